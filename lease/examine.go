@@ -45,7 +45,8 @@ func (s *shell) check(ctx context.Context) error {
 	known, err := s.examine(ctx)
 	switch {
 	case err == nil:
-		s.unused = s.store.Unused(ctx)
+		unused := s.store.Unused(ctx)
+		s.learn(func() { s.unused = unused })
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("lease: not started: %w: %w", context.Cause(ctx), err)
@@ -59,7 +60,9 @@ func (s *shell) check(ctx context.Context) error {
 	if isRefused(err) {
 		message, kind = "redis refuses now what leases need; trying on", core.OpAcquire
 	}
-	s.failures.note(kind, &core.Answer{Failure: core.FailRefused, Err: err}, time.Time{}, time.Now())
+	s.learn(func() {
+		s.failures.note(kind, &core.Answer{Failure: core.FailRefused, Err: err}, time.Time{}, time.Now())
+	})
 	s.log.Warn(message, zap.String("event", "warning"), zap.String("instance", s.cfg.InstanceID), zap.Error(err))
 	return nil
 }

@@ -122,6 +122,13 @@ func (d *diagnosis) failure(kind core.OpKind) failure {
 	return d.failures.present(kind, time.Now())
 }
 
+// renewals returns the last failure to renew.
+func (d *diagnosis) renewals() failure {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failures.renewals(time.Now())
+}
+
 // timeOnly reports whether err says nothing but that the time was over.
 func timeOnly(err error) bool {
 	var way *net.OpError
@@ -165,9 +172,7 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 
 // unrenewed is what renewals met last.
 func (s *shell) unrenewed() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f := s.failures.renewals(time.Now()); f.err != nil {
+	if f := s.renewals(); f.err != nil {
 		return words(f.err)
 	}
 	return ""

@@ -200,7 +200,7 @@ func (h *Hold) lostError(reason string) error {
 // expiredError is lostError of a term that was not renewed in time, with what kept it from that.
 func (h *Hold) expiredError(reason string) error {
 	err := h.lostError(reason)
-	switch f := h.s.failures.renewals(time.Now()); {
+	switch f := h.s.renewals(); {
 	case f.err == nil:
 		return err
 	case isRefused(f.err):
