@@ -1,10 +1,6 @@
 package real
 
-import (
-	"time"
-
-	"github.com/leasestorm/leasestorm/sim/history"
-)
+import "github.com/leasestorm/leasestorm/sim/history"
 
 // requests counts the commands in what a client sends over one connection, as it comes, in pieces of any size: an array of
 // bulk strings each, or a line of words. What is no RESP is counted line by line. The zero value is ready.
@@ -60,18 +56,11 @@ func (r *requests) line() int64 {
 
 // countAll tells, at the end of each bucket, what each slot's process has sent in it.
 func (r *run) countAll(stop <-chan struct{}) {
-	tick := time.NewTicker(history.Bucket(r.cfg.Renew))
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
+	every(history.Bucket(r.cfg.Renew), stop, func() {
 		for _, s := range r.allSlots() {
 			s.count(r.clock.now())
 		}
-	}
+	})
 }
 
 // count tells what the slot's process has sent until t since it was told last.

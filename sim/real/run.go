@@ -429,18 +429,8 @@ func (r *run) finalNotes() {
 
 // report calls Progress.
 func (r *run) report(stop <-chan struct{}) {
-	if r.cfg.Progress == nil {
-		return
-	}
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			r.cfg.Progress(r.progress())
-		}
+	if r.cfg.Progress != nil {
+		every(progressEvery, stop, func() { r.cfg.Progress(r.progress()) })
 	}
 }
 

@@ -31,14 +31,14 @@ func tellExhausted(err error, tell func(error)) {
 // lookEvery is how often it is looked whether the machine has a port left, and Redis room: much less than what a guarantee waits for.
 const lookEvery = 250 * time.Millisecond
 
-// looking looks again and again until stop is closed.
-func looking(stop <-chan struct{}, look func()) {
-	tick := time.NewTicker(lookEvery)
+// every calls f once a period until stop is closed.
+func every(period time.Duration, stop <-chan struct{}, f func()) {
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			look()
+			f()
 		case <-stop:
 			return
 		}
@@ -50,7 +50,7 @@ func looking(stop <-chan struct{}, look func()) {
 func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
 
 func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
-	looking(stop, func() {
+	every(lookEvery, stop, func() {
 		c, err := dial()
 		if err != nil {
 			tellExhausted(err, tell)
@@ -63,7 +63,7 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 // watchRoom ends the run when Redis has no room for what it is told, and so refuses all writes. No fault does that: those that refuse
 // have other reasons.
 func (r *run) watchRoom(stop <-chan struct{}) {
-	looking(stop, func() {
+	every(lookEvery, stop, func() {
 		for _, client := range r.redis.clients() {
 			if noRoomAt(client) {
 				r.starve(fmt.Errorf("%w: Redis cannot write its data and refuses what nodes write: the folder of its data, "+

@@ -329,20 +329,13 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 
 // keepTime has Redis write its time to the stream. While Redis does not answer, nothing is executed that would have to be placed.
 func (t *tap) keepTime(ctx context.Context, stop <-chan struct{}) {
-	tick := time.NewTicker(markEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
+	every(markEvery, stop, func() {
 		if client := t.at.client(); client != nil {
 			timed, cancel := context.WithTimeout(ctx, lookEvery)
 			_ = client.Eval(timed, markScript, t.markKeys(), tapChannel, timeMark).Err()
 			cancel()
 		}
-	}
+	})
 }
 
 // markKeys are the keys to which marks are written, none where they are published.
