@@ -41,6 +41,7 @@ func build(in string, r report.Report) *model {
 	found := b.broken()
 	b.c = newCollector(b.m, b.p, b.spans(found))
 	err := b.c.read(history.Open(in))
+	b.m.Part = partOf(b.m.Sessions)
 	b.order()
 	b.kinds()
 	b.guarantees()

@@ -141,13 +141,19 @@ var ending = map[string][]history.Kind{
 func (s *story) over(words string) string {
 	again, both := strings.CutSuffix(words, ", or the run ends.")
 	kinds := ending[s.kind()]
-	switch e := s.before(s.To+perMs, func(e *event) bool { return slices.Contains(kinds, e.kind) }); {
-	case !both || len(kinds) == 0:
+	if !both || len(kinds) == 0 {
 		return words
-	case e != nil && e.at >= s.To-perMs:
+	}
+	next := slices.IndexFunc(s.events, func(e event) bool { return e.at >= s.To-perMs && slices.Contains(kinds, e.kind) })
+	switch {
+	case next >= 0 && s.events[next].at <= s.To+perMs:
 		return again + "."
 	case s.kind() == kept && s.endedThen():
 		return "Its owner’s process ends."
+	case next >= 0:
+		return fmt.Sprintf("The judge measures until here. %s at %s.", again, when(s.events[next].at))
+	case often(kinds[0]) && s.To+perMs < s.m.End*perMs: // what comes later is not kept
+		return "The judge measures until here."
 	}
 	return "It was not over when the run ended."
 }

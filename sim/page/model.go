@@ -15,6 +15,7 @@ type model struct {
 	Breaks     []drawing   `json:"breaks"` // the one that the page opens with first
 	Nodes      []node      `json:"nodes"`
 	Sessions   []session   `json:"sessions"`
+	Part       [2]int      `json:"part"` // of the names of sessions that are UUIDs, the letters that tell them apart: from, to
 	Terms      terms       `json:"terms"`
 	Doubts     doubts      `json:"doubts"`
 	Faults     []spell     `json:"faults"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -60,19 +61,11 @@ func (b *builder) draw(found []one) {
 	for _, x := range found {
 		s := &story{builder: b, one: x, session: -1}
 		if i, known := b.c.sessions[x.Session]; known {
-			s.session, s.name = i, short(b.m.Sessions[i].Name)
+			s.session, s.name = i, b.m.short(b.m.Sessions[i].Name)
 			s.events = bySession[i]
 		}
 		b.m.Breaks = append(b.m.Breaks, s.drawing())
 	}
-}
-
-// short is what of a session's name is shown in a text: a UUID is known by its first eight letters.
-func short(name string) string {
-	if len(name) == 36 && name[8] == '-' {
-		return name[:8]
-	}
-	return name
 }
 
 func (s *story) drawing() drawing {
@@ -315,7 +308,7 @@ func (s *story) last() string {
 	case f.Node >= 0:
 		whom = " on " + s.m.Nodes[f.Node].Name
 	case f.Session >= 0:
-		whom = " on session " + short(s.m.Sessions[f.Session].Name)
+		whom = " on session " + s.m.short(s.m.Sessions[f.Session].Name)
 	}
 	return fmt.Sprintf("The last fault before it was %s%s, at %s.", s.fault.Kind, whom, when(s.fault.From*perMs))
 }
@@ -416,13 +409,14 @@ func (s *story) faultStep() []step {
 	return []step{{f.From * 1000, text + "."}}
 }
 
-// ending says how the overlap ended.
+// ending says how the overlap ended, as far as one of its two owners said.
 func (s *story) ending() string {
 	for _, e := range s.events {
-		if e.at < s.To-perMs || e.at > s.To+perMs {
+		own := slices.IndexFunc(s.Owners, func(o check.Owner) bool { return shown(o.Instance) == e.instance })
+		if own < 0 || e.at < s.To-perMs || e.at > s.To+perMs {
 			continue
 		}
-		name := s.nameOf(e.node, e.instance)
+		name := s.owners[own].Name
 		why := ""
 		if e.reason != "" {
 			why = ", “" + e.reason + "”"

@@ -60,9 +60,10 @@ const nodeColor = (n) => {
 const nodeName = (n) => (n >= 0 && M.nodes[n] ? M.nodes[n].name : "?");
 const nodeNumber = (n) => (nodeName(n).match(/(\d+)$/) || [nodeName(n)])[0].slice(0, 3);
 const sessionName = (s) => (s >= 0 && M.sessions[s] ? M.sessions[s].name : "");
-const shortName = (s) => { const n = sessionName(s); return n.length === 36 && n[8] === "-" ? n.slice(0, 8) : n.slice(0, 18); };
-// tinyName is the part of a name that tells it from the others where there is no room: the first letters of a UUID, the last of a path.
-const tinyName = (s) => { const n = shortName(s); return n.length <= 7 ? n : n.length === 8 ? n.slice(0, 4) : n.slice(-7); };
+const shortName = (s) => {
+  const n = sessionName(s), part = n.length === 36 && n[8] === "-" ? n.slice(...M.part) : n;
+  return narrow() ? part.slice(-8) : part.slice(0, 18);
+};
 
 const prepare = () => {
   const first = M.breaks[0], T = M.terms;

@@ -39,7 +39,7 @@ const unowned = (s) => {
 // rowsOf chooses and orders the sessions that are shown.
 const rowsOf = (S) => {
   let rows = M.sessions.map((_, s) => s);
-  if (S.session) rows = rows.filter((s) => sessionName(s).startsWith(S.session));
+  if (S.session) rows = rows.filter((s) => sessionName(s).includes(S.session));
   if (S.broken) rows = rows.filter((s) => X.broken.has(s));
   if (S.guarantee) rows = rows.filter((s) => (X.broken.get(s) || []).some((b) => b.id === S.guarantee));
   const node = M.nodes.findIndex((n) => n.name === S.node);
@@ -67,7 +67,7 @@ class RunView {
   layout() {
     const S = this.S, n = narrow();
     this.w = root.classList.contains("print") ? 1336 : Math.max(300, this.canvas.parentElement.clientWidth || 1336);
-    this.g0 = n ? 46 : 112; this.right = 10;
+    this.g0 = n ? 60 : 112; this.right = 10;
     const picked = rowsOf(S);
     this.rows = picked.rows; this.asked = picked.asked; this.many = picked.many;
     let y = 4;
@@ -198,7 +198,7 @@ class RunView {
     const wanted = M.nodes.findIndex((n) => n.name === S.node);
     this.rows.forEach((s, k) => {
       const y = this.sessionY + k * h;
-      if (h >= 11) this.text(narrow() ? tinyName(s) : shortName(s), 0, y + h - 3, X.broken.has(s) ? this.colors.red : this.colors.muted);
+      if (h >= 11) this.text(shortName(s), 0, y + h - 3, X.broken.has(s) ? this.colors.red : this.colors.muted);
       g.fillStyle = this.colors.none;
       for (const [from, to] of M.sessions[s].there) {
         const end = to < 0 ? M.end : to;

@@ -71,7 +71,7 @@ const tools = () => {
     el("span", null, "zoom "), button("+", "zoom in", () => zoomAt(middle(), 0.5)), button("−", "zoom out", () => zoomAt(middle(), 2)), button("all", "show all", () => zoom(0, X.end)),
     M.breaks.length ? [button("the break", "the break", () => toBreak(X.current)), M.breaks.length > 1 ? [button("‹", "the break before", () => neighbour(-1)), button("›", "the next break", () => neighbour(1))] : null].flat() : null,
     choice("node", "node", [["", "all"], ...M.nodes.map((n) => [n.name, n.name])]),
-    el("label", null, "session ", el("input", { type: "text", "data-name": "session", placeholder: "its beginning", value: S.session, oninput: (ev) => { S.session = ev.target.value.trim(); redraw(); remember(); } })),
+    el("label", null, "session ", el("input", { type: "text", "data-name": "session", placeholder: "a part of it", value: S.session, oninput: (ev) => { S.session = ev.target.value.trim(); redraw(); remember(); } })),
     kinds.length > 1 ? choice("fault", "kind", [["", "all"], ...kinds.map((k) => [k, k])]) : null,
     broken.length > 1 ? choice("guarantee", "guarantee", [["", "all"], ...broken.map((k) => [k, k])]) : null,
     broken.length ? el("label", null, el("input", { type: "checkbox", "data-name": "broken", checked: S.broken, onchange: (ev) => { S.broken = ev.target.checked; redraw(); remember(); } }), " only broken ones") : null,
