@@ -192,6 +192,17 @@ func TestControlsDoWhatTheySayLong(t *testing.T) {
 	holds(ctx, t, "the break is drawn", `document.querySelectorAll("#break svg [data-line]").length > 10`)
 	click := func(selector string) { do(ctx, t, chromedp.Click(selector, chromedp.ByQuery)) }
 
+	holds(ctx, t, "the break comes first, and what is unknown is folded", `(() => { const broke = document.getElementById("break").getBoundingClientRect(),
+		table = document.getElementById("guarantees"), rows = [...table.querySelectorAll("tr.unjudged[data-id]")];
+		return document.querySelector("#break .num").getBoundingClientRect().bottom < innerHeight && broke.bottom <= table.getBoundingClientRect().top &&
+			rows.length > 0 && rows.every((r) => r.offsetHeight === 0); })()`)
+	click(`tr.fold button`)
+	holds(ctx, t, "the fold opens", `document.querySelector("tr.unjudged[data-id]").offsetHeight > 0`)
+	do(ctx, t, chromedp.KeyEvent("?"))
+	holds(ctx, t, "? shows the keys", `document.getElementById("keys").open`)
+	do(ctx, t, chromedp.KeyEvent("?"))
+	holds(ctx, t, "? hides them", `!document.getElementById("keys").open`)
+
 	click(`.cmds button`)
 	holds(ctx, t, "copy", `document.querySelector(".cmds button").textContent === "copied"`)
 	click(`tr[data-id="G1"] button`)

@@ -51,7 +51,7 @@ type collector struct {
 	used      map[string][]int // the leases under which what broke ran, where it is itself no lease
 	last      int64
 	ended     bool
-	dropped   struct{ terms, events, faults, notes int }
+	dropped   struct{ terms, events, faults, stalls, notes int }
 }
 
 type key struct {
@@ -224,6 +224,8 @@ func (c *collector) harness(e *history.Event, n int) {
 		}
 	case history.RedisDown, history.RedisUp, history.RedisFlushed, history.TapDown, history.TapUp:
 		c.m.Marks = append(c.m.Marks, mark{ms(e.T), e.Kind.String(), shown(e.Reason)})
+	case history.Stall, history.StreamLate:
+		c.late(e)
 	case history.Phase:
 		switch e.Reason {
 		case "calm":
@@ -233,6 +235,18 @@ func (c *collector) harness(e *history.Event, n int) {
 		}
 	case history.Malformed, history.Note:
 		c.note(e)
+	}
+}
+
+// late takes a time in which the host did not run the harness, or in which it read Redis' stream late. The judge widens limits by the
+// short ones too; those that are hundreds to a TTL are not drawn.
+func (c *collector) late(e *history.Event) {
+	switch {
+	case e.Kind == history.Stall && e.Until-e.T < c.ttl/100:
+	case len(c.m.Stalls) == faultsMax:
+		c.dropped.stalls++
+	default:
+		c.m.Stalls = append(c.m.Stalls, spell{Kind: e.Kind.String(), Node: -1, Session: -1, From: ms(e.T), To: ms(e.Until)})
 	}
 }
 
@@ -428,6 +442,7 @@ func (c *collector) left() {
 	say(c.dropped.terms, "%d terms beyond the first 250000 are not drawn")
 	say(c.dropped.events, "%d events near breaks beyond the first 30000 are not drawn")
 	say(c.dropped.faults, "%d faults beyond the first 5000 are not drawn")
+	say(c.dropped.stalls, "%d stalls of the host beyond the first 5000 are not drawn")
 	say(c.dropped.notes, "%d more notes are in the history only")
 	if c.m.Load.Width > 1000 {
 		c.m.Left = append(c.m.Left, fmt.Sprintf("commands are summed up over %g s", float64(c.m.Load.Width)/1000))

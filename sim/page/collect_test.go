@@ -2,11 +2,27 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
+
+// Stalls of the host are shown with the times in which Redis' stream was read late, and short ones are not.
+func TestStallsAreShown(t *testing.T) {
+	m := &model{}
+	c := newCollector(m, params(), nil)
+	for i, kind := range []history.Kind{history.Stall, history.Stall, history.StreamLate} {
+		c.event(&history.Event{T: second, Kind: kind, Until: second + int64(i+1)*20*perMs})
+	}
+	want := []spell{
+		{Kind: "stall", Node: -1, Session: -1, From: 1000, To: 1040}, {Kind: "streamLate", Node: -1, Session: -1, From: 1000, To: 1060},
+	}
+	if !slices.Equal(m.Stalls, want) {
+		t.Errorf("%+v are shown, not %+v", m.Stalls, want)
+	}
+}
 
 // Exits of a node that once had many leases look for those that it has, and not through the room that the others took.
 func TestManyExits(t *testing.T) {

@@ -19,6 +19,7 @@ type model struct {
 	Terms      terms       `json:"terms"`
 	Doubts     doubts      `json:"doubts"`
 	Faults     []spell     `json:"faults"`
+	Stalls     []spell     `json:"stalls"` // of the host, with the times in which Redis' stream was read late
 	Marks      []mark      `json:"marks"`
 	Events     events      `json:"events"`
 	Load       load        `json:"load"`
@@ -36,16 +37,16 @@ type model struct {
 	Smaller    *model      `json:"smaller,omitempty"` // the smallest run that breaks the same
 }
 
-// head is the first section.
+// head is the first section. What plain.html alone shows is no data of the script, as in guarantee.
 type head struct {
 	Verdict  check.Outcome `json:"verdict"`
-	Facts    []string      `json:"facts"`
-	Sentence []part        `json:"sentence"`
-	Sub      string        `json:"sub"`
-	Commands [][2]string   `json:"commands"` // what it is for, and the command
-	Muted    string        `json:"muted"`    // why a command is not offered
-	Banner   string        `json:"banner"`   // what is missing of the run
-	Title    string        `json:"title"`
+	Facts    []string      `json:"-"`
+	Sentence []part        `json:"-"`
+	Sub      string        `json:"-"`
+	Commands [][2]string   `json:"-"`      // what it is for, and the command
+	Muted    string        `json:"-"`      // why a command is not offered
+	Banner   string        `json:"banner"` // what is missing of the run
+	Title    string        `json:"-"`
 }
 
 // part is a piece of the sentence; As is "a" or "b" for a guilty node, "red" for the time, "code" for a name.
@@ -57,17 +58,17 @@ type part struct {
 type guarantee struct {
 	ID        string            `json:"id"`
 	Promise   string            `json:"promise"`
-	Decides   bool              `json:"decides"`
+	Decides   bool              `json:"-"`
 	Verdict   check.Outcome     `json:"verdict"`
 	Value     int64             `json:"value"`
-	Shown     string            `json:"shown"` // value and limit as a table shows them
-	Bound     string            `json:"bound"`
+	Shown     string            `json:"-"` // value and limit as a table shows them
+	Bound     string            `json:"-"`
 	Limit     int64             `json:"limit"`
 	Unit      string            `json:"unit"`
 	Exercised int               `json:"exercised"`
-	Excused   int               `json:"excused"`
+	Excused   int               `json:"-"`
 	Detail    string            `json:"detail"`
-	Kinds     []check.KindCount `json:"kinds,omitempty"`
+	Kinds     []check.KindCount `json:"-"`
 	Times     []times           `json:"times,omitempty"`
 	Broken    uint64            `json:"broken,omitempty"`
 }

@@ -99,11 +99,15 @@ func compose(m *model) ([]byte, error) {
 		script.WriteString(asset(name))
 	}
 	script.WriteString("})();\n")
+	plain, err := plainHTML(m)
+	if err != nil {
+		return nil, err
+	}
 	style := asset("page.css")
 	policy := fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "+
 		"style-src 'sha256-%s'; script-src 'sha256-%s'", sum(style), sum(script.String()))
 	return []byte(strings.NewReplacer(
-		"{{policy}}", policy, "{{title}}", html.EscapeString(m.Head.Title), "{{style}}", style, "{{script}}", script.String(),
+		"{{policy}}", policy, "{{title}}", html.EscapeString(m.Head.Title), "{{style}}", style, "{{script}}", script.String(), "{{plain}}", plain,
 		"{{data}}", base64.StdEncoding.EncodeToString(packed.Bytes()),
 	).Replace(asset("page.html"))), nil
 }

@@ -223,7 +223,8 @@ func TestBreaksWithoutALeaseAreDrawnLong(t *testing.T) {
 	slices.SortStableFunc(events, func(x, y history.Event) int { return cmp.Compare(x.T, y.T) })
 	dir, r = saved(t, params(), events)
 	ctx = tab(b, t, dir, r, "")
-	do(ctx, t, chromedp.Evaluate(`[...document.querySelectorAll('tr[data-id="G5"] button')][0].click()`, nil))
+	do(ctx, t, chromedp.Evaluate(`document.querySelector('tr[data-id="G5"] button').click();
+		document.querySelector('tr[data-id="G5"] + tr button').click()`, nil))
 	holds(ctx, t, "who tried in vain", `document.querySelector("#break figure svg").textContent.includes("not granted: wrong type")`)
 }
 

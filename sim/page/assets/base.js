@@ -111,6 +111,7 @@ const lineOf = (i) => {
 };
 const faultLine = (f) => `${(f.from / 1000).toFixed(5).padStart(11)}s  ${(f.node >= 0 ? nodeName(f.node) : "").padEnd(8)} fault         ` +
   `${f.kind}${f.session >= 0 ? ` session=${sessionName(f.session)}` : ""}${f.to > f.from ? ` until=${(f.to / 1000).toFixed(5)}s` : ""} n=${f.n}`;
+const stallLine = (s) => `${(s.from / 1000).toFixed(5).padStart(11)}s           ${s.kind.padEnd(13)} until=${(s.to / 1000).toFixed(5)}s`;
 
 const section = (title, id, ...inside) => el("section", { id, "aria-label": title }, el("h2", null, title), ...inside);
 

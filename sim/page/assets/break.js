@@ -130,6 +130,19 @@ const rowFaults = (f, b, nodes) => {
   f.y = y0 + Math.max(lanes * 19 + 8, narrow() ? 0 : 34);
 };
 
+// rowHost draws when the host stalled and when Redis' stream was read late, in one lane.
+const rowHost = (f) => {
+  const all = M.stalls.filter((s) => s.to >= f.t0 && s.from <= f.t1);
+  if (all.length === 0) return;
+  f.label("Host", null, f.y + 9);
+  for (const s of all) {
+    f.used.add(s.kind);
+    f.mark(sv("rect", { x: f.cx(s.from), y: f.y, width: Math.max(1.5, f.cx(s.to) - f.cx(s.from)), height: 10, fill: color(hostColor[s.kind]) }), s.from, [stallLine(s)]);
+  }
+  f.y += 18;
+};
+const hostColor = { stall: "muted", streamLate: "fault" };
+
 // tint shades the row of what a fault struck.
 const tint = (f, node, y, h) => {
   for (const s of f.bands || []) {
@@ -408,6 +421,8 @@ const legends = {
   doubt: ["pale: in doubt (renewFailed)", () => sv("rect", { x: 0, y: 2, width: 18, height: 9, fill: color("none"), stroke: color("muted") })],
   until: ["its own deadline (until)", () => sv("circle", { cx: 8, cy: 7, r: 3, fill: color("muted") })],
   fence: ["fence set, or given; a red step falls", () => sv("rect", { x: 5, y: 4, width: 6, height: 6, fill: color("ink") })],
+  stall: ["host stalled", () => sv("rect", { x: 1, y: 2, width: 18, height: 10, fill: color("muted") })],
+  streamLate: ["Redis’ stream read late", () => sv("rect", { x: 1, y: 2, width: 18, height: 10, fill: color("fault") })],
   deadline: ["missed deadline", () => sv("line", { x1: 8, y1: 0, x2: 8, y2: 14, stroke: color("ink"), "stroke-width": 2, "stroke-dasharray": "4 3" })],
 };
 
@@ -416,6 +431,7 @@ const drawLease = (b, box) => {
   const nodes = nodesOf(b, t0, t1), two = ["G1", "E1"].includes(b.id) && b.owners.length > 1;
   f.y = 26;
   rowFaults(f, b, nodes);
+  rowHost(f);
   if (!two) f.y += gapBracket(f, b, f.y + 6);
   const top = f.y;
   if (grants.length > 0) rowGranted(f, b, grants);

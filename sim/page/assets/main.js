@@ -16,15 +16,18 @@ const drawParting = (p) => {
 };
 
 const drawAll = () => {
-  const main = document.getElementById("main"), parts = [drawHead(), M.parting ? drawParting(M.parting) : null, drawGuarantees()];
-  if (M.terms.t.length === 0 && M.breaks.length === 0) parts.push(never());
-  else {
-    parts.push(M.breaks.length ? drawBreak(X.current) : drawClosest(), drawRun(), drawLoads());
-  }
-  parts.push(drawPlan());
-  clear(main, parts);
+  const [head, table] = plain[M === whole ? 0 : 1], begun = [head, M.parting ? drawParting(M.parting) : null], empty = M.terms.t.length === 0 && M.breaks.length === 0;
+  const first = empty ? never() : M.breaks.length ? drawBreak(X.current) : drawClosest(), failed = M.breaks.length > 0 && M.head.verdict === "fail" && !root.classList.contains("print");
+  begun.push(...(failed ? [first, table] : [table, first])); // what failed is seen without scrolling
+  clear(document.getElementById("main"), [...begun, ...(empty ? [] : [drawRun(), drawLoads()]), drawPlan()]);
   for (const id of ["break", "run", "plan"]) document.getElementById(id)?.classList.add("pagebreak");
   if (document.getElementById("canvas")) view.draw();
+};
+
+// showKeys shows or hides the list of keys.
+const showKeys = () => {
+  const d = document.getElementById("keys");
+  if (d.open) d.close(); else d.showModal();
 };
 
 const read = async () => {
@@ -37,7 +40,7 @@ let whole;
 const take = (m) => {
   M = m;
   X.shares = []; X.guilty = [-1, -1]; X.current = 0;
-  for (const name of ["guarantees", "breaks", "nodes", "sessions", "faults", "marks", "plan", "config", "notes", "left", "strings", "kinds"]) M[name] ||= [];
+  for (const name of ["guarantees", "breaks", "nodes", "sessions", "faults", "stalls", "marks", "plan", "config", "notes", "left", "strings", "kinds"]) M[name] ||= [];
   for (const b of M.breaks) b.owners ||= [], b.steps ||= [];
   prepare();
 };
@@ -52,6 +55,7 @@ const open = async () => {
   whole = await read();
   pick();
   addEventListener("hashchange", pick);
+  addEventListener("keydown", (ev) => { if (ev.key === "?" && !ev.target.matches?.("input, select")) showKeys(); });
   let wait = 0, width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth === width || root.classList.contains("print")) return;

@@ -83,6 +83,8 @@ class RunView {
     this.faultH = lanes > 16 ? 6 : this.labels ? 15 : 8;
     this.spans = spans; this.faultY = y + (n ? 14 : 0);
     y = this.faultY + Math.max(lanes, spans.length ? 1 : 0) * this.faultH + 10;
+    this.hostY = y;
+    if (M.stalls.length) y += 20;
     this.nodeY = y; this.nodeH = M.nodes.length > 40 ? (root.classList.contains("print") ? 6 : 12) : M.nodes.length > 10 ? 24 : 28;
     y += M.nodes.length * this.nodeH + 16;
     this.sessionY = y;
@@ -108,7 +110,7 @@ class RunView {
     this.fills = M.nodes.map((_, n) => nodeColor(n));
     g.fillStyle = this.colors.bg; g.fillRect(0, 0, this.w, this.h);
     g.font = '11px system-ui, "DejaVu Sans", sans-serif'; g.textBaseline = "alphabetic";
-    this.drawAxis(); this.drawBands(); this.drawFaults(); this.drawNodes(); this.drawSessions(); this.drawBreaks(); this.drawFrame();
+    this.drawAxis(); this.drawBands(); this.drawFaults(); this.drawHost(); this.drawNodes(); this.drawSessions(); this.drawBreaks(); this.drawFrame();
   }
   text(s, x, y, fill, align = "left", weight = "") {
     const g = this.g;
@@ -149,6 +151,14 @@ class RunView {
       g.globalAlpha = long ? 0.38 : 1; g.fillStyle = long ? this.colors.faultfill : this.colors.fault;
       g.fillRect(s.x, y, long ? s.x2 - s.x : 2, this.faultH - 2); g.globalAlpha = 1;
       if (this.labels) this.text(s.label, Math.min(s.x + 4, this.w - s.room), y + 10, this.colors.ink);
+    }
+  }
+  drawHost() {
+    if (M.stalls.length) this.text("host", 0, this.hostY + 8, this.colors.muted);
+    for (const s of M.stalls) {
+      if (s.to < this.S.t0 || s.from > this.S.t1) continue;
+      this.g.fillStyle = this.colors[hostColor[s.kind]];
+      this.g.fillRect(this.cx(s.from), this.hostY, Math.max(1, this.cx(s.to) - this.cx(s.from)), 8);
     }
   }
   drawNodes() {
@@ -264,6 +274,10 @@ class RunView {
     if (px < this.g0) return null;
     const span = this.spans.find((s) => py >= this.faultY + s.lane * this.faultH && py < this.faultY + (s.lane + 1) * this.faultH && px >= s.x - 2 && px <= Math.max(s.x2, this.labels ? s.x + s.room : 0) + 2);
     if (span) return { line: faultLine(span.f) };
+    if (py >= this.hostY && py < this.hostY + 8) {
+      const slack = (this.S.t1 - this.S.t0) / this.w * 3, s = M.stalls.find((s) => s.from - slack <= t && s.to + slack >= t);
+      if (s) return { line: stallLine(s) };
+    }
     if (py >= this.nodeY && py < this.nodeY + M.nodes.length * this.nodeH) {
       const n = Math.floor((py - this.nodeY) / this.nodeH);
       return { line: `${seconds(t)}  ${nodeName(n)} trusts ${shareAt(n, t)} leases` };

@@ -75,7 +75,8 @@ const tools = () => {
     kinds.length > 1 ? choice("fault", "kind", [["", "all"], ...kinds.map((k) => [k, k])]) : null,
     broken.length > 1 ? choice("guarantee", "guarantee", [["", "all"], ...broken.map((k) => [k, k])]) : null,
     broken.length ? el("label", null, el("input", { type: "checkbox", "data-name": "broken", checked: S.broken, onchange: (ev) => { S.broken = ev.target.checked; redraw(); remember(); } }), " only broken ones") : null,
-    choice("order by", "order", [["", M.sessions.length > 30 ? "owner" : "when added"], M.sessions.length > 30 ? ["added", "when added"] : ["owner", "owner"]]));
+    choice("order by", "order", [["", M.sessions.length > 30 ? "owner" : "when added"], M.sessions.length > 30 ? ["added", "when added"] : ["owner", "owner"]]),
+    button("? keys", "the keys", showKeys));
 };
 
 const keys = (ev) => {
@@ -122,7 +123,7 @@ const pointer = (canvas) => {
 
 const drawRun = () => {
   const canvas = el("canvas", { tabindex: 0, role: "img", id: "canvas", "aria-label": "The whole run: a lane a node and a lane a session; arrow keys move, + and - zoom, n and p go from break to break. The same stands in the table below." });
-  const hint = "drag moves, wheel (once clicked, or with Ctrl) and + − zoom, arrow keys move, double click shows all, n and p go from break to break";
+  const hint = "drag moves, the wheel zooms (once clicked, or with Ctrl), a double click shows all; ? shows the keys";
   tip = el("div", { class: "lines mono", "aria-live": "polite", id: "tip", "data-hint": hint }, hint);
   view = new RunView(canvas, S);
   pointer(canvas);
@@ -137,6 +138,7 @@ const drawRun = () => {
   return section("The whole run", "run",
     el("p", null, "Per node: its life (line), how many leases it trusts (height), ✕ its end; upright violet hatch: cut off, slanting grey hatch: frozen. Per session: its owner by colour and number; grey: nobody; pale: the owner doubts it",
       M.breaks.length ? "; red frame, split: two at once. Dashed frame: the break above." : ".",
+      M.stalls.length ? " Host: when it stalled (grey), and when Redis’ stream was read late (violet)." : "",
       M.sessions.length > 1000 ? ` Of ${M.sessions.length} sessions those are listed that broke, then those that were unowned longest; the filters reach all.` : "",
       M.left.length ? ` Left out: ${M.left.join("; ")}.` : ""),
     tools(), el("figure", null, canvas), tip,

@@ -1,0 +1,95 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim/check"
+)
+
+// plainRun is what plain.html shows of a run.
+type plainRun struct {
+	*model
+	Smaller []string // facts of the smallest run that breaks the same
+	Hidden  bool     // it is that one
+}
+
+// plainHTML writes the headline and the table of guarantees, which a reader without scripts sees too.
+func plainHTML(m *model) (string, error) {
+	runs := []plainRun{{model: m}}
+	if s := m.Smaller; s != nil {
+		runs[0].Smaller = append(slices.Clone(s.Head.Facts[2:min(len(s.Head.Facts), 5)]), plain.Count(len(s.Plan), "fault"))
+		runs = append(runs, plainRun{model: s, Hidden: true})
+	}
+	t, err := template.New("").Funcs(template.FuncMap{
+		"upper": func(v check.Outcome) string { return strings.ToUpper(string(v)) },
+		"glyph": func(v check.Outcome) string {
+			return map[check.Outcome]string{check.Pass: "✓", check.Fail: "✕", check.Unknown: "?"}[v]
+		},
+	}).Parse(asset("plain.html"))
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, runs)
+	return b.String(), err
+}
+
+// By returns the kinds of fault that exercised the guarantee, up to so many, with their counts.
+func (g guarantee) By(most int) string {
+	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Exercised })
+}
+
+// Excuses returns the kinds of fault that excused it.
+func (g guarantee) Excuses(most int) string {
+	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Excused })
+}
+
+// Breakers returns the kinds of fault under which it broke.
+func (g guarantee) Breakers(most int) string {
+	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Broken })
+}
+
+func kindsText(kinds []check.KindCount, most int, count func(check.KindCount) uint64) string {
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(k check.KindCount) bool { return count(k) == 0 || k.Kind == "none" })
+	slices.SortStableFunc(kinds, func(x, y check.KindCount) int { return cmp.Compare(count(y), count(x)) })
+	var all []string
+	for _, k := range kinds[:min(len(kinds), most)] {
+		all = append(all, fmt.Sprint(k.Kind, " ", count(k)))
+	}
+	text := strings.Join(all, ", ")
+	if n := len(kinds) - most; n > 0 {
+		text += fmt.Sprintf(" +%d", n)
+	}
+	return text
+}
+
+// barWidth is how wide the bar is that shows a value against its limit, and barTick where the limit lies.
+const (
+	barWidth = 150
+	barTick  = 105
+)
+
+// Filled is how much of the bar the value fills. A limit of 0 allows nothing.
+func (g guarantee) Filled() int64 {
+	switch {
+	case g.Limit != 0:
+		return max(0, min(barWidth, g.Value*barTick/g.Limit))
+	case g.Value > 0:
+		return barWidth
+	}
+	return 0
+}
+
+// Tick is where the limit lies.
+func (g guarantee) Tick() int64 {
+	if g.Limit == 0 {
+		return 1
+	}
+	return barTick
+}
