@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// One of many replicas does the nightly work.
+// One of many replicas does the nightly work, once.
 func Example() {
 	ctx := context.Background()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
@@ -25,7 +25,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer keeper.Stop() // releases what is held
-	err = keeper.Do(ctx, "nightly", func(ctx context.Context, fence int64) error {
+	err = keeper.DoOnce(ctx, "nightly", 12*time.Hour, func(ctx context.Context, fence int64) error {
 		return work(ctx, fence) // ctx ends with the lease; the fence goes along with every write
 	})
 	fmt.Println("nightly work:", err)

@@ -65,6 +65,12 @@ func (f *fakeStore) tooMany(err error) {
 	f.many = err
 }
 
+func (f *fakeStore) Done(context.Context, string) (bool, error) { return false, nil }
+
+func (f *fakeStore) NoteDone(context.Context, redisstore.Holding, time.Duration) (bool, error) {
+	return true, nil
+}
+
 func (f *fakeStore) Surplus(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -300,30 +300,6 @@ func (k *Keeper) Want(name string) error {
 // Unwant takes Want back. An EventAcquired may still be under way: its Hold must be dropped as any other.
 func (k *Keeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
-// Do waits for the lease, runs f under it and gives it back after f has returned, also when f panics. f's context ends
-// with the caller's, with the trust window and with the keeper (context.Cause says which); f sends fence along with
-// whatever it changes. The error is f's, joined with ErrLost if the lease was lost while f ran. If the lease was not had, f is
-// not called and the error is that of Acquire: ErrHeld if ctx ended while another held it.
-func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error) (err error) {
-	h, err := k.Acquire(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.s.cfg.OpTimeout)
-		defer cancel()
-		lost := h.lost()
-		// A release without answer is no failure of f: it is tried on, and then the lease expires.
-		if rerr := h.Release(rctx); rerr != nil && !errors.Is(rerr, ErrUnknown) {
-			err = errors.Join(err, rerr)
-		}
-		err = errors.Join(err, lost)
-	}()
-	work, end := WithHolds(ctx, h)
-	defer end()
-	return f(context.WithValue(work, doing{k.s, name}, true), h.fence)
-}
-
 // doing is the key under which the context of a Do says of which lease it is.
 type doing struct {
 	s    *shell

@@ -31,6 +31,8 @@ type store interface {
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
 	Asked(ctx context.Context, g redisstore.Give) (from string)
+	Done(ctx context.Context, name string) (bool, error)
+	NoteDone(ctx context.Context, h redisstore.Holding, life time.Duration) (bool, error)
 	Close() error
 }
 

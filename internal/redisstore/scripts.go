@@ -42,6 +42,7 @@ var (
 	quarantineScript = guarded("quarantine")
 	replicasScript   = guarded("replicas")
 	passScript       = redis.NewScript(Lua(lua, "pass"))
+	doneScript       = redis.NewScript(Lua(lua, "done"))
 	bootstrapScript  = redis.NewScript(Lua(lua, "life", "bootstrap"))
 	probeScript      = redis.NewScript(Lua(lua, "probe"))
 	sweepScript      = redis.NewScript(Lua(lua, "sweep"))

@@ -292,7 +292,7 @@ func TestPolls(t *testing.T) {
 // TestElections: who leads is told of each election of a process.
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
-	cfg := election.Config{LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+	cfg := election.Config{LeaderTTL: 10 * time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
 	if err := election.Bootstrap(t.Context(), server.Client(), cfg, "b:leader"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,46 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Done reports whether Redis still records the work under a lease as done.
+func (s *Store) Done(ctx context.Context, lease string) (bool, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	err := s.client.Get(ctx, s.doneKeys(lease)[2]).Err()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, Cause(err)
+}
+
+// NoteDone records for life that the work under a lease is done. It returns false, and records nothing, if h no longer holds the lease.
+func (s *Store) NoteDone(ctx context.Context, h Holding, life time.Duration) (bool, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	noted, err := doneScript.Run(ctx, s.client, s.doneKeys(h.ID), h.Owner, h.Fence, max(life.Milliseconds(), 1)).Int()
+	if err != nil {
+		return false, Cause(err)
+	}
+	return noted == 1, nil
+}
+
+// doneKeys returns the keys of a lease, of its fence, and of the record. The record's key is in the lease's slot. It has the form of a
+// fence key, so the ACL of an instance allows it, and it contains a space, which no lease's name does.
+func (s *Store) doneKeys(lease string) []string {
+	prefix, tagged := s.wire.opt.LeasePrefix, s.wire.tagged
+	k := newKeys(3)
+	k.add(prefix, lease)
+	k.fence(prefix, lease, tagged)
+	if tagged {
+		k.fence(prefix, lease+" done", tagged)
+	} else {
+		k.fence(prefix, lease+"} done", tagged)
+	}
+	return k.list()
+}
