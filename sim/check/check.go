@@ -79,6 +79,10 @@ type Verdict struct {
 
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
 
+	// Stalled is for how long, in ns, the host stalled where that bears on the verdict: a limit was widened by it, or it may have caused
+	// what broke.
+	Stalled int64 `json:"-"`
+
 	// The break that Value tells of, else the first: when it began and was noticed, ns; its session, "" if it has none; and the
 	// events around it, in order of T.
 	From     int64           `json:"-"`

@@ -22,6 +22,8 @@ type hooks struct {
 	notes     []string  // said in any case
 	widened   int64     // ns: the most that a limit was widened for a stalled host
 	unplaced  int       // breaks that depend on when exactly Redis did something, which is not known
+	stalls    int       // breaks that a stalled host may have caused
+	longest   span      // of the time around them, the one with the longest stall
 	untested  string    // why it could not be judged, if that is not simply that nothing happened
 	exercised int
 	excused   int
@@ -57,6 +59,7 @@ type breach struct {
 	due   int64       // the instant that was missed; 0: none is known
 	by    *injection  // the fault that caused it; nil: what the faults before it explain
 	shown bool        // it depends on when Redis did what its stream shows
+	timed bool        // a stalled host can cause it, as any that missed an instant
 	terms []*term     // of who had a part in it; nil: those who have the lease, and had it last
 	who   []*instance // who had a part in what is of no lease
 
@@ -77,10 +80,13 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 }
 
 // breach records a break of which is known when it began, or how large it is: the largest is the one that is shown. It returns false for
-// one that is none if Redis did something a moment earlier or later.
+// one that is none if Redis did something a moment earlier or later, and for one that a stalled host may have caused.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
 		h.unplaced++
+		return false
+	}
+	if (b.timed || b.due != 0) && h.stalled(b.from) {
 		return false
 	}
 	h.breaks++
@@ -105,6 +111,23 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	}
 	if len(h.earliest) < textsMax {
 		h.earliest = append(h.earliest, &b)
+	}
+	return true
+}
+
+// stalledShare is which part of the time around a break a host must have stalled to be its possible cause: a quarter.
+const stalledShare = 4
+
+// stalled reports whether a stalled host may have caused a break that began then: it stalled for a quarter of the time since a TTL before.
+func (h *hooks) stalled(from int64) bool {
+	around := span{max(0, from-int64(h.w.TTL)), h.w.now}
+	stall := h.w.stall(around.from, around.to)
+	if stall == 0 || stall*stalledShare < around.to-around.from {
+		return false
+	}
+	h.stalls++
+	if h.stalls == 1 || stall > h.w.stall(h.longest.from, h.longest.to) {
+		h.longest = around
 	}
 	return true
 }
@@ -167,6 +190,11 @@ func (h *hooks) verdict() Verdict {
 		v.Verdict = Unknown
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
 			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
+	case h.stalls > 0:
+		v.Verdict = Unknown
+		v.Stalled = h.w.stall(h.longest.from, h.longest.to)
+		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d (it stalled for %d of %d ms, until %s)", h.stalls,
+			ms(v.Stalled), ms(h.longest.to-h.longest.from), clock(h.longest.to)))
 	case h.untested != "":
 		v.Verdict = Unknown
 		say = append(say, h.untested)
@@ -178,6 +206,7 @@ func (h *hooks) verdict() Verdict {
 	}
 	say = append(say, h.notes...)
 	if h.widened > 0 {
+		v.Stalled = max(v.Stalled, h.widened)
 		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
 	}
 	if h.prolonged > 0 {

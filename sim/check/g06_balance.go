@@ -55,7 +55,7 @@ func (g *g6) rested() {
 		}
 	}
 	if live[most]*n-m > n || m-live[least]*n > n {
-		g.breach(breach{from: g.w.now, who: []*instance{most, least}},
+		g.breach(breach{from: g.w.now, timed: true, who: []*instance{most, least}},
 			"at %s, %s after the last change, %d instances share %d sessions, %d.%02d each, but %s owns %d and %s owns %d",
 			clock(g.w.now), clock(g.w.now-g.w.rest.since), n, m, m/n, m%n*100/n, most.who(), live[most], least.who(), live[least])
 	}
@@ -69,7 +69,7 @@ func (g *g6) absent() {
 	for _, id := range sortedKeys(g.w.instances) {
 		if i := g.w.instances[id]; i.ready && !i.gone {
 			if _, beats := g.w.rest.beats[id]; !beats {
-				g.breach(breach{from: g.w.now, who: []*instance{i}},
+				g.breach(breach{from: g.w.now, timed: true, who: []*instance{i}},
 					"at %s, %s after the last change, %s has no heartbeat although it lives: nobody counts it", clock(g.w.now),
 					clock(g.w.now-g.w.rest.since), i.who())
 			}

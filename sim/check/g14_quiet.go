@@ -278,7 +278,7 @@ func (g *g14) judge(l *load, n int64) {
 	}
 	if !l.over {
 		l.over = true
-		g.broke(nil, "%s sent %d commands in the %v before %s; %s", l.node.who(), sent,
+		g.breach(breach{from: g.w.now, timed: true}, "%s sent %d commands in the %v before %s; %s", l.node.who(), sent,
 			time.Duration(windowBuckets*g.bucket), clock(g.w.now), b)
 	}
 }

@@ -279,6 +279,9 @@ func (b *builder) head(failed error) {
 	b.commands()
 	b.banner(failed)
 	b.sentence()
+	if stalled := strings.TrimPrefix(report.Stalled(b.r.Guarantees...), ", the"); stalled != "" {
+		h.Sub = strings.TrimSpace(h.Sub + " The" + stalled + ".")
+	}
 }
 
 func (b *builder) commands() {

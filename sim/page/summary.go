@@ -85,8 +85,8 @@ func summary(in string, r report.Report, m *model, asPage bool) ([]byte, error) 
 	glyphs := map[check.Outcome]string{check.Pass: "✓ pass", check.Fail: "✕ **fail**", check.Unknown: "? unknown"}
 	for _, v := range r.Guarantees {
 		value, limit := report.Cells(v)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %d |\n", cell(v.ID), check.Promise(v.ID), glyphs[v.Verdict], value, limit,
-			cell(v.Unit), v.Exercised)
+		fmt.Fprintf(&b, "| %s | %s | %s%s | %s | %s | %s | %d |\n", cell(v.ID), check.Promise(v.ID), glyphs[v.Verdict], report.Stalled(v), value,
+			limit, cell(v.Unit), v.Exercised)
 	}
 	if text := strings.TrimRight(plain.Cut(failures.String(), summaryMax), "\n"); text != "" {
 		fence := "```"

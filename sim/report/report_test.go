@@ -398,3 +398,23 @@ func TestAgain(t *testing.T) {
 		}
 	}
 }
+
+// A verdict on which a stall of the host bears says so, in its row and in the headline.
+func TestAStalledHostIsNamedInTheVerdict(t *testing.T) {
+	r := Report{Seed: 7, Verdict: check.Pass, Guarantees: []check.Verdict{
+		{ID: "G5", Verdict: check.Pass, Exercised: 1, Stalled: 2 * sec}, {ID: "G8", Verdict: check.Pass, Exercised: 1, Stalled: 6*mil - 1},
+		{ID: "G9", Verdict: check.Pass, Exercised: 1},
+	}}
+	var out bytes.Buffer
+	if err := r.Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`(?m)^G5\*? +failover +PASS, the host stalled 2\.0 s +0 `, `(?m)^G8\*? +no missed polls +PASS, the host stalled 6 ms +0 `,
+		`(?m)^G9\*? +Redis fails +PASS +0 `, `(?m)^verdict: PASS, the host stalled 2\.0 s \(seed 7; `,
+	} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no %s in:\n%s", want, &out)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func (r Report) Table(w io.Writer) error {
 		}
 		value, limit := Cells(v)
 		rows = append(rows, []string{
-			id, check.Promise(v.ID), strings.ToUpper(string(v.Verdict)), value, limit, v.Unit, strconv.Itoa(v.Exercised),
+			id, check.Promise(v.ID), strings.ToUpper(string(v.Verdict)) + Stalled(v), value, limit, v.Unit, strconv.Itoa(v.Exercised),
 			strconv.Itoa(v.Excused),
 		})
 	}
@@ -36,8 +36,24 @@ func (r Report) Table(w io.Writer) error {
 	if err := r.challenges(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nverdict: %s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), r.Seed)
+	_, err := fmt.Fprintf(w, "\nverdict: %s%s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), Stalled(r.Guarantees...), r.Seed)
 	return err
+}
+
+// Stalled says for how long the host stalled where that bears on any of the verdicts, as a table adds it to them; "" where it does not.
+func Stalled(of ...check.Verdict) string {
+	longest := int64(0)
+	for _, v := range of {
+		longest = max(longest, v.Stalled)
+	}
+	switch d := time.Duration(longest); {
+	case d <= 0:
+		return ""
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf(", the host stalled %d ms", (d + time.Millisecond - 1).Milliseconds())
+	default:
+		return fmt.Sprintf(", the host stalled %.1f s", d.Seconds())
+	}
 }
 
 // Cells are the value of a verdict and its limit as tables show them. "-" is the value of what was not put to the test, and where something
