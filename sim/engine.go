@@ -81,6 +81,7 @@ type Progress struct {
 	Polls, Rejected, Violations int64  // violations: two instances at the target at once, of one session; the judge sees others too
 	Challenges                  int64  // leases taken over from owners that were hit, or gave them up: what it is worth that nothing broke
 	Fault                       string // active, "" if none
+	Overload                    string // why the host cannot carry the storm, "" if it can
 }
 
 // Outcome is what an engine knows of a run beside its history.

@@ -28,6 +28,8 @@ type progress struct {
 	last  time.Duration            // elapsed at the last plain line
 	phase string
 	fault string
+
+	warned bool // that the host cannot carry the storm
 }
 
 func newProgress(out io.Writer, total time.Duration) *progress {
@@ -54,6 +56,7 @@ func (p *progress) show(m sim.Progress) {
 	if m.Phase == "end" {
 		return // the verdict follows
 	}
+	p.warn(m.Overload)
 	if p.bar != nil {
 		p.bar.ChangeMax64(max(1, m.Total.Milliseconds()))
 		text := sentence(m)
@@ -68,6 +71,18 @@ func (p *progress) show(m sim.Progress) {
 	}
 	p.last = m.Elapsed
 	fmt.Fprintf(p.out, "%7s  %s\n", m.Elapsed.Round(100*time.Millisecond), sentence(m))
+}
+
+// warn says once that the host cannot carry the storm.
+func (p *progress) warn(overload string) {
+	if overload == "" || p.warned {
+		return
+	}
+	p.warned = true
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	fmt.Fprintf(p.out, "note: %s\n", overload)
 }
 
 // done leaves the terminal on a fresh line.

@@ -48,6 +48,7 @@ func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell fu
 // stalled records a time in which the host did not run who should have. None is left out, for who is judged was not run either.
 func (r *run) stalled(from, to int64) {
 	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
+	r.load.add(from, to)
 }
 
 // hear records what the canary in a container says. Containers have a share of the machine of their own: they may wait while

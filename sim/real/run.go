@@ -43,6 +43,8 @@ type Config struct {
 
 	Seed uint64 // session IDs, delays and choices of the harness are drawn from it
 
+	Speed float64 // what the usual timings were divided by, to propose another; 0: not known
+
 	// Progress is called at most every 200 ms, from one goroutine. It may be nil.
 	Progress func(Progress)
 
@@ -57,6 +59,7 @@ type Progress struct {
 	Alive, Nodes                int           // processes that run; slots that take part
 	Polls, Rejected, Violations int64         // seen by the target; violations: two instances of one session at once
 	Fault                       string        // the last fault that hit and is not healed, "" if none
+	Overload                    string        // why the host cannot carry the storm, "" if it can
 }
 
 // Outcome is what a run tells beside its history.
@@ -93,6 +96,7 @@ type run struct {
 	work   *workload
 
 	refusals refusals
+	load     load
 
 	phase  atomic.Pointer[string]
 	owners owners
@@ -191,7 +195,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		return out, err
 	}
 	defer r.target.close()
-	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchRoom, r.report, r.countAll,
+	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchService, r.report, r.countAll,
 		r.watchLost} {
 		background.Go(func() { watch(stop) })
 	}
@@ -252,6 +256,9 @@ func (r *run) play(ctx context.Context) bool {
 	start := time.Now()
 	r.storm.Store(r.clock.now())
 	r.setPhase("storm")
+	if within := weighed(r.cfg.Timings); within < r.cfg.Storm {
+		defer time.AfterFunc(within, r.weigher(within)).Stop()
+	}
 	storm, cancel := context.WithDeadline(ctx, start.Add(r.cfg.Storm))
 	r.injectAll(ctx, storm, start)
 	<-storm.Done()
@@ -435,7 +442,7 @@ func (r *run) report(stop <-chan struct{}) {
 }
 
 func (r *run) progress() Progress {
-	p := Progress{Total: r.cfg.Storm + r.cfg.Calm, Phase: *r.phase.Load()}
+	p := Progress{Total: r.cfg.Storm + r.cfg.Calm, Phase: *r.phase.Load(), Overload: r.load.overload()}
 	if start := r.storm.Load(); start > 0 {
 		p.Elapsed = min(p.Total, time.Duration(r.clock.now()-start))
 	}

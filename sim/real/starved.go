@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -60,25 +61,41 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 	})
 }
 
-// watchRoom ends the run when Redis has no room for what it is told, and so refuses all writes. No fault does that: those that refuse
-// have other reasons.
-func (r *run) watchRoom(stop <-chan struct{}) {
+// watchService ends the run when Redis has no room for what it is told, and so refuses all writes, or refuses a command that every run
+// needs. No fault causes the first; the second does not count while a fault affects Redis. The judge hears of what happened until then.
+func (r *run) watchService(stop <-chan struct{}) {
+	since, refused := r.clock.now(), false
 	every(lookEvery, stop, func() {
+		now := r.clock.now()
 		for _, client := range r.redis.clients() {
-			if noRoomAt(client) {
+			noRoom, refusal := service(client)
+			if refusal != nil && !refused && !r.redisInHand(since) {
+				refused = true
+				r.stalled(since, r.clock.now())
+				r.notef("Redis began to refuse what a run needs: %s", brief(refusal))
+				r.end(refusal)
+			}
+			if noRoom {
 				r.starve(fmt.Errorf("%w: Redis cannot write its data and refuses what nodes write: the folder of its data, "+
 					"for a server of the run's own in TMPDIR, must have room", ErrStarved))
 			}
 		}
+		since = now
 	})
 }
 
-// noRoomAt reports whether a Redis failed to write to its file last. One that does not answer at once, as faults make it, is asked again.
-func noRoomAt(client *redis.Client) bool {
+// service reports whether a Redis failed to write to its file last, and how it refuses a command that every run needs. A Redis that does
+// not answer at once, as under a fault, is asked again.
+func service(client *redis.Client) (noRoom bool, refusal error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
 	defer cancel()
 	info, err := client.Info(ctx, "persistence").Result()
-	return err == nil && infoFields(info)["aof_last_write_status"] == "err"
+	for _, err := range []error{err, client.Eval(ctx, "return 1", nil).Err(), client.Scan(ctx, 0, "", 1).Err()} {
+		if err != nil && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "ERR unknown command")) {
+			refusal = err
+		}
+	}
+	return err == nil && infoFields(info)["aof_last_write_status"] == "err", refusal
 }
 
 // starve ends the run with an error, also one that is ending. The first one counts.

@@ -227,3 +227,27 @@ func TestARedisOnAFullDiskHasNoVerdict(t *testing.T) {
 		t.Errorf("a run whose Redis cannot write ends with %v", err)
 	}
 }
+
+// A Redis that begins to refuse a command that every run needs says nothing of the nodes: what happened until then is judged.
+func TestARedisThatBeginsToRefuseEndsTheRun(t *testing.T) {
+	if _, err := findServer(); err != nil {
+		t.Skip(err)
+	}
+	for _, command := range []string{"eval", "scan", "info"} {
+		server := redistest.Start(t)
+		r := provisionChoice(t, RedisChoice{Kind: "url", URL: "redis://" + server.Addr()})
+		cfg, denied := config(t), false
+		cfg.Storm = time.Minute
+		cfg.Progress = func(p Progress) {
+			if p.Phase == "storm" && !denied {
+				denied = true
+				server.Do("ACL", "SETUSER", "default", "-"+command)
+			}
+		}
+		out, _ := storm(t, r, cfg)
+		server.Do("ACL", "SETUSER", "default", "+"+command)
+		if !out.Interrupted || strings.Count(strings.Join(out.Notes, "\n"), "'"+command+"'") != 1 {
+			t.Errorf("-%s: %+v", command, out)
+		}
+	}
+}

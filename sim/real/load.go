@@ -1,0 +1,85 @@
+package real
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
+)
+
+// load measures whether the host can carry the storm: for how long it stalled. Safe for concurrent use.
+type load struct {
+	mu    sync.Mutex
+	until int64 // the end of the last stall
+	sum   time.Duration
+	why   string // why the host cannot carry the storm, "" if it can
+}
+
+// add adds a stall. Several canaries may have seen the same one.
+func (l *load) add(from, to int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sum += time.Duration(max(0, to-max(from, l.until)))
+	l.until = max(l.until, to)
+}
+
+func (l *load) stalled() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sum
+}
+
+func (l *load) overload() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why
+}
+
+// weighed is how much of the storm shows whether the host can carry it: each session is polled at least twice.
+func weighed(t timing.Timings) time.Duration { return max(3*time.Second, 2*t.Poll) }
+
+// weigher returns what ends the measurement that begins now.
+func (r *run) weigher(within time.Duration) func() {
+	stalled, polls := r.load.stalled(), r.target.polls.Load()
+	return func() {
+		due := int64(0)
+		if r.cfg.System == systemPolling {
+			due = int64(r.cfg.Sessions) * int64(within/r.cfg.Poll)
+		}
+		why := tooMuch(r.cfg.Speed, within, r.load.stalled()-stalled, r.target.polls.Load()-polls, due)
+		if why == "" {
+			return
+		}
+		r.record(history.Event{Kind: history.Note, Reason: why})
+		r.load.mu.Lock()
+		defer r.load.mu.Unlock()
+		r.load.why = why
+	}
+}
+
+// A host that stalls for more than a quarter of the time is overloaded. One that works for six tenths of the time carries its storm.
+const (
+	tooMuchShare = 4
+	usableShare  = 0.6
+)
+
+// tooMuch says why a host that stalled for so long within that time cannot carry the storm, and which speed fits, "" if it can. The work
+// of a storm grows with its speed; due is how many polls there should have been, 0 where that is not known.
+func tooMuch(speed float64, within, stalled time.Duration, polls, due int64) string {
+	if stalled*tooMuchShare <= within {
+		return ""
+	}
+	text := fmt.Sprintf("this host cannot carry the storm: it stalled for %.1f s of the first %.0f s", min(stalled, within).Seconds(),
+		within.Seconds())
+	fits := speed * usableShare
+	if due > 0 {
+		text += fmt.Sprintf(", in which %d of %d polls came", polls, due)
+		fits *= min(1, float64(max(1, polls))/float64(due))
+	}
+	if speed > 0 {
+		text += fmt.Sprintf("; --speed %.2g may fit", fits)
+	}
+	return text
+}
