@@ -19,7 +19,7 @@ var breaks = []fault.Kind{
 }
 
 // A lone injection of a node hits who owns leases, and one that should break an owner outlasts its trust, so that what it owned
-// passes on. With -v it prints how many did, by kind: go test ./sim -run LoneStrikesHitOwners -v -aim 200.
+// passes on. With -v it prints how many did, by kind: go test ./sim -run LoneInjectionsHitOwners -v -aim 200.
 func TestLoneInjectionsHitOwners(t *testing.T) {
 	safety := func(seed uint64) (Config, fault.Plan, error) {
 		all := Builtin()

@@ -368,7 +368,9 @@ func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 			storm = e.T
 		case e.Kind == history.FaultStart && e.N >= 0 && e.N < int64(len(p.Faults)) && e.Node != "" && c.Plan.Faults[e.N].Aims():
 			f := &p.Faults[e.N]
-			f.Target = fault.OwnerTarget(e.Node)
+			if f.Target != fault.Same {
+				f.Target = fault.OwnerTarget(e.Node)
+			}
 			f.At = min(max(f.At, time.Duration(e.T-storm).Truncate(time.Millisecond)), c.Storm)
 			n++
 		}

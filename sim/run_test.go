@@ -262,6 +262,7 @@ func TestSameTargetsAgain(t *testing.T) {
 		{At: 5 * second, Kind: fault.Freeze, Target: "owner:session-1", For: 2 * second},
 		{At: 6 * second, Kind: fault.Cut, Target: "owner:session-1", For: second}, // waits until that one is thawed
 		{At: 6500 * time.Millisecond, Kind: fault.BlackHole, Target: "node-1", For: second},
+		{At: 8500 * time.Millisecond, Kind: fault.Latency, Target: fault.Same, For: second, Ms: 1},
 	}})
 	if c.Plan == nil {
 		t.Fatal("no plan")
@@ -275,16 +276,16 @@ func TestSameTargetsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, n, err := loaded.Retargeted(saved.Dir)
-	if err != nil || n != 2 {
-		t.Fatalf("%d hit, %v, want 2", n, err)
+	if err != nil || n != 3 {
+		t.Fatalf("%d hit, %v, want 3", n, err)
 	}
 	was := targetsOf(t, saved.Dir)
-	if was[0] == "" || was[0] != was[1] {
-		t.Fatalf("hit were %v, want the same owner twice", was)
+	if was[0] == "" || was[0] != was[1] || was[3] != was[1] {
+		t.Fatalf("hit were %v, want the same owner three times", was)
 	}
 	f := again.Plan.Faults
 	if f[0].Target != fault.OwnerTarget(was[0]) || f[2].Target != fault.OwnerTarget(was[1]) || f[2].Kind != fault.Cut || f[2].At < 7*second ||
-		f[1].Target != "node-1" {
+		f[1].Target != "node-1" || f[3].Target != fault.Same {
 		t.Errorf("hit again are %+v, want %v, and the cut when it hit", f, was)
 	}
 	if loaded.Plan.Faults[0].Target != "owner:session-1" {

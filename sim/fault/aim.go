@@ -14,6 +14,8 @@ const (
 	Owner = "owner"
 	// Leader is another word for "owner:session-1": who holds the one lease of an election.
 	Leader = "leader"
+	// Same is the node that the last fault of an owner before it in the plan hits, also while that one lasts.
+	Same = "same"
 )
 
 // AimTries is how often a fault that finds no owner is tried again, within a renewal interval: then somebody has one again, or is not
@@ -33,7 +35,7 @@ func (f Fault) Aims() bool {
 // aimOf returns what is named behind the word for an owner, "" for nothing.
 func aimOf(target string) (of string, ok bool) {
 	switch target {
-	case Owner:
+	case Owner, Same:
 		return "", true
 	case Leader:
 		return SessionTarget(1), true
@@ -41,11 +43,18 @@ func aimOf(target string) (of string, ok bool) {
 	return strings.CutPrefix(target, Owner+":")
 }
 
+// Lead returns the index of the fault whose node the n-th hits if its target is Same; -1 if there is none.
+func Lead(faults []Fault, n int) int {
+	for n--; n >= 0 && (faults[n].Target == Same || !faults[n].Aims()); n-- {
+	}
+	return n
+}
+
 // Retry is the time between two tries to find an owner.
 func Retry(renew time.Duration) time.Duration { return max(renew/AimTries, time.Millisecond) }
 
-// Resolve returns the slot that a fault with the target of an owner hits now. owners has the slot of whoever holds each lease,
-// first those of the sessions in the order of their creation, 0 for nobody. free reports whether a process runs in the slot that
+// Resolve returns the slot that a fault with the target of an owner, other than Same, hits now. owners has the slot of whoever holds each
+// lease, first those of the sessions in the order of their creation, 0 for nobody. free reports whether a process runs in the slot that
 // no other fault has in hand. Of those that hold as many, the first slot is hit.
 func Resolve(target string, owners []int, free func(slot int) bool) (slot int, ok bool) {
 	of, _ := aimOf(target)

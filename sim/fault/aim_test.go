@@ -40,7 +40,7 @@ func TestResolve(t *testing.T) {
 
 func TestAims(t *testing.T) {
 	for target, want := range map[string]bool{
-		Owner: true, Leader: true, OwnerTarget(SessionTarget(2)): true, OwnerTarget(NodeTarget(2)): true, NodeTarget(2): false, "": false,
+		Owner: true, Leader: true, Same: true, OwnerTarget(SessionTarget(2)): true, OwnerTarget(NodeTarget(2)): true, NodeTarget(2): false, "": false,
 		"owners": false,
 	} {
 		if got := (Fault{Kind: Crash, Target: target}).Aims(); got != want {
@@ -69,6 +69,7 @@ func TestOwnersAreValidated(t *testing.T) {
 		{Cut, "owner:node-3", "node-3 does not take part"},
 		{Cut, "owner:", "owner:session-1 to owner:session-4"},
 		{Cut, "ownership", "no node: write node-1, node-2, …, or owner"},
+		{Leave, "same", "no node: write node-1, node-2, …"},
 		{Leave, "owner", "no node: write node-1, node-2, …"},
 		{Join, "owner:node-3", "no node: write node-1, node-2, …"},
 		{KeyDelete, "owner", "no session"},
@@ -84,6 +85,29 @@ func TestOwnersAreValidated(t *testing.T) {
 		case c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s of %q: %v, want %q", c.kind, c.target, err, c.want)
 		}
+	}
+}
+
+// The node of the last fault of an owner is hit again, and of none where no fault of an owner is above.
+func TestSame(t *testing.T) {
+	plan := func(targets ...string) (p Plan) {
+		for _, target := range targets {
+			p.Faults = append(p.Faults, Fault{Kind: Cut, Target: target, For: time.Second})
+		}
+		return p
+	}
+	limits := Limits{Nodes: 2, Sessions: 4, Storm: time.Minute}
+	p := plan(Owner, Leader, "node-1", Same, Same)
+	if err := p.Validate(limits); err != nil {
+		t.Error(err)
+	}
+	for n, want := range []int{-1, 0, 1, 1, 1} {
+		if got := Lead(p.Faults, n); got != want {
+			t.Errorf("fault %d follows %d, want %d", n, got, want)
+		}
+	}
+	if err := plan("node-1", Same, Owner).Validate(limits); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "no fault of an owner is above") {
+		t.Errorf("the first fault of an owner comes later: %v", err)
 	}
 }
 

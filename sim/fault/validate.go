@@ -44,6 +44,9 @@ func (p Plan) Validate(l Limits) error {
 		if err := f.validateTarget(alive, sessions); err != nil {
 			return fmt.Errorf("fault %d: %w", i+1, err)
 		}
+		if f.Target == Same && Lead(p.Faults, i) < 0 {
+			return fmt.Errorf("fault %d: %w: %s of %q: no fault of an owner is above it", i+1, ErrInvalid, f.Kind, Same)
+		}
 		if len(alive) > most {
 			return fmt.Errorf("fault %d: %w: %d nodes with those that joined: at most %d", i+1, ErrInvalid, len(alive), most)
 		}
@@ -147,7 +150,7 @@ func (f Fault) validateNode(slots map[int]bool, sessions int) error {
 	target := f.Target
 	if f.Aims() {
 		of, _ := aimOf(f.Target)
-		if s, ok := SessionIndex(of); f.Target == Owner || ok && s <= sessions {
+		if s, ok := SessionIndex(of); f.Target == Owner || f.Target == Same || ok && s <= sessions {
 			return nil
 		}
 		target = of

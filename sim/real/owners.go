@@ -71,12 +71,20 @@ func (inj *injection) aim() bool {
 	holders := inj.owners.slots(inj.work.ids(), instances)
 	inj.mu.Lock()
 	defer inj.mu.Unlock()
-	if inj.Aims() {
+	switch {
+	case inj.Target == fault.Same:
+		slot := inj.struck[fault.Lead(inj.cfg.Plan.Faults, inj.n)]
+		if slot == "" {
+			return false
+		}
+		inj.Target = slot
+	case inj.Aims():
 		i, ok := fault.Resolve(inj.Target, holders, func(i int) bool { return stay[i] && inj.inHand[fault.NodeTarget(i)] == 0 })
 		if !ok {
 			return false
 		}
 		inj.Target = fault.NodeTarget(i)
+		inj.struck[inj.n] = inj.Target
 	}
 	inj.held = inj.Target
 	inj.inHand[inj.held]++

@@ -58,7 +58,8 @@ func TestFaultsOfOwners(t *testing.T) {
 	cfg := config(t,
 		fault.Fault{Kind: fault.Freeze, Target: fault.Owner, For: 60 * ms},
 		fault.Fault{At: 50 * ms, Kind: fault.Cut, Target: "owner:session-2", For: 500 * ms},
-		fault.Fault{At: 200 * ms, Kind: fault.BlackHole, Target: fault.Leader, For: 10 * ms}, // waits until 350 ms only
+		fault.Fault{At: 150 * ms, Kind: fault.Latency, Target: fault.Same, For: 10 * ms, Ms: 1}, // during the cut
+		fault.Fault{At: 200 * ms, Kind: fault.BlackHole, Target: fault.Leader, For: 10 * ms},    // waits until 350 ms only
 		fault.Fault{At: 700 * ms, Kind: fault.Crash, Target: "owner:node-1", For: 100 * ms},
 	)
 	cfg.Nodes = 1
@@ -69,11 +70,12 @@ func TestFaultsOfOwners(t *testing.T) {
 			order = append(order, e.Kind.String()+" "+e.Reason+" "+e.Node)
 		}
 	}
-	want := "faultStart freeze node-1, faultEnd freeze node-1, faultStart cut node-1, faultEnd cut node-1, faultStart crash node-1, faultEnd crash node-1"
+	want := "faultStart freeze node-1, faultEnd freeze node-1, faultStart cut node-1, " +
+		"faultStart latency node-1, faultEnd latency node-1, faultEnd cut node-1, faultStart crash node-1, faultEnd crash node-1"
 	if got := strings.Join(order, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if n := slices.IndexFunc(out.Notes, func(n string) bool { return strings.Contains(n, "fault 3 (blackhole leader) was not injected: nobody") }); n < 0 {
+	if n := slices.IndexFunc(out.Notes, func(n string) bool { return strings.Contains(n, "fault 4 (blackhole leader) was not injected: nobody") }); n < 0 {
 		t.Errorf("notes %q: want one of the black hole that found nobody", out.Notes)
 	}
 }

@@ -119,6 +119,7 @@ type run struct {
 	active  []activeFault
 	healed  int64          // when the last fault of Redis was over, run clock
 	inHand  map[string]int // slot → faults that have it in hand
+	struck  map[int]string // fault of an owner → slot that it hit
 }
 
 type activeFault struct {
@@ -145,7 +146,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	run := &run{
 		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
-		named: map[string][]*node{}, inHand: map[string]int{}, ending: make(chan struct{}),
+		named: map[string][]*node{}, inHand: map[string]int{}, struck: map[int]string{}, ending: make(chan struct{}),
 	}
 	return run.all(ctx)
 }

@@ -18,9 +18,10 @@ func TestFaultsOfOwners(t *testing.T) {
 	cfg := Config{Nodes: 3, Sessions: 1, TTL: ttl, Candidates: true, Start: 2 * s, Storm: 20 * s, Calm: s}.withDefaults()
 	plan := fault.Plan{Faults: []fault.Fault{
 		{At: s, Kind: fault.BlackHole, Target: fault.Owner, For: 5 * s},
-		{At: s + 100*time.Millisecond, Kind: fault.Freeze, Target: fault.Owner, For: s},     // the only owner is in hand, and stays it
-		{At: 2900 * time.Millisecond, Kind: fault.Cut, Target: "owner:session-1", For: s},   // till another takes over
-		{At: 5 * s, Kind: fault.Fragments, Target: fault.Owner, For: s},                     // that one again, which owns it still
+		{At: s + 100*time.Millisecond, Kind: fault.Freeze, Target: fault.Owner, For: s},   // the only owner is in hand, and stays it
+		{At: 2900 * time.Millisecond, Kind: fault.Cut, Target: "owner:session-1", For: s}, // till another takes over
+		{At: 5 * s, Kind: fault.Fragments, Target: fault.Owner, For: s},                   // that one again, which owns it still
+		{At: 5500 * time.Millisecond, Kind: fault.Latency, Target: fault.Same, For: s, Ms: 1},
 		{At: 9 * s, Kind: fault.Freeze, Target: "owner:session-2", For: s},                  // there is no such session
 		{At: 12 * s, Kind: fault.Crash, Target: fault.Leader},                               // for good
 		{At: 19500 * time.Millisecond, Kind: fault.CrashAll, For: 100 * time.Millisecond},   // then nobody owns
@@ -46,7 +47,7 @@ func TestFaultsOfOwners(t *testing.T) {
 			notes = append(notes, e.Reason)
 		}
 	}).run()
-	for _, n := range []int64{0, 2, 3, 5} {
+	for _, n := range []int64{0, 2, 3, 6} {
 		if b := begun[n]; b.node == "" || b.node != b.held {
 			t.Errorf("fault %d struck %q while %q held the lease", n, b.node, b.held)
 		}
@@ -60,13 +61,16 @@ func TestFaultsOfOwners(t *testing.T) {
 	if begun[3].at != 5*s {
 		t.Errorf("a later fault moved to %v, want 5s", begun[3].at)
 	}
+	if begun[4].at != 5500*time.Millisecond || begun[4].node != begun[3].node {
+		t.Errorf("%+v strikes another than %+v, which is still under way", begun[4], begun[3])
+	}
 	var missed []int64
 	for n := range int64(len(plan.Faults)) {
 		if _, ok := begun[n]; !ok {
 			missed = append(missed, n)
 		}
 	}
-	if !slices.Equal(missed, []int64{1, 4, 7}) || len(notes) != 3 {
-		t.Errorf("no target found %v, notes %q: want faults 1, 4 and 7", missed, notes)
+	if !slices.Equal(missed, []int64{1, 5, 8}) || len(notes) != 3 {
+		t.Errorf("no target found %v, notes %q: want faults 1, 5 and 8", missed, notes)
 	}
 }

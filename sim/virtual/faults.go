@@ -16,6 +16,7 @@ type strike struct {
 	node    int32  // -1: none
 	session int32  // -1: none
 	gen     uint32 // process it struck
+	lead    int    // the fault whose node it strikes, of fault.Same
 	on      bool   // flapping: cut now
 	narrow  narrow // bandwidth
 	was     int64  // clock drift: the one before
@@ -37,6 +38,9 @@ func (w *world) schedule(p fault.Plan) {
 	w.q.push(event{at: start, kind: evPhase, arg: phaseStorm})
 	for i, f := range p.Faults {
 		w.plan = append(w.plan, strike{Fault: f, number: int32(i), node: -1, session: -1})
+		if f.Target == fault.Same {
+			w.plan[i].lead = fault.Lead(p.Faults, i)
+		}
 		at := start + int64(f.At)
 		if at >= calm {
 			w.out.Skipped = append(w.out.Skipped, fmt.Sprintf("%s at %v: after the storm", f.Kind, f.At))
@@ -173,6 +177,10 @@ func (w *world) aimNode(s *strike) bool {
 		s.node = int32(w.addNode(w.pick).slot - 1)
 		return true
 	}
+	if s.Target == fault.Same {
+		s.node = w.plan[s.lead].node
+		return s.node >= 0 && w.strikes(s)
+	}
 	if s.Aims() {
 		slot, ok := fault.Resolve(s.Target, w.owners(), w.atHand)
 		if ok {
@@ -197,6 +205,11 @@ func (w *world) aimNode(s *strike) bool {
 		}
 		s.node = live[w.pick.IntN(len(live))]
 	}
+	return w.strikes(s)
+}
+
+// strikes notes which process runs in the slot that the fault strikes, and reports whether one does.
+func (w *world) strikes(s *strike) bool {
 	n := w.nodes[s.node]
 	s.gen = n.gen
 	return n.alive
