@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,30 @@ func TestBuiltinScenariosResolve(t *testing.T) {
 		}
 		if again, err := Load(s.Name); err != nil || again.Name != s.Name {
 			t.Errorf("%s: not found by its name: %v", s.Name, err)
+		}
+	}
+}
+
+// A built-in scenario plays every kind of fault that it names, alone, at any seed.
+func TestBuiltinScenariosPlayEveryKind(t *testing.T) {
+	for _, engine := range []string{EngineReal, EngineVirtual} {
+		supported := func(k fault.Kind) error { return k.AvailableOn(engine == EngineVirtual) }
+		for _, s := range Builtin() {
+			for s.Engine, s.Seed = engine, 1; s.Seed <= 200; s.Seed++ {
+				c, err := s.Resolve()
+				if err != nil {
+					t.Fatalf("%s: %v", s.Name, err)
+				}
+				plan, err := c.Draw(supported)
+				if err != nil {
+					t.Fatalf("%s: %v", s.Name, err)
+				}
+				for _, k := range s.Faults {
+					if !slices.ContainsFunc(plan.Faults, func(f fault.Fault) bool { return f.Kind == k && f.Lone }) {
+						t.Errorf("%s on the %s engine, seed %d: %s does not hit alone", s.Name, engine, s.Seed, k)
+					}
+				}
+			}
 		}
 	}
 }
