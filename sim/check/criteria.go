@@ -119,6 +119,16 @@ func Decides(p Params) []string {
 	return Exercisable(p)
 }
 
+// Deciding returns those of the named criteria that decide a judged run. G10 beside others does not where no change of a lease in
+// Redis could be matched to an instance.
+func Deciding(p Params, r Result) []string {
+	v, _ := r.Verdict("G10")
+	if v.Verdict != Unknown || v.Exercised > 0 || len(p.Criteria) < 2 {
+		return p.Criteria
+	}
+	return slices.DeleteFunc(slices.Clone(p.Criteria), func(id string) bool { return id == "G10" })
+}
+
 // Decide returns the verdict of a run: fail if a criterion or any that is never excused (Safety) failed, or any at all where
 // no criteria were named; unknown if one of Decides was not put to the test, or fewer than Params.Least times, or the run is incomplete,
 // else pass. Where there is none it is unknown.

@@ -24,7 +24,7 @@ func (g *g10) used(k *key, at int64) {
 			return
 		}
 		g.broke(k.session, "at %s somebody extended the lease of %s once more than its owner had asked for (session %s): whoever extends a "+
-			"lease must compare its owner first%s", clock(at), i.who(), k.session.id, g.suspect(k, i.id, at))
+			"lease must compare its owner first%s", clock(at), i.who(), k.session.id, g.extender(k.others(i.id), at))
 	})
 }
 

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -46,6 +45,7 @@ type said struct {
 	inst     string
 	at       int64
 	released int64 // when it last gave the lease back
+	over     int64 // when it last gave the lease back or lost it
 	asked    int64 // when its last renewal was sent, 0: it is answered
 	sent     int64 // when its last renewal was sent
 	waits    int64 // since when it has had one without an answer
@@ -236,12 +236,13 @@ func (g *g10) deleted(k *key, e *history.Event) {
 	if gave() {
 		return
 	}
+	before := k.others(holder)
 	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
 		if gave() || g.faulty(holder, at) || k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released "+
-			"it%s", clock(at), k.session.id, ms(until-at), g.who(holder), g.suspect(k, holder, at))
+			"it%s", clock(at), k.session.id, ms(until-at), g.who(holder), g.deleter(append(before, k.others(holder)...), at))
 	})
 }
 
@@ -258,27 +259,6 @@ func (g *g10) faulty(inst string, at int64) bool {
 		}
 	}
 	return false
-}
-
-// suspect names another instance that may have done it: one whose release Redis may have executed so late, else one that said something
-// about the lease at that time. Who was granted the lease afterwards is its rightful owner.
-func (g *g10) suspect(k *key, but string, at int64) string {
-	var who *said
-	var when int64
-	for _, s := range slices.SortedFunc(slices.Values(k.session.key.said), func(a, b *said) int { return cmp.Compare(a.inst, b.inst) }) {
-		released := s.released != 0 && s.released <= at+eventAllowance && at <= g.underWay(s.inst, s.released)
-		switch {
-		case s.inst == but || s.granted > at && !released:
-		case released && s.released > when:
-			who, when = s, s.released
-		case who == nil && s.at > 0 && s.at >= at-int64(time.Second) && s.at <= at+int64(time.Second):
-			who = s
-		}
-	}
-	if who == nil {
-		return ""
-	}
-	return fmt.Sprintf(", and %s, which did not own it, renewed or released it at %s", g.who(who.inst), clock(cmp.Or(when, who.at)))
 }
 
 // nodeEvent is what a node reports; where Redis shows that it cannot be, somebody's check is missing.
@@ -298,10 +278,11 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 		s.sent = e.T
 		s.asked = e.T
 		return
-	case history.Lost: // it has deleted nothing
+	case history.Lost: // it need not have deleted anything
+		s.over = e.T
 		return
 	case history.Released:
-		s.released = e.T
+		s.released, s.over = e.T, e.T
 		return
 	case history.Acquired:
 		s.open, s.asked = max(s.open, s.asked), 0

@@ -123,12 +123,13 @@ type Meta struct {
 	Launcher      string
 }
 
-// New makes the report of a judged run. Its verdict is check.Decide's.
+// New makes the report of a judged run. Its criteria are check.Deciding's, its verdict is check.Decide's.
 func New(m Meta, p check.Params, r check.Result) Report {
 	faults := p.Plan.Faults
 	if faults == nil {
 		faults = []fault.Fault{} // a list, not null: tools iterate over it
 	}
+	p.Criteria = check.Deciding(p, r)
 	return Report{
 		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
 		Guarantees: r.Verdicts, Verdict: check.Decide(p, r), Sums: m.Sums, NodeCmd: m.NodeCmd, Launcher: m.Launcher,

@@ -55,6 +55,7 @@ var table = []row{
 	{sound, "flushed", "G3,G10"},
 	{sound, "alone", "G3,G10"},
 	{"believe-forever", "partitions", "G1"},
+	{"release-any", "safety", "G10"},
 	{"release-any", "partitions", "G10"},
 	{"release-any", "late-release", "G10"},
 	{"ignore-failed", "partitions", "G4"},
