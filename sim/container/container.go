@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,69 +18,64 @@ import (
 
 // Container is a container of a run, or of a service of a compose project. Its methods are safe for concurrent use.
 type Container struct {
-	testcontainers.Container
-	Name, Image string // for messages
-	engine      *Engine
+	testcontainers.Container // nil: of a run, and not started
+	Spec                     Spec
+	engine                   *Engine
 }
 
-// Spec says what runs in a container.
+// Spec says what runs in a container. Of a service it has the name and the image only.
 type Spec struct {
 	Name    string   // of the program, for messages
 	Image   string   // must exist
 	Command []string // the program and its arguments; nil: what the image says
 	Env     []string // all of it
-	Folder  string   // of this machine, which the program sees at the same path; "": none
-	User    string   // "uid:gid"; "": as the image says
-	Network bool     // the run's; else it has none
+	// Folder is one of this machine, which the program sees at the same path: it runs as this user, and has no network. "": it runs as the
+	// image says, in the network of the run.
+	Folder string
 }
 
-// Create makes a container of the run, which the engine removes at its end.
-func (e *Engine) Create(ctx context.Context, s Spec) (*Container, error) {
-	made, err := e.creator.CreateContainer(ctx, testcontainers.ContainerRequest{
+// New returns a container of the run, which Start creates. The engine removes it at its end.
+func (e *Engine) New(s Spec) *Container { return &Container{Spec: s, engine: e} }
+
+func (c *Container) create(ctx context.Context) (err error) {
+	s, e := c.Spec, c.engine
+	if c.Container != nil {
+		return nil
+	}
+	c.Container, err = e.creator.CreateContainer(ctx, testcontainers.ContainerRequest{
 		Image: s.Image, Labels: map[string]string{Label: e.Run},
 		ConfigModifier: func(c *container.Config) {
-			c.User, c.Env = s.User, s.Env
+			c.Env = s.Env
 			if len(s.Command) > 0 {
 				c.Entrypoint, c.Cmd = s.Command[:1], s.Command[1:]
 			}
+			if s.Folder != "" {
+				c.User = fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
+			}
 		},
 		HostConfigModifier: func(h *container.HostConfig) {
-			h.Init, h.AutoRemove, h.LogConfig, h.NetworkMode = new(true), true, container.LogConfig{Type: "none"}, "none"
-			if s.Network {
-				h.NetworkMode = container.NetworkMode(e.network())
-			}
+			h.Init, h.AutoRemove, h.LogConfig = new(true), true, container.LogConfig{Type: "none"}
+			h.NetworkMode = container.NetworkMode(e.network())
 			if s.Folder != "" {
-				h.Binds = []string{s.Folder + ":" + s.Folder}
+				h.NetworkMode, h.Binds = "none", []string{s.Folder + ":" + s.Folder}
 			}
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("container of %s (%s): %w", s.Name, s.Image, err)
-	}
-	return &Container{Container: made, Name: s.Name, Image: s.Image, engine: e}, nil
+	return err
 }
-
-// Labels that a compose program puts on what it starts.
-const (
-	projectLabel = "com.docker.compose.project"
-	serviceLabel = "com.docker.compose.service"
-	onceLabel    = "com.docker.compose.oneoff" // "True": of a command that was run beside the services
-)
 
 // Project returns the containers of a compose project, by the names of their services.
 func (e *Engine) Project(ctx context.Context, project string) (map[string]*Container, error) {
+	const label = "com.docker.compose." // oneoff=True is on a command that was run beside the services
 	list, err := e.api.ContainerList(ctx, client.ContainerListOptions{
-		All: true, Filters: make(client.Filters).Add("label", projectLabel+"="+project, onceLabel+"=False"),
+		All: true, Filters: make(client.Filters).Add("label", label+"project="+project, label+"oneoff=False"),
 	})
 	all := map[string]*Container{}
 	for _, c := range list.Items {
-		name := c.Labels[serviceLabel]
 		found, failed := e.creator.ContainerFromType(ctx, c)
-		if failed != nil {
-			err = failed
-			break
-		}
-		all[name] = &Container{Container: found, Name: name, Image: c.Image, engine: e}
+		err = errors.Join(err, failed)
+		s := Spec{Name: c.Labels[label+"service"], Image: c.Image}
+		all[s.Name] = &Container{Container: found, Spec: s, engine: e}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("containers of %s: %w", project, err)
@@ -97,7 +93,7 @@ type Running struct {
 
 	// Once Exited is closed.
 	When time.Time // of its end
-	Code int       // of the program; 128 + n by signal n; -1 if the engine does not answer
+	Code int       // of the program; -1 by a signal, or if the engine does not answer
 }
 
 // Start starts the container, unless it runs. What it writes from now on goes to stdout and stderr, which are closed at its end, or on an
@@ -105,10 +101,12 @@ type Running struct {
 func (c *Container) Start(stdout, stderr io.WriteCloser) (*Running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Running{Container: c, Detach: cancel, Exited: make(chan struct{})}
-	api, id := c.engine.api, c.GetContainerID()
-	end := api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
-	// From before its start, so that nothing is missed.
-	out, err := api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	api, end, out := c.engine.api, client.ContainerWaitResult{}, client.ContainerAttachResult{}
+	err := c.create(ctx)
+	if err == nil { // output and end are watched from before the start, so that nothing is missed
+		end = api.ContainerWait(ctx, c.GetContainerID(), client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
+		out, err = api.ContainerAttach(ctx, c.GetContainerID(), client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	}
 	if err == nil {
 		context.AfterFunc(ctx, out.Close)
 		r.Started = time.Now()
@@ -117,7 +115,7 @@ func (c *Container) Start(stdout, stderr io.WriteCloser) (*Running, error) {
 	if err != nil {
 		cancel()
 		_, _ = stdout.Close(), stderr.Close()
-		return nil, fmt.Errorf("container of %s (%s): %w", c.Name, c.Image, err)
+		return nil, fmt.Errorf("container of %s (%s): %w", c.Spec.Name, c.Spec.Image, err)
 	}
 	r.findPID(ctx)
 	read := make(chan struct{})
@@ -151,15 +149,17 @@ func (r *Running) findPID(ctx context.Context) {
 func (r *Running) wait(ctx context.Context, end client.ContainerWaitResult) {
 	select {
 	case e := <-end.Result:
-		r.When, r.Code = time.Now(), int(e.StatusCode)
+		if r.When, r.Code = time.Now(), int(e.StatusCode); r.Code > 128 { // an init's word for the signal that ended its child
+			r.Code = -1
+		}
 		if s, err := r.State(ctx); err == nil && (s.Running || s.Restarting) { // nobody hears what that program says
 			_ = r.Stop(ctx, nil)
-			r.engine.lost(fmt.Errorf("%w: %s (%s) ended, and its restart policy had it started again", ErrLost, r.Name, r.Image))
+			r.engine.lost(fmt.Errorf("container lost: %s (%s) ended, and its restart policy had it started again", r.Spec.Name, r.Spec.Image))
 		}
 	case err := <-end.Error:
 		r.When, r.Code = time.Now(), -1
 		if ctx.Err() == nil {
-			r.engine.lost(fmt.Errorf("%w: the engine that runs %s (%s) does not answer: %w", ErrLost, r.Name, r.Image, err))
+			r.engine.lost(fmt.Errorf("container lost: the engine that runs %s (%s) does not answer: %w", r.Spec.Name, r.Spec.Image, err))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -34,17 +35,16 @@ var (
 	ErrNoEngine = errors.New("no container engine")
 	// ErrImage: an image is missing and cannot be pulled or built.
 	ErrImage = errors.New("no such image")
-	// ErrLost: the engine does not answer any more, or a container ended and was started again by its restart policy.
-	ErrLost = errors.New("container lost")
 )
 
-// Label is on every container and network of a run, with the run as its value. imageLabel is on images that Build made, which stay.
+// Label is on every container and network of a run, with the run as its value.
+const Label = "leasestorm.run"
+
 const (
-	Label      = "leasestorm.run"
-	imageLabel = "leasestorm.image"
+	findWithin   = 2 * time.Second
+	removeWithin = 20 * time.Second
+	lookAgain    = 200 * time.Millisecond
 )
-
-const findWithin = 2 * time.Second
 
 // Engine is the container engine of this machine, with the containers of one run. Its methods are safe for concurrent use.
 type Engine struct {
@@ -54,7 +54,8 @@ type Engine struct {
 	creator *testcontainers.DockerProvider
 }
 
-// Find returns the engine at DOCKER_HOST or the default socket. lost, which must not block, hears ErrLost. The error is ErrNoEngine.
+// Find returns the engine at DOCKER_HOST or the default socket. It calls lost, which must not block, when the engine does not answer any
+// more, or when a container ended and its restart policy started it again. The error is ErrNoEngine.
 func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
@@ -96,49 +97,37 @@ func (e *Engine) Fetch(ctx context.Context, image string, pulling func(image str
 }
 
 // Build makes an image of a program and its shared libraries, which runs it as nobody, and returns its reference,
-// leasestorm-run:<hash of its content>. An image that exists is not built again.
+// leasestorm-run:<hash of its content>. An image that exists is not built again. It stays, with the label leasestorm.image.
 func (e *Engine) Build(ctx context.Context, program string) (string, error) {
-	packed, err := pack(ctx, program)
-	if err != nil {
-		return "", fmt.Errorf("%w: build of %s: %w", ErrImage, program, err)
-	}
-	image := testcontainers.FromDockerfile{
-		ContextArchive: bytes.NewReader(packed), Repo: "leasestorm-run", KeepImage: true,
-		Tag: fmt.Sprintf("%.6x", sha256.Sum256(packed)),
-	}
-	ref := image.Repo + ":" + image.Tag
-	if _, err = e.api.ImageInspect(ctx, ref); errdefs.IsNotFound(err) {
-		_, err = e.creator.BuildImage(ctx, &testcontainers.ContainerRequest{FromDockerfile: image})
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: build of %s: %w", ErrImage, ref, err)
-	}
-	return ref, nil
-}
-
-// pack returns an archive of a Dockerfile and the files of its image.
-func pack(ctx context.Context, program string) ([]byte, error) {
 	program, err := filepath.Abs(program)
-	if err != nil {
-		return nil, err
-	}
 	var packed bytes.Buffer
 	out := tar.NewWriter(&packed)
-	add := func(name string, data []byte) error {
-		err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(data))})
-		_, failed := out.Write(data)
-		return errors.Join(err, failed)
-	}
-	err = add("Dockerfile", fmt.Appendf(nil, "FROM scratch\nLABEL %s=\nCOPY root/ /\nUSER 65534:65534\nCMD [%q]\n", imageLabel, program))
 	// ldd lists the libraries that the loader would take. It fails for a program that needs none.
 	listed, _ := exec.CommandContext(ctx, "ldd", program).Output()
 	for _, file := range append([]string{program}, strings.Fields(string(listed))...) {
 		if filepath.IsAbs(file) {
 			data, failed := os.ReadFile(file)
-			err = errors.Join(err, failed, add("root"+file, data))
+			err = errors.Join(err, failed, out.WriteHeader(&tar.Header{Name: file, Mode: 0o755, Size: int64(len(data))}))
+			_, _ = out.Write(data) // never fails
 		}
 	}
-	return packed.Bytes(), errors.Join(err, out.Close())
+	ref := fmt.Sprintf("leasestorm-run:%.6x", sha256.Sum256(packed.Bytes()))
+	if err = errors.Join(err, out.Close()); err == nil {
+		_, err = e.api.ImageInspect(ctx, ref)
+	}
+	if errdefs.IsNotFound(err) {
+		source := client.ImageImportSource{Source: &packed, SourceName: "-"}
+		settings := []string{"LABEL leasestorm.image=", "USER 65534:65534", fmt.Sprintf("CMD [%q]", program)}
+		var said io.ReadCloser
+		if said, err = e.api.ImageImport(ctx, source, ref, client.ImageImportOptions{Changes: settings}); err == nil {
+			_, err = io.Copy(io.Discard, said)
+			_ = said.Close()
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: build of %s: %w", ErrImage, program, err)
+	}
+	return ref, nil
 }
 
 // Network makes the run's internal network, and returns this machine's address there. Containers in it reach each other and that address,
@@ -161,17 +150,20 @@ func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 
 func (e *Engine) network() string { return "leasestorm-" + e.Run }
 
-// The engine still carries out a request whose sender has died: what it makes appears after the first look.
-const (
-	lookAgain = 200 * time.Millisecond
-	looks     = 3 // without an error
-)
-
-// Remove removes every container and network of the run.
-func (e *Engine) Remove(ctx context.Context) error {
-	for good := 0; good < looks; {
-		err := e.remove(ctx)
-		if err == nil {
+// Remove removes every container and network of the run. It looks until it has met no error three times, because the engine still carries
+// out a request whose sender has died.
+func (e *Engine) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
+	defer cancel()
+	ours := make(client.Filters).Add("label", Label+"="+e.Run)
+	for good := 0; good < 3; {
+		containers, err := e.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+		for _, c := range containers.Items {
+			_, failed := e.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			err = errors.Join(err, failed)
+		}
+		_, failed := e.api.NetworkPrune(ctx, client.NetworkPruneOptions{Filters: ours})
+		if err = errors.Join(err, failed); err == nil {
 			good++
 		}
 		select {
@@ -181,16 +173,4 @@ func (e *Engine) Remove(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// remove removes those that exist.
-func (e *Engine) remove(ctx context.Context) error {
-	ours := make(client.Filters).Add("label", Label+"="+e.Run)
-	containers, err := e.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
-	for _, c := range containers.Items {
-		_, failed := e.api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		err = errors.Join(err, failed)
-	}
-	_, failed := e.api.NetworkPrune(ctx, client.NetworkPruneOptions{Filters: ours})
-	return errors.Join(err, failed)
 }

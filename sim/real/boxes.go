@@ -3,10 +3,10 @@ package real
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -16,24 +16,10 @@ import (
 // RedisImage is the image of a Redis in a container, unless another is chosen.
 const RedisImage = "redis:7.2.4"
 
-// removeWithin bounds the removal of a run's containers.
-const removeWithin = 20 * time.Second
-
 // findEngine finds an engine. It starts nothing.
 func (r *Redis) findEngine(ctx context.Context) (err error) {
 	if r.engine == nil {
 		r.engine, err = container.Find(ctx, r.lose)
-	}
-	return err
-}
-
-// removeBoxes removes what the run made. What remains is left to the reaper.
-func (r *Redis) removeBoxes() error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
-	defer cancel()
-	err := r.engine.Remove(ctx)
-	if err == nil {
-		r.reaper.drop(reapRun, r.engine.Run)
 	}
 	return err
 }
@@ -56,19 +42,13 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 		return err
 	}
 	r.reaper.add(reapRun, r.engine.Run)
-	spec := container.Spec{
-		Name: "Redis", Image: cmp.Or(c.Image, RedisImage), Folder: folder, User: strconv.Itoa(os.Getuid()) + ":" + strconv.Itoa(os.Getgid()),
-	}
+	spec := container.Spec{Name: "Redis", Image: cmp.Or(c.Image, RedisImage), Folder: folder}
 	socket := filepath.Join(folder, "s")
 	r.server = r.process("redis-server of "+spec.Image, folder)
 	r.server.addr = "127.0.0.1:6379" // inside of its container
-	r.server.launch = func(ctx context.Context, args []string, log *os.File) (program, error) {
+	r.server.launch = func(_ context.Context, args []string, log *os.File) (program, error) {
 		spec.Command = append(append([]string{"redis-server"}, args...), "--unixsocket", socket)
-		made, err := r.engine.Create(ctx, spec)
-		if err != nil {
-			return nil, err
-		}
-		return startServer(made, log.Name())
+		return startServer(r.engine.New(spec), log.Name())
 	}
 	if err := r.server.start(ctx); err != nil {
 		return err
@@ -90,7 +70,7 @@ func startServer(c *container.Container, logFile string) (program, error) {
 type box struct{ *container.Running }
 
 // startBox starts a container. It closes what the container writes to.
-func startBox(c *container.Container, stdout, stderr *os.File) (program, error) {
+func startBox(c *container.Container, stdout, stderr io.WriteCloser) (program, error) {
 	started, err := c.Start(stdout, stderr)
 	if err != nil {
 		return nil, err
@@ -101,17 +81,10 @@ func startBox(c *container.Container, stdout, stderr *os.File) (program, error) 
 func (b box) id() int                    { return b.PID }
 func (b box) begun() time.Time           { return b.Started }
 func (b box) ended() <-chan struct{}     { return b.Exited }
+func (b box) end() (time.Time, int)      { return b.When, b.Code }
 func (b box) kill()                      { b.Kill() }
 func (b box) freeze() error              { return b.Pause() }
 func (b box) ask(s syscall.Signal) error { return b.Signal(s) }
-
-// end returns -1 for an end by a signal, as for a process. The container's init tells it by a code above 128.
-func (b box) end() (time.Time, int) {
-	if b.Code > 128 {
-		return b.When, -1
-	}
-	return b.When, b.Code
-}
 
 // thaw lets a container go on, which may not be frozen, and the program in it that stopped itself.
 func (b box) thaw() error {

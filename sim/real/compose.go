@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	toxics "github.com/Shopify/toxiproxy/v2/client"
@@ -28,8 +28,6 @@ const (
 	serviceRedis  = "redis"
 	serviceProxy  = "toxiproxy"
 	serviceTarget = "target"
-	portRedis     = "6379"
-	portProxy     = "8474"
 )
 
 // composed is a fleet of a compose project. It is stormed from outside: its containers by the engine, its network by its toxiproxy.
@@ -37,6 +35,7 @@ type composed struct {
 	redis    *Redis
 	project  string
 	services map[string]*container.Container
+	nodes    []*container.Container
 	proxy    *toxics.Client
 	claim    net.Listener // there is one storm over a fleet
 }
@@ -47,13 +46,13 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	r.site, r.image = c, c.services[fault.NodeTarget(1)].Image
+	r.site, r.image = c, c.nodes[0].Spec.Image
 	r.reaper.add(reapProject, project)
 	if err := c.mend(ctx); err != nil {
 		return err
 	}
 	redis := c.services[serviceRedis]
-	addr, err := c.reach(ctx, redis, portRedis)
+	addr, err := c.reach(ctx, redis, "6379")
 	if err != nil {
 		return err
 	}
@@ -61,11 +60,10 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	r.server = &server{
-		daemon: daemon{lose: r.lose}, binary: "redis of " + project, dir: folder, addr: addr,
-		launch: func(_ context.Context, _ []string, log *os.File) (program, error) {
-			return startServer(redis, log.Name())
-		},
+	r.server = r.process("redis of "+project, folder)
+	r.server.addr = addr
+	r.server.launch = func(_ context.Context, _ []string, log *os.File) (program, error) {
+		return startServer(redis, log.Name())
 	}
 	if r.server.proc, err = startServer(redis, r.server.logFile()); err != nil {
 		return err
@@ -86,17 +84,19 @@ func (r *Redis) findComposed(ctx context.Context, project string) (*composed, er
 	if err != nil {
 		return nil, err
 	}
-	if len(services) == 0 {
-		return nil, fmt.Errorf("%w: there are no containers of %q: start docker/compose.yaml, whose project is \"docker\" unless it is "+
-			"given another name", ErrProject, project)
-	}
 	for _, name := range []string{serviceRedis, serviceProxy, serviceTarget, fault.NodeTarget(1)} {
 		if services[name] == nil {
-			return nil, fmt.Errorf("%w: %q has no service %q: start docker/compose.yaml as it is in this version", ErrProject, project, name)
+			return nil, fmt.Errorf("%w: there is no container of service %q in project %q: start docker/compose.yaml of this version, whose "+
+				"project is \"docker\" unless it is given another name", ErrProject, name, project)
 		}
 	}
 	c := &composed{redis: r, project: project, services: services}
-	at, err := c.reach(ctx, services[serviceProxy], portProxy)
+	for name, s := range services {
+		if _, ok := fault.NodeIndex(name); ok {
+			c.nodes = append(c.nodes, s)
+		}
+	}
+	at, err := c.reach(ctx, services[serviceProxy], "8474")
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +111,8 @@ func (r *Redis) findComposed(ctx context.Context, project string) (*composed, er
 // reach returns where this program reaches a service.
 func (c *composed) reach(ctx context.Context, s *container.Container, port string) (string, error) {
 	all, err := s.ContainerIPs(ctx)
-	if err == nil && len(all) == 0 {
-		err = errors.New("it does not run")
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: service %q of %q: %w", ErrProject, s.Name, c.project, err)
+	if err != nil || len(all) == 0 {
+		return "", fmt.Errorf("%w: service %q of %q: %w", ErrProject, s.Spec.Name, c.project, cmp.Or(err, errors.New("it does not run")))
 	}
 	return net.JoinHostPort(all[0], port), nil
 }
@@ -126,19 +123,10 @@ func (c *composed) mend(ctx context.Context) error {
 		return fmt.Errorf("%w: toxiproxy of %q, whose networks are reached from this machine, or from a container with network_mode: host: %w",
 			ErrProject, c.project, err)
 	}
-	return each(append(c.nodes(), c.services[serviceRedis], c.services[serviceTarget]), func(s *container.Container) error {
+	return each(append(slices.Clone(c.nodes), c.services[serviceRedis], c.services[serviceTarget]), func(s *container.Container) error {
 		_ = s.Unpause()
 		return s.Container.Start(ctx)
 	})
-}
-
-func (c *composed) nodes() (all []*container.Container) {
-	for name, s := range c.services {
-		if _, ok := fault.NodeIndex(name); ok {
-			all = append(all, s)
-		}
-	}
-	return all
 }
 
 // each calls f for all at once.
@@ -165,21 +153,9 @@ func (c *composed) close() error {
 	return err
 }
 
-// fits wants the fleet to be the one that is judged: as many sessions and nodes, with those timings.
+// fits returns an error unless the nodes have the timings by which they are judged.
 func (c *composed) fits(ctx context.Context, cfg *Config) error {
-	ids, err := c.redis.sessions(ctx)
-	if err != nil {
-		return err
-	}
-	for _, n := range []struct {
-		what       string
-		has, wants int
-	}{{"sessions", len(ids), cfg.Sessions}, {"nodes", len(c.nodes()), cfg.Nodes}} {
-		if n.has != n.wants {
-			return fmt.Errorf("%w: %q has %d %s: give --%[4]s %[3]d, or --scenario docker/storm.yaml", ErrProject, c.project, n.has, n.what)
-		}
-	}
-	for _, node := range c.nodes() {
+	for _, node := range c.nodes {
 		s, err := node.Inspect(ctx)
 		if err != nil {
 			return err
@@ -187,7 +163,7 @@ func (c *composed) fits(ctx context.Context, cfg *Config) error {
 		for _, setting := range append(cfg.timings(), cfg.NodeEnv...) {
 			if !slices.Contains(s.Config.Env, setting) {
 				return fmt.Errorf("%w: %q of %q runs without %s, which the storm has: storm docker/compose.yaml of this version with the "+
-					"timings of docker/storm.yaml, or give both the same", ErrProject, node.Name, c.project, setting)
+					"timings of docker/storm.yaml, or give both the same", ErrProject, node.Spec.Name, c.project, setting)
 			}
 		}
 	}
@@ -201,9 +177,9 @@ func (c *composed) open(s *slot, _ uint64) error {
 		s.way, err = newRemote(p)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: proxy %q of %q's toxiproxy: %w", ErrProject, s.name, c.project, err)
+		err = fmt.Errorf("%w: proxy %q of %q's toxiproxy: %w", ErrProject, s.name, c.project, err)
 	}
-	return nil
+	return err
 }
 
 func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
@@ -215,16 +191,12 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 	if err := c.fits(ctx, &r.cfg); err != nil {
 		return nil, err
 	}
-	if err := each(c.nodes(), func(s *container.Container) error { return s.Stop(ctx, nil) }); err != nil {
+	if err := each(c.nodes, func(s *container.Container) error { return s.Stop(ctx, nil) }); err != nil {
 		return nil, err
 	}
-	out, in, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("polled target: %w", err)
-	}
+	out, in := io.Pipe()
 	running, err := c.services[serviceTarget].Start(in, in)
 	if err != nil {
-		_ = out.Close()
 		return nil, err
 	}
 	t := &target{
@@ -237,41 +209,14 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 		var decoder history.Decoder
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var e history.Event
-			if decoder.Decode(lines.Bytes(), &e) != nil {
-				continue // the line that it was in the middle of, or one of its log
-			}
-			if e.T = r.clock.fromMono(e.T); e.T >= 0 {
+			failed := decoder.Decode(lines.Bytes(), &e) // a line of its log, or the rest of one that it was in the middle of
+			if e.T = r.clock.fromMono(e.T); failed == nil && e.T >= 0 {
 				t.heard(&e)
 			}
 		}
 		if !closed(t.stop) {
-			c.redis.lose(fmt.Errorf("%w: the target of %q ended, and nobody sees what is polled", container.ErrLost, c.project))
+			c.redis.lose(fmt.Errorf("container lost: the target of %q ended, and nobody sees what is polled", c.project))
 		}
 	}()
 	return t, nil
-}
-
-// sessions returns the IDs of those that exist, in order.
-func (r *Redis) sessions(ctx context.Context) ([]string, error) {
-	ids, err := r.client.Load().Keys(ctx, pollSessions+"*").Result()
-	if err != nil {
-		return nil, fmt.Errorf("sessions cannot be read: %w", err)
-	}
-	for i, key := range ids {
-		ids[i] = strings.TrimPrefix(key, pollSessions)
-	}
-	slices.Sort(ids)
-	return ids, nil
-}
-
-// find takes the sessions that a composed fleet has for the run's.
-func (w *workload) find(ctx context.Context) error {
-	ids, err := w.run.redis.sessions(ctx)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.found = true
-	for _, id := range ids {
-		w.know(id)
-	}
-	return err
 }

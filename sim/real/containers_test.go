@@ -181,7 +181,7 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	}
 	r, self := housed(t), os.Args[0]
 	f := r.site.(*fleet)
-	l, err := newLine("node-1", f.gateway, r.url.Addr, 1, 1, func(error) {})
+	l, err := newLine("node-1", f.at, r.url.Addr, 1, 1, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,30 +192,31 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	}
 	beside := provision(t) // a process on this machine
 	_, port, _ := net.SplitHostPort(beside.server.addr)
-	atGateway := net.JoinHostPort(f.gateway.String(), port)
+	atGateway := net.JoinHostPort(f.at.String(), port)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := r.startNode(t.Context(), containers.Spec{
+	b, err := startBox(r.engine.New(containers.Spec{
 		Name: "node-1", Image: f.canary.Image, Command: []string{self, "-dial", l.addr(), beside.server.addr, atGateway},
-		Env: []string{"REAL_TEST_PART=dial"}, Network: true,
-	}, log, log)
+		Env: []string{"REAL_TEST_PART=dial"},
+	}), log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-b.ended()
+	node, err := startBox(r.engine.New(f.canary), log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := node.(box).Inspect(t.Context()); err != nil || len(s.Mounts) != 0 {
+		t.Errorf("a node has the folders %v (%v)", s.Mounts, err)
+	}
+	node.kill()
 	said, err := os.ReadFile(log.Name())
 	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.addr(), beside.server.addr, atGateway)
 	if string(said) != want {
 		t.Errorf("from a node's container:\n%s(%v), want\n%s", said, err, want)
-	}
-	node, err := r.engine.Create(t.Context(), containers.Spec{Name: "node-1", Image: r.image, Network: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := node.Inspect(t.Context()); err != nil || len(s.Mounts) != 0 {
-		t.Errorf("a node has the folders %v (%v)", s.Mounts, err)
 	}
 }
 
@@ -308,7 +309,7 @@ func TestProjectThatIsNoFleetLong(t *testing.T) {
 	if err == nil {
 		_ = r.Close()
 	}
-	if !errors.Is(err, ErrProject) || !strings.Contains(err.Error(), `no containers of "leasestorm-none"`) {
+	if !errors.Is(err, ErrProject) || !strings.Contains(err.Error(), `project "leasestorm-none"`) {
 		t.Errorf("Provision: %v, want ErrProject that names what is missing", err)
 	}
 }

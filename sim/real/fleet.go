@@ -2,9 +2,7 @@ package real
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/netip"
+	"io"
 	"os"
 
 	"github.com/leasestorm/leasestorm/sim/container"
@@ -18,9 +16,6 @@ type Launcher struct {
 	Pulling func(image string) // hears that it is pulled
 }
 
-// boxAPI is where an API listens in a node's container.
-const boxAPI = "8080"
-
 // canaryArg makes a program that calls ReaperMain first into a canary: until it is asked to end it says no more than when it was not
 // scheduled.
 const canaryArg = "__canary"
@@ -28,8 +23,8 @@ const canaryArg = "__canary"
 // fleet starts the nodes of runs in containers, on a network of their own. They reach only its gateway, where their proxies and the
 // target listen.
 type fleet struct {
-	gateway netip.Addr
-	canary  container.Spec
+	processes
+	canary container.Spec
 }
 
 // InContainers has the nodes of runs with this Redis in containers from now on. Errors are those of package container.
@@ -38,24 +33,22 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 		return err
 	}
 	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program, to start it in containers: %w", err)
+	f := &fleet{processes{redis: r}, container.Spec{Name: "canary", Command: []string{self, canaryArg}}}
+	if err == nil {
+		f.canary.Image, err = r.engine.Build(ctx, self)
 	}
-	image, err := r.engine.Build(ctx, self)
-	if err != nil {
-		return err
-	}
-	f := &fleet{canary: container.Spec{Name: "canary", Image: image, Command: []string{self, canaryArg}}}
-	if l.Image == "" {
+	switch {
+	case err != nil:
+	case l.Image == "":
 		r.image, err = r.engine.Build(ctx, l.Program)
-	} else {
+	default:
 		r.image, err = l.Image, r.engine.Fetch(ctx, l.Image, l.Pulling)
 	}
 	if err != nil {
 		return err
 	}
 	r.reaper.add(reapRun, r.engine.Run)
-	f.gateway, err = r.engine.Network(ctx)
+	f.at, err = r.engine.Network(ctx)
 	r.site = f
 	return err
 }
@@ -66,47 +59,28 @@ func (r *Redis) Nodes() string { return r.image }
 // witness also starts what measures how long containers wait while this process does not: the engine's have a share of the machine
 // of their own. It ends with ctx, which is the run's.
 func (f *fleet) witness(ctx context.Context, r *run) (*target, error) {
-	said, says, err := os.Pipe()
+	said, says := io.Pipe()
+	canary, err := startBox(r.redis.engine.New(f.canary), says, says)
 	if err != nil {
-		return nil, err
-	}
-	canary, err := r.redis.startNode(ctx, f.canary, says, says)
-	if err != nil {
-		_ = said.Close()
 		return nil, err
 	}
 	context.AfterFunc(ctx, canary.kill)
 	go r.hear(said)
-	return r.serve(f.gateway)
-}
-
-// startNode creates a container and starts it. It closes what the container writes to.
-func (r *Redis) startNode(ctx context.Context, s container.Spec, stdout, stderr *os.File) (program, error) {
-	c, err := r.engine.Create(ctx, s)
-	if err != nil {
-		_, _ = stdout.Close(), stderr.Close()
-		return nil, err
-	}
-	return startBox(c, stdout, stderr)
-}
-
-// open implements site: a line at the network's gateway.
-func (f *fleet) open(s *slot, stream uint64) error {
-	return s.run.redis.line(s, f.gateway, stream)
+	return f.processes.witness(ctx, r)
 }
 
 // launch starts the node in a container. Its address is known then.
 func (f *fleet) launch(s *slot, stdout, stderr *os.File) (program, error) {
-	ctx := context.Background()
+	const port = ":8080"
 	if s.serves() {
-		s.api = net.JoinHostPort("0.0.0.0", boxAPI)
+		s.api = "0.0.0.0" + port
 	}
-	spec := container.Spec{Name: s.name, Image: s.run.redis.image, Command: s.run.cfg.NodeCmd, Env: s.env(), Network: true}
-	p, err := s.run.redis.startNode(ctx, spec, stdout, stderr)
+	spec := container.Spec{Name: s.name, Image: s.run.redis.image, Command: s.run.cfg.NodeCmd, Env: s.env()}
+	p, err := startBox(s.run.redis.engine.New(spec), stdout, stderr)
 	if err == nil && s.serves() {
 		s.api = "" // of a node that has ended at once
-		if ip, _ := p.(box).ContainerIP(ctx); ip != "" {
-			s.api = net.JoinHostPort(ip, boxAPI)
+		if ip, _ := p.(box).ContainerIP(context.Background()); ip != "" {
+			s.api = ip + port
 		}
 	}
 	return p, err

@@ -33,10 +33,9 @@ type line struct {
 	up, down *direction // node to Redis, Redis to node
 	short    func(error)
 
-	mu     sync.Mutex
-	gate   *gate
-	effect effects
-	closed bool
+	effects // whose lock guards these too
+	gate    *gate
+	closed  bool
 }
 
 // effect is what one fault of the plan does to a line.
@@ -48,9 +47,10 @@ type effect struct {
 // newLine opens a way to upstream at a place of this machine. Delays are drawn from seed. short is gate.short.
 func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
-		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, effect: effects{}, short: short,
+		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, short: short,
 		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
 	}
+	l.update = l.suffer
 	l.up.counted = true
 	directions.Store(l.name+"-up", l.up)
 	directions.Store(l.name+"-down", l.down)
@@ -101,28 +101,11 @@ func within(f func() error) error {
 	}
 }
 
-// apply lets the fault number n do e to the line, beside what other faults do to it.
-func (l *line) apply(n int, e effect) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.effect[n] = e
-	return l.update()
-}
-
-// heal ends what fault n does.
-func (l *line) heal(n int) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.effect, n)
-	return l.update()
-}
-
-// update brings the line to the sum of its effects. mu is held.
-func (l *line) update() error {
+// suffer applies the sum of all effects to the line. mu is held.
+func (l *line) suffer(all effect) error {
 	if l.closed {
 		return nil
 	}
-	all := l.effect.sum()
 	l.up.set(all.up)
 	l.down.set(all.down)
 	if all.cut {
@@ -134,11 +117,34 @@ func (l *line) update() error {
 	return l.gate.open()
 }
 
-// effects are what faults do to a line, by the fault's number. Their order does not matter: each sum is commutative.
-type effects map[int]effect
+// effects are what faults do to a way, by the fault's number. Their order does not matter: each sum is commutative.
+type effects struct {
+	mu     sync.Mutex
+	of     map[int]effect
+	update func(sum effect) error // with mu held
+}
 
-func (all effects) sum() (sum effect) {
-	for _, e := range all {
+// apply lets the fault number n do e to the way, beside what other faults do to it.
+func (all *effects) apply(n int, e effect) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.of == nil {
+		all.of = map[int]effect{}
+	}
+	all.of[n] = e
+	return all.update(all.sum())
+}
+
+// heal ends what fault n does.
+func (all *effects) heal(n int) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.of, n)
+	return all.update(all.sum())
+}
+
+func (all *effects) sum() (sum effect) {
+	for _, e := range all.of {
 		sum = effect{up: sum.up.plus(e.up), down: sum.down.plus(e.down), cut: sum.cut || e.cut}
 	}
 	return sum

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/container"
 )
 
 // What a reaper is told to take away.
@@ -87,9 +89,9 @@ func reap(pipe io.Reader) {
 		}
 	}
 	for run := range left[reapRun] { // before their folders
-		if r := (&Redis{}); r.findEngine(context.Background()) == nil {
-			r.engine.Run = run
-			_ = r.removeBoxes()
+		if e, err := container.Find(context.Background(), nil); err == nil {
+			e.Run = run
+			_ = e.Remove()
 		}
 	}
 	for dir := range left[reapDir] {

@@ -101,7 +101,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	}
 	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
 	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
-	r.site = processes{r}
+	r.site = processes{r, loopback}
 	if c.Servers > 0 {
 		r.kind = kindServer
 	}
@@ -391,7 +391,9 @@ func (r *Redis) Close() error {
 		_ = c.Close()
 	}
 	if r.engine != nil {
-		err = r.removeBoxes()
+		if err = r.engine.Remove(); err == nil { // else the reaper tries it once more
+			r.reaper.drop(reapRun, r.engine.Run)
+		}
 	}
 	switch c, ok := r.site.(*composed); {
 	case r.replicated != nil:

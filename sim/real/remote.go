@@ -2,18 +2,16 @@ package real
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	toxics "github.com/Shopify/toxiproxy/v2/client"
 )
 
 // remote is a way through a toxiproxy that somebody else runs. It has one toxic in each direction, which stays and is set otherwise: one
-// that is added while a connection ends may bring toxiproxy 2.12 down.
+// that is added while a connection ends may bring toxiproxy 2.12 down. Who closes the fleet resets its toxiproxy.
 type remote struct {
-	mu     sync.Mutex
-	proxy  *toxics.Proxy
-	effect effects
+	effects
+	proxy *toxics.Proxy
 }
 
 // streams are the directions, as toxiproxy calls them.
@@ -21,54 +19,26 @@ var streams = []string{"upstream", "downstream"}
 
 // newRemote opens the way. Nobody may be on it.
 func newRemote(p *toxics.Proxy) (*remote, error) {
+	w := &remote{proxy: p}
+	w.update = func(all effect) error { return within(func() error { return w.suffer(all) }) }
 	for _, stream := range streams {
 		if _, err := p.AddToxic(stream, "latency", stream, 1, network{}.latencyToxic()); err != nil {
 			return nil, err
 		}
 	}
-	return &remote{proxy: p, effect: effects{}}, nil
+	return w, nil
 }
 
 func (w *remote) addr() string { return "" } // the fleet has it
 func (w *remote) sent() int64  { return 0 }  // nobody counts there
+func (w *remote) close()       {}
 
-func (w *remote) apply(fault int, e effect) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.effect[fault] = e
-	return within(w.update)
-}
-
-func (w *remote) heal(fault int) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.effect, fault)
-	return within(w.update)
-}
-
-// close leaves the proxy as it was.
-func (w *remote) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	clear(w.effect)
-	_ = within(func() error {
-		return errors.Join(w.update(), w.proxy.RemoveToxic(streams[0]), w.proxy.RemoveToxic(streams[1]))
-	})
-}
-
-// update brings the proxy to the sum of its effects. mu is held.
-func (w *remote) update() error {
-	var err error
-	all := w.effect.sum()
-	for i, n := range []network{all.up, all.down} {
-		_, failed := w.proxy.UpdateToxic(streams[i], 1, n.latencyToxic())
-		err = errors.Join(err, failed)
-	}
-	if w.proxy.Enabled == all.cut {
-		w.proxy.Enabled = !all.cut
-		err = errors.Join(err, w.proxy.Save())
-	}
-	return err
+// suffer applies the sum of all effects to the proxy. mu is held.
+func (w *remote) suffer(all effect) error {
+	_, up := w.proxy.UpdateToxic(streams[0], 1, all.up.latencyToxic())
+	_, down := w.proxy.UpdateToxic(streams[1], 1, all.down.latencyToxic())
+	w.proxy.Enabled = !all.cut
+	return errors.Join(up, down, w.proxy.Save())
 }
 
 // latencyToxic is what delays bytes so. What is held is delayed by more than any storm lasts, and delivered when that is set otherwise.

@@ -104,10 +104,4 @@ func TestRemoteWay(t *testing.T) {
 	passes(false, 200*time.Millisecond)
 	do(w.heal(4))
 	passes(true, 30*time.Second)
-	do(w.apply(5, effect{cut: true}))
-	w.close()
-	passes(true, 30*time.Second)
-	if left, err := proxy.Toxics(); len(left) != 0 || err != nil {
-		t.Errorf("toxics %v are left (%v)", left, err)
-	}
 }

@@ -30,14 +30,16 @@ type way interface {
 }
 
 // processes of this machine, each behind a line of its own.
-type processes struct{ redis *Redis }
+type processes struct {
+	redis *Redis
+	at    netip.Addr // of this machine, where lines and target listen
+}
 
-func (processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(loopback) }
+func (p processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(p.at) }
 
-func (p processes) open(s *slot, stream uint64) error {
-	var err error
+func (p processes) open(s *slot, stream uint64) (err error) {
 	if p.redis.replicated == nil {
-		err = p.redis.line(s, loopback, stream)
+		s.way, err = newLine(s.name, p.at, p.redis.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
 	} else {
 		s.way, err = p.redis.replicated.open(s, stream)
 	}
@@ -49,12 +51,6 @@ func (p processes) open(s *slot, stream uint64) error {
 		return fmt.Errorf("API of %s: %w", s.name, err)
 	}
 	return nil
-}
-
-// line opens a slot's way to Redis at a place of this machine.
-func (r *Redis) line(s *slot, at netip.Addr, stream uint64) (err error) {
-	s.way, err = newLine(s.name, at, r.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
-	return err
 }
 
 func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {

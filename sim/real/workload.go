@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,6 @@ type workload struct {
 	created  []string       // session IDs in order of creation: session-1 is the first
 	paused   map[string]int // how many pauses of the session last
 	removed  map[string]bool
-	found    bool // they are somebody else's, and written by whom they belong to
 	outdated bool // Redis does not hold what it should: the last write failed
 }
 
@@ -44,10 +44,18 @@ func newWorkload(r *run) *workload {
 	}
 }
 
-// add creates n sessions, with IDs drawn from the seed, and returns their IDs.
+// add creates n sessions, with IDs drawn from the seed, and returns their IDs. A composed fleet has its own.
 func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.run.redis.kind == kindCompose {
+		keys, err := w.run.redis.client.Load().Keys(ctx, pollSessions+"*").Result()
+		slices.Sort(keys)
+		for _, key := range keys {
+			w.know(strings.TrimPrefix(key, pollSessions))
+		}
+		return w.created, err
+	}
 	if only := w.run.system.lease; only != "" {
 		w.know(only)
 		return []string{only}, nil
@@ -85,7 +93,7 @@ func (w *workload) ids() []string {
 
 // write stores the sessions with these IDs as they should be, if this system has any. mu is held.
 func (w *workload) write(ctx context.Context, ids []string) error {
-	if w.run.system.lease != "" || w.run.system.clients || w.found {
+	if w.run.system.lease != "" || w.run.system.clients || w.run.redis.kind == kindCompose {
 		return nil
 	}
 	client := w.run.redis.client.Load()
@@ -184,10 +192,7 @@ func (r *run) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r.work = newWorkload(r)
-	if r.redis.kind == kindCompose {
-		return r.work.find(ctx)
-	}
-	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil {
+	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // which has been bootstrapped
 		return err
 	}
 	if err := r.redis.bootstrap(ctx, r.system.epochKey, r.cfg.TTL, r.cfg.Replicas); err != nil {
