@@ -314,7 +314,10 @@ func (p *project) storm() {
 	}
 	found, err := filepath.Glob(filepath.Join(reports, "*", "report.json"))
 	if err != nil || len(found) != 1 {
-		p.t.Errorf("reports %v: %v", found, err)
+		p.t.Fatalf("reports %v: %v", found, err)
+	}
+	if again := "simulate check " + filepath.Dir(found[0]) + "\n"; !strings.Contains(said, again) {
+		p.t.Errorf("the storm prints no %q for this machine:\n%s", again, said)
 	}
 }
 

@@ -148,7 +148,7 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.redisImage, "redis-image", cmp.Or(os.Getenv(redisImageVariable), sim.RedisImage),
 		"`IMAGE` of Redis or Valkey for --redis container, pulled if it is not there ("+redisImageVariable+")")
 	fs.StringVar(&f.launcher, "launcher", launchProcesses,
-		"process, or container: every node at a `host` with an address of its own, cut off by its network")
+		"`KIND` of the nodes: process, or container: each in one of its own")
 	fs.StringVar(&f.compose, "compose", "",
 		"storm the fleet that this compose `PROJECT` has started (docker/compose.yaml), instead of starting one")
 	fs.StringVar(&f.nodeImage, "node-image", "",

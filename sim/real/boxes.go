@@ -92,8 +92,9 @@ func (b box) thaw() error {
 	return b.Signal(syscall.SIGCONT)
 }
 
-func (b box) stop(begin func()) {
+func (b box) stop(begin, sent func()) {
 	begin()
 	_ = b.Signal(syscall.SIGTERM)
+	sent()
 	_ = b.thaw()
 }

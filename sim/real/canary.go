@@ -51,6 +51,17 @@ func (r *run) stalled(from, to int64) {
 	r.load.add(from, to)
 }
 
+// timed returns begin, and what to call when a fault that began with it has reached its program. Between them the host stalled: a
+// container engine may take longer to send a signal than a node to obey it.
+func (r *run) timed(begin func()) (began, sent func()) {
+	from := int64(0)
+	return func() { begin(); from = r.clock.now() }, func() {
+		if to := r.clock.now(); to-from > int64(canaryStall) {
+			r.stalled(from, to)
+		}
+	}
+}
+
 // hear records what the canary in a container says. Containers have a share of the machine of their own: they may wait while
 // this process does not.
 func (r *run) hear(said io.ReadCloser) {

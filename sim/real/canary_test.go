@@ -29,6 +29,26 @@ func TestEveryStallIsTold(t *testing.T) {
 	}
 }
 
+// While a container engine sends a signal, the host stalls; a signal that is sent at once is no stall.
+func TestASignalThatIsSentLateIsAStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &run{clock: newClock(), rec: history.NewRecorder()}
+		for _, takes := range []time.Duration{time.Millisecond, time.Second} {
+			began, sent := r.timed(nothing)
+			began()
+			<-time.After(takes)
+			sent()
+		}
+		var told []time.Duration
+		for e := range r.rec.Events() {
+			told = append(told, time.Duration(e.Until-e.T))
+		}
+		if !slices.Equal(told, []time.Duration{time.Second}) {
+			t.Errorf("stalls of %v are told, want one of 1s", told)
+		}
+	})
+}
+
 // What Redis does not run on its own is a stall, all of it and little more, and for longer than a TTL there is no verdict. What a fault
 // does with it is none.
 func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {

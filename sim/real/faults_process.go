@@ -111,7 +111,7 @@ func (inj *injection) leave() {
 
 func (inj *injection) stopCleanly(at *slot, n *node) {
 	at.expect(n)
-	if terminate(n, inj.begin, inj.cfg.grace, inj.ctx.Done()) {
+	if begin, sent := inj.timed(inj.begin); terminate(n, begin, sent, inj.cfg.grace, inj.ctx.Done()) {
 		inj.notef("%s ignored SIGTERM for %v and was killed", at.name, inj.cfg.grace)
 	}
 	<-n.done

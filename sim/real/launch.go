@@ -12,11 +12,14 @@ type program interface {
 	ended() <-chan struct{}
 	end() (when time.Time, code int) // only valid once ended is closed
 	kill()                           // as a crash does, and waits for the end
-	stop(begin func())               // asks it to end, and thaws it, just after begin; does not wait
+	stop(begin, sent func())         // asks it to end, between begin and sent, and thaws it; does not wait
 	freeze() error
 	thaw() error
 	ask(syscall.Signal) error // errGone after the end
 }
+
+// nothing is what begin and sent do where nobody needs to know.
+func nothing() {}
 
 // closed reports whether a channel is that nobody sends on.
 func closed(c <-chan struct{}) bool {
@@ -28,10 +31,10 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// terminate asks a program to end, just after it has called begin, and kills it after the grace, or earlier once hurry is closed. It
-// reports whether it had to.
-func terminate(p program, begin func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {
-	p.stop(begin)
+// terminate asks a program to end, between begin and sent, and kills it after the grace, or earlier once hurry is closed. It reports
+// whether it had to.
+func terminate(p program, begin, sent func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {
+	p.stop(begin, sent)
 	t := time.NewTimer(grace)
 	defer t.Stop()
 	for {

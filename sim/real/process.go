@@ -109,7 +109,7 @@ func (p *process) kill() {
 }
 
 // stop asks the group to end, and thaws it if it is stopped. Who is in it takes a while to find among thousands of processes.
-func (p *process) stop(begin func()) {
+func (p *process) stop(begin, sent func()) {
 	wrapper := groupLives(p.pid)
 	begin()
 	p.mu.Lock()
@@ -119,6 +119,7 @@ func (p *process) stop(begin func()) {
 		_ = p.send(syscall.SIGCONT)
 	}
 	p.mu.Unlock()
+	sent()
 }
 
 // end returns when the process ended, or the last of its group where it was asked to end, and its exit code; only valid once exited is

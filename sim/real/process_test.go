@@ -57,7 +57,7 @@ func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 	const takes = 300 * time.Millisecond
 	p, said := wrapped(t, "sleep 0.3; echo released; exit 0")
 	asked := time.Now()
-	if terminate(p, func() {}, 20*time.Second, nil) {
+	if terminate(p, nothing, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
 	when, code := p.end()
@@ -68,7 +68,7 @@ func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 
 func TestNodeBehindAShellIsKilledAfterTheGrace(t *testing.T) {
 	p, said := wrapped(t, "")
-	if !terminate(p, func() {}, 200*time.Millisecond, nil) {
+	if !terminate(p, nothing, nothing, 200*time.Millisecond, nil) {
 		t.Error("nobody killed it")
 	}
 	if _, code := p.end(); said() != "" || code != -1 {
@@ -91,7 +91,7 @@ func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	if terminate(p, end, 20*time.Second, nil) {
+	if terminate(p, end, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
 	if _, code := p.end(); code != 0 {
@@ -101,7 +101,7 @@ func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
 
 // A crash leaves no time, not even to who was asked to end before.
 func TestCrashOfANodeBehindAShell(t *testing.T) {
-	for name, before := range map[string]func(*process){"at once": func(*process) {}, "while it stops": func(p *process) { p.stop(func() {}) }} {
+	for name, before := range map[string]func(*process){"at once": func(*process) {}, "while it stops": func(p *process) { p.stop(nothing, nothing) }} {
 		t.Run(name, func(t *testing.T) {
 			p, said := wrapped(t, "sleep 60; echo released; exit 0")
 			before(p)
@@ -141,7 +141,7 @@ func TestNodeThatLeftItsGroupIsReached(t *testing.T) {
 	}
 	t.Run("asked", func(t *testing.T) {
 		p := left(t)
-		if terminate(p, func() {}, 20*time.Second, nil) {
+		if terminate(p, nothing, nothing, 20*time.Second, nil) {
 			t.Error("it was killed")
 		}
 		if _, code := p.end(); code != 0 {

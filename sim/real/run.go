@@ -345,7 +345,7 @@ func (s *slot) finish(grace time.Duration) {
 	if n == nil {
 		return
 	}
-	if terminate(n, func() {}, grace, nil) {
+	if terminate(n, nothing, nothing, grace, nil) {
 		s.run.notef("%s ignored SIGTERM for %v and was killed", s.name, grace)
 	}
 	<-n.done
