@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,23 +39,40 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	return names, next, err
 }
 
-// Strings reads what keys hold, in one request. An error stands in the place of a text: redis.Nil where there is no key, WRONGTYPE where it
-// holds no string.
+// Strings reads what keys hold. An error stands in the place of a text: redis.Nil where there is no key, WRONGTYPE where it is of another
+// type. A server is sent one MGET, and a GET for each key that this shows nothing of. On a cluster, whose keys are in different slots, each
+// key takes a GET.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
+	texts, errs = make([]string, len(keys)), make([]error, len(keys))
+	values := make([]any, len(keys))
+	if _, cluster := client.(*redis.ClusterClient); !cluster {
+		read, err := client.MGet(ctx, keys...).Result()
+		if refusal := redis.Error(nil); err != nil && !errors.As(err, &refusal) { // else GET says of which key
+			return texts, slices.Repeat([]error{err}, len(keys))
+		}
+		copy(values, read)
+	}
+	var rest []int
+	for i, value := range values {
+		text, known := value.(string)
+		if texts[i] = text; !known {
+			rest = append(rest, i)
+		}
+	}
 	cmds, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for _, key := range keys {
-			pipe.Get(ctx, key)
+		for _, i := range rest {
+			pipe.Get(ctx, keys[i])
 		}
 		return nil
 	})
-	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	unsaid := true // of a connection that could not log in, no command has the error
-	for i, cmd := range cmds {
+	for n, cmd := range cmds {
+		i := rest[n]
 		texts[i], errs[i] = cmd.(*redis.StringCmd).Result()
 		unsaid = unsaid && errs[i] == nil
 	}
 	if unsaid && err != nil {
-		for i := range errs {
+		for _, i := range rest {
 			errs[i] = err
 		}
 	}

@@ -121,6 +121,28 @@ func TestClusterSessions(t *testing.T) { // G8
 	}
 }
 
+// However many sessions there are, an instance reads a thousand of them by one command.
+func TestSessionsAreReadTogether(t *testing.T) { // G14
+	t.Parallel()
+	server := redistest.Start(t)
+	for i := range 100 {
+		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
+		server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid))
+	}
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if ids, err := s.list(t.Context()); err != nil || len(ids) != 100 {
+		t.Errorf("%d sessions, %v; want 100", len(ids), err)
+	}
+	sent := server.Do("INFO", "commandstats").(string)
+	if !strings.Contains(sent, "cmdstat_mget:calls=1,") || strings.Contains(sent, "cmdstat_get:") {
+		t.Errorf("Redis executed\n%s, want one MGET and no GET", sent)
+	}
+}
+
 // A session that is longer than MaxSession is malformed and hides no other.
 func TestSessionTooLongToRead(t *testing.T) { // G8
 	t.Parallel()
