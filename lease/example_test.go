@@ -16,20 +16,20 @@ import (
 // One of many replicas does the nightly work, once.
 func Example() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-	keeper, err := lease.NewKeeper(client, lease.Config{})
+	keeper, err := lease.NewKeeper(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}), lease.Config{})
+	if err == nil {
+		err = keeper.Start(ctx)
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := keeper.Start(ctx); err != nil {
-		log.Fatal(err)
-	}
-	defer keeper.Stop() // releases what is held
-	err = keeper.DoOnce(ctx, "nightly", 12*time.Hour, func(ctx context.Context, fence int64) error {
-		return work(ctx, fence) // ctx ends with the lease; the fence goes along with every write
-	})
+	defer keeper.Stop()                                        // releases its leases
+	err = keeper.DoOnce(ctx, "nightly", 12*time.Hour, nightly) // calls nightly(ctx, fence) on one replica
 	fmt.Println("nightly work:", err)
 }
+
+// The context ends with the lease. The fence goes with every write.
+func nightly(ctx context.Context, fence int64) error { return work(ctx, fence) }
 
 func work(ctx context.Context, fence int64) error { return ctx.Err() }
 
