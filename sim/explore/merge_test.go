@@ -146,6 +146,7 @@ func TestMergeRefusesWhatDoesNotBelong(t *testing.T) {
 		{"made by commit", func(c *Coverage) { c.Commit = "other" }},
 		{"explored", func(c *Coverage) { c.Scenario = json.RawMessage(`{"nodes":3}`) }},
 		{"has version", func(c *Coverage) { c.Version++ }},
+		{"shard: 0/2 is out of range", func(c *Coverage) { c.Shard.Index = 0 }},
 		{"draws 99", func(c *Coverage) { c.Draw = 99 }},
 		{"overlap", func(c *Coverage) { *c = shardOf(r, Shard{1, 2}, 50) }},
 		{"overlap", func(c *Coverage) { *c = shardOf(r, Shard{2, 3}, 33) }},

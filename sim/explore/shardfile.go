@@ -73,6 +73,9 @@ func readCoverage(path string) (c Coverage, err error) {
 		return c, fmt.Errorf("%s has version %d and draws %d (commit %q), this program reads version %d and draws %d (commit %q): %w",
 			path, c.Version, c.Draw, c.Commit, CoverageVersion, sim.DrawVersion, sim.Commit(), errVersion)
 	}
+	if err := checkRange(c.Seeds, c.Shard); err != nil {
+		return c, fmt.Errorf("%s cannot be read: %w", path, err)
+	}
 	c.File = path
 	for lines.More() {
 		var s FailedSeed
