@@ -133,7 +133,7 @@ func (w *world) blame(b *breach) *injection {
 // endsFor returns the end of the lease that Redis last granted the instance, if it is the present one or the one before; 0: not known.
 func (s *session) endsFor(i *instance) int64 {
 	for _, k := range []*grant{s.granted, s.before} {
-		if k != nil && k.holder == i.id {
+		if k != nil && (k.holder == i.id || k.reporter == i.id) {
 			return k.until
 		}
 	}

@@ -21,7 +21,7 @@ func TestBreaksAreListed(t *testing.T) {
 	p.Plan.Faults = []fault.Fault{{Kind: fault.PollSlow, Target: "s9"}, {Kind: fault.BlackHole, Target: "A", For: 10 * time.Second}}
 	events := []history.Event{
 		{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
-		{T: 100 * ms, Kind: history.RedisGranted, Session: "s1", Instance: "A", Until: 3100 * ms},
+		{T: 100 * ms, Kind: history.RedisGranted, Session: "s1", Instance: "token of A", Until: 3100 * ms},
 		{T: 101 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5}, // until it says otherwise
 		{T: 1 * s, Kind: history.FaultStart, Session: "s9", Reason: "poll-slow"},
 		{T: 1 * s, Kind: history.FaultStart, N: 1, Node: "A", Reason: "blackhole"},

@@ -63,3 +63,60 @@ func TestSentenceTellsWhatTheTableMeasures(t *testing.T) {
 		}
 	}
 }
+
+// tokened is the run with keys that hold tokens, as those of most libraries of locks do.
+func tokened(events []history.Event) []history.Event {
+	for i := range events {
+		if e := &events[i]; e.Kind.OfRedis() && e.Instance != "" {
+			e.Instance = "token of " + e.Instance
+		}
+	}
+	return events
+}
+
+// A token in a key is that of the instance that says acquired while Redis holds it, so the cause is found as with instance IDs.
+func TestSentenceOfTokens(t *testing.T) {
+	for _, until := range []func(end int64) int64{noUntil, func(end int64) int64 { return end + 3*second }} {
+		dir, r := saved(t, params(), overlapped(until, ""))
+		want := headline(build(dir, r))
+		dir, r = saved(t, params(), tokened(overlapped(until, "")))
+		if got := headline(build(dir, r)); got != want {
+			t.Errorf("it says\n%s\nnot\n%s", got, want)
+		}
+	}
+}
+
+// renewal is a renewal of the second owner's key, which says reports; "": nobody does.
+func renewal(at int64, says, node string) []history.Event {
+	return []history.Event{
+		{T: at, Kind: history.RedisExtended, Instance: "inst-2", Session: lease1, Until: at + 3*second},
+		{T: at + 1, Kind: history.Renewed, Node: node, Instance: says, Session: lease1, Until: at + 3*second},
+	}
+}
+
+// Renewals that do not compare the owner let an overlap begin, or last. An owner's renewals of its own key explain nothing.
+func TestSentenceOfRenewalsThatDoNotCompare(t *testing.T) {
+	inTime := func(end int64) int64 { return end }
+	for name, c := range map[string]struct {
+		until func(end int64) int64
+		says  string
+		node  string
+		want  string
+	}{
+		"it lasts": {noUntil, "inst-1", "node-1", "A blackhole had cut node-1 off: its lease ended at Redis at 5.000 s, but node-1 had set itself no " +
+			"deadline (no “until”) and trusted on. It lasted because node-1 kept renewing the lease of node-2 without comparing its owner."},
+		"it begins": {inTime, "inst-1", "node-1", "A blackhole had cut node-1 off: node-1 renewed the lease of node-2 without comparing its owner."},
+		"its own": {noUntil, "inst-2", "node-2", "A blackhole had cut node-1 off: its lease ended at Redis at 5.000 s, but node-1 had set itself no " +
+			"deadline (no “until”) and trusted on."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := overlapped(c.until, "")
+			at := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Rejected })
+			events = slices.Insert(events, at, renewal(5*second+second/2, c.says, c.node)...)
+			dir, r := saved(t, params(), tokened(events))
+			if got := headline(build(dir, r)); !strings.HasSuffix(got, ". "+c.want) {
+				t.Errorf("it says\n%s\nnot\n%s", got, c.want)
+			}
+		})
+	}
+}

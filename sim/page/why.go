@@ -58,6 +58,9 @@ func (b *builder) draw(found []one) {
 			int64(all.Number[i]), b.m.Strings[all.Reason[i]],
 		})
 	}
+	for _, events := range bySession {
+		b.c.nameTokens(events)
+	}
 	for _, x := range found {
 		s := &story{builder: b, one: x, session: -1}
 		if i, known := b.c.sessions[x.Session]; known {
@@ -265,6 +268,11 @@ func (s *story) because() {
 		s.step2 = fmt.Sprintf("%s may trust its lease until here; before %s nobody else may be given it.", a, when(s.due))
 		return
 	}
+	if s.begins() == "renews" && s.renewsAnothers(1, 0, s.From-int64(s.p.RenewTimeout), s.From) {
+		s.due = 0 // the first owner trusts rightly
+		s.why = lead(fmt.Sprintf("%s renewed the lease of %s without comparing its owner.", z, a))
+		return
+	}
 	if said != nil && said.until == 0 && granted != nil {
 		s.ends(granted, a)
 		s.why = lead(fmt.Sprintf("its lease ended at Redis at %s, but %s had set itself no deadline (no “until”) and trusted on.",
@@ -357,16 +365,13 @@ func (s *story) overlap() ([]part, []step) {
 		{s.name, "code"},
 		{Text: " for "},
 		{plainly(s.To - s.From), "red"},
-		{Text: " from " + when(s.From) + ". " + s.why},
+		{Text: " from " + when(s.From) + ". " + s.why + s.lasted()},
 	}
 	steps := s.faultStep()
 	if s.due != 0 && s.step2 != "" {
 		steps = append(steps, step{us(s.due), s.step2})
 	}
-	begins := "acquires"
-	if second := s.lastOf(s.Owners[1].Instance, s.From, history.Acquired, history.Renewed); second != nil && second.kind == history.Renewed {
-		begins = "renews"
-	}
+	begins := s.begins()
 	third := fmt.Sprintf("%s %s while %s still trusts. Two owners from here.", z, begins, a)
 	if s.due > s.From {
 		third = fmt.Sprintf("%s %s, %s too early. Two owners from here.", z, begins, plainly(s.due-s.From))

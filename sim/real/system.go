@@ -3,6 +3,8 @@ package real
 import (
 	"bytes"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
 // system is what differs between systems (Config.System) in the real engine: what their keys are, what the run itself writes
@@ -88,7 +90,8 @@ const electionEpoch = "sovereign:epoch"
 // fenceSuffix follows a lease's key, in braces, in the name of its fence.
 const fenceSuffix = "}:fence"
 
-// splitBy splits keys that are a prefix and an ID, and those of fences, which are an ID between two others.
+// splitBy splits keys that are a prefix and an ID, and those of fences, which are an ID between two others. Before a session's ID a
+// library may write more, such as the 0 in rueidislock's "poll:lease:0:<id>".
 func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
 	leasePrefix, nodePrefix, fencePrefix, fenceEnd := []byte(lease), []byte(node), []byte(fence), []byte(end)
 	return func(key []byte) (keyKind, string) {
@@ -98,6 +101,9 @@ func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
 			}
 		}
 		if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
+			if colon := bytes.LastIndexByte(id, ':'); colon >= 0 && sessionid.Valid(string(id[colon+1:])) {
+				id = id[colon+1:]
+			}
 			return keyLease, string(id)
 		}
 		if id, ok := bytes.CutPrefix(key, nodePrefix); ok {

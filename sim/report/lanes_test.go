@@ -85,14 +85,15 @@ func TestDrawingKeepsItsLines(t *testing.T) {
 	}
 }
 
-// A guarantee that was not asked for takes a line; one that broke although its value is within its limit shows no value.
+// All guarantees that were not asked for take one line; one that broke although its value is within its limit shows no value.
 func TestOthersTakeALine(t *testing.T) {
 	got := told(t, beside("freeze"),
 		check.Verdict{ID: "G9", Value: 590, Limit: 1750, Unit: "ms", Detail: "G1 was broken when Redis failed"},
+		check.Verdict{ID: "G6", Value: 7, Unit: "leases", Detail: "node-2 has too many"},
 		check.Verdict{ID: "G10", Value: 39, Unit: "foreign changes", Detail: "node-1 renewed what it did not hold; and 38 more"})
 	for _, want := range []string{
 		"G9 Redis fails is BROKEN\n  G1 was broken when Redis failed\n",
-		"\nG10 only the owner, which was not asked for, broke (39 foreign changes, limit 0): node-1 renewed what it did not hold\n",
+		"\nNot asked for, and broken: G6 balance, G10 only the owner (see report.json)\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)

@@ -332,7 +332,7 @@ func TestText(t *testing.T) {
 	passed.Guarantees = []check.Verdict{
 		{ID: "G10", Verdict: check.Fail, Value: 3, Unit: "foreign changes", Detail: "a lease was deleted"},
 	}
-	want := "\nG10 only the owner, which was not asked for, broke (3 foreign changes, limit 0): a lease was deleted\n\n"
+	want := "\nNot asked for, and broken: G10 only the owner (see report.json)\n\n"
 	if err := passed.Failures(&none, dir); err != nil || none.String() != want {
 		t.Errorf("of what was not asked for a run that passed says %q (%v), want %q", none.String(), err, want)
 	}

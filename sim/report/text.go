@@ -245,16 +245,13 @@ func (r Report) Asked(id string) bool {
 	return len(p.Criteria) == 0 || slices.Contains(p.Criteria, id) || slices.Contains(check.Safety(p.System), id)
 }
 
-// others says in a line each what broke without being asked for, and what decides and stayed unknown.
+// others says what decides and stayed unknown, and in one line what broke without being asked for.
 func (r Report) others(b *strings.Builder) {
+	var broke []string
 	for _, v := range r.Guarantees {
 		switch {
 		case v.Verdict == check.Fail && !r.Asked(v.ID):
-			first, _, _ := strings.Cut(v.Detail, "; ")
-			if len(first) > otherMax {
-				first = plain.Cut(first, otherMax) + " (the rest stands in " + FileName + ")"
-			}
-			fmt.Fprintf(b, "\n%s %s, which was not asked for, broke%s: %s\n", v.ID, check.Promise(v.ID), measured(v), plain.Text(first))
+			broke = append(broke, v.ID+" "+check.Promise(v.ID))
 		case check.Thin(r.Params(), v):
 			fmt.Fprintf(b, "\n%s %s held, but was exercised %s only, of at least %d\n", v.ID, check.Promise(v.ID), Times(v.Exercised),
 				r.Config.Least)
@@ -262,6 +259,9 @@ func (r Report) others(b *strings.Builder) {
 			fmt.Fprintf(b, "\n%s %s is UNKNOWN\n", v.ID, check.Promise(v.ID))
 			writeWrapped(b, v.Detail)
 		}
+	}
+	if len(broke) > 0 {
+		fmt.Fprintf(b, "\nNot asked for, and broken: %s (see %s)\n", strings.Join(broke, ", "), FileName)
 	}
 }
 
@@ -272,9 +272,6 @@ func Times(n int) string {
 	}
 	return strconv.Itoa(n) + " times"
 }
-
-// otherMax is how many bytes of its first break are said of a guarantee that was not asked for: nearly always all.
-const otherMax = 500
 
 // measured says what was found beside its limit. A value within its limit is of what held: something else broke the guarantee,
 // which its explanation says.
