@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// The account of what may be late: every reason why something that a guarantee bounds in time may come later than promised is a
-// reach (injection.go), and here it becomes an instant that the change is held against.
+// A fault may delay what a guarantee bounds in time (reach, in injection.go). Here that becomes the instant by which a change is due.
 
 // promise is that a change comes by an instant.
 type promise struct {
@@ -32,8 +31,7 @@ const widest = 2
 // settleAfter is how long after the end of what delayed it a takeover is due.
 func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
 
-// due returns the instant by which the change must have come, and the fault that moved it last; nil: it is the promised one. What
-// delays the change while it is due moves the instant on, and a fault that goes on reaches until now.
+// due returns when the change must have come, and the fault that moved that last; nil: none did. A fault that goes on reaches until now.
 func (w *world) due(c promise) (until int64, by *injection) {
 	until, by = w.reached(c, c.by, nil)
 	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
@@ -122,12 +120,10 @@ func (w *world) candidateSince(but *instance) int64 {
 	return first + w.startDelay()
 }
 
-// denseFaults is how many faults that can delay one change leave nothing to judge of it, however late it is: more than twice as many as any
-// plan has, and than most storms with replicas have, where each process that is led elsewhere is one (seed 200021377, G8).
+// denseFaults is how many faults may delay one change before it is not judged: more than any plan has, and most storms with replicas.
 const denseFaults = 128
 
-// horizon has the injections without those that are over and reach no change from then on. One that never ends, as of a process that was
-// led elsewhere and is gone, keeps no other.
+// horizon has the injections that may still reach a change from then on. One that never ends keeps none of the others.
 type horizon struct {
 	from int64
 	all  []*injection
@@ -174,7 +170,6 @@ next:
 	return false
 }
 
-// wide reports whether an instant lies so far from the promise that it judges nothing.
 func (w *world) wide(c promise, until int64) bool { return until-c.by > widest*int64(w.TTL) }
 
 // standing is how a change that came stands to its promise.
@@ -218,22 +213,21 @@ func closer(took, limit, than, thanLimit int64) bool {
 	return thanLimit == 0 || ms(took)*ms(thanLimit) > ms(than)*ms(limit)
 }
 
-// near takes note of what came closest to its limit.
+// near keeps what came closest to its limit, or furthest beyond it.
 func (h *hooks) near(took, limit int64) {
 	if closer(took, limit, h.worst, h.allowed) {
 		h.worst, h.allowed = took, limit
 	}
 }
 
-// nearest tells of it.
 func (h *hooks) nearest(v *Verdict) {
 	if h.allowed > 0 {
 		v.Value, v.Limit = ms(h.worst), ms(h.allowed)
 	}
 }
 
-// await calls missed with the limit once the change is overdue, or with the fault that leaves nothing to judge, unless it is waited for
-// no more. Its promise may move meanwhile.
+// await calls missed with the limit once the change is overdue, or with the fault that excuses it. c returns the promise as it is then, and
+// false once nothing is waited for.
 func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *injection)) {
 	now, waits := c()
 	if !waits {

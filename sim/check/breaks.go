@@ -106,8 +106,8 @@ func (b *breach) owners() (all []Owner) {
 	return all
 }
 
-// blame returns the fault that caused the break: the rule's own, else the last one that hit one of the owners before it began and
-// was over for no longer than a TTL then, else such a one of the lease or of Redis; nil: there is none.
+// blame returns the fault that caused the break: the rule's own, else the last one that hit an owner and was over for a TTL at most, else
+// the last such fault of the lease or of Redis; nil: there is none.
 func (w *world) blame(b *breach) *injection {
 	if b.by != nil {
 		return b.by
@@ -140,7 +140,6 @@ func (s *session) endsFor(i *instance) int64 {
 	return 0
 }
 
-// name is its kind; "" of none.
 func (inj *injection) name() string {
 	if inj == nil {
 		return ""

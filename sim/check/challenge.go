@@ -9,8 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Challenge says how often one kind of fault, or of change, challenged the ownership of leases: what G1 and G2 hold against is
-// worth as much as there was of it.
+// Challenge counts how often one kind of fault, or of change, challenged owners of leases. G1 and G2 are worth as much as there was of it.
 type Challenge struct {
 	By        string `json:"by"`        // a kind of fault; or handover, exit, lapse
 	Struck    int    `json:"struck"`    // leases whose owner trusted them when it began
@@ -25,8 +24,7 @@ const (
 	byLapse    = "lapse"    // its trust ended unrenewed, which the network may explain
 )
 
-// challenges counts what the plan's faults, and the fleet's own changes, did to leases. All of it follows from who trusted what
-// when a fault hit, until when, and who acquired it next.
+// challenges counts what faults and the fleet's own changes did to leases: who trusted one then, until when, and who had it next.
 type challenges struct {
 	w     *world
 	tally map[string]*Challenge
@@ -42,7 +40,6 @@ func (c *challenges) by(name string) *Challenge {
 	return x
 }
 
-// injected notes which leases the fault hits.
 func (c *challenges) injected(inj *injection) {
 	if !inj.challenges() {
 		return
@@ -67,7 +64,7 @@ func (inj *injection) challenges() bool {
 	return inj.silences() || inj.ofRedis() || inj.ends() || inj.has(fault.Stops)
 }
 
-// ends reports whether it is over with the owner's trust, or with what that is founded on, when such a fault hits.
+// ends reports whether the fault ends at once the owner's trust, or what that is founded on.
 func (inj *injection) ends() bool {
 	return inj.has(fault.Kills | fault.Deletes | fault.StepsClock)
 }
@@ -83,8 +80,8 @@ func (inj *injection) hits(t *term) bool {
 	return inj.node != nil && t.inst.node == inj.node
 }
 
-// trusted returns the end of what the owner may trust at most: its window, and a TTL from when it last heard that it has the
-// lease, where it gives no window or an endless one.
+// trusted returns until when the owner may trust its lease at most: for a TTL since it last heard that it has the lease, and no
+// longer than its window.
 func (w *world) trusted(t *term) int64 {
 	end := t.confirmedAt + int64(w.TTL)
 	if t.until != 0 {
@@ -164,8 +161,7 @@ func (c *challenges) finish() {
 	}
 }
 
-// Watch counts challenges while a run goes on, of events as they come: some a moment late, and then what they say is taken for what
-// happens when it is heard. What the judge says in the end is exact. It must not be used by two goroutines at a time.
+// Watch counts challenges while a run goes on. It is not exact, because events may come late. It is not safe for concurrent use.
 type Watch struct{ w *world }
 
 // NewWatch returns a watch of a run that begins.
@@ -180,7 +176,6 @@ func (x *Watch) See(e history.Event) {
 // Challenges returns how many leases were taken over from challenged owners so far.
 func (x *Watch) Challenges() int { return x.w.challenges.total }
 
-// list returns the tally in a fixed order.
 func (c *challenges) list() (all []Challenge) {
 	for _, name := range sortedKeys(c.tally) {
 		all = append(all, *c.tally[name])
@@ -188,7 +183,7 @@ func (c *challenges) list() (all []Challenge) {
 	return all
 }
 
-// said tells it in a sentence; "" if nothing challenged anybody.
+// said lists the tally for a reader; "": nothing challenged anybody.
 func (c *challenges) said() string {
 	var parts []string
 	for _, x := range c.list() {

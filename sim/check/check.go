@@ -7,35 +7,23 @@
 // The words that its sources use:
 //
 //	allowance         how far apart two stamps of one fact may lie, or how long a step may take beyond its bound
-//	breach            one break of a guarantee, with the time that it began and the instant that it missed
 //	calm              the phase after the storm, in which every fault is healed and the fleet settles
 //	challenge         a fault or change that could move a lease from an owner that trusts it
 //	change            what a guarantee judges one of: a takeover, a handover, a renewal, a poll
 //	epoch             the life of Redis' data: a loss of data ends it, and a quarantine begins the next one
-//	event             a line of the history; a node's event is one that a node reports of itself
 //	excused           of a change: not judged, because another fault could delay it beyond what judges anything
 //	exercised         of a guarantee: changes that were judged
 //	failover          another server of Redis takes over; a takeover is of a lease
-//	fault             what the plan says is done to the fleet
 //	fence             the number that grows with each grant of a lease (a fencing token)
-//	grant             a lease as Redis holds it
-//	handover          a lease goes from an instance that stops to another one
-//	heal              the end of an injection that lasts
-//	hook              a method of a checker that the world calls
 //	injection         a fault of the plan that was really injected
-//	instance          one process of a node, by the name that it gives itself
-//	lag               how long after the end of a lease its next owner came
 //	loss              Redis comes back as another one, or without its data
-//	node              a slot of the plan, in which one process runs after another
 //	promise           that a change comes by an instant, and what may move that instant
 //	quarantine        a TTL after a loss in which nothing is granted
 //	reach             the time in which an injection can delay what others do
 //	rest              the fleet's steady state: balanced, with nothing on the move
 //	settle            what the fleet takes to come to rest after a change
 //	stall             a time in which the host did not run the harness
-//	takeover          a session whose owner crashed, until another instance owns it
 //	tap               the replication stream of Redis, which shows what Redis did
-//	term              one unbroken ownership of a session, as its instance reports it
 //	trust window      until when the owner of a term may act on it without an answer from Redis
 package check
 
@@ -83,8 +71,7 @@ type Verdict struct {
 	// what broke.
 	Stalled int64 `json:"-"`
 
-	// The break that Value tells of, else the first: when it began and was noticed, ns; its session, "" if it has none; and the
-	// events around it, in order of T.
+	// The break that Value tells of, else the first: its session, if any, when it began and was noticed, in ns, and the events around it.
 	From     int64           `json:"-"`
 	At       int64           `json:"-"`
 	Session  string          `json:"-"`
@@ -125,8 +112,7 @@ func (r Result) Verdict(id string) (Verdict, bool) {
 // ErrUnordered is the condition of a history whose events are not in order of time.
 var ErrUnordered = errors.New("check: history is not in order of time")
 
-// checker judges one guarantee. Its hooks are called in the order of the history, after the world has been brought up to
-// date; those that a guarantee does not need are inherited from hooks.
+// checker judges one guarantee. The world calls its hooks in the order of the history, once it is up to date. hooks has empty ones.
 type checker interface {
 	event(e *history.Event)     // each event; e is valid until the hook returns
 	belief(t *term, on bool)    // an instance begins or ceases to trust its term
@@ -149,7 +135,6 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 	return judging(p, logs).judge(events, logs)
 }
 
-// judging is a world with the checkers of its system.
 func judging(p Params, logs *Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
 	w.checkers = s.checkers(logs)

@@ -2,11 +2,8 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// e2: the fenced resource accepts no write of an older leader, and two leaders never write at once, except the late write of
-// a frozen one, which is rejected.
-//
-// It is G2 of the resource's own record. Where a leader sends no fence, the resource cannot tell an older one; then the order
-// in which leaders began tells the judge.
+// e2: the fenced resource accepts no write of an older leader, and two leaders never write at once, except the late write of a frozen one,
+// which is rejected. It is G2 of the resource's own record. Where a leader sends no fence, the order in which leaders began decides.
 type e2 struct {
 	g2
 	terms  int64               // leaderships so far

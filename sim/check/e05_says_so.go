@@ -6,10 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// e5: a leader that cannot renew is no leader, and says so, before its lease can be anybody else's.
-//
-// That it does nothing any more as a leader is G4 of its writes. That it has said so is held against Redis: by the time at
-// which the key expires, or goes to another, its holder's last event about it is not that it leads.
+// e5: a leader that cannot renew says that it is none before its lease can be anybody else's. By the time at which the key expires, or goes
+// to another, its holder's last event must not be that it leads. That it does nothing more as a leader is G4 of its writes.
 type e5 struct {
 	g4
 	keys       map[string]*grant

@@ -7,9 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance
-// wants, and the leader's writes to the resource are to it what polls are to a session, so E1 to E5 begin with what judges
-// polling and add what is theirs.
+// electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance wants, and
+// the leader's writes are its polls. So E1 to E5 begin with what judges polling.
 var electionSystem = &system{
 	name: SystemElection,
 	guarantees: []guarantee{
@@ -50,8 +49,7 @@ func electionExercises(p Params, id string) bool {
 	return false
 }
 
-// hits reports whether the plan aims a fault with one of the effects at whoever leads, lasting at least so long. Whether it found
-// one, and whom, is for the history to say.
+// hits reports whether the plan aims such a fault at the leader for at least so long. Whether it found one the history says.
 func (p Params) hits(d time.Duration, any fault.Effect) bool {
 	return p.count(fault.CrashAll) > 0 || slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
 		return f.Kind.Has(any) && f.Aims() && f.For >= d

@@ -8,9 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// epoch is the life of Redis' data that goes on. One begins with the first script, whoever sent it, that finds that Redis is
-// another one. What was granted before is void in it: who trusts its lease asserts it anew, and for one quarantine nothing else is
-// granted. How long that is follows from the run's TTL, and not from what the key says.
+// epoch is one life of Redis' data. It begins with the first script that finds another Redis. Earlier grants are void in it: owners assert
+// their leases anew, and for one quarantine nothing else is granted. Its length follows from the run's TTL, not from the key.
 type epoch struct {
 	value string // of its key, as last seen
 	since int64  // it did not begin before; 0: not in this history
@@ -36,7 +35,7 @@ func (p Params) blur() int64 {
 	return eventAllowance
 }
 
-// epochs takes note of what happens to the epoch. What is written before anybody is there declares that nothing was lost.
+// epochs follows the epoch. A key that is written before anybody is there declares that nothing was lost.
 func (w *world) epochs(e *history.Event) {
 	if e.Kind == history.RedisEpoch && e.N == 0 {
 		w.lossDetected()
@@ -88,8 +87,7 @@ func (p *epoch) stopped(w *world) {
 // lost ends an epoch; the next begins when somebody notices.
 func (p *epoch) lost(at int64) { p.since, p.until = at, never }
 
-// quarantine returns until when nothing is granted in the epoch: at least until first, and no longer than until last. Redis' clock may
-// run fast or slow by the margin of a trust window.
+// quarantine returns until when nothing is granted, at least and at most: Redis' clock may run fast or slow by the margin of a window.
 func (w *world) quarantine() (first, last int64) { return w.epoch.quarantine(w) }
 
 func (p *epoch) quarantine(w *world) (first, last int64) {

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// What an owner need not know yet: that a foreign hand deleted its key, and that Redis lost its data. Each guarantee asks these, and
-// says with the times that it gives how long that excuses somebody there.
+// What an owner need not know yet: that its key was deleted, or that Redis lost its data. Each guarantee says how long that excuses.
 
 // deletedWithin reports whether the plan deleted the session's key between from and to, ends included.
 func (s *session) deletedWithin(from, to int64) bool {
@@ -14,9 +13,8 @@ func (s *session) deletedWithin(from, to int64) bool {
 	return i < len(s.deletes) && s.deletes[i].start <= to
 }
 
-// deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner need not know yet: it
-// learns of it when it next renews. Where Redis forgets everything while the owner's window is still open, the owner asserts,
-// until the end of the quarantine, what it cannot know to be gone, and learns of it at the renewal after.
+// deletedUnknown reports whether the plan deleted the session's key so shortly before t that its owner, which learns of it when it renews,
+// need not know yet. If Redis also loses its data meanwhile, the owner asserts its lease, and learns of it after the quarantine.
 func (w *world) deletedUnknown(s *session, t int64) bool { return w.deletionKnown(s, t) != 0 }
 
 // deletionKnown is when that owner knows at the latest, 0 if no key was deleted of which it need not know.
@@ -40,8 +38,8 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 	return 0
 }
 
-// forgets reports whether a quarantine follows the injection: its own, or that of a loss of data that happened while it kept
-// everybody from Redis, whose quarantine begins when somebody can write again.
+// forgets reports whether a quarantine follows the injection: its own, or that of a loss of data while it kept everybody from Redis.
+// The quarantine begins when somebody can write again.
 func (w *world) forgets(inj *injection) bool {
 	if inj.forgets() || !inj.ofRedis() {
 		return inj.forgets()

@@ -73,14 +73,13 @@ const textsMax = 3
 // whenMax bounds how many breaks are remembered by their time, for G9.
 const whenMax = 256
 
-// broke records a break of the guarantee, and for the first one the events around it: those of the session, if one is
-// named, and those that concern everybody.
+// broke records a break that begins now, with the events around it.
 func (h *hooks) broke(s *session, format string, args ...any) {
 	h.breach(breach{session: s, from: h.w.now}, format, args...)
 }
 
-// breach records a break of which is known when it began, or how large it is: the largest is the one that is shown. It returns false for
-// one that is none if Redis did something a moment earlier or later, and for one that a stalled host may have caused.
+// breach records a break. It returns false for one that depends on when exactly Redis did something, where that is not known, and for one
+// that a stalled host may have caused.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
 		h.unplaced++
@@ -160,7 +159,6 @@ func (h *hooks) within(took, limit, from int64) bool {
 	return took <= applied
 }
 
-// applied is the limit for what took so long since then: what the host stalled is added where that makes the difference.
 func (h *hooks) applied(took, limit, from int64) int64 {
 	if took > limit {
 		if stall := h.w.stall(from, from+took); took <= limit+stall {
@@ -220,7 +218,6 @@ func (h *hooks) verdict() Verdict {
 	return v
 }
 
-// counts writes a tally in a fixed order.
 func counts(m map[string]int) string {
 	var parts []string
 	for _, k := range sortedKeys(m) {
@@ -238,7 +235,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return keys
 }
 
-// leases returns the sessions of which the instance has an open term, in a fixed order, and counts that.
+// leases returns the sessions of which the instance has an open term, in a fixed order.
 func (w *world) leases(i *instance) []string {
 	return sortedKeys(i.held)
 }
@@ -262,8 +259,7 @@ func (i *instance) short() string {
 	return i.node.name
 }
 
-// How many events before a break are shown, of its lease, of its renewals, of its polls and of those that concern everybody; and
-// how many after it.
+// How many events of each sort are shown before a break, and how many after it.
 const (
 	leaseLen   = 8
 	renewalLen = 2
@@ -272,7 +268,6 @@ const (
 	afterLen   = 6
 )
 
-// ring keeps the last events that it was given.
 type ring struct {
 	events []history.Event
 	next   int // the oldest, once it is full
@@ -287,13 +282,12 @@ func (r *ring) add(e *history.Event, most int) {
 	r.next = (r.next + 1) % most
 }
 
-// all returns the events in order.
 func (r *ring) all() []history.Event { return slices.Concat(r.events[r.next:], r.events[:r.next]) }
 
 // expired is the reason that is shown of a key that went by itself.
 const expired = "expired"
 
-// exhibit is the event as it is shown: who had a key whose time was over has not deleted it.
+// exhibit returns the event as it is shown. A holder does not delete a key whose time is over: it expires.
 func (w *world) exhibit(e *history.Event) *history.Event {
 	if e.Kind != history.RedisDeleted || e.Reason != "" {
 		return e
@@ -348,7 +342,6 @@ func isRoutine(k history.Kind) bool {
 	return k == history.RenewStart || k == history.Renewed || k == history.RenewFailed || k == history.RedisExtended
 }
 
-// follower collects the events around a break.
 type follower struct {
 	session string
 	before  []history.Event
@@ -404,7 +397,6 @@ func (f *follower) causes(t *term) {
 	}
 }
 
-// shows reports whether what happened before has an event of that kind and number.
 func (f *follower) shows(e *history.Event) bool {
 	for i := range f.before {
 		if o := &f.before[i]; o.Kind == e.Kind && o.N == e.N {

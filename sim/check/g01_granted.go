@@ -2,8 +2,7 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// grants holds G1 against Redis, where it was watched: a window that reaches beyond what Redis granted is an overlap that
-// only waits for its owner to fall silent.
+// grants holds G1 against Redis, where it was watched: a window that reaches beyond what Redis granted is an overlap in waiting.
 type grants struct {
 	g     *g1
 	worst int64 // ns by which a window reached beyond
@@ -39,8 +38,7 @@ func (r *grants) trusted(e *history.Event) {
 	})
 }
 
-// theirs reports whether the lease is of who reports the event. A key that holds a token, as libraries of locks have it, is of who says
-// acquired while Redis holds it.
+// theirs reports whether the lease is that of the event's instance. A token is that of whoever says acquired while Redis holds it.
 func (r *grants) theirs(l *grant, e *history.Event) bool {
 	if i := r.g.w.instances[l.holder]; i != nil && i.node != nil {
 		return l.holder == e.Instance

@@ -104,7 +104,7 @@ func (g *g1) begins(t *term) {
 func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
 	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
-	// Once thawed it renews at once, and where that is not answered it knows by the time-out: what it believes till then is the same.
+	// A thawed owner renews at once, and without an answer it knows by the time-out.
 	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
 	if g.w.deletedUnknown(s, o.from) && (asleep || short) ||
 		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace-int64(g.w.RenewTimeout))) && g.asleepSince(o) {

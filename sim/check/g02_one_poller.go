@@ -6,13 +6,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g2: the polled target never serves two instances for one session at once, never accepts a poll with an older fence, and is
-// never polled by who has lost the session (stales).
+// g2: the polled target never serves two instances for one session at once, never accepts a poll with an older fence, and is never polled
+// by an instance that has lost the session (stales).
 //
-// It is judged from the target's own record; of the nodes only is used which of them the plan had frozen, and when they say
-// that a poll begins. Where the plan
-// deleted the lease's key, two may own it for a moment (the exception of G1), so two polls may meet: counted apart, as long
-// as the later one has the higher fence.
+// The target's own record decides. The nodes only say when a poll begins, and the plan which of them it has frozen. Where the plan deleted
+// the lease's key, two may own it for a moment (the exception of G1): two polls that meet are counted apart, as long as the later one has
+// the higher fence.
 type g2 struct {
 	hooks
 	arrivals int

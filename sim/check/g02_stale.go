@@ -6,9 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// stales is the half of G2 that needs no two polls at once: a poll that begins after another was granted the session is the
-// work of one who has lost it, whether the target accepts or refuses it. Requests take a fraction of the time between polls,
-// so that two pollers side by side mostly miss each other there.
+// stales is the half of G2 that needs no two polls at once: a poll that begins after another was granted the session is stale, whether the
+// target accepts it or not. Two pollers mostly miss each other at the target, because a request is short.
 type stales struct {
 	g       *g2
 	polls   int // that nothing explains
@@ -83,8 +82,7 @@ func (x *stales) granted(t *turns, e *history.Event) {
 	}
 }
 
-// over reports whether a poll that began at that time must have ended before this one arrived, by a clock that may run 1 % slow: a stamp
-// says only what its sender likes.
+// over reports whether a poll that its sender says began then must have ended before this one arrived. Its clock may run 1 % slow.
 func (x *stales) over(at int64, e *history.Event) bool {
 	w := x.g.w
 	if i := w.instances[e.Instance]; i != nil && i.node.frozenWithin(at) {
@@ -96,8 +94,8 @@ func (x *stales) over(at int64, e *history.Event) bool {
 	return e.T > at+int64(w.PollTimeout)*101/100+eventAllowance+w.stall(at-eventAllowance, e.T)
 }
 
-// began returns when the poll that arrives began, as its sender reported, else, or if that one is over, what it takes to arrive before; in
-// both without what the host stalled.
+// began returns when the poll that arrives began: as its sender reported, unless that one is over, else what it takes to arrive before.
+// Neither counts what the host stalled.
 func (x *stales) began(t *turns, e *history.Event) int64 {
 	at := e.T - int64(stampAllowance)
 	if said, ok := t.begun[e.Instance]; ok && !x.over(said, e) {
@@ -107,8 +105,7 @@ func (x *stales) began(t *turns, e *history.Event) int64 {
 	return at - x.g.w.stall(at-eventAllowance, e.T)
 }
 
-// arrived looks at a poll, which is judged when Redis must have shown what it granted before. A history that ends until then
-// does not say it.
+// arrived judges a poll once Redis must have shown what it granted before. A history that ends until then does not say it.
 func (x *stales) arrived(t *turns, e *history.Event) {
 	begun, whose := x.began(t, e), t.shown
 	if whose.inst == "" {
@@ -173,7 +170,6 @@ func inBrackets(fence int64) string {
 	return fmt.Sprintf(" (fence %d)", fence)
 }
 
-// fenced writes a fence, and nothing where there is none.
 func fenced(fence int64) string {
 	if fence == 0 {
 		return ""

@@ -6,10 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g3: fences of a lease strictly increase with each new term, also across the loss of all Redis data.
-//
-// Three witnesses are heard: the owners (each acquired), the target (one fence comes from one instance), and Redis, where
-// it was watched (a fence that is set is not below one that was).
+// g3: fences of a lease strictly increase with each new term, also across the loss of all Redis data. Three witnesses are heard: the owners
+// (each acquired), the target (a fence comes from one instance) and Redis (a fence is not set below an earlier one).
 type g3 struct {
 	hooks
 	losses  int64           // times at which Redis lost everything, so far
@@ -89,9 +87,8 @@ func (g *g3) event(e *history.Event) {
 	}
 }
 
-// set looks at a fence that Redis was given. It may fall back to that of a term where nobody ever had the higher one: an
-// attempt to acquire that was given up, and was executed after the one that began the term, leaves a higher fence behind;
-// when Redis then forgets it, its owner asserts the fence that it knows.
+// set looks at a fence that Redis was given. It may fall where nobody ever had the higher one: an abandoned attempt to acquire that is
+// executed late leaves a higher fence behind. If Redis forgets that one, the owner asserts the fence that it knows.
 func (g *g3) set(e *history.Event) {
 	f := &g.w.subject.fences
 	unheard := f.setFor == f.heldBy && f.last < f.set

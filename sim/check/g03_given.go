@@ -76,8 +76,8 @@ func (g *g3) aside(e *history.Event) {
 	}
 }
 
-// finish: a fence that the target saw, and neither its instance's words nor Redis' stream have, is one that nobody was given. One of the
-// two must be without a gap: the last words of a process that did not say that it stops may have gone with it.
+// finish breaks G3 for a fence that the target saw and that neither its instance's words nor Redis' stream have. One of the two must be
+// without a gap: the last words of a process that did not say that it stops may be lost.
 func (g *g3) finish() {
 	if !g.w.ends {
 		return

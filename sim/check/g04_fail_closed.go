@@ -39,7 +39,6 @@ type renewal struct {
 	overrun  int64 // end of a window that closed while a poll ran
 }
 
-// renewal is the state that the event in hand is about.
 func (g *g4) renewal() *renewal {
 	s := g.w.subject
 	for _, r := range slices.Backward(s.renewals) { // mostly it is about the latest
@@ -57,7 +56,6 @@ func (r *renewal) fail(e *history.Event) {
 	r.failed, r.failAt, r.failedBy, r.reason, r.sent, r.noticed = true, e.T, e.Kind, e.Reason, 0, e.T
 }
 
-// why says why nothing may begin.
 func (r *renewal) why() string {
 	if r.failedBy == history.RenewFailed {
 		return fmt.Sprintf("its renewal had failed at %s (%s) and none had succeeded since", clock(r.failAt), r.reason)
@@ -145,8 +143,8 @@ func (g *g4) started(r *renewal, e *history.Event) {
 	}
 }
 
-// overdue judges a poll that began when a renewal should have been answered. The time-out is not seen, only that the node
-// says renewFailed; a process that the host did not run notices both at once, which is all that it can.
+// overdue judges a poll that began when a renewal should have been answered. The time-out is not seen, only renewFailed. A process that
+// the host did not run notices both at once.
 func (g *g4) overdue(r *renewal, at int64) {
 	due, sent := g.due(r), r.sent
 	patience := func() int64 { // what of it the host took is known afterwards only
@@ -176,8 +174,7 @@ func (g *g4) unanswered(r *renewal, now int64) bool {
 	return !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.due(r)+int64(stampAllowance)
 }
 
-// due is when a renewal must have been answered. The node measures that by its own clock, which may run 1 % slow: the rate
-// error that the margin of a trust window allows for.
+// due is when a renewal must have been answered, by a node's clock that may run 1 % slow, as the margin of a trust window allows.
 func (g *g4) due(r *renewal) int64 {
 	return r.sent + int64(g.w.RenewTimeout) + int64(g.w.RenewTimeout)/100
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g5: a crashed owner's sessions are owned again within TTL + 250 ms of the crash, or of the victim's last command that
-// Redis executed if that is later. A crash mostly comes some time after the victim's last renewal, which would leave slow
-// waiters as much time; so where Redis was watched, the 250 ms are also held against the end of the lease itself, or of its
-// owner's heartbeat where that ends later, as it does when answers come late: waiters read the leases of who beats no more.
+// g5: a crashed owner's sessions are owned again within TTL + 250 ms of the crash, or of the victim's last command that Redis executed if
+// that is later. Most crashes come some time after a renewal, which would leave slow waiters as much time. So where Redis was watched, the
+// 250 ms also count from the end of the lease, or of its owner's heartbeat if later: waiters read the leases of instances without one.
 type g5 struct {
 	hooks
 	crashes int
@@ -136,8 +135,8 @@ func (g *g5) promise(to *takeover) promise {
 	return p
 }
 
-// lagging reports whether whoever waits for a lease noticed its end too late. It is judged where no other fault reached into the
-// takeover: who has room for a lease, and so waits for it, may follow from what came long before it ended.
+// lagging reports whether a waiting instance noticed the end of a lease too late. It is judged where no other fault reached into the
+// takeover: whether an instance has room, and so waits, may follow from what came long before.
 func (g *g5) lagging(to *takeover) bool {
 	ends := to.ends
 	if len(to.grantees) > 0 {
@@ -151,7 +150,6 @@ func (g *g5) lagging(to *takeover) bool {
 	return g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(failoverAllowance), ends)
 }
 
-// fate says what befell the owner.
 func (to *takeover) fate() string {
 	if to.alive {
 		return "was cut off (" + string(to.crash.Kind) + ")"
@@ -305,7 +303,6 @@ func (g *g5) verdict() Verdict {
 	return v
 }
 
-// breach is that it was taken too late: it was due before.
 func (to *takeover) breach(took, due int64) breach {
 	return breach{session: to.session, from: to.base, size: took, due: due, by: to.crash}
 }

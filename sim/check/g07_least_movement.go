@@ -41,8 +41,7 @@ func (g *g7) rested()              {}
 func (g *g7) movedAtRest()         {}
 func (g *g7) disturbed(*injection) {}
 
-// injected begins or ends a watch: a clean stop or a join from rest begins one, every fault ends the one that runs. What has moved
-// until then was moved by nothing else.
+// injected begins a watch at a clean stop or a join from rest. Each fault ends the one that runs: nothing else moved what has moved.
 func (g *g7) injected(inj *injection) {
 	if inj.has(fault.Aside) {
 		return
@@ -113,8 +112,7 @@ func (g *g7) stop() {
 	}
 }
 
-// turn is about what separates those who wait for a lease: a host that stalls for longer lets the wrong one take it, who then
-// has to give it on.
+// turn separates the instances that wait for a lease. A host that stalls for longer lets the wrong one take it, which must hand it on.
 const turn = int64(20 * time.Millisecond)
 
 func (g *g7) judge(m *movement) {

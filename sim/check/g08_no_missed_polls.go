@@ -47,7 +47,6 @@ func (g *g8) attach(w *world, v Verdict) {
 	g.took = [...]*times{g.measures("gap"), g.measures("handover"), g.measures("appeared")}
 }
 
-// target is what is known of the polls of the session that the event in hand is about.
 func (g *g8) target() *polled {
 	p := &g.w.subject.polled
 	if !p.known {
@@ -172,8 +171,8 @@ func (g *g8) simple(by []*injection, from int64) *injection {
 	return by[0]
 }
 
-// beyond reports whether the one fault is more, or other, than the loss of an instance: it hit the only one that was
-// there, or it lets messages arrive so late that renewals extend the lease and yet are not answered in time.
+// beyond reports whether the one fault is more than the loss of an instance: it hit the only one that was there, or messages arrive so
+// late that renewals extend the lease and yet are not answered in time.
 func (g *g8) beyond(inj *injection, from int64) bool {
 	switch inj.Kind {
 	case fault.Reorder:

@@ -66,8 +66,7 @@ func (g *g9) injected(inj *injection) {
 	}
 }
 
-// finish holds G1 to G3 against the times in which Redis failed and returned. An overlap is known at its end only, which is
-// at most a trust window later.
+// finish holds G1 to G3 against the times in which Redis failed. An overlap is known when it ends, a trust window later at most.
 func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, r := range g.judged {
@@ -131,8 +130,8 @@ func (g *g9) event(e *history.Event) {
 	}
 }
 
-// refused: who is refused for a quarantine has seen one that lasts, or did a moment before. The clock by which it waits stood still
-// while its machine was suspended, and after that it acquires nothing for a TTL in any case.
+// refused: an instance that is refused for a quarantine has seen one that lasts, or just did. Its clock stood still while its machine was
+// suspended, and after that it acquires nothing for a TTL in any case.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.quarantine()
 	for _, p := range g.w.servers.beside { // which of several masters refused is not said
@@ -226,8 +225,8 @@ func (g *g9) promise(r *recovery, s *session, limit int64) promise {
 	return p
 }
 
-// ended takes note that an instance closed a window itself, because it was asked to stop or did not know yet that Redis had
-// forgotten: nobody takes anything in a quarantine.
+// ended notes that an instance closed a window itself, because it stops or did not know yet that Redis forgot: nobody takes over in a
+// quarantine.
 func (g *g9) ended(t *term, how ending) {
 	if how != endReleased || t.inst.node == nil {
 		return

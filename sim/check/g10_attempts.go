@@ -2,8 +2,8 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// used takes one of the holder's renewals for what Redis shows. One that nobody sent is a break: each has its event, which comes
-// before it is sent and may be recorded a moment after its effect is.
+// used matches an extension to one of the holder's renewals. One that nobody sent is a break. The event of a renewal comes before it is
+// sent, and may be recorded a moment after its effect.
 func (g *g10) used(k *key, at int64) {
 	i := g.w.instances[k.holder]
 	if i == nil || !i.sends || i.asks {
@@ -54,8 +54,8 @@ func (g *g10) answered(k *key, s *said, sent int64) {
 	}
 }
 
-// underWay returns until when Redis may execute what an instance sent and was not answered. What a fault keeps back a kernel sends again
-// after pauses that double: it may come when the fault has been over for as long as it lasted.
+// underWay returns until when Redis may execute what an instance sent without an answer. A kernel sends again after pauses that double, so
+// it may come when the fault has been over for as long as it lasted.
 func (g *g10) underWay(inst string, sent int64) int64 {
 	until, late := sent+2*int64(g.w.TTL), g.w.blur()
 	if late == 0 {
@@ -86,8 +86,7 @@ func (g *g10) reaches(k *key, e *history.Event) {
 		clock(e.Until), ms(beyond))
 }
 
-// endless: a lease without an end outlives its owner for ever. Who sets it with one command and its end with the next is given time
-// for that.
+// endless: a lease without an end outlives its owner. A node that sets the end with its next command is given time for that.
 func (g *g10) endless(k *key, at int64) {
 	since := k.since
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {

@@ -2,8 +2,7 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// inQuarantine: a new fence is that of a new term, and none begins while a quarantine lasts. A known fence is that of a term that is
-// asserted anew.
+// inQuarantine: a new fence begins a new term, and none begins in a quarantine. A known fence is that of a term that is asserted anew.
 func (g *g10) inQuarantine(k *key, e *history.Event) {
 	first, _ := k.store.epoch.quarantine(g.w)
 	if first > 0 && k.known && k.holder != "" {
@@ -16,8 +15,8 @@ func (g *g10) inQuarantine(k *key, e *history.Event) {
 	}
 }
 
-// unheard: who has gone on believing in a term since before the present epoch began has not heard of it, and no script does
-// anything for it. Whoever hears of it says first that it does not trust the term.
+// unheard: an instance that has trusted a term since before the present epoch has not heard of it, and no script serves that term. An
+// instance that hears of the epoch says first that it does not trust the term.
 func (g *g10) unheard(k *key, inst string) {
 	if i := g.w.instances[inst]; i != nil {
 		g.deaf(k.store, k.session.heldBy(i))

@@ -8,8 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g10: acquire is atomic; only the owner of the current term renews or releases. What Redis granted, extended and deleted
-// is matched to what the owners say they did.
+// g10: acquire is atomic; only the owner of the current term renews or releases. What Redis did is matched to what the owners say.
 type g10 struct {
 	hooks
 	stores stores
@@ -56,7 +55,7 @@ type said struct {
 	shown    int   // renewals that Redis has shown
 }
 
-// wordAllowance is how far a node's event and what Redis shows of it may lie apart.
+// eventAllowance is how far a node's event and what Redis shows of it may lie apart.
 const eventAllowance = int64(250 * time.Millisecond)
 
 // expirySlack is how much earlier than shown a key may go by itself: rounding, and the clocks' offset.
@@ -74,7 +73,6 @@ func (g *g10) attach(w *world, v Verdict) {
 	}
 }
 
-// key is the lease that the event in hand is about.
 func (g *g10) key() *key { return g.stores.of(g.w.subject) }
 
 func (k *key) by(inst string) *said {
@@ -150,8 +148,8 @@ func (g *g10) granted(k *key, e *history.Event) {
 	}
 }
 
-// renews reports whether the holder's own name was set again in a key that lives, which extends it: what the stream shows of a SET does
-// not say that it was to find the key there (XX). With a fence just before it, it is a grant.
+// renews reports whether the holder's own name was set again in a living key, which extends it: the stream does not show that the SET had
+// an XX. With a fence just before it, it is a grant.
 func (k *key) renews(e *history.Event) bool {
 	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && k.lives(e.T) &&
 		(k.fenced == 0 || k.fenced < e.T-int64(stampAllowance))
@@ -180,8 +178,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	k.fence = max(k.fence, e.Fence)
 }
 
-// fencing: whoever is given a lease is given its fence with it. A key that is made without one was made by something that
-// should only have extended it.
+// fencing: a lease is granted together with its fence. What makes a key without one should only have extended it.
 func (g *g10) fencing(k *key) {
 	holder, since := k.holder, k.since
 	g.w.at(since+eventAllowance, func() {
@@ -193,8 +190,7 @@ func (g *g10) fencing(k *key) {
 	})
 }
 
-// unread: a command that does not show what it did changed an instance's lease before its end. Nobody knows whether it compared the
-// owner, so nothing passes.
+// unread: a command that does not show what it did changed a lease before its end. It may not have compared the owner: nothing passes.
 func (g *g10) unread(k *key, e *history.Event) {
 	if g.without == "" && g.w.shows() && k.known && k.holder != "" && !g.nobody(k.holder) && k.lives(e.T) {
 		g.without = fmt.Sprintf("at %s the lease of session %s, which %s held, was changed by a command that does not show what it did to "+
@@ -311,8 +307,8 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 	}
 }
 
-// nothing: a renewal of a key that was gone before it was sent, which only who says when can be accused of. What Redis granted
-// meanwhile may still be to be shown.
+// nothing: a renewal of a key that was gone before it was sent, which needs a node that says when it sends. What Redis granted meanwhile
+// may still be to be shown.
 func (g *g10) nothing(k *key, e *history.Event) {
 	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
@@ -349,8 +345,7 @@ func (g *g10) claimed(k *key, e *history.Event) {
 	})
 }
 
-// stranger reports whether a foreign node's key holds something else than its ID, or what is not known, or did when the node said that it
-// has it: it may have given it back since.
+// stranger reports whether a foreign node's key holds no instance's ID, or did when the node said acquired and may have released since.
 func (g *g10) stranger(k *key, at int64) bool {
 	return g.w.Foreign && (k.holder != "" && g.nobody(k.holder) || k.holder == "" && k.went >= at-eventAllowance && g.nobody(k.was))
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// stores are the servers that may grant leases: Redis, and with replicas each that may act as a master, as an old one does that lives on.
-// Each is held to the same rules, and grants for itself. What it granted and too few acknowledged is no grant that counts: nobody may say
-// that he has it.
+// stores are the servers that may grant leases: Redis, and with replicas each that may act as a master, as a deposed one does. Each is held
+// to the same rules by itself. A grant that too few replicas acknowledged does not count: nobody may say that it has it.
 type stores struct {
 	w   *world
 	now *store            // of the event in hand
@@ -106,8 +105,8 @@ func (k *key) effect(e *history.Event, inst string) {
 	k.effects = append(k.effects, effect{inst, e.T, e.Fence})
 }
 
-// asserted reports whether a grant over another's lease may be a term that is asserted in a quarantine: it may replace what has a lower
-// fence, as the other may have asserted what too few acknowledged. Its fence follows.
+// asserted reports whether a grant over another's lease may be an assertion in a quarantine. It may replace a lower fence, which too few
+// may have acknowledged. Its own fence follows.
 func (g *g10) asserted(k *key) bool {
 	_, last := k.store.epoch.quarantine(g.w)
 	k.over = k.store.beside && k.store.epoch.since != 0 && g.w.now <= last

@@ -6,11 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g12: every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint,
-// fence, reason and time. The events that the nodes reported on the protocol are counted against their log entries.
-//
-// Both sides are summed up per instance and kind, so that neither needs to be kept: as many entries as events, and the same
-// (endpoint, fence) pairs among them.
+// g12: every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint, fence, reason and
+// time. Events and entries are summed up per instance and kind: as many of both, with the same (endpoint, fence) pairs.
 type g12 struct {
 	hooks
 	logs     *Logs // nil: not kept
@@ -124,7 +121,6 @@ func (g *g12) compare(i *instance, events *[saidKinds]sum) {
 	}
 }
 
-// slot is the node on which the instance runs, "" if that is not known.
 func (i *instance) slot() string {
 	if i.node == nil {
 		return ""

@@ -155,7 +155,6 @@ func (g *g13) polls(s *session, i *instance) {
 	i.polls++
 }
 
-// polled notes the end of that.
 func (g *g13) polled(s *session, i *instance) {
 	k := slices.Index(s.pollers, i)
 	if k < 0 {

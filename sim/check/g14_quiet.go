@@ -143,8 +143,7 @@ func (g *g14) changed(c change) {
 	g.stirs.add(g.now(), 1)
 }
 
-// listed is how many instances one may have taken for alive in the window that ends now: those that live, and those whose heartbeat
-// stood, for one that died unannounced keeps it for a TTL.
+// listed is how many instances one may have taken for alive in this window: the living, and the dead while their heartbeats last.
 func (g *g14) listed() int {
 	return max(g.w.alive, len(g.w.rest.beats)+int(g.gone.sum(g.now(), windowBuckets)))
 }
@@ -190,7 +189,7 @@ func (g *g14) event(e *history.Event) {
 	}
 }
 
-// record takes note of what became of a session of intents.
+// record follows the sessions of intents.
 func (g *g14) record(e *history.Event) {
 	if e.Kind != history.RedisState {
 		return
@@ -253,8 +252,8 @@ func (g *g14) touched(inj *injection) *touch {
 	return &g.load(inj.node).touches
 }
 
-// failing reports whether a fault of that kind fails the process now, or did since the interval before the window. A host or a Redis that
-// stalled for longer than a renewal may wait is as one that did not answer.
+// failing reports whether such a fault fails the process now, or did since the interval before the window. A host or a Redis that stalls
+// for longer than a renewal may wait counts as a Redis that does not answer.
 func (g *g14) failing(l *load, f failure) bool {
 	if f == failRedis && g.w.longest(g.w.now-sinceBuckets*g.bucket, g.w.now) > int64(g.w.RenewTimeout) {
 		return true
@@ -262,8 +261,7 @@ func (g *g14) failing(l *load, f failure) bool {
 	return l.touches.open[f]+g.touches.open[f] > 0 || g.since(l.touches.last[f]) || g.since(g.touches.last[f])
 }
 
-// judge takes note that the process sent n commands in the bucket that ends now, and holds the window that ends with it
-// against its budget.
+// judge adds the n commands of the bucket that ends now, and holds the window that ends with it against its budget.
 func (g *g14) judge(l *load, n int64) {
 	now := g.now()
 	l.sent.add(now, n)
@@ -283,7 +281,6 @@ func (g *g14) judge(l *load, n int64) {
 	}
 }
 
-// who names the process of a slot for a reader.
 func (n *node) who() string {
 	if n.current != nil {
 		return n.current.who()
@@ -291,7 +288,6 @@ func (n *node) who() string {
 	return n.name
 }
 
-// budget is the limit of one window, by its terms.
 type budget struct {
 	constant int64
 	rounds   int64 // renewals, heartbeats and reads of others' heartbeats, by the hundred
@@ -366,8 +362,7 @@ func (g *g14) budget(l *load) budget {
 	return b
 }
 
-// spells is in how many intervals of looks there may have been something to settle: in all of a quarantine, else for as long as each change
-// takes.
+// spells is how many intervals may have had something to settle: all of a quarantine, else as many as each change takes.
 func (g *g14) spells() int64 {
 	if g.quarantined() {
 		return g.pace.spells
@@ -375,8 +370,8 @@ func (g *g14) spells() int64 {
 	return min(g.pace.spells, g.pace.settles*max(1, g.stirs.sum(g.now(), sinceBuckets)))
 }
 
-// acknowledged adds what acknowledgements cost: a WAIT behind each renewal and assertion, by the hundred, and behind each acquisition that
-// and the script that reads the epoch again. A start may have tried all slots before it found one, or none.
+// acknowledged adds what acknowledgements cost: a WAIT behind each hundred renewals or assertions, and behind each acquisition a WAIT and
+// the script that reads the epoch again. A start may have tried all slots before it found one, or none.
 func (g *g14) acknowledged(b *budget, l *load, held, own int64) {
 	tried := l.slots.sum(g.now(), sinceBuckets) + g.vain.sum(g.now(), sinceBuckets)
 	b.rounds += g.waits() * 4 * (1 + held)
@@ -392,8 +387,7 @@ func (g *g14) waits() int64 {
 	return 0
 }
 
-// unsettled reports whether the process has reason to look more often than once an interval: it is new, it was disturbed, or
-// something changed.
+// unsettled reports whether the process may look more often than once an interval: it is new, was disturbed, or something changed.
 func (g *g14) unsettled(l *load) bool {
 	if g.since(max(1, l.began)) || g.failing(l, failOther) || g.quarantined() {
 		return true

@@ -52,8 +52,7 @@ func (g *i2) event(e *history.Event) {
 	}
 }
 
-// keyed: Redis lets a key answer with a session from now on. What Redis did may be stamped a little earlier than the request
-// that asked for it.
+// keyed: Redis lets a key answer with a session from now on. Its stamp may lie a little before that of the request.
 func (g *i2) keyed(b *intents, e *history.Event) {
 	v, s := b.byHash[e.Reason], b.session(e.Session)
 	if v == nil {
@@ -103,8 +102,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 // keyLife is how long a key answers for a session that no worker has made run. No run lasts as long.
 const keyLife = 24 * time.Hour
 
-// runs: from now on the session's key answers for as long as it runs, so Redis must not let it go by itself. What Redis did in one step
-// may be seen in several.
+// runs: the session's key answers for as long as it runs, so Redis must not let it expire. One step of Redis may be seen in several.
 func (g *i2) runs(s *intent) {
 	since := s.since
 	g.w.at(since+eventAllowance, func() {

@@ -23,8 +23,8 @@ const settleAllowance = time.Second
 // slotAllowance is what a worker may need to find out that a tuner slot is taken: it tries one after the other.
 const slotAllowance = 50 * time.Millisecond
 
-// settleIntents is how long what somebody asked for may take while nothing delays it: what an answer that was lost had brought is
-// found again with the second heartbeat of its worker, of which there are ten in a TTL.
+// settleIntents is how long an intent may take while nothing delays it. A session whose answer was lost is found again with the second
+// heartbeat of its worker, of which there are ten in a TTL.
 func (p Params) settleIntents() time.Duration {
 	return p.TTL/5 + settleAllowance + time.Duration(p.Tuners)*slotAllowance
 }
@@ -88,9 +88,8 @@ func (g *i3) answered(b *intents, r *request, e *history.Event) {
 // endAllowance is how long a tuner may serve a session whose record says that it ended.
 const endAllowance = int64(time.Second)
 
-// over holds the session to its end: a record that says ENDED while the session is served was written by somebody whose term
-// was over. A frozen process cannot let go. Where Redis lost data, the end may have been written by an older copy, in which
-// nobody ran the session yet: whoever runs it, and hears nothing, may do so until the window that was open then has ended.
+// over holds the session to its end: an instance whose term was over wrote ENDED while the session is served. A frozen process cannot let
+// go. After a loss of data an older copy, in which nobody ran it yet, may say so: whoever runs it may go on until its window ends.
 func (g *i3) over(s *intent, at int64) {
 	from := at
 	if g.book.forgiven(s) {
@@ -120,8 +119,7 @@ type pending struct {
 	reported bool // it did not in time, or nothing can be said of that
 }
 
-// settled reports whether nothing is pending of the session: its record says what it should in the end, and it is served if and only if
-// it says so.
+// settled reports whether the session's record says what it should in the end, and it is served if and only if the record says so.
 func (b *intents) settled(s *intent) bool {
 	switch {
 	case s.state == stateRunning:
@@ -169,8 +167,7 @@ func (g *i3) look(s *intent) {
 	}
 }
 
-// promise is that the session comes to be in order. Without a view of Redis its state is what clients happen to ask for, and is
-// judged from the calm on.
+// promise is that the session comes to be in order. Without a view of Redis, clients alone show its state: it is judged from the calm on.
 func (g *i3) promise(s *intent, o *pending) promise {
 	base := g.book.availableSince(o.since)
 	if !g.w.Tap {

@@ -51,8 +51,7 @@ func (g *i4) aside(e *history.Event) {
 	}
 }
 
-// keyed: Redis has a session of what was refused. What Redis did may be stamped a little earlier than the request that asked
-// for it.
+// keyed: Redis has a session of what was refused. Its stamp may lie a little before that of the request.
 func (g *i4) keyed(v *want, session string, at int64) {
 	g.w.at(at+eventAllowance, func() {
 		if !v.refused() {

@@ -102,8 +102,7 @@ func (g *i5) event(e *history.Event) {
 	}
 }
 
-// uses follows the pipelines. A worker that lost a slot, as one that was frozen hears when it is thawed, cannot give it to another
-// session before it has stopped what uses it, and heard so from the tuner.
+// uses follows the pipelines. A worker that lost a slot must stop what uses it, and hear so from the tuner, before another session gets it.
 func (g *i5) uses(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -137,14 +136,13 @@ func (g *i5) free(l *held) {
 	}
 }
 
-// since reports whether the lease was held, or used, at any moment from then on. A Redis that has just lost its data does not show a
-// lease whose owner still trusts it, and no other session may have that.
+// since reports whether the lease was held, or used, at any moment from then on. A Redis that has just lost its data does not show a lease
+// that its owner still trusts, and that no other session may have.
 func (l *held) since(t int64) bool {
 	return l.by != "" || l.freed >= t || l.trust >= t || len(l.serving) > 0
 }
 
-// tried is how many slots were held at some moment since then. A worker tries one after the other, so they need not have been
-// held all at once.
+// tried is how many slots were held at some moment since then. A worker tries one after the other, so not all need be held at once.
 func (g *i5) tried(since int64) (n int) {
 	for _, l := range g.slots {
 		if l.since(since) {
@@ -240,9 +238,8 @@ func (g *i5) closed(s *intent) {
 // maxTries is how often a start is delivered before it is given up.
 const maxTries = 5
 
-// harmed reports whether something can have ended the session's pipeline: its worker is gone, or a fault of that worker or of Redis
-// hit in the last TTL and renewal interval. One that no worker has begun can only have been given up: each delivery but the first
-// needs a fault that took it from somebody.
+// harmed reports whether something can have ended the session's pipeline: its worker is gone, or a fault hit that worker or Redis in the
+// last TTL and renewal interval. One that no worker began was given up, and each delivery but the first needs a fault.
 func (g *i5) harmed(s *intent) (_ bool, why string) {
 	now := g.w.now
 	from := now - int64(g.w.TTL+g.w.Renew)

@@ -30,7 +30,7 @@ type taken struct {
 	idle  *idle // it is a service's that no session uses; nil: one does
 }
 
-// debt is a lease that a crashed process left behind.
+// obligation is a lease that a crashed process left behind.
 type obligation struct {
 	name   string
 	victim *instance
@@ -99,7 +99,7 @@ func (g *i6) event(e *history.Event) {
 	}
 }
 
-// open returns the debts that are not paid, and forgets the others.
+// open returns the obligations that are not met, and forgets the others.
 func (g *i6) open() []*obligation {
 	kept := g.obligations[:0]
 	for _, d := range g.obligations {

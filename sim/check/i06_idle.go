@@ -40,8 +40,7 @@ func (g *i6) holds(name, holder string, by int) {
 	g.wait(&h.extra, holder, "a tuner slot beside those of the services that it held", func() bool { return h.slots > h.services })
 }
 
-// heard takes note of what the holder says: of a grant that it never heard of, executed late, or of a lease that it lost, it sends no
-// release. They are left to expire.
+// heard: a holder sends no release of a grant that it never heard of, or of a lease that it says it lost. Both are left to expire.
 func (g *i6) heard(e *history.Event) {
 	k := g.keys[e.Session]
 	if has := e.Kind != history.Lost; k != nil && k.holder == e.Instance && k.heard != has {
@@ -97,8 +96,8 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	}
 }
 
-// back is that a worker gives back what it holds for nobody: itself, whatever befalls others. That a session has ended it may learn
-// when it has tried the slots.
+// back is that a worker gives back what it holds for nobody, whatever befalls others. It may learn that a session has ended only when it
+// has tried the slots.
 func (g *i6) back(i *idle, worker *instance) promise {
 	within := int64(failoverAllowance + time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
 	return promise{from: i.since - g.limit, base: i.since, by: i.since + within, settle: int64(g.w.TTL/10) + within, only: worker.node}

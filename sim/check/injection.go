@@ -92,9 +92,9 @@ func (inj *injection) failsOver() bool {
 	return inj.jumps || inj.did == didPlan && inj.has(fault.FailsOver)
 }
 
-// missedFailover reports whether the fault, which ends now, may have kept somebody from hearing of a failover until now: the other
-// server's clock may be another, and who hears so acquires nothing for a TTL. Who is not disturbed hears of it with the next
-// renewal or heartbeat; disturbances that leave less time than that between them are one.
+// missedFailover reports whether the fault, which ends now, may have kept an instance from hearing of a failover. The other server's clock
+// may differ, so an instance that hears of it acquires nothing for a TTL. An undisturbed one hears of it at its next renewal or heartbeat;
+// disturbances with less time than that between them are one.
 func (w *world) missedFailover(by *injection) bool {
 	if !slices.ContainsFunc(w.losses, (*injection).failsOver) {
 		return false
@@ -116,8 +116,7 @@ func (w *world) missedFailover(by *injection) bool {
 // span is an interval of time, ends included.
 type span struct{ from, to int64 }
 
-// reach is the time in which the injection can delay what others do: while it lasts and in its aftermath. Faults that cannot
-// delay anybody have none.
+// reach is the time in which the injection, or its aftermath, can delay what others do. Faults that can delay nobody have none.
 func (w *world) reach(inj *injection) (span, bool) {
 	end := inj.end
 	if inj.open {
@@ -206,8 +205,8 @@ func (w *world) nodeOf(e *history.Event) *node {
 	return nil
 }
 
-// observeHeartbeat notes the first heartbeat that is set after a loss: who is frozen, or cannot reach Redis, does not see the loss. In an
-// election no script sets it, and its epochs tell, but in histories that have none, which with replicas all have.
+// observeHeartbeat notes the first heartbeat after a loss: a process that is frozen or cut off does not see the loss. In an election no
+// script sets heartbeats, and the epochs show it where the history has them, as all with replicas do.
 func (w *world) observeHeartbeat(e *history.Event) {
 	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.System != SystemElection || w.epoch.value == "" && !w.replicated()) {
 		w.lossDetected()
@@ -252,7 +251,7 @@ func (w *world) inject(e *history.Event) {
 	w.begin(inj)
 }
 
-// loses takes note of a loss of data, which nobody has seen yet.
+// loses records a loss of data, which nobody has seen yet.
 func (w *world) loses(inj *injection) {
 	w.losses, w.unseen = append(w.losses, inj), append(w.unseen, inj)
 }
@@ -266,7 +265,6 @@ func (w *world) inserted(all []*injection, inj *injection) []*injection {
 	return slices.Insert(all, at, inj)
 }
 
-// begin has the injection begin to delay what it may.
 func (w *world) begin(inj *injection) {
 	w.injections = w.inserted(w.injections, inj)
 	w.near.all = w.inserted(w.near.all, inj)
@@ -363,7 +361,6 @@ func (w *world) heal(e *history.Event) {
 	w.over(inj)
 }
 
-// over ends the injection.
 func (w *world) over(inj *injection) {
 	w.goesOn(w.open[inj.id], -1)
 	delete(w.open, inj.id)
@@ -430,7 +427,6 @@ func (w *world) stall(from, to int64) (sum int64) {
 	return sum
 }
 
-// longest is the longest of them.
 func (w *world) longest(from, to int64) (one int64) {
 	_, one = w.stallsWithin(from, to)
 	return one

@@ -35,7 +35,6 @@ type intents struct {
 	shown        bool            // the event in hand is the first after that
 }
 
-// request is one request of a client.
 type request struct {
 	n        int64
 	at       int64
@@ -88,7 +87,6 @@ type served struct {
 	inst string
 }
 
-// States of a session's record.
 const (
 	stateRunning = "RUNNING"
 	stateEnded   = "ENDED"
@@ -114,8 +112,7 @@ func newIntents() *intents {
 	}
 }
 
-// want returns what a payload asks for. Its key is computed here from the specification (ADR-003, 3.3), not by the code that
-// is judged.
+// want returns what a payload asks for. Its key follows from the specification (ADR-003, 3.3), not from the code that is judged.
 func (b *intents) want(payload string) *want {
 	v := b.wants[payload]
 	if v == nil {
@@ -219,7 +216,7 @@ func (b *intents) take(e *history.Event) {
 	}
 }
 
-// staff takes note of whether a worker is there. Who is asked for starts and has never acquired a lease is an API only.
+// staff follows whether a worker is there. A process that is asked for starts and has never acquired a lease is an API only.
 func (b *intents) staff() {
 	for _, n := range b.w.nodes {
 		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
@@ -233,8 +230,8 @@ func (b *intents) staff() {
 	b.staffedSince = -1
 }
 
-// detected: a script has seen what Redis lost, as far as words tell. With replicas the epoch that it began does: what is said may be of the
-// one before.
+// detected: a script has seen what Redis lost, by the nodes' words. With replicas the epoch that it began shows it, because words may be of
+// the one before.
 func (b *intents) detected() {
 	if !b.w.replicated() {
 		b.w.lossDetected()
@@ -325,7 +322,7 @@ func (b *intents) state(e *history.Event) {
 	b.count(s)
 }
 
-// count takes note of whether the session uses its service.
+// count follows whether the session uses its service.
 func (b *intents) count(s *intent) {
 	was, is := s.uses, ""
 	switch {
@@ -349,13 +346,11 @@ func (b *intents) count(s *intent) {
 	}
 }
 
-// place takes note of what the session is for.
 func (b *intents) place(s *intent, v *want) {
 	s.want = v
 	b.count(s)
 }
 
-// lost: Redis has forgotten everything.
 func (b *intents) lost() {
 	b.lostAt = b.w.now
 	b.unknown()

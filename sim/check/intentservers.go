@@ -6,7 +6,7 @@ import "github.com/leasestorm/leasestorm/sim/history"
 // copied to it, and what its tap shows when it opens says how far that is: what it does not show is lost, as by a loss of data, and what it
 // does is due. What only another server knows, as an old master that lives on, nobody else can; so are its answers.
 
-// follow takes note of what another master holds.
+// follow records what another master holds.
 func (b *intents) follow(e *history.Event) {
 	b.shown = false
 	switch {
@@ -43,7 +43,7 @@ func (b *intents) copied() {
 	}
 }
 
-// aside takes note of what a server holds that is not the master that the sentinels know.
+// aside records what a server holds that is not the master that the sentinels know.
 func (b *intents) aside(e *history.Event) {
 	switch e.Kind {
 	case history.RedisState:

@@ -52,7 +52,6 @@ func (k *kinds) of(kind string) *KindCount {
 	return c
 }
 
-// list returns the counts in a fixed order.
 func (k kinds) list() (all []KindCount) {
 	for _, kind := range sortedKeys(k) {
 		all = append(all, *k[kind])

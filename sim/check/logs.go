@@ -19,8 +19,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Logs is what the nodes logged, as far as the judge needs it (G12): summed up as the entries come, so that it takes memory
-// for the instances and not for their entries. It is not safe for concurrent use.
+// Logs is what the nodes logged, as far as G12 needs it: summed up per instance, so that no entry is kept. It is not safe for concurrent
+// use.
 type Logs struct {
 	all     bool            // every node's entries are added
 	nodes   map[string]bool // those whose log was found → it says anything at all

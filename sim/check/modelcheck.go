@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// modelCheck judges G1 and G3 a second time: sampled leases are held against a model of a lease by a checker that is not
-// ours. It follows the nodes' events by itself, so that a mistake in the world's book-keeping shows as a disagreement.
+// modelCheck judges G1 and G3 a second time: porcupine holds sampled leases against a model of a lease. It follows the nodes' events by
+// itself, so that a mistake in the world's book-keeping shows as a disagreement.
 type modelCheck struct {
 	w      *world
 	every  uint32
@@ -79,7 +79,6 @@ func newModelCheck(w *world) *modelCheck {
 	return &modelCheck{w: w, every: uint32(max(1, w.Sessions/sampledLeases)), leases: map[string]*sampled{}}
 }
 
-// lease is that of the session, nil if it is not in the sample.
 func (o *modelCheck) lease(s *session) *sampled {
 	if s.sampled == nil {
 		s.sampled = o.sample(s.id)

@@ -40,7 +40,6 @@ type Params struct {
 	Least       int      // times that each of them must have been exercised for a pass
 }
 
-// paramsJSON is the form of Params in report.json.
 type paramsJSON struct {
 	System         string   `json:"system,omitempty"`
 	Topology       string   `json:"topology,omitempty"`
@@ -131,8 +130,8 @@ const (
 	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of what follows it
 )
 
-// settle is how long after a change of the fleet it must be balanced (G6). Looks may be far more frequent than what is tried again, which
-// waits for a quarter of a renewal interval at the longest, and than what is left to whom a lease is given, and to each other's turns.
+// settle is how long after a change of the fleet it must be balanced (G6). Looks may be far more frequent than repeated attempts, which
+// wait for a quarter of a renewal interval, and than the turns of waiting instances.
 func (p Params) settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
 // settleSessions is the same after a change of the sessions, which is seen at the next look.
@@ -157,9 +156,9 @@ func (p Params) startDelay() int64 {
 // electionInterval is the time between two looks of a follower at the leader key, and between two attempts that are in vain.
 func (p Params) electionInterval() int64 { return int64(p.TTL) / 2 }
 
-// clockWithin is how soon whoever nothing disturbs hears that Redis' clock is another: renewals and heartbeats ask for it, and whoever is
-// connected anew. A follower of an election has neither of the first, and on a cluster nobody ends its connections: it asks when the lease
-// that it waits for ends, by what it knows of that.
+// clockWithin is how soon an undisturbed instance hears that Redis' clock is another: by a renewal, a heartbeat or a new connection. A
+// follower of an election has no renewals or heartbeats, and on a cluster nobody ends its connections: it asks when the lease that it waits
+// for should end.
 func (p Params) clockWithin() int64 {
 	if p.System == SystemElection && p.Topology == TopologyCluster {
 		return int64(p.TTL)

@@ -3,9 +3,8 @@ package check
 import "slices"
 
 // TopologySentinel is a Redis of a master and replicas, watched by sentinels; TopologyCluster is a Redis Cluster, of which one shard has
-// the leases. What any one server grants need not count there, and an old master may live on beside a new one. So guarantees that are
-// never excused are judged by what nodes say and by what reaches the target, and the others where the history tells what was
-// acknowledged (Params.Followed).
+// the leases. A grant of one server need not count, and a deposed master may live on. So guarantees that are never excused are judged by
+// what nodes say and what reaches the target, and the others where the history shows what was acknowledged (Params.Followed).
 const (
 	TopologySentinel = "sentinel"
 	TopologyCluster  = "cluster"

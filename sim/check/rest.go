@@ -7,11 +7,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// rest follows whether the fleet should be at rest: balanced, with nothing on the move. G6 looks at it when it should be,
-// G7 judges changes that begin from rest.
+// rest follows whether the fleet should be at rest: balanced, with nothing moving. G6 judges that state, G7 changes that begin from it.
 //
-// Every change that Redis shows (a heartbeat that comes or goes, a session that comes or goes) and the end of every fault
-// sets a deadline; while a fault goes on, or a dead process' heartbeat lives, there is none.
+// Every heartbeat or session that comes or goes, and the end of every fault, sets a deadline. While a fault goes on, or a dead process'
+// heartbeat lives, there is none.
 type rest struct {
 	w           *world
 	beats       map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
@@ -35,8 +34,7 @@ type rest struct {
 // beatSlack is how late Redis may notice, and the tap tell, that a heartbeat has expired.
 const beatSlack = int64(100 * time.Millisecond)
 
-// restObserver is notified when the fleet must be at rest, when a lease moves in that state, and when a change comes before
-// the deadline of the one before was reached because a fault hit.
+// restObserver is notified when the fleet must be at rest, when a lease moves in that state, and when a fault hits before a deadline.
 type restObserver interface {
 	rested()
 	movedAtRest()
@@ -93,8 +91,7 @@ func (r *rest) reached() {
 	r.by = nil
 }
 
-// leftBehind returns when the last lease of an instance ends that is gone and could not give it back, because Redis did not
-// answer it any more.
+// leftBehind returns when the last lease ends of an instance that is gone and could not release it, because Redis did not answer.
 func (r *rest) leftBehind() (until int64) {
 	for _, s := range r.w.sessions.all {
 		if k := s.granted; k != nil && k.until > until {
@@ -106,7 +103,7 @@ func (r *rest) leftBehind() (until int64) {
 	return until
 }
 
-// freed is notified whose lease ended. What is left of an instance that is gone is had by whoever comes first, who may have to hand it on.
+// freed is called when a lease ends. The leases of an instance that is gone go to the first one that acquires them, which may hand them on.
 func (r *rest) freed(k *grant) {
 	if k == nil {
 		return
@@ -129,7 +126,6 @@ func (r *rest) busy() bool {
 	return r.w.hinders > 0
 }
 
-// redis is an event of what Redis did.
 func (r *rest) redis(e *history.Event) {
 	switch e.Kind {
 	case history.RedisBeat:
@@ -163,8 +159,8 @@ func (r *rest) redis(e *history.Event) {
 	}
 }
 
-// withdrew reports whether an instance whose heartbeat goes before its end took it back and lives on. It could not take what it
-// was given; it keeps what it has, which the others do not get, and is back after a TTL.
+// withdrew reports whether a living instance took its heartbeat back, because it could not take what it was given. It keeps its leases,
+// which the others do not get, and is back after a TTL.
 func (r *rest) withdrew(id string) bool {
 	i := r.w.instances[id]
 	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats[id] > r.w.now
@@ -192,8 +188,7 @@ func (r *rest) exited(i *instance) {
 	r.change(r.w.settle())
 }
 
-// expireBeat ends a dead instance's heartbeat at the latest when it must have expired, if nothing shows it: it is watched by
-// the expiry that Redis showed, or assumed to have been set just before the death.
+// expireBeat ends a dead instance's heartbeat if nothing shows its end: when Redis showed that it expires, else a TTL after the death.
 func (r *rest) expireBeat(id string) {
 	due := r.beats[id]
 	if due == 0 {
@@ -286,15 +281,13 @@ func (r *rest) back(n *node) {
 	}
 }
 
-// forget: the instance has no heartbeat any more.
 func (r *rest) forget(id string) {
 	delete(r.beats, id)
 	delete(r.dead, id)
 	delete(r.returns, id)
 }
 
-// held returns how much longer a lease may stay where it is since the last change: who is to give it on waits for a poll that
-// the target does not answer.
+// held returns how much longer a lease may stay where it is: its owner waits for a poll that the target does not answer.
 func (r *rest) held() int64 {
 	for _, k := range r.w.since(r.since - int64(r.w.PollTimeout)) {
 		if k.has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {

@@ -8,9 +8,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// servers follows what befell a Redis with replicas. What a fault of a server costs depends on what the server was: a replica, the master,
-// or one that nobody asks any more. So faults of the plan that hit servers delay nothing by themselves, and what they did does, as the
-// history tells it. Each time is an injection of its own, of the kind that brought it about:
+// servers follows what befell a Redis with replicas. What a fault of a server costs depends on the server: a replica, the master, or one
+// that nobody asks any more. So such faults of the plan delay nothing by themselves. What they did does, as the history shows it, and is an
+// injection of its own:
 //
 //   - no majority: the master does not answer, or too few replicas are attached, or none of them acknowledges in time;
 //   - another life: another master, process or attachment, which begins an epoch and with it a quarantine;
@@ -30,7 +30,6 @@ type servers struct {
 	beside   map[string]*epoch // of servers that are not the master that the sentinels know
 }
 
-// did is what a fault of servers did.
 type did uint8
 
 const (
@@ -52,7 +51,7 @@ func (w *world) hitsServers(inj *injection) bool {
 	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush
 }
 
-// hit takes note of one.
+// hit records such a fault.
 func (x *servers) hit(inj *injection) {
 	if x.open == nil {
 		x.open = map[int64]*injection{}
@@ -75,7 +74,7 @@ func (x *servers) causeIndex() int64 {
 	return -1
 }
 
-// begin has something begin to delay what needs Redis.
+// begin begins what delays those who need Redis.
 func (x *servers) begin(w *world, what did, n *node, at int64) *injection {
 	inj := &injection{Fault: x.cause(), index: x.causeIndex(), node: n, start: at, did: what, open: what != didLife && what != didWithin}
 	if !inj.open {
@@ -112,7 +111,6 @@ func (x *servers) event(w *world, e *history.Event) {
 	}
 }
 
-// together: a majority is, again.
 func (x *servers) together(w *world) {
 	inj := x.outage
 	x.outage, x.joined = nil, w.now
@@ -128,7 +126,7 @@ func (x *servers) together(w *world) {
 	w.over(inj)
 }
 
-// writes takes note that the master wrote something, which is late if it is not acknowledged soon.
+// writes records that the master wrote something, which is late if it is not acknowledged soon.
 func (x *servers) writes(w *world, e *history.Event) {
 	if !w.replicated() || w.Replicas == 0 || e.Reason == snapshotReason {
 		return
@@ -175,8 +173,7 @@ func (x *servers) caughtUp(w *world) {
 	}
 }
 
-// servedSince is from when on a majority is together at the master that the sentinels know, and the connections of n lead there; n may be
-// nil.
+// servedSince is since when a majority has been together at the known master, and the connections of n have led there; n may be nil.
 func (x *servers) servedSince(w *world, n *node) int64 {
 	if x.outage != nil || x.astray[n] != nil {
 		return w.now
@@ -202,9 +199,8 @@ func (x *servers) routed(w *world, n *node, there bool) {
 	}
 }
 
-// reach of what a fault of servers did. What is refused, or not answered, is tried again after a quarter of a renewal interval at most. A
-// quarantine begins with the first script that sees another life, of which a renewal is one. Who hears another server's clock acquires
-// nothing for a TTL from then on.
+// reachOfServers: what is refused, or not answered, is tried again after a quarter of a renewal interval at most. The first script that
+// sees another life begins a quarantine: a renewal at the latest. An instance that hears another server's clock acquires nothing for a TTL.
 func (w *world) reachOfServers(inj *injection, end int64) span {
 	seen := inj.start + int64(w.Renew)
 	switch {
@@ -218,7 +214,7 @@ func (w *world) reachOfServers(inj *injection, end int64) span {
 	return span{inj.start, seen + int64(w.TTL)}
 }
 
-// begins takes note that a script began an epoch.
+// begins records that a script began an epoch.
 func (x *servers) begins(e *history.Event) {
 	if x.began == nil {
 		x.began = map[string]int64{}

@@ -11,7 +11,6 @@ type sessions struct {
 	byID map[string]*session
 }
 
-// find returns the session of that ID, nil if none was met.
 func (s *sessions) find(id string) *session { return s.byID[id] }
 
 // add makes a session of an ID that was not met before.
@@ -25,7 +24,6 @@ func (s *sessions) add(id string) *session {
 	return x
 }
 
-// sorted returns them by ID.
 func (s *sessions) sorted() []*session {
 	return slices.SortedFunc(slices.Values(s.all), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 }

@@ -13,8 +13,7 @@ const (
 	SystemIntents  = "intents"  // leases on demand, taken in pairs by workers
 )
 
-// system is what the judge knows of one system: its guarantees, and who judges them. What a checker needs of others it gets
-// when it is made, so that a system is a list of checkers and nothing else.
+// system is one list of guarantees and of the checkers that judge them. A checker gets others that it needs when it is made.
 type system struct {
 	name       string
 	guarantees []guarantee // in order; documents number them

@@ -42,8 +42,7 @@ type instance struct {
 	held    map[string]*term // by session: open terms
 }
 
-// session is one polling target, and what each checker keeps of it. All of it lies together, because ten thousand sessions
-// fit no cache: an event that had to find each part in a place of its own would wait for memory ten times.
+// session is one polling target, and what each checker keeps of it: in one place, because ten thousand sessions fit no cache.
 type session struct {
 	id      string
 	exists  bool
@@ -80,7 +79,7 @@ type grant struct {
 	reporter string // of a token: who said acquired while Redis held it; "": nobody yet
 }
 
-// grants takes note of what Redis did to a lease.
+// grants follows what Redis did to a lease.
 func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
@@ -104,7 +103,7 @@ func (w *world) grants(e *history.Event) {
 	}
 }
 
-// freed is notified that the session's lease ends in Redis.
+// freed is called when the session's lease ends in Redis.
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
 	s.before = cmp.Or(s.granted, s.before)
@@ -113,13 +112,13 @@ func (w *world) freed(s *session) {
 	}
 }
 
-// outlived reports whether the lease is of somebody who is gone.
+// outlived reports whether the lease is that of an instance that is gone.
 func (w *world) outlived(k *grant) bool {
 	i := w.instances[k.holder]
 	return i != nil && i.gone
 }
 
-// leftBehind returns the time in which Redis holds, or last held, a lease on it of somebody who is gone.
+// leftBehind returns the time in which Redis holds, or last held, a lease of an instance that is gone.
 func (w *world) leftBehind(s *session) span {
 	k := s.granted
 	switch {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Times are measured times of one kind, as report.json and explorations tell them. They are kept in buckets of a fixed number, so that
-// what is read off them is at most a 64th (1.6 %) above what was measured, and never above the maximum.
+// Times are measured times of one kind, as report.json and explorations have them. Their buckets make what is read off them at most a 64th
+// (1.6 %) too large, and never larger than the maximum.
 type Times struct {
 	Of  string `json:"of"` // what was measured
 	N   uint64 `json:"n"`
@@ -174,7 +174,6 @@ func (t *times) add(ns int64) {
 	t.counts[bucketOf(ns)]++
 }
 
-// summary is what was collected.
 func (t *times) summary() Times {
 	out := Times{Of: t.of, Max: millis(t.max)}
 	for at, n := range t.counts {

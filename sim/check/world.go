@@ -8,8 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// world is what the history has shown so far: processes, sessions, terms, faults. The checkers share it. Everything in it
-// is derived from events, in order.
+// world is what the history has shown so far: processes, sessions, terms, faults. All of it follows from events. The checkers share it.
 type world struct {
 	Params
 	checkers []checker
@@ -117,8 +116,8 @@ func (w *world) find(e *history.Event) {
 	}
 }
 
-// reporterOf returns the instance that reports the event. A name is one process': another that uses it meanwhile is given its own,
-// in the event too, or the two would pass for one owner. Of who has ended anybody may have the name.
+// reporterOf returns the instance that reports the event. A name belongs to one process: another that uses it while the first lives is
+// given a name of its own, in the event too, or the two would be one owner.
 func (w *world) reporterOf(e *history.Event) *instance {
 	i := w.instance(e.Instance)
 	if e.Node == "" || i.process != nil && i.process.name == e.Node {
@@ -154,7 +153,6 @@ func (w *world) update(e *history.Event) {
 	}
 }
 
-// nodeEvent is an event that a node reports of itself.
 func (w *world) nodeEvent(e *history.Event) {
 	inst := w.reporter
 	if e.Node != "" && inst.node == nil {
@@ -194,8 +192,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 }
 
-// term returns the open term that a node's event is about: of that session, and with its fence where both give one. A late event
-// about an older term is about none.
+// term returns the open term that a node's event is about, with its fence where both give one. A late event is about none.
 func (w *world) term(e *history.Event) *term {
 	t := w.subject.heldBy(w.reporter)
 	if t == nil || (e.Fence != 0 && t.fence != 0 && e.Fence != t.fence) {
@@ -242,14 +239,13 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	}
 }
 
-// opens takes note of a term that begins.
 func (w *world) opens(t *term) {
 	t.session.terms = append(t.session.terms, t)
 	t.inst.held[t.session.id] = t
 }
 
-// uses follows an instance that asks before each use: it trusts its lease from the beginning of a poll, before which Redis
-// answered that it has it, to the poll's end, or for as long as a poll may take.
+// uses follows an instance that asks before each use. It trusts its lease from the beginning of a poll, before which Redis answered, to its
+// end, or for as long as a poll may take.
 func (w *world) uses(e *history.Event) {
 	t := w.term(e)
 	switch {
@@ -306,8 +302,7 @@ func (w *world) trust(t *term) {
 	w.watch(t)
 }
 
-// watch closes the window when its time has come. One timer a term follows the window as it moves on; only a window that is
-// said to close earlier than before needs another.
+// watch closes the window in time. One timer a term follows the window; only one that closes earlier than before needs another.
 func (w *world) watch(t *term) {
 	due := t.until
 	if due == 0 || (t.armed != 0 && t.armed <= due) {
@@ -385,7 +380,6 @@ func (w *world) leave(inst *instance) {
 	}
 }
 
-// harness is an event of the harness itself.
 func (w *world) harness(e *history.Event) {
 	switch e.Kind {
 	case history.Phase:
