@@ -1,6 +1,7 @@
 package real
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -135,7 +136,9 @@ func (s *slot) hold(n *node) {
 	defer s.mu.Unlock()
 	if s.node == n {
 		s.frozen++
-		_ = n.freeze()
+		if err := n.freeze(); errors.Is(err, ErrStarved) {
+			s.run.starve(err)
+		}
 	}
 }
 

@@ -90,9 +90,9 @@ func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 
 // env is what docs/node-protocol.md promises a node.
 func (s *slot) env() []string {
-	c, u := s.run.cfg, s.run.redis.url
+	c := s.run.cfg
 	env := append(c.timings(),
-		"LEASESTORM_REDIS_URL="+redisURL(u.Username, u.Password, s.way.addr(), u.DB),
+		s.mark(),
 		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // the simulator's own
 		"LEASESTORM_TARGET_URL="+s.run.target.url,
 		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
@@ -107,6 +107,24 @@ func (s *slot) env() []string {
 		env = append(env, "LEASESTORM_REPLICAS="+strconv.Itoa(c.Replicas))
 	}
 	return append(env, c.NodeEnv...)
+}
+
+// mark is the variable that only the slot's processes have: without it a node does not find its way to Redis.
+func (s *slot) mark() string {
+	u := s.run.redis.url
+	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.addr(), u.DB)
+}
+
+// doors are the addresses that only the slot's processes connect to.
+func (s *slot) doors() (addrs []string) {
+	w, ok := s.way.(*ways)
+	if !ok {
+		return []string{s.way.addr()}
+	}
+	for _, l := range w.all() {
+		addrs = append(addrs, l.addr())
+	}
+	return addrs
 }
 
 // timings are those by which a node is judged.
@@ -226,6 +244,9 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 		close(read)
 	}()
 	<-n.ended()
+	if p, ok := n.program.(*process); ok && p.escaped != nil {
+		s.run.starve(p.escaped)
+	}
 	timer := time.NewTimer(drainWithin)
 	defer timer.Stop()
 	select {

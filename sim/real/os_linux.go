@@ -1,13 +1,9 @@
 package real
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,29 +26,6 @@ func awaitExit(cmd *exec.Cmd) {
 			return
 		}
 	}
-}
-
-// groupLives reports whether anybody but its leader lives in a process group. Who has ended and was not reaped does not: when
-// its parent is gone, that is for a process to do that may never.
-func groupLives(leader int) bool {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return false
-	}
-	defer func() { _ = proc.Close() }()
-	names, _ := proc.Readdirnames(-1)
-	return slices.ContainsFunc(names, func(name string) bool {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == leader {
-			return false
-		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			return false
-		}
-		f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // state, parent, group; the name before may hold anything
-		return len(f) > 2 && f[2] == strconv.Itoa(leader) && f[0] != "Z" && f[0] != "X"
-	})
 }
 
 // runDelay is for how long a process' first thread, which is all of Redis that serves, was ready to run and waited for a core.

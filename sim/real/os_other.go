@@ -16,8 +16,13 @@ func monotonic() int64 { return int64(time.Since(processStart)) }
 
 func awaitExit(*exec.Cmd) {}
 
-// groupLives knows nobody but the leader.
-func groupLives(int) bool { return false }
+// processTree knows no process: signals reach the process group alone.
+func processTree(int, string) []treeProcess { return nil }
+
+// clientsOf and stranger know no connections.
+func clientsOf([]string, []treeProcess) []treeProcess { return nil }
+
+func stranger([]string, func() []treeProcess) (int, bool) { return 0, false }
 
 func runDelay(string) (time.Duration, error) { return 0, errors.ErrUnsupported }
 

@@ -2,7 +2,9 @@ package real
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -13,25 +15,38 @@ import (
 // errGone: the process has ended, so that it cannot be signalled.
 var errGone = errors.New("process has ended")
 
-// process is a child in a process group of its own. All methods are safe for concurrent use.
+// process is a child in a process group of its own, with everything that it starts, in whatever group or session. All methods are safe
+// for concurrent use.
 type process struct {
 	cmd    *exec.Cmd
 	reaper *reaper
+	mark   string   // a variable that it alone has in its environment, as KEY=VALUE; "": it has none
+	addrs  []string // that nothing else connects to
 	pid    int
 	start  time.Time
-	exited chan struct{} // closed when the child has ended and its group was killed
+	exited chan struct{} // closed when nothing of it is left, or escaped is set
+	// escaped says what is left of it after its end and cannot be ended. Valid once exited is closed.
+	escaped error
 
 	mu      sync.Mutex
 	asked   bool // to end, and not killed since
-	wrapper bool // others were in its group when it was asked
+	wrapper bool // it had started others when it was asked
 	gone    bool
 	when    time.Time // of the end
 	code    int       // exit code, -1 by signal
 }
 
+// treeProcess is a process of a program.
+type treeProcess struct {
+	pid, group int
+	stopped    bool
+	blocked    bool // in the kernel, where only SIGKILL reaches it: after SIGSTOP it stops before it runs again
+}
+
 // startProcess starts cmd, which must not have run yet, and tells the reaper.
-func startProcess(r *reaper, cmd *exec.Cmd) (*process, error) {
-	p, known := &process{cmd: cmd, reaper: r, start: time.Now(), exited: make(chan struct{})}, make(chan struct{})
+func startProcess(r *reaper, cmd *exec.Cmd, mark string, addrs ...string) (*process, error) {
+	p := &process{cmd: cmd, reaper: r, mark: mark, addrs: addrs, start: time.Now(), exited: make(chan struct{})}
+	known := make(chan struct{})
 	err := redisfixture.Launch(cmd, func() {
 		<-known
 		p.wait()
@@ -41,26 +56,33 @@ func startProcess(r *reaper, cmd *exec.Cmd) (*process, error) {
 	}
 	p.pid = cmd.Process.Pid
 	r.add(reapGroup, p.pid)
+	if mark != "" {
+		r.add(reapMark, mark)
+	}
 	close(known)
 	return p, nil
 }
 
-// groupTick is how often is looked whether anybody is left of a group whose leader has ended.
-const groupTick = 5 * time.Millisecond
+const (
+	// treeTick is the pause between two scans for the processes of a program.
+	treeTick = 5 * time.Millisecond
+	// controlWithin bounds how long a process may take to stop, or to die and close its connections, after the signal.
+	controlWithin = 5 * time.Second
+	// launcherWithin is how long a launcher may outlive its node before it is asked to end.
+	launcherWithin = 100 * time.Millisecond
+)
 
 func (p *process) wait() {
 	awaitExit(p.cmd)
-	when := time.Now()
-	// A shell that was asked to end has done so at once, and the node that it runs is still releasing what it holds. It has until who asked
-	// kills it.
-	for p.leaving() && groupLives(p.pid) {
-		time.Sleep(groupTick)
-		when = time.Now()
+	when, err := p.outlast()
+	if err == nil {
+		err = p.strange()
 	}
+	p.escaped = err
 	p.mu.Lock()
 	p.gone = true
 	p.when = when
-	// What the child itself started must not outlive it. The child is not reaped yet, so the group is still its own.
+	// The child is not reaped yet, so the group is still its own.
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	p.code = p.cmd.ProcessState.ExitCode()
@@ -69,22 +91,84 @@ func (p *process) wait() {
 	}
 	p.mu.Unlock()
 	p.reaper.drop(reapGroup, p.pid)
+	if p.mark != "" {
+		p.reaper.drop(reapMark, p.mark)
+	}
 	close(p.exited)
 }
 
-// leaving reports whether the group was asked to end and may take its time.
+// outlast waits, once the child has ended, until no process of the program is left, and returns when that was. SIGTERM ends a shell at
+// once, while the node that it started still releases its leases: after a stop, processes may live on until kill. Otherwise it kills them.
+func (p *process) outlast() (when time.Time, err error) {
+	when = time.Now()
+	var told bool
+	var killing time.Time
+	for left := processTree(p.pid, p.mark); len(left) > 0; left, when = processTree(p.pid, p.mark), time.Now() {
+		sig := syscall.SIGKILL
+		switch {
+		case p.leaving() && told:
+			sig = 0
+		case p.leaving():
+			sig, told = syscall.SIGTERM, true
+		case killing.IsZero():
+			killing = time.Now()
+		case time.Since(killing) > controlWithin:
+			return when, fmt.Errorf("%w: process %d, which %q started, does not end after SIGKILL: it may run as another user",
+				ErrStarved, left[0].pid, p.cmd.Args)
+		}
+		for _, m := range left {
+			if m.group != p.pid || sig != syscall.SIGTERM { // the group has had it
+				_ = syscall.Kill(m.pid, sig)
+			}
+		}
+		time.Sleep(treeTick)
+	}
+	return when, nil
+}
+
+// strange returns an error if a process that is not of the program is connected to one of its addresses: a launcher had it started
+// elsewhere, as docker run does, where faults do not reach it.
+func (p *process) strange() error {
+	for deadline := time.Now().Add(controlWithin); ; time.Sleep(10 * treeTick) {
+		pid, found := stranger(p.addrs, func() []treeProcess { return processTree(p.pid, p.mark) })
+		if !found {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			who := "a process that this user cannot see"
+			if pid != 0 {
+				who = fmt.Sprintf("process %d", pid)
+			}
+			return fmt.Errorf("%w: %s connects to Redis as the node that %q starts, but is neither its descendant nor has its variable "+
+				"LEASESTORM_REDIS_URL: it cannot be frozen or killed", ErrStarved, who, p.cmd.Args)
+		}
+	}
+}
+
+// leaving reports whether the program was asked to end and may take its time.
 func (p *process) leaving() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// signal sends to the whole group; errGone after the end.
+// signal sends to all processes of the program; errGone after the end.
 func (p *process) signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
 		return errGone
+	}
+	return p.sendAll(sig)
+}
+
+// sendAll reaches the processes outside of the group before the group, so that a thawed launcher does not see its child stopped. The caller
+// holds mu.
+func (p *process) sendAll(sig syscall.Signal) error {
+	for _, m := range processTree(p.pid, p.mark) {
+		if m.group != p.pid {
+			_ = syscall.Kill(m.pid, sig)
+		}
 	}
 	return p.send(sig)
 }
@@ -99,7 +183,7 @@ func (p *process) send(sig syscall.Signal) error {
 	return err
 }
 
-// kill ends the group and waits for it.
+// kill ends all processes of the program and waits for that.
 func (p *process) kill() {
 	p.mu.Lock()
 	p.asked = false
@@ -108,22 +192,52 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// stop asks the group to end, and thaws it if it is stopped. Who is in it takes a while to find among thousands of processes.
+// stop asks the program to end, and thaws it. If the child is a launcher, it asks the processes that are connected to Redis: some launchers
+// pass the signal on, so that a node would get it twice, and some end before they have passed on what the node says.
 func (p *process) stop(begin, sent func()) {
-	wrapper := groupLives(p.pid)
+	all := processTree(p.pid, p.mark) // which takes a while among thousands of processes
+	nodes := clientsOf(p.addrs, all)
 	begin()
 	p.mu.Lock()
 	if !p.gone {
-		p.asked, p.wrapper = true, wrapper
-		_ = p.send(syscall.SIGTERM)
-		_ = p.send(syscall.SIGCONT)
+		p.asked, p.wrapper = true, len(all) > 1
+		if len(nodes) == 0 || slices.ContainsFunc(nodes, func(m treeProcess) bool { return m.pid == p.pid }) {
+			_ = p.send(syscall.SIGTERM)
+		} else {
+			for _, m := range nodes {
+				_ = syscall.Kill(m.pid, syscall.SIGTERM)
+			}
+			go p.stopLauncher(nodes)
+		}
+		_ = p.sendAll(syscall.SIGCONT)
 	}
 	p.mu.Unlock()
 	sent()
 }
 
-// end returns when the process ended, or the last of its group where it was asked to end, and its exit code; only valid once exited is
-// closed.
+// stopLauncher asks the launcher to end if it outlives the nodes that it started.
+func (p *process) stopLauncher(nodes []treeProcess) {
+	ended := func() bool {
+		return !slices.ContainsFunc(processTree(p.pid, p.mark), func(m treeProcess) bool {
+			return slices.ContainsFunc(nodes, func(n treeProcess) bool { return n.pid == m.pid })
+		})
+	}
+	tick := time.NewTicker(launcherWithin)
+	defer tick.Stop()
+	for before := false; ; before = ended() {
+		select {
+		case <-p.exited:
+			return
+		case <-tick.C:
+		}
+		if before {
+			_ = p.ask(syscall.SIGTERM)
+			return
+		}
+	}
+}
+
+// end returns when the last process of the program ended, and the child's exit code; only valid once exited is closed.
 func (p *process) end() (time.Time, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,9 +247,35 @@ func (p *process) end() (time.Time, int) {
 // ended is closed when the process has ended.
 func (p *process) ended() <-chan struct{} { return p.exited }
 
-// freeze stops the group; thaw lets it go on.
-func (p *process) freeze() error { return p.signal(syscall.SIGSTOP) }
-func (p *process) thaw() error   { return p.signal(syscall.SIGCONT) }
+// freeze stops all processes of the program and waits until they are stopped: one that still runs may start another. The group comes
+// first, so that a launcher does not see its child stopped.
+func (p *process) freeze() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return errGone
+	}
+	_ = p.send(syscall.SIGSTOP)
+	sent := map[int]bool{}
+	for deadline := time.Now().Add(controlWithin); ; time.Sleep(treeTick) {
+		awake := slices.DeleteFunc(processTree(p.pid, p.mark), func(m treeProcess) bool {
+			return m.stopped || m.blocked && sent[m.pid] // such as the parent of a vfork
+		})
+		if len(awake) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: process %d, which %q started, does not stop after SIGSTOP: it may run as another user",
+				ErrStarved, awake[0].pid, p.cmd.Args)
+		}
+		for _, m := range awake {
+			sent[m.pid] = syscall.Kill(m.pid, syscall.SIGSTOP) == nil
+		}
+	}
+}
+
+// thaw lets them go on.
+func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
 
 // ask sends a signal to the child alone: whatever it started would die of it.
 func (p *process) ask(sig syscall.Signal) error {

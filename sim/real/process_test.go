@@ -25,7 +25,7 @@ func grouped(t *testing.T, script string, args ...string) (p *process, out *os.F
 	t.Cleanup(func() { _ = out.Close() })
 	cmd := exec.Command("sh", append([]string{"-c", script}, args...)...)
 	cmd.Stdout = in
-	p, err = startProcess(nil, cmd)
+	p, err = startProcess(nil, cmd, "")
 	_ = in.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
 		if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
-		for groupLives(p.pid) {
+		for len(processTree(p.pid, "")) > 1 {
 			runtime.Gosched()
 		}
 	}

@@ -42,6 +42,9 @@ type message struct {
 	Protocol int64 `json:"protocol"` // ready: the version that it speaks, 0: it does not say
 	Asks     bool  `json:"asks"`     // ready: it asks Redis before each use, and trusts no window
 	Lines    int64 `json:"lines"`    // dropped
+
+	Level json.RawMessage `json:"level"` // of a log entry, with Msg
+	Msg   json.RawMessage `json:"msg"`
 }
 
 // readEvents calls say for each line of a node and malformed for what is none, until the node closes its output. A line
@@ -88,6 +91,8 @@ func parseEvent(text string) (m message, why string) {
 		return m, "no JSON: " + err.Error()
 	case m.Event == "":
 		return m, "no event"
+	case m.Level != nil && m.Msg != nil: // its event may be named like one of the protocol
+		return m, "a log entry: write the log to standard error; a launcher with a terminal of its own, such as script, merges the two"
 	}
 	return m, ""
 }

@@ -46,6 +46,9 @@ func TestWhyALineIsNone(t *testing.T) {
 		`{"event":"ready"`:                    "no JSON: unexpected end of JSON input",
 		`{"instance":"i"}`:                    "no event",
 		`{"event":"ready","t":5,"new":[1.5]}`: "",
+		`{"event":"ready","level":"high"}`:    "",
+		`{"event":"acquired","level":"info","ts":"2026-11-29","msg":"Lease acquired"}`: "a log entry: write the log to standard error; a " +
+			"launcher with a terminal of its own, such as script, merges the two",
 	} {
 		if _, why := parseEvent(line); why != want {
 			t.Errorf("%s: %q, want %q", line, why, want)

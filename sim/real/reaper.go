@@ -25,6 +25,7 @@ import (
 // What a reaper is told to take away.
 const (
 	reapGroup   = "group"   // a process group: killed
+	reapMark    = "mark"    // a variable KEY=VALUE: the processes with it in their environment are killed
 	reapDir     = "dir"     // a folder: removed with all in it
 	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
 	reapProject = "project" // a compose project: what a storm stopped there runs again
@@ -60,7 +61,7 @@ func ReaperMain() {
 
 // reap reads what is to be taken away until the pipe ends, and then takes it away.
 func reap(pipe io.Reader) {
-	left := map[string]map[string]bool{reapGroup: {}, reapDir: {}, reapKeys: {}, reapRun: {}, reapProject: {}}
+	left := map[string]map[string]bool{reapGroup: {}, reapMark: {}, reapDir: {}, reapKeys: {}, reapRun: {}, reapProject: {}}
 	for lines := bufio.NewReader(pipe); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil { // what the simulator did not write to its end is not meant
@@ -82,6 +83,9 @@ func reap(pipe io.Reader) {
 		if id, err := strconv.Atoi(group); err == nil && id > 1 {
 			_ = syscall.Kill(-id, syscall.SIGKILL)
 		}
+	}
+	for mark := range left[reapMark] {
+		killMarked(mark)
 	}
 	for project := range left[reapProject] {
 		if r, err := Provision(context.Background(), RedisChoice{Kind: kindCompose, Project: project}, ""); err == nil {
@@ -113,6 +117,19 @@ func reap(pipe io.Reader) {
 		_, _ = deleteRunKeys(ctx, c)
 		cancel()
 		_ = c.Close()
+	}
+}
+
+// killMarked kills the processes with a variable in their environment, and their descendants.
+func killMarked(mark string) {
+	for deadline := time.Now().Add(controlWithin); time.Now().Before(deadline); time.Sleep(treeTick) {
+		left := processTree(0, mark)
+		if len(left) == 0 {
+			return
+		}
+		for _, m := range left {
+			_ = syscall.Kill(m.pid, syscall.SIGKILL)
+		}
 	}
 }
 

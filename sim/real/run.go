@@ -317,6 +317,9 @@ func (r *run) startFleet(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	if p, ok := nodes[0].program.(*process); ok { // the others have the same launcher
+		return p.strange()
+	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (r *Redis) launchProcess(binary string) launcher {
 	return func(_ context.Context, args []string, log *os.File) (program, error) {
 		cmd := exec.Command(binary, args...)
 		cmd.Stdout, cmd.Stderr = log, log
-		p, err := startProcess(r.reaper, cmd)
+		p, err := startProcess(r.reaper, cmd, "")
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	argv := s.run.cfg.NodeCmd
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(surroundings(os.Environ()), s.env()...), stdout, stderr
-	started, err := startProcess(p.redis.reaper, cmd)
+	started, err := startProcess(p.redis.reaper, cmd, s.mark(), s.doors()...)
 	if err != nil {
 		return nil, err
 	}
