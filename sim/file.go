@@ -136,6 +136,7 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 			err = errors.New("not YAML that can be read")
 		}
 	}()
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with a byte order mark
 	if tree, err = parser.ParseBytes(data, 0); err != nil {
 		return nil, y, err
 	}
@@ -145,11 +146,26 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	if yaml.Unmarshal(data, &v) == nil && (v.Version < 0 || v.Version > ScenarioVersion) { // before keys that this one does not know
 		return nil, y, fmt.Errorf("it has version %d, this program reads version %d", v.Version, ScenarioVersion)
 	}
-	if err := alone(tree); err != nil {
+	if err := cmp.Or(alone(tree), octal(tree)); err != nil {
 		return nil, y, err
 	}
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
 	return tree, y, err
+}
+
+// octal refuses a number with a leading zero, which is octal to some readers of YAML and decimal to others.
+func octal(tree *ast.File) error {
+	for _, d := range tree.Docs {
+		if d.Body == nil {
+			continue
+		}
+		for _, n := range ast.Filter(ast.IntegerType, d.Body) {
+			if at := n.GetToken(); at.Type == token.OctetIntegerType {
+				return &yaml.SyntaxError{Message: at.Value + ": leave out the leading zero, which makes it octal to some readers", Token: at}
+			}
+		}
+	}
+	return nil
 }
 
 // alone refuses a second document, also an empty one: only the first would be read.

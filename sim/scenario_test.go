@@ -287,3 +287,13 @@ func TestDrawAsksTheEngine(t *testing.T) {
 		t.Errorf("in a plan: got %v, want the engine's reason", err)
 	}
 }
+
+func TestAByteOrderMarkIsSkipped(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(file, []byte("\ufeffnodes: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Load(file); err != nil || s.Nodes != 3 {
+		t.Errorf("%d nodes, %v", s.Nodes, err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisflags"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/suggest"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -73,13 +74,11 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
-		SuggestionsMinimumDistance: 2,
-
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.register(cmd.PersistentFlags(), getenv)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w: %w: %s --help lists the flags", errUsage, err, cmd.CommandPath())
+		return fmt.Errorf("%w: %w: %s%s --help lists the flags", errUsage, err, suggest.Flag(cmd, err), cmd.CommandPath())
 	})
 	_ = cmd.RegisterFlagCompletionFunc("system", cobra.FixedCompletions(systems, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newStatus(&f), newWatch(&f), newCheck(&f), newRelease(&f), newBootstrap(&f), newQuarantine(&f))
@@ -200,11 +199,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	meant := ""
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		meant = "did you mean " + strings.Join(near, " or ") + "? "
-	}
-	return fmt.Errorf("%w: unknown command or argument %q: %s%s --help lists the commands", errUsage, args[0], meant, cmd.Root().Name())
+	return fmt.Errorf("%w: unknown command or argument %q: %s%s --help lists the commands", errUsage, args[0],
+		suggest.Command(cmd, args[0]), cmd.Root().Name())
 }
 
 // lengthOf reads a quarantine.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/internal/suggest"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -314,7 +315,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: give %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath())
+		return fmt.Errorf("%w: %s%s --help lists the flags", err, suggest.Flag(cmd, err), cmd.CommandPath())
 	}
 	return err
 }
@@ -340,12 +341,15 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var known []string
-	for _, c := range cmd.Root().Commands() {
-		if c.IsAvailableCommand() {
-			known = append(known, c.Name())
+	meant := suggest.Command(cmd.Root(), args[0])
+	if meant == "" {
+		var known []string
+		for _, c := range cmd.Root().Commands() {
+			if c.IsAvailableCommand() {
+				known = append(known, c.Name())
+			}
 		}
+		meant = "commands are " + strings.Join(known, ", ") + "; "
 	}
-	return fmt.Errorf("unknown command or argument %q: commands are %s; %s --help lists the flags", args[0], strings.Join(known, ", "),
-		cmd.CommandPath())
+	return fmt.Errorf("unknown command or argument %q: %s%s --help lists the flags", args[0], meant, cmd.CommandPath())
 }

@@ -36,7 +36,7 @@ func main() {
 func run(ctx context.Context) error {
 	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
 	if err != nil {
-		return errors.New("REDIS_URL is no URL of a Redis") // the error itself may hold the password
+		return errors.New("REDIS_URL is not set, or not a URL such as redis://127.0.0.1:6379") // ParseURL's error may hold the password
 	}
 	client := redis.NewClient(options)
 	defer client.Close()
