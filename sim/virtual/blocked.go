@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// blockedRead is a read of a stream that waits for an entry.
 type blockedRead struct {
 	m   *message
 	key string
 }
 
-// block keeps a command until its stream is fed or its time is over.
+// block keeps a command until an entry arrives or its timeout ends.
 func (w *world) block(s *server, m *message, wait waitFor) {
 	b := &blockedRead{m, wait.key}
 	m.refs++
@@ -19,7 +18,7 @@ func (w *world) block(s *server, m *message, wait waitFor) {
 	w.after(s.clock.trueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(s, b) })
 }
 
-// unblock answers that nothing came, once the server runs.
+// unblock answers that no entry came, once the server runs.
 func (w *world) unblock(s *server, b *blockedRead) {
 	i := slices.Index(s.blocked, b)
 	switch {
@@ -35,7 +34,6 @@ func (w *world) unblock(s *server, b *blockedRead) {
 	w.release(b.m)
 }
 
-// feedBlocked serves who waits for the streams that the last command added to.
 func (w *world) feedBlocked(s *server) {
 	fed := s.fed
 	s.fed = nil
@@ -62,7 +60,7 @@ func (w *world) feedBlocked(s *server) {
 	}
 }
 
-// unblockAll: the server is gone, and with it who waited.
+// unblockAll drops all blocked reads when the server's process ends.
 func (w *world) unblockAll(s *server) {
 	for _, b := range s.blocked {
 		w.release(b.m)
@@ -70,10 +68,9 @@ func (w *world) unblockAll(s *server) {
 	s.blocked = nil
 }
 
-// textUnblocked is what a server says to who waits when it is told to follow another.
+// textUnblocked is Redis' reply to a blocked read when the server becomes a replica.
 const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 
-// demoteBlocked refuses who waits at a server that is a master no more, once it runs.
 func (w *world) demoteBlocked(p *peer) {
 	if len(p.s.blocked) == 0 {
 		return

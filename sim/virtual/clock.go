@@ -14,7 +14,7 @@ type clock struct {
 	suspended bool // mono stands still
 }
 
-// elapsed is what the clock measures over d ns of true time. d × ppm stays far below 2⁶³ for a day and any rate of a plan.
+// elapsed converts d ns of true time to this clock. d × ppm stays far below 2⁶³ for a day at any rate of a plan.
 func (c *clock) elapsed(d int64) int64 { return d + d*c.ppm/million }
 
 func (c *clock) monoAt(t int64) core.Time {
@@ -28,7 +28,6 @@ func (c *clock) wallAt(t int64) int64 { return c.wall + c.elapsed(t-c.base) }
 
 func (c *clock) now(t int64) core.Now { return core.Now{Mono: c.monoAt(t), Wall: c.wallAt(t)} }
 
-// rebase makes t the base, so that rate, wall or suspension can change.
 func (c *clock) rebase(t int64) {
 	c.mono, c.wall = int64(c.monoAt(t)), c.wallAt(t)
 	c.base = t
@@ -39,13 +38,12 @@ func (c *clock) wake(t int64) {
 	c.suspended = false
 }
 
-// trueOf is how much true time passes until a reading of now becomes at least then.
+// trueOf is the true time that passes until a reading of now becomes at least then.
 func (c *clock) trueOf(now, then int64) int64 {
 	d := then - now
 	if d <= 0 {
 		return 0
 	}
-	// d·10⁶/(10⁶+ppm), written so that nothing overflows.
 	t := d - d*c.ppm/(million+c.ppm)
 	for c.elapsed(t) < d {
 		t++
@@ -53,10 +51,9 @@ func (c *clock) trueOf(now, then int64) int64 {
 	return t
 }
 
-// when is the true time, from t on, at which the monotonic clock reads m.
 func (c *clock) when(t int64, m core.Time) int64 { return t + c.trueOf(int64(c.monoAt(t)), int64(m)) }
 
-// windowEnd is the true time at which a trust window ends: at until or untilWall, whichever its clock reads first.
+// windowEnd is the true time at which a trust window ends: when the monotonic clock reads until or the wall clock untilWall.
 func (c *clock) windowEnd(t int64, until core.Time, untilWall int64) int64 {
 	end := t + c.trueOf(c.wallAt(t), untilWall)
 	if !c.suspended {

@@ -9,17 +9,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// A cluster models a Redis Cluster as far as leases can tell. All keys of a group are in one slot, so only its shard matters.
-// Its replication is in replicas.go. Its failover is in sentinel.go, where a majority of the cluster's masters replaces the sentinels: the
-// masters of two shards, and a third that only votes and never fails. This file has the differences: a server that sees no majority
-// stops serving after a while, redirects tell a client that its map of slots is old, and the slot may move to the other shard.
-// cluster_real_test.go compares it with real servers.
+// A cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
+// in sentinel.go, with the masters of two shards and a third master that only votes in place of sentinels. New here: a server without a
+// majority stops serving after a while, and the slot may move to the other shard.
 type cluster struct {
 	wire redisstore.Wire // knows the keys of a script
 	move *move           // of the slot; nil: none is under way
 }
 
-// member is what a server of a cluster knows of it.
 type member struct {
 	owns   bool   // it takes itself for the master of the leases' slot,
 	owned  bool   // or did, and its writes of that time may still be acknowledged
@@ -28,14 +25,13 @@ type member struct {
 	failed bool   // and has noticed, so it serves nobody
 }
 
-// move moves the slot from one master to another, key by key.
 type move struct {
 	from, to *peer
 	runs     [2]uint32 // of both processes, which forget the move when they end
 	pause    int64     // between two commands, at most
 }
 
-// Times of a cluster. The first two are constants of redis-server, mapLife is go-redis'.
+// The first two are constants of redis-server, mapLife is go-redis'.
 const (
 	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master that was alone goes on to serve nobody
 	writable             = int64(2 * time.Second)                                // and one that was started
@@ -71,16 +67,12 @@ func (w *world) formCluster() {
 
 func (p *peer) takeSlot() { p.owns, p.owned = true, true }
 
-// of returns the servers of a shard.
 func (se *sentinels) of(sh *shard) []*peer {
 	return slices.DeleteFunc(slices.Clone(se.peers), func(p *peer) bool { return p.shard != sh })
 }
 
-// Who sees whom.
-
 const clusterMajority = 2 // of three masters
 
-// elects reports whether a majority of the masters can vote. Sentinels always can.
 func (w *world) elects() bool {
 	if !w.clustered() {
 		return true
@@ -94,7 +86,6 @@ func (w *world) elects() bool {
 	return votes >= clusterMajority
 }
 
-// announce tells the servers of a shard about their new master, if it reaches them.
 func (w *world) announce(m *peer) {
 	if !w.clustered() {
 		return
@@ -110,7 +101,7 @@ func (w *world) announce(m *peer) {
 	}
 }
 
-// hearsMajority reports whether a server hears a majority of the masters. One that acts as its shard's master counts itself.
+// hearsMajority reports whether a server hears a majority of the masters. A shard's acting master counts itself.
 func (w *world) hearsMajority(p *peer) bool {
 	heard := 0
 	if p.zone == 0 {
@@ -125,8 +116,7 @@ func (w *world) hearsMajority(p *peer) bool {
 	return heard >= clusterMajority
 }
 
-// hearEachOther checks after each event whether servers still hear a majority. A master that does not fails after the timeout by which it
-// takes others for failed. A ping under way may not have used any of that.
+// hearEachOther runs after each event. A master without a majority fails after the node timeout, less what a pending ping has used of it.
 func (w *world) hearEachOther() {
 	if !w.clustered() {
 		return
@@ -142,7 +132,6 @@ func (w *world) hearEachOther() {
 	}
 }
 
-// foundOut is how long a server takes to act on what it sees.
 func (w *world) foundOut(p *peer) int64 {
 	r, timeout := w.sentinels.r, w.sentinels.timeout
 	switch {
@@ -154,7 +143,7 @@ func (w *world) foundOut(p *peer) int64 {
 	return upTo(r, clusterCron)
 }
 
-// ready has a server start or stop serving after d, unless it sees a change by then.
+// ready makes a server start or stop serving after d, unless it sees a change by then.
 func (w *world) ready(p *peer, serves bool, d int64) {
 	p.turn++
 	turn := p.turn
@@ -165,7 +154,6 @@ func (w *world) ready(p *peer, serves bool, d int64) {
 	})
 }
 
-// unready has a new process serve only after a while.
 func (w *world) unready(p *peer) {
 	if !w.clustered() {
 		return
@@ -178,27 +166,21 @@ func (w *world) unready(p *peer) {
 	w.ready(p, true, d)
 }
 
-// Clients.
-
-// readMap has a process read the map of slots again, because a request was refused or not answered. At times it has just read the map, and
-// waits for a moment.
+// readMap makes a process read the map of slots again after a refusal or no answer. Sometimes it has just read the map and waits a moment.
 func (w *world) readMap(n *node) {
 	r := w.sentinels.r
 	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
 }
 
-// waitsElsewhere reports whether a request is pending at another server than the one of the client's map: a client of a cluster does not
-// give it up when it reads another map.
+// waitsElsewhere reports whether a request is pending at a server other than the map's. A cluster client keeps it when it reads a new map.
 func (w *world) waitsElsewhere(l *link) bool {
 	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
 }
 
-// passes reports whether a message published at one server is heard at another, as in a cluster.
 func (w *world) passes(from, to int32) bool {
 	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
 }
 
-// cutOff breaks the pending requests of a machine to a server.
 func (w *world) cutOff(n *node, s *server) {
 	for _, m := range n.link.flight {
 		if m.to == s.number && !m.noReply {
@@ -207,7 +189,6 @@ func (w *world) cutOff(n *node, s *server) {
 	}
 }
 
-// redirected returns a server's refusal of a message, "" if it executes the message.
 func (w *world) redirected(s *server, m *message) string {
 	switch {
 	case !w.clustered():
@@ -238,7 +219,7 @@ func (w *world) redirects(p *peer, op *core.Op) string {
 	return w.redirectsKeys(p, c.wire.Call(&asked).Keys)
 }
 
-// redirectsKeys checks in Redis' order. While the slot leaves a server, it executes a command only if all keys are still there.
+// redirectsKeys checks in Redis' order. While the slot leaves a server, it executes a command only if it still has all keys.
 func (w *world) redirectsKeys(p *peer, keys []string) string {
 	move := w.sentinels.cluster.move
 	switch {
@@ -264,23 +245,20 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 	return textTryAgain
 }
 
-// refusesAll reports whether a server of a cluster refuses every command, as it more or less does while the slot leaves it.
+// refusesAll approximates a server that the slot is leaving: it refuses every command.
 func (p *peer) refusesAll() bool {
 	c := p.w.sentinels.cluster
 	return c != nil && (p.failed || c.move != nil && c.move.from == p)
 }
 
-// Resharding.
-
-// whole reports whether all servers of a shard are well and know their master. The slot may leave only such a shard (docs/replicas.md),
-// because a server that has not heard of the move would go on serving.
+// whole reports whether all servers of a shard are well and know their master. Only then may the slot leave (docs/replicas.md): a server
+// that missed the move would go on serving.
 func (w *world) whole(sh *shard) bool {
 	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
 		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
 	})
 }
 
-// moveSoon begins to move the slot as soon as that is possible, while the fault lasts.
 func (w *world) moveSoon(s *strike) {
 	se := w.sentinels
 	from, to := se.shards[0], se.shards[1]
@@ -308,7 +286,6 @@ func (w *world) beginMove(from, to *peer) {
 	w.migrate()
 }
 
-// discard deletes the keys that a failed move has left at a server.
 func (w *world) discard(p *peer) {
 	defer p.untold()()
 	if s := p.s; len(w.keysOf(s)) > 0 {
@@ -318,7 +295,7 @@ func (w *world) discard(p *peer) {
 	}
 }
 
-// untold keeps a server's writes out of history, until the returned function is called.
+// untold keeps a server's writes out of history until the returned function is called.
 func (p *peer) untold() func() {
 	told := p.told
 	p.told = false
@@ -344,7 +321,7 @@ func (w *world) migrate() {
 	w.after(1+upTo(w.sentinels.r, m.pause), w.migrate)
 }
 
-// carry is MIGRATE of some keys. History does not show it, because no owner loses a lease by it.
+// carry is MIGRATE of some keys. It costs no owner its lease, so history does not show it.
 func (w *world) carry(m *move, keys []key) {
 	defer m.from.untold()()
 	defer m.to.untold()()
@@ -396,7 +373,7 @@ func (w *world) keysOf(s *server) []key {
 	return keys
 }
 
-// settle is SETSLOT: the other shard has the slot, and all servers of this one know.
+// settle is SETSLOT, on all servers of both shards.
 func (w *world) settle(m *move) {
 	se := w.sentinels
 	se.cluster.move = nil

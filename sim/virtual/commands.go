@@ -11,8 +11,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// This file executes Redis commands on the model. Interpreted scripts call them, as do tests that compare the model with a real Redis.
-
 // reply is nil, int64, string, status, []reply or a refusal.
 type reply any
 
@@ -46,13 +44,11 @@ type value struct {
 	expire  int64 // ms, or forever
 }
 
-// Keys of an election.
 const (
 	electionLeader = "sovereign:leader"
 	electionBeats  = "sovereign:heartbeat:"
 )
 
-// names are the options of the store of leases.
 type names struct{ lease, node, epoch, channel string }
 
 func (n names) group() string { return n.epoch + ":group" }
@@ -86,7 +82,6 @@ func (r *redis) keyAt(name string) key {
 	return key{kind: keyOther, name: name}
 }
 
-// get reads a key, and deletes it first if its time is over.
 func (r *redis) get(k key, now int64) value {
 	switch k.kind {
 	case keyLease:
@@ -115,7 +110,6 @@ func (r *redis) get(k key, now int64) value {
 	return value{true, o.kind != objString, o.text, o.expire}
 }
 
-// put is SET.
 func (r *redis) put(t int64, k key, text string, expire int64) {
 	now := r.nowMs(t)
 	switch k.kind {
@@ -143,7 +137,7 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	}
 }
 
-// until is PEXPIREAT of a key that is there.
+// until is PEXPIREAT of an existing key.
 func (r *redis) until(k key, expire int64) {
 	switch k.kind {
 	case keyLease:
@@ -164,7 +158,7 @@ func (r *redis) until(k key, expire int64) {
 	}
 }
 
-// del is DEL of a key that is there.
+// del is DEL of an existing key.
 func (r *redis) del(k key) {
 	switch k.kind {
 	case keyLease:
@@ -194,7 +188,7 @@ func (v verb) needsMemory(args []string) bool {
 	return v.memory || v.makes != "" && strings.EqualFold(args[0], v.makes)
 }
 
-// verbs are the commands that the store, its scripts, or those broken on purpose use. It is never ranged over.
+// verbs are the commands of the store, its scripts and the mutants. Do not range over it.
 var verbs = map[string]verb{
 	"GET":    {args: 1, run: (*redis).cmdGet},
 	"MGET":   {args: 1, run: (*redis).cmdMGet},
@@ -247,7 +241,6 @@ const (
 	textSyntax     = "ERR syntax error"
 )
 
-// direct executes one command of a client at true time t.
 func (r *redis) direct(t int64, name string, args []string) reply {
 	name = strings.ToUpper(name)
 	if v := verbs[name]; len(args) >= v.args {
@@ -259,7 +252,6 @@ func (r *redis) direct(t int64, name string, args []string) reply {
 	return r.command(t, name, args)
 }
 
-// command executes one command of a script at true time t.
 func (r *redis) command(t int64, name string, args []string) reply {
 	name = strings.ToUpper(name)
 	v, ok := verbs[name]
@@ -368,7 +360,6 @@ func (r *redis) cmdDel(t int64, args []string) reply {
 	return n
 }
 
-// cmdKeys supports only the pattern of an election's heartbeats.
 func (r *redis) cmdKeys(t int64, args []string) reply {
 	if args[0] != electionBeats+"*" {
 		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))
@@ -404,7 +395,7 @@ func (r *redis) cmdPTTL(t int64, args []string) reply {
 	}
 }
 
-// cmdExpire has a key expire n units after base. If that is not in the future, it deletes the key.
+// cmdExpire makes a key expire n units after base, or deletes it if that is not in the future.
 func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
@@ -432,7 +423,7 @@ func (r *redis) cmdPersist(t int64, args []string) reply {
 	return int64(1)
 }
 
-// cmdScan returns all keys in one answer. It supports only patterns that are prefixes of leases.
+// cmdScan returns all keys in one answer. It supports only prefix patterns of leases.
 func (r *redis) cmdScan(t int64, args []string) reply {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
 	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.names.lease) {

@@ -11,16 +11,13 @@ import (
 	"time"
 )
 
-// conn is a production client's connection to the model. Read waits for the model's answers.
 type conn struct {
-	// ask sends a command and waits. If it fails, the connection is broken.
 	ask    func(args []string) (reply, error)
 	in     bytes.Buffer // what the client has sent
 	out    bytes.Buffer // what it has not read yet
 	broken error
 }
 
-// Errors of a connection that gives no answer.
 var (
 	errRefused = errors.New(textRefused)
 	errReset   = errors.New(textReset)
@@ -49,7 +46,6 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.out.Read(p)
 }
 
-// answer executes a command. Greetings take no round trip.
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
@@ -67,7 +63,6 @@ func (c *conn) answer(args []string) {
 	writeReply(&c.out, v)
 }
 
-// readCommand reads an array of bulk strings.
 func readCommand(in *bytes.Buffer) ([]string, error) {
 	n, err := readNumber(in, '*')
 	if err != nil {
@@ -128,7 +123,7 @@ func writeReply(out *bytes.Buffer, v reply) {
 	}
 }
 
-// Close and the following methods complete net.Conn. The world has the time-outs.
+// Close and the methods below complete net.Conn. The world does the timeouts.
 func (c *conn) Close() error {
 	c.broken = net.ErrClosed
 	return nil

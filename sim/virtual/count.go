@@ -5,14 +5,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// The links count how many commands a process sends (G14), even if the network holds a command back or refuses the connection. Neither the
-// node nor its rules take part in the counting.
+// The links count the commands that a process sends (G14), even those that the network holds back or refuses.
 
-// pageKeys is how many keys a SCAN, and a script that reads many, takes at a time.
+// pageKeys is the page size of SCAN and of a script that reads many keys.
 const pageKeys = 1000
 
-// commands is how many commands m is on a wire: one, with WAIT and the script behind it if acknowledgements count. A look takes more: a
-// client scans all keys, about three a session, once for sessions and once for heartbeats, and reads sessions, owners and heartbeats.
+// commands is the number of commands that m sends: one, plus WAIT and its script if acknowledgements count. A discovery scans about three
+// keys a session, once for sessions and once for heartbeats, and reads sessions, owners and heartbeats.
 func (w *world) commands(m *message) int64 {
 	switch {
 	case m.cmd != nil:
@@ -38,7 +37,7 @@ func (w *world) countAll() {
 	w.q.push(event{at: w.t + w.bucket(), kind: evCount})
 }
 
-// count tells history what the process of n has sent since the last count.
+// count reports to history the commands sent since the last count.
 func (w *world) count(n *node) {
 	if n.link.sent > 0 {
 		w.emit(history.Event{Kind: history.Commands, Node: n.name, N: n.link.sent})

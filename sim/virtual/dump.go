@@ -2,8 +2,8 @@ package virtual
 
 import "slices"
 
-// dump is what a replica has on disk: its data, and where they are in the stream, by which it goes on from there if its master still has
-// what came after. TestOldDump of internal/redisstore holds it to a real server.
+// dump is a replica's data on disk, with its offset in the stream. It resumes there if its master still has the rest. TestOldDump of
+// internal/redisstore checks that on a real server.
 type dump struct {
 	data *redis
 	backlog
@@ -15,8 +15,8 @@ func (p *peer) save() *dump {
 	return d
 }
 
-// reload restarts a replica from a dump. Whether its master has what came after depends on how much that keeps (repl-backlog-size): one of
-// two has not, and the replica copies everything. What has become a master meanwhile, or is gone, is left alone.
+// reload restarts a replica from a dump. Depending on the master's repl-backlog-size, one of two copies everything. A server that has
+// become a master or is gone is left alone.
 func (w *world) reload(s *server, d *dump) {
 	p := s.peer
 	if s.down || p.of == nil {

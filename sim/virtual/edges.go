@@ -9,12 +9,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// What is drawn evenly seldom comes near what is promised. In a run at the edges (Net.Edge, Clock.Edge) messages arrive, and faults
-// begin and end, just before, at or just after the instants on which something depends.
+// Even draws seldom hit the limits of a promise. In a run at the edges (Net.Edge, Clock.Edge), messages arrive and faults begin and end
+// just before, at or just after the instants that matter.
 
 const streamEdges = 0x6564676573
 
-// edges draws what happens at the edges. A run without them has none.
+// edges draws what happens at the edges. It is nil in other runs.
 type edges struct {
 	r    *rand.Rand
 	near []int64 // candidates, reused
@@ -27,7 +27,6 @@ func newEdges(cfg Config, seed uint64) *edges {
 	return &edges{r: rand.New(rand.NewPCG(seed, streamEdges))}
 }
 
-// beside draws an instant just before, at or just after one.
 func (e *edges) beside(at int64) int64 {
 	by := []time.Duration{time.Microsecond, 100 * time.Microsecond, time.Millisecond}[e.r.IntN(3)]
 	return at + int64(e.r.IntN(3)-1)*int64(by)
@@ -41,10 +40,10 @@ func (c Clock) rate(r *rand.Rand) int64 {
 	return spread(r, c.Drift)
 }
 
-// mostHeld is how long a message is held back for an instant, at most: delays stay below the allowances of the guarantees.
+// mostHeld bounds how long a message is held back. Delays stay below the allowances of the guarantees.
 const mostHeld = 30 * time.Millisecond
 
-// held is when a message arrives that would arrive at at.
+// held is the new arrival time of a message that would arrive at at.
 func (w *world) held(at int64, op *core.Op) int64 {
 	if w.edges == nil || !chance(w.edges.r, w.cfg.Net.Edge) {
 		return at
@@ -58,7 +57,7 @@ func (w *world) held(at int64, op *core.Op) int64 {
 	return max(w.t, w.drawn(at))
 }
 
-// postponed moves the beginning or the end of a fault, once, by at most a renewal interval.
+// postponed moves the beginning or end of a fault, once, by at most a renewal interval.
 func (w *world) postponed(kind eventKind, s *strike) bool {
 	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
 		return false
@@ -83,7 +82,7 @@ func (w *world) postponed(kind eventKind, s *strike) bool {
 	return true
 }
 
-// collect gathers the instants between from and to that concern everybody: ends of quarantines, beginnings and ends of faults.
+// collect gathers the instants between from and to that concern all instances: quarantine ends, and beginnings and ends of faults.
 func (w *world) collect(from, to int64) {
 	w.edges.near = w.edges.near[:0]
 	if run, end := parseEpoch(w.server.epoch); run != "" {
@@ -109,7 +108,7 @@ func (w *world) candidate(at, from, to int64) {
 	}
 }
 
-// drawn draws an instant beside one of those gathered; without any it is the given one.
+// drawn draws an instant beside a gathered one, or returns without if there is none.
 func (w *world) drawn(without int64) int64 {
 	near := w.edges.near
 	if len(near) == 0 {

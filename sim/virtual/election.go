@@ -17,7 +17,6 @@ type Election struct {
 	Heartbeat time.Duration // between two heartbeats of the leader; default TTL / 3
 }
 
-// campaign is an instance's part in an election: the production machine and a heartbeat.
 type campaign struct {
 	plainProgram
 	m    *election.Machine
@@ -27,7 +26,7 @@ type campaign struct {
 	look looking
 }
 
-// looking is a cycle under way: one read, and a second one if the first read another instance's heartbeat than the leader's.
+// looking is a pending cycle: one read, and a second if the first found a heartbeat other than the leader's.
 type looking struct {
 	seq  uint64 // of the pending command, 0: none
 	read election.Look
@@ -140,7 +139,6 @@ func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 	c.step(w, n, election.Input{Kind: election.Looked, Look: l.read})
 }
 
-// publish turns an event into history.
 func (c *campaign) publish(w *world, n *node, e *election.Event) {
 	switch e.Kind {
 	case election.StateChanged:

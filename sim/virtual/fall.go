@@ -9,35 +9,31 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Rules that panic or go on for ever at one instant take down their process, as they would a real one, but not the engine: the other
-// processes go on, and the run is judged.
+// Rules that panic or loop at one instant end their process, as in reality, but not the engine: the other processes go on, and the run is
+// judged.
 
 // A lease in a state that the rules do not list is a defect of the rules.
 func init() {
 	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
 }
 
-// fall is why a process has to end; the zero value: it has not.
 type fall struct {
 	hang  bool // it did not panic
 	why   string
 	stack string
 }
 
-// caught is deferred around every call of rules.
 func (n *node) caught() {
 	if p := recover(); p != nil {
 		n.fall = fall{why: fmt.Sprintf("panic: %v", p), stack: string(debug.Stack())}
 	}
 }
 
-// ask gives the core an event. A core that panics has no effects.
 func (n *node) ask(ev *core.Event) core.Effects {
 	defer n.caught()
 	return n.machine.Step(*ev)
 }
 
-// nextTick is when the core, or the program, wants a tick; 0: never.
 func (n *node) nextTick() core.Time {
 	defer n.caught()
 	next := n.machine.Next()
@@ -49,13 +45,11 @@ func (n *node) nextTick() core.Time {
 	return next
 }
 
-// guarded calls a program's rules.
 func guarded[T any](n *node, call func() T) T {
 	defer n.caught()
 	return call()
 }
 
-// fallen reports whether its rules have taken the process down, and ends it then.
 func (w *world) fallen(n *node) bool {
 	if n.fall.why == "" {
 		return false
@@ -79,8 +73,8 @@ func (w *world) fallen(n *node) bool {
 	return true
 }
 
-// Rules can ask for more without time passing, such as a tick at once. Sound ones tick 50 times in 100 ms at most, and repeat other things
-// at one instant a few times for each lease that they hold.
+// Rules can loop, such as by asking for a tick at once. Sound ones tick at most 50 times in 100 ms, and repeat other requests at one
+// instant a few times for each held lease.
 const (
 	spinTime  = int64(100 * time.Millisecond)
 	ticksMax  = 512 // in that time; rules that want one at once, over and over, have a thousand, because timers are late
@@ -88,7 +82,7 @@ const (
 	callsHeld = 64 // more for each lease
 )
 
-// spin counts what a process does while hardly any time passes.
+// spin counts a process' requests while hardly any time passes.
 type spin struct {
 	since        int64
 	ticks, calls int
@@ -101,14 +95,14 @@ func (w *world) spun(n *node) *spin {
 	return &n.spin
 }
 
-// called counts a call that the program asked for, and reports whether the process falls by it.
+// called counts a call that the program asked for, and reports whether it ends the process.
 func (w *world) called(n *node) bool {
 	s := w.spun(n)
 	s.calls++
 	return w.repeats(n, s.calls)
 }
 
-// repeats reports whether the process falls by repeating that often what it asked for itself.
+// repeats reports whether so many repeats of its own requests end the process.
 func (w *world) repeats(n *node, often int) bool {
 	return w.tooMany(n, often, callsMax+callsHeld*len(n.terms))
 }

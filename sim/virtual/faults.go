@@ -8,7 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// strike is one fault of the plan and what it did.
 type strike struct {
 	fault.Fault
 	number  int32 // among world.plan
@@ -27,10 +26,8 @@ type strike struct {
 	moved   [2]bool // to an edge: its beginning, its end
 }
 
-// zone is where a fault that cuts servers off puts them.
 func (s *strike) zone() int32 { return s.number + 1 }
 
-// schedule makes events of the plan and the phases.
 func (w *world) schedule(p fault.Plan) {
 	start, calm := int64(w.cfg.Start), w.calm()
 	w.q.push(event{at: 0, kind: evPhase, arg: phaseStart})
@@ -55,7 +52,6 @@ func (w *world) schedule(p fault.Plan) {
 	w.q.push(event{at: calm + int64(w.cfg.Calm), kind: evPhase, arg: phaseEnd})
 }
 
-// lasts is how long a fault is in force, 0 if it is instant.
 func (w *world) lasts(f fault.Fault) int64 {
 	switch {
 	case f.Kind == fault.CheckSend:
@@ -106,10 +102,9 @@ func (w *world) start(s *strike) {
 	strikers[s.Kind].start(w, s)
 }
 
-// calm is when the storm is over, true time.
 func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
 
-// tryAgain has a fault of an owner wait where there is none, for a renewal interval at most.
+// tryAgain delays a fault of an owner while there is none, by a renewal interval at most.
 func (w *world) tryAgain(s *strike) bool {
 	next := w.t + int64(fault.Retry(w.cfg.Renew))
 	if !s.Aims() || next > int64(w.cfg.Start+s.At+w.cfg.Renew) || next >= w.calm() {
@@ -141,7 +136,6 @@ func (w *world) tellFault(k history.Kind, s *strike) {
 	w.emit(e)
 }
 
-// healAll ends every fault: what follows is the calm.
 func (w *world) healAll() {
 	for i := range w.plan {
 		if s := &w.plan[i]; s.active && w.lasts(s.Fault) > 0 {
@@ -150,7 +144,6 @@ func (w *world) healAll() {
 	}
 }
 
-// aim finds the fault's target, and says whether there is one that it can strike.
 func (w *world) aim(s *strike) bool {
 	switch s.Kind.Scope() {
 	case fault.ScopeNode:
@@ -208,14 +201,13 @@ func (w *world) aimNode(s *strike) bool {
 	return w.strikes(s)
 }
 
-// strikes notes which process runs in the slot that the fault strikes, and reports whether one does.
 func (w *world) strikes(s *strike) bool {
 	n := w.nodes[s.node]
 	s.gen = n.gen
 	return n.alive
 }
 
-// owners are the slots of those who hold the leases as Redis shows them; 0: nobody that runs.
+// owners are the slots of the owners in Redis, 0 for one that does not run.
 func (w *world) owners() []int {
 	slots := make(map[string]int, len(w.nodes))
 	for _, n := range w.nodes {
@@ -230,7 +222,7 @@ func (w *world) owners() []int {
 	return owners
 }
 
-// atHand reports whether a fault of an owner may strike the slot: its process runs, and no other fault has it in hand.
+// atHand reports whether a fault of an owner may strike the slot: its process runs, and no other fault affects it.
 func (w *world) atHand(slot int) bool {
 	if slot > len(w.nodes) || !w.nodes[slot-1].alive || w.nodes[slot-1].draining {
 		return false

@@ -36,7 +36,7 @@ const (
 	evCount                         // a bucket is over: what the nodes sent in it is told
 )
 
-// event holds no pointer: two fit a cache line, and the garbage collector ignores the queue.
+// event holds no pointer, so that two fit a cache line and the garbage collector ignores the queue.
 type event struct {
 	at   int64  // true time
 	seq  uint64 // order among equal times
@@ -46,12 +46,10 @@ type event struct {
 	gen  uint32 // of node or arg; an event of an old generation is dropped
 }
 
-// named reports whether e names a message.
 func (e *event) named() bool { return e.kind >= evSend && e.kind <= evTimeout }
 
-// queue orders events by time. Those of the present slot are in a heap, 4-ary for half the depth of a binary one and children that share
-// a cache line or two. Later ones wait unordered in the ring of slots: most events of a large fleet are polls that are due in seconds,
-// and no sooner event is sifted past them.
+// queue orders events by time. A 4-ary heap holds those of the present slot: half a binary heap's depth, and children share a cache line or
+// two. Later ones wait unordered in the ring of slots, because most events of a large fleet are polls due in seconds.
 type queue struct {
 	heap []event
 	ring [slots][]event
@@ -59,7 +57,7 @@ type queue struct {
 	seq  uint64
 }
 
-// The ring reaches 34 s ahead. Later events wait in its farthest slot and are put off again from there.
+// The ring reaches 34 s ahead. Later events wait in its farthest slot and are deferred again from there.
 const (
 	slotBits = 26 // of ns: 67 ms
 	slots    = 512
@@ -73,7 +71,7 @@ func before(a, b *event) bool {
 	return a.seq < b.seq
 }
 
-// push adds e. Events of the same instant come out in the order of their pushes.
+// push adds e. Events of one instant leave in the order of their pushes.
 func (q *queue) push(e event) {
 	q.seq++
 	e.seq = q.seq
@@ -111,7 +109,7 @@ func (q *queue) sift(e *event) {
 	h[i] = *e
 }
 
-// refill goes on to the next slot until an event is due. The queue must not be empty.
+// refill advances slots until an event is due. The queue must not be empty.
 func (q *queue) refill() {
 	for len(q.heap) == 0 {
 		q.slot++
@@ -126,7 +124,6 @@ func (q *queue) refill() {
 	}
 }
 
-// pop removes and returns the earliest event. The heap must not be empty.
 func (q *queue) pop() event {
 	h := q.heap
 	top := h[0]

@@ -18,8 +18,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// This file carries out the machine's effects and reports the results to it, as lease/intent/worker and the keeper of lease do.
-
 func (p *intentNode) carry(e *intent.Effect) {
 	j, eff := p.jobs[e.Session], *e
 	switch e.Kind {
@@ -64,7 +62,7 @@ func (p *intentNode) answer(e intent.Event) {
 	}
 }
 
-// acquire attempts to get a lease. If From is set, that owner passes the lease on first.
+// acquire attempts to get a lease, after asking From, if set, to release it.
 func (p *intentNode) acquire(e *intent.Effect) {
 	if e.From == "" {
 		p.want(e.Session, e.Lease)
@@ -88,7 +86,6 @@ func (p *intentNode) want(session, id string) {
 	p.take(id, p.wants.Want(id, session, false, tm != nil))
 }
 
-// take carries out a decision about the sessions that wait for a lease. won handles the one that gets it.
 func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	for _, c := range t.Heard {
 		e := t.Why
@@ -109,7 +106,6 @@ func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	}
 }
 
-// heldHere is the refusal if another session of this process has the lease.
 func (p *intentNode) heldHere(id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
@@ -140,7 +136,6 @@ func (p *intentNode) told(w *world, n *node, t *core.Tell) {
 	}
 }
 
-// untrusted ends the contexts of the pipelines that run under a term.
 func (p *intentNode) untrusted(t *core.Tell) {
 	for _, c := range p.running() {
 		if c.service == t.ID && c.fence == t.Fence || c.slot == t.ID && c.slotFrom == t.Fence {
@@ -245,7 +240,6 @@ func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
 	p.settle(p.releases.Answered(op, a))
 }
 
-// launch starts the pipeline if the process believes in both leases now.
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	w, n := p.w, p.n
 	service, slot := intent.ServiceLease(j.entry.ServiceRef), intent.TunerLease(e.Slot)
@@ -304,7 +298,6 @@ func (p *intentNode) over(c *pipeline) {
 	}
 }
 
-// apiStopWithin is how long requests under way may take when the API stops.
 const apiStopWithin = int64(time.Second)
 
 func (p *intentNode) drain(w *world, n *node) bool {
@@ -313,7 +306,7 @@ func (p *intentNode) drain(w *world, n *node) bool {
 	return true
 }
 
-// stop ends the API, the pipelines, the leases, and the worker's entry in the registry, in this order.
+// stop ends the API, the pipelines, the leases, and the worker's registry entry, in this order.
 func (p *intentNode) stop(r *routine) {
 	answers := int64(0)
 	if len(p.open) > 0 {
@@ -332,7 +325,6 @@ func (p *intentNode) stop(r *routine) {
 	}
 }
 
-// stopWorker does what Worker.Stop of lease/intent/worker does.
 func (p *intentNode) stopWorker(r *routine) {
 	if !p.ended.wait(r, endlessly) {
 		return
@@ -359,7 +351,6 @@ func (p *intentNode) drained(*world, *node) bool {
 	return true
 }
 
-// serve has the API answer a request.
 func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 	p.requests++
 	number := p.requests

@@ -29,8 +29,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intentNode is a process of the system of intents: the production API, store, member and machine, and a shell like that of
-// lease/intent/worker.
+// intentNode is a process of the system of intents: production API, store, member and machine, and a shell like lease/intent/worker.
 type intentNode struct {
 	plainProgram
 	w    *world
@@ -79,7 +78,6 @@ type intentJob struct {
 	pipeline *pipeline
 }
 
-// intentHold is a term of a lease.
 type intentHold struct {
 	p     *intentNode
 	id    string
@@ -102,13 +100,11 @@ func (h intentHold) term() *term {
 	return nil
 }
 
-// intentMessage is input for the machine: f runs first, then the machine gets event.
 type intentMessage struct {
 	f     func()
 	event intent.Event
 }
 
-// intentRelease waits until Redis confirms that leases are released.
 type intentRelease struct {
 	session string
 	left    int
@@ -123,16 +119,15 @@ func (w *world) newIntentNode(n *node) *intentNode {
 	return p
 }
 
-// never is the timeout of production code, because the world has the timeouts.
+// never is the timeout of production code, because the world does the timeouts.
 const never = 24 * time.Hour
 
-// poolSize exceeds a process' routines, because a routine that waits for a connection would block the world.
+// poolSize exceeds a process' routines: a routine that waits for a connection would block the world.
 const poolSize = 1 << 12
 
-// bufferSize is small, because a run makes hundreds of connections that carry a few commands each.
+// bufferSize is small, because a run makes hundreds of connections with a few commands each.
 const bufferSize = 512
 
-// dial returns a client of Redis for production code of this process.
 func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
 		Addr: "model:0", Protocol: 2, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
@@ -143,7 +138,6 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	})
 }
 
-// ask sends a command and parks the current routine until the answer.
 func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
 	r := p.w.current
 	if r == nil || r.dead {
@@ -222,7 +216,7 @@ func (p *intentNode) start(w *world, n *node) {
 	})
 }
 
-// exit ends a process that cannot join. If an ACL denied that, it is restarted, as an orchestrator would do (and the real engine does).
+// exit ends a process that cannot join. After an ACL denial it is restarted, as an orchestrator (and the real engine) would do.
 func (p *intentNode) exit(why string) {
 	if !p.n.alive || p.n.program != program(p) {
 		return
@@ -308,7 +302,6 @@ func (p *intentNode) beatOver() {
 	p.beaten.set()
 }
 
-// beats is the heartbeat loop of the production worker.
 func (p *intentNode) beats(r *routine) {
 	every := core.Time(membership.BeatInterval(p.w.cfg.TTL))
 	for !r.dead && p.ctx.Err() == nil {
@@ -339,7 +332,7 @@ func (p *intentNode) put(m intentMessage) {
 	p.pump()
 }
 
-// pump handles the inbox. It waits until a step of the leases under way is over, or an attempt would get the answer to the one before.
+// pump handles the inbox. It waits for a step of the leases under way, whose answer an attempt could otherwise mistake for its own.
 func (p *intentNode) pump() {
 	if p.busy || !p.up || !p.n.alive || p.n.program != program(p) {
 		return

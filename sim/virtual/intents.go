@@ -22,13 +22,11 @@ type Intents struct {
 	SingleWriter func(slot int) bool   // the slot's worker takes itself for the only one; nil: none does
 }
 
-// Roles of a slot.
 const (
 	roleAPI    = "api"
 	roleWorker = "worker"
 )
 
-// Names in Redis.
 const (
 	intentPrefix = store.KeyPrefixDefault
 	idemPrefix   = intentPrefix + "idem:"
@@ -38,10 +36,8 @@ const (
 
 var intentNames = names{store.LeasePrefixDefault, intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
 
-// storePatience is how long the store of intents waits for an answer.
 const storePatience = store.OpTimeoutDefault
 
-// intentWorld is what clients and tuners are to a world of intents.
 type intentWorld struct {
 	clients client.Config
 	number  int64 // of requests
@@ -52,7 +48,7 @@ type intentWorld struct {
 
 const streamIntents = 0x696e74656e7473
 
-// startIntents lets the clients begin with the storm's first node.
+// startIntents starts the clients with the storm's first node.
 func (w *world) startIntents(seed uint64) {
 	iw := &intentWorld{ids: rand.New(rand.NewPCG(seed, streamIntents)), tuners: tuners{places: map[string]*tunerPlace{}}}
 	w.intents = iw
@@ -72,7 +68,6 @@ func (w *world) startIntents(seed uint64) {
 	}
 }
 
-// endRoutines ends all code that waits: the run is over.
 func (w *world) endRoutines() {
 	endAll(&w.routines)
 	for _, n := range w.nodes {
@@ -87,7 +82,6 @@ func (w *world) endRoutines() {
 	w.idle = nil
 }
 
-// uuid draws what a version 7 would be on a machine whose wall clock reads wall.
 func (iw *intentWorld) uuid(wall int64) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:8], uint64(wall/int64(time.Millisecond))<<16|iw.ids.Uint64()&0xffff)
 	binary.BigEndian.PutUint64(id[8:], iw.ids.Uint64())
@@ -95,7 +89,7 @@ func (iw *intentWorld) uuid(wall int64) (id [16]byte) {
 	return id
 }
 
-// clientWorld lends a client its routine. What is asked of it when that has ended, fails.
+// clientWorld lends a client its routine. Its requests fail once the routine has ended.
 type clientWorld struct{ r *routine }
 
 func (c clientWorld) Wait(d time.Duration) bool { return c.r.sleep(d) }
@@ -122,7 +116,7 @@ func (c clientWorld) APIs() []string {
 	return names
 }
 
-// Send sends a request over a network without faults: what is cut off from Redis can still be asked.
+// Send sends a request over a network without faults: an instance cut off from Redis still serves requests.
 func (c clientWorld) Send(api string, req *client.Request) (status int, body []byte) {
 	w := c.r.w
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.name == api })
@@ -142,7 +136,6 @@ func (c clientWorld) Send(api string, req *client.Request) (status int, body []b
 	return status, body
 }
 
-// arrives: a request is at a slot's API.
 func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 	p, _ := n.program.(*intentNode)
 	if !n.alive || p == nil || !p.listening {
@@ -152,7 +145,7 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 	p.serve(req, func(code int, text []byte) { w.after(w.hop(), func() { done(code, text) }) })
 }
 
-// What a replica sees of the keys that are not leases becomes history. In other systems nobody cares.
+// History shows a replica's view of keys that are not leases, in the system of intents only.
 
 func (x *streamTap) stored(name, text string, expire int64) { x.tellKeyed(x.s, name, text, expire, 0) }
 
@@ -224,10 +217,8 @@ func (x *streamTap) removed(name string) {
 	}
 }
 
-// ran tells nothing that the others do not.
 func (*streamTap) ran(string, []string, int64) {}
 
-// tellRecords is the part of a snapshot that only the system of intents has.
 func (w *world) tellRecords(s *server) {
 	for _, name := range slices.Sorted(maps.Keys(s.others)) {
 		if o := s.other(name, s.nowMs(w.t)); o != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// interpreter runs the store's own .lua files on the model's keys. Tests hold it equal to redis.execute, which does the same in Go.
+// interpreter runs the store's own .lua files on the model's keys. Tests compare it with redis.execute.
 type interpreter struct {
 	r     *redis
 	wire  redisstore.Wire
@@ -24,7 +24,7 @@ type interpreter struct {
 	t     int64                     // of the call under way
 	op    *core.Op                  // and the op that it is for
 
-	// older, if set, returns the script and the keys with which an instance of an earlier version makes a call.
+	// older, if set, returns the script and keys of an earlier version's call.
 	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 }
 
@@ -112,7 +112,6 @@ func (in *interpreter) beats() []string {
 	return names
 }
 
-// run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	args := make([]string, len(c.Args))
 	for i, arg := range c.Args {
@@ -152,8 +151,7 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 
 const rememberedMax = 1000
 
-// remembered is string.match with a cache of its results, because it compiles its pattern each time and scripts mostly repeat
-// themselves.
+// remembered is string.match with a result cache, because it compiles its pattern each time and scripts mostly repeat themselves.
 func remembered(match lua.LGFunction) lua.LGFunction {
 	type question struct{ text, pattern lua.LString }
 	known := map[question][]lua.LValue{}
@@ -183,7 +181,6 @@ func remembered(match lua.LGFunction) lua.LGFunction {
 	}
 }
 
-// eval is EVAL.
 func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	l := in.state
 	fn, ok := in.known[text]
@@ -220,7 +217,6 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	return got, nil
 }
 
-// command is redis.call (raises) and redis.pcall.
 func (in *interpreter) command(l *lua.LState, raises bool) int {
 	args := make([]string, l.GetTop())
 	for i := range args {

@@ -32,7 +32,6 @@ type message struct {
 	since    int64 // true time of that
 }
 
-// notice is one published message. Its deliveries share it.
 type notice struct {
 	core.Notice
 	text string // of a message that is not the leases'
@@ -89,7 +88,6 @@ func (w *world) release(m *message) {
 	}
 }
 
-// lose drops an event that a machine had kept.
 func (w *world) lose(e *event) {
 	switch {
 	case e.named():
@@ -105,13 +103,12 @@ func (w *world) heard(i int32) {
 	}
 }
 
-// narrow is a bandwidth limit.
 type narrow struct {
 	kbps  int64 // kilobytes a second
 	until int64
 }
 
-// narrowed is the delay of size bytes by the limits. It ends when the last limit is lifted.
+// narrowed is the delay of size bytes by bandwidth limits. It ends when the last limit is lifted.
 func (l *link) narrowed(now int64, size int) int64 {
 	if len(l.narrow) == 0 {
 		return 0
@@ -123,7 +120,6 @@ func (l *link) narrowed(now int64, size int) int64 {
 	return min(int64(size)*million/kbps, until-now)
 }
 
-// delay draws how long size bytes take one way.
 func (w *world) delay(l *link, size int) int64 {
 	d := int64(w.cfg.Net.Delay) + upTo(w.net, int64(w.cfg.Net.Jitter))
 	if w.cfg.Net.Spike > 0 && chance(w.net, 1000) {
@@ -139,10 +135,9 @@ func (w *world) delay(l *link, size int) int64 {
 	return d + upTo(w.net, int64(l.reorder))
 }
 
-// loses draws whether the network loses a message. In the calm it loses none.
 func (w *world) loses(ppm int64) bool { return w.phase < phaseCalm && chance(w.net, ppm) }
 
-// sizeOf and sizeOfAnswer estimate bytes for bandwidth limits.
+// Sizes are estimates, for bandwidth limits.
 func sizeOf(op *core.Op) int { return 150 + 60*len(op.Items) }
 
 func sizeOfAnswer(m *message) int {
@@ -153,7 +148,7 @@ func sizeOfAnswer(m *message) int {
 	return size
 }
 
-// send takes an op from a core. One op of eight leaves later, so that a freeze can fall between the stamp and the send.
+// send takes an op from a core. One op of eight leaves later, so that a freeze can fall between stamp and send.
 func (w *world) send(n *node, op *core.Op) {
 	m := w.message()
 	m.op, m.node, m.gen = *op, int32(n.slot-1), n.gen
@@ -185,7 +180,7 @@ func (w *world) depart(n *node, m *message) {
 	w.post(w.held(w.t+w.delay(l, sizeOf(&m.op)), &m.op), evArrive, m)
 }
 
-// arm schedules what a client does when no answer comes: it gives the connection up at the deadline.
+// arm schedules a client's timeout: it closes the connection at the deadline.
 func (w *world) arm(m *message) {
 	if m.gen == w.nodes[m.node].gen && !m.armed && !m.told {
 		m.armed = true
@@ -200,7 +195,6 @@ func (w *world) landed(l *link, m *message) {
 	}
 }
 
-// answered handles evReply and evTimeout.
 func (w *world) answered(n *node, e *event) {
 	m := w.messages[e.arg]
 	defer w.release(m)
@@ -235,7 +229,7 @@ func (w *world) answered(n *node, e *event) {
 	w.finished(n, m, m.ans)
 }
 
-// reset breaks every connection of a machine. Requests under way may still be executed; answers are lost.
+// reset breaks every connection of a machine. Redis may still execute pending requests; their answers are lost.
 func (w *world) reset(n *node) {
 	l := &n.link
 	for _, m := range l.flight {
@@ -252,7 +246,6 @@ func (w *world) reset(n *node) {
 	w.deafen(n)
 }
 
-// breaks ends the connection that m's answer would come by.
 func (w *world) breaks(m *message) {
 	m.noReply = true
 	if !m.told {
@@ -267,7 +260,6 @@ func (w *world) dropHeldIn(l *link) {
 	l.heldIn = l.heldIn[:0]
 }
 
-// deafen ends the subscription. The process retries.
 func (w *world) deafen(n *node) {
 	n.link.hears = false
 	n.link.sub++
@@ -308,10 +300,8 @@ func (w *world) subUp(n *node, gen uint32) {
 
 func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 0, 100+40*len(no.IDs)) }
 
-// shout delivers a message that is not the leases'.
 func (w *world) shout(from int32, text string) { w.deliver(notice{text: text}, from, 60+len(text)) }
 
-// deliver sends a notice to all processes that are subscribed at a server.
 func (w *world) deliver(no notice, from int32, size int) {
 	number := slot(&w.notices, &w.spare)
 	w.notices[number] = no
@@ -328,7 +318,6 @@ func (w *world) deliver(no notice, from int32, size int) {
 	w.heard(number)
 }
 
-// heal delivers in order what a link held back.
 func (w *world) heal(n *node) {
 	l := &n.link
 	if l.holdOut == 0 {

@@ -47,7 +47,6 @@ type node struct {
 	paused  int32 // the fault that froze it
 }
 
-// term is a held lease.
 type term struct {
 	gen     uint32 // 0: vacant
 	session int32
@@ -58,7 +57,6 @@ type term struct {
 	poll    int32 // running, -1: none
 }
 
-// trusts is the library's IsOwned.
 func (n *node) trusts(t *term, at int64) bool {
 	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
 }
@@ -76,7 +74,6 @@ func (w *world) addNode(r *rand.Rand) *node {
 	return n
 }
 
-// spawn starts a process in a slot that has none.
 func (w *world) spawn(n *node) {
 	if n.alive || w.phase == phaseEnd {
 		return
@@ -125,7 +122,6 @@ func (w *world) spawn(n *node) {
 	}
 }
 
-// want asks for a lease and waits for it, unless the process is stopping.
 func (w *world) want(n *node, id string) {
 	if n.alive && !n.draining {
 		w.step(n, core.Event{Kind: core.EvWant, ID: id, Wait: true})
@@ -174,7 +170,6 @@ func (w *world) die(n *node, code int64, reason string) {
 	w.emit(history.Event{Kind: history.Exited, Node: n.name, Instance: n.instance, N: code, Reason: reason})
 }
 
-// nodeEvent handles an event of a process, unless the network holds it back or the process is frozen.
 func (w *world) nodeEvent(n *node, e *event) {
 	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !w.refusedHere(e) {
 		l.heldIn = append(l.heldIn, *e)
@@ -190,7 +185,7 @@ func (w *world) nodeEvent(n *node, e *event) {
 	nodeEvents[e.kind](w, n, e)
 }
 
-// nodeEvents handle the events of a node. It is set in init, because the handlers refer to it through step.
+// It is set in init, because the handlers refer to it through step.
 var nodeEvents [evCount + 1]func(*world, *node, *event)
 
 func init() {
@@ -245,7 +240,6 @@ func (w *world) wanted(n *node, e *event) {
 	}
 }
 
-// heldForLong drops a term after Config.Hold.
 func (w *world) heldForLong(n *node, e *event) {
 	if int(e.arg) >= len(n.terms) {
 		return
@@ -262,7 +256,6 @@ func (w *world) killed(n *node, e *event) {
 	}
 }
 
-// refusedHere reports whether the connection was refused, so that no answer crosses the network.
 func (w *world) refusedHere(e *event) bool {
 	return e.named() && w.messages[e.arg].ans.Failure == core.FailUnsent
 }
@@ -289,7 +282,6 @@ func (w *world) tick(n *node, e *event) {
 	}
 }
 
-// setTick schedules the next tick, unless an earlier one is under way.
 func (w *world) setTick(n *node) {
 	next := n.nextTick()
 	if w.fallen(n) || next == 0 || n.frozen > 0 || !n.alive {
@@ -302,7 +294,7 @@ func (w *world) setTick(n *node) {
 	}
 }
 
-// step gives the core ev and carries out the effects, tells before ops. Then it does the same with the shell's own events.
+// step gives the core ev and carries out the effects, tells before ops. Then it does the same for the shell's own events.
 func (w *world) step(n *node, ev core.Event) {
 	if n.working {
 		n.todo = append(n.todo, ev)
@@ -363,7 +355,7 @@ func (w *world) thaw(n *node) {
 	w.q.push(event{at: tick, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
 }
 
-// stop asks the process for a clean end. again > 0: a new process starts that long after it.
+// stop asks the process to stop. If again > 0, a new process starts that long after it.
 func (w *world) stop(n *node, again time.Duration) {
 	n.again = again
 	n.restart = again > 0
@@ -381,14 +373,12 @@ func (w *world) drain(n *node, gen uint32) {
 	}
 }
 
-// stopped is a clean end.
 func (w *world) stopped(n *node) {
 	w.say(n, history.Stopped, "", 0, "")
 	w.die(n, 0, "asked")
 	w.comeBack(n)
 }
 
-// comeBack starts a new process if stop was asked for one.
 func (w *world) comeBack(n *node) {
 	if n.restart {
 		w.q.push(event{at: w.t + int64(n.again), kind: evSpawn, node: int32(n.slot - 1)})

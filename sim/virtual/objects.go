@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// object is a key that leases do not use: one of the store of intents, or of scripts that are broken on purpose. Its kind says which
-// field is used. Hashes and sets have an order here; in Redis they have none.
+// object is a key other than a lease's, of the store of intents or a mutant's scripts. Its kind says which field is used. Hashes and sets
+// are ordered here, unlike in Redis.
 type object struct {
 	kind   objectKind
 	text   string
@@ -56,7 +56,6 @@ func cloneObjects(all map[string]*object) map[string]*object {
 	return c
 }
 
-// find returns an object, nil if there is none. wrong reports that it is of another kind.
 func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
 	k := r.keyAt(name)
 	if k.kind != keyOther {
@@ -68,7 +67,6 @@ func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bo
 	return o, o.kind != kind
 }
 
-// other returns an object, and deletes it first if its time is over.
 func (r *redis) other(name string, now int64) *object {
 	o := r.others[name]
 	if o != nil && now > o.expire {
@@ -91,7 +89,7 @@ func (r *redis) remove(name string) {
 	r.tap.removed(name)
 }
 
-// with runs f on the object args[0] and deletes the object if it is empty then. If there is none, it makes one (made) or replies none.
+// with runs f on the object args[0] and then deletes it if it is empty. A missing object is made (made), or the reply is none.
 func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *object, args []string) reply,
 ) func(*redis, int64, []string) reply {
 	return func(r *redis, t int64, args []string) reply {
@@ -118,7 +116,6 @@ func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *o
 	}
 }
 
-// at returns the index of a field's value, -1 for none.
 func (o *object) at(field string) int {
 	for i := 0; i < len(o.hash); i += 2 {
 		if o.hash[i] == field {
@@ -209,7 +206,6 @@ func cmdSRem(_ *redis, _ int64, o *object, members []string) reply {
 
 func cmdSMembers(_ *redis, _ int64, o *object, _ []string) reply { return texts(o.set) }
 
-// score returns the index of a member, -1 for none.
 func (o *object) score(member string) int {
 	return slices.IndexFunc(o.zset, func(s scored) bool { return s.member == member })
 }
@@ -277,7 +273,6 @@ func cmdZScore(_ *redis, _ int64, o *object, args []string) reply {
 
 func scoreText(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// cmdZRange is ZRANGE by index.
 func cmdZRange(_ *redis, _ int64, o *object, args []string) reply {
 	from, err := strconv.Atoi(args[0])
 	to, err2 := strconv.Atoi(args[1])
@@ -297,7 +292,7 @@ func cmdZRange(_ *redis, _ int64, o *object, args []string) reply {
 	return out
 }
 
-// cut applies LIMIT offset count, if args are that.
+// cut applies LIMIT offset count, if given.
 func cut(out []reply, args []string) []reply {
 	if len(args) != 3 || !strings.EqualFold(args[0], "LIMIT") {
 		return out

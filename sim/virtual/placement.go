@@ -6,8 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// placement is what all cores of a world place with. Instances that hear of one change all place alike: what the last one came
-// to is kept, where a thousand of them would each compute instances × sessions ranks to come to the same.
+// placement is shared by all cores of a world. They compute alike, so it keeps the last result: a thousand instances would each compute
+// instances × sessions ranks.
 type placement struct {
 	core.Placer
 	sessions      *core.Sessions
