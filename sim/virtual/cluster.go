@@ -12,6 +12,7 @@ import (
 // A cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
 // in sentinel.go, with the masters of two shards and a third master that only votes in place of sentinels. New here: a server without a
 // majority stops serving after a while, and the slot may move to the other shard.
+// cluster_real_test.go compares it with real servers.
 type cluster struct {
 	wire redisstore.Wire // knows the keys of a script
 	move *move           // of the slot; nil: none is under way
@@ -116,7 +117,7 @@ func (w *world) hearsMajority(p *peer) bool {
 	return heard >= clusterMajority
 }
 
-// hearEachOther runs after each event. A master without a majority fails after the node timeout, less what a pending ping has used of it.
+// hearEachOther runs after each event. A master without a majority fails after the node timeout, of which a pending ping may have used nothing.
 func (w *world) hearEachOther() {
 	if !w.clustered() {
 		return
@@ -373,7 +374,7 @@ func (w *world) keysOf(s *server) []key {
 	return keys
 }
 
-// settle is SETSLOT, on all servers of both shards.
+// settle is SETSLOT: the other shard has the slot, and all servers of this one know.
 func (w *world) settle(m *move) {
 	se := w.sentinels
 	se.cluster.move = nil

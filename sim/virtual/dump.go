@@ -15,7 +15,7 @@ func (p *peer) save() *dump {
 	return d
 }
 
-// reload restarts a replica from a dump. Depending on the master's repl-backlog-size, one of two copies everything. A server that has
+// reload restarts a replica from a dump. Depending on the master's repl-backlog-size, every other replica copies everything. A server that has
 // become a master or is gone is left alone.
 func (w *world) reload(s *server, d *dump) {
 	p := s.peer

@@ -17,6 +17,7 @@ func init() {
 	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
 }
 
+// fall is why a process must end. The zero value means that it need not.
 type fall struct {
 	hang  bool // it did not panic
 	why   string
@@ -34,6 +35,7 @@ func (n *node) ask(ev *core.Event) core.Effects {
 	return n.machine.Step(*ev)
 }
 
+// nextTick is the next tick of the core or the program, 0 for never.
 func (n *node) nextTick() core.Time {
 	defer n.caught()
 	next := n.machine.Next()

@@ -8,7 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// poll is a poll from its start in a process to the end of its request.
 type poll struct {
 	gen      uint32 // 0: vacant
 	node     int32
@@ -26,7 +25,7 @@ type poll struct {
 	over     bool // the process has given it up, or has ended
 }
 
-// slot returns a vacant place in all, which it extends if there is none.
+// slot returns a vacant place in all, extending all if necessary.
 func slot[T any](all *[]T, vacant *[]int32) int32 {
 	if k := len(*vacant); k > 0 {
 		i := (*vacant)[k-1]
@@ -37,13 +36,11 @@ func slot[T any](all *[]T, vacant *[]int32) int32 {
 	return int32(len(*all) - 1)
 }
 
-// pollTable keeps polls without allocating one for each.
 type pollTable struct {
 	polls  []poll
 	vacant []int32
 }
 
-// get returns the poll of an event, nil if it is gone.
 func (p *pollTable) get(i int32, gen uint32) *poll {
 	if v := &p.polls[i]; v.gen == gen {
 		return v
@@ -56,7 +53,6 @@ func (p *pollTable) remove(i int32) {
 	p.vacant = append(p.vacant, i)
 }
 
-// pollDue has the term's poller decide whether its next poll begins.
 func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	if !n.alive || int(ti) >= len(n.terms) {
 		return
@@ -67,7 +63,7 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	}
 }
 
-// polling carries out what a term's poller decided. A poll here returns at its timeout at the latest, so none is ever stuck.
+// polling carries out a poller's decision. Polls here return by their timeout, so none is ever stuck.
 func (w *world) polling(n *node, ti int32, s policy.Step, why string) {
 	t := &n.terms[ti]
 	switch {
@@ -119,8 +115,8 @@ func (w *world) pollSent(pi int32, gen uint32) {
 	}
 }
 
-// hop is how long a message between an instance and the target takes. That network has no faults, because a partitioned instance that
-// reaches its target is the dangerous case.
+// hop is the delay between an instance and the target. This network has no faults, because a partitioned instance that reaches its target
+// is the dangerous case.
 func (w *world) hop() int64 {
 	return int64(w.cfg.Net.Delay) + upTo(w.load, int64(w.cfg.Net.Jitter))
 }
@@ -163,7 +159,7 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	}
 }
 
-// pollServed is the end of a poll at the target: it answers, or notices that the client has gone.
+// pollServed ends a poll at the target: it answers, or notices that the client has gone.
 func (w *world) pollServed(pi int32, gen uint32) {
 	p := w.polls.get(pi, gen)
 	if p == nil {
@@ -181,7 +177,6 @@ func (w *world) pollServed(pi int32, gen uint32) {
 	w.q.push(event{at: w.t + w.hop(), kind: evPollEnd, node: p.node, arg: pi, gen: gen})
 }
 
-// pollReturned is the end of a poll in the process: its answer or timeout.
 func (w *world) pollReturned(n *node, e *event) {
 	p := w.polls.get(e.arg, e.gen)
 	if p == nil || p.over || !n.alive {
@@ -206,14 +201,13 @@ func (w *world) pollReturned(n *node, e *event) {
 	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.arg })
 }
 
-// leftover is a poll that goes on although its term is over. The next term of its session here waits for it.
+// leftover is a poll that outlasts its term. The next term of its session here waits for it.
 type leftover struct {
 	session int32
 	poll    int32
 	polls   policy.Poller
 }
 
-// takeOver gives a new term the leftover poll of its session.
 func (w *world) takeOver(n *node, ti int32) {
 	t := &n.terms[ti]
 	i := slices.IndexFunc(n.left, func(l leftover) bool { return l.session == t.session })
@@ -228,8 +222,7 @@ func (w *world) takeOver(n *node, ti int32) {
 
 const timedOut = "time-out"
 
-// cancel ends a running poll's context, and reports whether the poll returned. The target then notices soon. A heedless poll goes on until
-// its end or timeout.
+// cancel ends a running poll's context, and reports whether the poll returned, which the target soon notices. A heedless poll goes on.
 func (w *world) cancel(n *node, pi int32, why string) (returned bool) {
 	p := &w.polls.polls[pi]
 	if !p.ended {
@@ -259,7 +252,7 @@ func (w *world) hangUp(pi int32) {
 	w.q.push(event{at: w.t + w.hop(), kind: evPollServed, arg: pi, gen: p.gen})
 }
 
-// thawWitness ends check-send: the lease has another owner, so the frozen process sends what it has checked.
+// thawWitness ends check-send: once the lease has another owner, the frozen process resumes and sends.
 func (w *world) thawWitness(s int32, owner string) {
 	for _, n := range w.nodes {
 		if n.witness == s && n.frozen > 0 && n.instance != owner {

@@ -13,33 +13,28 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// program is what a process runs beside the leases of its core and their polls. Polling needs none.
+// program runs in a process beside the leases of its core and their polls. Polling needs none.
 type program interface {
-	// start: the process has begun and started its core.
 	start(w *world, n *node)
-	// next is when it wants a tick, on the node's monotonic clock; 0: never.
+	// next is the time of its next tick, on the node's monotonic clock, 0 for never.
 	next() core.Time
 	tick(w *world, n *node) // it is due
-	// asks: the core is about to send an op.
 	asks(w *world, n *node, op *core.Op)
-	// told: the shell has carried out a tell.
+	// told follows the shell's handling of a tell.
 	told(w *world, n *node, t *core.Tell)
-	// replied is the result of its own command.
+	// replied gets the result of the program's own command.
 	replied(w *world, n *node, r *foreign.Reply)
-	// answered: the core has got the answer to an op.
 	answered(w *world, n *node, op *core.Op, a *core.Answer)
-	// heard: a message that is not the leases' has come; "": it has subscribed, and may have missed some.
+	// heard gets a message that is not the leases'. "" means that it has subscribed and may have missed some.
 	heard(w *world, n *node, text string)
-	// leases: the process has a core.
 	leases() bool
-	// drained: the core has drained. False: the process ends.
+	// drained follows the core's drain. False ends the process.
 	drained(w *world, n *node) bool
 	died(w *world, n *node)
-	// drain: the process is asked to stop. False: the shell drains the core.
+	// drain begins a stop. False makes the shell drain the core.
 	drain(w *world, n *node) bool
 }
 
-// plainProgram has default methods.
 type plainProgram struct{}
 
 func (plainProgram) asks(*world, *node, *core.Op)                   {}
@@ -51,7 +46,7 @@ func (plainProgram) leases() bool                                   { return tru
 func (plainProgram) drained(*world, *node) bool                     { return false }
 func (plainProgram) died(*world, *node)                             {}
 
-// programOf makes the program of a new process; nil: it needs none.
+// programOf makes the program of a new process, nil if it needs none.
 func (w *world) programOf(n *node) program {
 	if w.cfg.Foreign != nil {
 		delay := time.Duration(upTo(w.load, int64(w.cfg.TTL)/3))
@@ -68,10 +63,9 @@ func (w *world) programOf(n *node) program {
 	return nil
 }
 
-// command sends a command of the node's program.
 func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTimeout, nil) }
 
-// request sends a command and reports the result to done or, if that is nil, to the program.
+// request sends a command and gives the result to done or, if that is nil, to the program.
 func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
 	m := w.message()
 	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
@@ -88,7 +82,6 @@ func (s *server) obey(t int64, c *foreign.Command) reply {
 	return s.direct(t, c.Args[0], c.Args[1:])
 }
 
-// script is EVAL and EVALSHA.
 func (s *server) script(t int64, args []string) reply {
 	keys, err := strconv.Atoi(args[2])
 	if err != nil || keys > len(args)-3 {
@@ -117,13 +110,11 @@ func (s *server) script(t int64, args []string) reply {
 	return got
 }
 
-// forget is SCRIPT FLUSH.
 func (s *server) forget() {
 	s.loaded = 0
 	clear(s.scripts)
 }
 
-// told converts a reply for another program.
 func told(v reply) foreign.Reply {
 	var plain func(reply) any
 	plain = func(v reply) any {
@@ -145,7 +136,6 @@ func told(v reply) foreign.Reply {
 	return foreign.Reply{Value: plain(v)}
 }
 
-// finished gives the core or the program the result of its message.
 func (w *world) finished(n *node, m *message, a core.Answer) {
 	switch {
 	case m.done != nil:
@@ -170,7 +160,6 @@ func (w *world) finished(n *node, m *message, a core.Answer) {
 	}
 }
 
-// concluded calls done.
 func (w *world) concluded(m *message, a core.Answer) {
 	done := m.done
 	m.done = func(reply, error) {} // a socket gives every answer once
@@ -188,7 +177,6 @@ func (w *world) concluded(m *message, a core.Answer) {
 	}
 }
 
-// nothing is the core of a process that has none.
 type nothing struct{}
 
 func (nothing) Step(core.Event) core.Effects { return core.Effects{} }
@@ -201,7 +189,7 @@ type foreigner struct {
 	began   core.Time
 }
 
-// endless exceeds any run. Clocks take a day without overflow.
+// endless exceeds any run. Clocks can add a day without overflow.
 const endless = 24 * time.Hour
 
 func (f *foreigner) start(w *world, n *node) {
@@ -249,7 +237,6 @@ func (f *foreigner) step(w *world, n *node, in foreign.Input) {
 	w.setTick(n)
 }
 
-// say turns a word into history and begins or ends the leader's work.
 func (f *foreigner) say(w *world, n *node, word *foreign.Word) {
 	id := w.sess[0].id
 	switch kind, _ := history.ParseKind(word.Event); kind {

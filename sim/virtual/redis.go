@@ -13,8 +13,7 @@ import (
 // fenceLife is how long a fence outlives its last use, in ms.
 const fenceLife = int64(redisstore.FenceTTLDefault) / core.Millisecond
 
-// redis holds a server's keys and executes the store's scripts on them, atomically and on the server's own clock. Type server adds the
-// process and its queue.
+// redis holds a server's keys and executes the store's scripts on them, atomically, on the server's own clock.
 type redis struct {
 	refusals
 
@@ -64,7 +63,6 @@ type redis struct {
 	seams   Seams
 }
 
-// leaseKey is a lease and its fence key.
 type leaseKey struct {
 	id           string
 	owner        string // "": the key is not there
@@ -81,7 +79,6 @@ func (k *leaseKey) there() bool { return k.owner != "" || k.foreign }
 
 func (k *leaseKey) fenced() bool { return k.fence != 0 || k.fenceText != "" || k.fenceForeign }
 
-// forever is the expiry of a key without one.
 const forever = int64(1) << 62
 
 // left is the remaining life of a held lease in ns, 0 if it does not expire.
@@ -118,7 +115,7 @@ type tap interface {
 	hashed(name string, pairs []string)
 	added(name string, pairs []string)
 	removed(name string)
-	// ran is a command on such a key which replicas execute too, at that time of the master's clock, ms.
+	// ran is a command on such a key that replicas execute too, at now on the master's clock, in ms.
 	ran(verb string, args []string, now int64)
 }
 
@@ -131,7 +128,6 @@ func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
 	return r
 }
 
-// restart begins a new run.
 func (r *redis) restart() {
 	r.runs++
 	r.runID, r.syncFull, r.syncPartial = "run"+r.label+strconv.Itoa(r.runs), 0, 0
@@ -139,7 +135,6 @@ func (r *redis) restart() {
 	r.version++
 }
 
-// life is life.lua: the prefix of an epoch.
 func (r *redis) life() string {
 	if r.replicas == 0 {
 		return r.runID
@@ -147,14 +142,13 @@ func (r *redis) life() string {
 	return r.lived
 }
 
-// relive names the present life, which ends with the run or when a replica is attached.
+// relive starts a new life, which ends with the run or when a replica is attached.
 func (r *redis) relive() {
 	if r.replicas > 0 {
 		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.replicas+1)/2)
 	}
 }
 
-// bootstrap declares that no data was lost, so the present run needs no quarantine.
 func (r *redis) bootstrap() {
 	r.epoch = r.life() + " 0"
 	r.cmdHSet(0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
@@ -176,7 +170,6 @@ func (r *redis) flush() {
 	r.tap.flushed()
 }
 
-// setSessions makes set the unpaused sessions.
 func (r *redis) setSessions(set *core.Sessions) {
 	r.sessionSet = set
 	r.sessionIdx = r.sessionIdx[:0]
@@ -190,7 +183,6 @@ func (r *redis) setSessions(set *core.Sessions) {
 	r.version++
 }
 
-// copyData returns what a replica holds at this instant.
 func (r *redis) copyData() *redis {
 	c := *r
 	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
@@ -198,7 +190,7 @@ func (r *redis) copyData() *redis {
 	return &c
 }
 
-// restore replaces all keys by those of an older copy. The sessions are the application's and stay.
+// restore replaces all keys by an older copy's. The sessions are the application's and stay.
 func (r *redis) restore(old *redis) {
 	for i, k := range r.leases {
 		restored := leaseKey{id: k.id}
@@ -265,7 +257,7 @@ func (r *redis) beatKey(id string) int32 {
 	return i
 }
 
-// expireLease deletes the lease if its time is over, which in Redis means that the clock is past it.
+// expireLease deletes an expired lease. In Redis, a lease has expired when the clock is past its end.
 func (r *redis) expireLease(i int32, now int64) {
 	if k := &r.leases[i]; now > k.expire && k.there() {
 		r.deleteLease(i)
@@ -293,7 +285,7 @@ func (r *redis) deleteBeat(i int32) {
 	r.tap.beatGone(i)
 }
 
-// parseEpoch splits an epoch's value into the run and the end of the quarantine in µs. If the value is no epoch, run is "".
+// parseEpoch splits an epoch into the run and the end of the quarantine in µs. If it is no epoch, run is "".
 func parseEpoch(epoch string) (run string, end int64) {
 	run, digits, ok := strings.Cut(epoch, " ")
 	end, err := strconv.ParseInt(digits, 10, 64)

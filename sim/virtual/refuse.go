@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// refusals is what a Redis that answers reads refuses. Each is a count, for faults may overlap.
+// refusals counts what Redis refuses. Faults may overlap.
 type refusals struct {
 	readonly int // it follows another server
 	unsaved  int // it cannot save its data
@@ -17,8 +17,7 @@ type refusals struct {
 	denied map[string]int // what the nodes' user may not use, by fault.Fault.Deny; never ranged over
 }
 
-// Texts of Redis' own refusals. A command in the middle of a script is refused in other words than one that a client sends, where
-// an ACL is why.
+// Redis refuses a command inside a script with other texts than a client's command if an ACL is the reason.
 const (
 	textReadonly = "READONLY You can't write against a read only replica."
 	textUnsaved  = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
@@ -31,7 +30,6 @@ const (
 	textScriptKey     = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
 )
 
-// deny takes something from the nodes' user, or gives it back.
 func (r *refusals) deny(what string, by int) {
 	if r.denied == nil {
 		r.denied = map[string]int{}
@@ -41,8 +39,8 @@ func (r *refusals) deny(what string, by int) {
 	}
 }
 
-// mayWrite is asked before each write of a script. memory says that the command needs some. A refusal is that of the command:
-// what the script did before stays. Only memory is no matter any more once the script has written.
+// mayWrite checks each write of a script; memory says whether the command needs some. A refusal keeps the script's earlier effects. Once
+// the script has written, memory no longer matters.
 func (r *redis) mayWrite(command string, memory bool) bool {
 	r.why = ""
 	switch {
@@ -61,7 +59,7 @@ func (r *redis) mayWrite(command string, memory bool) bool {
 	return r.why == ""
 }
 
-// refused is why a command that a client sends is not executed, "" if it is. Redis asks in another order than in a script.
+// refused returns why Redis refuses a client's command, "" if it does not. The order of checks differs from a script's.
 func (r *redis) refused(command string, v verb, args []string) string {
 	switch {
 	case len(r.denied) > 0 && r.denied[fault.DenySet] > 0 && command == "SET":
@@ -81,8 +79,7 @@ func (r *redis) refused(command string, v verb, args []string) string {
 	return ""
 }
 
-// deniesOne reports whether one of the words is a key that the nodes' user may not use. What else a command is given never
-// begins as a key of a lease.
+// deniesOne reports whether one of the words is a denied key. Other arguments never begin like a lease's key.
 func (r *redis) deniesOne(words []string) bool {
 	if len(r.denied) == 0 {
 		return false
@@ -99,8 +96,7 @@ func (r *redis) deniesOne(words []string) bool {
 	return false
 }
 
-// deniesOp is deniesOne for the keys that the script of an op declares: it is refused before it runs, and whether the server
-// knows it or not.
+// deniesOp is deniesOne for the declared keys of an op's script. Redis checks them before it runs the script, known or not.
 func (r *redis) deniesOp(op *core.Op) bool {
 	if len(r.denied) == 0 {
 		return false
@@ -117,8 +113,7 @@ func (r *redis) deniesOp(op *core.Op) bool {
 	return fences && r.denied[fault.DenyFences] > 0 || leases && r.denied[fault.DenyLeases] > 0
 }
 
-// refuse makes a the answer to an op that met why. In the middle of a script an ACL is no word of Redis that says that nothing was
-// executed.
+// refuse makes a the answer to a refused op. An ACL error inside a script does not say that nothing was executed.
 func refuse(op *core.Op, a *core.Answer, why string) {
 	*a = core.Answer{Seq: op.Seq, Failure: core.FailRefused, Text: why, Results: a.Results[:0]}
 	if why == textScriptCommand {

@@ -8,11 +8,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Replication as far as it concerns leases: replication IDs, offsets, partial and full synchronization, acknowledgements, WAIT, and what
-// INFO counts. internal/redisstore holds what this assumes of servers to real ones (replicas_test.go, replication_test.go). Sentinels and
-// clients are in sentinel.go.
+// The model of replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT, and INFO's counts. replicas_test.go and
+// replication_test.go of internal/redisstore check its assumptions on real servers. Sentinels and clients are in sentinel.go.
 
-// peer is what a server is to the others: the stream of what it writes or, of a replica, has heard, and who acknowledged how much.
+// peer is a server's part in replication: its stream, written or received, and its replicas' acknowledgements.
 type peer struct {
 	w   *world
 	s   *server
@@ -47,7 +46,6 @@ type peer struct {
 	member // of a cluster
 }
 
-// backlog is a stream, as one server has it.
 type backlog struct {
 	id      int // of the stream (replication ID)
 	id2     int // of the one before the last promotion,
@@ -57,14 +55,12 @@ type backlog struct {
 	written []int64 // when each was
 }
 
-// acknowledgement is what a master knows of a replica.
 type acknowledgement struct {
 	attached bool
 	link     uint32 // by this connection
 	offset   int    // highest that was acknowledged, -1: none
 }
 
-// waiting is a blocked WAIT.
 type waiting struct {
 	m      *message
 	offset int
@@ -72,7 +68,7 @@ type waiting struct {
 
 func (b *backlog) offset() int { return b.base + len(b.records) }
 
-// write appends to the stream, and has it sent to whoever is attached. A replica writes only what it hears.
+// write appends to the stream and sends it to the replicas. A replica writes only what it hears.
 func (p *peer) write(record func(*redis)) {
 	if p.of != nil && !p.applying || p.again {
 		return
@@ -85,8 +81,7 @@ func (p *peer) write(record func(*redis)) {
 	}
 }
 
-// send has x told what is new to it. What is written at one instant leaves together; one message is under way at a time, which keeps
-// their order.
+// send sends x its missing part of the stream. One message at a time is under way, which keeps their order.
 func (p *peer) send(x *peer) {
 	w := p.w
 	if x.sent == 0 {
@@ -103,7 +98,6 @@ func (p *peer) send(x *peer) {
 	}
 }
 
-// hear takes what has arrived and acknowledges it.
 func (p *peer) hear() {
 	w, m := p.w, p.of
 	p.sent = 0
@@ -126,7 +120,6 @@ func (p *peer) hear() {
 	}
 }
 
-// acknowledge tells the master how far this replica is.
 func (p *peer) acknowledge() {
 	w, m, link, offset := p.w, p.of, p.link, p.offset()
 	w.toServer(m, w.between(p, m), func() {
@@ -138,7 +131,6 @@ func (p *peer) acknowledge() {
 	})
 }
 
-// acknowledged is how many replicas have acknowledged an offset.
 func (p *peer) acknowledged(offset int) (n int64) {
 	for _, a := range p.acks {
 		if a.attached && a.offset >= offset {
@@ -148,7 +140,6 @@ func (p *peer) acknowledged(offset int) (n int64) {
 	return n
 }
 
-// between is how long a message takes between two servers.
 func (w *world) between(a, b *peer) int64 {
 	d := int64(w.cfg.Net.Delay) + upTo(w.sentinels.r, int64(w.cfg.Net.Delay+w.cfg.Net.Jitter))
 	if w.sentinels.r.IntN(50) == 0 {
@@ -159,7 +150,7 @@ func (w *world) between(a, b *peer) int64 {
 
 func (w *world) meet(a, b *peer) bool { return a.zone == b.zone && !a.s.down && !b.s.down }
 
-// toServer has a server do something after d. A frozen process does it when it is thawed, one that has ended meanwhile never.
+// toServer makes a server do something after d. A frozen process does it when thawed, one that has ended never.
 func (w *world) toServer(p *peer, d int64, f func()) {
 	run := p.s.gen
 	var due func()
@@ -184,8 +175,8 @@ func (w *world) thawStream(s *server) {
 	}
 }
 
-// confirm executes an op that counts when replicas have it: the script, WAIT and, of an acquisition, what reads the epoch again, which
-// a client sends in one pipeline.
+// confirm executes an op that needs replicas' acknowledgements. In one pipeline, as a client does: the script, WAIT, and after an
+// acquisition a second read of the epoch.
 func (w *world) confirm(s *server, m *message) {
 	p := s.peer
 	before := p.offset()
@@ -210,7 +201,6 @@ func (w *world) confirm(s *server, m *message) {
 	})
 }
 
-// waited goes on with a pipeline whose WAIT is over.
 func (w *world) waited(p *peer, x *waiting) {
 	m := x.m
 	if p.of == nil { // else WAIT is refused
@@ -225,7 +215,7 @@ func (w *world) waited(p *peer, x *waiting) {
 	w.reply(m)
 }
 
-// wake ends each WAIT that has what it waits for, or that is refused by a server that is a master no more.
+// wake ends each WAIT that has its acknowledgements, or whose server is no longer a master.
 func (w *world) wake(p *peer) {
 	var over []*waiting
 	p.waits = slices.DeleteFunc(p.waits, func(x *waiting) bool {
@@ -241,14 +231,14 @@ func (w *world) wake(p *peer) {
 	}
 }
 
-// unlink ends a replica's connection to its master. One that still runs and has a master tries to have another.
+// unlink ends a replica's connection to its master. If it runs and has a master, it tries to reconnect.
 func (w *world) unlink(p *peer) {
 	p.link++
 	p.linked, p.copying, p.sent = false, false, 0
 	w.attachSoon(p)
 }
 
-// dropReplicas ends the connections of all replicas, as a promotion does and a stream that becomes another.
+// dropReplicas disconnects all replicas, at a promotion or a change of the stream.
 func (w *world) dropReplicas(p *peer) {
 	clear(p.acks)
 	p.s.connected = 0
@@ -259,7 +249,6 @@ func (w *world) dropReplicas(p *peer) {
 	}
 }
 
-// attachSoon has a replica try to attach itself, now and again until it is.
 func (w *world) attachSoon(p *peer) {
 	if !p.trying && p.of != nil && !p.s.down {
 		p.trying = true
@@ -267,7 +256,6 @@ func (w *world) attachSoon(p *peer) {
 	}
 }
 
-// attach is PSYNC.
 func (w *world) attach(p *peer) {
 	m := p.of
 	switch {
@@ -306,7 +294,6 @@ func (w *world) attach(p *peer) {
 	})
 }
 
-// attached makes p a replica that is sent the stream.
 func (w *world) attached(p, m *peer) {
 	m.s.relive()
 	p.linked, p.copying, p.upTo = true, false, p.offset()
@@ -323,7 +310,6 @@ func (w *world) attached(p, m *peer) {
 	}
 }
 
-// promote makes a replica a master.
 func (w *world) promote(p *peer) {
 	p.of = nil
 	w.unlink(p)
@@ -333,7 +319,6 @@ func (w *world) promote(p *peer) {
 	w.note("%s is promoted", p.s.name())
 }
 
-// follow makes p a replica of m.
 func (w *world) follow(p, m *peer) {
 	if p == m || p.of == m {
 		return
@@ -349,7 +334,6 @@ func (w *world) follow(p, m *peer) {
 	w.note("%s is told to follow %s", p.s.name(), m.s.name())
 }
 
-// endStream: the process is gone, and with it its connections.
 func (w *world) endStream(s *server) {
 	p := s.peer
 	for _, x := range p.waits {
@@ -362,7 +346,7 @@ func (w *world) endStream(s *server) {
 	w.retap()
 }
 
-// beginStream: a process begins with the data of the one before, or without. A replica remains one, of the same master.
+// beginStream starts a process with its predecessor's data, or without. A replica keeps its role and master.
 func (w *world) beginStream(s *server, empty bool) {
 	p := s.peer
 	if empty {
@@ -376,10 +360,8 @@ func (w *world) beginStream(s *server, empty bool) {
 	w.retap()
 }
 
-// The stream is the store's tap: what is written enters it as one record each, which writes the same at a replica. Of a server that acts
-// as a master it becomes history.
+// The stream is the store's tap: each write is one record, which a replica repeats. An acting master's writes become history.
 
-// tell tells history, of a server that acts as a master.
 func (p *peer) tell(say func(tap)) {
 	if p.told {
 		say(p.tap)
@@ -423,7 +405,7 @@ func (p *peer) beatGone(i int32) {
 	p.tell(func(t tap) { t.beatGone(i) })
 }
 
-// flushed leaves a replica's sessions: they are the application's.
+// flushed keeps a replica's sessions: they are the application's.
 func (p *peer) flushed() {
 	p.write(func(r *redis) {
 		sessions := r.sessionSet
@@ -447,7 +429,6 @@ func (p *peer) hashed(name string, pairs []string) {
 	p.tell(func(t tap) { t.hashed(name, pairs) })
 }
 
-// added is of a command that is executed again.
 func (p *peer) added(name string, pairs []string) {
 	p.tell(func(t tap) { t.added(name, pairs) })
 }
@@ -457,7 +438,7 @@ func (p *peer) removed(name string) {
 	p.tell(func(t tap) { t.removed(name) })
 }
 
-// ran has replicas execute a command too. What it leads them to write is that one record.
+// ran makes replicas execute a command too. Its consequences are part of that one record.
 func (p *peer) ran(verb string, args []string, now int64) {
 	args = slices.Clone(args)
 	p.write(func(r *redis) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// routine runs code that blocks, of a process or a client, in virtual time. It is a coroutine of the loop: it runs until it parks again,
-// while the code that woke it waits. n is its process, if it has one.
+// routine runs blocking code of a process or a client in virtual time. It is a coroutine of the loop: the code that wakes it waits until it
+// parks again. n is its process, if it has one.
 type routine struct {
 	w       *world
 	n       *node
@@ -18,7 +18,7 @@ type routine struct {
 	dead    bool // its process or the run is over, so every wait fails at once
 }
 
-// coroutine runs one routine after another, because most are short and can share a stack that has grown.
+// coroutine runs one routine after another: most are short and can share a stack that has grown.
 type coroutine struct {
 	resume func() (struct{}, bool)
 	stop   func()
@@ -53,7 +53,6 @@ func (w *world) goes(n *node, f func(*routine)) {
 	r.wake()
 }
 
-// wake runs a routine until it parks again.
 func (r *routine) wake() {
 	if r.dead || r.on.runs != r {
 		return // it is over, and its coroutine may run another
@@ -74,7 +73,7 @@ func (r *routine) run() {
 	}
 }
 
-// park waits for wake. False: the routine has to end.
+// park waits for wake. False: the routine must end.
 func (r *routine) park() bool {
 	if !r.dead {
 		r.on.yield(struct{}{})
@@ -82,7 +81,7 @@ func (r *routine) park() bool {
 	return !r.dead
 }
 
-// sleep waits on the clock of the process. False: the routine has to end.
+// sleep waits on the process' clock. False: the routine must end.
 func (r *routine) sleep(d time.Duration) bool {
 	if r.dead {
 		return false
@@ -104,7 +103,6 @@ type latch struct {
 
 const endlessly = -1
 
-// set wakes the present or the next waiter.
 func (l *latch) set() {
 	l.on = true
 	if r := l.who; r != nil {
@@ -122,7 +120,7 @@ func (l *latch) fire() {
 	}
 }
 
-// wait returns when l is set, or d later. False: the routine has to end.
+// wait returns when l is set, or after d. False: the routine must end.
 func (l *latch) wait(r *routine, d int64) bool {
 	if !l.on {
 		l.who = r
@@ -153,12 +151,11 @@ func endAll(all *[]*routine) {
 	*all = nil
 }
 
-// after calls f a while from now, whatever happens to any process.
 func (w *world) after(d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
 }
 
-// inProcess calls f in a process a while from now, if it still runs then. A frozen process calls f when it is thawed.
+// inProcess calls f in a process after d, if it still runs. A frozen process calls f when thawed.
 func (w *world) inProcess(n *node, d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
 }

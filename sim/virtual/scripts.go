@@ -31,7 +31,6 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// glance executes the first part of a look, which reads the owners.
 func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 	if r.lua != nil {
 		*a = r.lua.glance(t, op)
@@ -89,7 +88,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// guard is the beginning of every script: it finds or writes the present epoch.
+// guard begins every script: it finds or writes the present epoch.
 func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	if r.deniesOp(op) {
 		refuse(op, a, textNoKey)
@@ -117,7 +116,6 @@ func (r *redis) head(t int64, a *core.Answer) {
 	a.Quarantine = max(0, end-a.RedisNow) * 1000
 }
 
-// begin writes a new epoch and its group's record.
 func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	length := cmp.Or(op.Quarantine, r.quarantine)
 	end := r.nowUs(t) + length/1000
@@ -144,7 +142,6 @@ func (r *redis) setEpoch(epoch string) {
 	r.tap.epochSet(epoch)
 }
 
-// agreed reads the quarantine from the present epoch's group record.
 func (r *redis) agreed(t int64) (int64, bool) {
 	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
 	if !ok || noted[0] != r.epoch {
@@ -199,7 +196,7 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// current finds a lease. If its time or its fence's is over, that is deleted first.
+// current finds a lease, and first deletes an expired lease or fence.
 func (r *redis) current(id string, now int64) (int32, *leaseKey) {
 	i := r.lease(id)
 	r.expireLease(i, now)
@@ -242,7 +239,6 @@ func (r *redis) setFence(i int32, fence, expire int64) {
 	r.tap.fenced(i, fence)
 }
 
-// refreshFence extends the life of a fence that is there.
 func (k *leaseKey) refreshFence(now int64) {
 	if k.fenced() {
 		k.fenceExpire = now + fenceLife
@@ -355,7 +351,6 @@ func (r *redis) setBeat(t int64, op *core.Op) {
 	}
 }
 
-// putBeat sets a heartbeat and reports whether it is new.
 func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 	b := &r.beats[i]
 	joined := !b.set
@@ -423,13 +418,13 @@ func (r *redis) scan(now int64) []int32 {
 	for n := len(r.live) - 1; n >= 0; n-- {
 		r.expireBeat(r.live[n], now)
 	}
-	// SCAN has no order. Names give one that does not depend on how the scripts run.
+	// SCAN has no order. The order of names does not depend on how the scripts run.
 	r.scanned = append(r.scanned[:0], r.live...)
 	slices.SortFunc(r.scanned, func(a, b int32) int { return strings.Compare(r.beats[a].id, r.beats[b].id) })
 	return r.scanned
 }
 
-// ownersAt reads sessions and owners. Looks share the result until the namespace changes or a lease expires.
+// ownersAt reads sessions and owners. Discoveries share the result until the namespace changes or a lease expires.
 func (r *redis) ownersAt(t int64) *core.Look {
 	if now := r.nowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
 		r.readOwners(now)
@@ -437,8 +432,7 @@ func (r *redis) ownersAt(t int64) *core.Look {
 	return r.look
 }
 
-// readOwners goes through the leases in memory order. If one has expired, it first expires them in the order of sessions, as a script
-// does that reads one by one.
+// readOwners reads in memory order. Expired leases are first deleted in session order, as a script that reads one by one does.
 func (r *redis) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
 	until, over := forever, false

@@ -10,9 +10,9 @@ import (
 
 const streamReplicas = 0x7265706c
 
-// sentinels decide which server is the master. They replace one that they have not seen for a while by a replica, and tell the others to
-// follow that when they see them again. Clients learn of it at different times, or when their connections break. So there are other
-// masters besides: those that were cut off, or frozen, or not told yet. In a cluster, a majority of the masters decides (cluster.go).
+// sentinels decide which server is the master. They replace one that is out of sight for a while by a replica, and later make the others
+// follow it. Clients learn of it at different times, or when their connections break. Cut-off, frozen or uninformed servers meanwhile act
+// as masters, too. In a cluster, a majority of the masters decides (cluster.go).
 type sentinels struct {
 	r         *rand.Rand
 	peers     []*peer  // of all servers, by number
@@ -30,20 +30,18 @@ type sentinels struct {
 	knew   *server
 }
 
-// shard is a master and its replicas.
 type shard struct {
 	master *peer // as sentinels know
 	lost   int64 // true time since when it is out of sight, 0: it is in sight
 }
 
-// replicasUntold is how many replicas there are if Config.Replicas is 0.
 const replicasUntold = 2
 
 func (se *sentinels) newID() int { se.ids++; return se.ids }
 
 func (s *server) name() string { return fmt.Sprintf("server %d", s.number+1) }
 
-// replicate adds replicas and sentinels. Clocks of servers differ by less than a TTL (docs/replicas.md).
+// replicate adds replicas and sentinels. The servers' clocks differ by less than a TTL (docs/replicas.md).
 func (w *world) replicate(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, streamReplicas))
 	n := w.cfg.Replicas
@@ -87,7 +85,7 @@ func (w *world) replicate(seed uint64) {
 	}
 }
 
-// enrol adds a server to a shard: to a new one as its master, or as a replica to the last one.
+// enrol adds a server to a new shard as its master, or to the last one as a replica.
 func (se *sentinels) enrol(p *peer, master bool) {
 	if master {
 		se.shards = append(se.shards, &shard{master: p})
@@ -98,7 +96,6 @@ func (se *sentinels) enrol(p *peer, master bool) {
 	se.peers = append(se.peers, p)
 }
 
-// watchMaster starts the sentinels, with replicas that have all data of their masters.
 func (w *world) watchMaster() {
 	for _, x := range w.sentinels.peers {
 		if m := x.shard.master; x != m {
@@ -110,10 +107,8 @@ func (w *world) watchMaster() {
 	w.look()
 }
 
-// sees reports whether the sentinels see a server.
 func (w *world) sees(p *peer) bool { return p.zone == 0 && !p.s.down && p.s.hold == 0 }
 
-// look is the sentinels' periodic check.
 func (w *world) look() {
 	se := w.sentinels
 	for _, sh := range se.shards {
@@ -130,7 +125,6 @@ func (w *world) look() {
 	w.after(se.downAfter/8+upTo(se.r, se.downAfter/4), w.look)
 }
 
-// watchShard returns how long the master of a shard has been out of sight.
 func (w *world) watchShard(sh *shard) int64 {
 	switch {
 	case w.sees(sh.master):
@@ -143,7 +137,7 @@ func (w *world) watchShard(sh *shard) int64 {
 	return 0
 }
 
-// demote has x follow m. Clients of an old master are mostly disconnected, as Sentinel does.
+// demote makes x follow m, and mostly disconnects the clients of an old master, as Sentinel does.
 func (w *world) demote(x, m *peer) {
 	was := x.of == nil
 	w.follow(x, m)
@@ -156,7 +150,6 @@ func (w *world) demote(x, m *peer) {
 	}
 }
 
-// failOver promotes a replica that is seen, mostly the most advanced one.
 func (w *world) failOver(sh *shard) {
 	se := w.sentinels
 	if !w.elects() {
@@ -186,7 +179,6 @@ func (w *world) failOver(sh *shard) {
 	w.tellClients()
 }
 
-// tellClients informs the processes of a new master.
 func (w *world) tellClients() {
 	se := w.sentinels
 	for _, n := range w.nodes {
@@ -202,7 +194,7 @@ func (w *world) tellClients() {
 	}
 }
 
-// hearSwitch has a process learn after d who the master is, if it reaches a sentinel that knows. It closes its connections to another.
+// hearSwitch makes a process learn the master after d, if it reaches a sentinel that knows. It closes connections to another server.
 func (w *world) hearSwitch(n *node, d int64) {
 	w.inProcess(n, d, func() {
 		if l := &n.link; w.reaches(n, nil) && l.to != w.server.number && w.sentinels.r.IntN(8) > 0 {
@@ -216,7 +208,6 @@ func (w *world) hearSwitch(n *node, d int64) {
 	})
 }
 
-// dial asks the sentinels for the master, and closes connections to another server.
 func (w *world) dial(n *node) {
 	l := &n.link
 	if w.sentinels == nil || !w.reaches(n, nil) || l.to == w.server.number || l.told != w.server && w.sentinels.r.IntN(8) == 0 {
@@ -237,8 +228,8 @@ func (w *world) reaches(n *node, s *server) bool {
 	return n.link.anywhere || n.link.zone == zone
 }
 
-// isolate puts a master into a zone of its own, at times with replicas. Of the clients, some are cut off with it, some from it, some reach
-// all servers.
+// isolate puts a master into a zone of its own, at times with replicas. Of the clients, some are cut off with it, some from it, and some
+// reach all servers.
 func (w *world) isolate(s *strike) {
 	r, m, zone := w.sentinels.r, s.server.peer, s.zone()
 	m.zone = zone
@@ -267,7 +258,6 @@ func (w *world) isolate(s *strike) {
 	}
 }
 
-// rejoin ends a zone.
 func (w *world) rejoin(s *strike) {
 	zone := s.zone()
 	for _, p := range w.sentinels.peers {
@@ -283,7 +273,6 @@ func (w *world) rejoin(s *strike) {
 	}
 }
 
-// aimServer finds the target of a fault of a replicated Redis.
 func (w *world) aimServer(s *strike) bool {
 	if w.sentinels == nil {
 		return false
@@ -305,7 +294,6 @@ func (w *world) aimServer(s *strike) bool {
 	return found > 0
 }
 
-// another finds a master that a replica could follow instead of its own; nil: there is none.
 func (w *world) another(x *peer) *peer {
 	for _, m := range w.sentinels.peers {
 		if m.shard == x.shard && m.of == nil && m != x.of && !m.s.down {
@@ -315,7 +303,7 @@ func (w *world) another(x *peer) *peer {
 	return nil
 }
 
-// flip has a replica follow another master, an old one or the sentinels', on whichever side of a cut.
+// flip makes a replica follow another master, an old one or the sentinels', on either side of a cut.
 func (w *world) flip(p *peer) {
 	p.pinned++
 	if m := w.another(p); m != nil {
@@ -324,7 +312,6 @@ func (w *world) flip(p *peer) {
 	}
 }
 
-// flipBack lets the sentinels tell the replica again.
 func (p *peer) flipBack() {
 	if p.pinned--; p.pinned == 0 {
 		p.zone = 0

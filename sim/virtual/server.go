@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// server is the Redis process: the store behind one queue, executed one op after another.
+// server is the Redis process. It executes one op of its queue after another.
 type server struct {
 	*redis
 	number  int32 // among world.servers
@@ -27,7 +27,6 @@ type server struct {
 	blocked     []*blockedRead
 }
 
-// Cost of executing an op, and each of its items.
 const (
 	opCost   = int64(20 * time.Microsecond)
 	itemCost = int64(3 * time.Microsecond)
@@ -112,11 +111,9 @@ func (w *world) execute(m *message) {
 	w.reply(m)
 }
 
-// knows reports whether the server has the script of an op.
 func (s *server) knows(k core.OpKind) bool { return k == core.OpAsk || s.loaded>>k&1 != 0 }
 
-// sendScript is what NOSCRIPT costs: the client sends the op once more, with the script's text, which the server then
-// knows. The second time is another request: whatever befalls a request or a reply befalls it too.
+// sendScript is the cost of NOSCRIPT: the client sends the op again, with the script's text. Faults can hit each of both requests.
 func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
 	w.servers[m.to].loaded |= 1 << m.op.Kind
@@ -130,9 +127,8 @@ func (w *world) sendScript(m *message) {
 	w.post(w.t+opCost+w.delay(&n.link, 0)+w.delay(&n.link, sizeOf(&m.op)), evArrive, m)
 }
 
-// join makes m's answer that of a look as a client makes it, in several reads: the second half of the owners as of later
-// than the first, then the heartbeats by SCAN, which shows what was there all the time; what came in its course it may
-// show or not. A loss of data in its course makes the look fail.
+// join completes the answer to a discovery from several reads: half of the owners, later the other half, then the heartbeats by SCAN, which
+// may miss those that change meanwhile. If data is lost meanwhile, the discovery fails.
 func (w *world) join(first *core.Answer, m *message) {
 	a := &m.ans
 	switch {
@@ -154,8 +150,7 @@ func (w *world) join(first *core.Answer, m *message) {
 	a.Look = &look
 }
 
-// scanned is what a SCAN shows of sessions that changed in its course: all that were there before and after, and of the
-// others some.
+// scanned is SCAN's view: all sessions that exist before and after, and some of the others.
 func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 	var ids, owners []string
 	show := func(l *core.Look, i int) { ids, owners = append(ids, l.Sessions.IDs[i]), append(owners, l.Owners[i]) }
@@ -179,7 +174,7 @@ func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 	return core.NewSessions(ids), owners
 }
 
-// reply sends the answer on its way, perhaps twice, perhaps for nothing.
+// reply sends the answer, perhaps twice, perhaps in vain.
 func (w *world) reply(m *message) {
 	n := w.nodes[m.node]
 	switch p := w.servers[m.to].peer; {
@@ -202,7 +197,6 @@ func (w *world) reply(m *message) {
 	}
 }
 
-// thawServer executes what has waited, in order.
 func (w *world) thawServer(s *server) {
 	waiting := s.waiting
 	s.waiting = nil
@@ -216,7 +210,6 @@ func (w *world) thawServer(s *server) {
 	}
 }
 
-// killServer ends the process: every connection breaks and what waited is gone.
 func (w *world) killServer(s *server) {
 	if s.down {
 		return
@@ -243,7 +236,6 @@ func (w *world) killServer(s *server) {
 	w.emit(history.Event{Kind: history.RedisDown})
 }
 
-// startServer starts a new run of the process, with its data or without.
 func (w *world) startServer(s *server, empty bool) {
 	if !s.down && s.peer != nil { // of several faults one has started it
 		return
@@ -266,12 +258,10 @@ func (w *world) startServer(s *server, empty bool) {
 	w.snapshot(s)
 }
 
-// application puts the sessions back soon after Redis lost them.
 func (w *world) application() {
 	w.q.push(event{at: w.t + upTo(w.load, int64(50*time.Millisecond)), kind: evSessionsBack})
 }
 
-// snapshot says what the keys are, as a replica learns it when it connects again.
 func (w *world) snapshot(s *server) {
 	now := s.nowMs(w.t)
 	w.emitOf(s, history.Event{Kind: history.TapUp})
@@ -297,7 +287,7 @@ func (w *world) snapshot(s *server) {
 	w.tellRecords(s)
 }
 
-// emitOf tells what a server did. One that is not the master that the sentinels know is named.
+// emitOf records a server's action. It names a server that is not the sentinels' master.
 func (w *world) emitOf(s *server, e history.Event) {
 	if s != w.server {
 		e.Node = s.name()
@@ -305,7 +295,6 @@ func (w *world) emitOf(s *server, e history.Event) {
 	w.emit(e)
 }
 
-// streamTap is a store's tap: what a replica sees becomes history and keeps the expiry events.
 type streamTap struct {
 	*world
 	s *server
@@ -360,8 +349,7 @@ func (x *streamTap) beatGone(i int32) {
 
 func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisFlushed}) }
 
-// leaseTimer has the server look at a lease when it expires: one event under way for each lease, however often it is
-// renewed meanwhile.
+// leaseTimer checks a lease when it expires, with one pending event for each lease, however often it is renewed.
 func (w *world) leaseTimer(s *server, i int32) {
 	if k := &s.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
 		k.timer = true
@@ -376,7 +364,7 @@ func (w *world) beatTimer(s *server, i int32) {
 	}
 }
 
-// stepServer steps the server's clock; the end of every key moves with it.
+// stepServer steps the server's clock. The expiry of every key moves with it.
 func (w *world) stepServer(by int64) {
 	s := w.server
 	s.clock.rebase(w.t)
@@ -391,7 +379,6 @@ func (w *world) stepServer(by int64) {
 	}
 }
 
-// cutText is a text as an event's reason: one line, bounded.
 func cutText(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s[:min(len(s), 200)]

@@ -6,9 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// History shows the streams of all servers that may act as masters, what was acknowledged, and when the sentinels' master served whom.
+// History shows the streams of all acting masters, their acknowledged writes, and when the sentinels' master served whom.
 
-// retap shows history each server that acts as a master of the leases.
 func (w *world) retap() {
 	for _, p := range w.sentinels.peers {
 		if p.told && (!p.acts() || p.toldAs != w.streamOf(p.s)) {
@@ -30,10 +29,9 @@ func (w *world) retap() {
 
 func (p *peer) acts() bool { return p.of == nil && !p.s.down && (p.owned || !p.w.clustered()) }
 
-// follows reports whether the server is a replica, whose keys end when its master says so.
 func (s *server) follows() bool { return s.peer != nil && s.peer.of != nil }
 
-// streamOf names a server's stream. That of the sentinels' master has no name.
+// streamOf names a server's stream. The sentinels' master has "".
 func (w *world) streamOf(s *server) string {
 	if s == w.server {
 		return ""
@@ -41,10 +39,8 @@ func (w *world) streamOf(s *server) string {
 	return s.name()
 }
 
-// majority is how many replicas have to acknowledge a write.
 func (w *world) majority() int { return (w.cfg.Replicas + 1) / 2 }
 
-// tellAcked tells history up to when a master's writes are acknowledged by a majority.
 func (w *world) tellAcked(p *peer) {
 	k := w.majority()
 	if !p.told || k == 0 {
@@ -68,7 +64,6 @@ func (w *world) tellAcked(p *peer) {
 	w.emit(history.Event{Kind: history.RedisAcked, Node: p.toldAs, Until: p.written[at-1]})
 }
 
-// tellServers tells history what an event changed of servers.
 func (w *world) tellServers() {
 	se, s := w.sentinels, w.server
 	lived := s.life()
@@ -103,7 +98,6 @@ func number(b bool) int64 {
 	return 0
 }
 
-// serves reports whether a master answers and has enough replicas to acknowledge its writes.
 func (w *world) serves(m *peer) bool {
 	s := m.s
 	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.unsaved+s.lonely+s.full+s.readonly+len(s.denied) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// told carries out one tell, as the production shell does: the trust table first, then what hangs on it.
+// told carries out one tell as the production shell does: first the trust table, then its dependents.
 func (w *world) told(n *node, t *core.Tell) {
 	w.log(n, t)
 	w.carryOut(n, t)
@@ -52,7 +52,6 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 	}
 }
 
-// log makes the entry that the production shell makes of the tell.
 func (w *world) log(n *node, t *core.Tell) {
 	level, message, ok := logentry.Head(t)
 	if !ok || w.cfg.Log == nil {
@@ -64,14 +63,13 @@ func (w *world) log(n *node, t *core.Tell) {
 	w.cfg.Log(e)
 }
 
-// reason is a tell's cause as a history shows it.
 func reason(t *core.Tell) string {
 	short := *t
 	short.Text = cutText(t.Text)
 	return logentry.Reason(&short)
 }
 
-// term finds the held term of a lease; nil if the shell knows of none.
+// term finds the held term of a lease, nil if there is none.
 func (n *node) term(id string) (int32, *term) {
 	i, ok := n.held[id]
 	if !ok {
@@ -91,7 +89,6 @@ func (w *world) tellAcquired(n *node, t *core.Tell) {
 	w.hold(n, t)
 }
 
-// hold begins a term and the work that hangs on it.
 func (w *world) hold(n *node, t *core.Tell) {
 	s := w.sessIdx[t.ID]
 	i := slot(&n.terms, &n.vacant)
@@ -133,7 +130,6 @@ func (w *world) tellRenewed(n *node, t *core.Tell) {
 	w.polling(n, i, tm.polls.Renewed(), "")
 }
 
-// over ends a term: its running poll is cancelled.
 func (w *world) over(n *node, id, why string) {
 	i, tm := n.term(id)
 	if tm == nil {
@@ -148,7 +144,7 @@ func (w *world) over(n *node, id, why string) {
 	n.vacant = append(n.vacant, i)
 }
 
-// yield lets the running poll end, then gives the lease back.
+// yield lets the running poll end, then releases the lease.
 func (w *world) yield(n *node, id string) {
 	if i, tm := n.term(id); tm != nil {
 		w.polling(n, i, tm.polls.Yield(), "")
@@ -157,7 +153,7 @@ func (w *world) yield(n *node, id string) {
 	w.drop(n, id)
 }
 
-// drop gives a lease back, or stops wanting it. A term that was asked for keeps the cause of that.
+// drop releases a lease, or no longer wants it. A requested release keeps its cause.
 func (w *world) drop(n *node, id string) {
 	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
 }
@@ -173,7 +169,6 @@ func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
 	})
 }
 
-// renewing says which terms an attempt is about to extend.
 func (w *world) renewing(n *node, op *core.Op) {
 	if !policy.Renews(op.Kind) {
 		return

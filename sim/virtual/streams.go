@@ -19,7 +19,7 @@ func (a streamID) String() string {
 	return strconv.FormatInt(a.ms, 10) + "-" + strconv.FormatInt(a.seq, 10)
 }
 
-// parseID reads an ID; one without a sequence gets rest.
+// parseID reads an ID. Without a sequence, that is rest.
 func parseID(text string, rest int64) (id streamID, ok bool) {
 	ms, seq, full := strings.Cut(text, "-")
 	var err, err2 error
@@ -30,7 +30,7 @@ func parseID(text string, rest int64) (id streamID, ok bool) {
 	return id, err == nil && err2 == nil
 }
 
-// idRange reads both ends of a range, which are in it.
+// idRange reads both inclusive ends of a range.
 func idRange(from, to string) (low, high streamID, ok bool) {
 	high = streamID{1 << 62, 1 << 62}
 	ok, ok2 := true, true
@@ -60,7 +60,6 @@ type streamGroup struct {
 	pending   []pending // ascending by ID
 }
 
-// pending is an entry that was delivered and not acknowledged.
 type pending struct {
 	id       streamID
 	consumer string
@@ -87,7 +86,6 @@ func (g *streamGroup) find(id streamID) (int, bool) {
 	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
 }
 
-// consumer adds a consumer, and reports whether it is new.
 func (g *streamGroup) consumer(name string) (fresh bool) {
 	at, there := slices.BinarySearch(g.consumers, name)
 	if !there {
@@ -98,7 +96,7 @@ func (g *streamGroup) consumer(name string) (fresh bool) {
 
 func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
 
-// cmdXAdd supports the ID *, and MAXLEN ~, for which Redis cuts off whole nodes of 100 entries.
+// cmdXAdd supports the ID *, and MAXLEN ~, with which Redis trims whole nodes of 100 entries.
 func (r *redis) cmdXAdd(t int64, args []string) reply {
 	name, rest, keep := args[0], args[1:], 0
 	if len(rest) > 3 && strings.EqualFold(rest[0], "MAXLEN") && rest[1] == "~" {
@@ -366,7 +364,6 @@ func (r *redis) cmdXInfo(t int64, args []string) reply {
 	return out
 }
 
-// waitFor stands for the reply to a command that blocks.
 type waitFor struct {
 	key   string
 	block int64 // ms

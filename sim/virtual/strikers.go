@@ -11,10 +11,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// striker is what a kind of fault does. end, which may be nil, is called once for every start whose fault lasts.
+// striker starts and ends a kind of fault. end, which may be nil, is called once for each start of a lasting fault.
 type striker struct{ start, end func(*world, *strike) }
 
-// strikers has one entry for each kind this engine can strike. It is set in init, because the strikers refer to it.
+// strikers has each kind that this engine supports. It is set in init, because the strikers refer to it.
 var strikers map[fault.Kind]striker
 
 func init() {
@@ -27,7 +27,6 @@ func init() {
 	maps.Copy(strikers, clockStrikers())
 }
 
-// counted is a striker that applies change with 1, and at its end with -1.
 func counted(change func(w *world, s *strike, by int)) striker {
 	return striker{func(w *world, s *strike) { change(w, s, 1) }, func(w *world, s *strike) { change(w, s, -1) }}
 }
@@ -70,7 +69,7 @@ func processStrikers() map[fault.Kind]striker {
 			n.witness = -1
 			w.thaw(n)
 		}},
-		// The machine sleeps: nothing runs, the monotonic clock stands still, the wall clock goes on.
+		// The machine sleeps: nothing runs, the monotonic clock stops, the wall clock runs.
 		fault.Suspend: {func(w *world, s *strike) {
 			n := w.nodes[s.node]
 			n.clock.rebase(w.t)
@@ -84,7 +83,6 @@ func processStrikers() map[fault.Kind]striker {
 }
 
 func networkStrikers() map[fault.Kind]striker {
-	// lasting changes a link and changes it back; its end delivers what the link held back.
 	lasting := func(on, off func(*world, *link, *strike)) striker {
 		return striker{func(w *world, s *strike) { on(w, &w.nodes[s.node].link, s) }, func(w *world, s *strike) {
 			n := w.nodes[s.node]
@@ -138,7 +136,6 @@ func networkStrikers() map[fault.Kind]striker {
 	}
 }
 
-// flap cuts a link or mends it, and plans the next time.
 func (w *world) flap(s *strike) {
 	n := w.nodes[s.node]
 	if s.on = !s.on; s.on {
@@ -194,7 +191,7 @@ func redisStrikers() map[fault.Kind]striker {
 				w.reset(n)
 			}
 		}, nil},
-		// The replica that takes over has the data of Ms before and a clock of its own, off by up to ± Jitter.
+		// The promoted replica's data is Ms old, and its clock is off by up to ± Jitter.
 		fault.RedisFailover: {func(w *world, s *strike) {
 			w.killServer(s.server)
 			w.server.tap.flushed() // what the old server held went with it; startServer says what the new one holds
@@ -207,7 +204,6 @@ func redisStrikers() map[fault.Kind]striker {
 	}
 }
 
-// serverStrikers are of a replicated Redis.
 func serverStrikers() map[fault.Kind]striker {
 	failOver := func(w *world, _ *strike) { w.failOver(w.sentinels.home) }
 	return map[fault.Kind]striker{
@@ -243,8 +239,8 @@ func loadStrikers() map[fault.Kind]striker {
 			if k.owner == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
-			// G1's exception. The judge bounds the overlap by a renewal and its time-out; here only a frozen owner can make
-			// it longer, and its window ends.
+			// G1's exception. The judge bounds the overlap by a renewal and its timeout. Only a frozen owner can exceed that here, until its window
+			// ends.
 			se := &w.sess[s.session]
 			se.excused = w.t + int64(w.cfg.TTL)
 			w.server.deleteLease(s.session)
@@ -282,7 +278,7 @@ func loadStrikers() map[fault.Kind]striker {
 }
 
 func clockStrikers() map[fault.Kind]striker {
-	// changes lets a clock change. The process notices nothing, but its next tick comes at another true time and its windows end elsewhere.
+	// The process does not notice the change, but its next tick and its windows end at other true times.
 	changes := func(change func(c *clock, s *strike)) func(*world, *strike) {
 		return func(w *world, s *strike) {
 			n := w.nodes[s.node]
@@ -300,7 +296,7 @@ func clockStrikers() map[fault.Kind]striker {
 			}
 		}
 	}
-	// signed is back or slow if Jitter is not 0.
+	// signed is negative if Jitter is not 0.
 	signed := func(s *strike, amount int64) int64 {
 		if s.Jitter != 0 {
 			return -amount
@@ -309,7 +305,6 @@ func clockStrikers() map[fault.Kind]striker {
 	}
 	return map[fault.Kind]striker{
 		fault.ClockStep: {changes(func(c *clock, s *strike) { c.wall += signed(s, s.Ms*core.Millisecond) }), nil},
-		// Both clocks run at this many parts per million off, until it heals.
 		fault.ClockDrift: {changes(func(c *clock, s *strike) { s.was, c.ppm = c.ppm, signed(s, min(s.Ms, maxDrift)) }),
 			changes(func(c *clock, s *strike) { c.ppm = s.was })},
 	}

@@ -10,7 +10,7 @@ import (
 
 const streamSwarm = 0x737761726d
 
-// swarmKinds are the faults of a swarm, in a fixed order: those whose place seeds of tests know, then all that came later.
+// swarmKinds is in a fixed order, which seeds of tests depend on. Append later kinds.
 var swarmKinds = func() []fault.Kind {
 	kinds := []fault.Kind{
 		fault.Crash, fault.Terminate, fault.CrashAll, fault.Freeze, fault.CheckSend, fault.Join, fault.Leave,
@@ -29,9 +29,9 @@ var swarmKinds = func() []fault.Kind {
 	return kinds
 }()
 
-// Swarm draws a run: its size, its timings, how good its network and clocks are, and which kinds of faults it has at all.
-// A run that has every kind of fault at once seldom gets anywhere; runs that each lack some go deeper. Every run it draws
-// keeps within what the guarantees assume (rates within the margin, no Redis clock that steps while it runs), and ends
+// Swarm draws a run: its size, timings, network, clocks and kinds of faults. Runs that each lack some kinds get further than runs with all.
+// Each run keeps within the assumptions of the guarantees (rates within the margin, no steps of a running Redis clock), and ends with a
+// calm of five TTLs.
 // with a calm of five TTLs.
 func Swarm(seed uint64) (Config, fault.Plan) {
 	r := rand.New(rand.NewPCG(seed, streamSwarm))
@@ -67,7 +67,7 @@ func swarmPlan(r *rand.Rand, c Config, seed uint64) fault.Plan {
 			kinds = append(kinds, k)
 		}
 	}
-	// A wall clock that steps back while the machine also sleeps is what trust windows do not promise: never both.
+	// Trust windows do not cover a wall clock that steps back while the machine sleeps, so draw only one.
 	kinds = append(kinds, []fault.Kind{fault.ClockStep, fault.Suspend}[r.IntN(2)])
 	p := fault.Plan{Seed: seed}
 	stay := c.Nodes
@@ -84,8 +84,7 @@ func swarmPlan(r *rand.Rand, c Config, seed uint64) fault.Plan {
 	return p
 }
 
-// swarmFault draws a fault of the kind. Amounts are wilder than those of plans that are judged; what is not said here gets one of a
-// usual size.
+// swarmFault draws a fault of the kind, with wilder amounts than in judged plans. Amounts not set here are of a usual size.
 func swarmFault(r *rand.Rand, c Config, k fault.Kind) fault.Fault {
 	ttl := int64(c.TTL / time.Millisecond)
 	f := fault.Fault{Kind: k, At: time.Duration(r.Int64N(int64(c.Storm))).Truncate(time.Millisecond)}

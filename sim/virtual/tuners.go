@@ -7,15 +7,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tuners are the witness of a storm of intents: slots that serve pipelines, each under the fences of its slot and its service.
-// A pipeline is refused where slot or service has seen a newer fence, and pushes out whoever is served under an older one. They
-// do what those of the real engine do.
+// tuners are the witness of a storm of intents, as in the real engine. Slots serve pipelines under the fences of their slot and service. A
+// slot refuses a pipeline if slot or service has seen a newer fence, and a newer pipeline ends an older one.
 type tuners struct {
 	places map[string]*tunerPlace // slots and services; never ranged over
 	number int64
 }
 
-// tunerPlace is a slot or a service: what serves one pipeline at a time.
+// tunerPlace is a slot or a service. It serves one pipeline at a time.
 type tunerPlace struct {
 	fence   int64
 	current *pipeline
@@ -30,7 +29,7 @@ func (u *tuners) place(name string) *tunerPlace {
 	return p
 }
 
-// pipeline is a session's use of its slot: what internal/node/pipeline.go does in a process, and what the slot knows of it.
+// pipeline is a session's use of its slot: internal/node/pipeline.go's state in a process, and the slot's state of it.
 type pipeline struct {
 	p               *intentNode
 	instance        string
@@ -60,10 +59,8 @@ const (
 	pipeOver
 )
 
-// answerWithin bounds how long a slot may take to answer.
 const answerWithin = int64(time.Second)
 
-// tune: the request of a pipeline is at its slot.
 func (w *world) tune(c *pipeline) {
 	u := &w.intents.tuners
 	slot, service := u.place(c.slot), u.place(c.service)
@@ -99,7 +96,6 @@ func (w *world) tune(c *pipeline) {
 	c.p.back(c, c.accepted)
 }
 
-// overAt records that a pipeline is not served any more.
 func (w *world) overAt(c *pipeline, kind history.Kind, why string) {
 	if !c.served {
 		return
@@ -113,7 +109,7 @@ func (w *world) overAt(c *pipeline, kind history.Kind, why string) {
 	}
 }
 
-// back calls f in the pipeline's process as soon as the slot's word is there.
+// back calls f in the pipeline's process when the slot's message arrives.
 func (p *intentNode) back(c *pipeline, f func()) {
 	p.w.after(p.w.hop(), func() {
 		if !c.gone {
@@ -122,7 +118,6 @@ func (p *intentNode) back(c *pipeline, f func()) {
 	})
 }
 
-// hangUp closes the connection.
 func (c *pipeline) hangUp() {
 	if c.gone {
 		return
@@ -132,7 +127,6 @@ func (c *pipeline) hangUp() {
 	w.after(w.hop(), func() { w.overAt(c, history.Aborted, "gone") })
 }
 
-// accepted: the slot serves it.
 func (c *pipeline) accepted() {
 	if c.state != pipeSending {
 		return
@@ -146,7 +140,6 @@ func (c *pipeline) accepted() {
 	c.letGo()
 }
 
-// refused: it did not begin.
 func (c *pipeline) refused(why string) {
 	if c.state != pipeSending {
 		return
@@ -156,14 +149,12 @@ func (c *pipeline) refused(why string) {
 	c.p.failed(c, why)
 }
 
-// pushedOut: the slot ended it.
 func (c *pipeline) pushedOut() {
 	if c.state == pipeUp {
 		c.over("the slot ended it")
 	}
 }
 
-// end: the trust in its leases is over.
 func (c *pipeline) end() {
 	c.ended = true
 	if c.state == pipeSending && !c.paused {
@@ -172,7 +163,7 @@ func (c *pipeline) end() {
 	c.letGo()
 }
 
-// letGo has the slot confirm that it serves the session no more, if it is time for that.
+// letGo asks the slot to confirm that it no longer serves the session, if that is due.
 func (c *pipeline) letGo() {
 	if c.state != pipeUp || !c.stop && !c.ended {
 		return

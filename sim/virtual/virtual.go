@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// ErrConfig: the configuration contradicts itself. It is wrapped in a sentence that names the field.
+// ErrConfig says that the configuration contradicts itself. The wrapping error names the field.
 var ErrConfig = errors.New("invalid virtual run")
 
 // Machine is what the engine drives: the core, or a core broken on purpose.
@@ -39,30 +39,26 @@ type Config struct {
 	Serve       time.Duration // the target takes 0.5 to 1.5 times as long; default 5 ms
 	LongPolls   bool          // polls may outlast the trust window as long as renewals succeed
 
-	// Candidates: nothing is placed. Every instance wants every session's lease and waits for it, as candidates of an
-	// election do; one that loses it wants it again.
+	// Candidates: nothing is placed. Every instance waits for every session's lease, as in an election, and does so again after a loss.
 	Candidates bool
-	// Hold, with Candidates: an instance that was granted a lease gives it back after this long. Rest: it wants a lease
-	// that it has not any more again after this long.
+	// Hold, with Candidates: an instance releases a lease after this long. Rest: it wants a lost lease again after this long.
 	Hold, Rest time.Duration
 
 	// Lease, with Candidates and one session, is the lease's ID: an election's leader key.
 	Lease string
-	// Election, with Lease: every instance takes part in an election of whoever holds it; nil: none.
+	// Election, with Lease: every instance takes part in an election of the lease's holder.
 	Election *Election
-	// Intents: the instances are APIs and workers of the system of intents, Sessions the services that clients ask for; nil:
-	// they are not.
+	// Intents: the instances are APIs and workers of the system of intents, and Sessions the services that clients ask for.
 	Intents *Intents
-	// Foreign gives the machine of an instance that is another program; nil, or where it returns nil: the library's rules.
+	// Foreign returns the machine of an instance of another program. nil means the library's rules.
 	Foreign func(Instance) foreign.Machine
 
 	Start time.Duration // before the storm, for the cold start; default TTL / 3
 	Storm time.Duration // the plan's time
 	Calm  time.Duration // all faults healed
 
-	// Sentinel: Redis is a master with replicas, watched by sentinels. Replicas is how many of them the instances are told of
-	// (lease.Config.Replicas), and there are as many; 0: they are told of none, and there are two.
-	// Cluster: the same for each of two shards, of which one has the leases' slot, and a third master that votes.
+	// Sentinel: Redis is a master with replicas, watched by sentinels. Replicas is lease.Config.Replicas and their number; 0: the instances
+	// know of none, and there are two. Cluster: the same for each of two shards, one with the leases' slot, and a third master that votes.
 	Sentinel bool
 	Cluster  bool
 	Replicas int
@@ -72,24 +68,21 @@ type Config struct {
 	Net   Net
 	Clock Clock
 
-	// Log is given every entry that the production shell would log, debug entries too; nil: nothing is logged. The entry
-	// is valid until the call returns.
+	// Log gets every entry that the production shell would log, with debug entries. An entry is valid until the call returns.
 	Log func(*LogEntry)
 
-	// Lua: the store's .lua files run in an interpreter, in place of the model's Go twins of them. The events must be the
-	// same; it takes longer.
+	// Lua: an interpreter runs the store's .lua files in place of their Go twins. It is slower, and the events must be the same.
 	Lua bool
-	// Loaded: Redis knows the scripts from the start, as it does once a fleet has run for a while.
+	// Loaded: Redis knows the scripts from the start, as in a fleet that has run for a while.
 	Loaded bool
 
-	// New builds the machine of an instance; nil: core.New. It must be pure.
+	// New builds the machine of an instance, by default core.New. It must be pure.
 	New func(core.Config) Machine
-	// Tune changes what the engine would give to New; nil: nothing.
+	// Tune changes the argument of New.
 	Tune func(*core.Config)
-	// Seams alters what passes beside the core, in tests; the zero value alters nothing.
+	// Seams alters what passes beside the core, in tests.
 	Seams Seams
-	// Stop ends the run early once it returns true; nil: never. It is asked every few thousand events, and must not change
-	// anything that the run sees.
+	// Stop ends the run early once it returns true. It is called every few thousand events, and must not change what the run sees.
 	Stop func() bool
 
 	_ struct{}
@@ -131,7 +124,7 @@ type Clock struct {
 	Late   time.Duration `yaml:"late,omitempty"`     // timers fire at most this late; default 200 µs
 }
 
-// Outcome is what a run came to.
+// Outcome is the result of a run.
 type Outcome struct {
 	Steps     uint64 // of the event loop
 	Acquires  uint64 // terms that began
@@ -141,15 +134,14 @@ type Outcome struct {
 	VirtualNs int64  // true time that passed
 	Stopped   bool   // Config.Stop ended the run
 
-	// Fell is the first process that its rules took down, and why, with the stack of a panic; "": none was. Hung: it did not panic, but
-	// went on for ever at one instant.
+	// Fell is the first process that its rules took down, and why, with the stack of a panic. Hung: it looped at one instant instead.
 	Fell string
 	Hung bool
 
-	// Overlaps counts the moments at which two instances were found to believe in one lease; a lease whose key a foreign
-	// hand deleted is left out until its owner must have noticed (G1). First describes the first of them.
+	// Overlaps counts the moments at which two instances believed in one lease. If a fault deleted its key, the lease is left out until its
+	// owner must have noticed (G1). First describes the first break.
 	Overlaps uint64
-	// Falls counts grants with a fence that is not higher than one granted before (G3).
+	// Falls counts grants whose fence is not higher than all earlier ones (G3).
 	Falls uint64
 	First string
 
@@ -182,10 +174,9 @@ func (c Config) withDefaults() Config {
 // maxDrift bounds clock rates so that no product of a rate and a time overflows.
 const maxDrift = 100_000
 
-// replicated reports whether Redis has several servers.
 func (c Config) replicated() bool { return c.Sentinel || c.Cluster }
 
-// Validate says what contradicts in c, after defaults: an error that wraps ErrConfig and names the field.
+// Validate returns an error that wraps ErrConfig and names the contradicting field, after defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	bad := func(format string, args ...any) error {
@@ -219,7 +210,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// timings are those of the run, as other engines know them. Where nothing is polled, those of polls are such as fit.
+// timings are the run's, as other engines know them. If nothing is polled, those of polls are made up to fit.
 func (c Config) timings() timing.Timings {
 	t := timing.Timings{
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.OpTimeout, Heartbeat: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
@@ -231,9 +222,8 @@ func (c Config) timings() timing.Timings {
 	return t
 }
 
-// Run plays plan against a fleet and returns what came of it. Every event goes to emit (which may be nil), ordered by
-// time. The same arguments give the same events. Run is a pure function of its arguments and safe for concurrent use.
-// The error wraps ErrConfig, or names the fault of the plan that cannot be struck; then nothing ran.
+// Run plays plan against a fleet and passes every event to emit (which may be nil), in order of time. It is a pure function and safe for
+// concurrent use. An error wraps ErrConfig, or names a fault that cannot be struck; then nothing ran.
 func Run(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) (Outcome, error) {
 	if err := cfg.Validate(); err != nil {
 		return Outcome{}, err

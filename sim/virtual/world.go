@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Streams of randomness, one a concern: a change of one leaves the draws of the others.
+// Each concern has its own stream of randomness: a change of one leaves the draws of the others.
 const (
 	streamNet   = 0x6e6574
 	streamLoad  = 0x6c6f6164
@@ -22,7 +22,6 @@ const (
 	streamFault = 0x6661756c74
 )
 
-// phases, as the argument of evPhase.
 const (
 	phaseStart = iota
 	phaseStorm
@@ -75,7 +74,7 @@ type world struct {
 	out    Outcome
 }
 
-// session is what the application, the target and the oracle know of a session. The fields of polls come first.
+// session is the state of a session at the application, the target and the oracle. The fields of polls come first.
 type session struct {
 	id       string
 	fence    int64         // highest that the target accepted
@@ -89,8 +88,8 @@ type session struct {
 	heedless bool // its polls do not look at their context
 }
 
-// heedless reports whether a session's polls ignore their context, as those of a quarter of the sessions do. A poll that fits into the
-// window is covered by its lease all the same. Long polls must heed it.
+// heedless reports whether a session's polls ignore their context, as a quarter do. Polls that fit the window stay covered by the lease;
+// long polls must heed their context.
 func heedless(cfg *Config, id string) bool {
 	return cfg.Election == nil && cfg.Foreign == nil && !cfg.LongPolls && id != "" && id[len(id)-1] < '4'
 }
@@ -163,7 +162,6 @@ func (w *world) addServer(r *redis) *server {
 // epochNs is the wall time at true time zero, 2024-01-01: fences are Redis' microseconds.
 const epochNs = int64(1_704_067_200) * int64(time.Second)
 
-// spread draws from [-d, d].
 func spread(r *rand.Rand, d int64) int64 {
 	if d <= 0 {
 		return 0
@@ -179,10 +177,8 @@ func upTo(r *rand.Rand, d int64) int64 {
 	return r.Int64N(d)
 }
 
-// chance is true in ppm of a million draws.
 func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
 
-// stopEvery is how many events lie between two calls of Config.Stop.
 const stopEvery = 1 << 12
 
 func (w *world) run() {
@@ -260,7 +256,6 @@ func (w *world) emit(e history.Event) {
 	}
 }
 
-// addSession creates a session. putSessions shows it in Redis.
 func (w *world) addSession() {
 	var raw uuid.UUID
 	binary.BigEndian.PutUint64(raw[:8], w.load.Uint64())
@@ -274,7 +269,7 @@ func (w *world) addSession() {
 	w.emit(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
-// pause adds a pause of a session or takes one away. The session is paused while any lasts.
+// pause counts pauses of a session. It is paused while any lasts.
 func (w *world) pause(i int32, by int) {
 	s := &w.sess[i]
 	was := s.paused > 0
@@ -291,7 +286,6 @@ func (w *world) pause(i int32, by int) {
 	w.emit(history.Event{Kind: kind, Session: s.id})
 }
 
-// putSessions makes Redis show all sessions that are neither paused nor gone.
 func (w *world) putSessions() {
 	ids := make([]string, 0, len(w.sess))
 	for i := range w.sess {
