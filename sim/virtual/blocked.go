@@ -34,6 +34,7 @@ func (w *world) unblock(s *server, b *blockedRead) {
 	w.release(b.m)
 }
 
+// feedBlocked answers reads of the streams that the last command added to.
 func (w *world) feedBlocked(s *server) {
 	fed := s.fed
 	s.fed = nil
@@ -71,6 +72,7 @@ func (w *world) unblockAll(s *server) {
 // textUnblocked is Redis' reply to a blocked read when the server becomes a replica.
 const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 
+// demoteBlocked refuses the blocked reads of a deposed master, once it runs.
 func (w *world) demoteBlocked(p *peer) {
 	if len(p.s.blocked) == 0 {
 		return

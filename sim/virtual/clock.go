@@ -28,6 +28,7 @@ func (c *clock) wallAt(t int64) int64 { return c.wall + c.elapsed(t-c.base) }
 
 func (c *clock) now(t int64) core.Now { return core.Now{Mono: c.monoAt(t), Wall: c.wallAt(t)} }
 
+// rebase makes t the base, so that rate, wall or suspension can change.
 func (c *clock) rebase(t int64) {
 	c.mono, c.wall = int64(c.monoAt(t)), c.wallAt(t)
 	c.base = t
@@ -44,6 +45,7 @@ func (c *clock) trueOf(now, then int64) int64 {
 	if d <= 0 {
 		return 0
 	}
+	// d·10⁶/(10⁶+ppm), written so that nothing overflows.
 	t := d - d*c.ppm/(million+c.ppm)
 	for c.elapsed(t) < d {
 		t++
@@ -51,6 +53,7 @@ func (c *clock) trueOf(now, then int64) int64 {
 	return t
 }
 
+// when is the true time, from t on, at which the monotonic clock reads m.
 func (c *clock) when(t int64, m core.Time) int64 { return t + c.trueOf(int64(c.monoAt(t)), int64(m)) }
 
 // windowEnd is the true time at which a trust window ends: when the monotonic clock reads until or the wall clock untilWall.

@@ -26,6 +26,7 @@ type member struct {
 	failed bool   // and has noticed, so it serves nobody
 }
 
+// move moves the slot from one master to another, key by key.
 type move struct {
 	from, to *peer
 	runs     [2]uint32 // of both processes, which forget the move when they end
@@ -74,6 +75,7 @@ func (se *sentinels) of(sh *shard) []*peer {
 
 const clusterMajority = 2 // of three masters
 
+// elects reports whether a majority of the masters can vote. Sentinels always can.
 func (w *world) elects() bool {
 	if !w.clustered() {
 		return true
@@ -117,7 +119,8 @@ func (w *world) hearsMajority(p *peer) bool {
 	return heard >= clusterMajority
 }
 
-// hearEachOther runs after each event. A master without a majority fails after the node timeout, of which a pending ping may have used nothing.
+// hearEachOther runs after each event. A master without a majority fails after the node timeout.
+// A pending ping may have used none of that timeout.
 func (w *world) hearEachOther() {
 	if !w.clustered() {
 		return
@@ -178,6 +181,7 @@ func (w *world) waitsElsewhere(l *link) bool {
 	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
 }
 
+// passes reports whether a message published at one server is heard at another, as in a cluster.
 func (w *world) passes(from, to int32) bool {
 	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
 }
@@ -190,6 +194,7 @@ func (w *world) cutOff(n *node, s *server) {
 	}
 }
 
+// redirected returns a server's refusal of a message, "" if it executes the message.
 func (w *world) redirected(s *server, m *message) string {
 	switch {
 	case !w.clustered():
@@ -260,6 +265,7 @@ func (w *world) whole(sh *shard) bool {
 	})
 }
 
+// moveSoon begins to move the slot as soon as possible, while the fault lasts.
 func (w *world) moveSoon(s *strike) {
 	se := w.sentinels
 	from, to := se.shards[0], se.shards[1]
@@ -287,6 +293,7 @@ func (w *world) beginMove(from, to *peer) {
 	w.migrate()
 }
 
+// discard deletes the keys that a failed move has left at a server.
 func (w *world) discard(p *peer) {
 	defer p.untold()()
 	if s := p.s; len(w.keysOf(s)) > 0 {

@@ -82,6 +82,7 @@ func (r *redis) keyAt(name string) key {
 	return key{kind: keyOther, name: name}
 }
 
+// get reads a key, and first deletes it if it has expired.
 func (r *redis) get(k key, now int64) value {
 	switch k.kind {
 	case keyLease:
@@ -241,6 +242,7 @@ const (
 	textSyntax     = "ERR syntax error"
 )
 
+// direct executes one command of a client at true time t.
 func (r *redis) direct(t int64, name string, args []string) reply {
 	name = strings.ToUpper(name)
 	if v := verbs[name]; len(args) >= v.args {
@@ -252,6 +254,7 @@ func (r *redis) direct(t int64, name string, args []string) reply {
 	return r.command(t, name, args)
 }
 
+// command executes one command of a script at true time t.
 func (r *redis) command(t int64, name string, args []string) reply {
 	name = strings.ToUpper(name)
 	v, ok := verbs[name]
@@ -360,6 +363,7 @@ func (r *redis) cmdDel(t int64, args []string) reply {
 	return n
 }
 
+// cmdKeys supports only the pattern of an election's heartbeats.
 func (r *redis) cmdKeys(t int64, args []string) reply {
 	if args[0] != electionBeats+"*" {
 		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))

@@ -11,7 +11,9 @@ import (
 	"time"
 )
 
+// conn is a production client's connection to the model. Read waits for the model's answers.
 type conn struct {
+	// ask sends a command and waits. After an error the connection is broken.
 	ask    func(args []string) (reply, error)
 	in     bytes.Buffer // what the client has sent
 	out    bytes.Buffer // what it has not read yet
@@ -46,6 +48,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.out.Read(p)
 }
 
+// answer executes a command. Greetings take no round trip.
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":

@@ -19,7 +19,8 @@
 //   - Intents: a process runs the production API, store and membership (lease/intent, internal/membership), as routines that wait for the
 //     model instead of a socket. The network faults spare clients and tuners.
 //   - Process: a shell that carries out the core's tells before it sends the core's ops. It shares its own decisions, such as how long to
-//     trust a term and when to poll, with the production shell (internal/policy). The polls of a quarter of the sessions ignore their context.
+//     trust a term and when to poll, with the production shell (internal/policy). A quarter of the sessions have polls that
+//     ignore their context.
 //
 // # How the model is held to the truth
 //

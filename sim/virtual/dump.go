@@ -15,8 +15,8 @@ func (p *peer) save() *dump {
 	return d
 }
 
-// reload restarts a replica from a dump. Depending on the master's repl-backlog-size, every other replica copies everything. A server that has
-// become a master or is gone is left alone.
+// reload restarts a replica from a dump. Half of them copy everything, as if the master's repl-backlog-size were too small. A server that
+// has become a master or is gone is left alone.
 func (w *world) reload(s *server, d *dump) {
 	p := s.peer
 	if s.down || p.of == nil {

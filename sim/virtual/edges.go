@@ -27,6 +27,7 @@ func newEdges(cfg Config, seed uint64) *edges {
 	return &edges{r: rand.New(rand.NewPCG(seed, streamEdges))}
 }
 
+// beside draws an instant just before, at or just after at.
 func (e *edges) beside(at int64) int64 {
 	by := []time.Duration{time.Microsecond, 100 * time.Microsecond, time.Millisecond}[e.r.IntN(3)]
 	return at + int64(e.r.IntN(3)-1)*int64(by)

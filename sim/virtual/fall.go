@@ -24,12 +24,14 @@ type fall struct {
 	stack string
 }
 
+// caught must be deferred around every call of rules.
 func (n *node) caught() {
 	if p := recover(); p != nil {
 		n.fall = fall{why: fmt.Sprintf("panic: %v", p), stack: string(debug.Stack())}
 	}
 }
 
+// ask gives the core an event. A core that panics has no effects.
 func (n *node) ask(ev *core.Event) core.Effects {
 	defer n.caught()
 	return n.machine.Step(*ev)
@@ -52,6 +54,7 @@ func guarded[T any](n *node, call func() T) T {
 	return call()
 }
 
+// fallen reports whether rules have failed, and then ends the process.
 func (w *world) fallen(n *node) bool {
 	if n.fall.why == "" {
 		return false

@@ -26,6 +26,7 @@ type strike struct {
 	moved   [2]bool // to an edge: its beginning, its end
 }
 
+// zone is the zone of the servers that the fault cuts off.
 func (s *strike) zone() int32 { return s.number + 1 }
 
 func (w *world) schedule(p fault.Plan) {
@@ -52,6 +53,7 @@ func (w *world) schedule(p fault.Plan) {
 	w.q.push(event{at: calm + int64(w.cfg.Calm), kind: evPhase, arg: phaseEnd})
 }
 
+// lasts is the duration of a fault, 0 if it is instant.
 func (w *world) lasts(f fault.Fault) int64 {
 	switch {
 	case f.Kind == fault.CheckSend:
@@ -102,6 +104,7 @@ func (w *world) start(s *strike) {
 	strikers[s.Kind].start(w, s)
 }
 
+// calm is the true time at which the storm ends.
 func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
 
 // tryAgain delays a fault of an owner while there is none, by a renewal interval at most.
@@ -144,6 +147,7 @@ func (w *world) healAll() {
 	}
 }
 
+// aim finds the fault's target, and reports whether the fault can strike it.
 func (w *world) aim(s *strike) bool {
 	switch s.Kind.Scope() {
 	case fault.ScopeNode:
@@ -201,6 +205,7 @@ func (w *world) aimNode(s *strike) bool {
 	return w.strikes(s)
 }
 
+// strikes records the process in the fault's slot, and reports whether there is one.
 func (w *world) strikes(s *strike) bool {
 	n := w.nodes[s.node]
 	s.gen = n.gen

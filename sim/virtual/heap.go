@@ -124,6 +124,7 @@ func (q *queue) refill() {
 	}
 }
 
+// pop removes and returns the earliest event. The heap must not be empty.
 func (q *queue) pop() event {
 	h := q.heap
 	top := h[0]

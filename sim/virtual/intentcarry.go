@@ -86,6 +86,7 @@ func (p *intentNode) want(session, id string) {
 	p.take(id, p.wants.Want(id, session, false, tm != nil))
 }
 
+// take carries out a decision about the sessions that wait for a lease. won handles the one that gets it.
 func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	for _, c := range t.Heard {
 		e := t.Why
@@ -106,6 +107,7 @@ func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	}
 }
 
+// heldHere is the refusal if another session of this process has the lease.
 func (p *intentNode) heldHere(id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
@@ -240,6 +242,7 @@ func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
 	p.settle(p.releases.Answered(op, a))
 }
 
+// launch starts the pipeline if the process believes in both leases now.
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	w, n := p.w, p.n
 	service, slot := intent.ServiceLease(j.entry.ServiceRef), intent.TunerLease(e.Slot)
@@ -298,6 +301,7 @@ func (p *intentNode) over(c *pipeline) {
 	}
 }
 
+// apiStopWithin bounds pending requests when the API stops.
 const apiStopWithin = int64(time.Second)
 
 func (p *intentNode) drain(w *world, n *node) bool {
@@ -325,6 +329,7 @@ func (p *intentNode) stop(r *routine) {
 	}
 }
 
+// stopWorker does the same as Worker.Stop of lease/intent/worker.
 func (p *intentNode) stopWorker(r *routine) {
 	if !p.ended.wait(r, endlessly) {
 		return

@@ -100,6 +100,7 @@ func (h intentHold) term() *term {
 	return nil
 }
 
+// intentMessage is input for the machine: f runs first, then the machine gets event.
 type intentMessage struct {
 	f     func()
 	event intent.Event
@@ -138,6 +139,7 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	})
 }
 
+// ask sends a command and parks the current routine until the answer.
 func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
 	r := p.w.current
 	if r == nil || r.dead {

@@ -82,6 +82,7 @@ func (w *world) endRoutines() {
 	w.idle = nil
 }
 
+// uuid draws a UUID like version 7, with the time of a wall clock that reads wall.
 func (iw *intentWorld) uuid(wall int64) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:8], uint64(wall/int64(time.Millisecond))<<16|iw.ids.Uint64()&0xffff)
 	binary.BigEndian.PutUint64(id[8:], iw.ids.Uint64())

@@ -112,6 +112,7 @@ func (in *interpreter) beats() []string {
 	return names
 }
 
+// run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 	args := make([]string, len(c.Args))
 	for i, arg := range c.Args {

@@ -135,6 +135,7 @@ func (w *world) delay(l *link, size int) int64 {
 	return d + upTo(w.net, int64(l.reorder))
 }
 
+// loses draws whether the network loses a message. In the calm it loses none.
 func (w *world) loses(ppm int64) bool { return w.phase < phaseCalm && chance(w.net, ppm) }
 
 // Sizes are estimates, for bandwidth limits.
@@ -260,6 +261,7 @@ func (w *world) dropHeldIn(l *link) {
 	l.heldIn = l.heldIn[:0]
 }
 
+// deafen ends the subscription. The process retries.
 func (w *world) deafen(n *node) {
 	n.link.hears = false
 	n.link.sub++
@@ -318,6 +320,7 @@ func (w *world) deliver(no notice, from int32, size int) {
 	w.heard(number)
 }
 
+// heal delivers in order the messages that a link held back.
 func (w *world) heal(n *node) {
 	l := &n.link
 	if l.holdOut == 0 {

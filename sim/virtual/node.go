@@ -57,6 +57,7 @@ type term struct {
 	poll    int32 // running, -1: none
 }
 
+// trusts is the library's IsOwned.
 func (n *node) trusts(t *term, at int64) bool {
 	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
 }
@@ -170,6 +171,7 @@ func (w *world) die(n *node, code int64, reason string) {
 	w.emit(history.Event{Kind: history.Exited, Node: n.name, Instance: n.instance, N: code, Reason: reason})
 }
 
+// nodeEvent handles an event of a process, unless the network holds it back or the process is frozen.
 func (w *world) nodeEvent(n *node, e *event) {
 	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !w.refusedHere(e) {
 		l.heldIn = append(l.heldIn, *e)
@@ -256,6 +258,7 @@ func (w *world) killed(n *node, e *event) {
 	}
 }
 
+// refusedHere reports whether the connection was refused, so that no answer crosses the network.
 func (w *world) refusedHere(e *event) bool {
 	return e.named() && w.messages[e.arg].ans.Failure == core.FailUnsent
 }
@@ -282,6 +285,7 @@ func (w *world) tick(n *node, e *event) {
 	}
 }
 
+// setTick schedules the next tick, unless an earlier one is pending.
 func (w *world) setTick(n *node) {
 	next := n.nextTick()
 	if w.fallen(n) || next == 0 || n.frozen > 0 || !n.alive {

@@ -56,6 +56,7 @@ func cloneObjects(all map[string]*object) map[string]*object {
 	return c
 }
 
+// find returns an object, nil if there is none. wrong reports that it is of another kind.
 func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
 	k := r.keyAt(name)
 	if k.kind != keyOther {
@@ -67,6 +68,7 @@ func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bo
 	return o, o.kind != kind
 }
 
+// other returns an object, and first deletes it if it has expired.
 func (r *redis) other(name string, now int64) *object {
 	o := r.others[name]
 	if o != nil && now > o.expire {

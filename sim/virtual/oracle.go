@@ -41,6 +41,7 @@ func (w *world) ends(b believer, s int32) {
 	}
 }
 
+// suspect counts an overlap if more than one instance believes in the session now.
 func (w *world) suspect(s int32) {
 	se := &w.sess[s]
 	if len(se.believed) < 2 || w.t < se.excused {

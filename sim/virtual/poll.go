@@ -8,6 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
+// poll is a poll from its start in a process to the end of its request.
 type poll struct {
 	gen      uint32 // 0: vacant
 	node     int32
@@ -41,6 +42,7 @@ type pollTable struct {
 	vacant []int32
 }
 
+// get returns the poll of an event, nil if it is gone.
 func (p *pollTable) get(i int32, gen uint32) *poll {
 	if v := &p.polls[i]; v.gen == gen {
 		return v

@@ -15,15 +15,18 @@ import (
 
 // program runs in a process beside the leases of its core and their polls. Polling needs none.
 type program interface {
+	// start follows the start of the process and its core.
 	start(w *world, n *node)
 	// next is the time of its next tick, on the node's monotonic clock, 0 for never.
 	next() core.Time
 	tick(w *world, n *node) // it is due
+	// asks precedes the send of a core's op.
 	asks(w *world, n *node, op *core.Op)
 	// told follows the shell's handling of a tell.
 	told(w *world, n *node, t *core.Tell)
 	// replied gets the result of the program's own command.
 	replied(w *world, n *node, r *foreign.Reply)
+	// answered follows the core's handling of an answer.
 	answered(w *world, n *node, op *core.Op, a *core.Answer)
 	// heard gets a message that is not the leases'. "" means that it has subscribed and may have missed some.
 	heard(w *world, n *node, text string)

@@ -79,6 +79,7 @@ func (k *leaseKey) there() bool { return k.owner != "" || k.foreign }
 
 func (k *leaseKey) fenced() bool { return k.fence != 0 || k.fenceText != "" || k.fenceForeign }
 
+// forever is the expiry of a key without one.
 const forever = int64(1) << 62
 
 // left is the remaining life of a held lease in ns, 0 if it does not expire.
@@ -135,6 +136,7 @@ func (r *redis) restart() {
 	r.version++
 }
 
+// life is life.lua: the prefix of an epoch.
 func (r *redis) life() string {
 	if r.replicas == 0 {
 		return r.runID
@@ -149,6 +151,7 @@ func (r *redis) relive() {
 	}
 }
 
+// bootstrap declares that no data was lost, so the present run needs no quarantine.
 func (r *redis) bootstrap() {
 	r.epoch = r.life() + " 0"
 	r.cmdHSet(0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})

@@ -249,6 +249,7 @@ func (w *world) dropReplicas(p *peer) {
 	}
 }
 
+// attachSoon makes a replica try to attach until it succeeds.
 func (w *world) attachSoon(p *peer) {
 	if !p.trying && p.of != nil && !p.s.down {
 		p.trying = true
@@ -256,6 +257,7 @@ func (w *world) attachSoon(p *peer) {
 	}
 }
 
+// attach is PSYNC.
 func (w *world) attach(p *peer) {
 	m := p.of
 	switch {
@@ -362,6 +364,7 @@ func (w *world) beginStream(s *server, empty bool) {
 
 // The stream is the store's tap: each write is one record, which a replica repeats. An acting master's writes become history.
 
+// tell tells history, if the server acts as a master.
 func (p *peer) tell(say func(tap)) {
 	if p.told {
 		say(p.tap)
@@ -429,6 +432,7 @@ func (p *peer) hashed(name string, pairs []string) {
 	p.tell(func(t tap) { t.hashed(name, pairs) })
 }
 
+// added only becomes history, because replicas execute its command again.
 func (p *peer) added(name string, pairs []string) {
 	p.tell(func(t tap) { t.added(name, pairs) })
 }

@@ -151,6 +151,7 @@ func endAll(all *[]*routine) {
 	*all = nil
 }
 
+// after calls f after d, whatever happens to any process.
 func (w *world) after(d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
 }

@@ -31,6 +31,7 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
+// glance executes the first part of a discovery, which reads the owners.
 func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 	if r.lua != nil {
 		*a = r.lua.glance(t, op)
@@ -142,6 +143,7 @@ func (r *redis) setEpoch(epoch string) {
 	r.tap.epochSet(epoch)
 }
 
+// agreed reads the quarantine from the present epoch's group record.
 func (r *redis) agreed(t int64) (int64, bool) {
 	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
 	if !ok || noted[0] != r.epoch {

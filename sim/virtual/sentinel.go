@@ -35,6 +35,7 @@ type shard struct {
 	lost   int64 // true time since when it is out of sight, 0: it is in sight
 }
 
+// replicasUntold is the number of replicas if Config.Replicas is 0.
 const replicasUntold = 2
 
 func (se *sentinels) newID() int { se.ids++; return se.ids }
@@ -125,6 +126,7 @@ func (w *world) look() {
 	w.after(se.downAfter/8+upTo(se.r, se.downAfter/4), w.look)
 }
 
+// watchShard returns how long the master of a shard has been out of sight.
 func (w *world) watchShard(sh *shard) int64 {
 	switch {
 	case w.sees(sh.master):
@@ -150,6 +152,7 @@ func (w *world) demote(x, m *peer) {
 	}
 }
 
+// failOver promotes a visible replica, mostly the most advanced one.
 func (w *world) failOver(sh *shard) {
 	se := w.sentinels
 	if !w.elects() {
@@ -294,6 +297,7 @@ func (w *world) aimServer(s *strike) bool {
 	return found > 0
 }
 
+// another finds another master that a replica could follow, nil if there is none.
 func (w *world) another(x *peer) *peer {
 	for _, m := range w.sentinels.peers {
 		if m.shard == x.shard && m.of == nil && m != x.of && !m.s.down {

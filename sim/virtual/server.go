@@ -262,6 +262,7 @@ func (w *world) application() {
 	w.q.push(event{at: w.t + upTo(w.load, int64(50*time.Millisecond)), kind: evSessionsBack})
 }
 
+// snapshot records all keys, as a replica learns them when it reconnects.
 func (w *world) snapshot(s *server) {
 	now := s.nowMs(w.t)
 	w.emitOf(s, history.Event{Kind: history.TapUp})
@@ -295,6 +296,7 @@ func (w *world) emitOf(s *server, e history.Event) {
 	w.emit(e)
 }
 
+// streamTap turns a replica's view of the store into history, and schedules the expiry events.
 type streamTap struct {
 	*world
 	s *server

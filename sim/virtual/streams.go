@@ -364,6 +364,7 @@ func (r *redis) cmdXInfo(t int64, args []string) reply {
 	return out
 }
 
+// waitFor replaces the reply to a command that blocks.
 type waitFor struct {
 	key   string
 	block int64 // ms

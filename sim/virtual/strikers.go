@@ -27,6 +27,7 @@ func init() {
 	maps.Copy(strikers, clockStrikers())
 }
 
+// counted applies change with 1, and at the fault's end with -1.
 func counted(change func(w *world, s *strike, by int)) striker {
 	return striker{func(w *world, s *strike) { change(w, s, 1) }, func(w *world, s *strike) { change(w, s, -1) }}
 }
@@ -83,6 +84,7 @@ func processStrikers() map[fault.Kind]striker {
 }
 
 func networkStrikers() map[fault.Kind]striker {
+	// lasting changes a link and changes it back; the end delivers the held messages.
 	lasting := func(on, off func(*world, *link, *strike)) striker {
 		return striker{func(w *world, s *strike) { on(w, &w.nodes[s.node].link, s) }, func(w *world, s *strike) {
 			n := w.nodes[s.node]
@@ -305,6 +307,7 @@ func clockStrikers() map[fault.Kind]striker {
 	}
 	return map[fault.Kind]striker{
 		fault.ClockStep: {changes(func(c *clock, s *strike) { c.wall += signed(s, s.Ms*core.Millisecond) }), nil},
+		// The rate error of both clocks, in parts per million, until the fault heals.
 		fault.ClockDrift: {changes(func(c *clock, s *strike) { s.was, c.ppm = c.ppm, signed(s, min(s.Ms, maxDrift)) }),
 			changes(func(c *clock, s *strike) { c.ppm = s.was })},
 	}

@@ -162,6 +162,7 @@ func (w *world) addServer(r *redis) *server {
 // epochNs is the wall time at true time zero, 2024-01-01: fences are Redis' microseconds.
 const epochNs = int64(1_704_067_200) * int64(time.Second)
 
+// spread draws from [-d, d].
 func spread(r *rand.Rand, d int64) int64 {
 	if d <= 0 {
 		return 0
@@ -177,8 +178,10 @@ func upTo(r *rand.Rand, d int64) int64 {
 	return r.Int64N(d)
 }
 
+// chance is true in ppm of a million draws.
 func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
 
+// stopEvery is the number of events between two calls of Config.Stop.
 const stopEvery = 1 << 12
 
 func (w *world) run() {
