@@ -54,7 +54,7 @@ func guarded[T any](n *node, call func() T) T {
 	return call()
 }
 
-// fallen reports whether rules have failed, and then ends the process.
+// fallen reports whether rules took the process down, and then ends it.
 func (w *world) fallen(n *node) bool {
 	if n.fall.why == "" {
 		return false

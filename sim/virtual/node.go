@@ -187,7 +187,7 @@ func (w *world) nodeEvent(n *node, e *event) {
 	nodeEvents[e.kind](w, n, e)
 }
 
-// It is set in init, because the handlers refer to it through step.
+// nodeEvents is set in init, because the handlers refer to it through step.
 var nodeEvents [evCount + 1]func(*world, *node, *event)
 
 func init() {

@@ -224,7 +224,8 @@ func (w *world) takeOver(n *node, ti int32) {
 
 const timedOut = "time-out"
 
-// cancel ends a running poll's context, and reports whether the poll returned, which the target soon notices. A heedless poll goes on.
+// cancel ends a running poll's context, and reports whether the poll returned. The target soon notices. A heedless poll goes on until its
+// end or timeout.
 func (w *world) cancel(n *node, pi int32, why string) (returned bool) {
 	p := &w.polls.polls[pi]
 	if !p.ended {
