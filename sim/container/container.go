@@ -29,8 +29,8 @@ type Spec struct {
 	Image   string   // must exist
 	Command []string // the program and its arguments; nil: what the image says
 	Env     []string // all of it
-	// Folder is one of this machine, which the program sees at the same path: it runs as this user, and has no network. "": it runs as the
-	// image says, in the network of the run.
+	// Folder is a folder of this machine that the program sees at the same path. With one, the container runs as this user, without network.
+	// With "", it runs as the image says, in the network of the run.
 	Folder string
 }
 
@@ -96,7 +96,7 @@ type Running struct {
 	Code int       // of the program; -1 by a signal, or if the engine does not answer
 }
 
-// Start starts the container, unless it runs. What it writes from now on goes to stdout and stderr, which are closed at its end, or on an
+// Start starts the container unless it runs. Its output from now on goes to stdout and stderr, which Start closes at its end or on an
 // error.
 func (c *Container) Start(stdout, stderr io.WriteCloser) (*Running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -133,7 +133,6 @@ func (c *Container) Start(stdout, stderr io.WriteCloser) (*Running, error) {
 	return r, nil
 }
 
-// findPID waits until the init has started the program.
 func (r *Running) findPID(ctx context.Context) {
 	s, err := r.Inspect(ctx)
 	for err == nil && r.PID == 0 {
@@ -145,7 +144,6 @@ func (r *Running) findPID(ctx context.Context) {
 	}
 }
 
-// wait waits for the end of the program.
 func (r *Running) wait(ctx context.Context, end client.ContainerWaitResult) {
 	select {
 	case e := <-end.Result:

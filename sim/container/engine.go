@@ -54,8 +54,8 @@ type Engine struct {
 	creator *testcontainers.DockerProvider
 }
 
-// Find returns the engine at DOCKER_HOST or the default socket. It calls lost, which must not block, when the engine does not answer any
-// more, or when a container ended and its restart policy started it again. The error is ErrNoEngine.
+// Find returns the engine at DOCKER_HOST or the default socket, or ErrNoEngine. It calls lost, which must not block, when the engine stops
+// answering, or when the restart policy of a container restarts it.
 func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
@@ -81,7 +81,7 @@ func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 // Close ends the connections to the engine. What was started there stays.
 func (e *Engine) Close() error { return e.api.Close() }
 
-// Fetch pulls an image if it is missing; pulling, unless nil, hears of that.
+// Fetch pulls an image if it is missing. It calls pulling, unless nil, before it pulls.
 func (e *Engine) Fetch(ctx context.Context, image string, pulling func(image string)) error {
 	_, err := e.api.ImageInspect(ctx, image)
 	if errdefs.IsNotFound(err) {
@@ -130,8 +130,8 @@ func (e *Engine) Build(ctx context.Context, program string) (string, error) {
 	return ref, nil
 }
 
-// Network makes the run's internal network, and returns this machine's address there. Containers in it reach each other and that address,
-// and nothing else.
+// Network makes the run's internal network and returns this machine's address in it. Containers there reach only each other and that
+// address.
 func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: map[string]string{Label: e.Run}}
 	_, err = e.api.NetworkCreate(ctx, e.network(), options)
@@ -150,8 +150,8 @@ func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 
 func (e *Engine) network() string { return "leasestorm-" + e.Run }
 
-// Remove removes every container and network of the run. It looks until it has met no error three times, because the engine still carries
-// out a request whose sender has died.
+// Remove removes the containers and networks of the run. It repeats until three passes succeed: the engine may still carry out a request of
+// a dead process.
 func (e *Engine) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
 	defer cancel()

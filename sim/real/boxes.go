@@ -16,7 +16,6 @@ import (
 // RedisImage is the image of a Redis in a container, unless another is chosen.
 const RedisImage = "redis:7.2.4"
 
-// findEngine finds an engine. It starts nothing.
 func (r *Redis) findEngine(ctx context.Context) (err error) {
 	if r.engine == nil {
 		r.engine, err = container.Find(ctx, r.lose)
@@ -24,7 +23,6 @@ func (r *Redis) findEngine(ctx context.Context) (err error) {
 	return err
 }
 
-// fetchRedis finds an engine and has the image of Redis there.
 func (r *Redis) fetchRedis(ctx context.Context, c RedisChoice) error {
 	if err := r.findEngine(ctx); err != nil {
 		return err
@@ -57,7 +55,6 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	return r.check(ctx)
 }
 
-// startServer starts a container whose output goes to a log file.
 func startServer(c *container.Container, logFile string) (program, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -69,7 +66,7 @@ func startServer(c *container.Container, logFile string) (program, error) {
 // box is a program in a container.
 type box struct{ *container.Running }
 
-// startBox starts a container. It closes what the container writes to.
+// startBox starts a container. It closes stdout and stderr at the end.
 func startBox(c *container.Container, stdout, stderr io.WriteCloser) (program, error) {
 	started, err := c.Start(stdout, stderr)
 	if err != nil {
@@ -86,7 +83,7 @@ func (b box) kill()                      { b.Kill() }
 func (b box) freeze() error              { return b.Pause() }
 func (b box) ask(s syscall.Signal) error { return b.Signal(s) }
 
-// thaw lets a container go on, which may not be frozen, and the program in it that stopped itself.
+// thaw unfreezes a container, which may run, and the program in it, which may have stopped itself.
 func (b box) thaw() error {
 	_ = b.Unpause()
 	return b.Signal(syscall.SIGCONT)

@@ -24,10 +24,9 @@ const (
 	canaryRedisStall = 2 * canaryRedisEvery
 )
 
-// watchStalls has the run told of every stall of the harness.
 func (r *run) watchStalls(stop <-chan struct{}) { canary(canaryEvery, r.clock.now, stop, r.stalled) }
 
-// canary measures how long this process was not scheduled, and tells of it: what a loaded host does to it, it does to the nodes.
+// canary measures how long this process was not scheduled: a loaded host delays the nodes as much.
 func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell func(from, to int64)) {
 	tick := time.NewTimer(every)
 	defer tick.Stop()
@@ -45,14 +44,14 @@ func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell fu
 	}
 }
 
-// stalled records a time in which the host did not run who should have. None is left out, for who is judged was not run either.
+// stalled records a host stall. Short stalls count too, because the nodes did not run either.
 func (r *run) stalled(from, to int64) {
 	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
 	r.load.add(from, to)
 }
 
-// timed returns begin, and what to call when a fault that began with it has reached its program. Between them the host stalled: a
-// container engine may take longer to send a signal than a node to obey it.
+// timed returns callbacks for the time from a fault's begin until its signal is sent, which counts as a stall: a container engine may take
+// longer to send a signal than a node to obey it.
 func (r *run) timed(begin func()) (began, sent func()) {
 	from := int64(0)
 	return func() { begin(); from = r.clock.now() }, func() {
@@ -62,8 +61,8 @@ func (r *run) timed(begin func()) (began, sent func()) {
 	}
 }
 
-// hear records what the canary in a container says. Containers have a share of the machine of their own: they may wait while
-// this process does not.
+// hear records what the canary in a container reports. Containers have their own share of the machine, so they may wait while this process
+// runs.
 func (r *run) hear(said io.ReadCloser) {
 	defer func() { _ = said.Close() }()
 	for lines := bufio.NewScanner(said); lines.Scan(); {
@@ -75,8 +74,7 @@ func (r *run) hear(said io.ReadCloser) {
 	}
 }
 
-// watchRedis has the run told of every time in which a server of Redis did not run on its own: stopped, throttled, swapped, or in a write
-// that its disk does not end.
+// watchRedis records when a Redis server hung without a fault: stopped, throttled, swapped, or in a write that its disk does not finish.
 func (r *run) watchRedis(stop <-chan struct{}) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -89,7 +87,7 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 	}
 }
 
-// pulse asks a server again and again whether it answers.
+// pulse polls a server for an answer.
 type pulse struct {
 	ask     func() bool
 	waited  func() time.Duration // for a core, since this was asked last
@@ -141,7 +139,7 @@ func (p *pulse) follow(stop <-chan struct{}) {
 	}
 }
 
-// answers reports whether a Redis says anything at once; that it refuses is an answer.
+// answers reports whether a Redis replies at once. A refusal is a reply.
 func answers(client *redis.Client) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
 	defer cancel()
@@ -150,8 +148,8 @@ func answers(client *redis.Client) bool {
 	return err == nil || errors.As(err, &refusal)
 }
 
-// waits returns what tells how long a server's process was ready to run and not run, since it was asked last: of a server of the run's own
-// on this machine, and where the kernel counts it.
+// waits returns a function that tells how long the server's process waited for a core since the last call. It works for the run's own
+// servers on this machine, if the kernel counts it.
 func (r *Redis) waits(i int) func() time.Duration {
 	if _, err := runDelay("self"); err != nil || r.kind != kindServer {
 		return func() time.Duration { return 0 }
@@ -170,7 +168,6 @@ func (r *Redis) waits(i int) func() time.Duration {
 	}
 }
 
-// processID is that of a server's process, "" if it does not say it at once.
 func processID(client *redis.Client) string {
 	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
 	defer cancel()
@@ -178,7 +175,6 @@ func processID(client *redis.Client) string {
 	return infoFields(info)["process_id"]
 }
 
-// redisInHand reports whether a fault of Redis or of one of its servers was there at any time since then.
 func (r *run) redisInHand(since int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +186,6 @@ func (r *run) redisInHand(since int64) bool {
 	return r.healed >= since
 }
 
-// ofRedis reports whether a fault of the plan may keep Redis from answering.
 func (r *run) ofRedis(n int) bool {
 	scope := r.cfg.Plan.Faults[n].Kind.Scope()
 	return scope == fault.ScopeRedis || scope == fault.ScopeServers

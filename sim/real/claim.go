@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
-// claimKey is there as long as a run plays on a given database: another that is started meanwhile, or in the same instant, finds it.
+// claimKey exists while a run uses a given database, so that a second run, started meanwhile or at the same instant, finds it.
 const claimKey = "poll:storm"
 
 const (
@@ -22,7 +22,7 @@ const (
 	unclaim     = 5 * time.Second // what taking it back may take
 )
 
-// claim takes a given database for this run, or says why it is not to be had. Only then are the keys there its own to remove.
+// claim claims a given database for this run, or returns why it cannot. Only a claimed database may be cleaned.
 func (r *Redis) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, usedWithin)
 	defer cancel()
@@ -49,7 +49,6 @@ func (r *Redis) claim(ctx context.Context) error {
 	return nil
 }
 
-// refuseUsed refuses a given database that holds keys a run would read, write and remove, besides its own claim.
 func (r *Redis) refuseUsed(ctx context.Context) error {
 	for _, pattern := range runPatterns {
 		it := r.client.Load().Scan(ctx, 0, pattern, 1000).Iterator()
@@ -66,8 +65,8 @@ func (r *Redis) refuseUsed(ctx context.Context) error {
 	return nil
 }
 
-// deleteRunKeys removes what a run wrote and returns how many keys it were. That the database is taken goes last: what another storm that
-// finds it free has written by then would be removed too.
+// deleteRunKeys removes a run's keys and returns their number. The claim goes last: a storm that finds the database free would lose its own
+// keys.
 func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
 	n := 0
 	for _, pattern := range runPatterns {

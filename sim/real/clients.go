@@ -25,7 +25,6 @@ type clients struct {
 	cancel context.CancelFunc
 }
 
-// startClients starts a client for each service. They ask until close.
 func (r *run) startClients(ctx context.Context) *clients {
 	c := &clients{run: r, http: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,

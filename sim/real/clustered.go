@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// cluster is what a replicated Redis that is a Redis Cluster has in the place of sentinels: two shards of a master and replicas, of which
-// one has the leases' slot, and one more master, which votes and is under no fault.
+// cluster extends a replicated Redis to a Redis Cluster: two shards of a master and replicas, one with the leases' slot, and a third master
+// that votes and takes no faults.
 type cluster struct {
 	redisfixture.Cluster
 	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
@@ -23,10 +23,8 @@ type cluster struct {
 // nodeTimeout is after what time of silence a server of a cluster takes another for failed, unless a run draws more.
 const nodeTimeout = sentinelDown
 
-// clustered reports whether Redis is a cluster.
 func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
 
-// systemOf is the system with the keys that it has on this Redis; nil: there is none.
 func (r *Redis) systemOf(name string) *system {
 	switch {
 	case !r.clustered():
@@ -37,7 +35,6 @@ func (r *Redis) systemOf(name string) *system {
 	return nil
 }
 
-// deciders are who says which server the master is.
 func (p *replicated) deciders() string {
 	if p.cluster != nil {
 		return "those who vote"
@@ -45,11 +42,9 @@ func (p *replicated) deciders() string {
 	return "the sentinels"
 }
 
-// voter is the master without leases and faults.
 func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
 
-// bus is the address of a server of a cluster for what the servers tell each other, with a line for each as a door has it. Nobody else
-// may come there.
+// bus is the cluster-bus address of a server. It has one line per peer, as a door has, and refuses everybody else.
 type bus struct {
 	*door
 	*cluster
@@ -60,7 +55,6 @@ func newBus(of *cluster, short func(error)) (*bus, error) {
 	return &bus{door: d, cluster: of}, err
 }
 
-// join makes the line from another server.
 func (b *bus) join(from, to *member, short func(error)) error {
 	at := netip.AddrPortFrom(loopback, to.busPort()).String()
 	l, err := newLine(from.name+" to the bus of "+to.name, loopback, at, 0, uint64(from.number), short)
@@ -71,13 +65,11 @@ func (b *bus) join(from, to *member, short func(error)) error {
 	return err
 }
 
-// busPort is where the server's own bus listens.
 func (m *member) busPort() uint16 {
 	at, _ := netip.ParseAddrPort(m.addr)
 	return at.Port() + redisfixture.BusOffset
 }
 
-// clusterConf are the settings of a server of a cluster.
 func (m *member) clusterConf() string {
 	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-announce-ip %s\ncluster-announce-port %d\n"+
 		"cluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
@@ -85,8 +77,8 @@ func (m *member) clusterConf() string {
 		loopback, m.Port, m.Bus, m.bus.timeout.Load())
 }
 
-// drawTimeout has a third of all runs take servers for failed as late as with Redis' own time-out of half a TTL of 30 s, or later: while a
-// master that is cut off has not found out, it lives on.
+// drawTimeout gives a third of all runs a node timeout of half a TTL of 30 s (Redis' default) or more: a cut-off master lives on until it
+// notices.
 func (p *replicated) drawTimeout(ctx context.Context, seed uint64, ttl time.Duration) error {
 	timeout := nodeTimeout
 	if r := rand.New(rand.NewPCG(seed, streamServers-1)); r.IntN(3) == 0 {
@@ -100,7 +92,6 @@ func (p *replicated) drawTimeout(ctx context.Context, seed uint64, ttl time.Dura
 	return err
 }
 
-// form makes a cluster of servers that know of no other, and finds the marks.
 func (p *replicated) form(ctx context.Context, _ string) error {
 	c := p.cluster
 	for _, m := range p.members {
@@ -122,7 +113,6 @@ func (p *replicated) form(ctx context.Context, _ string) error {
 	return nil
 }
 
-// mark is witnessed.mark of a server.
 func (p *replicated) mark(m *member) string {
 	if p.cluster == nil {
 		return ""
@@ -130,13 +120,11 @@ func (p *replicated) mark(m *member) string {
 	return p.cluster.marks[m.shard]
 }
 
-// serves reports whether a server of a cluster is with a majority, as far as it knows. Others always are.
 func (m *member) serves(ctx context.Context) bool { return m.bus == nil || m.Serves(ctx) }
 
-// servesWithin is more than a server that was started serves nobody (2 s).
+// servesWithin is more than the 2 s for which a started server refuses to serve.
 const servesWithin = 4 * time.Second
 
-// awaitServing waits until a server that was started serves, if a majority is there.
 func (p *replicated) awaitServing(ctx context.Context, m *member) {
 	p.renew(m.server)
 	ctx, cancel := context.WithTimeout(ctx, servesWithin)
@@ -144,7 +132,6 @@ func (p *replicated) awaitServing(ctx context.Context, m *member) {
 	_ = redisfixture.Await(ctx, m.serves)
 }
 
-// owner is whom a server takes for the master of the leases' slot; nil: it does not say.
 func (p *replicated) owner(by *member) *member {
 	if i := p.cluster.Owner(context.Background(), &by.Node); i >= 0 {
 		return p.members[i]
@@ -152,7 +139,6 @@ func (p *replicated) owner(by *member) *member {
 	return nil
 }
 
-// replace has a replica of the leases' shard take its master's place.
 func (p *replicated) replace(ctx context.Context, force bool) error {
 	how := []any{"CLUSTER", "FAILOVER"}
 	if force {

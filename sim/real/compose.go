@@ -40,7 +40,6 @@ type composed struct {
 	claim    net.Listener // there is one storm over a fleet
 }
 
-// provisionCompose finds the fleet of a compose project, and mends it.
 func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error {
 	c, err := r.findComposed(ctx, project)
 	if err != nil {
@@ -75,7 +74,7 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	return cmp.Or(err, r.check(ctx))
 }
 
-// findComposed finds a fleet and claims it. It touches nothing.
+// findComposed finds a fleet and claims it, without changing it.
 func (r *Redis) findComposed(ctx context.Context, project string) (*composed, error) {
 	if err := r.findEngine(ctx); err != nil {
 		return nil, err
@@ -108,7 +107,6 @@ func (r *Redis) findComposed(ctx context.Context, project string) (*composed, er
 	return c, nil
 }
 
-// reach returns where this program reaches a service.
 func (c *composed) reach(ctx context.Context, s *container.Container, port string) (string, error) {
 	all, err := s.ContainerIPs(ctx)
 	if err != nil || len(all) == 0 {
@@ -117,7 +115,7 @@ func (c *composed) reach(ctx context.Context, s *container.Container, port strin
 	return net.JoinHostPort(all[0], port), nil
 }
 
-// mend has everything run as a fleet should: what is stopped, frozen or cut off goes on.
+// mend restarts, unfreezes and reconnects all services.
 func (c *composed) mend(ctx context.Context) error {
 	if err := within(c.proxy.ResetState); err != nil {
 		return fmt.Errorf("%w: toxiproxy of %q, whose networks are reached from this machine, or from a container with network_mode: host: %w",
@@ -129,7 +127,6 @@ func (c *composed) mend(ctx context.Context) error {
 	})
 }
 
-// each calls f for all at once.
 func each(all []*container.Container, f func(*container.Container) error) error {
 	errs := make([]error, len(all))
 	var group sync.WaitGroup
@@ -140,7 +137,6 @@ func each(all []*container.Container, f func(*container.Container) error) error 
 	return errors.Join(errs...)
 }
 
-// close leaves the fleet to itself.
 func (c *composed) close() error {
 	err := c.mend(context.Background())
 	if c.redis.server != nil && c.redis.server.proc != nil {
@@ -153,7 +149,6 @@ func (c *composed) close() error {
 	return err
 }
 
-// fits returns an error unless the nodes have the timings by which they are judged.
 func (c *composed) fits(ctx context.Context, cfg *Config) error {
 	for _, node := range c.nodes {
 		s, err := node.Inspect(ctx)
@@ -186,7 +181,7 @@ func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	return startBox(c.services[s.name], stdout, stderr)
 }
 
-// witness stops all nodes, so that the history begins with none, and reads what the fleet's own target says.
+// witness stops all nodes, so that the history begins without any, and reads the log of the fleet's target.
 func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 	if err := c.fits(ctx, &r.cfg); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@ package real
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// requests counts the commands in what a client sends over one connection, as it comes, in pieces of any size: an array of
-// bulk strings each, or a line of words. What is no RESP is counted line by line. The zero value is ready.
+// requests counts the commands that a client sends over one connection, in pieces of any size: RESP arrays, or lines of words. It counts
+// anything else line by line. The zero value is ready.
 type requests struct {
 	words  int64 // bulk strings of the present command that are still to come
 	skip   int64 // bytes of the present one that are
@@ -11,7 +11,7 @@ type requests struct {
 	mark   byte  // the line's first byte; 0: none came yet
 }
 
-// take returns how many commands end in b, or, of an array, begin: an array counts when its length has come.
+// take returns how many commands end in b. An array counts as soon as its length is read.
 func (r *requests) take(b []byte) (commands int64) {
 	for len(b) > 0 {
 		if r.skip > 0 {
@@ -35,7 +35,6 @@ func (r *requests) take(b []byte) (commands int64) {
 	return commands
 }
 
-// line takes the line that is over, and returns 1 if it is a command or begins one.
 func (r *requests) line() int64 {
 	mark, number := r.mark, r.number
 	r.mark = 0
@@ -54,7 +53,6 @@ func (r *requests) line() int64 {
 	return 1
 }
 
-// countAll tells, at the end of each bucket, what each slot's process has sent in it.
 func (r *run) countAll(stop <-chan struct{}) {
 	every(history.Bucket(r.cfg.Renew), stop, func() {
 		for _, s := range r.allSlots() {
@@ -63,7 +61,6 @@ func (r *run) countAll(stop <-chan struct{}) {
 	})
 }
 
-// count tells what the slot's process has sent until t since it was told last.
 func (s *slot) count(t int64) {
 	if n := s.way.sent(); n > 0 {
 		s.run.rec.Add(history.Event{T: t, Kind: history.Commands, Node: s.name, N: n})

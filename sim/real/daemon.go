@@ -10,14 +10,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// daemon is a server or a sentinel: what serves until it is killed here.
+// daemon is a server or a sentinel, which serves until the harness kills it.
 type daemon struct {
 	proc  program
 	asked *atomic.Bool // its end is the harness' doing; nil: it never served
 	lose  func(error)  // hears of an end that is not
 }
 
-// run starts it with its output in a log file, waits until that says ready, and watches over it from then on.
+// run starts it with its output in a log file, waits until the log says ready, and then watches it.
 func (d *daemon) run(
 	ctx context.Context, name, logFile, ready string, within time.Duration, launch func(log *os.File) (program, error),
 ) error {
@@ -36,8 +36,8 @@ func (d *daemon) run(
 	return nil
 }
 
-// serves begins to watch over a program that answers. Whatever ends it but kill leaves nodes, or the servers that they lean on, without a
-// Redis that no fault took, also where a later fault starts it again.
+// serves watches a program that answers. Any end but by kill leaves nodes without a Redis that no fault took, even if a later fault
+// restarts it.
 func (d *daemon) serves(name string) {
 	p, asked := d.proc, new(atomic.Bool)
 	d.asked = asked
@@ -52,7 +52,6 @@ func (d *daemon) serves(name string) {
 	}()
 }
 
-// kill ends it as a crash does.
 func (d *daemon) kill() {
 	if d.asked != nil {
 		d.asked.Store(true)
@@ -60,7 +59,7 @@ func (d *daemon) kill() {
 	d.proc.kill()
 }
 
-// lose tells why a run is worth nothing, or cut short. The first one counts.
+// lose ends the run with the first reason given.
 func (r *Redis) lose(why error) {
 	select {
 	case r.lost <- why:
