@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// door is the address of a server for the other servers and the sentinels: what it tells them to reach it by. Behind it each of
-// them has a line of its own, so that any two can be cut apart.
+// door is the address that other servers and sentinels use for a server. Each of them has a line of its own, so that any two can be cut
+// apart.
 type door struct {
 	listener *net.TCPListener
 	servers  map[netip.Addr]*line // by the address that a server's connections come from
@@ -41,7 +41,6 @@ func (d *door) port() int { return d.listener.Addr().(*net.TCPAddr).Port }
 
 func (d *door) addr() string { return d.listener.Addr().String() }
 
-// lines are all that lead through the door.
 func (d *door) lines() []*line {
 	all := slices.Collect(maps.Values(d.servers))
 	if d.sentinel != nil {
@@ -50,7 +49,6 @@ func (d *door) lines() []*line {
 	return all
 }
 
-// open begins to lead each who comes to its line.
 func (d *door) open() {
 	d.done = make(chan struct{})
 	go d.serve()
@@ -82,7 +80,6 @@ func (d *door) serve() {
 	}
 }
 
-// close ends the door and its lines.
 func (d *door) close() {
 	_ = d.listener.Close()
 	if d.done != nil {

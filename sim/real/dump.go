@@ -13,7 +13,7 @@ const (
 	savedFile = "saved.rdb"
 )
 
-// save keeps a dump of the server's data for reload, under a name that what it copies of a master later does not have.
+// save keeps a dump of the server's data for reload, under a name that a later synchronisation with a master does not overwrite.
 func (m *member) save(ctx context.Context) error {
 	if err := m.client.Load().Save(ctx).Err(); err != nil {
 		return err
@@ -21,8 +21,7 @@ func (m *member) save(ctx context.Context) error {
 	return os.Rename(filepath.Join(m.dir, dumpFile), filepath.Join(m.dir, savedFile))
 }
 
-// reload starts a server that was killed out of what it saved. A dump says where in its master's stream it was made, which the file that
-// the server appends to does not: so it begins without that one (appendAgain).
+// reload starts a killed server from its saved dump, without the append-only file (appendAgain). Only the dump has the replication offset.
 func (m *member) reload(ctx context.Context) error {
 	if err := m.erase(); err != nil {
 		return err
@@ -33,7 +32,7 @@ func (m *member) reload(ctx context.Context) error {
 	return m.start(ctx, "--appendonly", "no")
 }
 
-// appendAgain has a server that was reloaded keep what it is told, as all others do, and waits until it does.
+// appendAgain makes a reloaded server write its append-only file again, as all others do, and waits until it does.
 func (m *member) appendAgain(ctx context.Context) error {
 	c := m.client.Load()
 	if err := c.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// embedded is a miniredis whose time is driven, for machines without a Redis server. It shows the program at work; no
-// guarantee is proven on it.
+// embedded is a miniredis with a driven clock, for machines without a Redis server. It demonstrates the program and proves no guarantee.
 type embedded struct {
 	m    *miniredis.Miniredis
 	at   string // where it listens, once it has
@@ -38,10 +37,8 @@ func (e *embedded) open(addr string) error {
 	return err
 }
 
-// halt ends all connections. What it holds stays.
 func (e *embedded) halt() { e.m.Close() }
 
-// resume opens it again where it was.
 func (e *embedded) resume() error { return e.open(e.at) }
 
 func (e *embedded) drive() {

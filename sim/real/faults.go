@@ -10,7 +10,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// injection is one fault of the plan under way.
 type injection struct {
 	*run
 	fault.Fault
@@ -23,7 +22,7 @@ type injection struct {
 	hit     *member         // of several servers, the one that is under it
 }
 
-// injector is how a kind is injected, and where it is not.
+// injector says how to inject a kind, and which Redis cannot take it.
 type injector struct {
 	inject   func(*injection) // injects, waits, heals, and records both
 	embedded string           // not empty: an embedded Redis has no such fault, and this is why
@@ -95,8 +94,7 @@ func init() {
 	}
 }
 
-// injectAll injects the plan's faults at their times after start and returns when all are healed, which is soon after
-// the storm's end.
+// injectAll injects the plan's faults at their times after start. It returns when all are healed, soon after the storm's end.
 func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -126,10 +124,9 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	}
 }
 
-// begin records that the fault hits now.
 func (inj *injection) begin() { inj.beginAt(inj.clock.now()) }
 
-// beginAt is begin for a fault that is heard of after it hit.
+// beginAt is begin for a fault that is noticed only after it hit.
 func (inj *injection) beginAt(t int64) {
 	e := inj.event(history.FaultStart)
 	e.T = max(0, t)
@@ -143,10 +140,8 @@ func (inj *injection) beginAt(t int64) {
 	inj.active = append(inj.active, activeFault{inj.n, text})
 }
 
-// end records that it is healed.
 func (inj *injection) end() { inj.record(inj.event(history.FaultEnd)) }
 
-// off takes the fault out of the progress line, and lets its target go.
 func (inj *injection) off() {
 	inj.mu.Lock()
 	defer inj.mu.Unlock()
@@ -170,10 +165,9 @@ func (inj *injection) event(kind history.Kind) history.Event {
 	return e
 }
 
-// last waits until the fault's duration is over, or the storm.
 func (inj *injection) last() { inj.pause(inj.For) }
 
-// pause waits for d, or until the storm is over; then it reports false.
+// pause waits for d, or returns false when the storm ends.
 func (inj *injection) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -185,12 +179,11 @@ func (inj *injection) pause(d time.Duration) bool {
 	}
 }
 
-// skip notes that the fault cannot hit, because of what hit before.
+// skip notes that the fault cannot hit, because of an earlier fault.
 func (inj *injection) skip(why string) {
 	inj.notef("fault %d (%s) was not injected: %s", inj.n+1, strings.TrimSpace(string(inj.Kind)+" "+inj.Target), why)
 }
 
-// failed notes that something the fault needs did not work.
 func (inj *injection) failed(err error) {
 	tellExhausted(err, inj.starve)
 	if err != nil && inj.ctx.Err() == nil {

@@ -13,10 +13,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// errGivenUp: a move came to nothing.
 var errGivenUp = errors.New("the slot stays where it is")
 
-// shardDown kills all servers of the leases' shard; they are back, with their data, after For.
+// shardDown kills all servers of the leases' shard. They return, with their data, after For.
 func (inj *injection) shardDown() {
 	shard := inj.redis.replicated.shard()
 	if !holdAll(shard) {
@@ -41,7 +40,7 @@ func (inj *injection) shardDown() {
 	inj.answers()
 }
 
-// holdAll takes servers in hand that no fault has, all or none.
+// holdAll locks servers for this fault, all or none.
 func holdAll(members []*member) bool {
 	for i, m := range members {
 		if !m.hand.TryLock() {
@@ -58,14 +57,13 @@ func letGo(members []*member) {
 	}
 }
 
-// move is one of the leases' slot from a shard to the other, as an operator does it.
 type move struct {
 	p        *replicated
 	from, to *member
 	held     []*member // the shard that the slot leaves, and to
 }
 
-// slotMoved moves the leases' slot to the other shard as soon as its shard is well, for as long as the fault may wait.
+// slotMoved moves the leases' slot to the other shard. It waits up to For until the shard is healthy.
 func (inj *injection) slotMoved() {
 	ctx, cancel := context.WithTimeout(inj.storm, inj.For)
 	defer cancel()
@@ -99,7 +97,7 @@ func (inj *injection) slotMoved() {
 	inj.end()
 }
 
-// beginMove has the slot begin to leave its shard; nil: not all of that are well, or the other shard's master is not.
+// beginMove begins to migrate the slot. It returns nil unless its shard and the other shard's master are healthy.
 func (p *replicated) beginMove(ctx context.Context) *move {
 	mv := &move{p: p, from: p.present(), held: p.shard()}
 	for _, m := range p.members {
@@ -121,14 +119,13 @@ func (p *replicated) beginMove(ctx context.Context) *move {
 	return nil
 }
 
-// set is CLUSTER SETSLOT of the leases' slot at a server.
 func (mv *move) set(ctx context.Context, at *member, words ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
 	defer cancel()
 	return at.client.Load().Do(ctx, append([]any{"CLUSTER", "SETSLOT", mv.p.cluster.Slot}, words...)...).Err()
 }
 
-// whole reports whether all of the shard are there and follow its master. The slot moves from such a shard alone: who has not heard of it
+// whole reports whether all replicas of the shard follow its master. The slot may only leave such a shard: a server that missed the move
 // would go on serving (docs/replicas.md).
 func (mv *move) whole(ctx context.Context) bool {
 	if mv.from != mv.p.present() || mv.from.Replicas(ctx) != mv.p.cluster.Size-1 {
@@ -144,10 +141,9 @@ func (mv *move) whole(ctx context.Context) bool {
 	})
 }
 
-// migrateWithin bounds one MIGRATE, in milliseconds.
 const migrateWithin = 1000
 
-// carry takes the keys over, a few at a time. A move that began ends, also when the storm is over: pause is none then.
+// carry moves the keys, a few at a time. A move that began is finished even if the storm ends; pause then returns at once.
 func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
 	for {
 		switch {
@@ -182,10 +178,10 @@ func (mv *move) keys(ctx context.Context, at *member, n int) ([]string, error) {
 	return at.client.Load().ClusterGetKeysInSlot(ctx, int(mv.p.cluster.Slot), n).Result()
 }
 
-// heardWithin is how long all of the old shard may take to hear that the slot is another's.
+// heardWithin is how long the old shard may take to learn of the slot's new owner.
 const heardWithin = 5 * time.Second
 
-// settle gives the slot to the other shard, and returns when all of the old one have heard.
+// settle assigns the slot to the other shard, and returns when all of the old shard know.
 func (mv *move) settle(ctx context.Context) error {
 	p := mv.p
 	p.settling.Lock()
@@ -219,7 +215,7 @@ func (mv *move) settle(ctx context.Context) error {
 	return nil // the slot has moved in any case
 }
 
-// giveUp has the slot stay, without what has gone already.
+// giveUp keeps the slot where it is, without the keys that have already moved.
 func (mv *move) giveUp(ctx context.Context) error {
 	keys, err := mv.keys(ctx, mv.to, 1<<20)
 	if err == nil && len(keys) > 0 {
@@ -237,7 +233,7 @@ func (mv *move) giveUp(ctx context.Context) error {
 	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"))
 }
 
-// followAgain has a replica that was led to another master follow its shard's, unless it has become that itself.
+// followAgain returns a replica to its shard's master, unless the replica has become that master itself.
 func (p *replicated) followAgain(ctx context.Context, m *member) error {
 	if role, _ := m.role(ctx); role != "slave" || m.shard != p.present().shard {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// effect is what the fault does to the target's line.
 func (inj *injection) effect() effect {
 	hold := network{hold: true}
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -43,7 +42,6 @@ func (inj *injection) network() {
 	inj.end()
 }
 
-// flapping cuts and heals every Ms.
 func (inj *injection) flapping() {
 	at := inj.slot(inj.Target)
 	if at == nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// living returns the target's slot and its process, or notes why there is none.
 func (inj *injection) living() (*slot, *node) {
 	at := inj.slot(inj.Target)
 	if at == nil {
@@ -29,7 +28,6 @@ func (inj *injection) living() (*slot, *node) {
 	return at, at.node
 }
 
-// expect marks the end of a process as the plan's doing.
 func (s *slot) expect(n *node) {
 	s.mu.Lock()
 	n.asked = true
@@ -48,7 +46,7 @@ func (inj *injection) crash() {
 	inj.revive(at)
 }
 
-// revive starts processes in slots that the plan emptied when the fault is over, if it ever is.
+// revive restarts the slots that the plan emptied when the fault is over, if it ends.
 func (inj *injection) revive(slots ...*slot) {
 	if inj.For <= 0 {
 		return
@@ -60,7 +58,6 @@ func (inj *injection) revive(slots ...*slot) {
 	inj.end()
 }
 
-// again starts a process in a slot that the plan emptied, unless the run is over.
 func (inj *injection) again(at *slot) {
 	if inj.ctx.Err() != nil {
 		return
@@ -130,7 +127,7 @@ func (inj *injection) freeze() {
 	inj.end()
 }
 
-// hold stops a process; several freezes may hold it at once.
+// hold stops a process. Several freezes may hold it at once.
 func (s *slot) hold(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +139,6 @@ func (s *slot) hold(n *node) {
 	}
 }
 
-// release lets it go on once nothing holds it any more.
 func (s *slot) release(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +149,8 @@ func (s *slot) release(n *node) {
 	}
 }
 
-// checkSend asks a node to stop itself between the check and the send of its next poll, and thaws it when the lease has
-// passed on and is used, so that the poll is sent by an instance that does not own the session any more.
+// checkSend asks a node to stop itself between the check and the send of its next poll. It thaws the node when another instance owns and
+// uses the lease, so that an instance without the lease sends the poll.
 func (inj *injection) checkSend() {
 	at, n := inj.living()
 	if n == nil {
@@ -201,8 +197,8 @@ func (inj *injection) checkSend() {
 // selfStop is how long a node may take from saying "paused" to stopping itself on a busy host.
 const selfStop = 2 * time.Second
 
-// awaitStop waits until the process has stopped itself. A stop of the harness's own before that would let the node's come
-// after the thaw, and keep it stopped for good.
+// awaitStop waits until the process has stopped itself. If the harness stopped it earlier, the node's own stop would come after the thaw
+// and last for good.
 func awaitStop(n *node) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -215,7 +211,6 @@ func awaitStop(n *node) {
 	}
 }
 
-// stopped reports whether a process is stopped, as /proc shows it.
 func stopped(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -225,9 +220,9 @@ func stopped(pid int) bool {
 	return ok && strings.HasPrefix(state, "T")
 }
 
-// holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence, two
-// TTLs are over, or stop is closed. It reports whether the lease passed on. An acquisition would be too early to thaw: the
-// target can refuse an older fence only once it has seen the newer one.
+// holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence, two TTLs pass, or stop
+// is closed. It reports whether the lease passed on. An acquisition alone is too early: the target refuses an older fence only after a
+// newer one.
 func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan struct{}) bool {
 	taken, cancel := r.watch.await(func(a *history.Event) bool {
 		return a.Kind == history.Arrived && a.Session == e.Session && a.Instance != e.Instance &&
@@ -249,18 +244,15 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	return false
 }
 
-// pausedAt is when a pause that was asked for begins: just before the node's own event, which is explained by it, and never before it was
-// asked for, whatever the node stamps.
+// pausedAt is when a requested pause begins: just before the node's event, which it explains, and never before the request.
 func (inj *injection) pausedAt(e history.Event) int64 { return max(inj.asked, e.T-1) }
 
-// expectPause notes that the process was asked to pause and that the fault did not wait until it did.
 func (n *node) expectPause(inj *injection) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pauses = append(n.pauses, inj)
 }
 
-// nextPause takes the first of the faults that still expect a pause; nil: none does.
 func (n *node) nextPause() *injection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -272,9 +264,8 @@ func (n *node) nextPause() *injection {
 	return inj
 }
 
-// rescue thaws a node that paused when no fault of the plan waited for it any more. Where one had asked for it, that fault hits
-// now; of what a node does of its own accord nothing is recorded but its event, which excuses nothing. A pause that is looked
-// after already is left alone: who has paused says nothing more, so that it need not be done twice.
+// rescue thaws a node that paused after its fault stopped waiting. If a fault asked for the pause, that fault hits now. A pause of the
+// node's own accord excuses nothing. A second rescue during the first does nothing: a paused node reports nothing new.
 func (r *run) rescue(at *slot, n *node, e history.Event) {
 	if !n.pausing.TryLock() {
 		return
@@ -296,7 +287,7 @@ func (r *run) rescue(at *slot, n *node, e history.Event) {
 	r.holdUntilPassed(at, n, e, stop)
 }
 
-// catches reports whether a process has a handler for the signal: one that has none would die of it.
+// catches reports whether a process handles the signal, which would otherwise kill it.
 func catches(pid int, sig syscall.Signal) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

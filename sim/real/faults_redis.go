@@ -9,7 +9,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// alone is f of a fault that has Redis for itself.
 func alone(f func(*injection)) func(*injection) {
 	return func(inj *injection) {
 		if inj.take() {
@@ -19,7 +18,7 @@ func alone(f func(*injection)) func(*injection) {
 	}
 }
 
-// take takes Redis for this fault; another that has it is not disturbed.
+// take acquires Redis for this fault, unless another fault has it.
 func (inj *injection) take() bool {
 	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
 	defer cancel()
@@ -39,7 +38,6 @@ func (inj *injection) take() bool {
 	return true
 }
 
-// done lets others have Redis.
 func (inj *injection) done() {
 	if inj.hit != nil {
 		inj.hit.hand.Unlock()
@@ -47,7 +45,6 @@ func (inj *injection) done() {
 	inj.redis.give()
 }
 
-// down and up record that Redis stops answering, and answers again.
 func (inj *injection) down() {
 	inj.record(history.Event{Kind: history.RedisDown, Reason: string(inj.Kind)})
 }
@@ -61,7 +58,7 @@ const (
 	empty = "empty"
 )
 
-// redisOutage kills Redis; it is back, with its data, after For.
+// redisOutage kills Redis. It returns, with its data, after For.
 func (inj *injection) redisOutage() {
 	inj.begin()
 	inj.down()
@@ -70,7 +67,7 @@ func (inj *injection) redisOutage() {
 	inj.back(kept)
 }
 
-// redisWipe kills Redis; it is back, empty, after For, and then its owner puts the sessions back.
+// redisWipe kills Redis. It returns empty after For, and its owner restores the sessions.
 func (inj *injection) redisWipe() {
 	inj.begin()
 	inj.down()
@@ -80,7 +77,6 @@ func (inj *injection) redisWipe() {
 	inj.back(empty)
 }
 
-// back starts Redis again and records that it answers.
 func (inj *injection) back(remembers string, args ...string) {
 	// An interrupted run needs its Redis too: to count, and to let nodes release.
 	if err := inj.redis.resume(context.WithoutCancel(inj.ctx), args...); err != nil {
@@ -98,7 +94,7 @@ func (inj *injection) back(remembers string, args ...string) {
 	inj.end()
 }
 
-// answers ends a fault that Redis went through without losing anything.
+// answers ends a fault that lost no data.
 func (inj *injection) answers() {
 	inj.up(kept)
 	inj.failed(inj.work.repair(inj.ctx))
@@ -120,8 +116,8 @@ func (inj *injection) redisFreeze() {
 	inj.answers()
 }
 
-// slowScript computes for a given time and touches nothing. Where Redis has Lua of the system, as Debian's, there is no os; should TIME
-// stand still there, the script ends all the same.
+// slowScript computes for a given time and touches nothing. Debian's Redis, with the system's Lua, has no os. If TIME stands still there,
+// the script still ends.
 const slowScript = `local ms = tonumber(ARGV[1])
 if pcall(function() return os.clock() end) then
   local till = os.clock() + ms / 1000
@@ -168,7 +164,7 @@ func (inj *injection) clientKill() {
 	}
 }
 
-// beatStale keeps the heartbeat of an instance that lives at a time long past, whatever the instance writes.
+// beatStale keeps overwriting the heartbeat of a living instance with an old time.
 func (inj *injection) beatStale() {
 	_, n := inj.living()
 	if n == nil {
@@ -199,7 +195,6 @@ const (
 	beatStaleEvery = 20 * time.Millisecond // so that what the instance writes is seen for no longer
 )
 
-// keyDelete removes a lease as a foreign hand would.
 func (inj *injection) keyDelete() {
 	if inj.picked() {
 		inj.begin()

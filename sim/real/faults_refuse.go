@@ -13,7 +13,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// refuse has Redis answer reads and refuse writes.
 func (inj *injection) refuse() {
 	if inj.Kind == fault.RedisMisconf {
 		if err := inj.redis.failToSave(inj.ctx); err != nil {
@@ -37,7 +36,6 @@ func (inj *injection) refuse() {
 	inj.answers()
 }
 
-// refusing returns the command that begins a fault and the one that ends it.
 func refusing(f fault.Fault, s *system) (begin, end []any) {
 	set := func(name string, value any) []any { return []any{"CONFIG", "SET", name, value} }
 	user := func(rules ...any) []any { return append([]any{"ACL", "SETUSER", "default"}, rules...) } // the nodes are the default user
@@ -72,8 +70,8 @@ const (
 	saveSeldom    = "31536000 1" // once a year
 )
 
-// allBut are the rules of an ACL that allow every key which does not begin with the prefix. An ACL can only allow: so they allow what
-// is other than the prefix at its first byte, or at its second, and so on, or ends before it does.
+// allBut are the ACL rules that allow every key without the prefix. An ACL can only allow, so the rules enumerate the keys that differ at
+// the first byte, at the second, and so on, and the shorter keys.
 func allBut(prefix string) []any {
 	rules := []any{"resetkeys"}
 	for i := range prefix {
@@ -85,7 +83,6 @@ func allBut(prefix string) []any {
 	return rules
 }
 
-// allButEnd are those that allow every key which does not end so.
 func allButEnd(end string) []any {
 	rules := []any{"resetkeys"}
 	for i := range end {
@@ -98,7 +95,7 @@ func allButEnd(end string) []any {
 	return rules
 }
 
-// failToSave has Redis save its data where a folder is in the way. Nothing but the failure remains.
+// failToSave makes Redis save to a path that a folder blocks. Only the failure remains.
 func (r *Redis) failToSave(ctx context.Context) (err error) {
 	file := filepath.Join(r.server.dir, "dump.rdb")
 	if err := os.RemoveAll(file); err != nil {

@@ -9,15 +9,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// streamServers is of what is drawn for faults of servers; each has its own.
 const streamServers = 1 << 32
 
 func (inj *injection) draws() *rand.Rand {
 	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.n)))
 }
 
-// masterCut puts the master into a zone of its own, at times together with replicas. Of its clients some are cut off with it, some from
-// it, and some from nobody.
+// masterCut isolates the master, at times with replicas. Some of its clients are cut off with it, some from it, and some not at all.
 func (inj *injection) masterCut() {
 	p, r := inj.redis.replicated, inj.draws()
 	slots, zone, shard := inj.allSlots(), inj.n+1, inj.redis.replicated.shard()
@@ -45,10 +43,10 @@ func (inj *injection) masterCut() {
 	inj.end()
 }
 
-// orderWithin is how long sentinels that are not able to begin a failover are asked again.
+// orderWithin is how long sentinels that cannot begin a failover are asked again.
 const orderWithin = 2 * time.Second
 
-// order has the sentinels begin a failover, as soon as they are able to; or it returns why they are not.
+// order makes the sentinels begin a failover as soon as they can, or returns why they cannot.
 func (inj *injection) order() error {
 	ctx, cancel := context.WithTimeout(inj.storm, orderWithin)
 	defer cancel()
@@ -71,7 +69,7 @@ func (inj *injection) failover() {
 	inj.begin()
 }
 
-// failoverTwice orders another one Ms later: as soon as the sentinels have ended the first.
+// failoverTwice orders a second failover Ms later, as soon as the first has ended.
 func (inj *injection) failoverTwice() {
 	if err := inj.order(); err != nil {
 		inj.skip(err.Error())
@@ -84,7 +82,7 @@ func (inj *injection) failoverTwice() {
 	inj.end()
 }
 
-// replica returns one that runs and that no other fault has in hand, or notes that there is none. The caller gives it back.
+// replica locks and returns a running replica that no other fault has, or notes that there is none. The caller unlocks it.
 func (inj *injection) replica() *member {
 	p := inj.redis.replicated
 	master, r, shard := p.present(), inj.draws(), p.shard()
@@ -102,7 +100,6 @@ func (inj *injection) replica() *member {
 	return nil
 }
 
-// replicaCut puts a replica into a zone of its own.
 func (inj *injection) replicaCut() {
 	m := inj.replica()
 	if m == nil {
@@ -120,7 +117,6 @@ func (inj *injection) replicaCut() {
 	inj.end()
 }
 
-// replicaLag has what goes to a replica and comes from it arrive late.
 func (inj *injection) replicaLag() {
 	m := inj.replica()
 	if m == nil {
@@ -146,7 +142,7 @@ func (inj *injection) replicaLag() {
 	inj.end()
 }
 
-// replicaWipe kills a replica; it is back, empty, after For.
+// replicaWipe kills a replica. It returns empty after For.
 func (inj *injection) replicaWipe() {
 	m := inj.replica()
 	if m == nil {
@@ -162,8 +158,7 @@ func (inj *injection) replicaWipe() {
 	inj.end()
 }
 
-// replicaDump has a replica save its data; it is killed after For, and back at once with what it saved. What has become a master meanwhile
-// is left alone.
+// replicaDump has a replica save its data, kills it after For, and restarts it from the dump, unless it has become a master.
 func (inj *injection) replicaDump() {
 	m := inj.replica()
 	if m == nil {
@@ -186,7 +181,7 @@ func (inj *injection) replicaDump() {
 	inj.end()
 }
 
-// replicaFlip has a replica follow another master, an old one or the one that the sentinels know, in whose zone it then is.
+// replicaFlip makes a replica follow another master, a deposed or the current one, in whose zone it then is.
 func (inj *injection) replicaFlip() {
 	m := inj.replica()
 	if m == nil {
@@ -210,7 +205,6 @@ func (inj *injection) replicaFlip() {
 	inj.end()
 }
 
-// another is a server that takes itself for a master, and that m does not follow.
 func (inj *injection) another(m *member) *member {
 	_, of := m.role(inj.ctx)
 	for _, to := range inj.redis.replicated.shard() {

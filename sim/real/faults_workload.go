@@ -19,7 +19,6 @@ func (inj *injection) sessionAdd() {
 	inj.failed(err)
 }
 
-// picked chooses the session that is hit.
 func (inj *injection) picked() bool {
 	id, ok := inj.work.pick(inj.Target)
 	if !ok {

@@ -16,12 +16,10 @@ type Launcher struct {
 	Pulling func(image string) // hears that it is pulled
 }
 
-// canaryArg makes a program that calls ReaperMain first into a canary: until it is asked to end it says no more than when it was not
-// scheduled.
+// canaryArg makes a program that calls ReaperMain first a canary, which reports only when it was not scheduled, until it is asked to end.
 const canaryArg = "__canary"
 
-// fleet starts the nodes of runs in containers, on a network of their own. They reach only its gateway, where their proxies and the
-// target listen.
+// fleet starts nodes in containers on a network of their own. They reach only its gateway, where their proxies and the target listen.
 type fleet struct {
 	processes
 	canary container.Spec
@@ -56,8 +54,7 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 // Nodes returns the image whose containers nodes are; "": they are processes.
 func (r *Redis) Nodes() string { return r.image }
 
-// witness also starts what measures how long containers wait while this process does not: the engine's have a share of the machine
-// of their own. It ends with ctx, which is the run's.
+// witness also starts a canary container, because containers have their own share of the machine. It ends with the run's ctx.
 func (f *fleet) witness(ctx context.Context, r *run) (*target, error) {
 	said, says := io.Pipe()
 	canary, err := startBox(r.redis.engine.New(f.canary), says, says)
@@ -69,7 +66,6 @@ func (f *fleet) witness(ctx context.Context, r *run) (*target, error) {
 	return f.processes.witness(ctx, r)
 }
 
-// launch starts the node in a container. Its address is known then.
 func (f *fleet) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	const port = ":8080"
 	if s.serves() {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// gate is the listener of a line. It holds its port from its start to its end, also while it is shut. Its methods are safe for concurrent
-// use.
+// gate is the listener of a line. It keeps its port until its end, also while shut. Its methods are safe for concurrent use.
 type gate struct {
 	listener *net.TCPListener
 	upstream string // host:port
@@ -25,7 +24,6 @@ type gate struct {
 	done   chan struct{} // closed when nobody is let in any more
 }
 
-// entered is one connection at a gate, of a client or to upstream.
 type entered struct {
 	net.Conn
 	gate *gate
@@ -74,7 +72,6 @@ func (g *gate) opened() chan struct{} {
 	return g.reopen
 }
 
-// enter lets a connection in, or resets it and returns nil.
 func (g *gate) enter(c net.Conn) *entered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +84,6 @@ func (g *gate) enter(c net.Conn) *entered {
 	return e
 }
 
-// lead joins a client to upstream.
 func (g *gate) lead(client *entered) {
 	abrupt(client.Conn) // what ends one of them is a reset for the other, and nothing of it is left at the port, which would keep it shut
 	c, err := net.Dial(networkOf(g.upstream), g.upstream)
@@ -106,7 +102,7 @@ func (g *gate) lead(client *entered) {
 	g.join(client, upstream)
 }
 
-// networkOf is the network of an address, which is a path of a Redis in a container.
+// networkOf is the network of an address, which is a path for a Redis in a container.
 func networkOf(addr string) string {
 	if filepath.IsAbs(addr) {
 		return "unix"
@@ -114,7 +110,7 @@ func networkOf(addr string) string {
 	return "tcp"
 }
 
-// abrupt has a connection end without a farewell, as a cable that is cut.
+// abrupt makes a connection end with a reset, like a cut cable.
 func abrupt(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -126,7 +122,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// Read implements net.Conn. A Redis without room for a connection says so and nothing else.
+// Read implements net.Conn. A Redis out of connections sends an error and nothing else.
 func (e *entered) Read(p []byte) (int, error) {
 	n, err := e.Conn.Read(p)
 	if e.mute && n > 0 {
@@ -141,7 +137,7 @@ func (e *entered) Read(p []byte) (int, error) {
 
 const noRoom = "-ERR max number of clients reached"
 
-// Close ends a connection, and that it is inside.
+// Close ends a connection and removes it from the gate.
 func (e *entered) Close() error {
 	e.gate.mu.Lock()
 	delete(e.gate.inside, e)
@@ -149,7 +145,7 @@ func (e *entered) Close() error {
 	return e.Conn.Close()
 }
 
-// close shuts the gate: it resets all that are inside, and who comes from now on is refused.
+// close shuts the gate: it resets all connections and refuses new ones.
 func (g *gate) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +160,6 @@ func (g *gate) close() error {
 	return g.listening(deaf)
 }
 
-// open lets in again.
 func (g *gate) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -190,7 +185,7 @@ func (g *gate) listening(f func(fd int) error) error {
 	return err
 }
 
-// remove closes a gate for good, and gives up its port.
+// remove closes a gate for good and releases its port.
 func (g *gate) remove() {
 	_, _ = g.close(), g.listener.Close()
 	close(g.opened())

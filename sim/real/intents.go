@@ -28,7 +28,6 @@ const (
 	intentBus    = "v3:bus"
 )
 
-// intentsSystem is its entry in systems.
 var intentsSystem = &system{
 	epochKey: intentEpoch,
 	tapped:   []string{"lease:service:*", "lease:tuner:*", "{lease:*", intentIdem + "*", intentRecord + "*"},
@@ -60,7 +59,7 @@ func splitIntents(key []byte) (keyKind, string) {
 	return keyOther, ""
 }
 
-// role is what a slot does. Among three there are two APIs and two workers; a small fleet does everything everywhere.
+// role is what a slot does. Three slots have two APIs and two workers; in a smaller fleet each slot does everything.
 func (r *run) role(name string) string {
 	i, ok := fault.NodeIndex(name)
 	if !ok || r.cfg.Nodes < 3 {
@@ -69,7 +68,6 @@ func (r *run) role(name string) string {
 	return []string{"both", "api", "worker"}[i%3]
 }
 
-// intentsEnv is what a node of intents is told beside what all are told (docs/node-protocol.md).
 func intentsEnv(s *slot) []string {
 	c := &s.run.cfg
 	hash := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
@@ -87,8 +85,7 @@ func intentsEnv(s *slot) []string {
 	return env
 }
 
-// reserve finds an address for the slot's API, which stays the same over restarts. It is below the ephemeral ports, so that
-// nothing takes it meanwhile but another run.
+// reserve finds a port for the slot's API, which it keeps over restarts. Below the ephemeral range, only another run can take it meanwhile.
 func (s *slot) reserve() error {
 	return redisfixture.Listen(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
@@ -100,8 +97,8 @@ func (s *slot) reserve() error {
 	})
 }
 
-// seized ends the run if somebody else listens where the slot's API should, as any user of the machine may while its node is down: a node
-// that so cannot start says nothing of itself. The port cannot be held meanwhile: whom a node may share it with, everybody may.
+// seized ends the run if another process listens at the slot's API, since the node then cannot start through no fault of its own. The
+// harness cannot hold the port meanwhile: any user could share a port that a node can share.
 func (s *slot) seized(n *node) {
 	if !s.serves() || n.wasReady() {
 		return
@@ -121,7 +118,7 @@ func (s *slot) seized(n *node) {
 	}
 }
 
-// record tells what a command did to a session's record; its state is written in one HSET with its reason.
+// written records what a command did to a session's record. One HSET writes its state and reason.
 func (t *tap) written(id string, fields [][]byte) {
 	var state, reason, fence string
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -143,7 +140,7 @@ func (t *tap) written(id string, fields [][]byte) {
 	})
 }
 
-// published tells of an entry on the bus: XADD key [options] ID field value …
+// published records an entry on the bus: XADD key [options] ID field value …
 func (t *tap) published(args [][]byte) {
 	i := 1
 	for i < len(args) && !bytes.ContainsRune(args[i], '-') { // options have no dash, an ID has

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// program is one that was started: a process, or a container. Its methods are safe for concurrent use.
+// program is a started process or container. Its methods are safe for concurrent use.
 type program interface {
 	begun() time.Time // just before it could do anything
 	id() int          // of its process on this machine; 0: not known
@@ -18,10 +18,8 @@ type program interface {
 	ask(syscall.Signal) error // errGone after the end
 }
 
-// nothing is what begin and sent do where nobody needs to know.
 func nothing() {}
 
-// closed reports whether a channel is that nobody sends on.
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -31,8 +29,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// terminate asks a program to end, between begin and sent, and kills it after the grace, or earlier once hurry is closed. It reports
-// whether it had to.
+// terminate asks a program to end, between begin and sent, and kills it after the grace, or once hurry is closed. It reports whether it
+// did.
 func terminate(p program, begin, sent func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {
 	p.stop(begin, sent)
 	t := time.NewTimer(grace)

@@ -25,8 +25,8 @@ const lineTimeout = 2 * time.Second
 
 var lineNumber atomic.Uint64
 
-// line is one node's way to Redis: a gate, and behind it links of toxiproxy with a server and collection of its own, so that one that
-// hangs harms no other. Safe for concurrent use.
+// line is one node's way to Redis: a gate, and behind it links of a toxiproxy server of its own, so that a hanging one harms no other. Safe
+// for concurrent use.
 type line struct {
 	name     string
 	upstream string
@@ -38,13 +38,12 @@ type line struct {
 	closed  bool
 }
 
-// effect is what one fault of the plan does to a line.
 type effect struct {
 	up, down network
 	cut      bool
 }
 
-// newLine opens a way to upstream at a place of this machine. Delays are drawn from seed. short is gate.short.
+// newLine opens a line to upstream on this machine. Delays are drawn from seed. short is gate.short.
 func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, short: short,
@@ -62,7 +61,6 @@ func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, s
 	return l, nil
 }
 
-// open starts to listen.
 func (l *line) open(addr string) error {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream).Toxics
@@ -87,7 +85,7 @@ func (l *line) open(addr string) error {
 
 var errHung = errors.New("toxiproxy did not answer")
 
-// within calls f and gives up on it after lineTimeout: f then stays behind in a goroutine of its own.
+// within calls f, and abandons it in a goroutine of its own after lineTimeout.
 func within(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -101,7 +99,7 @@ func within(f func() error) error {
 	}
 }
 
-// suffer applies the sum of all effects to the line. mu is held.
+// suffer applies the sum of all effects. mu is held.
 func (l *line) suffer(all effect) error {
 	if l.closed {
 		return nil
@@ -117,14 +115,13 @@ func (l *line) suffer(all effect) error {
 	return l.gate.open()
 }
 
-// effects are what faults do to a way, by the fault's number. Their order does not matter: each sum is commutative.
+// effects are what faults do to a line, by the fault's number. Sums commute, so their order does not matter.
 type effects struct {
 	mu     sync.Mutex
 	of     map[int]effect
 	update func(sum effect) error // with mu held
 }
 
-// apply lets the fault number n do e to the way, beside what other faults do to it.
 func (all *effects) apply(n int, e effect) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -135,7 +132,6 @@ func (all *effects) apply(n int, e effect) error {
 	return all.update(all.sum())
 }
 
-// heal ends what fault n does.
 func (all *effects) heal(n int) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -161,13 +157,11 @@ func (n network) plus(m network) network {
 	return n
 }
 
-// addr returns where a client reaches Redis.
 func (l *line) addr() string { return l.gate.listener.Addr().String() }
 
-// sent returns how many commands came this way since it was asked last.
+// sent returns how many commands passed since the last call.
 func (l *line) sent() int64 { return l.up.sent.Swap(0) }
 
-// close ends the line and all its connections.
 func (l *line) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
