@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// load measures whether the host can carry the storm: for how long it stalled. Safe for concurrent use.
+// load measures how long the host stalled, which shows whether it can carry the storm. Safe for concurrent use.
 type load struct {
 	mu    sync.Mutex
 	until int64 // the end of the last stall
@@ -17,7 +17,6 @@ type load struct {
 	why   string // why the host cannot carry the storm, "" if it can
 }
 
-// add adds a stall. Several canaries may have seen the same one.
 func (l *load) add(from, to int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,10 +36,10 @@ func (l *load) overload() string {
 	return l.why
 }
 
-// weighed is how much of the storm shows whether the host can carry it: each session is polled at least twice.
+// weighed is the part of the storm that shows whether the host can carry it: each session is polled at least twice.
 func weighed(t timing.Timings) time.Duration { return max(3*time.Second, 2*t.Poll) }
 
-// weigher returns what ends the measurement that begins now.
+// weigher returns a function that ends the measurement, which begins now.
 func (r *run) weigher(within time.Duration) func() {
 	stalled, polls := r.load.stalled(), r.target.polls.Load()
 	return func() {
@@ -59,14 +58,14 @@ func (r *run) weigher(within time.Duration) func() {
 	}
 }
 
-// A host that stalls for more than a quarter of the time is overloaded. One that works for six tenths of the time carries its storm.
+// A host that stalls for more than a quarter of the time is overloaded. One that works for six tenths of the time can carry its storm.
 const (
 	tooMuchShare = 4
 	usableShare  = 0.6
 )
 
-// tooMuch says why a host that stalled for so long within that time cannot carry the storm, and which speed fits, "" if it can. The work
-// of a storm grows with its speed; due is how many polls there should have been, 0 where that is not known.
+// tooMuch says why a host cannot carry the storm and which speed fits, "" if it can. Work grows with speed. due is the number of polls due,
+// 0 if unknown.
 func tooMuch(speed float64, within, stalled time.Duration, polls, due int64) string {
 	if stalled*tooMuchShare <= within {
 		return ""

@@ -6,9 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// watchLost ends a run when a server or a container died of something that no plan has and no guarantee is about. What happened until
-// then is judged, as that of any run that was interrupted, unless Redis itself is gone (ErrGone), which nodes may have met before that is
-// known.
+// watchLost ends a run when a server or a container dies outside the plan. The history so far is judged, as for any interrupted run, unless
+// Redis itself is gone (ErrGone), because nodes may have noticed that first.
 func (r *run) watchLost(stop <-chan struct{}) {
 	select {
 	case err := <-r.redis.lost:

@@ -38,7 +38,7 @@ const (
 	drainWithin = time.Second
 )
 
-// slot is one place of the fleet: its processes, one after another, and their line to Redis.
+// slot is one place of the fleet: its successive processes and their line to Redis.
 type slot struct {
 	run  *run
 	name string
@@ -54,7 +54,6 @@ type slot struct {
 	firstMalformed string
 }
 
-// node is one program of a slot.
 type node struct {
 	program
 	began int64         // run clock
@@ -88,7 +87,6 @@ func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 	return s, nil
 }
 
-// env is what docs/node-protocol.md promises a node.
 func (s *slot) env() []string {
 	c := s.run.cfg
 	env := append(c.timings(),
@@ -109,13 +107,12 @@ func (s *slot) env() []string {
 	return append(env, c.NodeEnv...)
 }
 
-// mark is the variable that only the slot's processes have: without it a node does not find its way to Redis.
+// mark is a variable that only the slot's processes have, because they need it to reach Redis.
 func (s *slot) mark() string {
 	u := s.run.redis.url
 	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.addr(), u.DB)
 }
 
-// doors are the addresses that only the slot's processes connect to.
 func (s *slot) doors() (addrs []string) {
 	w, ok := s.way.(*ways)
 	if !ok {
@@ -127,7 +124,6 @@ func (s *slot) doors() (addrs []string) {
 	return addrs
 }
 
-// timings are those by which a node is judged.
 func (c *Config) timings() []string {
 	return []string{
 		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),
@@ -136,12 +132,11 @@ func (c *Config) timings() []string {
 	}
 }
 
-// ms is a duration as a node is told it.
 func ms(key string, d time.Duration) string {
 	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// start starts a process in the slot, unless one lives, or the slot is left. It does not wait for "ready".
+// start starts a process in the slot, unless one lives or the slot has left for good. It does not wait for "ready".
 func (s *slot) start() (*node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +146,7 @@ func (s *slot) start() (*node, error) {
 	return s.spawn()
 }
 
-// spawn starts the slot's next process. The caller holds mu.
+// spawn starts the slot's next process. mu is held.
 func (s *slot) spawn() (*node, error) {
 	log, err := s.logTo(os.OpenFile(s.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644))
 	if err != nil {
@@ -174,7 +169,7 @@ func (s *slot) spawn() (*node, error) {
 	}
 	n := &node{program: p, began: int64(p.begun().Sub(s.run.clock.base)), ready: make(chan struct{}), done: make(chan struct{})}
 	s.node, s.frozen = n, 0
-	// What it says at once may be stamped before it is known here that it was started.
+	// The node may stamp its first lines before this process knows of its start.
 	s.run.rec.Add(history.Event{
 		T: n.began, Kind: history.Spawned, Node: s.name, N: int64(p.id()),
 	})
@@ -192,14 +187,13 @@ func (s *slot) logTo(log *os.File, err error) (*os.File, error) {
 	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
-// keep writes what a process says on standard error to the slot's log. It reads on when there is no room for more: who writes it must
-// not be held up.
+// keep copies standard error to the slot's log. It reads on when the disk is full, so that the process does not block.
 func (s *slot) keep(from io.Reader, log *os.File) {
 	_, _ = io.Copy(&slotLog{run: s.run, log: log}, from)
 	s.run.cutOff(log.Close())
 }
 
-// slotLog takes all that is written to it, and drops what comes after a disk was full: a log with a gap in it would be believed.
+// slotLog drops all output after a disk was full: a reader would trust a log with a gap.
 type slotLog struct {
 	run *run
 	log io.Writer
@@ -214,14 +208,13 @@ func (k *slotLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// cutOff keeps the first error of writing a log: no log of the run is whole beyond doubt then.
+// cutOff keeps the first error of writing a log. After that no log of the run is surely complete.
 func (r *run) cutOff(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unsaved = cmp.Or(r.unsaved, err)
 }
 
-// nodeCmd is what nodes are, for messages.
 func (r *run) nodeCmd() string {
 	words := r.cfg.NodeCmd
 	if image := r.redis.Nodes(); image != "" {
@@ -232,7 +225,6 @@ func (r *run) nodeCmd() string {
 
 func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Logs, s.name+".log") }
 
-// attend records what a process says, and its end.
 func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	defer close(n.done)
 	var both sync.WaitGroup
@@ -330,7 +322,7 @@ func (s *slot) handle(n *node, m message) {
 	}
 }
 
-// passed notes whose instance ID that is, and reports whether it was that of a process that has ended.
+// passed records the instance ID of a process, and reports whether an ended process had it.
 func (r *run) passed(id string, n *node) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,7 +341,7 @@ func (s *slot) keepMalformed(shown string) {
 	s.run.record(history.Event{Kind: history.Malformed, Node: s.name, Reason: shown})
 }
 
-// malformedOutput tells of lines on standard output that are none of the protocol: "" without any.
+// malformedOutput describes the lines on standard output that violate the protocol, "" if none do.
 func (s *slot) malformedOutput() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,7 +354,6 @@ func (s *slot) malformedOutput() string {
 // tailMax is how much of a log's end is looked at, bytes.
 const tailMax = 1000
 
-// stderrTail returns the end of what the slot's processes wrote to standard error.
 func (s *slot) stderrTail() string {
 	f, err := os.Open(s.logFile())
 	if err != nil {
@@ -381,7 +372,6 @@ func (s *slot) stderrTail() string {
 	return text
 }
 
-// redisURL builds what a node connects to.
 func redisURL(user, password, addr string, db int) string {
 	u := url.URL{Scheme: "redis", Host: addr, Path: "/" + strconv.Itoa(db)}
 	if user != "" || password != "" {

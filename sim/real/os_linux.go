@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic reads CLOCK_MONOTONIC in ns.
 func monotonic() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -18,7 +17,7 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// awaitExit returns when the child has ended and leaves it unreaped, so that its group ID cannot be given to another.
+// awaitExit returns when the child has ended. It leaves the child unreaped, so that no other process gets its group ID.
 func awaitExit(cmd *exec.Cmd) {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -28,7 +27,7 @@ func awaitExit(cmd *exec.Cmd) {
 	}
 }
 
-// runDelay is for how long a process' first thread, which is all of Redis that serves, was ready to run and waited for a core.
+// runDelay is how long a process' first thread, the only one of Redis that serves, was ready to run and waited for a core.
 func runDelay(pid string) (time.Duration, error) {
 	var ran, waited time.Duration
 	said, err := os.ReadFile("/proc/" + pid + "/schedstat")

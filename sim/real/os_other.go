@@ -10,8 +10,7 @@ import (
 
 var processStart = time.Now()
 
-// monotonic stands in for CLOCK_MONOTONIC. Stamps of nodes cannot be compared with it: they are out of the run's range
-// and are replaced by the time of their reading.
+// monotonic stands in for CLOCK_MONOTONIC. Stamps of nodes are out of range here, and the run replaces them by the time it read them.
 func monotonic() int64 { return int64(time.Since(processStart)) }
 
 func awaitExit(*exec.Cmd) {}

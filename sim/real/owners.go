@@ -10,15 +10,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// owners is who holds each lease, for faults that hit an owner: as Redis shows it, and where it shows no instance of the run,
-// as instances say. The zero value knows of none. Safe for concurrent use.
+// owners knows the holder of each lease, for faults that hit an owner: from Redis, or from instances where Redis shows none of the run. The
+// zero value is empty. Safe for concurrent use.
 type owners struct {
 	mu    sync.Mutex
 	shown map[string]string // lease → what its key holds
 	said  map[string]string // lease → who said last that it has it
 }
 
-// see follows what is told of leases.
 func (o *owners) see(e *history.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,8 +40,7 @@ func (o *owners) see(e *history.Event) {
 	}
 }
 
-// slots returns the slots of those who hold the leases, first the sessions' in their order; 0: nobody. slot has those of the
-// instances that run.
+// slots returns the slots of the lease holders, those of the sessions first, in their order; 0: nobody. slot maps running instances.
 func (o *owners) slots(sessions []string, slot map[string]int) []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +60,7 @@ func (o *owners) slots(sessions []string, slot map[string]int) []int {
 	return out
 }
 
-// aim has a fault of an owner hit who that is now, and reports whether it found one. Whom a fault hits it has in hand.
+// aim points an owner's fault at the current owner, which the fault then occupies. It reports whether it found one.
 func (inj *injection) aim() bool {
 	if inj.Kind.Scope() != fault.ScopeNode {
 		return true
@@ -91,7 +89,7 @@ func (inj *injection) aim() bool {
 	return true
 }
 
-// running returns the slots of the instances that run, and which of them do not leave for good.
+// running returns the slots of the running instances, and which of them do not leave for good.
 func (r *run) running() (instances map[string]int, stay map[int]bool) {
 	instances, stay = map[string]int{}, map[int]bool{}
 	for _, s := range r.allSlots() {
@@ -106,7 +104,7 @@ func (r *run) running() (instances map[string]int, stay map[int]bool) {
 	return instances, stay
 }
 
-// aimed waits for an owner, for a renewal interval after the fault's time at most.
+// aimed waits for an owner, up to a renewal interval after the fault's time.
 func (inj *injection) aimed(found bool, due time.Time) bool {
 	retry := time.NewTicker(fault.Retry(inj.cfg.Renew))
 	defer retry.Stop()

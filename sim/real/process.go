@@ -12,11 +12,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// errGone: the process has ended, so that it cannot be signalled.
 var errGone = errors.New("process has ended")
 
-// process is a child in a process group of its own, with everything that it starts, in whatever group or session. All methods are safe
-// for concurrent use.
+// process is a child in a process group of its own, with all its descendants in any group or session. Safe for concurrent use.
 type process struct {
 	cmd    *exec.Cmd
 	reaper *reaper
@@ -36,14 +34,13 @@ type process struct {
 	code    int       // exit code, -1 by signal
 }
 
-// treeProcess is a process of a program.
 type treeProcess struct {
 	pid, group int
 	stopped    bool
 	blocked    bool // in the kernel, where only SIGKILL reaches it: after SIGSTOP it stops before it runs again
 }
 
-// startProcess starts cmd, which must not have run yet, and tells the reaper.
+// startProcess starts cmd, which must not have run yet, and registers it with the reaper.
 func startProcess(r *reaper, cmd *exec.Cmd, mark string, addrs ...string) (*process, error) {
 	p := &process{cmd: cmd, reaper: r, mark: mark, addrs: addrs, start: time.Now(), exited: make(chan struct{})}
 	known := make(chan struct{})
@@ -82,7 +79,7 @@ func (p *process) wait() {
 	p.mu.Lock()
 	p.gone = true
 	p.when = when
-	// The child is not reaped yet, so the group is still its own.
+	// The child is not reaped yet, so it still owns the group.
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	p.code = p.cmd.ProcessState.ExitCode()
@@ -97,8 +94,8 @@ func (p *process) wait() {
 	close(p.exited)
 }
 
-// outlast waits, once the child has ended, until no process of the program is left, and returns when that was. SIGTERM ends a shell at
-// once, while the node that it started still releases its leases: after a stop, processes may live on until kill. Otherwise it kills them.
+// outlast waits, after the child's end, for the last process of the program. After a stop, processes may live on until kill, because a node
+// may still release leases when its shell has ended. Otherwise outlast kills them.
 func (p *process) outlast() (when time.Time, err error) {
 	when = time.Now()
 	var told bool
@@ -126,8 +123,8 @@ func (p *process) outlast() (when time.Time, err error) {
 	return when, nil
 }
 
-// strange returns an error if a process that is not of the program is connected to one of its addresses: a launcher had it started
-// elsewhere, as docker run does, where faults do not reach it.
+// strange returns an error if a process outside of the program is connected to one of its addresses: a launcher started it elsewhere, as
+// docker run does, where faults do not reach it.
 func (p *process) strange() error {
 	for deadline := time.Now().Add(controlWithin); ; time.Sleep(10 * treeTick) {
 		pid, found := stranger(p.addrs, func() []treeProcess { return processTree(p.pid, p.mark) })
@@ -145,14 +142,13 @@ func (p *process) strange() error {
 	}
 }
 
-// leaving reports whether the program was asked to end and may take its time.
 func (p *process) leaving() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// signal sends to all processes of the program; errGone after the end.
+// signal sends a signal to all processes of the program, or returns errGone after the end.
 func (p *process) signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +158,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	return p.sendAll(sig)
 }
 
-// sendAll reaches the processes outside of the group before the group, so that a thawed launcher does not see its child stopped. The caller
-// holds mu.
+// sendAll signals the processes outside of the group first, so that a thawed launcher does not see a stopped child. mu is held.
 func (p *process) sendAll(sig syscall.Signal) error {
 	for _, m := range processTree(p.pid, p.mark) {
 		if m.group != p.pid {
@@ -183,7 +178,6 @@ func (p *process) send(sig syscall.Signal) error {
 	return err
 }
 
-// kill ends all processes of the program and waits for that.
 func (p *process) kill() {
 	p.mu.Lock()
 	p.asked = false
@@ -192,8 +186,8 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// stop asks the program to end, and thaws it. If the child is a launcher, it asks the processes that are connected to Redis: some launchers
-// pass the signal on, so that a node would get it twice, and some end before they have passed on what the node says.
+// stop asks the program to end, and thaws it. Of a launcher, it signals the processes connected to Redis instead: some launchers forward
+// the signal, so that a node would get it twice, and some end before they forward the node's output.
 func (p *process) stop(begin, sent func()) {
 	all := processTree(p.pid, p.mark) // which takes a while among thousands of processes
 	nodes := clientsOf(p.addrs, all)
@@ -215,7 +209,7 @@ func (p *process) stop(begin, sent func()) {
 	sent()
 }
 
-// stopLauncher asks the launcher to end if it outlives the nodes that it started.
+// stopLauncher asks the launcher to end if it outlives its nodes.
 func (p *process) stopLauncher(nodes []treeProcess) {
 	ended := func() bool {
 		return !slices.ContainsFunc(processTree(p.pid, p.mark), func(m treeProcess) bool {
@@ -237,18 +231,17 @@ func (p *process) stopLauncher(nodes []treeProcess) {
 	}
 }
 
-// end returns when the last process of the program ended, and the child's exit code; only valid once exited is closed.
+// end returns the end of the last process, and the child's exit code. It is only valid once exited is closed.
 func (p *process) end() (time.Time, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.when, p.code
 }
 
-// ended is closed when the process has ended.
 func (p *process) ended() <-chan struct{} { return p.exited }
 
-// freeze stops all processes of the program and waits until they are stopped: one that still runs may start another. The group comes
-// first, so that a launcher does not see its child stopped.
+// freeze stops all processes and waits until they are stopped, because a running one may start another. The group comes first, so that a
+// launcher does not see a stopped child.
 func (p *process) freeze() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,10 +267,9 @@ func (p *process) freeze() error {
 	}
 }
 
-// thaw lets them go on.
 func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
 
-// ask sends a signal to the child alone: whatever it started would die of it.
+// ask signals the child alone: its descendants would die of the signal.
 func (p *process) ask(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,14 +18,11 @@ const lineMax = 64 << 10
 // dropped is the event of a node that had to drop lines because its standard output was not read: it ends the run.
 const dropped = "dropped"
 
-// malformedShown is how much of a malformed line is kept.
 const malformedShown = 200
 
-// protocolVersion is the version of the node protocol that this program speaks. It is raised when an event or a variable comes to
-// mean something else; one that is added does not raise it.
+// protocolVersion is the node protocol's version. It rises when an event or a variable changes its meaning, not when one is added.
 const protocolVersion = 1
 
-// message is one line of a node.
 type message struct {
 	Event    string `json:"event"`
 	Session  string `json:"session"`
@@ -47,8 +44,7 @@ type message struct {
 	Msg   json.RawMessage `json:"msg"`
 }
 
-// readEvents calls say for each line of a node and malformed for what is none, until the node closes its output. A line
-// without end costs no memory.
+// readEvents calls say or malformed for each line until the node closes its output. An endless line costs no memory.
 func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 	in := bufio.NewReaderSize(r, lineMax)
 	for {
@@ -76,7 +72,7 @@ func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 	}
 }
 
-// parseWord reads a line, or says why it is none of the protocol: a value of the wrong type looks right to who wrote it.
+// parseEvent parses a line, or says why it violates the protocol. A value of the wrong type is a violation.
 func parseEvent(text string) (m message, why string) {
 	err := json.Unmarshal([]byte(text), &m)
 	var wrong *json.UnmarshalTypeError
@@ -101,7 +97,7 @@ func show(line []byte) string {
 	return strings.ToValidUTF8(string(line[:min(len(line), malformedShown)]), "\uFFFD")
 }
 
-// nodeWords are the events that a node may say. All other kinds are other witnesses'.
+// nodeEvents are the events that a node may report. Other witnesses record all other kinds.
 var nodeEvents = map[string]history.Kind{}
 
 func init() {
@@ -110,11 +106,11 @@ func init() {
 	}
 }
 
-// stampSlack is how far a stamp may lie in the future, or before its process, for clocks that are read one after the other, or coarsely.
+// stampSlack is how far a stamp may lie in the future or before its process, because clocks are coarse and read one after the other.
 const stampSlack = int64(50e6)
 
-// event turns a node's message into an event of its slot. Without a stamp, or with one that cannot be CLOCK_MONOTONIC of
-// this host since its process began, by the run's clock, it is stamped now and ok is false in the latter case.
+// event turns a node's message into an event of its slot. Without a stamp, it stamps the event now. It does so too, and returns false, if
+// the stamp is no CLOCK_MONOTONIC since the process began.
 func (c *clock) event(slot string, began int64, m message) (e history.Event, ok bool) {
 	now := c.now()
 	e = history.Event{

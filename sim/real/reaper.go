@@ -22,7 +22,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-// What a reaper is told to take away.
+// What a reaper cleans up.
 const (
 	reapGroup   = "group"   // a process group: killed
 	reapMark    = "mark"    // a variable KEY=VALUE: the processes with it in their environment are killed
@@ -35,14 +35,11 @@ const (
 // reaperArg makes a program that calls ReaperMain first into a reaper.
 const reaperArg = "__reaper"
 
-// hooked is set by ReaperMain: only then may the program be started again as a reaper, because a program that does not
-// know the argument would do its own work a second time.
+// hooked is set by ReaperMain. Without that hook, the program would ignore the argument and do its own work a second time.
 var hooked atomic.Bool
 
-// ReaperMain must be called first in main. It returns at once, except in the process that a run starts from the same
-// binary to clean up after it, where it waits for the simulator's end, cleans up, and exits the process, and in the container that
-// is a canary. Without that call a run has no reaper: then children still die with the simulator (Linux), but folders, keys and
-// containers stay when it is killed.
+// ReaperMain must be called first in main. It returns at once, except in a canary's container and in the process that cleans up after the
+// simulator's end and then exits. Without it, children still die with a killed simulator (Linux), but folders, keys and containers stay.
 func ReaperMain() {
 	if len(os.Args) == 2 && os.Args[1] == canaryArg {
 		end, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -59,7 +56,7 @@ func ReaperMain() {
 	os.Exit(0)
 }
 
-// reap reads what is to be taken away until the pipe ends, and then takes it away.
+// reap reads what to clean up until the pipe ends, and then cleans up.
 func reap(pipe io.Reader) {
 	left := map[string]map[string]bool{reapGroup: {}, reapMark: {}, reapDir: {}, reapKeys: {}, reapRun: {}, reapProject: {}}
 	for lines := bufio.NewReader(pipe); ; {
@@ -140,8 +137,7 @@ type reaper struct {
 	cmd  *exec.Cmd
 }
 
-// startReaper starts this binary again as a reaper, in a session of its own so that Ctrl-C at the terminal does not
-// reach it. It returns nil if the program has no hook for it.
+// startReaper starts this binary again as a reaper, in a session of its own to keep Ctrl-C away. It returns nil without the hook.
 func startReaper() (*reaper, error) {
 	if !hooked.Load() {
 		return nil, nil
@@ -152,7 +148,7 @@ func startReaper() (*reaper, error) {
 	}
 	cmd := exec.Command(self, reaperArg)
 	cmd.Dir = string(filepath.Separator)
-	// How an engine is reached; what it needs else comes through the pipe. No password stays with a process that outlives this one.
+	// Only the engine's address: no password may stay with a process that outlives this one.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "DOCKER_") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -169,7 +165,7 @@ func startReaper() (*reaper, error) {
 func (r *reaper) add(kind string, what any)  { r.tell("+", kind, what) }
 func (r *reaper) drop(kind string, what any) { r.tell("-", kind, what) }
 
-// tell writes one line. What it is about is quoted: a path may hold a newline, and must not be an order of its own.
+// tell writes one line. It quotes what, because a newline in a path must not start another order.
 func (r *reaper) tell(verb, kind string, what any) {
 	if r == nil {
 		return
@@ -179,7 +175,7 @@ func (r *reaper) tell(verb, kind string, what any) {
 	_, _ = fmt.Fprintf(r.pipe, "%s %s %q\n", verb, kind, fmt.Sprint(what))
 }
 
-// close ends the reaper, which takes away what was not dropped, and waits for it.
+// close ends the reaper, which cleans up the remaining entries, and waits for it.
 func (r *reaper) close() {
 	if r == nil {
 		return
