@@ -58,8 +58,7 @@ type RedisChoice struct {
 	Project   string             // of a compose file, whose fleet is stormed
 	Image     string             // of a container; "": RedisImage
 	Pulling   func(image string) // hears that it is pulled
-	// Servers is of how many a Redis of a master and its replicas is, watched by sentinels; 0: it is one server. It needs servers of the run's
-	// own.
+	// Servers is the number of servers of a replicated Redis watched by sentinels, all of the run's own; 0: one server without replicas.
 	Servers int
 	Cluster bool // Servers is how many a shard of a Redis Cluster has
 }
@@ -88,9 +87,8 @@ type Redis struct {
 	commands atomic.Int64  // counted before restarts
 }
 
-// Provision starts or checks Redis. Folders that a server of its own needs are made in dir ("": the system's folder for
-// temporary files) and removed by Close. The errors are sentinels of this package in a sentence. From now on go-redis
-// logs nothing in this process.
+// Provision starts or checks Redis. It makes the folders of its own servers in dir ("": the system's temporary folder), and Close removes
+// them. Errors wrap a sentinel of this package. From now on go-redis logs nothing in this process.
 func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if c.URL != "" && c.Kind != kindURL {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
@@ -137,7 +135,6 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	return r, nil
 }
 
-// choose takes the best Redis that there is.
 func (r *Redis) choose(ctx context.Context, c RedisChoice) {
 	r.kind = kindServer
 	if _, err := findServer(); err == nil {
@@ -153,7 +150,6 @@ func (r *Redis) choose(ctx context.Context, c RedisChoice) {
 		"the program at work, but not what Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server", err)
 }
 
-// shown is the choice for a message.
 func (c RedisChoice) shown() string {
 	if c.URL != "" {
 		return redisurl.Show(c.URL)
@@ -186,7 +182,7 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	return r.check(ctx)
 }
 
-// process is a server that will be a process with all that it writes in folder.
+// process is a server that will run as a process with all its files in folder.
 func (r *Redis) process(binary, folder string) *server {
 	return &server{
 		daemon: daemon{lose: r.lose},
@@ -194,7 +190,7 @@ func (r *Redis) process(binary, folder string) *server {
 	}
 }
 
-// folder makes one for a server's data. Its path is absolute: the reaper works in another folder, and an engine knows no other.
+// folder makes a folder for a server's data. The path is absolute, as the reaper, which works elsewhere, and an engine need it.
 func (r *Redis) folder(dir string) (string, error) {
 	dir, err := filepath.Abs(cmp.Or(dir, os.TempDir()))
 	var folder string
@@ -235,7 +231,7 @@ func (r *Redis) provisionURL(ctx context.Context, raw string) error {
 	return r.claim(ctx)
 }
 
-// use makes raw, which must be valid, the Redis of this run.
+// use makes raw, a valid URL, the Redis of this run.
 func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
@@ -245,7 +241,7 @@ func (r *Redis) use(raw string) {
 	r.renewClient()
 }
 
-// renewClient replaces the harness's own client: after a restart an old one may still wait before it dials again.
+// renewClient replaces the harness' client: after a restart an old one may wait before it dials again.
 func (r *Redis) renewClient() {
 	if r.replicated != nil {
 		r.replicated.renew(r.server)
@@ -256,14 +252,13 @@ func (r *Redis) renewClient() {
 	}
 }
 
-// adminClient is a client whose errors show no password.
 func adminClient(o *redis.Options) *redis.Client {
 	c := redis.NewClient(o)
 	c.AddHook(redisclient.Masking{})
 	return c
 }
 
-// adminOptions are those of the harness's own connections: few, short time-outs, no retries, no extra commands.
+// adminOptions are those of the harness' own connections: few, short timeouts, no retries, no extra commands.
 func adminOptions(o *redis.Options) *redis.Options {
 	return &redis.Options{
 		Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
@@ -272,12 +267,11 @@ func adminOptions(o *redis.Options) *redis.Options {
 	}
 }
 
-// harnessOptions are those of the harness' own user of a server.
 func harnessOptions(addr string) *redis.Options {
 	return adminOptions(&redis.Options{Addr: addr, Username: harnessUser, Password: harnessPassword})
 }
 
-// check asks who answers: Redis, writable, new enough.
+// check verifies that Redis answers, is writable and new enough.
 func (r *Redis) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -295,7 +289,6 @@ func (r *Redis) check(ctx context.Context) error {
 	return nil
 }
 
-// read is check for what the server says of itself.
 func (r *Redis) read(where, info string) error {
 	fields := infoFields(info)
 	r.version = cmp.Or(fields["valkey_version"], fields["redis_version"])
@@ -316,7 +309,6 @@ func (r *Redis) read(where, info string) error {
 	return nil
 }
 
-// explain says in a sentence why Redis did not answer.
 func explain(where string, err error) error {
 	text := err.Error()
 	var dial *net.OpError
@@ -338,7 +330,7 @@ func explain(where string, err error) error {
 	return fmt.Errorf("%w at %s: %v", ErrNoRedis, where, err)
 }
 
-// infoFields reads the answer of INFO: the first line of a name has it.
+// infoFields parses the answer of INFO. The first line of a name counts.
 func infoFields(info string) map[string]string {
 	fields := map[string]string{}
 	for l := range strings.SplitSeq(info, "\n") {
@@ -351,7 +343,6 @@ func infoFields(info string) map[string]string {
 	return fields
 }
 
-// atLeast compares a version's first two numbers.
 func atLeast(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -365,17 +356,16 @@ func atLeast(version string, major, minor int) bool {
 // Kind returns "server", "container", "embedded" or "url".
 func (r *Redis) Kind() string { return r.kind }
 
-// Version returns what Redis says its version is.
+// Version returns the version that Redis reports.
 func (r *Redis) Version() string { return r.version }
 
-// URL returns where Redis is, without its password.
+// URL returns the URL of Redis without its password.
 func (r *Redis) URL() string { return redisurl.Show(r.raw) }
 
 // Note returns what a reader should know about this Redis, or "".
 func (r *Redis) Note() string { return r.note }
 
-// Close stops a server of its own and removes its folder, or removes the run's keys from a given one. It may be called
-// more than once.
+// Close stops the run's own server and removes its folder, or removes the run's keys from a given Redis. Later calls do nothing.
 func (r *Redis) Close() error {
 	var err error
 	if r.kind == kindURL && r.claimed {
@@ -421,7 +411,7 @@ func (r *Redis) Close() error {
 	return err
 }
 
-// gone returns ErrGone if Redis does not answer any more although every fault of the plan is healed.
+// gone returns ErrGone if Redis does not answer although every fault is healed.
 func (r *Redis) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

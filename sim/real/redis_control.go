@@ -45,10 +45,9 @@ func (r *Redis) Supports(k fault.Kind) error {
 	return nil
 }
 
-// turnWithin is how long a fault waits for its turn: as long as the workload may take to write, and no longer.
+// turnWithin is how long a fault waits for its turn: as long as a write of the workload may take.
 const turnWithin = 250 * time.Millisecond
 
-// take waits for the turn until done is closed, and reports whether it got it.
 func (r *Redis) take(done <-chan struct{}) bool {
 	select {
 	case r.turn <- struct{}{}:
@@ -58,7 +57,6 @@ func (r *Redis) take(done <-chan struct{}) bool {
 	}
 }
 
-// give lets the next one have its turn.
 func (r *Redis) give() { <-r.turn }
 
 // own is the harness' client of the server under the present fault. The caller has the turn.
@@ -69,8 +67,8 @@ func (r *Redis) own() *redis.Client {
 	return r.client.Load()
 }
 
-// bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine.
-// quarantine is what its group agrees on, replicas what instances are told of.
+// bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine. quarantine and replicas are the settings for the
+// nodes.
 func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.Duration, replicas int) error {
 	id := "?"
 	if info, err := r.client.Load().Info(ctx).Result(); err == nil {
@@ -92,7 +90,7 @@ func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.
 	return r.client.Load().HSet(ctx, epochKey+":group", "epoch", epoch, "quarantine", quarantine.Microseconds()).Err()
 }
 
-// executed returns how many commands Redis has executed, over all restarts so far; 0 if it does not tell.
+// executed returns how many commands Redis has executed over all restarts, 0 if it does not say.
 func (r *Redis) executed(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -103,7 +101,6 @@ func (r *Redis) executed(ctx context.Context) int64 {
 	return n
 }
 
-// clients are the harness' own, one of each server.
 func (r *Redis) clients() []*redis.Client {
 	if r.replicated == nil {
 		return []*redis.Client{r.client.Load()}
@@ -165,7 +162,7 @@ func (r *Redis) resume(ctx context.Context, args ...string) error {
 	return err
 }
 
-// compact makes Redis write its data anew, so that loading it means loading each key once, and returns their number.
+// compact makes Redis rewrite its data, so that loading takes one step a key, and returns the number of keys.
 func (r *Redis) compact(ctx context.Context) (keys int64, err error) {
 	client := r.own()
 	if err := client.BgRewriteAOF(ctx).Err(); err != nil {

@@ -7,8 +7,8 @@ import (
 	toxics "github.com/Shopify/toxiproxy/v2/client"
 )
 
-// remote is a way through a toxiproxy that somebody else runs. It has one toxic in each direction, which stays and is set otherwise: one
-// that is added while a connection ends may bring toxiproxy 2.12 down. Who closes the fleet resets its toxiproxy.
+// remote is a way through somebody else's toxiproxy. It keeps one toxic in each direction and changes its settings, because adding one
+// while a connection ends may crash toxiproxy 2.12. Closing the fleet resets its toxiproxy.
 type remote struct {
 	effects
 	proxy *toxics.Proxy
@@ -17,7 +17,7 @@ type remote struct {
 // streams are the directions, as toxiproxy calls them.
 var streams = []string{"upstream", "downstream"}
 
-// newRemote opens the way. Nobody may be on it.
+// newRemote opens the way, which must have no connections.
 func newRemote(p *toxics.Proxy) (*remote, error) {
 	w := &remote{proxy: p}
 	w.update = func(all effect) error { return within(func() error { return w.suffer(all) }) }
@@ -33,7 +33,6 @@ func (w *remote) addr() string { return "" } // the fleet has it
 func (w *remote) sent() int64  { return 0 }  // nobody counts there
 func (w *remote) close()       {}
 
-// suffer applies the sum of all effects to the proxy. mu is held.
 func (w *remote) suffer(all effect) error {
 	_, up := w.proxy.UpdateToxic(streams[0], 1, all.up.latencyToxic())
 	_, down := w.proxy.UpdateToxic(streams[1], 1, all.down.latencyToxic())
@@ -41,7 +40,7 @@ func (w *remote) suffer(all effect) error {
 	return errors.Join(up, down, w.proxy.Save())
 }
 
-// latencyToxic is what delays bytes so. What is held is delayed by more than any storm lasts, and delivered when that is set otherwise.
+// latencyToxic delays held bytes by more than any storm lasts; a later setting delivers them.
 func (n network) latencyToxic() toxics.Attributes {
 	latency := n.latency
 	if n.hold {

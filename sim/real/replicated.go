@@ -18,8 +18,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// replicated is a Redis of one master, replicas and sentinels, or a Redis Cluster, all of them the run's own. Which server is the master
-// of leases the sentinels decide, or the cluster; those that have not heard yet, or are cut off, may act as masters too.
+// replicated is the run's own Redis of one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster choose the
+// master of leases. Servers that are cut off, or do not know yet, may act as masters too.
 type replicated struct {
 	redis     *Redis
 	members   []*member
@@ -38,7 +38,6 @@ type replicated struct {
 	zones    zones
 }
 
-// member is one of the servers.
 type member struct {
 	*server
 	number int // from 1
@@ -54,10 +53,10 @@ type member struct {
 	zone int        // guarded by replicated.mu
 }
 
-// sourceHost is the last byte of the address that the first server's connections come from.
+// sourceHost is the last byte of the address from which the first server connects.
 const sourceHost = 10
 
-// provisionReplicated starts servers, of which the first is the master, and what decides over them.
+// provisionReplicated starts servers, the first of them as master, and their sentinels, or forms a cluster.
 func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
 	binary, err := findServer()
 	if err != nil {
@@ -96,7 +95,6 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 	return nil
 }
 
-// watched makes replicas of all but the first, and has sentinels watch them.
 func (p *replicated) watched(ctx context.Context, dir string) error {
 	first, servers := p.members[0], len(p.members)
 	for _, m := range p.members[1:] {
@@ -157,7 +155,7 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	return nil
 }
 
-// writeConf writes what the server begins with. Whom it follows is what Sentinel, or the harness, had it remember (CONFIG REWRITE).
+// writeConf writes the server's initial settings. Sentinel or the harness made it remember its master (CONFIG REWRITE).
 func (m *member) writeConf() (string, error) {
 	file := filepath.Join(m.dir, "redis.conf")
 	before, err := os.ReadFile(file)
@@ -177,14 +175,13 @@ func (m *member) writeConf() (string, error) {
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// renew replaces the harness' own client.
 func (m *member) renew() {
 	if old := m.client.Swap(adminClient(harnessOptions(m.addr))); old != nil {
 		_ = old.Close()
 	}
 }
 
-// followNow makes m a replica of another, and has it remember that.
+// followNow makes m a replica of another, and makes it remember that.
 func (m *member) followNow(ctx context.Context, of *member) error {
 	c := m.client.Load()
 	if of.bus != nil {
@@ -196,7 +193,7 @@ func (m *member) followNow(ctx context.Context, of *member) error {
 	return c.ConfigRewrite(ctx).Err()
 }
 
-// role is what the server calls itself, and the door of the one that it follows; "" if it does not answer.
+// role is the server's own role, and the door of its master; "" if it does not answer.
 func (m *member) role(ctx context.Context) (role, of string) {
 	client := m.client.Load()
 	if client == nil { // it was not started yet
@@ -212,7 +209,6 @@ func (m *member) role(ctx context.Context) (role, of string) {
 	return f["role"], f["master_host"] + ":" + f["master_port"]
 }
 
-// connect makes the lines between the servers, and to them from the sentinels, and opens the doors.
 func (p *replicated) connect() error {
 	lead := func(name string, to *member, stream int) (*line, error) {
 		return newLine(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
@@ -243,7 +239,7 @@ func (p *replicated) connect() error {
 	return nil
 }
 
-// comesFrom are the lines by which another server reaches m; of m itself there are none.
+// comesFrom are the lines by which another server reaches m, none if that is m itself.
 func (m *member) comesFrom(other *member) []*line {
 	if m == other {
 		return nil
@@ -255,25 +251,22 @@ func (m *member) comesFrom(other *member) []*line {
 	return lines
 }
 
-// shard are the servers that have the leases, or may: of a cluster those of one shard.
+// shard are the servers that may hold the leases: all, or one shard of a cluster.
 func (p *replicated) shard() []*member {
 	master := p.present()
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.shard != master.shard })
 }
 
-// starve tells the run, if there is one, that the harness has run out of files.
 func (p *replicated) starve(err error) {
 	if tell := p.short.Load(); tell != nil {
 		(*tell)(err)
 	}
 }
 
-// settle waits until it is so.
 func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
 	return apart(redisfixture.Await(ctx, so))
 }
 
-// apart explains why a group of servers is not formed.
 func apart(err error) error {
 	if err == nil {
 		return nil
@@ -285,7 +278,6 @@ func apart(err error) error {
 // watchEvery is how often sentinels, or the cluster, are asked who the master is.
 const watchEvery = 50 * time.Millisecond
 
-// watch follows what they say.
 func (p *replicated) watch() {
 	defer close(p.done)
 	tick := time.NewTicker(watchEvery)
@@ -311,7 +303,7 @@ func (p *replicated) watch() {
 	}
 }
 
-// named is the server that most sentinels call the master, or the cluster does; nil: they do not agree.
+// named is the master according to the cluster or most sentinels; nil: they disagree.
 func (p *replicated) named() *member {
 	if p.cluster != nil {
 		return p.owner(p.voter())
@@ -328,7 +320,6 @@ func (p *replicated) named() *member {
 	return nil
 }
 
-// present is the master that the sentinels know.
 func (p *replicated) present() *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -343,7 +334,7 @@ func (p *replicated) hear(short func(error), switched func(*member)) {
 	p.switched = switched
 }
 
-// renew replaces the harness' client of a server that was down.
+// renew replaces the harness' client of a server after a restart.
 func (p *replicated) renew(of *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -354,12 +345,10 @@ func (p *replicated) renew(of *server) {
 	}
 }
 
-// of finds the member.
 func (p *replicated) of(s *server) *member {
 	return p.members[slices.IndexFunc(p.members, func(m *member) bool { return m.server == s })]
 }
 
-// close stops all.
 func (p *replicated) close() {
 	close(p.stop)
 	<-p.done

@@ -9,13 +9,12 @@ import (
 	"strconv"
 )
 
-// errProtocol: the replication stream holds what this reader does not know.
 var errProtocol = errors.New("unexpected bytes in the replication stream")
 
-// argKeep is how much of an argument is kept, bytes: none of the keys and values of a lease is that long.
+// argKeep is how many bytes of an argument are kept: no key or value of a lease is longer.
 const argKeep = 4096
 
-// readCommand reads one command of the replication stream, in words' storage. An empty command is a keep-alive.
+// readCommand reads one command of the replication stream into the storage of words. An empty command is a keep-alive.
 func readCommand(r *bufio.Reader, words [][]byte) ([][]byte, error) {
 	head, err := readLine(r)
 	if err != nil {
@@ -42,7 +41,6 @@ func readCommand(r *bufio.Reader, words [][]byte) ([][]byte, error) {
 	return words, nil
 }
 
-// readBulk reads one argument.
 func readBulk(r *bufio.Reader) ([]byte, error) {
 	head, err := readLine(r)
 	if err != nil {
@@ -77,7 +75,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return bytes.TrimRight(line, "\r\n"), nil
 }
 
-// skipSnapshot reads over the RDB that starts a synchronisation: of a known length, or up to a mark.
+// skipSnapshot skips the RDB that starts a synchronisation, of known length or up to a mark.
 func skipSnapshot(r *bufio.Reader) error {
 	head, err := readLine(r)
 	for err == nil && len(head) == 0 { // keep-alives while the master prepares it
@@ -101,7 +99,6 @@ func skipSnapshot(r *bufio.Reader) error {
 	return err
 }
 
-// skipTo reads up to and including the mark.
 func skipTo(r *bufio.Reader, mark []byte) error {
 	tail := make([]byte, 0, len(mark))
 	for !bytes.Equal(tail, mark) {

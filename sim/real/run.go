@@ -82,7 +82,6 @@ const (
 	interruptGrace = time.Second
 )
 
-// run is one run under way.
 type run struct {
 	cfg    Config
 	system *system
@@ -127,10 +126,9 @@ type activeFault struct {
 	text string
 }
 
-// Run starts the nodes, injects the plan's faults, and stops everything again. What happened is added to rec, by node
-// words, target, tap and harness. When ctx ends, the run stops within 3 s, the history so far is valid, and
-// Outcome.Interrupted is set; that is no error. Errors are those of a start that fails (ErrConfig, ErrNodeStart,
-// ErrNodeExited, ErrNodeNotReady), of the host, and ErrGone. Nothing is left running in any case. One Redis serves one run at a time.
+// Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, tap and harness record events in
+// rec. When ctx ends, Run stops within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a start
+// (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host, and ErrGone. One Redis serves one run at a time.
 func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
 	if cfg.System == "" {
 		cfg.System = systemPolling
@@ -183,7 +181,6 @@ func (c *Config) validate(r *Redis) error {
 	return nil
 }
 
-// all is the run from start to end.
 func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	r.setPhase("start")
 	var background sync.WaitGroup
@@ -220,7 +217,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		p.hear(r.starve, func(m *member) { r.switched(ctx, m) })
 		defer p.hear(func(error) {}, nil)
 	}
-	// Lines outlive the nodes: a line that is closed first is a fault that no plan knows of.
+	// Lines outlive the nodes: closing one earlier would be a fault outside the plan.
 	defer r.closeLines()
 	if err = r.startFleet(ctx); err == nil {
 		silence := func() {}
@@ -252,7 +249,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	return out, err
 }
 
-// weather is storm and calm; false if the context ended before.
+// play runs storm and calm. It returns false if the context ends before they do.
 func (r *run) play(ctx context.Context) bool {
 	start := time.Now()
 	r.storm.Store(r.clock.now())
@@ -281,7 +278,6 @@ func (r *run) play(ctx context.Context) bool {
 	}
 }
 
-// startFleet starts all nodes and waits until each is ready.
 func (r *run) startFleet(ctx context.Context) error {
 	nodes := make([]*node, r.cfg.Nodes)
 	for i := range nodes {
@@ -323,7 +319,7 @@ func (r *run) startFleet(ctx context.Context) error {
 	return nil
 }
 
-// stopFleet ends all processes: cleanly, or within the time that an interrupted run has.
+// stopFleet ends all processes cleanly, within the short grace of an interrupted run if in a hurry.
 func (r *run) stopFleet(hurry bool) {
 	grace := r.cfg.grace
 	if hurry {
@@ -336,7 +332,7 @@ func (r *run) stopFleet(hurry bool) {
 	all.Wait()
 }
 
-// finish ends the slot's process for good and waits until its last words are recorded.
+// finish ends the slot's process for good and waits until all its output is recorded.
 func (s *slot) finish(grace time.Duration) {
 	s.mu.Lock()
 	s.left = true
@@ -371,7 +367,6 @@ func (r *run) addSlot(name string) (*slot, error) {
 	return s, nil
 }
 
-// nextStream is that of the next slot's random numbers.
 func (r *run) nextStream() uint64 { return uint64(streamLines + len(r.slots)) }
 
 func (r *run) slot(name string) *slot {
@@ -398,7 +393,6 @@ func (r *run) closeLines() {
 	all.Wait()
 }
 
-// record stamps an event of the harness and adds it.
 func (r *run) record(e history.Event) {
 	e.T = r.clock.now()
 	r.rec.Add(e)
@@ -413,7 +407,7 @@ func (r *run) setPhase(name string) {
 	r.rec.Add(e)
 }
 
-// notef records a note, in the history and for the outcome; beyond a bound in the history only.
+// notef records a note in the history, and up to a bound in the outcome.
 func (r *run) notef(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.record(history.Event{Kind: history.Note, Reason: text})
@@ -438,7 +432,6 @@ func (r *run) finalNotes() {
 	}
 }
 
-// report calls Progress.
 func (r *run) report(stop <-chan struct{}) {
 	if r.cfg.Progress != nil {
 		every(progressEvery, stop, func() { r.cfg.Progress(r.progress()) })

@@ -18,21 +18,19 @@ const masterName = "storm"
 
 const (
 	sentinelCount = 3
-	// sentinelDown is after what time of silence a sentinel takes a server for down, and sentinelRetry when it tries a failover again.
+	// sentinelDown is the silence after which a sentinel takes a server for down, and sentinelRetry the pause between failovers.
 	sentinelDown  = time.Second
 	sentinelRetry = 2 * time.Second
 	// sentinelAnswer bounds the wait for what a sentinel or a server is asked now and then: they may be frozen.
 	sentinelAnswer = 500 * time.Millisecond
 )
 
-// sentinel watches the servers.
 type sentinel struct {
 	daemon
 	addr   string
 	client *redis.SentinelClient
 }
 
-// startSentinel starts one that finds the master at a door.
 func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
 	s := &sentinel{daemon: daemon{lose: p.redis.lose}}
 	conf, logFile := filepath.Join(folder, "sentinel.conf"), filepath.Join(folder, "redis.log")
@@ -64,7 +62,7 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 	return s, nil
 }
 
-// says returns the address that the sentinel has for the master, "" if it does not answer.
+// says returns the sentinel's address of the master, "" if it does not answer.
 func (s *sentinel) says(ctx context.Context) string {
 	where, err := s.client.GetMasterAddrByName(ctx, masterName).Result()
 	if err != nil || len(where) != 2 {
@@ -73,7 +71,7 @@ func (s *sentinel) says(ctx context.Context) string {
 	return net.JoinHostPort(where[0], where[1])
 }
 
-// settled reports whether the sentinel sees the others, the master in health and so many replicas.
+// settled reports whether the sentinel sees the other sentinels, a healthy master and so many replicas.
 func (s *sentinel) settled(ctx context.Context, replicas int) bool {
 	master, err := s.client.Master(ctx, masterName).Result()
 	if err != nil || master["flags"] != "master" || master["num-other-sentinels"] != fmt.Sprint(sentinelCount-1) {
@@ -91,7 +89,7 @@ func (s *sentinel) settled(ctx context.Context, replicas int) bool {
 	return true
 }
 
-// failOver orders a failover, of a cluster at times without asking the master, and returns nil once a sentinel or a replica has begun one.
+// failOver orders a failover and returns nil once it has begun. force lets a cluster's replica skip the consent of its master.
 func (p *replicated) failOver(ctx context.Context, force bool) error {
 	if p.cluster != nil {
 		return p.replace(ctx, force)

@@ -23,10 +23,9 @@ type server struct {
 	launch launcher
 }
 
-// launcher starts a redis-server with arguments. What it writes goes to log.
+// launcher starts a redis-server with arguments, and its output in log.
 type launcher func(ctx context.Context, args []string, log *os.File) (program, error)
 
-// launchProcess starts it as a process.
 func (r *Redis) launchProcess(binary string) launcher {
 	return func(_ context.Context, args []string, log *os.File) (program, error) {
 		cmd := exec.Command(binary, args...)
@@ -39,7 +38,7 @@ func (r *Redis) launchProcess(binary string) launcher {
 	}
 }
 
-// The harness has a user of its own with every right, because faults take rights from the default user, who the nodes are.
+// The harness has its own user with all rights, because faults take rights from the default user, which the nodes use.
 const (
 	harnessUser     = "leasestorm"
 	harnessPassword = "leasestorm" // Redis takes any
@@ -50,7 +49,6 @@ const (
 	serverLoad  = time.Minute // of one that is made to load slowly
 )
 
-// first starts the server on a free port.
 func (s *server) first(ctx context.Context) error {
 	return redisfixture.First(func(addr string) error {
 		s.addr = addr
@@ -58,11 +56,11 @@ func (s *server) first(ctx context.Context) error {
 	})
 }
 
-// start starts the server with what its folder holds and waits until it takes connections. extra are more arguments.
+// start starts the server with the data in its folder and waits until it accepts connections. extra are more arguments.
 func (s *server) start(ctx context.Context, extra ...string) error {
 	host, port, _ := net.SplitHostPort(s.addr)
-	// A write is in the kernel before its answer is sent, so that a killed server has all it answered for; an fsync would
-	// protect against the machine's death only.
+	// Before it answers, Redis has passed each write to the kernel, so a kill loses nothing that was answered. An fsync would only guard
+	// against a crash of the machine.
 	args := append([]string{
 		"--port", port, "--bind", host, "--dir", s.dir, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",
@@ -88,14 +86,12 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 
 func (s *server) logFile() string { return filepath.Join(s.dir, "redis.log") }
 
-// stop ends the server for good.
 func (s *server) stop() {
 	if s.proc != nil {
 		s.kill()
 	}
 }
 
-// erase forgets the data of a server that is not running.
 func (s *server) erase() error {
 	for _, name := range []string{"appendonlydir", "appendonly.aof", dumpFile} {
 		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
@@ -105,5 +101,5 @@ func (s *server) erase() error {
 	return nil
 }
 
-// msFor spreads a load of ms milliseconds over keys: redis-server's delay per key, in µs.
+// msFor spreads a loading time of ms milliseconds over keys, as redis-server's delay per key in µs.
 func msFor(ms int64, keys int64) string { return strconv.FormatInt(max(1, ms*1000/max(1, keys)), 10) }

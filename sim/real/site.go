@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// site is where the nodes of runs are: what starts them, and what is between them and Redis. Its methods are safe for concurrent use.
+// site is where nodes run: it starts them and connects them to Redis. Its methods are safe for concurrent use.
 type site interface {
-	// open finds a slot its way to Redis, and the address of its API if it has one.
+	// open gives a slot its way to Redis, and the address of its API if it has one.
 	open(s *slot, stream uint64) error
-	// launch starts the slot's next node. It closes what the node writes to when nobody writes there any more.
+	// launch starts the slot's next node. It closes stdout and stderr at the end of all output.
 	launch(s *slot, stdout, stderr *os.File) (program, error)
 	// witness returns the target of a run.
 	witness(ctx context.Context, r *run) (*target, error)
@@ -29,7 +29,7 @@ type way interface {
 	close()
 }
 
-// processes of this machine, each behind a line of its own.
+// processes runs nodes as processes of this machine, each behind a line of its own.
 type processes struct {
 	redis *Redis
 	at    netip.Addr // of this machine, where lines and target listen
@@ -65,11 +65,10 @@ func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	return started, nil
 }
 
-// surroundings are those variables of the simulator that a node gets too. What the protocol names is told by the run alone: a setting
-// that happens to stand in a shell would change what is judged, and no saved run would know.
+// surroundings filters the simulator's environment for nodes. Variables of the protocol come from the run alone: a setting from a shell
+// would change the verdict, and no saved run would show it.
 func surroundings(environ []string) []string {
 	return slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LEASESTORM_") })
 }
 
-// serves reports whether the slot's node has an API.
 func (s *slot) serves() bool { return s.run.system.clients && s.run.role(s.name) != "worker" }
