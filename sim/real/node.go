@@ -177,8 +177,7 @@ func (s *slot) spawn() (*node, error) {
 	return n, nil
 }
 
-// logTo is the file that a process' log is written to: none that is kept where there is no room to make one, which costs the log, as a disk
-// does that is full later, and not the process.
+// logTo opens a process' log. Without room on the disk, the run loses the log and not the process.
 func (s *slot) logTo(log *os.File, err error) (*os.File, error) {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return log, err

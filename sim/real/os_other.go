@@ -25,6 +25,6 @@ func stranger([]string, func() []treeProcess) (int, bool) { return 0, false }
 
 func runDelay(string) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
-// exclusive, deaf and hearing do nothing: a socket of this system listens as long as it is bound, and who comes meanwhile is reset.
+// deaf and hearing do nothing: a socket of this system listens as long as it is bound, and refusing means resetting connections.
 func deaf(int) error    { return nil }
 func hearing(int) error { return nil }

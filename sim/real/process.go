@@ -168,8 +168,8 @@ func (p *process) sendAll(sig syscall.Signal) error {
 	return p.send(sig)
 }
 
-// send reaches the group, and the child itself where it has left that: nobody else's ID is its own before it is reaped. One that is still
-// in it is not asked twice to end, which many programs take for an order to do so at once. The caller holds mu, and it is not gone.
+// send signals the group, and the child itself if it left the group; its ID is not reused before it is reaped. A child still in the group
+// gets SIGTERM only once: many programs exit at once on a second. mu is held, and the process is not gone.
 func (p *process) send(sig syscall.Signal) error {
 	err := syscall.Kill(-p.pid, sig)
 	if group, _ := syscall.Getpgid(p.pid); group != p.pid || sig == syscall.SIGKILL {

@@ -16,11 +16,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// ErrTarget: the target cannot listen, cannot serve any more, or nobody reads what it witnesses.
+// ErrTarget: the target cannot listen or serve any more, or nobody reads its output.
 var ErrTarget = errors.New("polled target")
 
-// Target is the polled target (and the tuners) of a run as a server of its own, for nodes that something else than a run has
-// started. A session is known from its first poll on.
+// Target is the polled target (and the tuners) as a server of its own, for nodes outside of a run. A session is known from its first poll
+// on.
 type Target struct {
 	Addr    string        // where it listens, host:port
 	Serve   time.Duration // how long an answer takes
@@ -28,9 +28,9 @@ type Target struct {
 	Started func(url string)
 }
 
-// Run serves until ctx ends, which is no error. Besides polls and pipelines it answers GET /healthz, and GET /sessions: what it
-// knows of each session, one JSON object a line. Lines of one session are in the order in which the target decided. Whoever does
-// not read Out holds up the polls: a witness that leaves something out is none. Its only error is ErrTarget.
+// Run serves until ctx ends, which is no error. Besides polls and pipelines it answers GET /healthz, and GET /sessions with one JSON object
+// a line. Lines of one session are in the order of the target's decisions. A blocked Out blocks the polls, because a witness must not omit
+// anything. Its only error is ErrTarget.
 func (s Target) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s Target) Run(ctx context.Context) error {
 	return nil
 }
 
-// Known is what a target knows of a session, a slot or a service.
+// Known is the target's knowledge of a session, a slot or a service.
 type Known struct {
 	Session  string `json:"session"`
 	Instance string `json:"instance"` // the last one that was accepted, "" if none was
@@ -67,7 +67,7 @@ type Known struct {
 	Rejected int64  `json:"rejected"` // came with an older fence
 }
 
-// witness writes what a target sees, and keeps what it is asked for.
+// witness writes and counts the target's events.
 type witness struct {
 	clock  *clock
 	broken context.CancelCauseFunc
@@ -106,7 +106,7 @@ func (w *witness) remember(e *history.Event) {
 	}
 }
 
-// tell answers what is known of every session, in order of their IDs.
+// tell answers with all, as JSON lines.
 func (w *witness) tell(to http.ResponseWriter, _ *http.Request) {
 	to.Header().Set("Content-Type", "application/jsonl")
 	lines := json.NewEncoder(to)
@@ -118,7 +118,7 @@ func (w *witness) tell(to http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// all is what is known of every session, in order of their IDs.
+// all returns what is known of every session, sorted by ID.
 func (w *witness) all() (known []Known) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,13 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrStarved: the harness has run out of open files, the machine of ports for connections, Redis of room for its data, Redis stood still
-// for longer than a TTL by no fault of the plan, or a node had to drop what it said. What nodes did without
-// their way to Redis or to the target, without a Redis that answers and takes writes, or what is not in the history, says nothing about
-// them.
+// ErrStarved: the harness has no open files left, the machine no ports, Redis no room, Redis hung for longer than a TTL without a fault, or
+// a node dropped output. Without Redis, the target or a complete history, the behavior of nodes says nothing about them.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
-// tellExhausted tells of an error that is the harness' own want of files, or the machine's of ports, and of no other.
+// tellExhausted reports an error only if the harness has run out of files, or the machine of ports.
 func tellExhausted(err error, tell func(error)) {
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -29,7 +27,7 @@ func tellExhausted(err error, tell func(error)) {
 	}
 }
 
-// lookEvery is how often it is looked whether the machine has a port left, and Redis room: much less than what a guarantee waits for.
+// lookEvery is the interval of checks for a free port and room in Redis: much less than any guarantee's limit.
 const lookEvery = 250 * time.Millisecond
 
 // every calls f once a period until stop is closed.
@@ -46,8 +44,7 @@ func every(period time.Duration, stop <-chan struct{}, f func()) {
 	}
 }
 
-// watchPorts ends the run when there is none. Any user of the machine may take them all, and nodes do not come to their Redis then, past
-// everything that the harness sees.
+// watchPorts ends the run when no port is free. Any user may take them all, which cuts nodes off from Redis unseen by the harness.
 func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
 
 func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
@@ -61,8 +58,8 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 	})
 }
 
-// watchService ends the run when Redis has no room for what it is told, and so refuses all writes, or refuses a command that every run
-// needs. No fault causes the first; the second does not count while a fault affects Redis. The judge hears of what happened until then.
+// watchService ends the run when Redis has no room for writes, which no fault causes, or, while no fault affects Redis, refuses a command
+// that every run needs. The history so far is judged.
 func (r *run) watchService(stop <-chan struct{}) {
 	since, refused := r.clock.now(), false
 	every(lookEvery, stop, func() {
@@ -84,7 +81,7 @@ func (r *run) watchService(stop <-chan struct{}) {
 	})
 }
 
-// service reports whether a Redis failed to write to its file last, and how it refuses a command that every run needs. A Redis that does
+// service reports whether a Redis failed to write to its file last, and its refusal of a command that every run needs. A Redis that does
 // not answer at once, as under a fault, is asked again.
 func service(client *redis.Client) (noRoom bool, refusal error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
@@ -98,7 +95,7 @@ func service(client *redis.Client) (noRoom bool, refusal error) {
 	return err == nil && infoFields(info)["aof_last_write_status"] == "err", refusal
 }
 
-// starve ends the run with an error, also one that is ending. The first one counts.
+// starve ends the run with an error, even if it is ending. The first error counts.
 func (r *run) starve(err error) {
 	r.mu.Lock()
 	first := r.starved == nil
@@ -110,7 +107,7 @@ func (r *run) starve(err error) {
 	}
 }
 
-// exhausting is a listener that tells when the harness has run out of files.
+// exhausting is a listener that reports when the harness runs out of files.
 type exhausting struct {
 	net.Listener
 	short func(error)

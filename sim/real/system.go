@@ -7,8 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
-// system is what differs between systems (Config.System) in the real engine: what their keys are, what the run itself writes
-// to Redis for them, and what their nodes are told.
+// system holds what differs between systems (Config.System): their keys, the run's own writes to Redis, and the environment of nodes.
 type system struct {
 	epochKey string   // written before the first node starts, so that nobody waits for a quarantine
 	tapped   []string // patterns of leases, heartbeats and fences
@@ -18,12 +17,11 @@ type system struct {
 	tagged   bool     // all keys have one hash tag: fences begin as leases do, and end as no lease does
 	// split returns what a key is and the session or instance it belongs to.
 	split func(key []byte) (keyKind, string)
-	// lease is the one lease that all nodes want. Where it is "", the run creates sessions, stores them as the application
-	// does, and each has a lease.
+	// lease is the one lease that all nodes want. If "", the run creates sessions and stores them as the application does, each with a lease.
 	lease string
 	// clients: the run stores nothing; clients ask APIs for what they want, and nodes have roles.
 	clients bool
-	// env is what a slot's node is told beside what all are told; nil: nothing.
+	// env returns more environment for a slot's node; nil: none.
 	env func(*slot) []string
 }
 
@@ -53,10 +51,9 @@ var systems = map[string]*system{
 	systemIntents: intentsSystem,
 }
 
-// clusterTag has all keys of a storm on a Redis Cluster in one slot.
+// clusterTag puts all keys of a storm on a Redis Cluster in one slot.
 const clusterTag = "{poll}"
 
-// clusteredPolling is polling where Redis is a cluster.
 var clusteredPolling = &system{
 	epochKey: clusterTag + ":epoch",
 	tapped:   []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
@@ -68,7 +65,7 @@ var clusteredPolling = &system{
 		":fence"),
 }
 
-// runPatterns match all that a run of any system writes: sessions, leases, heartbeats, fences and the epoch.
+// runPatterns match all keys of runs of any system: sessions, leases, heartbeats, fences and the epoch.
 var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{sovereign:*", "lease:*", "{lease:*", "v3:*"}
 
 // What the keys of polling sessions begin with.
@@ -79,10 +76,9 @@ const (
 	pollEpoch    = "poll:epoch"
 )
 
-// leaderKey is the lease of an election, and the name by which a history knows it.
+// leaderKey is the lease of an election, and its name in a history.
 const leaderKey = "sovereign:leader"
 
-// electionBeats begins the key of an instance's heartbeat.
 const electionBeats = "sovereign:heartbeat:"
 
 const electionEpoch = "sovereign:epoch"
@@ -90,8 +86,8 @@ const electionEpoch = "sovereign:epoch"
 // fenceSuffix follows a lease's key, in braces, in the name of its fence.
 const fenceSuffix = "}:fence"
 
-// splitBy splits keys that are a prefix and an ID, and those of fences, which are an ID between two others. Before a session's ID a
-// library may write more, such as the 0 in rueidislock's "poll:lease:0:<id>".
+// splitBy splits keys of a prefix and an ID, and fences, an ID between two others. Libraries may write more before a session's ID, such as
+// the 0 in rueidislock's "poll:lease:0:<id>".
 func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
 	leasePrefix, nodePrefix, fencePrefix, fenceEnd := []byte(lease), []byte(node), []byte(fence), []byte(end)
 	return func(key []byte) (keyKind, string) {
@@ -125,7 +121,7 @@ func splitElection(key []byte) (keyKind, string) {
 	return keyOther, ""
 }
 
-// pollingEnv says which keys are watched, so that a node need not know them by heart.
+// pollingEnv names the watched keys, so that a node need not hard-code them.
 func pollingEnv(sessions, leases, beats, epoch, fence, fenceEnd string) func(*slot) []string {
 	return func(*slot) []string {
 		return []string{

@@ -24,8 +24,8 @@ var errNoTap = errors.New("Redis gives no replication stream")
 // errReplica: the server grants nothing.
 var errReplica = errors.New("it is a replica, or does not answer")
 
-// tap reads what Redis granted from its replication stream: the effects of scripts, in order, with absolute expiries.
-// It follows Redis over restarts; while it is down, what Redis grants is unknown.
+// tap reads from Redis' replication stream what Redis granted: the effects of scripts, in order, with absolute expiries. It follows Redis
+// over restarts. While the tap is down, grants are unknown.
 type tap struct {
 	redis  *Redis
 	at     witnessed
@@ -52,17 +52,17 @@ type tap struct {
 	skew   time.Duration // how far Redis' wall clock is ahead of this host's
 }
 
-// held is what a key holds, and until when; 0: it has no end.
+// held is what a key holds, and its expiry; 0: none.
 type held struct {
 	holder string
 	until  int64
 	unread bool // neither is known
 }
 
-// tapChannel carries the mark that joins a snapshot of the leases to the stream, and those that tell the time.
+// tapChannel carries the mark that joins a snapshot of the leases to the stream, and the marks with Redis' time.
 const tapChannel = "leasestorm:tap"
 
-// timeMark begins the text of a mark that tells Redis' time, in microseconds.
+// timeMark begins a mark with Redis' time, in microseconds.
 const timeMark = "time "
 
 // markScript writes Redis' time to the stream: to KEYS[1], or to the channel ARGV[1].
@@ -75,9 +75,9 @@ else
   redis.call('PUBLISH', ARGV[1], text)
 end`
 
-// snapshotScript reads all keys of the patterns ARGV[3] and on, which are the epoch, leases, heartbeats and fences, and publishes a mark
-// (channel ARGV[1], text ARGV[2]), or writes it to KEYS[1], in one step. That is part of the stream, so that the stream up to the mark is
-// in the snapshot, and what follows it is not. Expiries are absolute: nobody knows how long the script waited for its turn.
+// snapshotScript reads all keys of the patterns ARGV[3] and on (epoch, leases, heartbeats and fences), and publishes a mark (channel
+// ARGV[1], text ARGV[2]) or writes it to KEYS[1], in one step: the snapshot has exactly the stream up to the mark. Expiries are absolute,
+// because the script may wait for its turn.
 const snapshotScript = `
 local out = {}
 local time = redis.call('TIME')
@@ -110,10 +110,10 @@ return out`
 type witnessed struct {
 	admin  *redis.Options // how it is reached
 	client func() *redis.Client
-	// master reports whether the server is one: a replica passes on the stream of another, without the mark of a snapshot. nil: it always is.
+	// master reports whether the server is one: a replica forwards its master's stream, without a snapshot's mark. nil: it always is.
 	master   func(context.Context) bool
 	attached func() // hears of each attachment; nil: nobody does
-	// mark is a key to which the mark is written, of a server of a cluster: what is published there is not in the stream. "": it is published.
+	// mark is a key for the marks of a cluster's server, whose stream lacks what is published there. "": marks are published.
 	mark string
 }
 
@@ -131,7 +131,7 @@ func newTapAt(r *Redis, at witnessed, s *system, c *clock, add func(history.Even
 	return t
 }
 
-// wait returns nil when the stream flows, or why this Redis gives none.
+// wait returns nil when the stream flows, or why Redis gives none.
 func (t *tap) wait(ctx context.Context) error {
 	select {
 	case <-t.up:
@@ -170,7 +170,7 @@ func (t *tap) run(ctx context.Context) {
 
 func (t *tap) everUp() bool { return closed(t.up) }
 
-// refusal is an error answer of Redis.
+// refusal is an error reply of Redis.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -178,7 +178,7 @@ func (r refusal) Error() string { return string(r) }
 // RedisError implements redis.Error.
 func (refusal) RedisError() {}
 
-// transient: the same question may be answered later.
+// transient reports whether a retry may succeed.
 func transient(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "NOMASTERLINK") ||
@@ -193,7 +193,6 @@ func brief(err error) string {
 	return text[:min(len(text), 200)]
 }
 
-// follow reads one connection's stream to its end and reports whether it ever flowed.
 func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	if t.at.master != nil && !t.at.master(ctx) {
 		return false, errReplica
@@ -235,13 +234,13 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	return t.stream(in)
 }
 
-// mark joins a snapshot to the stream: what comes after it there is told.
+// mark joins a snapshot to the stream, which is reported from the mark on.
 type mark struct {
 	nonce string
 	taken chan snapshot
 }
 
-// tell has what is there told, and what the stream has from then on.
+// tell reports the present leases, and the stream from then on.
 func (t *tap) tell(ctx context.Context) {
 	m := &mark{strconv.FormatInt(time.Now().UnixNano(), 36), make(chan snapshot, 1)}
 	t.mark.Store(m)
@@ -252,10 +251,9 @@ func (t *tap) tell(ctx context.Context) {
 	}
 }
 
-// hold has nothing told any more, until tell.
+// hold reports nothing until the next tell.
 func (t *tap) hold() { t.mark.Store(nil) }
 
-// handshake asks to be a replica.
 func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
 	_ = conn.SetDeadline(time.Now().Add(tapPatience))
 	defer func() { _ = conn.SetDeadline(time.Time{}) }()
@@ -291,8 +289,7 @@ func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
 	return nil
 }
 
-// measureSkew returns how far Redis' wall clock is ahead of this host's, by the quickest of a few answers; 0 if that is
-// less than the answer's own uncertainty.
+// measureSkew returns how far Redis' wall clock is ahead of this host's, by the quickest of a few answers; 0 if within the uncertainty.
 func measureSkew(ctx context.Context, client *redis.Client) time.Duration {
 	var skew time.Duration
 	best := time.Duration(1<<63 - 1)
@@ -310,8 +307,7 @@ func measureSkew(ctx context.Context, client *redis.Client) time.Duration {
 	return skew
 }
 
-// acknowledge keeps the stream flowing: a master sends nothing before the first acknowledgement that follows its
-// transfer, and drops a replica that sends none for a minute.
+// acknowledge keeps the stream flowing: a master waits for an acknowledgement after its transfer, and drops a replica silent for a minute.
 func acknowledge(conn net.Conn, stop <-chan struct{}) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -327,7 +323,7 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// keepTime has Redis write its time to the stream. While Redis does not answer, nothing is executed that would have to be placed.
+// keepTime makes Redis write its time to the stream. While Redis does not answer, it executes nothing that needs a time.
 func (t *tap) keepTime(ctx context.Context, stop <-chan struct{}) {
 	every(markEvery, stop, func() {
 		if client := t.at.client(); client != nil {
@@ -338,7 +334,6 @@ func (t *tap) keepTime(ctx context.Context, stop <-chan struct{}) {
 	})
 }
 
-// markKeys are the keys to which marks are written, none where they are published.
 func (t *tap) markKeys() []string {
 	if t.at.mark == "" {
 		return nil
@@ -368,7 +363,7 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string) (snapshot, error) 
 	return snapshot{asked, keys}, err
 }
 
-// stream reads commands until the connection ends, and reports whether they were told then.
+// stream reads commands until the connection ends, and reports whether the stream flowed.
 func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 	var words [][]byte
 	var told *mark
@@ -409,7 +404,7 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 	}
 }
 
-// marked returns the text of a mark, "" of any other command.
+// marked returns the text of a mark, "" for any other command.
 func (t *tap) marked(words [][]byte) string {
 	if len(words) != 3 || string(words[1]) != cmp.Or(t.at.mark, tapChannel) {
 		return ""
@@ -417,7 +412,7 @@ func (t *tap) marked(words [][]byte) string {
 	return string(words[2])
 }
 
-// timeOf returns the time that a mark tells, on the run's clock.
+// timeOf returns a mark's time on the run's clock.
 func (t *tap) timeOf(text string) (now int64, ok bool) {
 	digits, ok := strings.CutPrefix(text, timeMark)
 	us, err := strconv.ParseInt(digits, 10, 64)
@@ -438,8 +433,8 @@ func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
 	}
 }
 
-// begin records that the tap is up, and all leases and heartbeats as they stood. It is stamped with the time of asking: what
-// follows in the stream is stamped with its execution, which may be before this is read.
+// begin records that the tap is up, with all leases and heartbeats. It stamps them with the time of the request, because the commands that
+// follow may have been executed before this is read.
 func (t *tap) begin(s snapshot) {
 	now := s.at
 	t.stamps.since = max(t.stamps.since, now)

@@ -23,9 +23,8 @@ const (
 	keyKinds  // how many there are
 )
 
-// commands are those of which is known what they do to which keys. Redis rewrites relative expiries to absolute ones and deletes expired
-// keys by DEL, and shows a command only where it did something, so that few are left. Any other makes unknown each lease and fence that
-// it names (unread).
+// commands are those with a known effect on keys. Redis rewrites relative expiries to absolute ones, deletes expired keys by DEL, and shows
+// only effective commands, so few remain. Any other command makes each lease and fence that it names unknown (unread).
 var commands = map[string]func(t *tap, verb string, args [][]byte){
 	"SET": (*tap).assign, "SETEX": (*tap).assignFor, "PSETEX": (*tap).assignFor,
 	"SETNX": (*tap).assignAll, "MSET": (*tap).assignAll, "MSETNX": (*tap).assignAll,
@@ -41,7 +40,6 @@ var commands = map[string]func(t *tap, verb string, args [][]byte){
 	"LPUSH": (*tap).first, "RPUSH": (*tap).first, "LREM": (*tap).first, "LSET": (*tap).first,
 }
 
-// command records what one command of the stream did.
 func (t *tap) command(words [][]byte) {
 	verb := strings.ToUpper(string(words[0]))
 	args := words[1:]
@@ -69,13 +67,12 @@ func (t *tap) command(words [][]byte) {
 	t.unread(args...)
 }
 
-// show has an event recorded with the next mark, which says when it happened. fresh is the expiry that the command set, if it counts from
-// its execution.
+// show records an event with the next mark, which dates it. fresh is the command's expiry, if that counts from its execution.
 func (t *tap) show(kind keyKind, fresh int64, e history.Event) {
 	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.now()}})
 }
 
-// placed records what the stream has shown up to a mark.
+// placed records the events before a mark.
 func (t *tap) placed(mark int64) {
 	for _, e := range t.stamps.mark(mark) {
 		t.add(e)
@@ -86,8 +83,7 @@ func (t *tap) nothing(string, [][]byte) {}
 
 func (t *tap) first(_ string, args [][]byte) { t.unread(args[0]) }
 
-// unread is of keys that a command names of which is not known what it did to them: what a lease holds, and until when, is unknown from
-// here until it is set or goes, and so is a fence.
+// unread marks keys after a command of unknown effect: a lease and its expiry, or a fence, are unknown until the key is set or deleted.
 func (t *tap) unread(keys ...[]byte) {
 	for _, key := range keys {
 		switch kind, id := t.split(key); kind {
@@ -124,14 +120,14 @@ func (t *tap) assignAll(_ string, args [][]byte) {
 	}
 }
 
-// assignFor is never seen from a server of today, but cheap to know.
+// assignFor decodes SETEX and PSETEX, which servers of today never send.
 func (t *tap) assignFor(verb string, args [][]byte) {
 	if len(args) == 3 {
 		t.set(args[0], string(args[2]), t.relative(verb == "SETEX", string(args[1])))
 	}
 }
 
-// assign is SET. KEEPTTL leaves the end of what the key held before, which tells nothing of when it was executed.
+// assign is SET. KEEPTTL keeps the old expiry, which does not date the command.
 func (t *tap) assign(_ string, args [][]byte) {
 	if len(args) < 2 {
 		return
@@ -149,7 +145,7 @@ func (t *tap) assign(_ string, args [][]byte) {
 	t.set(key, value, t.expiry(options))
 }
 
-// expiry finds the expiry among the options of SET, on the run's clock; 0: none.
+// expiry finds the expiry in the options of SET, on the run's clock; 0: none.
 func (t *tap) expiry(options [][]byte) int64 {
 	for i := 0; i+1 < len(options); i++ {
 		switch option := strings.ToUpper(string(options[i])); option {
@@ -170,10 +166,10 @@ func (t *tap) absolute(seconds bool, arg string) int64 {
 	return t.clock.fromWall(nanoseconds(seconds, arg), t.skew)
 }
 
-// farthest is 146 years in ns, of which a wall clock can be taken.
+// farthest is 146 years in ns, from which a wall clock can still be subtracted.
 const farthest = int64(1) << 62
 
-// nanoseconds reads a time of Redis, which may be 292 million years; what is beyond farthest is farthest.
+// nanoseconds parses a time of Redis, which may be 292 million years, and caps it at farthest.
 func nanoseconds(seconds bool, arg string) int64 {
 	n, _ := strconv.ParseInt(arg, 10, 64) // of what is out of range it is the end of the range
 	unit := int64(time.Millisecond)
@@ -183,7 +179,6 @@ func nanoseconds(seconds bool, arg string) int64 {
 	return min(max(n, -farthest/unit), farthest/unit) * unit
 }
 
-// split says what a key is.
 func (t *tap) split(key []byte) (keyKind, string) {
 	if string(key) == t.system.epochKey {
 		return keyEpoch, ""
@@ -193,7 +188,7 @@ func (t *tap) split(key []byte) (keyKind, string) {
 
 func (t *tap) set(key []byte, value string, until int64) { t.record(key, value, until, until) }
 
-// record is of a key that was set until then; fresh is that end where it was counted from the moment of execution, else 0.
+// record records a key set until then. fresh is that expiry if it counts from the execution, else 0.
 func (t *tap) record(key []byte, value string, until, fresh int64) {
 	kind, id := t.split(key)
 	e := history.Event{Until: until}
@@ -244,7 +239,7 @@ func (t *tap) extend(verb string, args [][]byte) {
 	t.show(kind, until, e)
 }
 
-// prolong takes note of a key's end, and returns who holds it.
+// prolong stores a key's expiry, and returns the holder.
 func (t *tap) prolong(id string, until int64) string {
 	h := t.held[id]
 	h.until = until
@@ -252,7 +247,7 @@ func (t *tap) prolong(id string, until int64) string {
 	return h.holder
 }
 
-// increment follows fences of foreign nodes. After a gap the value is not known, and nothing is recorded.
+// increment follows fences of foreign nodes. After a gap the value is unknown, and nothing is recorded.
 func (t *tap) increment(verb string, args [][]byte) {
 	kind, id := t.system.split(args[0])
 	if kind != keyFence {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// emptyEvery is how often a connection on which nothing comes is looked at.
+// emptyEvery is how often an idle connection is checked.
 const emptyEvery = 20 * time.Millisecond
 
-// tapReader reads a connection and knows when it was last empty: what it reads afterwards was sent after that time.
+// tapReader reads a connection and knows when it was last empty: bytes read later were sent after that time.
 type tapReader struct {
 	net.Conn
 	raw   syscall.RawConn // nil: nobody asks when it was empty
@@ -20,7 +20,7 @@ type tapReader struct {
 	empty int64
 }
 
-// watch has empty kept up to date from now on.
+// watch keeps empty up to date from now on.
 func (r *tapReader) watch(now func() int64) (err error) {
 	r.now = now
 	r.raw, err = r.Conn.(syscall.Conn).SyscallConn()

@@ -9,17 +9,16 @@ import (
 const (
 	// markEvery is how often Redis writes its own time to the stream.
 	markEvery = 50 * time.Millisecond
-	// placedWithin is how exactly the judge must know when Redis executed a command.
+	// placedWithin is the precision that the judge needs for the time of a command.
 	placedWithin = int64(4 * markEvery)
 	// ttlSlack is how far two expiries of one TTL may differ: Redis rounds to milliseconds, and wall clocks drift.
 	ttlSlack = int64(20 * time.Millisecond)
 )
 
-// stamps finds out when Redis executed what its replication stream shows. A busy host reads the stream late, and then a lease would seem
-// granted after its owner believed in it. So Redis writes its own time to the stream every 50 ms: a command between two such marks was
-// executed between their times, after the stream was last empty, and before it was read. An expiry narrows this interval: it is the time
-// of execution plus a TTL, which earlier commands have shown. An event is stamped with the end of its interval. Where the interval is too
-// wide to judge by, the history says so.
+// stamps finds out when Redis executed the commands of its stream. A busy host reads the stream late, so a lease would seem granted after
+// its owner believed in it. Redis therefore writes its own time to the stream every 50 ms. A command was executed between its two marks,
+// after the stream was last empty, and before it was read. An expiry (execution plus a known TTL) narrows this interval. Events get its end
+// as stamp, and the history says if it is too wide to judge by.
 type stamps struct {
 	ttls    [keyKinds]ttl // of each kind of key, as far as expiries show it
 	since   int64         // the time of the last mark: what waits was not executed before
@@ -37,10 +36,9 @@ type shown struct {
 	joins bool  // it was executed in one step with the event before it
 }
 
-// span is an interval of times.
 type span struct{ from, to int64 }
 
-// ttl is what is known of the TTL of a kind of key: one that lies within the span, or several.
+// ttl is the known range of one TTL of a kind of key, or several.
 type ttl struct {
 	span
 	known, several bool
@@ -51,10 +49,10 @@ func (s *stamps) add(e shown) {
 	s.waiting = append(s.waiting, e)
 }
 
-// transaction notes that the commands of a script begin or are over.
+// transaction notes the begin or end of a script's commands.
 func (s *stamps) transaction(begins bool) { s.script, s.joins = begins, false }
 
-// mark returns the events since the last mark, stamped; now is the time of this one.
+// mark stamps and returns the events since the last mark. now is the time of this one.
 func (s *stamps) mark(now int64) []history.Event {
 	groups := s.groups(now)
 	latest := now
@@ -83,7 +81,7 @@ func (s *stamps) mark(now int64) []history.Event {
 	return events
 }
 
-// group are the events of one script or of one command outside of scripts, and when it was executed.
+// group are the events of one script or single command, and when it was executed.
 type group struct {
 	events []shown
 	at     span
@@ -109,7 +107,7 @@ func (s *stamps) groups(now int64) (all []group) {
 	return all
 }
 
-// narrow returns when within at a command was executed that set this expiry, and learns from it.
+// narrow narrows the time at of a command that set this expiry, and learns from it.
 func (t *ttl) narrow(at span, expiry int64) span {
 	seen := span{expiry - at.to, expiry - at.from}
 	switch {
