@@ -44,7 +44,7 @@ func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell fu
 	}
 }
 
-// stalled records a host stall. Short stalls count too, because the nodes did not run either.
+// stalled records a host stall. Every stall counts, because the nodes did not run either.
 func (r *run) stalled(from, to int64) {
 	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
 	r.load.add(from, to)

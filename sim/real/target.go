@@ -43,10 +43,9 @@ type target struct {
 	meets    bool // sessions that nobody added become known by being polled
 }
 
-// recorder takes what the target witnesses.
+// recorder records what the target witnesses.
 type recorder interface{ Add(e history.Event) }
 
-// polled is one session at the target.
 type polled struct {
 	mu      sync.Mutex
 	fence   int64
@@ -70,17 +69,15 @@ func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell 
 	return t, nil
 }
 
-// serve starts the run's own target.
 func (r *run) serve(at netip.Addr) (*target, error) {
 	return newTarget(at, r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) }, r.starve)
 }
 
-// dial connects to it, as a node does.
 func (t *target) dial() (net.Conn, error) {
 	return net.DialTimeout("tcp", strings.TrimPrefix(t.url, "http://"), time.Second)
 }
 
-// heard takes note of what another target witnessed.
+// heard counts an event that another target witnessed.
 func (t *target) heard(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -92,7 +89,7 @@ func (t *target) heard(e *history.Event) {
 	t.rec.Add(*e)
 }
 
-// open has the target answer at the listener, besides what mux has already.
+// open serves at the listener, with the target's handlers added to mux.
 func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.served, t.stop, t.sessions = make(chan struct{}), make(chan struct{}), map[string]*polled{}
 	t.url = "http://" + listener.Addr().String()
@@ -105,7 +102,7 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	}()
 }
 
-// add lets the target know a session. A session that was removed stays known: late polls of it are witnessed too.
+// add registers a session. Removed sessions stay known, so that late polls of them are witnessed too.
 func (t *target) add(session string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +117,7 @@ func (t *target) find(session string) *polled {
 	return t.sessions[session]
 }
 
-// meet is find for one that is polled, which may become known by it.
+// meet is find for a polled session, which may become known by the poll.
 func (t *target) meet(session string) *polled {
 	p := t.find(session)
 	if p == nil && t.meets {
@@ -173,8 +170,7 @@ func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 	t.finish(p, history.Aborted, session, instance, n)
 }
 
-// accept decides about an arrival and records it, both under the session's lock, so that the record is in the order of
-// the decisions.
+// accept decides about an arrival and records it under the session's lock, so that records are in the order of decisions.
 func (t *target) accept(p *polled, session, instance string, fence, n int64) (highest int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +202,7 @@ func (t *target) finish(p *polled, kind history.Kind, session, instance string, 
 	}
 }
 
-// work takes as long as the answer takes; false if the client, or the run, went away before.
+// work waits for as long as the answer takes, or returns false when the client or the run ends first.
 func (t *target) work(ctx context.Context, p *polled) bool {
 	p.mu.Lock()
 	length, hang := max(t.serve, p.slow), p.hang
@@ -266,7 +262,6 @@ func (t *target) hang(session string) (release func()) {
 	}
 }
 
-// close ends all polls and the server.
 func (t *target) close() {
 	close(t.stop)
 	if t.away != nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// processTree returns the living processes of a program: the process group of its leader (0: none), the processes whose environment has
-// its mark, and all their descendants. A process that has ended and was not reaped does not live. Ancestors come before their descendants.
+// processTree returns the living processes of a program, without zombies: the process group of its leader (0: none), the processes with its
+// mark in their environment, and all their descendants. Ancestors come before descendants.
 func processTree(leader int, mark string) (all []treeProcess) {
 	children := map[int][]treeProcess{}
 	for _, pid := range pids() {
@@ -40,7 +40,6 @@ func processTree(leader int, mark string) (all []treeProcess) {
 	return all
 }
 
-// pids returns the processes of this machine.
 func pids() (all []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -58,7 +57,7 @@ func pids() (all []int) {
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
-// marked reports whether a process was started with the variable mark, which is KEY=VALUE.
+// marked reports whether a process was started with the variable mark (KEY=VALUE).
 func marked(pid int, mark string) bool {
 	if mark == "" {
 		return false
@@ -89,7 +88,6 @@ func stranger(addrs []string, own func() []treeProcess) (pid int, found bool) {
 	return 0, true
 }
 
-// clientsOf returns those of the processes that are connected to one of the addresses.
 func clientsOf(addrs []string, of []treeProcess) (all []treeProcess) {
 	sockets := connected(addrs)
 	for _, m := range of {
@@ -104,7 +102,6 @@ func holds(pid int, sockets map[string]bool) bool {
 	return slices.ContainsFunc(openFiles(pid), func(f string) bool { return sockets[f] })
 }
 
-// connected returns the sockets of clients that are connected to one of the addresses, as links in /proc name them.
 func connected(addrs []string) map[string]bool {
 	sockets, remote := map[string]bool{}, map[string]bool{}
 	for _, a := range addrs {

@@ -19,13 +19,12 @@ type tuners struct {
 	places map[string]*fencedPlace // slots and services
 }
 
-// fencedPlace is a slot or a service: what serves one pipeline at a time.
+// fencedPlace is a slot or a service, which serves one pipeline at a time.
 type fencedPlace struct {
 	fence   int64
 	current *pipeline
 }
 
-// pipeline is one that is served.
 type pipeline struct {
 	n        int64
 	slot     string // as the history names it
@@ -45,7 +44,6 @@ func (u *tuners) register(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /tune/{slot}", u.letGo)
 }
 
-// claim is what the headers of a pipeline say.
 type claim struct {
 	instance, slot, service, session string
 	fence, serviceFence              int64
@@ -88,8 +86,7 @@ func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// accept decides about a pipeline, for its slot and its service in one step, and records it. It returns nil and the newer
-// fence where one was seen.
+// accept decides about a pipeline, for slot and service in one step, and records it. It returns nil and the newer fence, if there is one.
 func (u *tuners) accept(c claim) (*pipeline, int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -133,7 +130,6 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 	return s, 0
 }
 
-// place is what is known of a slot or a service. mu is held.
 func (u *tuners) place(name string) *fencedPlace {
 	p := u.places[name]
 	if p == nil {
@@ -149,7 +145,7 @@ func (u *tuners) finish(s *pipeline, kind history.Kind, why string) {
 	u.over(s, kind, why)
 }
 
-// over records that a pipeline is not served any more. mu is held.
+// over records the end of a pipeline. mu is held.
 func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
 	if s.over {
 		return
@@ -166,7 +162,7 @@ func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
 	}
 }
 
-// letGo ends a pipeline cleanly. Only after its answer may the leases pass on.
+// letGo ends a pipeline cleanly. The leases may pass on only after its answer.
 func (u *tuners) letGo(w http.ResponseWriter, req *http.Request) {
 	c, ok := readClaim(w, req)
 	if !ok {

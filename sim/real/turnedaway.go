@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// exitTurnedAway is the exit code of a node that will not do with the Redis it found (docs/node-protocol.md).
+// exitTurnedAway is the exit code of a node that rejects the Redis it found (docs/node-protocol.md).
 const exitTurnedAway = 3
 
-// refusals is when Redis refuses writes by the plan's doing. The zero value: never yet. Safe for concurrent use.
+// refusals tracks when the plan makes Redis refuse writes. The zero value: never yet. Safe for concurrent use.
 type refusals struct {
 	mu    sync.Mutex
 	now   int
@@ -28,21 +28,20 @@ func (r *refusals) end() {
 	r.mu.Unlock()
 }
 
-// lately reports whether Redis refuses, or has within the last while.
 func (r *refusals) lately(while time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.now > 0 || !r.ended.IsZero() && time.Since(r.ended) < while
 }
 
-// turnedAway reports whether a process that ended by itself did so because the plan has Redis refuse: it is right not to start on
-// an ACL that denies what it needs, and whoever runs it starts it again. Any other end is the node's own, and it stays dead.
+// turnedAway reports whether a process exited because the plan makes Redis refuse. It is right not to start without the rights it needs,
+// and an orchestrator would restart it. After any other exit it stays dead.
 func (s *slot) turnedAway(n *node, code int) bool {
 	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
 }
 
-// startAgain starts the successor of a process that was turned away, as an orchestrator would, unless the slot has one already or
-// the run is over. It ends by itself: soon after Redis has stopped refusing, nobody is turned away.
+// startAgain restarts a slot whose process was turned away, as an orchestrator would, unless it has a process or the run is over. Restarts
+// end by themselves soon after Redis stops refusing.
 func (s *slot) startAgain(n *node) {
 	pause := time.NewTimer(s.run.cfg.TTL / 10)
 	defer pause.Stop()

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// watch lets faults wait for what nodes say. Safe for concurrent use.
+// watch lets faults wait for events of nodes. Safe for concurrent use.
 type watch struct {
 	count atomic.Int32 // of waiters: the way of most events is to find none
 	mu    sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ways are one node's ways to servers and sentinels. What a fault does to a node's way it does to all of them.
+// ways are one node's ways to servers and sentinels. A fault of the node's way applies to all of them.
 type ways struct {
 	servers   []*line // by number
 	sentinels []*line
@@ -18,7 +18,7 @@ type ways struct {
 
 func (w *ways) all() []*line { return slices.Concat(w.servers, w.sentinels) }
 
-// addr implements way: to the server that was the master first.
+// addr implements way. It leads to the first master.
 func (w *ways) addr() string { return w.servers[0].addr() }
 
 func (w *ways) apply(fault int, e effect) error {
@@ -50,7 +50,6 @@ func (w *ways) close() {
 	}
 }
 
-// open makes a slot's ways.
 func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
 	w := &ways{}
 	for _, to := range p.upstreams() {
@@ -70,7 +69,6 @@ func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
 	return w, p.lead(w)
 }
 
-// upstreams are where servers and sentinels listen.
 func (p *replicated) upstreams() (all []string) {
 	for _, m := range p.members {
 		all = append(all, m.addr)
@@ -81,7 +79,7 @@ func (p *replicated) upstreams() (all []string) {
 	return all
 }
 
-// env is what a node is told of sentinels, or of servers of a cluster, and by which ways it reaches what they name.
+// env names the sentinels or the cluster's servers to a node, and its ways to the addresses that they announce.
 func (p *replicated) env(w *ways) []string {
 	var sentinels, table []string
 	for i, m := range p.members {
@@ -104,15 +102,14 @@ func (p *replicated) env(w *ways) []string {
 	}
 }
 
-// zones are parts of the network that do not reach each other. Zone 0 has the sentinels.
+// zones are network partitions. Zone 0 has the sentinels.
 type zones struct {
 	held map[int]bool // by zone: what is sent into it, or out of it, arrives when it ends; else connections are reset, and new ones refused
 }
 
-// zonesFault is the number under which lines know what zones do to them: no fault of a plan has it.
+// zonesFault is the fault number of zones at lines, which no fault of a plan has.
 const zonesFault = -1
 
-// separate does to a line what lies between two zones.
 func (z zones) separate(l *line, a, b int) error {
 	switch {
 	case a == b:
@@ -124,7 +121,7 @@ func (z zones) separate(l *line, a, b int) error {
 	return l.apply(zonesFault, effect{cut: true})
 }
 
-// lead brings a node's ways to what the zones are. mu is held.
+// lead applies the zones to a node's ways. mu is held.
 func (p *replicated) lead(w *ways) error {
 	var err error
 	between := func(l *line, zone int) {
@@ -142,7 +139,7 @@ func (p *replicated) lead(w *ways) error {
 	return err
 }
 
-// partition changes zones, of servers and of the slots' nodes, and brings all lines to what they are then.
+// partition changes zones of servers and nodes, and applies them to all lines.
 func (p *replicated) partition(slots []*slot, change func()) error {
 	p.settling.RLock()
 	defer p.settling.RUnlock()
@@ -164,7 +161,6 @@ func (p *replicated) partition(slots []*slot, change func()) error {
 	return err
 }
 
-// rejoin ends a zone.
 func (p *replicated) rejoin(slots []*slot, zone int) error {
 	return p.partition(slots, func() {
 		for _, m := range p.members {

@@ -10,7 +10,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// network is what is wrong with a node's way to Redis, in one direction. The zero value passes everything on.
+// network is a disturbance of one direction of a node's way to Redis. The zero value passes everything on.
 type network struct {
 	hold      bool          // bytes are kept and delivered, late, once it ends
 	latency   time.Duration // each chunk is delayed by latency ± jitter
@@ -51,14 +51,13 @@ func (d *direction) get() (network, <-chan struct{}) {
 	return d.now, d.changed
 }
 
-// generation returns the channel that is closed when the bytes of today's connections are lost.
+// generation returns the channel that closes when the bytes in flight are lost.
 func (d *direction) generation() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.cut
 }
 
-// lose drops whatever is under way.
 func (d *direction) lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +65,6 @@ func (d *direction) lose() {
 	d.cut = make(chan struct{})
 }
 
-// delay draws the delay of one chunk.
 func (d *direction) delay(n network) time.Duration {
 	if n.jitter <= 0 {
 		return n.latency
@@ -76,7 +74,6 @@ func (d *direction) delay(n network) time.Duration {
 	return max(0, n.latency-n.jitter+time.Duration(d.rng.Int64N(int64(2*n.jitter)+1)))
 }
 
-// pieces tears data into at most 64 pieces.
 func (d *direction) pieces(data []byte) [][]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,20 +90,19 @@ func (d *direction) pieces(data []byte) [][]byte {
 }
 
 const (
-	// wireMax is how many bytes a wire keeps before it lets the sender feel it, as a network does.
+	// wireMax is how many bytes a wire buffers before it blocks the sender, as a network does.
 	wireMax = 64 << 20
-	// wireLinger is how long a closed connection waits for its reader to take what has come to it.
+	// wireLinger is how long a closed connection waits for its reader.
 	wireLinger = 5 * time.Second
 	// pieceGap keeps fragments from being joined again by the next buffer.
 	pieceGap = 200 * time.Microsecond
 )
 
-// directions finds the direction that a wire belongs to: toxiproxy makes toxics from JSON, which cannot carry a pointer.
+// directions maps names to directions, because toxiproxy makes toxics from JSON, which cannot carry a pointer.
 var directions sync.Map // name → *direction
 
-// wire is the only toxic on a line. toxiproxy's own are not used: their randomness is global, a black hole of theirs
-// cannot heal on a live connection, and adding or removing any of them can hang while a client does not read. A wire
-// stays in place and changes what it does.
+// wire is the only toxic on a line. It stays in place and changes its behavior. toxiproxy's own toxics have global randomness, a black hole
+// that cannot heal on a live connection, and can hang when added or removed while a client does not read.
 type wire struct {
 	Direction string `json:"direction"`
 }
@@ -130,7 +126,6 @@ func (w *wire) Pipe(stub *toxics.ToxicStub) {
 	l.run()
 }
 
-// link is one direction of one connection.
 type link struct {
 	dir   *direction
 	stub  *toxics.ToxicStub
@@ -183,10 +178,10 @@ func (l *link) run() {
 	}
 }
 
-// lingers returns how long what a closed connection still holds may take: it is under way first, like all that was sent before.
+// lingers returns how long a closed connection may take to deliver its bytes, which are still delayed like all bytes sent before.
 func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + wireLinger }
 
-// drain lets go of what is kept, and of a sender that is still writing, until it closes.
+// drain drops the buffer, and reads from a sender that is still writing until it closes.
 func (l *link) drain() {
 	l.queue = nil
 	if !l.ended {
@@ -194,14 +189,14 @@ func (l *link) drain() {
 	}
 }
 
-// drain lets a sender that is still writing go, until it closes: toxiproxy would wait for ever to pass its bytes on.
+// drain reads from a sender that is still writing, until it closes: toxiproxy would otherwise wait forever to pass its bytes on.
 func drain(stub *toxics.ToxicStub) {
 	for range stub.Input { // until it is closed
 		continue
 	}
 }
 
-// head returns what can be delivered now, or the timer that says when.
+// head returns the next chunk that is due, or a timer for it.
 func (l *link) head(net network, timer *time.Timer) (chan<- *stream.StreamChunk, *stream.StreamChunk, <-chan time.Time) {
 	if net.hold || len(l.queue) == 0 {
 		return nil, nil, nil
@@ -243,7 +238,7 @@ func (l *link) take(c *stream.StreamChunk, net network) {
 	}
 }
 
-// hurry makes what is queued due at once: the network that delayed it is not the same any more.
+// hurry makes queued chunks due at once, because the network that delayed them has changed.
 func (l *link) hurry() {
 	l.last = time.Time{}
 	for i := range l.queue {

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tapPatience is more than a server leaves its first replica waiting for others (repl-diskless-sync-delay, 5 s by default).
+// tapPatience is more than a server's wait for further replicas (repl-diskless-sync-delay, 5 s by default).
 const tapPatience = 20 * time.Second
 
 // tapIn opens the tap, if this Redis has one.
@@ -37,10 +37,10 @@ func (r *run) closeTaps() {
 	}
 }
 
-// restoreWithin is how long the application tries to write to a new master. What is not written then is when the storm is over.
+// restoreWithin bounds the application's writes to a new master. The end of the storm repeats those that failed.
 const restoreWithin = time.Second
 
-// tapServers opens a tap at each server. Only masters grant, so a replica is not followed before it is one.
+// tapServers opens a tap at each server. Only masters grant, so a tap follows a replica only after its promotion.
 func (r *run) tapServers(ctx context.Context) {
 	p := r.redis.replicated
 	if p.cluster != nil {
@@ -80,7 +80,7 @@ func (r *run) tapServers(ctx context.Context) {
 	r.tap = first
 }
 
-// switched is told of each other master. What the application wrote to the one before may be lost, and it writes it again.
+// switched handles a new master: the application repeats its writes, which the old master may have lost.
 func (r *run) switched(ctx context.Context, m *member) {
 	r.record(history.Event{Kind: history.Note, Reason: r.redis.replicated.deciders() + " name " + m.name + " the master"})
 	ctx, cancel := context.WithTimeout(ctx, restoreWithin)

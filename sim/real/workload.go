@@ -17,8 +17,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// workload is the application's side: the sessions, which nodes find in Redis. It puts them back when Redis lost them,
-// as whoever owns them would. Safe for concurrent use.
+// workload is the application's side: the sessions, which nodes find in Redis. It restores them after Redis lost them. Safe for concurrent
+// use.
 type workload struct {
 	run *run
 
@@ -30,7 +30,6 @@ type workload struct {
 	outdated bool // Redis does not hold what it should: the last write failed
 }
 
-// document is a session as the application stores it.
 type document struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -77,14 +76,12 @@ func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 	return ids, w.write(ctx, ids)
 }
 
-// know lets target and history know a session. mu is held.
 func (w *workload) know(id string) {
 	w.created = append(w.created, id)
 	w.run.target.add(id)
 	w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
-// ids returns the sessions in the order of their creation.
 func (w *workload) ids() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +120,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// restore puts all sessions back, after Redis lost them or while it did not take a change.
+// restore stores all sessions again, after Redis lost them or missed a change.
 func (w *workload) restore(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +128,6 @@ func (w *workload) restore(ctx context.Context) error {
 	return w.write(ctx, w.created)
 }
 
-// repair is restore if a change did not reach Redis.
 func (w *workload) repair(ctx context.Context) error {
 	w.mu.Lock()
 	outdated := w.outdated
@@ -142,7 +138,7 @@ func (w *workload) repair(ctx context.Context) error {
 	return w.restore(ctx)
 }
 
-// change removes, pauses or resumes one session, which is paused for as long as any pause lasts. What changes is told.
+// change removes, pauses or resumes a session, which stays paused until its last pause ends, and records the change.
 func (w *workload) change(ctx context.Context, id string, kind history.Kind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +160,7 @@ func (w *workload) change(ctx context.Context, id string, kind history.Kind) err
 	return err
 }
 
-// pick returns the session that a fault's target names, or one drawn from those that exist and are not paused.
+// pick returns the session of a fault's target, or one drawn from the existing sessions that are not paused.
 func (w *workload) pick(target string) (string, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +183,7 @@ func (w *workload) pick(target string) (string, bool) {
 	return open[w.rng.IntN(len(open))], true
 }
 
-// prepare stores the sessions and declares the first deployment, so that nodes need not wait for a quarantine.
+// prepare stores the sessions and declares the first deployment, so that nodes need no quarantine.
 func (r *run) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
