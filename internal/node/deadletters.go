@@ -17,7 +17,6 @@ import (
 // commandWithin bounds an operator's command.
 const commandWithin = 10 * time.Second
 
-// withStore runs a command on the store of intents.
 func withStore(s *intentSettings, run func(context.Context, *redis.Client, *store.Store) error) (int, error) {
 	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {
@@ -44,7 +43,7 @@ func bootstrapIntents(s *intentSettings) (int, error) {
 	})
 }
 
-// letter is a dead letter as it is shown, one JSON object a line.
+// letter is the displayed form of a dead letter, one JSON object a line.
 type letter struct {
 	ID      string            `json:"id"`
 	At      time.Time         `json:"at"`
@@ -54,7 +53,6 @@ type letter struct {
 	Fields  map[string]string `json:"fields"`
 }
 
-// lettersPage is how many letters are read at once.
 const lettersPage = 100
 
 func listDeadLetters(s *intentSettings) (int, error) {

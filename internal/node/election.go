@@ -59,7 +59,7 @@ func (p *elected) Stop() error {
 	return err
 }
 
-// reign writes to the target, once every interval, until the leadership is over.
+// reign writes to the target once per interval, until the leadership ends.
 func (p *elected) reign(ctx context.Context, fence int64) error {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
@@ -81,7 +81,6 @@ func (p *elected) write(ctx context.Context, s poll.Session) {
 	_ = p.n.poll(ctx, s) // it says what became of it
 }
 
-// observe says what the member publishes, when it does.
 func (n *node) observe(e election.Event) {
 	l := line{event: e.Kind.String(), session: e.Election, fence: e.Fence, at: e.At, reason: e.Reason}
 	switch e.Kind {

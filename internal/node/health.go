@@ -15,10 +15,9 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
-// healthVariable is where /healthz and /readyz are served, and where the command health asks.
+// healthVariable is the address that serves /healthz and /readyz, and that the command health asks.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
-// watched serves /healthz and /readyz at addr until the server is closed.
 func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 	listener, err := net.Listen("tcp", s.healthAddr)
 	if err != nil {
@@ -41,7 +40,7 @@ func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 // askWithin bounds how long the command health waits.
 const askWithin = 5 * time.Second
 
-// askHealth asks the node on this host whether it is ready: the health check of a container that has no other program.
+// askHealth asks the node on this host whether it is ready: the health check of a container without another program.
 func askHealth(args []string) (int, error) {
 	addr := os.Getenv(healthVariable)
 	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {

@@ -26,10 +26,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/worker"
 )
 
-// systemIntents is the system of intents and workers, as LEASESTORM_SYSTEM and --system name it.
+// systemIntents names the system of intents and workers in LEASESTORM_SYSTEM and --system.
 const systemIntents = "intents"
 
-// wantsIntents reports whether the command line, or else the environment, asks for that system.
+// wantsIntents reports whether the command line, or else the environment, selects that system.
 func wantsIntents(args []string, getenv func(string) string) bool {
 	if len(args) > 0 && args[0] == systemIntents {
 		return true
@@ -45,7 +45,7 @@ func wantsIntents(args []string, getenv func(string) string) bool {
 	return system == systemIntents
 }
 
-// intentsMain runs a node of intents, or a command that looks after them.
+// intentsMain runs a node of intents, or one of its operator commands.
 func intentsMain(args []string) (int, error) {
 	run, serving := serveIntents, true
 	if len(args) > 0 && args[0] == systemIntents {
@@ -65,7 +65,6 @@ func intentsMain(args []string) (int, error) {
 	return run(&s)
 }
 
-// intentNode is a running node of intents.
 type intentNode struct {
 	*intentSettings
 	out    *output
@@ -129,7 +128,6 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	return n.out.stopped(n.stop()), nil
 }
 
-// build makes the roles. Nothing runs yet.
 func (n *intentNode) build(instance string) (err error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -167,8 +165,8 @@ func (n *intentNode) build(instance string) (err error) {
 	return err
 }
 
-// start starts the roles: the worker before the API, so that what is accepted is run at once. While Redis does not answer a worker
-// waits for it, until ctx ends.
+// start starts the worker before the API, so that an accepted intent runs at once. While Redis does not answer, a worker waits for it
+// until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
 	if n.healthAddr != "" {
 		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), 0); err != nil {
@@ -191,8 +189,8 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 	return err
 }
 
-// serve has h answer at addr, the value of that setting, up to conns connections at once; 0: no limit. Where addr has a name, ctx bounds
-// how long its address is looked for.
+// serve makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name, ctx
+// bounds its lookup.
 func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Handler, conns int) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -206,7 +204,6 @@ func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Han
 	return server, nil
 }
 
-// probes answers who watches over this process.
 func (n *intentNode) probes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", n.metrics)
@@ -227,7 +224,7 @@ func (n *intentNode) probes() http.Handler {
 	return mux
 }
 
-// wait returns nil when the node is asked to stop, ready or not.
+// wait returns nil on a stop signal, ready or not.
 func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error {
 	for {
 		select {
@@ -248,17 +245,16 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 	}
 }
 
-// apiStopWithin is how long requests under way may take when the API stops, and then who reads its log.
+// apiStopWithin bounds how long a stopping API waits for its running requests, and then for the reader of its log.
 const apiStopWithin = time.Second
 
-// flush waits for who reads the API's log.
 func (n *intentNode) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
 	defer cancel()
 	n.api.Flush(ctx)
 }
 
-// stop ends what start began: no new intents, then what runs.
+// stop stops accepting intents first, then ends the running ones.
 func (n *intentNode) stop() (err error) {
 	shut(n.server)
 	defer shut(n.watchers)
@@ -290,7 +286,6 @@ func (s *intentSettings) storeOptions() store.Options {
 	return store.Options{Leases: s.lease(), Batches: 4}
 }
 
-// intentsCommand returns what "node intents …" runs.
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
 	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
 		"node intents dead-letters list|requeue ID|drop ID"

@@ -48,17 +48,15 @@ Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting o
 Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
 `
 
-// Roles of a node of intents.
 const (
 	roleAPI    = "api"
 	roleWorker = "worker"
 	roleBoth   = "both"
 )
 
-// tunersMax keeps a typing error from giving a pool that no worker can search.
+// tunersMax stops a typing error from making a pool that no worker can search.
 const tunersMax = 10_000
 
-// intentSettings is what a node of intents is told.
 type intentSettings struct {
 	settings
 	role         string
@@ -94,7 +92,7 @@ func (v *variables) text(p *string, flag, variable, def, help string) {
 	v.StringVar(p, flag, cmp.Or(v.getenv(variable), def), help+" ("+variable+")")
 }
 
-// duration reads one of a day at most. 0 is one where it stands for another, as the flag's text says.
+// duration reads a duration of a day at most. 0 is allowed where it selects a default, as the flag's text says.
 func (v *variables) duration(p *time.Duration, flag, variable string, def time.Duration, help string) {
 	least := min(def, time.Millisecond)
 	v.within = append(v.within, func() error {
@@ -113,7 +111,7 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
 }
 
-// read reads the flags, or prints the help. arguments says of a word that is none what could stand there.
+// read reads the flags, or prints the help. arguments says which words other than flags are allowed.
 func (v *variables) read(args []string, help *bool, usage string, out io.Writer, arguments string) error {
 	if err := v.Parse(args); err != nil {
 		return fmt.Errorf("%w; see %s --help", err, v.Name())
@@ -144,7 +142,7 @@ func (v *variables) number(p *int, flag, variable string, def int, help string) 
 	v.IntVar(p, flag, def, help+" ("+variable+")")
 }
 
-// unlimited makes 0 what the library calls no limit: there 0 is the default.
+// unlimited turns 0 into the library's "no limit": there 0 is the default.
 func unlimited(limits ...*int) {
 	for _, n := range limits {
 		if *n == 0 {
@@ -153,10 +151,10 @@ func unlimited(limits ...*int) {
 	}
 }
 
-// connsDefault is how many connections an API has at once unless it is told otherwise.
+// connsDefault is how many connections an API serves at once by default.
 const connsDefault = 1024
 
-// parseIntents reads the environment and then the flags. serving: a node is to run, which needs more than a command does.
+// parseIntents reads the environment and then the flags. serving: a node is to run, which needs more settings than a command.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
@@ -210,7 +208,6 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	return s, s.complete(tuners, getenv("LEASESTORM_TOKENS"), tokensFile, time.Now())
 }
 
-// complete checks what the roles need.
 func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (err error) {
 	switch {
 	case s.ttl < lease.TTLMin || s.ttl > lease.TTLMax:
@@ -255,7 +252,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	return nil
 }
 
-// unguarded says what travels so that others on the way can read it.
+// unguarded warns of traffic that others on the network can read.
 func (s *intentSettings) unguarded() (warnings []string) {
 	host, _, err := net.SplitHostPort(s.apiAddr)
 	addr, bad := netip.ParseAddr(host)
@@ -269,7 +266,7 @@ func (s *intentSettings) unguarded() (warnings []string) {
 
 func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }
 
-// parseSlots reads the pool: how many, or their names.
+// parseSlots reads the pool: a number of slots, or their names.
 func parseSlots(text string) (slots []string, err error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 1 || n > tunersMax {

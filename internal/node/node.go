@@ -1,5 +1,5 @@
-// Package node is the reference node: the library and the node protocol, nothing else. It uses only what any program can
-// use (lease, lease/poll, lease/election).
+// Package node is the reference node: the library and the node protocol. It uses only the public packages (lease, lease/poll,
+// lease/election).
 package node
 
 import (
@@ -29,14 +29,13 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// Exit codes.
 const (
 	exitOK    = 0
 	exitDirty = 1 // something could not be released
 	exitWrong = 3 // a setting or the Redis is wrong
 )
 
-// Main runs a node until it is told to stop, and returns the exit code.
+// Main runs a node until it is stopped, and returns the exit code.
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == "--version" {
 		fmt.Println("node", version.String())
@@ -67,7 +66,7 @@ func Main(args []string) int {
 	return ended(0, err)
 }
 
-// command is what the first words ask for, and the flags that follow.
+// command returns the function that the first words select, and the remaining flags.
 func command(args []string) (run func(*settings) (int, error), rest []string, err error) {
 	switch {
 	case len(args) > 0 && args[0] == "bootstrap":
@@ -82,7 +81,7 @@ func command(args []string) (run func(*settings) (int, error), rest []string, er
 	return serve, args, nil
 }
 
-// ended is the exit code of what has run, or could not.
+// ended returns the exit code of a command's outcome.
 func ended(code int, err error) int {
 	if err == nil {
 		return code
@@ -91,8 +90,8 @@ func ended(code int, err error) int {
 	return exitWrong
 }
 
-// complain says on standard error what went wrong. A wrong argument that the message quotes may be a URL with a password, or move
-// the terminal's cursor. It is said for a second: where nobody reads, the node ends all the same.
+// complain prints an error on standard error. It escapes quoted arguments, which may be a URL with a password or move the terminal's
+// cursor. It waits one second at most, so that a node ends even if nobody reads.
 func complain(err error) {
 	said := make(chan struct{})
 	go func() {
@@ -105,8 +104,8 @@ func complain(err error) {
 	}
 }
 
-// terminal is a file that may be one. What others chose (the name of a token, a session, an instance) does not move its cursor, and
-// JSON says the same.
+// terminal wraps a file that may be a terminal. Names chosen by others (tokens, sessions, instances) must not move its cursor; JSON
+// escapes say the same.
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
 func bootstrap(s *settings) (int, error) {
@@ -122,13 +121,12 @@ func bootstrap(s *settings) (int, error) {
 	return exitOK, nil
 }
 
-// system is what nodes of one system do.
 type system struct {
 	bootstrap func(ctx context.Context, client redis.UniversalClient, s *settings) error
 	join      func(n *node, client redis.UniversalClient, s *settings) (part, error)
 }
 
-// systems has what nodes can share; intents are another program, with settings of its own.
+// systems are the systems that nodes share; intents are a separate program with its own settings.
 var systems = map[string]system{
 	systemPolling: {
 		func(ctx context.Context, client redis.UniversalClient, s *settings) error {
@@ -144,7 +142,6 @@ var systems = map[string]system{
 	},
 }
 
-// node is a running node.
 type node struct {
 	out      *output
 	instance string
@@ -153,7 +150,6 @@ type node struct {
 	pause    atomic.Bool // the next poll stops the process between check and send
 }
 
-// part is what a node takes part in.
 type part interface {
 	Start(ctx context.Context) error
 	Stop() error
@@ -198,7 +194,7 @@ func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) 
 	return poll.New(client, lc, pc)
 }
 
-// live takes part until the node is told to stop.
+// live takes part until the node is stopped.
 func (n *node) live(p part, signals chan os.Signal) (int, error) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
@@ -218,11 +214,11 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 	return n.out.stopped(err), nil
 }
 
-// signalsMax is how many signals wait to be heard, more than anybody sends at once.
+// signalsMax is how many signals may be pending, more than anybody sends at once.
 const signalsMax = 8
 
-// speak returns what writes the protocol, and signals, which hears when nobody reads that any more: whoever started this node is gone, and
-// it stops as if it was told to.
+// speak returns the writer of the protocol, and signals. signals also reports that nobody reads the protocol any more: then the process
+// that started this node is gone, and the node stops.
 func speak(instance string) (out *output, signals chan os.Signal, err error) {
 	clock, err := newClock()
 	if err != nil {
@@ -255,8 +251,8 @@ func logger(s *settings) *zap.Logger {
 	return log
 }
 
-// httpClient keeps as many connections as polls run at once, each with small buffers: many nodes share a machine. A poll's context bounds
-// each request.
+// httpClient keeps as many connections as polls run at once, each with small buffers, because many nodes share a machine. A poll's context
+// bounds each request.
 func httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -275,14 +271,14 @@ var said = map[lease.EventKind]string{
 	lease.EventAcquireFailed: "acquireFailed",
 }
 
-// notify says what the node believes of a lease, before anything follows from it.
+// notify writes what the node believes of a lease, before anything follows from it.
 func (o *output) notify(e lease.Event) {
 	if l, ok := leaseLine(&e); ok {
 		o.say(l)
 	}
 }
 
-// leaseLine is what the protocol says of an event of a lease, if it says anything.
+// leaseLine returns the protocol's line for an event of a lease, if it has one.
 func leaseLine(e *lease.Event) (line, bool) {
 	name, ok := said[e.Kind]
 	l := line{event: name, session: e.Name, fence: e.Fence, at: e.At, reason: e.Reason}
@@ -295,7 +291,6 @@ func leaseLine(e *lease.Event) (line, bool) {
 // errFenced: the target has seen a higher fence: another instance polls the session.
 var errFenced = fmt.Errorf("fenced off: %w", poll.ErrFenced)
 
-// poll polls one session once.
 func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 	n.out.say(line{event: "pollStart", session: s.ID, fence: s.Fence, at: s.Began})
 	stop := context.AfterFunc(ctx, func() {
@@ -319,7 +314,7 @@ func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 // selfStop is longer than a stop signal takes to reach every thread of its own process.
 const selfStop = 50 * time.Millisecond
 
-// pause says that the process stops itself, and does so. It returns when the process is thawed.
+// pause announces that the process stops itself, and stops it. It returns when the process is thawed.
 func (o *output) pause(session string, fence int64) error {
 	o.say(line{event: "paused", session: session, fence: fence, at: time.Now()})
 	o.flush()
@@ -331,8 +326,8 @@ func (o *output) pause(session string, fence int64) error {
 	return nil
 }
 
-// pausedPoll stops the process after the check and before the send, and sends when it is thawed: what no lease can
-// prevent and a fence must. The context is left out of the send, as it is when a process freezes in the write itself.
+// pausedPoll stops the process after the check and before the send, and sends once it is thawed. No lease can prevent that send; a fence
+// must. The send does not use the context, as if the process froze in the write itself.
 func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
 	if err := n.out.pause(s.ID, s.Fence); err != nil {
 		return err
@@ -361,7 +356,7 @@ func (n *node) send(ctx context.Context, s poll.Session) error {
 	return failed("target", resp)
 }
 
-// failed is the error of an answer that is none of success, else nil.
+// failed returns an error unless the answer reports success.
 func failed(what string, r *http.Response) error {
 	if r.StatusCode >= http.StatusMultipleChoices {
 		return fmt.Errorf("%s answered %d", what, r.StatusCode)

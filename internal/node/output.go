@@ -37,12 +37,11 @@ func newClock() (clock, error) {
 
 func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
 
-// outputMax is how much may wait for a reader of standard output. A buffer that grows takes some five times as much for a moment, of the
+// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much, of the
 // 128 MiB that a node has in docker and on Kubernetes.
 const outputMax = 8 << 20
 
-// output writes protocol lines. Whoever says something never waits for the reader; lines that are said together leave in
-// one write.
+// output writes protocol lines. A caller never waits for the reader; lines queued together leave in one write.
 type output struct {
 	clock    clock
 	instance []byte // JSON
@@ -67,7 +66,7 @@ func newOutput(w io.Writer, c clock, instance string, broken func(error)) *outpu
 	return o
 }
 
-// line is one thing said. Zero fields are left out.
+// line is one protocol line. Zero fields are left out.
 type line struct {
 	event   string
 	session string
@@ -80,7 +79,7 @@ type line struct {
 	lines            int64  // dropped
 }
 
-// say queues one line, or counts it where there is no room.
+// say queues one line, or counts it if there is no room.
 func (o *output) say(l line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +127,7 @@ func (o *output) add(l line) {
 	o.changed.Broadcast()
 }
 
-// stopped says that the node has stopped, and what was left undone, and returns its exit code.
+// stopped writes that the node has stopped and what was left undone, and returns its exit code.
 func (o *output) stopped(err error) int {
 	end, code := line{event: "stopped"}, exitOK
 	if err != nil {
@@ -140,7 +139,6 @@ func (o *output) stopped(err error) int {
 	return code
 }
 
-// appendText appends text as a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -160,10 +158,10 @@ func (o *output) flush() {
 	}
 }
 
-// closeWithin is how long who reads standard output may take for what is left when the process ends.
+// closeWithin is how long the reader of standard output may take for the remaining lines when the process ends.
 const closeWithin = 10 * time.Second
 
-// close writes what is left, or gives it up where nobody reads.
+// close writes the remaining lines, or gives them up if nobody reads.
 func (o *output) close() {
 	o.mu.Lock()
 	o.closed = true

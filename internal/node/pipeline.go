@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// tuning is what a pipeline is told: which slot serves which session, under which fences.
+// tuning assigns a slot to a session, under certain fences.
 type tuning struct {
 	session, service, slot string
 	fence, serviceFence    int64
@@ -46,13 +46,13 @@ func (r *receiver) pipeline(t tuning) *pipeline {
 // answerWithin bounds how long a slot may take to answer.
 const answerWithin = time.Second
 
-// Start has the slot serve the session.
+// Start makes the slot serve the session.
 func (p *pipeline) Start(ctx context.Context, _ int64) error {
 	p.ctx = ctx
 	if p.target == nil {
 		return nil
 	}
-	// The answer outlives ctx until the slot has let go, so the request has a context of its own.
+	// The answer outlives ctx until the slot has released the session, so the request has its own context.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := func() bool { return true }
 	if paused, err := p.paused(); err != nil {
@@ -82,8 +82,8 @@ func (p *pipeline) Start(ctx context.Context, _ int64) error {
 	return nil
 }
 
-// paused stops the process, if it was asked to, between the check of the leases and the send, and reports that it did: what is
-// sent when it is thawed no lease can prevent, and a fence must.
+// paused stops the process, if that was requested, between the check of the leases and the send, and reports whether it did. No lease can
+// prevent the send of a thawed process; a fence must.
 func (p *pipeline) paused() (bool, error) {
 	if !p.pause.CompareAndSwap(true, false) {
 		return false, nil
@@ -91,13 +91,13 @@ func (p *pipeline) paused() (bool, error) {
 	return true, p.out.pause("tuner:"+p.slot, p.fence)
 }
 
-// errTooLate: the slot answered when the leases, or the patience, had ended.
+// errTooLate: the slot answered after the leases or answerWithin had ended.
 var errTooLate = errors.New("the slot answered too late")
 
-// errEnded: the slot stopped serving without having been asked.
+// errEnded: the slot stopped serving without a request to stop.
 var errEnded = errors.New("the slot ended it")
 
-// Wait returns once the slot serves the session no more.
+// Wait returns once the slot no longer serves the session.
 func (p *pipeline) Wait() error {
 	if p.target == nil {
 		select {
@@ -122,11 +122,11 @@ func (p *pipeline) Wait() error {
 	return p.letGo(eof)
 }
 
-// askAgain is how long after a slot's refusal to let go it is asked again.
+// askAgain is the pause before a slot that refused to let go is asked again.
 const askAgain = 100 * time.Millisecond
 
-// letGo asks the slot until it confirms that it serves the session no more, or has ended it: until then the leases must not pass on. The
-// worker gives up waiting for that after its StopTimeout and lets them expire; when the trust in them has ended, it has been asked once.
+// letGo asks the slot until it confirms that it no longer serves the session, or has ended it: until then the leases must not pass on.
+// After its StopTimeout the worker stops waiting and lets them expire. Once the trust window has ended, letGo asks only once.
 func (p *pipeline) letGo(ended <-chan struct{}) error {
 	for {
 		err := p.askToLetGo()
@@ -154,7 +154,7 @@ func (p *pipeline) askToLetGo() error {
 	return failed("the slot", resp)
 }
 
-// Stop asks it to end.
+// Stop asks the slot to end.
 func (p *pipeline) Stop() { p.once.Do(func() { close(p.stop) }) }
 
 func (p *pipeline) send(ctx context.Context, method string) (*http.Response, error) {

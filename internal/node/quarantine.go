@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// quarantineLength takes the length out of what follows the word quarantine.
+// quarantineLength reads the length that follows the word quarantine.
 func quarantineLength(args []string) (length time.Duration, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, args, errors.New(`how long? As in "node quarantine 30s --redis redis://127.0.0.1:6379"`)
@@ -27,7 +27,6 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 	return length, args[1:], nil
 }
 
-// operate runs an operator's command on Redis.
 func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
 	client, err := s.Universal("node", terminal(os.Stderr))
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *settings) operate(command func(context.Context, redis.UniversalClient) 
 	return command(ctx, client)
 }
 
-// setQuarantine changes what the instances that share an epoch have agreed on.
+// setQuarantine changes the quarantine of the instances that share an epoch.
 func setQuarantine(s *settings, length time.Duration) (int, error) {
 	var before time.Duration
 	err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
@@ -53,7 +52,7 @@ func setQuarantine(s *settings, length time.Duration) (int, error) {
 	return sayQuarantine(before, length, err)
 }
 
-// replicasCount takes the number out of what follows the word replicas.
+// replicasCount reads the number that follows the word replicas.
 func replicasCount(args []string) (n int, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, args, errors.New(`how many? As in "node replicas 2 --redis redis://127.0.0.1:6379"`)
@@ -64,7 +63,7 @@ func replicasCount(args []string) (n int, rest []string, err error) {
 	return n, args[1:], nil
 }
 
-// setReplicas lowers how many replicas have to acknowledge what counts.
+// setReplicas lowers how many replicas must acknowledge a write.
 func setReplicas(s *settings, n int) (int, error) {
 	s.replicas = n
 	var before, now int
@@ -82,7 +81,7 @@ func setReplicas(s *settings, n int) (int, error) {
 	return exitOK, nil
 }
 
-// setIntentReplicas does so for the leases of intents.
+// setIntentReplicas is setReplicas for the leases of intents.
 func setIntentReplicas(s *intentSettings, n int) (int, error) {
 	s.replicas = n
 	return withStore(s, func(ctx context.Context, client *redis.Client, st *store.Store) error {

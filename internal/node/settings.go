@@ -59,13 +59,11 @@ Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting o
 Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
 `
 
-// What nodes can share.
 const (
 	systemPolling  = "polling"
 	systemElection = "election"
 )
 
-// settings is what a node is told.
 type settings struct {
 	redisflags.Settings
 
@@ -87,7 +85,7 @@ type settings struct {
 	replicas                                    int
 }
 
-// errHelp: the usage was asked for and printed.
+// errHelp: the usage was requested and printed.
 var errHelp = errors.New("help")
 
 // parse reads the environment and then the flags. Its errors name the variable or the flag.
@@ -138,7 +136,6 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	return s, s.validate(level, renewals, long, pause)
 }
 
-// keyFlags are the names of keys.
 func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
 	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.LeaderKeyDefault+" if empty")
 	text(&s.sessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.SessionPrefixDefault+" if empty")
@@ -216,7 +213,6 @@ func (s *settings) validate(level, renewals, long, pause string) error {
 	return nil
 }
 
-// setLevel reads a level; info if text is empty.
 func setLevel(level *zapcore.Level, text, name string) error {
 	if text == "" {
 		return nil
@@ -227,7 +223,6 @@ func setLevel(level *zapcore.Level, text, name string) error {
 	return nil
 }
 
-// target checks the URL that is polled.
 func (s *settings) target() (*url.URL, error) {
 	u, err := url.Parse(s.targetURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -23,7 +23,6 @@ type tokenFile struct {
 	problem string // what the log was told is wrong with it, "" if nothing is
 }
 
-// read returns the tokens in the file.
 func (f *tokenFile) read() ([]api.Token, error) {
 	info, err := os.Stat(f.name)
 	if err != nil {
@@ -46,8 +45,7 @@ func (f *tokenFile) parse() ([]api.Token, error) {
 	return tokens, nil
 }
 
-// watch hands the tokens of a file that has changed to set, until ctx ends. An error of the file is logged once; then the tokens of
-// before stay.
+// watch passes the tokens of a changed file to set, until ctx ends. It logs an error of the file once and keeps the previous tokens.
 func (f *tokenFile) watch(ctx context.Context, set func([]api.Token) error, log *zap.Logger) {
 	ticker := time.NewTicker(tokensEvery)
 	defer ticker.Stop()

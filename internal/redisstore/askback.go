@@ -10,9 +10,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// AskBack asks the owner of a term to end its work and to give the lease back, in the name of from. What it asks stands in a key, for life:
-// the notice, which anybody who may publish can send, only has the owner read it (Asked). It may be lost, and an owner of an earlier
-// version passes it over.
+// AskBack asks the owner of a term, in the name of from, to end its work and give the lease back. Redis keeps the request for life. The
+// notice only makes the owner read it (Asked), because anybody who may publish can send one. The notice may be lost, and owners of earlier
+// versions ignore it.
 func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h Holding) error {
 	for _, instance := range []string{from, h.Owner} {
 		if err := CheckInstance(instance); err != nil {
@@ -35,8 +35,7 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 	return nil
 }
 
-// Asked returns in whose name AskBack asks for a term, as Redis has it: a notice may say another. "": nobody does, or Redis does not
-// answer.
+// Asked returns the name in which AskBack asks for a term, as Redis has it. It returns "" if nobody asks or Redis does not answer.
 func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -47,8 +46,8 @@ func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	return from
 }
 
-// askKey is where AskBack says what it asks of a lease. By its form it is a key of fences, which instances may read, and no lease's,
-// whose names have no space.
+// askKey returns the key of AskBack's request. It has the form of a fence key, which instances may read, and contains a space, which no
+// lease name does.
 func (s *Store) askKey(lease string) string {
 	k := newKeys(1)
 	k.fence(s.wire.opt.LeasePrefix, lease+" asked", s.wire.tagged)
@@ -61,10 +60,10 @@ type Give struct {
 	Fence              int64
 }
 
-// record is what AskBack leaves for Asked behind the name of who asks.
+// record is the request that AskBack leaves for Asked, after the requester's name.
 func (g Give) record() string { return fmt.Sprintf(" %s %d", g.Owner, g.Fence) }
 
-// NoticeGive is the kind of the notices of AskBack. The core knows none: what to do about work is the shell's.
+// NoticeGive is the kind of AskBack's notices. The core does not know it: the shell ends work.
 const NoticeGive core.NoticeKind = 1 << 7
 
 // GiveOf returns what a notice of NoticeGive asks for.

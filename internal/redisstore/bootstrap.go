@@ -9,20 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrInUse says that Bootstrap found a lease or a heartbeat that lives or another quarantine that was agreed on, or Redis was used for the
-// first time just then.
+// ErrInUse: Bootstrap found a live lease or heartbeat or a different agreed quarantine, or Redis was first used at that moment.
 var ErrInUse = errors.New("not a first deployment")
 
-// Bootstrap declares that nobody has ever been granted a lease that could still be trusted: the Redis is new, and not
-// one that lost its data. It begins an epoch without quarantine, so that the first instances need not wait for one TTL.
-// Where the present epoch has none, nothing is changed. While a lease or a heartbeat lives it is refused with ErrInUse, and so it is where
-// the group has agreed on another quarantine: SetQuarantine changes that.
+// Bootstrap declares that this Redis is new: nobody has ever been granted a lease here that could still be trusted. It begins an epoch
+// without quarantine, so that the first instances need not wait for one TTL. If the present epoch has no quarantine, it changes nothing.
+// It returns ErrInUse while a lease or a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine
+// changes.
 //
-// It is for the operator, once. Called by a program at each start it would undo G9.
+// The operator calls it once. A program that called it at each start would undo G9.
 func (s *Store) Bootstrap(ctx context.Context) error { return s.BootstrapNamed(ctx) }
 
-// BootstrapNamed is Bootstrap where Options.ExactKeys leaves nothing to find leases by: it is refused while one of those
-// named lives.
+// BootstrapNamed is Bootstrap for Options.ExactKeys, where leases cannot be found by prefix. It refuses while one of the named leases
+// lives.
 func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	before, err := s.epoch(ctx)
 	if err != nil {
@@ -37,7 +36,7 @@ func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
 	if before != "" && !group.Versions() {
 		agreed = group.Agreed
 	}
-	// A grant between this look and the script is impossible where there was no epoch, and harmless where there was one.
+	// A grant between this read and the script is impossible if there was no epoch, and harmless if there was one.
 	living, err := s.living(ctx, leases, false)
 	if err != nil {
 		return err
@@ -78,7 +77,7 @@ func (s *Store) epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// living returns the keys of leases and of heartbeats that there are; where all is not set, those of leases, or else of heartbeats.
+// living returns the keys of live leases and heartbeats. Unless all is set, it reads heartbeats only if it finds no lease.
 func (s *Store) living(ctx context.Context, leases []string, all bool) ([]string, error) {
 	var keys []string
 	for _, key := range leases {

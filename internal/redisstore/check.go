@@ -10,32 +10,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Errors of Check, by what is wrong with the server.
 var (
-	// ErrUnreachable says that there is no connection, or no answer in time.
+	// ErrUnreachable: there is no connection, or no answer in time.
 	ErrUnreachable = errors.New("no answer from Redis")
-	// ErrNotRedis says that something answers that is no Redis.
+	// ErrNotRedis: the server that answers is not a Redis.
 	ErrNotRedis = errors.New("not a Redis")
-	// ErrAuth says that a password is wanted, or the one given is wrong.
+	// ErrAuth: Redis wants a password, or the given one is wrong.
 	ErrAuth = errors.New("not authenticated at Redis")
-	// ErrReadOnly says that this is a replica, which refuses writes.
+	// ErrReadOnly: the server is a replica, which refuses writes.
 	ErrReadOnly = errors.New("a read-only replica")
-	// ErrTooOld says that Redis is older than VersionMin.
+	// ErrTooOld: Redis is older than VersionMin.
 	ErrTooOld = errors.New("too old a Redis")
-	// ErrReplicas says that Redis has more replicas than Options.Replicas: a majority of fewer is none.
+	// ErrReplicas: Redis has more replicas than Options.Replicas, so a majority computed from that number is not one.
 	ErrReplicas = errors.New("more replicas than configured")
-	// ErrNotReady says that Redis is loading its data or has lost its master; it may work later.
+	// ErrNotReady: Redis is loading its data or has lost its master. It may work later.
 	ErrNotReady = errors.New("not ready")
 )
 
-// VersionMin is the oldest Redis that the scripts are made for.
+// VersionMin is the oldest Redis that the scripts support.
 const VersionMin = "6.2.0"
 
-// Warning is one sentence on what a server, though usable, cannot promise.
+// Warning is one sentence about a guarantee that a usable server cannot give.
 type Warning string
 
-// Check says whether the server can carry leases, as an error for what makes that impossible and as warnings for what
-// weakens a guarantee. It changes nothing.
+// Check reports whether the server can carry leases: an error if it cannot, warnings if it weakens a guarantee. It changes nothing.
 func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -49,7 +47,6 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	return verdict(Judge(info, s.wire.opt.Replicas))
 }
 
-// verdict is what Start makes of findings.
 func verdict(all []Finding) (warnings []Warning, err error) {
 	for _, f := range all {
 		if f.Err != nil {
@@ -60,7 +57,7 @@ func verdict(all []Finding) (warnings []Warning, err error) {
 	return warnings, nil
 }
 
-// Finding is what is wrong with a server, or may be.
+// Finding is an actual or possible problem of a server.
 type Finding struct {
 	Name        string // for machines: one word, which stays
 	What        string
@@ -69,7 +66,7 @@ type Finding struct {
 	Err         error  // what Start refuses with; nil: it is warned of
 }
 
-// Judge draws the conclusions from INFO, of a Redis that is meant to have so many replicas.
+// Judge derives findings from INFO, for a Redis that is meant to have that many replicas.
 func Judge(said Info, replicas int) (all []Finding) {
 	if !said.Known() {
 		return []Finding{{Name: "info", What: "INFO is denied", Consequence: "version, role and eviction policy are not checked, and a " +
@@ -98,7 +95,6 @@ func Judge(said Info, replicas int) (all []Finding) {
 	return all
 }
 
-// judgeReplicas compares Options.Replicas with who acknowledges.
 func judgeReplicas(info Info, replicas int) []Finding {
 	switch n := info.Acknowledging; {
 	case n > replicas:
@@ -114,8 +110,8 @@ func judgeReplicas(info Info, replicas int) []Finding {
 	return nil
 }
 
-// Surplus asks whether more replicas acknowledge now than Options.Replicas, and returns ErrReplicas then. Any other error says that it is
-// not known. It is one command, and needs no right that Check does not.
+// Surplus returns ErrReplicas if more replicas acknowledge now than Options.Replicas. Any other error means that the number is unknown. It
+// sends one command and needs no rights beyond those of Check.
 func (s *Store) Surplus(ctx context.Context) error {
 	info, err := s.info(ctx, "replication")
 	if err != nil {

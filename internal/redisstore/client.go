@@ -66,8 +66,8 @@ func single(from *redis.Options, opt *Options) *redis.Options {
 func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o := *from
 	o.MaxRetries = -1
-	// The client follows redirects in the same loop in which it sends again what was cut off, so both are switched off;
-	// a redirect is an attempt refused, and makes the client read the map of slots anew.
+	// go-redis follows redirects in the loop that also resends interrupted commands, so both are switched off. A redirect is a refused
+	// attempt, and makes the client reload the slot map.
 	o.MaxRedirects = -1
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
@@ -85,8 +85,8 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	return &o
 }
 
-// server is where the keys are: in a cluster the master of their slot, for what has no key of its own, or must follow another command on
-// one connection.
+// server returns the server of the keys, in a cluster the master of their slot. Commands without a key, or tied to one connection, need
+// it.
 func (s *Store) server(ctx context.Context) (redis.Cmdable, error) {
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		return c.MasterForKey(ctx, s.wire.opt.EpochKey)

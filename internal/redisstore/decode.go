@@ -7,16 +7,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// spanMax is what any length of time in a reply is cut to: whoever may write to Redis can set an expiry that no int64 of nanoseconds
-// holds, and a moment that far away must still be one.
+// spanMax caps every duration in a reply. Anybody who may write to Redis can set an expiry that overflows an int64 of nanoseconds.
 const spanMax = int64(100 * 365 * 24 * time.Hour)
 
-// span is n units of time, at least 0 and at most spanMax.
 func span(n int64, unit time.Duration) int64 {
 	return min(max(0, n), spanMax/int64(unit)) * int64(unit)
 }
 
-// decodeHead reads what every guarded script answers first, and returns the rest.
+// decodeHead reads the head of every guarded script's reply, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if len(reply) < 5 {
 		return nil, fmt.Errorf("the reply of Redis holds %d elements of at least 5", len(reply))
@@ -36,7 +34,7 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	return reply[4:], nil
 }
 
-// outcomes by the letters of epoch.lua. A capital has details.
+// outcomes by the letters of epoch.lua. Capital letters have details.
 var outcomes = [256]core.Outcome{
 	'G': core.OutGranted, 'A': core.OutAdopted, 'H': core.OutHeld, 'f': core.OutFree, 'q': core.OutQuarantine,
 	'r': core.OutRenewed, 't': core.OutReasserted, 'l': core.OutLost, 'L': core.OutLost, 'd': core.OutReleased,
@@ -44,7 +42,6 @@ var outcomes = [256]core.Outcome{
 	'V': core.OutAlive, 'g': core.OutGone,
 }
 
-// decodeItems reads the codes and details that follow the head into results, one per item.
 func decodeItems(rest []any, results []core.Result) error {
 	codes, ok := rest[0].(string)
 	if !ok || len(codes) != len(results) {

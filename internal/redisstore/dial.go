@@ -13,20 +13,19 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// unbroken keeps go-redis from counting dials that failed. After as many as its pool has connections, whenever that was, it dials once a
-// second only and meanwhile answers with the last error, which a store with one connection meets at once: owners would learn up to a
-// second late that Redis is back, or that another server is the master. The core says when to try, and nothing else. So a dial that failed
-// gives a connection that fails with the dial's error, and is thrown away by that. A connection that is to hear a channel hands on no
-// message that is longer than any notice.
+// unbroken keeps go-redis from counting failed dials. After as many failures as its pool has connections, go-redis dials only once a
+// second and answers with the last error in between. A store with one connection gets there at once, so owners would learn up to a second
+// late that Redis is back or has a new master. Only the core decides when to retry. So a failed dial yields a connection that fails with
+// the dial's error, and that the pool then discards. A connection for a subscription drops messages longer than any notice.
 type unbroken struct{}
 
-// hears marks the context of a subscription, which its connection ends with: go-redis honours deadlines only, and holds its lock while
-// a connection is made, so that to close the subscription waits for a server that accepts and says nothing. Its value, an *atomic.Bool,
-// says whether it has dialed.
+// hears marks the context of a subscription, and its connection ends with that context. go-redis honours deadlines only and holds its lock
+// while it dials, so closing a subscription would wait for a server that accepts and never answers. Its value, an *atomic.Bool, records
+// that it has dialed.
 type hears struct{}
 
-// errHeardOnce is what go-redis is told that dials anew, at once, for a subscription whose connection has failed. The next attempt is
-// another subscription, and comes after a pause: a Redis without room for one more client would be asked twice each time.
+// errHeardOnce stops go-redis from redialing at once for a failed subscription. The next attempt is a new subscription after a pause.
+// Otherwise each attempt would dial twice at a Redis that has no room for another client.
 var errHeardOnce = errors.New("a subscription has one connection")
 
 func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
@@ -58,8 +57,7 @@ func (unbroken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// within dials, and waits no longer than ctx lasts. The dialer may go on for longer, as go-redis' does with TLS: what comes of that is
-// closed.
+// within dials, and waits no longer than ctx lasts. The dialer may take longer, as go-redis' does with TLS: a late connection is closed.
 func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, error) {
 	if ctx.Err() != nil { // of a subscription that ends before it has begun
 		return nil, ctx.Err()
@@ -86,7 +84,6 @@ func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, 
 	}
 }
 
-// undialed is a connection that did not come about.
 type undialed struct{ err error }
 
 func (u undialed) Read([]byte) (int, error)       { return 0, u.err }

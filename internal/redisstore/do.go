@@ -10,11 +10,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Do executes op, at most once, and returns what became of it. It never blocks longer than ctx, or than OpTimeout where
-// ctx has no deadline. Every op but OpLook (see Look) is possible. Do neither keeps nor changes op.
+// Do executes op at most once and returns its outcome. It blocks no longer than ctx, or than OpTimeout if ctx has no deadline. It accepts
+// every op but OpLook (see Look), and neither keeps nor changes op.
 //
-// An attempt that Redis did not answer, for whatever reason, fails with FailUnknown; it may have been executed, and may
-// still be. FailUnsent and FailRefused are said only of what certainly was not. Answer.Results always has one element per item.
+// An attempt that Redis did not answer fails with FailUnknown: it may have been executed, and may still be. FailUnsent and FailRefused
+// mean that nothing was executed. Answer.Results always has one element per item.
 func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	if err := s.wire.Validate(op); err != nil {
 		return fail(op, core.FailRefused, err.Error())
@@ -32,8 +32,8 @@ func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	return s.wire.Answer(op, reply)
 }
 
-// confirmed executes op, waits until replicas have what it did, and reads the epoch again if op asks for that: one pipeline on one
-// connection, because WAIT is for what its own connection wrote. What is said of the replicas is never more than what they said.
+// confirmed executes op, waits until replicas have acknowledged it, and reads the epoch again if op asks for that. All go in one pipeline
+// on one connection, because WAIT covers only the writes of its own connection. It never reports more replicas than acknowledged.
 func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -70,11 +70,9 @@ func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 
 type evaluator func(s *redis.Script, ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-// Patience is how long WAIT is to wait for an op that has so long left: it ends before the op's time does, so that what became of the op is
-// heard.
+// Patience is how long WAIT may wait for an op with that much time left. It ends before the op does, so that the outcome is heard.
 func Patience(left time.Duration) time.Duration { return max(left*9/10, time.Millisecond) } // 0 were for ever
 
-// pipeline sends op, WAIT, and what reads the epoch.
 func (s *Store) pipeline(ctx context.Context, server redis.Cmdable, op *core.Op, eval evaluator) (done, acked, after *redis.Cmd) {
 	deadline, _ := ctx.Deadline()
 	patience := Patience(time.Until(deadline))
@@ -101,7 +99,7 @@ func (s *Store) ask(ctx context.Context, op *core.Op) core.Answer {
 	return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 }
 
-// deposed has the sentinels asked where the server says that it is a master no more.
+// deposed makes the master's watcher ask the sentinels if err says that the server is no longer a master.
 func (s *Store) deposed(err error) {
 	c, ok := s.client.(*masterClient)
 	if ok && err != nil && (strings.Contains(err.Error(), "READONLY") || strings.Contains(err.Error(), "UNBLOCKED")) {

@@ -1,6 +1,5 @@
-// Package redisstore keeps leases, heartbeats and fences in Redis (6.2 or later). It is the only code of the library that
-// talks to Redis, and it has no rules of its own: it carries out one core.Op at a time, at most once, and says what became
-// of it.
+// Package redisstore keeps leases, heartbeats and fences in Redis (6.2 or later). It is the only code of the library that talks to Redis.
+// It has no rules of its own: it executes one core.Op at a time, at most once, and reports the outcome.
 //
 // # Keys
 //
@@ -23,10 +22,10 @@
 //   - Every script compares the epoch that its caller knows with that of Redis. A Redis with another run_id, or without
 //     the epoch key, has lost data or may have: it gets a new epoch, in which nothing is granted for the length of a
 //     quarantine, and whatever was under way in the old one does nothing (G9).
-//   - Who has seen an epoch superseded does not believe it again, and ends it: an old master that comes back begins a new one.
+//   - An instance that has seen an epoch superseded never believes it again and ends it: an old master that returns begins a new one.
 //
 // # What is not seen
 //
-// A single lease key that a foreign hand deletes, or that Redis evicts: Check warns of eviction policies. Where INFO is
-// denied or shows no run_id, a restart with data is not seen either (an empty one and a flush are).
+// The store does not notice that somebody deletes a single lease key, or that Redis evicts one: Check warns of eviction policies. Where
+// INFO is denied or shows no run_id, it does not notice a restart with data either. It does notice an empty restart and a flush.
 package redisstore

@@ -30,8 +30,8 @@ func (s *Store) NoteDone(ctx context.Context, h Holding, life time.Duration) (bo
 	return noted == 1, nil
 }
 
-// doneKeys returns the keys of a lease, of its fence, and of the record. The record's key is in the lease's slot. It has the form of a
-// fence key, so the ACL of an instance allows it, and it contains a space, which no lease's name does.
+// doneKeys returns the keys of a lease, its fence and the record, all in the lease's slot. The record's key has the form of a fence key,
+// so an instance's ACL allows it, and contains a space, which no lease name does.
 func (s *Store) doneKeys(lease string) []string {
 	prefix, tagged := s.wire.opt.LeasePrefix, s.wire.tagged
 	k := newKeys(3)

@@ -12,19 +12,18 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// refusals are the error codes with which Redis says that it executed nothing. A script that changed something cannot
-// end with one of them: each is decided before the command or at a script's first write.
+// refusals are the error codes with which Redis reports that it executed nothing. A script that changed something cannot end with one of
+// them: Redis decides each before the command or at a script's first write.
 var refusals = map[string]bool{
 	"LOADING": true, "READONLY": true, "NOAUTH": true, "WRONGPASS": true, "OOM": true, "MASTERDOWN": true,
 	"CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true, "BUSY": true, "MISCONF": true,
 	"NOREPLICAS": true, "NOSCRIPT": true, "NOPROTO": true, "WRONGTYPE": true,
 }
 
-// ErrRefused says that Redis answered with an error. Its words are in the message.
+// ErrRefused: Redis answered with an error, which the message contains.
 var ErrRefused = errors.New("refused by Redis")
 
-// Cause is err as a caller is to see it: what Redis answered is marked as ErrRefused, anything else, such as an error of the
-// connection, is as it is.
+// Cause marks an error reply of Redis as ErrRefused and returns any other error, such as one of the connection, unchanged.
 func Cause(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) && !errors.Is(err, ErrRefused) {
@@ -33,8 +32,8 @@ func Cause(err error) error {
 	return err
 }
 
-// Outdated reports whether err is a refusal that cannot stand any more once Redis has executed a later write: one of all writes,
-// and, if that write took memory, also of those that do. What an ACL denies to one command or key says nothing of others.
+// Outdated reports whether a later successful write shows that the refusal err is over. That holds for refusals of all writes and, if the
+// write took memory (grown), for refusals of writes that take memory. An ACL's denial of one command or key says nothing about others.
 func Outdated(err error, grown bool) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -53,8 +52,8 @@ func Outdated(err error, grown bool) bool {
 	return false
 }
 
-// ErrUnacknowledged says that fewer replicas than a majority of all nodes needs have acknowledged what Redis did, or that one attached
-// itself meanwhile: it does not count. It is an ErrRefused too.
+// ErrUnacknowledged: too few replicas for a majority of all nodes acknowledged the write, or a replica attached itself meanwhile, so the
+// write does not count. It is an ErrRefused too.
 var ErrUnacknowledged = errors.New("not acknowledged by a majority of the nodes")
 
 type unacknowledged struct{ text string }
@@ -66,16 +65,16 @@ func (e unacknowledged) Is(target error) bool {
 	return target == ErrRefused || target == ErrUnacknowledged
 }
 
-// Unacknowledged returns ErrUnacknowledged with what the core says of it.
+// Unacknowledged returns ErrUnacknowledged with the core's text.
 func Unacknowledged(text string) error { return unacknowledged{text} }
 
-// Denies reports whether err says that an ACL does not allow something.
+// Denies reports whether err is a denial by an ACL.
 func Denies(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && denies(reply.Error())
 }
 
-// failure classifies the error of an attempt. What is not known to be refused may have been executed.
+// failure classifies the error of an attempt. Unless Redis certainly refused it, the attempt may have been executed.
 func failure(err error) (core.Failure, string) {
 	var reply redis.Error
 	if errors.As(err, &reply) {
@@ -111,7 +110,7 @@ func refused(text string) bool {
 	if code != "ERR" {
 		return false
 	}
-	// Redis 6.2 wraps what a script met: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
+	// Redis 6.2 wraps the error that a script met: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
 	if strings.HasPrefix(rest, "Error running script") {
 		_, inner, ok := strings.Cut(rest, ": -")
 		inner, _, _ = strings.Cut(inner, " ")

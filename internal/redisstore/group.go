@@ -10,17 +10,16 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Errors of what the instances that share an epoch have agreed on.
 var (
-	// ErrQuarantineTooShort says that the group's quarantine is shorter than this instance's TTL or Quarantine: after a loss of
-	// data another could be granted what this instance still believes in.
+	// ErrQuarantineTooShort: the group's quarantine is shorter than this instance's TTL or Quarantine. After a loss of data, another instance
+	// could be granted a lease that this one still believes in.
 	ErrQuarantineTooShort = errors.New("the group's quarantine is too short")
-	// ErrOutlives says that SetQuarantine found a lease or a heartbeat that lives longer than the new quarantine.
+	// ErrOutlives: SetQuarantine found a lease or a heartbeat that lives longer than the new quarantine.
 	ErrOutlives = errors.New("something lives longer than the quarantine would be")
 )
 
-// TooShort returns the error of an instance whose TTL or Quarantine, whichever is longer, is needs, while its group has agreed
-// on agreed.
+// TooShort returns the error of an instance that needs a quarantine of needs (its TTL or Quarantine, whichever is longer) in a group that
+// has agreed on agreed.
 func (w Wire) TooShort(needs, agreed time.Duration) error {
 	return fmt.Errorf("%w: the instances that share %s have agreed on %v (%s), this one needs %v (the longer of its TTL and "+
 		"Quarantine): shorten these, or raise the group's with lease.SetQuarantine or \"leasectl quarantine %v\"",
@@ -30,7 +29,7 @@ func (w Wire) TooShort(needs, agreed time.Duration) error {
 // TooShort is Wire.TooShort.
 func (s *Store) TooShort(needs, agreed time.Duration) error { return s.wire.TooShort(needs, agreed) }
 
-// CheckQuarantine returns ErrQuarantineTooShort where the group has agreed on less than Options.Quarantine. It changes nothing.
+// CheckQuarantine returns ErrQuarantineTooShort if the group has agreed on less than Options.Quarantine. It changes nothing.
 func (s *Store) CheckQuarantine(ctx context.Context) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -44,19 +43,19 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 	return nil
 }
 
-// Unused reports whether no epoch was ever begun here: nobody has asked this server for a lease, or it has lost all its data. Unknown
-// is false.
+// Unused reports whether no epoch ever began here: nobody has asked this server for a lease, or it has lost all its data. If that is
+// unknown, it returns false.
 func (s *Store) Unused(ctx context.Context) bool {
 	epoch, err := s.epoch(ctx)
 	return err == nil && epoch == ""
 }
 
-// SetQuarantine changes what the group that shares the epoch has agreed on, and returns what that was. It begins a new epoch, so
-// that every instance hears of it with its next request: living owners assert their leases again, and what is free is granted
-// again after one quarantine, the longer of the two. leases are names to look for where Options.ExactKeys leaves none to find.
+// SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, so every
+// instance learns of it with its next request. Living owners assert their leases again, and free leases are granted again after the longer
+// of the two quarantines. leases are the names to check where Options.ExactKeys leaves none to find.
 //
-// A shorter one is refused with ErrOutlives while a lease or a heartbeat lives longer than it. An instance that is not seen by
-// that, because it holds nothing, does not believe in the new epoch and restores the old length.
+// It refuses a shorter quarantine with ErrOutlives while a lease or a heartbeat outlives it. That check misses an instance that holds
+// nothing; such an instance does not believe in the new epoch and restores the old length.
 func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases ...string) (before time.Duration, err error) {
 	if length < time.Millisecond {
 		return 0, fmt.Errorf("%w: a quarantine of %v; it must be at least 1ms", ErrInvalidOptions, length)
@@ -81,14 +80,13 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 	return before, nil
 }
 
-// SetReplicas lowers how many replicas have to acknowledge what counts to what Options.Replicas needs, and returns how many had to, and
-// have to now. Nothing else lowers it, since the highest number that an instance brings counts. It begins a new epoch, as
-// SetQuarantine does.
+// SetReplicas lowers the number of replicas that must acknowledge a write to what Options.Replicas needs, and returns the old and the new
+// number. Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, as SetQuarantine does.
 //
-// It is for the operator, when the nodes that are too many have ended for good and every instance was restarted with the lower
-// number: one that still brings the higher raises it again with its next request. While more replicas acknowledge than
-// Options.Replicas, ErrReplicas: two masters could both have a majority of the lower number. Where no more have to already, it
-// changes nothing: instances raise it by themselves.
+// The operator calls it once the surplus nodes are gone for good and every instance has restarted with the lower number: an instance with
+// the higher number raises it again with its next request. It returns ErrReplicas while more replicas acknowledge than Options.Replicas,
+// because two masters could both have a majority of the lower number. If no more have to acknowledge already, it changes nothing:
+// instances raise the number by themselves.
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
 	info, err := s.info(ctx)
 	if err != nil {
@@ -121,14 +119,14 @@ func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) 
 	return before, after, nil
 }
 
-// acksOf is how many replicas have to acknowledge what counts in an epoch.
+// acksOf returns how many replicas must acknowledge a write in an epoch.
 func acksOf(epoch string) int {
 	_, _, acks := core.LifeOf(epoch)
 	return int(acks)
 }
 
-// inNewEpoch has script change what the group has agreed on, to value, in an epoch that begins with a quarantine of that length. known is
-// the epoch in which it was decided: where that has ended nothing is changed.
+// inNewEpoch makes script set the group's record to value in a new epoch with a quarantine of that length. The decision was made in the
+// epoch known: if that has ended, nothing changes.
 func (s *Store) inNewEpoch(ctx context.Context, script *script, known string, quarantine time.Duration, value any) (core.Answer, error) {
 	var after core.Answer
 	reply, err := s.run(ctx, Call{script, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()},
@@ -152,7 +150,7 @@ func (s *Store) outlives(ctx context.Context, length time.Duration, leases []str
 	return nil
 }
 
-// endsWithin returns ErrOutlives where a key lives longer than that.
+// endsWithin returns ErrOutlives if a key lives longer than length.
 func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

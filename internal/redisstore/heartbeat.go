@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Heartbeats sets each key of set to now, in ms since the epoch, for ttl, and deletes those of del: one request.
-// It has nothing to do with leases: whoever sets a heartbeat owns nothing by it.
+// Heartbeats sets each key of set to now, in ms since the epoch, for ttl, and deletes the keys of del, in one request. A heartbeat grants
+// no lease.
 func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl time.Duration, del []string) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -25,7 +25,7 @@ func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl
 	return err
 }
 
-// Glance is one reading of who holds a lease, and of a heartbeat.
+// Glance is one reading of a lease's owner and of a heartbeat.
 type Glance struct {
 	Lease  string // ID
 	Prefix string // of heartbeats
@@ -37,8 +37,8 @@ type Glance struct {
 	Heartbeat string // what it says, which may be nothing
 }
 
-// Glances fills in all of them: one command for each, and one more where the owner is not the one expected. Keys of another
-// type count as missing.
+// Glances fills in all of them, with one command for each and one more if the owner is not the expected one. A key of another type counts
+// as missing.
 func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -92,12 +92,12 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	return nil
 }
 
-// Sweep is how far a sweep has come. The zero value is its beginning.
+// Sweep is the progress of a sweep. The zero value is its beginning.
 type Sweep struct{ cursor uint64 }
 
-// SweepHeartbeats deletes heartbeats of the dead on the next page of the keys that begin with prefix, and reports whether there are
-// more. A heartbeat that expires goes by itself; one that does not, and is older than age by Redis' clock, was left behind. Only 13
-// digits, a time in ms since the epoch, are a heartbeat.
+// SweepHeartbeats deletes heartbeats of the dead on the next page of the keys that begin with prefix, and reports whether there are more.
+// It deletes heartbeats that do not expire and are older than age by Redis' clock. Only a value of 13 digits, a time in ms since the
+// epoch, is a heartbeat.
 func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

@@ -17,7 +17,6 @@ func (i Info) Known() bool { return len(i.Fields) > 0 }
 // acknowledges matches the line of a replica that acknowledges.
 var acknowledges = regexp.MustCompile(`^slave\d+:.*,state=online,offset=0*[1-9]\d*,lag=`)
 
-// parseInfo reads INFO.
 func parseInfo(text string) Info {
 	info := Info{Fields: map[string]string{}}
 	for line := range strings.Lines(text) {

@@ -14,7 +14,7 @@ const (
 	groupSuffix = ":group"
 )
 
-// hashTag returns what Redis Cluster hashes of key instead of the whole, "" if it hashes the whole.
+// hashTag returns the part of key that Redis Cluster hashes, "" if it hashes the whole key.
 func hashTag(key string) string {
 	_, rest, ok := strings.Cut(key, "{")
 	if !ok {
@@ -27,13 +27,13 @@ func hashTag(key string) string {
 	return tag
 }
 
-// keys builds the keys of one request in one piece of memory.
+// keys builds the keys of one request in one allocation.
 type keys struct {
 	buf  strings.Builder
 	ends []int
 }
 
-// keyBytes is what a key of an ID of about 40 bytes takes, fence included.
+// keyBytes is the size of a key with an ID of about 40 bytes, fence included.
 const keyBytes = 64
 
 func newKeys(count int) *keys {
@@ -82,10 +82,10 @@ func (k *keys) list() []string {
 	return out
 }
 
-// NameMax is how many bytes an ID of an instance or of a lease has at most.
+// NameMax bounds the ID of an instance or of a lease, in bytes.
 const NameMax = 512
 
-// checkName says why id cannot name anything: a notice separates names by spaces.
+// checkName returns why id cannot name anything: a notice separates names by spaces.
 func checkName(what, id string) error {
 	switch {
 	case id == "":
@@ -123,7 +123,7 @@ func (w Wire) CheckLease(id string) error {
 	return checkName("lease", id)
 }
 
-// glob escapes what SCAN's MATCH takes for a pattern.
+// glob escapes the pattern characters of SCAN's MATCH.
 func glob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

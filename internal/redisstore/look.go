@@ -10,9 +10,8 @@ import (
 
 const lookChunk = 1000 // keys of one script call: 0.6 ms
 
-// Look executes an OpLook: who owns each of sessions, and whose heartbeat lives for how long. It reads in pieces, so
-// it is no snapshot; a loss of data in its course makes it fail. Owners' names are shared between all
-// their leases.
+// Look executes an OpLook: it reads the owner of each session and the remaining life of each heartbeat. It reads in pieces, so the result
+// is no snapshot; it fails if Redis loses data meanwhile. All leases of an owner share one string for its name.
 func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
 	a, err := s.wire.Look(op, sessions, s.reader(ctx))
 	if err != nil {
@@ -21,7 +20,6 @@ func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 	return a
 }
 
-// Reader is what a look needs of Redis.
 type Reader struct {
 	Run  func(Call) ([]any, error)
 	Scan func(prefix string) ([]string, error) // names of the keys with a prefix, without it, each once
@@ -34,7 +32,7 @@ func (s *Store) reader(ctx context.Context) Reader {
 	}
 }
 
-// Look is Store.Look on any Redis. An error is one of r's, or says what the replies contradict.
+// Look is Store.Look on any Redis. An error is one of r's, or says that the replies contradict each other.
 func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
 	a, err := w.LookOwners(op, sessions, r)
 	if err == nil {
@@ -57,7 +55,7 @@ func (w Wire) LookOwners(op *core.Op, sessions *core.Sessions, r Reader) (core.A
 	return a, nil
 }
 
-// head reads the head of a reply into a, and checks that it is of the same epoch as the one before.
+// head reads the head of a reply into a, and checks that its epoch is that of the previous reply.
 func head(reply []any, a *core.Answer) ([]any, error) {
 	before := a.Epoch
 	rest, err := decodeHead(reply, a)

@@ -13,29 +13,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failoverAddr is what go-redis has for an address in the options of a failover client, whose Dialer asks the sentinels for
-// the master each time.
+// failoverAddr is go-redis' address in the options of a failover client, whose Dialer asks the sentinels for the master on each dial.
 const failoverAddr = "FailoverClient"
 
-// helloChannel is where sentinels tell each other, on every server that they watch, who the master is.
+// helloChannel is where sentinels announce the master to each other, on every server that they watch.
 const helloChannel = "__sentinel__:hello"
 
-// helloSilence is after what time the server is asked for a sign of life: each sentinel speaks every two seconds.
+// helloSilence is how long a silent server is trusted before it is pinged: each sentinel publishes every two seconds.
 const helloSilence = 5 * time.Second
 
-// lookMin is the first pause between looks that follow a doubt; each is twice as long as the one before.
+// lookMin is the first pause between looks after a doubt. Each pause is twice as long as the one before.
 const lookMin = 10 * time.Millisecond
 
-// errSwitched is what an operation ends with whose connection leads to a server that is no longer the master.
+// errSwitched ends an operation whose connection leads to a server that is no longer the master.
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
-// master keeps the connections of a store behind Sentinel at one server. A master that was deposed while it lived goes on to
-// accept writes for about ten seconds, until Sentinel makes a replica of it. go-redis closes the connections to it in the
-// client's pool, but says so to nobody; so this closes the store's.
+// master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about ten
+// seconds, until Sentinel makes it a replica. go-redis closes the connections in its client's pool and notifies nobody, so master closes
+// those of the store.
 //
-// Every dial asks the sentinels. One that leads elsewhere than the one before closes all connections that lead to where that
-// one led. So that the switch is heard while nothing has to be dialed, one is made now and then, and at once when the
-// sentinels' own messages change or when the server calls itself a replica.
+// Every dial asks the sentinels. If a dial leads to another server than the previous one, master closes all connections to the previous
+// server. To notice a switch while nothing else dials, it dials at intervals, and at once when the sentinels' own messages change or the
+// server calls itself a replica.
 type master struct {
 	dial  dialer
 	every time.Duration
@@ -60,13 +59,13 @@ type masterClient struct {
 	master *master
 }
 
-// Close ends what runs beside the client as well.
+// Close also ends the client's watcher.
 func (c *masterClient) Close() error {
 	c.master.cancel()
 	return c.Client.Close()
 }
 
-// newMasterClient takes the options that derive made of a failover client's.
+// newMasterClient takes the options that derive made from those of a failover client.
 func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient {
 	m := &master{
 		dial: dial, every: opt.Quarantine / 6,
@@ -101,7 +100,7 @@ func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, e
 	return c, nil
 }
 
-// adopt takes in a new connection and returns those that it shows to lead to a deposed master.
+// adopt adds a new connection and returns the connections that it shows to lead to a deposed master.
 func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err error) {
 	at := c.RemoteAddr().String()
 	m.mu.Lock()
@@ -125,14 +124,14 @@ func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err erro
 	return gone, nil
 }
 
-// where is where the latest dial led.
+// where returns where the latest dial led.
 func (m *master) where() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.at
 }
 
-// doubt has the sentinels asked now.
+// doubt makes watch ask the sentinels now.
 func (m *master) doubt() {
 	select {
 	case m.doubted <- struct{}{}:
@@ -140,8 +139,8 @@ func (m *master) doubt() {
 	}
 }
 
-// watch asks the sentinels in every interval, and when there is doubt at once and a few times more: the sentinel that is
-// asked may hear of the switch a moment after the one that told of it. Sentinels that do not answer change nothing.
+// watch asks the sentinels once per interval. On a doubt it asks at once and a few more times, because the asked sentinel may learn of the
+// switch a moment after the one that announced it. Sentinels that do not answer change nothing.
 func (m *master) watch() {
 	pause := m.every
 	timer := time.NewTimer(pause)
@@ -165,8 +164,8 @@ func (m *master) watch() {
 	}
 }
 
-// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client gives a sentinel
-// that hangs up for another one only where its own time-outs end the waiting, never at the deadline of who dials.
+// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client replaces a sentinel that
+// hangs only when its own timeouts end the wait, never at the dialer's deadline.
 func (m *master) look() bool {
 	before := m.where()
 	conn, err := m.connect(m.ctx, "tcp", failoverAddr)
@@ -177,8 +176,7 @@ func (m *master) look() bool {
 	return m.where() != before
 }
 
-// hear listens to the sentinels on the server itself, where they tell each other who the master is. Where that is forbidden,
-// watch hears of a switch as soon as it asks.
+// hear listens to the sentinels' announcements on the server itself. If that is forbidden, watch notices a switch when it asks next.
 func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // by sentinel, whom it calls the master
@@ -195,7 +193,7 @@ func (m *master) hear() {
 	}
 }
 
-// hello takes what a sentinel says: its address, port, ID and epoch, and the master's name, address, port and epoch.
+// hello parses a sentinel's message: its address, port, ID and epoch, and the master's name, address, port and epoch.
 func (m *master) hello(text string, said map[string]string) {
 	words := strings.Split(text, ",")
 	if len(words) != 8 {
@@ -208,7 +206,7 @@ func (m *master) hello(text string, said map[string]string) {
 	said[words[2]] = now
 }
 
-// masterConn is a connection to whom the sentinels called the master.
+// masterConn is a connection to the server that the sentinels named as the master.
 type masterConn struct {
 	net.Conn
 
@@ -226,7 +224,7 @@ func (c *masterConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Read implements net.Conn. It says why there is nothing more to read.
+// Read implements net.Conn. It returns why the connection was closed.
 func (c *masterConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil && c.switched.Load() {
@@ -235,8 +233,8 @@ func (c *masterConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn: the pool looks at the socket before it lends a connection, so that one that was closed
-// is not lent. A connection that shows no socket, as one of TLS, is lent unless it was closed here.
+// SyscallConn implements syscall.Conn. The pool checks the socket before it lends a connection, so it does not lend a closed one. A
+// connection without a socket, such as one of TLS, is lent unless it was closed here.
 func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed
@@ -247,7 +245,7 @@ func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	return noSocket{}, nil
 }
 
-// noSocket is a socket at which nothing can be seen.
+// noSocket is a socket that shows nothing.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return nil }

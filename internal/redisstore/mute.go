@@ -12,21 +12,21 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// mute is what is known of sentinels of which none answers. go-redis tries each several times and has no error before that, which mostly is
-// later than the deadline of who dials; so it is asked once more, without a deadline, for what it says of each.
+// mute records what is known of sentinels when none answers. go-redis tries each several times before it returns an error, mostly after
+// the dialer's deadline. So mute asks once more without a deadline, to learn what is wrong with each.
 type mute struct {
 	why    atomic.Pointer[string] // their addresses, each with the error; nil: they answer, as far as is known
 	asking atomic.Bool
 }
 
-// errMute is what a dial ends with that no sentinel has told in time where the master is.
+// errMute ends a dial if no sentinel has named the master in time.
 var errMute = errors.New("no sentinel answers")
 
-// unreachable begins go-redis' error where it has tried all sentinels.
+// unreachable is the beginning of go-redis' error once it has tried all sentinels.
 const unreachable = "redis: all sentinels specified in configuration are unreachable: "
 
-// reach dials. Of the time that there is it uses nine tenths, so that whoever waits still hears why it was in vain; go-redis may go on for
-// longer, and what comes of that is closed.
+// reach dials. It uses nine tenths of the remaining time, so that the caller still learns why it failed. go-redis may take longer: a late
+// connection is closed.
 func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, error) {
 	if end, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
@@ -37,7 +37,7 @@ func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, err
 	return conn, m.heard(err)
 }
 
-// heard takes what became of a dial, and returns its error with what is known of the sentinels.
+// heard records the outcome of a dial, and adds what is known of the sentinels to its error.
 func (m *master) heard(err error) error {
 	var way *net.OpError
 	if err == nil {

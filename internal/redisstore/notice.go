@@ -18,20 +18,20 @@ const (
 	nobody = "-" // in place of an heir
 )
 
-// noticeMax bounds a notice, in bytes, and wordsMax its words: whoever may publish can send what takes sixteen times its size when it is
-// cut into them. No instance names more: it releases ItemsMax leases at once, each with an heir, which is 514 kB of the longest names,
-// and cuts what it asks for (AskTexts). A subscription drops what is longer (redisclient.Bounded).
+// noticeMax bounds a notice in bytes, and wordsMax in words: anybody may publish, and a message cut into words can take sixteen times its
+// size. No instance sends more: it releases at most ItemsMax leases at once, each with an heir, which is 514 kB with the longest names,
+// and it splits its requests (AskTexts). A subscription drops longer messages (redisclient.Bounded).
 const (
 	noticeMax = 512 << 10
 	wordsMax  = 1 << 14
 )
 
-// fromMax bounds the name of who says something, in bytes: it is remembered for each lease that is waited for. What an instance of a longer
-// name does is seen at the next look.
+// fromMax bounds a sender's name in bytes, because it is kept for each lease that is waited for. Discovery finds out what an instance with
+// a longer name does.
 const fromMax = 1 << 10
 
-// ParseNotice reads a message of the channel. Whatever is not a notice, such as one of a later version, is passed over, and so is what
-// is longer than any instance sends.
+// ParseNotice reads a message of the channel. It ignores messages that are no notices, such as those of a later version, and messages
+// longer than any instance sends.
 func ParseNotice(text string) (core.Notice, bool) {
 	if len(text) > noticeMax || strings.Count(text, " ") >= wordsMax {
 		return core.Notice{}, false

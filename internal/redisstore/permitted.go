@@ -13,14 +13,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ErrDenied says that an ACL denies what leases need, or that Redis has no such command. The message ends with the line that grants what an
-// ACL denies.
+// ErrDenied: an ACL denies what leases need, or Redis has no such command. If it is an ACL, the message ends with the line that grants it.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
-// Permitted tries the commands, keys and the channel that use needs, and changes nothing. An error is ErrDenied, with the line that grants
-// all of them; ErrRefused with the words of Redis if it refuses writes of everybody now; or what went wrong on the way.
-//
-// It tries each command itself: the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
+// Permitted tries the commands, keys and the channel that use needs, and changes nothing. Its error is ErrDenied, with the line that
+// grants all of them; ErrRefused, with Redis' text, if Redis refuses all writes now; or the error of the connection. It tries each command
+// itself, because the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
 func (s *Store) Permitted(ctx context.Context, use Use) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -47,7 +45,7 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	return nil
 }
 
-// sample makes a key of a pattern.
+// sample turns a pattern into a key that it matches.
 var sample = strings.NewReplacer(`\\`, `\`, `\*`, `*`, `\?`, `?`, `\[`, `[`, `\]`, `]`, `*`, "probe")
 
 // probe runs the commands of the scripts on a key of each pattern, and returns the errors.
@@ -77,7 +75,6 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 	return errs
 }
 
-// subscribe tries to hear the channel.
 func subscribe(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration) error {
 	ps := client.Subscribe(ctx)
 	defer func() { _ = ps.Close() }()
@@ -88,8 +85,7 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	return err
 }
 
-// denies reports whether an error reply says that an ACL does not allow something. Within a script Redis 6.2 and 7.0 say it in other words
-// than outside, and later ones again in others.
+// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions word it differently within a script.
 func denies(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "The user executing the script can't") ||
 		strings.Contains(text, "ACL failure in script")
@@ -113,7 +109,7 @@ func Granting(err error, line string) error {
 	return granted{err, line}
 }
 
-// Grant takes an ErrDenied apart: what is denied, and the line that grants it, "" where that is not known.
+// Grant splits an ErrDenied into what is denied and the line that grants it, "" if that is unknown.
 func Grant(err error) (denied, line string) {
 	if g, ok := errors.AsType[granted](err); ok {
 		return g.error.Error(), g.line
@@ -136,7 +132,7 @@ func Denied(errs ...error) error {
 	return nil
 }
 
-// Explain is Denied with the line that grants the client's user all of rules, in place of a line that grants less.
+// Explain is Denied with the line that grants the client's user all of rules, which replaces any line that grants less.
 func Explain(client redis.UniversalClient, rules Rules, errs ...error) error {
 	denied := Denied(errs...)
 	if g, ok := errors.AsType[granted](denied); ok {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Use is what somebody will do with a store.
+// Use is the intended use of a store.
 type Use struct {
 	Registry bool     // set a heartbeat and look; with Options.ExactKeys, as elections do
 	Leases   []string // the leases that are known, where Options.ExactKeys leaves no other way to know their keys
 }
 
-// Rules are what an ACL must allow a user. They are a list, because Redis names one denial at a time, and does not name a command that it
+// Rules are what an ACL must allow a user. They are a list, because Redis reports one denial at a time and does not name a command that it
 // denies inside a script.
 type Rules struct {
 	Keys     []string // patterns
@@ -55,10 +55,10 @@ func (r Rules) And(more Rules) Rules {
 		Commands: union(r.Commands, more.Commands)}
 }
 
-// commands are those of every use.
+// commands are the commands that every use needs.
 const commands = "ping info time eval evalsha get set del pexpire pttl hset hmget hget publish subscribe"
 
-// Rules returns what an ACL must allow whoever uses a store with these options.
+// Rules returns what an ACL must allow the user of a store with these options.
 func (o Options) Rules(use Use) Rules {
 	o = o.withDefaults()
 	r := Rules{Keys: []string{glob(o.EpochKey), glob(o.groupKey())}, Channels: []string{glob(o.Channel)},

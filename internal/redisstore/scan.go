@@ -12,8 +12,8 @@ import (
 
 const scanCount = 1000 // keys of one SCAN: 0.3 ms
 
-// Names gives take the names of the keys that begin with prefix, without it, a page at a time, never two at once. On a cluster they are
-// those of all masters. A name may come twice.
+// Names passes take the names of the keys that begin with prefix, without the prefix, a page at a time and never two pages at once. On a
+// cluster it reads all masters. A name may come twice.
 func Names(ctx context.Context, client redis.UniversalClient, prefix string, take func(names []string)) error {
 	c, cluster := client.(*redis.ClusterClient)
 	if !cluster {
@@ -39,9 +39,9 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	return names, next, err
 }
 
-// Strings reads what keys hold. An error stands in the place of a text: redis.Nil where there is no key, WRONGTYPE where it is of another
-// type. A server is sent one MGET, and a GET for each key that this shows nothing of. On a cluster, whose keys are in different slots, each
-// key takes a GET.
+// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one
+// MGET, and a GET for each key for which MGET returns nothing. On a cluster, whose keys are in different slots, it sends a GET for each
+// key.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
 	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	values := make([]any, len(keys))
@@ -79,13 +79,12 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 	return texts, errs
 }
 
-// ScanDenied is what Redis says against a scan of the keys that begin with prefix, in the words of the command: nil, or an error of any
-// kind. It reads no name.
+// ScanDenied returns the error of a scan of the keys that begin with prefix, in Redis' words, or nil. It reads no names.
 func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	return client.Scan(ctx, 0, glob(prefix)+"probe", 1).Err()
 }
 
-// pages reads a scan to its end: next reads the page at a cursor, and the cursor of the one after it.
+// pages reads a scan to its end: next returns the page at a cursor, and the next cursor.
 func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
 	for cursor := uint64(0); ; {
 		page, then, err := next(cursor)
@@ -99,8 +98,8 @@ func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []
 	}
 }
 
-// scan returns the names of the keys with a prefix, without it, each once. Where the prefix carries a hash tag, fences
-// are left out: they look like leases.
+// scan returns the names of the keys with a prefix, without it, each once. If the prefix carries a hash tag, it leaves fences out: they
+// look like leases.
 func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	server, err := s.server(ctx)
 	if err != nil {

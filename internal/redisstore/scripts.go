@@ -10,7 +10,7 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// Lua returns the scripts of these names, one behind the other.
+// Lua returns the named scripts, concatenated.
 func Lua(scripts embed.FS, names ...string) (text string) {
 	for _, name := range names {
 		one, err := scripts.ReadFile("lua/" + name + ".lua")
@@ -22,7 +22,7 @@ func Lua(scripts embed.FS, names ...string) (text string) {
 	return text
 }
 
-// script is a script with its text, which a *redis.Script keeps to itself.
+// script is a script with its text, which *redis.Script does not expose.
 type script struct {
 	*redis.Script
 	text string
@@ -53,8 +53,7 @@ func guarded(name string) *script {
 	return &script{redis.NewScript(text), text}
 }
 
-// run calls a script by its SHA and, where Redis does not know it, once more by its text: NOSCRIPT says that nothing was
-// executed.
+// run calls a script by its SHA and, if Redis does not know it, once more by its text: NOSCRIPT means that nothing was executed.
 func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// OwnClient returns a client to the server of client that sends every command at most once and honours deadlines of
-// contexts, as the stores of this module need. OpTimeout, PoolSize and Hooks of options apply. The caller closes it.
+// OwnClient returns a client to client's server that sends every command at most once and honours deadlines of contexts, as the stores of
+// this module need. OpTimeout, PoolSize and Hooks of options apply. The caller closes it.
 func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalClient, error) {
 	opt := options.withDefaults()
 	own, err := derive(client, &opt)
@@ -23,9 +23,9 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 	return own, nil
 }
 
-// EpochText returns epoch.lua, for a script that takes a lease together with something else: KEYS[1] is the epoch key and
-// the last of KEYS, which it takes off, that of the group's record; ARGV[1] the epoch that the caller knows ("" for none: then
-// void is always set), ARGV[2] the length of a quarantine in µs.
+// EpochText returns epoch.lua, for a script that takes a lease together with other data. KEYS[1] is the epoch key; the last of KEYS, which
+// epoch.lua removes, is that of the group's record. ARGV[1] is the epoch that the caller knows ("" for none: then void is always set),
+// ARGV[2] the length of a quarantine in µs.
 func EpochText() string { return Lua(lua, "life", "epoch") }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
@@ -42,7 +42,7 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	return k.list(), nil
 }
 
-// FenceKeys returns what the fence key of a lease has before and after the rest of its name, which begins with begin.
+// FenceKeys returns the parts of a lease's fence key before and after the rest of its name, which begins with begin.
 func FenceKeys(options Options, begin string) (before, after string) {
 	opt := options.withDefaults()
 	if hashTag(opt.LeasePrefix) != "" {

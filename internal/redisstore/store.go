@@ -21,46 +21,46 @@ const (
 	OpTimeoutDefault   = 3 * time.Second
 	PoolSizeDefault    = 4
 
-	// ReplicasMax is how many replicas a store may be told to expect.
+	// ReplicasMax bounds Options.Replicas.
 	ReplicasMax = 9
 
-	// ItemsMax is how many items one Op may carry: one script call each, and no call may block Redis for more than 2 ms.
+	// ItemsMax bounds the items of one Op: one Op is one script call, and no call may block Redis for more than 2 ms.
 	ItemsMax = 500
 )
 
 // Errors of New, Bootstrap and Check. Errors of operations are core.Answer's Failure and Text.
 var (
-	// ErrUnsupportedClient says that the client given to New cannot carry leases.
+	// ErrUnsupportedClient: the client given to New cannot carry leases.
 	ErrUnsupportedClient = errors.New("unsupported Redis client")
-	// ErrInvalidOptions says that the Options contradict each other or the client.
+	// ErrInvalidOptions: the Options contradict each other or the client.
 	ErrInvalidOptions = errors.New("invalid options of the lease store")
 )
 
-// Options say where a Store keeps what. The zero value is the default of each field.
+// Options configure a Store. The zero value of a field is its default.
 type Options struct {
 	// LeasePrefix precedes the lease's ID in its key.
 	LeasePrefix string
-	// ExactKeys makes a lease's ID its key, whole; LeasePrefix must be empty. It is for keys that others named.
+	// ExactKeys makes a lease's ID its whole key, for keys with given names; LeasePrefix must be empty.
 	ExactKeys bool
 	// NodePrefix precedes the instance's ID in the key of its heartbeat.
 	NodePrefix string
-	// EpochKey holds the epoch. The same key with ":group" at its end holds what the instances that share it have agreed on.
+	// EpochKey holds the epoch. The same key with the suffix ":group" holds what the instances that share it have agreed on.
 	EpochKey string
 	// Channel carries notices.
 	Channel string
 	// FenceTTL is how long a fence outlives its last use. At least a minute.
 	FenceTTL time.Duration
-	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any
-	// lease under LeasePrefix, else an old owner may still trust its lease when a new one is granted it (G1).
+	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any lease under
+	// LeasePrefix, or an old owner may still trust its lease when Redis grants it anew (G1).
 	Quarantine time.Duration
-	// BeatSlack is how much longer than the leases of its instance a heartbeat lives, as those of elections do.
+	// BeatSlack is how much longer a heartbeat lives than the leases of its instance, as in elections.
 	BeatSlack time.Duration
-	// Replicas is how many replicas Redis is meant to have, the same in every instance; 0: what a replica takes over is not
-	// promised. A majority of all nodes, the master among them, then has what counts (docs/replicas.md).
+	// Replicas is how many replicas Redis is meant to have, the same in every instance. With 0, leases are not safe across a failover.
+	// Otherwise a write counts once a majority of all nodes, the master included, has it (docs/replicas.md).
 	Replicas int
 	// OpTimeout bounds an operation whose context has no deadline, and each wait for a connection.
 	OpTimeout time.Duration
-	// PoolSize is how many connections the store opens at most for operations (a subscription has one more).
+	// PoolSize is the most connections that the store opens for operations (a subscription has one more).
 	PoolSize int
 	// Hooks are added to the store's own client.
 	Hooks []redis.Hook
@@ -85,11 +85,10 @@ func (o Options) withDefaults() Options {
 // groupKey is the key of the group's record, in the slot of the epoch key if that carries a hash tag.
 func (o *Options) groupKey() string { return o.EpochKey + groupSuffix }
 
-// acks is how many replicas make a majority of all nodes together with the master.
+// acks is how many replicas make a majority of all nodes, together with the master.
 func (o *Options) acks() int { return (o.Replicas + 1) / 2 }
 
-// epoch is what epoch.lua is told of one that it begins: the length of its quarantine, in µs, and how many replicas have to acknowledge,
-// if any.
+// epoch is the argument of epoch.lua for a new epoch: the length of its quarantine in µs, and how many replicas must acknowledge, if any.
 func (o *Options) epoch(quarantine time.Duration) any {
 	us := quarantine.Microseconds()
 	if acks := o.acks(); acks > 0 {
@@ -143,14 +142,13 @@ type Store struct {
 	wire   Wire
 }
 
-// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient.
-// It opens no connection yet; Check does.
+// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no
+// connection yet; Check does.
 //
-// The store works on a client of its own, with client's address, credentials, TLS, dialer and OnConnect, but without
-// retries (an attempt sent twice may be applied late), with deadlines of contexts honoured, and without client-side
-// cache and limiter. The client's hooks cannot be read from it: Options.Hooks has those of the store. A failover client must
-// stay open as long as the store is used, since it finds the master; while the store is used it asks the sentinels six times in a
-// quarantine, and closes its connections to a master that was deposed.
+// The store makes its own client, with client's address, credentials, TLS, dialer and OnConnect. It does not retry (an attempt sent twice
+// may be applied late), honours deadlines of contexts, and has no client-side cache or limiter. The client's hooks cannot be read from it:
+// Options.Hooks has those of the store. A failover client must stay open while the store is used, because it finds the master. Meanwhile
+// the store asks the sentinels six times per quarantine and closes its connections to a deposed master.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	_, cluster := client.(*redis.ClusterClient)
 	wire, err := newWire(options, cluster)
@@ -167,5 +165,5 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 // Options returns the store's options, with every default filled in.
 func (s *Store) Options() Options { return s.wire.opt }
 
-// Close closes the store's own connections, not the client given to New. Operations under way end at once, unanswered.
+// Close closes the store's own connections, not the client given to New. Running operations end at once, unanswered.
 func (s *Store) Close() error { return s.client.Close() }

@@ -13,19 +13,19 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ResubscribeMin is the shortest that the longest pause between two attempts to subscribe can be.
+// ResubscribeMin is the lower bound of Resubscribe.
 const ResubscribeMin = 100 * time.Millisecond
 
-// Resubscribe is the longest pause between two attempts to subscribe, for who renews once in an interval. It is a small part of that: who
-// hears nothing yet is given leases that others, who hear, take before it and have to give on. And it is no less than that: a Redis that
-// refuses connections, because it has no room for more, is not asked for them at the same pace whatever the timings (G14).
+// Resubscribe is the longest pause between two attempts to subscribe, for an instance that renews once per interval. It is a small part of
+// the interval: an instance that hears nothing is granted leases late, and has to pass on what the others take first. It has a lower
+// bound, so that a Redis without room for connections is not asked at the pace of short timings (G14).
 func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
 
-// backOffMin is the shortest.
+// backOffMin is the shortest pause between two attempts.
 const backOffMin = 10 * time.Millisecond
 
-// Subscribe hears the channel until ctx ends, as Listen does: it calls heard for each notice. Redis keeps no notices: what was
-// published meanwhile is lost. renew is the interval between renewals, of which the pauses between attempts are a part.
+// Subscribe hears the channel until ctx ends, as Listen does, and calls heard for each notice. Redis keeps no notices: those published
+// during a gap are lost. renew is the renewal interval, which bounds the pauses between attempts.
 func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {
@@ -35,10 +35,10 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, Resubscribe(renew), message, up)
 }
 
-// Listen hears a channel until ctx ends, on the calling goroutine: it calls message for each message, and up with nil when the
-// channel is (again) being heard, and with what was said for each attempt that ended or failed. A connection that is silent for
-// the timeout is asked for a sign of life and given up if none comes. Each attempt makes one connection and waits twice as long as the one
-// before, up to the longest pause, until one is heard for at least as long as it would wait now (100 ms at least).
+// Listen hears a channel until ctx ends, on the calling goroutine. It calls message for each message, up(nil) when the channel is (again)
+// being heard, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and gives
+// it up without an answer. Each attempt makes one connection and waits twice as long as the one before, up to the longest pause, until one
+// is heard for at least as long as it would wait now (100 ms at least).
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, longest time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
@@ -62,7 +62,7 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 	}
 }
 
-// hear is one subscription, until it breaks. It calls up when it has come about.
+// hear runs one subscription until it breaks. It calls up once it is established.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
 	up func()) (err error) {
 	defer func() { err = redisclient.Mask(err) }() // no hook sees these errors

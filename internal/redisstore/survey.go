@@ -14,16 +14,16 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// This file reads what an operator wants to see, with commands that change nothing: no script of leases, since each begins an epoch where
-// the present one has ended.
+// This file reads the operator's view with commands that change nothing. It uses no lease scripts, because each begins a new epoch if the
+// present one has ended.
 
-// ErrFormat says that a key that the group needs holds what no version of this store wrote.
+// ErrFormat: a key of the group holds a value that no version of this store wrote.
 var ErrFormat = errors.New("another format")
 
-// surveyPage is how many leases are read in one round trip: 2 ms of Redis.
+// surveyPage is how many leases one round trip reads: 2 ms of Redis.
 const surveyPage = 500
 
-// Group is what the instances that share an epoch have agreed on, and on which server.
+// Group is what the instances that share an epoch have agreed on, and their server.
 type Group struct {
 	Now           time.Time     // by Redis' clock
 	Ahead, Within time.Duration // how far Redis' clock is ahead of this machine's, give or take
@@ -38,14 +38,14 @@ type Group struct {
 	RecordEpoch string        // the epoch that Agreed belongs to
 }
 
-// Versions reports whether the epoch has no record of its own: an instance of a version that knows none began it, and the next request
-// of one that does begins another.
+// Versions reports whether the epoch has no record: an instance of a version without records began it, and the next request of an instance
+// with records begins another.
 func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
 
-// Acknowledging counts the replicas that acknowledge what the server writes; known: INFO is not denied.
+// Acknowledging counts the replicas that acknowledge the server's writes; known is false if INFO is denied.
 func (g *Group) Acknowledging() (n int, known bool) { return g.Info.Acknowledging, g.Info.Known() }
 
-// Group reads what the group has agreed on. ErrFormat: a key holds something else.
+// Group reads what the group has agreed on. ErrFormat: a key holds another value.
 func (s *Store) Group(ctx context.Context) (Group, error) {
 	var g Group
 	if _, err := s.time(ctx); err != nil { // with it connects, which the next one does not count
@@ -88,7 +88,6 @@ func (s *Store) time(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// readEpoch takes Epoch apart.
 func (g *Group) readEpoch(key string) error {
 	if g.Epoch == "" {
 		return nil
@@ -109,10 +108,10 @@ func (g *Group) readEpoch(key string) error {
 	return nil
 }
 
-// cut is what of a foreign text is shown.
+// cut shortens a foreign text for display.
 func cut(text string) string { return text[:min(len(text), 100)] }
 
-// attached is how often a replica attached itself to a server, as life.lua counts it.
+// attached returns how often a replica attached itself to a server, as life.lua counts it.
 func attached(info map[string]string) string {
 	full, _ := strconv.ParseInt(info["sync_full"], 10, 64)
 	partial, _ := strconv.ParseInt(info["sync_partial_ok"], 10, 64)
@@ -137,7 +136,7 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 	return nil
 }
 
-// Holding is a lease that there is.
+// Holding is an existing lease.
 type Holding struct {
 	ID    string
 	Owner string        // "" where Foreign
@@ -150,7 +149,7 @@ type Holding struct {
 // Forever is the life of a key that does not expire.
 const Forever = time.Duration(-1)
 
-// Holdings reads the leases that there are, ascending by ID. Owner and fence of one are read together, and no two leases. Where
+// Holdings reads the existing leases, ascending by ID. It reads owner and fence of a lease together, but each lease separately. Where
 // Options.ExactKeys leaves none to find, it reads those of ids.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
@@ -170,7 +169,7 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 	return all, nil
 }
 
-// holdings adds those of ids that there are to all.
+// holdings appends the existing leases among ids to all.
 func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Holding, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -192,7 +191,7 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	for i, id := range ids {
 		h := Holding{ID: id, Left: lifeOf(left[i])}
 		text, _ := v[2*i+1].(string)
-		// What scripts do not write as a fence is none.
+		// Only what the scripts write is a fence.
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 && strconv.FormatInt(n, 10) == text {
 			h.Fence = n
 		}
@@ -208,7 +207,7 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	return all, nil
 }
 
-// lifeOf is what PTTL said of a key: 0 of one that is not there.
+// lifeOf is the result of PTTL, 0 if the key does not exist.
 func lifeOf(pttl *redis.DurationCmd) time.Duration {
 	switch d := pttl.Val(); {
 	case d == -1:
@@ -226,7 +225,7 @@ type Beat struct {
 	Left time.Duration // until it expires; Forever: it never does
 }
 
-// Beats reads the heartbeats that there are, ascending by instance.
+// Beats reads the existing heartbeats, ascending by instance.
 func (s *Store) Beats(ctx context.Context) ([]Beat, error) {
 	names, err := s.scan(ctx, s.wire.opt.NodePrefix)
 	if err != nil {

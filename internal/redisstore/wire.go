@@ -9,9 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Wire is the part of a Store that needs no connection: the script call that an op becomes, and the answer that a reply
-// means. Whoever carries the calls to something that runs the scripts as Redis does has the same store; the virtual
-// engine does. A Wire is immutable and safe for concurrent use.
+// Wire is the part of a Store that needs no connection: it turns an op into a script call, and a reply into an answer. With anything that
+// runs the scripts as Redis does, such as the virtual engine, it makes the same store. A Wire is immutable and safe for concurrent use.
 type Wire struct {
 	opt    Options
 	tagged bool // LeasePrefix carries a hash tag
@@ -28,17 +27,17 @@ func newWire(options Options, cluster bool) (Wire, error) {
 // Options returns the options, with every default filled in.
 func (w Wire) Options() Options { return w.opt }
 
-// Call is one call of a script. Args are strings, ints, int64s and bools, which travel as 1 and 0.
+// Call is one call of a script. Args are strings, ints, int64s and bools, which are sent as 1 and 0.
 type Call struct {
 	script *script
 	Keys   []string
 	Args   []any
 }
 
-// Text is the script itself, as embedded from the .lua files.
+// Text returns the script, as embedded from the .lua files.
 func (c Call) Text() string { return c.script.text }
 
-// Validate refuses what would make keys or notices that mean something else, or block Redis for long.
+// Validate refuses ops whose keys or notices would be ambiguous, or that would block Redis for long.
 func (w Wire) Validate(op *core.Op) error {
 	if op.Kind < core.OpAcquire || op.Kind > core.OpSupersede || op.Kind == core.OpLook {
 		return fmt.Errorf("an op of kind %d cannot be given to Do", op.Kind)
@@ -73,8 +72,7 @@ func (w Wire) Validate(op *core.Op) error {
 	return nil
 }
 
-// Call returns the script call that op is. Validate must accept op, and op is neither OpLook nor OpAsk. The .lua files name KEYS
-// and ARGV.
+// Call returns the script call of op. Validate must accept op, and op is neither OpLook nor OpAsk. The .lua files name KEYS and ARGV.
 func (w Wire) Call(op *core.Op) Call {
 	fenceLife, prefix := w.opt.FenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
 	ttl := op.TTL / int64(time.Millisecond)
@@ -128,7 +126,7 @@ func (w Wire) beatKeys(op *core.Op) []string {
 	return []string{w.opt.EpochKey, w.opt.NodePrefix + op.Owner, w.opt.groupKey()}
 }
 
-// guardedKeys returns the keys of a guarded script: the epoch's, the count keys that add adds, and that of the group's record.
+// guardedKeys returns the keys of a guarded script: the epoch key, the count keys that add appends, and the group record's key.
 func (w Wire) guardedKeys(count int, add func(*keys)) []string {
 	k := newKeys(2 + count)
 	k.add(w.opt.EpochKey, "")
@@ -150,8 +148,8 @@ func (w Wire) leaseAndFenceKeys(op *core.Op) []string {
 	})
 }
 
-// renewKeys ends with one fence key of the batch. Refreshing all of them would cost a third of the renewal. Drawn from the
-// op's number, each of 100 is refreshed every 1,000 s at a renewal interval of 10 s, far more often than it expires.
+// renewKeys ends with one fence key of the batch: refreshing all would cost a third of the renewal. The op's number selects it, so each of
+// 100 is refreshed every 1,000 s at a renewal interval of 10 s, far more often than it expires.
 func (w Wire) renewKeys(op *core.Op) []string {
 	return w.guardedKeys(1+len(op.Items), func(k *keys) {
 		k.items(w.opt.LeasePrefix, op.Items)
@@ -163,8 +161,8 @@ func (w Wire) renewKeys(op *core.Op) []string {
 	})
 }
 
-// Refreshed is the index of the item whose fence key a renewal refreshes. It is mixed from Op.Seq (by the finalizer of
-// splitmix64), whose own steps may share a factor with the number of items and would then always pass some over.
+// Refreshed is the index of the item whose fence key a renewal refreshes. It mixes Op.Seq with the finalizer of splitmix64, because Op.Seq
+// alone advances in steps that may share a factor with the number of items and would then always skip some.
 func Refreshed(op *core.Op) int {
 	x := op.Seq + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -172,7 +170,7 @@ func Refreshed(op *core.Op) int {
 	return int((x ^ x>>31) % uint64(len(op.Items)))
 }
 
-// named is the call of a script that reads keys of a prefix.
+// named returns the call of a script that reads the keys of a prefix.
 func (w Wire) named(op *core.Op, script *script, prefix string, ids []string) Call {
 	keys := w.guardedKeys(len(ids), func(k *keys) {
 		for _, id := range ids {
@@ -182,7 +180,7 @@ func (w Wire) named(op *core.Op, script *script, prefix string, ids []string) Ca
 	return Call{script, keys, []any{op.Epoch, w.quarantine(op)}}
 }
 
-// Answer is what the reply to op's call means.
+// Answer decodes the reply to op's call.
 func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
 	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 	rest, err := decodeHead(reply, &a)
@@ -192,7 +190,7 @@ func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
 	if op.Kind == core.OpSupersede {
 		return a
 	}
-	// What only reads is never void, and answers in every epoch.
+	// Reads are never void, and are answered in every epoch.
 	if a.Epoch != op.Epoch && op.Kind != core.OpObserve && op.Kind != core.OpNodes {
 		a.Stale = true
 		return a
@@ -211,7 +209,7 @@ func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
 	return a
 }
 
-// Failed is what the error reply of Redis to op's call means.
+// Failed decodes Redis' error reply to op's call.
 func (w Wire) Failed(op *core.Op, text string) core.Answer {
 	if refused(text) {
 		return fail(op, core.FailRefused, text)
@@ -219,7 +217,7 @@ func (w Wire) Failed(op *core.Op, text string) core.Answer {
 	return fail(op, core.FailUnknown, text)
 }
 
-// AskTexts are the messages that an OpAsk publishes: mostly one, and none that is longer than what is read unless one ID is.
+// AskTexts are the messages that an OpAsk publishes: mostly one, and none longer than subscribers read unless one ID is.
 func AskTexts(op *core.Op) (texts []string) {
 	rest := *op
 	size, from := 0, 0
@@ -234,7 +232,6 @@ func AskTexts(op *core.Op) (texts []string) {
 	return append(texts, AskText(&rest))
 }
 
-// AskText is the message that an OpAsk publishes.
 func AskText(op *core.Op) string {
 	words := append(make([]string, 0, 3+len(op.Items)), wordAsked, op.Owner, op.Items[0].Peer)
 	for i := range op.Items {

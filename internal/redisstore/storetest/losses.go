@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// voidable returns the ops that do nothing in another epoch; a holds x by fence.
+// voidable returns the ops that another epoch voids; a holds x by fence.
 func voidable(fence int64) []core.Op {
 	return []core.Op{
 		{Kind: core.OpAcquire, Owner: "a", Items: items("x", "free")},
@@ -84,7 +84,7 @@ var epochChecks = []check{
 	}},
 }
 
-// loses wants what was under way across a loss to be void, and a quarantine.
+// loses expects a loss to void the requests under way, and to begin a quarantine.
 func (e *env) loses(lose func(), all bool) {
 	e.Helper()
 	fence := e.acquire("a", "x", core.OutGranted)

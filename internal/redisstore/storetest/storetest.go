@@ -1,5 +1,5 @@
-// Package storetest says, as tests, what a store of leases must do. The store on a real Redis and every model of it run
-// the same suite, so that what is proven on a model holds for the other.
+// Package storetest is the test suite of a store of leases. The store on a real Redis and every model of it run the same suite, so that
+// results proven on a model hold for the other.
 package storetest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Store is what is tested.
+// Store is the store under test.
 type Store interface {
 	// Do executes one op, at most once.
 	Do(ctx context.Context, op *core.Op) core.Answer
@@ -21,24 +21,23 @@ type Store interface {
 	Bootstrap(ctx context.Context) error
 }
 
-// Harness is a store, the Redis (or model) under it, and hands that reach into that Redis. Its methods fail the test
-// instead of returning errors.
+// Harness is a store and the Redis (or model) under it, which it can change. Its methods fail the test instead of returning errors.
 type Harness interface {
 	// Store returns the store. Its quarantine is as long as the suite asked for.
 	Store() Store
 	// Lease reads the lease's key: owner ("" if there is none) and remaining life.
 	Lease(id string) (owner string, ttl time.Duration)
-	// SetLease writes the lease's key by a foreign hand.
+	// SetLease writes the lease's key directly.
 	SetLease(id, owner string, ttl time.Duration)
-	// DeleteLease and DeleteFence delete a key by a foreign hand.
+	// DeleteLease and DeleteFence delete a key directly.
 	DeleteLease(id string)
 	DeleteFence(id string)
-	// SpoilLease and SpoilFence put a value of another type in the place of the key.
+	// SpoilLease and SpoilFence replace the key by one of another type.
 	SpoilLease(id string)
 	SpoilFence(id string)
 	// Flush deletes all data of the running Redis.
 	Flush()
-	// Restart ends Redis and starts it again, without or with its data.
+	// Restart restarts Redis, with or without its data.
 	Restart(empty bool)
 	// ForgetScripts makes Redis forget loaded scripts.
 	ForgetScripts()
@@ -48,20 +47,19 @@ type Harness interface {
 	Loading()
 	// Advance lets at least d pass on the clock of Redis.
 	Advance(d time.Duration)
-	// Notices returns what was published since the last call; it waits for at least n notices.
+	// Notices returns the notices published since the last call; it waits for at least n notices.
 	Notices(n int) []core.Notice
 }
 
 // New makes a harness on an empty Redis; t cleans it up.
 type New func(t *testing.T, quarantine time.Duration) Harness
 
-// long is a time that does not pass during a test, short one that a test lets pass.
+// long never passes during a test; a test lets short pass.
 const (
 	long  = 30 * time.Second
 	short = 60 * time.Millisecond
 )
 
-// Run runs the suite.
 func Run(t *testing.T, start New) {
 	groups := map[string][]check{
 		"Acquire":   acquireChecks,
@@ -109,7 +107,7 @@ type check struct {
 	run        func(e *env)
 }
 
-// env is what a check works with. It carries the epoch that its instances know.
+// env is the environment of a check. It carries the epoch that its instances know.
 type env struct {
 	*testing.T
 	h     Harness
@@ -125,7 +123,6 @@ func (e *env) bootstrap() {
 	e.learn()
 }
 
-// learn reads the present epoch.
 func (e *env) learn() core.Answer {
 	e.Helper()
 	a := e.do(core.Op{Kind: core.OpObserve})
@@ -133,7 +130,7 @@ func (e *env) learn() core.Answer {
 	return a
 }
 
-// do executes op in the known epoch, unless it names another, and wants it to be answered.
+// do executes op in the known epoch, unless op names another, and expects an answer.
 func (e *env) do(op core.Op) core.Answer {
 	e.Helper()
 	a := e.try(op)
@@ -165,7 +162,7 @@ func (e *env) try(op core.Op) core.Answer {
 	return a
 }
 
-// want is do for an op with items, whose outcomes must be those given.
+// want is do for an op with items, and expects the given outcomes.
 func (e *env) want(op core.Op, outcomes ...core.Outcome) []core.Result {
 	e.Helper()
 	a := e.do(op)
@@ -180,7 +177,6 @@ func (e *env) want(op core.Op, outcomes ...core.Outcome) []core.Result {
 	return a.Results
 }
 
-// acquire wants one lease to be granted or adopted, and returns its fence.
 func (e *env) acquire(owner, id string, outcome core.Outcome) int64 {
 	e.Helper()
 	r := e.want(core.Op{Kind: core.OpAcquire, Owner: owner, Items: items(id)}, outcome)[0]
@@ -190,7 +186,7 @@ func (e *env) acquire(owner, id string, outcome core.Outcome) int64 {
 	return r.Fence
 }
 
-// owned wants the lease's key to be held by owner, "" for nobody.
+// owned expects owner to hold the lease's key, "" for nobody.
 func (e *env) owned(id, owner string) {
 	e.Helper()
 	if got, _ := e.h.Lease(id); got != owner {
@@ -198,7 +194,7 @@ func (e *env) owned(id, owner string) {
 	}
 }
 
-// lasts wants the lease's key to live for more than at least and for at most as long as most.
+// lasts expects the lease's key to live for more than least and at most most.
 func (e *env) lasts(id string, least, most time.Duration) {
 	e.Helper()
 	if _, ttl := e.h.Lease(id); ttl <= least || ttl > most {
@@ -216,7 +212,7 @@ func items(ids ...string) []core.Item {
 
 func term(id string, fence int64) []core.Item { return []core.Item{{ID: id, Fence: fence}} }
 
-// held wants a result to name a holder and how long it still holds.
+// held expects a result to name a holder and its remaining time.
 func (e *env) held(r core.Result, owner string) {
 	e.Helper()
 	if r.Owner != owner {

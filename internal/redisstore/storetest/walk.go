@@ -15,8 +15,8 @@ var walkChecks = func() []check {
 	return out
 }()
 
-// walk does 400 things drawn from a seed and compares each result with that of the plainest model there is. No life ends
-// in it and no quarantine.
+// walk performs 400 actions drawn from a seed and compares each result with that of the simplest model. No lease expires in it, and no
+// quarantine ends.
 func (e *env) walk(seed uint64) {
 	w := &walker{env: e, rng: rand.New(rand.NewPCG(seed, 1)), leases: map[string]*plain{}}
 	for _, id := range []string{"x", "y", "z"} {
@@ -34,7 +34,7 @@ type walker struct {
 	quarantine bool
 }
 
-// plain is all there is to know of a lease.
+// plain is the model's state of a lease.
 type plain struct {
 	owner string
 	fence int64 // as stored, 0 for none
@@ -80,7 +80,7 @@ func (w *walker) step() {
 		}
 		w.learn()
 	default:
-		// An operator who knows that nobody trusts anything any more.
+		// An operator who knows that nobody trusts any lease.
 		for id, l := range w.leases {
 			w.h.DeleteLease(id)
 			l.owner = ""
