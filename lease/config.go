@@ -30,74 +30,68 @@ const (
 	ReplicasMax          = redisstore.ReplicasMax
 )
 
-// Config is the settings of an instance. The zero value is the specification's: leases and heartbeat of 30 s renewed every 10 s,
+// Config configures an instance. The zero value is the specification's: leases and a heartbeat of 30 s, renewed every 10 s, and a
 // discovery every 10 s. All instances that share leases must agree on TTL, keys and channel.
 //
-// Errors, Health and the log show what Redis says, without the password of the client's options. One that comes from a credentials provider
-// is not known: nothing is shown of the arguments that Redis repeats, but a server that means harm may have it shown in other words.
+// Errors, Health and the log show Redis' error texts without the password of the client's options. A password from a credentials provider
+// is unknown here: arguments that Redis repeats are hidden, but a malicious server may reveal it in other words.
 type Config struct {
-	// InstanceID names this instance; "": GenerateInstanceID(). No two instances may ever share one, not even one
-	// after the other.
+	// InstanceID names this instance; "": GenerateInstanceID(). No two instances may ever share an ID, not even one after the other.
 	InstanceID string
 
-	// TTL is how long a lease and the heartbeat live without a renewal: it bounds failover. 100 ms to 12 h, whole
-	// milliseconds.
+	// TTL is how long a lease and the heartbeat live without a renewal: it bounds failover. 100 ms to 12 h, whole milliseconds.
 	TTL time.Duration
 	// RenewInterval is the time between renewals of the leases and of the heartbeat; 0: TTL/3.
 	RenewInterval time.Duration
-	// OpTimeout is how long an attempt may stay without an answer; then the term is uncertain. 0: TTL/10.
+	// OpTimeout is how long an attempt may wait for an answer; after that, the term is uncertain. 0: TTL/10.
 	OpTimeout time.Duration
-	// DiscoveryInterval is the time between two full looks at Redis, a safety net: joins, leaves and releases are told at
-	// once. 0: TTL/3. It grows by itself where looks would load Redis.
+	// DiscoveryInterval is the time between two full readings of Redis. They are a safety net: joins, leaves and releases are announced at
+	// once. 0: TTL/3. It grows by itself if the readings would load Redis.
 	DiscoveryInterval time.Duration
-	// Quarantine is how long nothing is granted after Redis lost its data: the longest TTL of all that share its epoch
-	// key. 0: TTL. The first instance of a group decides for it. One that needs more is refused (ErrQuarantineTooShort), one that
-	// needs less takes the group's; SetQuarantine changes it.
+	// Quarantine is how long nothing is granted after Redis lost its data: the longest TTL of all instances that share the epoch key. 0: TTL.
+	// The first instance of a group sets it for the group. An instance that needs more is refused (ErrQuarantineTooShort); one that needs
+	// less uses the group's. SetQuarantine changes it.
 	Quarantine time.Duration
-	// DrainTimeout bounds Stop: work that has not ended by then keeps its lease until that expires. 0: RenewInterval.
+	// DrainTimeout bounds Stop: work that still runs after it keeps its lease until the lease expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
-	// Sessions returns the IDs of the sessions to share, all that are not paused. With it the instance places and
-	// acquires by itself; without it leases are acquired on demand. It is called once at a time, must end with its
-	// context, and its last good answer is used when it fails. Before it returns Redis is looked at no more, which Health tells. A
-	// *SkippedError beside the IDs is no failure: they stand, and Health counts what is malformed. Only for New.
+	// Sessions returns the IDs of the sessions to share: all that are not paused. With it, the instance places and acquires sessions by
+	// itself; without it, leases are acquired on demand. It is called once at a time and must end with its context. If it fails, its last
+	// good answer is used. Until it has returned once, Redis is not read, and Health says so. With a *SkippedError the IDs are valid, and
+	// Health counts the malformed ones. Only for New.
 	Sessions func(ctx context.Context) ([]string, error)
-	// NamedSessions admits IDs of sessions that are no UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and
-	// slash. All instances that share sessions must agree on it. Only for New.
+	// NamedSessions allows session IDs that are no UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and slash. All
+	// instances that share sessions must agree on it. Only for New.
 	NamedSessions bool
-	// Notify is told every event before anything follows from it: before the next request is sent to Redis. The
-	// instance's loop waits for it, so it must return at once and never wait for a method of this package except those of Hold
-	// that say so. With Notify, work is ended by whoever listens: each EventYield must be answered by Hold.Drop or Hold.Yield once the
-	// work has returned. One that panics, or ends its goroutine, misses that event, which the log tells. Subscribe is the door for
-	// everybody else.
+	// Notify is called with every event before anything follows from it, that is before the next request is sent to Redis. The instance's
+	// loop waits for it, so it must return at once and never wait for a method of this package, except those of Hold that allow it. With
+	// Notify, the listener ends the work: once the work has returned, it must answer each EventYield with Hold.Drop or Hold.Yield. If Notify
+	// panics or ends its goroutine, it misses that event, and the log says so. All other listeners should use Subscribe.
 	Notify func(Event)
 
-	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis; "": "poll:lease:", "poll:node:",
-	// "poll:epoch", "poll:notify". In a cluster all carry the same hash tag.
+	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis; "": "poll:lease:", "poll:node:", "poll:epoch", "poll:notify". In
+	// a cluster all carry the same hash tag.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
-	// ExactKeys makes a lease's name its key in Redis, whole: for keys that others named. Not on a cluster.
+	// ExactKeys makes a lease's name its whole key in Redis, for keys with given names. Not on a cluster.
 	ExactKeys bool
 
-	// Replicas is how many replicas Redis is meant to have, the same in every instance: 0 to 9. 0: the promises of one owner hold as
-	// long as none goes on at an old master, one that lives on while a replica takes its place. Otherwise what an instance is
-	// answered counts once a majority of all nodes has it, and one owner is promised whatever becomes of masters; where fewer nodes
-	// than that are together, nobody owns anything. 2 is what to use: with 1 both nodes are needed, with 3 three of four. On a cluster
-	// it is the replicas of the leases' shard. Start refuses where more acknowledge; of those that are attached later Health's reason
-	// and the log tell, within a TTL. docs/replicas.md.
+	// Replicas is how many replicas Redis is meant to have, the same in every instance: 0 to 9. With 0, one owner is promised as long as no
+	// instance keeps using an old master that lives on after a replica has taken its place. Otherwise an answer counts once a majority of all
+	// nodes has the write, and one owner is promised across every failover; without a majority, nobody owns anything. Use 2: with 1 both
+	// nodes are needed, with 3 three of four. On a cluster it counts the replicas of the leases' shard. Start fails if more replicas
+	// acknowledge; if some are attached later, Health's reason and the log say so within a TTL. See docs/replicas.md.
 	Replicas int
 
-	// Logger gets one entry for every acquire, renewal, release and loss, success or failure (FR-019 to FR-022; docs/log.md lists
-	// them), from a goroutine of the instance: nothing waits for whoever reads the log. nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them. The client library has a log of its own, one for the process, in which it writes a line for each dial
-	// that fails ("redis: … pool.go … failed to dial"): logging.Disable() of github.com/redis/go-redis/v9/logging silences it,
-	// redis.SetLogger sends it elsewhere.
+	// Logger gets one entry for every acquisition, renewal, release and loss, success or failure (docs/log.md lists them). A separate
+	// goroutine writes them, so nothing waits for the reader of the log. nil: warnings and errors go to standard error; zap.NewNop() silences
+	// them. The client library has its own process-wide log, with a line for each failed dial ("redis: … pool.go … failed to dial"):
+	// logging.Disable() of github.com/redis/go-redis/v9/logging silences it, redis.SetLogger redirects it.
 	Logger *zap.Logger
-	// Hooks are added to the connections that are made from the client's settings, in this order: those of the client itself
-	// cannot be read from it. Give those of a tracer (redisotel) here. A hook must not send a command again: an attempt that
-	// is made twice may be applied late.
+	// Hooks are added, in this order, to the connections made from the client's settings: the client's own hooks cannot be read from it. Put
+	// the hooks of a tracer (redisotel) here. A hook must not resend a command: a repeated attempt may be applied late.
 	Hooks []redis.Hook
-	// RenewLogLevel is the level of renewals that succeed, one entry for each lease that is renewed; nil: info (FR-020). With 1,000
-	// leases at the default timings that are a hundred entries a second; a level that Logger does not write costs nothing.
+	// RenewLogLevel is the level of successful renewals, one entry for each renewed lease; nil: info. With 1,000 leases at the default
+	// timings that is a hundred entries a second. A level that Logger does not write costs nothing.
 	RenewLogLevel *zapcore.Level
 
 	_ struct{}
@@ -126,7 +120,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate refuses what contradicts itself. c has its defaults.
+// validate refuses contradictory settings. c has its defaults.
 func (c *Config) validate() error {
 	if c.TTL < TTLMin || c.TTL > TTLMax || c.TTL%time.Millisecond != 0 { // first: defaults of the others come from it
 		return configError("TTL is %v; it must be %v to %v in whole milliseconds (0 gives the default)", c.TTL, TTLMin, TTLMax)
@@ -194,7 +188,7 @@ func (c *Config) store() redisstore.Options {
 	}
 }
 
-// checkName returns what is wrong with a lease name or an instance ID, as the rest of a sentence.
+// checkName returns what is wrong with a lease name or an instance ID, as the end of a sentence.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -209,7 +203,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// brief quotes a name for an error: what is too long for one is cut.
+// brief quotes a name for an error, shortened if it is too long.
 func brief(name string) string {
 	const most = 64
 	if len(name) <= most {
@@ -235,8 +229,8 @@ func (s *shell) nameError(name string) error {
 // sessionLengthMax bounds IDs of sessions that are no UUIDs.
 const sessionLengthMax = 128
 
-// CheckSession returns why id cannot be the ID of a session (ErrSessionID), nil if it can. Of a UUID it accepts the form of 36
-// characters in lower case only: the others would give one session several leases.
+// CheckSession returns why id cannot be the ID of a session (ErrSessionID), nil if it can. It accepts a UUID only as 36 characters in
+// lower case: other forms would give one session several leases.
 func (c *Config) CheckSession(id string) error {
 	switch {
 	case !c.NamedSessions && sessionid.Valid(id):
@@ -253,11 +247,10 @@ func (c *Config) CheckSession(id string) error {
 	return nil
 }
 
-// Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without
-// it the first instances wait for one quarantine (a TTL) before they are granted anything. It is refused while any lease
-// or heartbeat lives, or where another quarantine is agreed on already (SetQuarantine changes it). Call it once, by hand or from a
-// deployment job; never at every start, nor on a Redis that has lost its data: nothing there shows what instances that run still believe
-// in, and others are granted it at once.
+// Bootstrap declares the first deployment on an empty Redis. Without it, an empty Redis looks like one that lost its data, and the first
+// instances wait for one quarantine (a TTL). It fails while any lease or heartbeat lives, or if another quarantine is agreed on already
+// (SetQuarantine changes it). Call it once, by hand or from a deployment job. Never call it at every start, nor on a Redis that has lost
+// its data: Redis cannot show what running instances still believe in, and would grant it to others at once.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
 	st, err := storeOf(client, &cfg)
 	if err != nil {
@@ -280,10 +273,10 @@ func storeOf(client redis.UniversalClient, cfg *Config) (*redisstore.Store, erro
 	return st, nil
 }
 
-// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share cfg's EpochKey, and
-// returns what it was. It is how a fleet gets a longer TTL: raise the quarantine, wait one old TTL, roll the instances out. And a
-// shorter one: roll them out, then lower it. Until the next quarantine has passed nothing is granted that is free; living
-// owners lose nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
+// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share cfg's EpochKey, and returns
+// the previous length. To give a fleet a longer TTL, raise the quarantine, wait one old TTL, then roll the instances out. For a shorter
+// TTL, roll them out, then lower the quarantine. Free leases are not granted until the next quarantine has passed; living owners lose
+// nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration) (before time.Duration, err error) {
 	st, err := storeOf(client, &cfg)
 	if err != nil {
@@ -296,11 +289,11 @@ func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config
 	return st.SetQuarantine(ctx, length)
 }
 
-// SetReplicas lowers how many replicas have to acknowledge what counts to what cfg.Replicas needs, for all instances that share cfg's
-// EpochKey, and returns how many had to, and have to now. It is the last step where Redis gets fewer replicas: end the nodes that are too
-// many for good, restart the instances one by one with the lower number, then call this once; an instance that still brings the higher
-// one raises it again. Until the next quarantine has passed nothing is granted that is free; living owners lose nothing. Errors:
-// ErrConfig; redisstore.ErrReplicas while more replicas acknowledge than cfg.Replicas.
+// SetReplicas lowers the number of replicas that must acknowledge a write to what cfg.Replicas needs, for all instances that share cfg's
+// EpochKey, and returns the old and the new number. It is the last step when Redis gets fewer replicas: remove the surplus nodes for good,
+// restart the instances one by one with the lower number, then call this once. An instance that still has the higher number raises it
+// again. Free leases are not granted until the next quarantine has passed; living owners lose nothing. Errors: ErrConfig;
+// redisstore.ErrReplicas while more replicas acknowledge than cfg.Replicas.
 func SetReplicas(ctx context.Context, client redis.UniversalClient, cfg Config) (before, after int, err error) {
 	st, err := storeOf(client, &cfg)
 	if err != nil {

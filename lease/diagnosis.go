@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// diagnosis is what an instance knows of its Redis and its sessions. Health is computed from it when somebody asks.
+// diagnosis is what an instance knows of its Redis and its sessions. Health is computed from it on demand.
 type diagnosis struct {
 	mu       sync.Mutex // held to write; the loop reads without it what only the loop writes
 	failures failures
@@ -52,14 +52,13 @@ func newDiagnosis(cfg *Config) diagnosis {
 	}
 }
 
-// learn changes the diagnosis.
 func (d *diagnosis) learn(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f()
 }
 
-// trouble is something wrong that lasts. The log tells when it begins and, if that has an event, when it is over.
+// trouble is a lasting problem. The log has an entry when it begins and, if it has an event for that, when it is over.
 type trouble struct {
 	event, message         string
 	overEvent, overMessage string
@@ -70,10 +69,10 @@ type trouble struct {
 	told  time.Time // when it was last logged
 }
 
-// toldEvery is the least time between two entries of one trouble that is not known to be over.
+// toldEvery is the least time between two log entries of one trouble that is not known to be over.
 const toldEvery = time.Minute
 
-// troubled records that t goes on with err, or with nil that it is over.
+// troubled records that t goes on with err, or is over if err is nil.
 func (s *shell) troubled(t *trouble, err error) {
 	s.learn(func() { t.is(err, s.log, s.cfg.InstanceID) })
 }
@@ -95,7 +94,7 @@ func (t *trouble) is(err error, log *zaplog.Log, instance string) {
 	}
 }
 
-// failedLooks are looks that failed one after the other. A look asks for more than any other request, so it may fail for good while
+// failedLooks are looks that failed one after the other. A look needs more than any other request, so it may fail for good while
 // everything else succeeds: then the instance never finds a free lease.
 type failedLooks struct {
 	count int
@@ -103,10 +102,10 @@ type failedLooks struct {
 	err   error
 }
 
-// failingMany is from how many on failed looks are no accident.
+// failingMany is the number of failed looks that is no accident.
 const failingMany = 2
 
-// errLate is of a look that was not sent.
+// errLate is the error of a look that was not sent.
 var errLate = errors.New("Config.Sessions leaves no time to look at leases and heartbeats")
 
 func (l *failedLooks) note(a *core.Answer) {
@@ -123,7 +122,7 @@ func (l *failedLooks) note(a *core.Answer) {
 	}
 }
 
-// noted records the outcome of a request on op's leases. Called by the loop before anybody hears of that outcome.
+// noted records the outcome of a request on op's leases. The loop calls it before it passes the outcome on.
 func (s *shell) noted(op *core.Op, answer *core.Answer) {
 	a := *answer.Counted(op)
 	if a.Failure == core.FailUncounted && a.Err == nil {
@@ -146,7 +145,7 @@ func (s *shell) noted(op *core.Op, answer *core.Answer) {
 	}
 }
 
-// health is Health of Keeper and Manager. It is safe for concurrent use and sends nothing.
+// health implements Health of Keeper and Manager. It is safe for concurrent use and sends nothing.
 func (s *shell) health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,14 +156,13 @@ func (s *shell) health() Health {
 	return h
 }
 
-// silent reports whether Redis does not answer now.
 func (d *diagnosis) silent() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.silentSince != 0
 }
 
-// diagnose returns the present Health. Called with the lock held.
+// diagnose returns the present Health. The caller holds the lock.
 func (s *shell) diagnose(now time.Time) Health {
 	h := Health{Sessions: s.sessions.count, Skipped: s.sessions.skipped, SkippedNames: s.sessions.names}
 	if s.unread.err != nil {
@@ -210,7 +208,7 @@ func (s *shell) diagnose(now time.Time) Health {
 	return s.shareable(h, now)
 }
 
-// unasked returns the kinds of requests that are not sent before a bar ends: an earlier refusal of them says nothing about now.
+// unasked returns the kinds of requests that are not sent while a bar lasts: their earlier refusals say nothing about now.
 func (s *shell) unasked(barred bool) []core.OpKind {
 	switch {
 	case !barred || s.blockedBy != core.CauseQuarantine && s.blockedBy != core.CauseClock:
@@ -221,7 +219,7 @@ func (s *shell) unasked(barred bool) []core.OpKind {
 	return []core.OpKind{core.OpAcquire}
 }
 
-// blind is h of an instance whose looks fail.
+// blind returns h for an instance whose looks fail.
 func (h Health) blind(l *failedLooks) Health {
 	h.Since, h.Err = l.since, l.err
 	state := HealthSilent
@@ -234,7 +232,7 @@ func (h Health) blind(l *failedLooks) Health {
 	return h.as(state, "leases and heartbeats cannot be looked at since "+stamp(l.since)+because(l.err))
 }
 
-// shareable is h of an instance that Redis serves: what is left to tell is whether there are sessions, and what is missing all the same.
+// shareable returns h for an instance that Redis serves: whether there are sessions, and what is missing nevertheless.
 func (s *shell) shareable(h Health, now time.Time) Health {
 	if q := s.source.asked.Load(); q != nil && now.After(q.due) {
 		return h.as(HealthSessionsRefused, "Config.Sessions has not returned since "+stamp(q.since))
@@ -263,12 +261,12 @@ func (s *shell) shareable(h Health, now time.Time) Health {
 	return h
 }
 
-// disagrees is the error of an instance whose group has too short a quarantine.
+// disagrees returns the error of an instance whose group has too short a quarantine.
 func (s *shell) disagrees() error {
 	return s.store.TooShort(max(s.cfg.TTL, s.cfg.Quarantine), time.Duration(s.agreed))
 }
 
-// subscribed takes the outcome of an attempt to subscribe to the channel, nil once notices are heard. Leases are granted without notices.
+// subscribed records the outcome of an attempt to subscribe to the channel, nil once notices arrive. Leases are granted without notices.
 func (s *shell) subscribed(err error) {
 	if err == nil {
 		s.event(core.Event{Kind: core.EvSubscribed})
@@ -279,7 +277,7 @@ func (s *shell) subscribed(err error) {
 }
 
 // stalled warns of a loop that is late by more than a renewal interval: the process was stopped or starved, or Config.Notify did not
-// return. due is when the loop was to wake up, 0 for never. It logs once in a TTL at most.
+// return. due is the planned wake-up, 0 for never. It logs at most once per TTL.
 func (s *shell) stalled(due core.Time) {
 	now := s.now().Mono
 	late := now - due

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/leasedoor"
 )
 
-// opened shows this instance to lease/leasetest, where a test has it. prefix precedes the names of leases in their keys.
+// opened shows this instance to lease/leasetest, if a test uses it. prefix precedes the names of leases in their keys.
 func (s *shell) opened(client redis.UniversalClient, prefix string) {
 	if leasedoor.Made == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// The conditions a caller can tell apart with errors.Is.
+// Conditions for errors.Is.
 var (
 	// ErrHeld: another owner holds the lease; errors.As gives a *HeldError.
 	ErrHeld = errors.New("lease is held by another")
@@ -16,25 +16,24 @@ var (
 	ErrLost = errors.New("lease is not held")
 	// ErrQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL.
 	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
-	// ErrQuarantine: Redis may have lost data a moment ago and grants nothing yet; errors.As gives a *QuarantineError.
+	// ErrQuarantine: Redis may have lost data and grants nothing yet; errors.As gives a *QuarantineError.
 	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has run out")
-	// ErrUnknown: there was no answer, so it is not known what Redis did. What may have been acquired is not believed in. An error
-	// of the connection (no route, a certificate that is not trusted) is wrapped with it, as it is.
+	// ErrUnknown: there was no answer, so the outcome is not known, and the instance does not believe in a lease it may have acquired. It
+	// wraps an error of the connection (no route, an untrusted certificate) unchanged.
 	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
-	// ErrRefused: Redis answered with an error, whose words follow (OOM, NOPERM, READONLY …). Unless the error is ErrUnknown too,
-	// nothing was done.
+	// ErrRefused: Redis answered with an error, whose text follows (OOM, NOPERM, READONLY …). Unless the error is ErrUnknown too, nothing was
+	// done.
 	ErrRefused = redisstore.ErrRefused
-	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the nodes of Redis have what it did, so that it does not count:
-	// bring a replica back. It is ErrRefused and ErrUnknown too.
+	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the Redis nodes have the write, so it does not count: bring a replica
+	// back. It is ErrRefused and ErrUnknown too.
 	ErrUnacknowledged = redisstore.ErrUnacknowledged
-	// ErrClock: Redis' clock jumped forward, so that leases may have expired early. Nothing is acquired for one TTL.
+	// ErrClock: Redis' clock jumped forward, so leases may have expired early. Nothing is acquired for one TTL.
 	ErrClock = errors.New("redis' clock jumped forward: leases may have expired early")
-	// ErrNested: a Do or Acquire of a lease under the context that a Do of the same lease gave: it would wait for itself.
+	// ErrNested: a Do or Acquire of a lease under the context of a Do of the same lease: it would wait for itself.
 	ErrNested = errors.New("the lease is held by the Do that this call is made in")
 	// ErrStopped: the instance is stopping or has stopped; make a new one.
 	ErrStopped = errors.New("stopped")
-	// ErrStuck: Stop has ended, and something of the Config has not returned: Sessions, Notify, one of Hooks, or what Logger writes to.
-	// It goes on until it does; the leases do not.
+	// ErrStuck: Stop has ended, but Sessions, Notify, one of Hooks, or Logger's writer has not returned. It may go on; the leases do not.
 	ErrStuck = errors.New("stopped, and something of the configuration has not returned")
 	// ErrNotStarted: call Start first.
 	ErrNotStarted = errors.New("not started: call Start first")
@@ -44,14 +43,14 @@ var (
 	ErrSessionID = errors.New("not the ID of a session")
 	// ErrName: a lease name that is empty, too long or has spaces or control characters.
 	ErrName = errors.New("invalid lease name")
-	// ErrWrongType: the lease's key holds another type: it belongs to somebody else.
+	// ErrWrongType: the lease's key holds another type, so it belongs to another program.
 	ErrWrongType = errors.New("lease key holds another type")
 )
 
-// declare is said only of a server without an epoch: whatever had one may have granted what an owner still believes in.
+// declare is used only for a server without an epoch: any other may have granted a lease that an owner still believes in.
 const declare = "one that has never granted a lease is declared, once, by lease.Bootstrap"
 
-// HeldError says who holds a lease.
+// HeldError names the owner of a lease.
 type HeldError struct {
 	Name  string        // the lease
 	Owner string        // instance ID
@@ -85,7 +84,7 @@ func (e *QuarantineError) Error() string {
 	return ungranting(e.Until, e.unused, e.attached)
 }
 
-// ungranting says why Redis grants nothing before until.
+// ungranting returns why Redis grants nothing before until.
 func ungranting(until time.Time, unused, attached bool) string {
 	why, remedy := "redis was restarted or is new, and may have lost data", ""
 	switch {

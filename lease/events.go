@@ -73,12 +73,11 @@ type Event struct {
 	_ struct{}
 }
 
-// Vacancy is how a lease came to have no owner, as far as the instance knows that acquired it. It knows nothing of a lease that it did
-// not wait for, of one that was passed on to it (Keeper.Adopt), and of one that was found free before its time, because it was deleted,
-// or given back unheard.
+// Vacancy is how a lease came to have no owner, as far as the acquiring instance knows. It is unknown for a lease that the instance did
+// not wait for, that was passed on to it (Keeper.Adopt), or that it found free early: deleted, or given back without a notice.
 type Vacancy struct {
-	// Since is, on this instance's clock, when it heard that the lease was given back, where GivenBack is set, and else when the last
-	// owner's key expired, as it was last read: by then that owner believes in its lease no more.
+	// Since is a time on this instance's clock. With GivenBack it is when the instance heard of the release, otherwise when the last owner's
+	// key expired, as it was last read: from then on that owner no longer believes in its lease.
 	Since time.Time
 	// Owner is the last owner's instance ID.
 	Owner string
@@ -86,18 +85,16 @@ type Vacancy struct {
 	GivenBack bool
 }
 
-// eventsMax is how many events a listener may be behind before it misses some: 10,000 leases that are renewed have twice as many.
+// eventsMax is how many events a listener may be behind before it misses some: renewing 10,000 leases makes twice as many.
 const eventsMax = 1 << 16
 
-// hub is the event stream: any number of listeners, each with its own queue, so that one that is slow or panics harms
-// only itself.
+// hub is the event stream. Each listener has its own queue, so that one that is slow or panics harms only itself.
 type hub struct {
 	mu        sync.Mutex
 	listeners []subscriber
 	closed    bool
 }
 
-// subscriber is a listener of a hub.
 type subscriber struct {
 	*queue.Queue[Event]
 	changes bool // it does not want the routine

@@ -15,7 +15,7 @@ import (
 // use is what this instance does with Redis, for the check of permissions.
 func (s *shell) use() redisstore.Use { return redisstore.Use{Registry: !s.keeper} }
 
-// granting adds to a denial the line that grants what this instance needs. names are the leases that are meant.
+// granting adds to a denial the line that grants what this instance needs. names are the leases concerned.
 func (s *shell) granting(err error, names ...string) error {
 	if !redisstore.Denies(err) {
 		return err
@@ -25,7 +25,6 @@ func (s *shell) granting(err error, names ...string) error {
 	return redisstore.Granting(err, s.store.Line(use))
 }
 
-// namesOf returns the leases of items.
 func namesOf(items []core.Item) []string {
 	names := make([]string, len(items))
 	for i := range items {
@@ -34,8 +33,8 @@ func namesOf(items []core.Item) []string {
 	return names
 }
 
-// check refuses a Redis that will never do. It waits for one that cannot be reached now: an instance that starts during an outage takes
-// part when it ends, and checks then. It runs before the loop.
+// check refuses a Redis that can never work. It accepts one that cannot be reached now: an instance that starts during an outage takes
+// part when the outage ends, and checks then. It runs before the loop.
 func (s *shell) check(ctx context.Context) error {
 	defer func() { // who is refused may end the process
 		last, cancel := context.WithTimeout(ctx, lastWait)
@@ -67,7 +66,7 @@ func (s *shell) check(ctx context.Context) error {
 	return nil
 }
 
-// never reports whether err is of a Redis that will not do before somebody changes its settings.
+// never reports whether err means that Redis cannot work until somebody changes its settings.
 func never(err error) bool {
 	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied,
 		redisstore.ErrQuarantineTooShort, redisstore.ErrReplicas} {
@@ -78,7 +77,7 @@ func never(err error) bool {
 	return false
 }
 
-// examine asks what kind of Redis it is, and then whether it allows what will be needed. known: both were answered.
+// examine asks what kind of Redis it is, and then whether it allows the commands needed. known: both were answered.
 func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, s.cfg.OpTimeout)
 	defer cancel()
@@ -97,8 +96,8 @@ func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	return err == nil || isRefused(err) || never(err), err
 }
 
-// recheck examines a Redis that was away at Start until it has answered. One that cannot be used is examined until it can be: somebody may
-// change its settings.
+// recheck examines a Redis that was away at Start until it has answered. It keeps examining an unusable one, because somebody may change
+// its settings.
 func (s *shell) recheck() {
 	for wait := s.cfg.RenewInterval; s.sleep(wait); {
 		known, err := s.examine(s.ctx)
@@ -122,9 +121,9 @@ func (s *shell) sleep(d time.Duration) bool {
 	}
 }
 
-// countReplicas asks once in a TTL whether more replicas acknowledge than Config.Replicas, as Start does: whoever attaches one later
-// makes two majorities possible, which no acknowledgement shows (docs/replicas.md). Leases are granted all the same, because owners that
-// all stopped at once would cost more than what is only possible.
+// countReplicas checks once per TTL whether more replicas acknowledge than Config.Replicas, as Start does. A replica attached later makes
+// two majorities possible, which no acknowledgement shows (docs/replicas.md). Leases are still granted, because stopping all owners at
+// once would cost more than a mere possibility.
 func (s *shell) countReplicas() {
 	for s.sleep(s.cfg.TTL) {
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)

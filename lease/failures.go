@@ -13,14 +13,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// failures are the last failure of each kind of request, until a request of that kind is answered, or the answer to another shows that
-// the failure is over.
+// failures are the last failure of each kind of request. A failure ends when a request of that kind is answered, or when the answer to
+// another shows that it is over.
 type failures struct {
 	life  time.Duration // a failure that is not repeated for so long is over: nobody sends such requests any more
 	kinds map[core.OpKind]failure
 }
 
-// failure is the last error of a kind of request, and since when requests of that kind fail.
+// failure is the last error of a kind of request, and since when that kind fails.
 type failure struct {
 	err       error
 	executed  bool // Redis may have executed the request
@@ -31,7 +31,7 @@ func newFailures(life time.Duration) failures {
 	return failures{life: life, kinds: map[core.OpKind]failure{}}
 }
 
-// note records the outcome of a request that was sent at sent.
+// note records the outcome of a request sent at the time sent.
 func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 	if a.Failure == core.FailNone {
 		delete(f.kinds, kind)
@@ -61,7 +61,7 @@ func (f *failures) over(sent time.Time, is func(error) bool) {
 	}
 }
 
-// written reports whether Redis wrote what it was asked, and whether that took memory.
+// written reports whether Redis wrote what the request asked, and whether that took memory.
 func written(kind core.OpKind, a *core.Answer) (wrote, grown bool) {
 	if a.Stale {
 		return false, false
@@ -88,8 +88,8 @@ func (f *failures) denied() error {
 	return nil
 }
 
-// renewals returns the last failure to renew. Probes count, because an instance sends nothing else to a silent Redis, and so do errors of
-// the connection.
+// renewals returns the last failure to renew. Probes count, because an instance sends nothing else to a silent Redis. So do errors of the
+// connection.
 func (f *failures) renewals(now time.Time) (last failure) {
 	for k, one := range f.kinds {
 		renews := k == core.OpRenew || k == core.OpReassert || k == core.OpObserve
@@ -100,8 +100,8 @@ func (f *failures) renewals(now time.Time) (last failure) {
 	return last
 }
 
-// present returns the failure of requests of that kind or, if there is none, of any kind but those of but: refusals before errors of the
-// connection. The zero failure: there is none.
+// present returns the failure of requests of that kind or, if there is none, of any kind but those of but. Refusals come before errors of
+// the connection. The zero failure means none.
 func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) (last failure) {
 	for k, one := range f.kinds {
 		switch {
@@ -115,33 +115,31 @@ func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) 
 	return last
 }
 
-// failure returns what keeps requests of that kind from succeeding now, or those of any kind if those do.
+// failure returns the present failure of requests of that kind or, if there is none, of any kind.
 func (d *diagnosis) failure(kind core.OpKind) failure {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failures.present(kind, time.Now())
 }
 
-// renewals returns the last failure to renew.
 func (d *diagnosis) renewals() failure {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failures.renewals(time.Now())
 }
 
-// timeOnly reports whether err says nothing but that the time was over.
+// timeOnly reports whether err says only that the time was over.
 func timeOnly(err error) bool {
 	var way *net.OpError
 	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
 }
 
-// isRefused reports whether err is an error reply of Redis.
 func isRefused(err error) bool { return errors.Is(err, ErrRefused) }
 
-// words is what err says, without the sentence that every refusal begins with.
+// words returns err's text without the prefix of every refusal.
 func words(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
 
-// unconfirmed says that Redis answered with an error, and what it did before is not known.
+// unconfirmed: Redis answered with an error, and what it did before is not known.
 type unconfirmed struct{ error }
 
 func (e unconfirmed) Is(target error) bool { return target == ErrUnknown }
@@ -155,7 +153,7 @@ func resultless(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// noResult is the error of a request on a lease that failed with f. text is what the core says of it.
+// noResult is the error of a request on a lease that failed with f. text is the core's text.
 func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	switch {
 	case f.err == nil:
@@ -170,7 +168,7 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	return err
 }
 
-// unrenewed is what renewals met last.
+// unrenewed returns the last failure to renew as text.
 func (s *shell) unrenewed() string {
 	if f := s.renewals(); f.err != nil {
 		return words(f.err)
@@ -178,7 +176,7 @@ func (s *shell) unrenewed() string {
 	return ""
 }
 
-// unreached adds the last error of the connection to what the core says of a request that was not answered.
+// unreached adds the last error of the connection to the core's text for an unanswered request.
 func (s *shell) unreached(text string) string {
 	f := s.failure(0)
 	if f.err == nil || isRefused(f.err) || strings.Contains(f.err.Error(), text) {
@@ -187,10 +185,10 @@ func (s *shell) unreached(text string) string {
 	return text + because(f.err)
 }
 
-// unconfirmedReleases is what finish says is left where all work has ended.
+// unconfirmedReleases is finish's answer when all work has ended.
 const unconfirmedReleases = "releases that Redis has not confirmed"
 
-// leftBehind is the error of a stop that had to leave something, and why.
+// leftBehind is the error of a stop that left something behind, and why.
 func (s *shell) leftBehind(left string) error {
 	err := fmt.Errorf("stopped after %v with %s; what is left expires within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
 	if left == unconfirmedReleases { // else Redis is not the reason

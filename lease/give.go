@@ -8,17 +8,18 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// asks are terms that a notice says an operator asks for, one a lease that is held, until Redis was read. Owned by the loop.
+// asks are terms, at most one per held lease, for which a notice announced an operator's request that is not yet read from Redis. Owned by
+// the loop.
 type asks struct {
 	waiting map[string]redisstore.Give
 	reading bool
 }
 
-// askPause is the least time between two readings: whoever may publish can have them made.
+// askPause is the least time between two readings: anybody who may publish can cause them.
 const askPause = 20 * time.Millisecond
 
-// give looks whether an operator asks for a lease (leasectl release), as a notice says. Anybody who may publish can say so, and find the
-// fence of a term by trying those of the microseconds in which it may have begun: only what stands in Redis is obeyed. Runs in the loop.
+// give checks a notice that an operator asks for a lease (leasectl release). Anybody who may publish can send one, and can guess a term's
+// fence from the microseconds in which it may have begun, so the instance obeys only what Redis holds. Runs in the loop.
 func (s *shell) give(n *core.Notice) {
 	asked, ok := redisstore.GiveOf(n)
 	h := s.askedHold(asked)
@@ -28,13 +29,13 @@ func (s *shell) give(n *core.Notice) {
 	if s.asks.waiting == nil {
 		s.asks.waiting = map[string]redisstore.Give{}
 	}
-	// What another says is the same question, and its words would keep the message, which may be a MiB long.
+	// Another notice is the same request, and keeping its text would keep the whole message, up to a MiB.
 	s.asks.waiting[h.name] = redisstore.Give{Lease: h.name, Owner: s.cfg.InstanceID, Fence: asked.Fence}
 	s.readAsks()
 }
 
-// askedHold is the hold whose work is to end, nil where there is none: a notice may come late, or name another term. A keeper with a
-// listener is not asked: its leader, or its worker of intents, would take it for the end of its part. Runs in the loop.
+// askedHold returns the hold whose work is to end, or nil: a notice may be late, or name another term. A keeper with a listener ignores
+// requests, because its leader or its worker of intents would mistake one for its own end. Runs in the loop.
 func (s *shell) askedHold(asked redisstore.Give) *Hold {
 	if s.draining || asked.Owner != s.cfg.InstanceID || s.keeper && s.cfg.Notify != nil {
 		return nil
@@ -46,7 +47,7 @@ func (s *shell) askedHold(asked redisstore.Give) *Hold {
 	return h
 }
 
-// readAsks reads whether what waits is asked for, unless that is being done. Runs in the loop.
+// readAsks reads from Redis whether the waiting terms are asked for, unless a reading is under way. Runs in the loop.
 func (s *shell) readAsks() {
 	if s.asks.reading || len(s.asks.waiting) == 0 {
 		return
@@ -72,7 +73,7 @@ func (s *shell) readAsks() {
 	})
 }
 
-// asker is who asks for a term, "" where nobody does.
+// asker returns who asks for a term, "" if nobody does.
 func (s *shell) asker(asked redisstore.Give) string {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)
 	defer cancel()
@@ -84,8 +85,8 @@ func (s *shell) asker(asked redisstore.Give) string {
 	return s.store.Asked(ctx, asked)
 }
 
-// giveBack has the work under a term end. It gives nobody anything: the lease is free once its owner has released it, as after any work.
-// Runs in the loop.
+// giveBack ends the work under a term. It names no heir: the lease is free once its owner has released it, as after any work. Runs in the
+// loop.
 func (s *shell) giveBack(asked redisstore.Give) {
 	h := s.askedHold(asked)
 	if h == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
-// HealthState says in one word whether an instance can be granted leases, and if not, why. Its String is for machines and stays.
+// HealthState says in one word whether an instance can be granted leases, and if not, why. Its String is stable, for machines.
 type HealthState uint8
 
 // The states. The first two are OK.
@@ -41,7 +41,7 @@ func (s HealthState) String() string {
 	return healthNames[s]
 }
 
-// HealthStates are all states there are, in order.
+// HealthStates returns all states, in order.
 func HealthStates() iter.Seq[HealthState] {
 	return func(yield func(HealthState) bool) {
 		for s := range healthNames {
@@ -52,10 +52,10 @@ func HealthStates() iter.Seq[HealthState] {
 	}
 }
 
-// Health is what an instance knows of itself at one moment, for a readiness probe and for people. It knows what it has asked: one that
-// only renews is OK on a Redis that is out of memory, which grants nothing and lets renewals pass, and so is one that asks nothing.
-// What Redis has refused counts until the same is done, until a later write shows that it writes again, or until nothing has met it for
-// two renewal intervals.
+// Health is what an instance knows of itself at one moment, for a readiness probe and for people. It sends no requests of its own. On a
+// Redis that is out of memory, an instance that only renews is OK, because renewals succeed and only grants fail; so is an instance that
+// sends nothing. A refusal counts until the same request succeeds, until a later write shows that Redis writes again, or until no request
+// has met it for two renewal intervals.
 type Health struct {
 	State  HealthState
 	Reason string    // one sentence, in the server's own words where it refuses
@@ -73,7 +73,7 @@ type Health struct {
 	_ struct{}
 }
 
-// OK reports whether the instance is fit: nothing that it has met keeps it from being granted leases.
+// OK reports whether the instance is fit: nothing that it knows keeps it from being granted leases.
 func (h Health) OK() bool { return h.State <= HealthNoSessions }
 
 // String returns state and reason in one line.
@@ -88,7 +88,7 @@ func (h Health) String() string {
 	return text
 }
 
-// Error returns nil if the instance is fit, and else an error that says what String does and wraps Err.
+// Error returns nil if the instance is fit, and otherwise an error with String's text that wraps Err.
 func (h Health) Error() error {
 	if h.OK() {
 		return nil
@@ -121,7 +121,7 @@ const skippedMax = 5
 // skippedText is how many bytes of each text are shown.
 const skippedText = 300
 
-// SkippedError is what Config.Sessions may return beside the IDs, which stand: some sessions are malformed and left out.
+// SkippedError is what Config.Sessions may return beside valid IDs: some sessions are malformed and left out.
 type SkippedError struct {
 	Count int
 	Names []string // some of them, each with what is wrong
@@ -134,7 +134,8 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
 }
 
-// Skip counts one more malformed session. The text is escaped and cut, as whoever may write to Redis chose what it names.
+// Skip counts one more malformed session. It escapes and shortens the text, because anybody who may write to Redis chooses the names in
+// it.
 func (e *SkippedError) Skip(what string) {
 	e.Count++
 	if len(e.Names) < skippedMax {

@@ -13,8 +13,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/policy"
 )
 
-// Hold is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is
-// another Hold with a higher fence (G3). Safe for concurrent use.
+// Hold is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is another Hold with a
+// higher fence (G3). Safe for concurrent use.
 type Hold struct {
 	s          *shell
 	name       string
@@ -39,7 +39,7 @@ type Hold struct {
 	yields  int64 // loop only: how often it was asked for
 }
 
-// under is a context that ends with a term, among others.
+// under is one of the contexts that end with a term.
 type under struct {
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -51,23 +51,23 @@ func (h *Hold) Name() string { return h.name }
 // Fence returns the number to send along with everything done under the lease: larger than that of every term before.
 func (h *Hold) Fence() int64 { return h.fence }
 
-// Renewals returns how often the lease was renewed in this term. It is a local read.
+// Renewals returns how often the lease was renewed in this term, from local memory.
 func (h *Hold) Renewals() int64 { return h.renewals.Load() }
 
-// Valid reports whether the lease is held now. It is a local read. False while a renewal is overdue (it may become true
-// again), and for ever once the term is over.
+// Valid reports whether the lease is held now, from local memory. It is false while a renewal is overdue (and may become true again), and
+// for ever once the term is over.
 func (h *Hold) Valid() bool {
 	return h.belief().Holds(h.s.now())
 }
 
-// belief is until when work may begin.
+// belief returns until when work may begin.
 func (h *Hold) belief() policy.Belief {
 	mono := h.mono.Load()
 	return policy.Belief{Mono: core.Time(mono), Wall: h.wall.Load()}
 }
 
-// Until returns the end of the trust window as it stands, the zero time if the lease is not believed in now. Each renewal
-// moves it; one that is not answered ends it early.
+// Until returns the present end of the trust window, the zero time if the instance does not believe in the lease now. Each renewal moves
+// it; an unanswered renewal ends it early.
 func (h *Hold) Until() time.Time {
 	if !h.Valid() {
 		return time.Time{}
@@ -81,10 +81,10 @@ func (h *Hold) believe(b policy.Belief) {
 	h.mono.Store(int64(b.Mono))
 }
 
-// Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance
-// stops. context.Cause says which: ErrLost (with ErrRefused or ErrUnknown where that is why it was not renewed) or ErrStopped. A
-// renewal that is merely late does not end it. It is ended by a goroutine, so a process that was frozen or starved may go on for a
-// moment: ask Valid just before what must not be done twice, and send the fence along.
+// Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance stops.
+// context.Cause says which: ErrLost (with ErrRefused or ErrUnknown if that prevented the renewal) or ErrStopped. A renewal that is merely
+// late does not end it. A goroutine ends it, so a process that was frozen or starved may go on for a moment: check Valid just before
+// anything that must not happen twice, and send the fence along.
 func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,8 +98,8 @@ func (h *Hold) Context() context.Context {
 	return h.ctx
 }
 
-// WithHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It is one
-// context, where one that is derived from those of several terms is one for each of them and one more.
+// WithHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It is a single
+// context; deriving one from the contexts of several terms would need one for each term and one more.
 func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	holds = slices.Clone(holds) // the caller's
@@ -119,7 +119,8 @@ func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end cont
 	}
 }
 
-// ends has u end with the term, or says why that is over. What has ended otherwise is forgotten when there is no room. The caller holds mu.
+// ends makes the term end u, or returns why the term is over. When there is no room, it forgets contexts that ended otherwise. The caller
+// holds mu.
 func (h *Hold) ends(u under) (over error) {
 	if h.ended != nil {
 		return h.ended
@@ -132,23 +133,23 @@ func (h *Hold) ends(u under) (over error) {
 	return nil
 }
 
-// forget has the term not end ctx.
+// forget makes the term no longer end ctx.
 func (h *Hold) forget(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
 }
 
-// Release gives the lease back and waits until Redis has confirmed it. Call it once the work has returned. Releasing
-// again, or what was lost, does nothing. ErrUnknown: not confirmed; the release is tried until the lease has expired.
+// Release gives the lease back and waits until Redis has confirmed it. Call it once the work has returned. Releasing twice, or releasing a
+// lost lease, does nothing. ErrUnknown: not confirmed; the release is retried until the lease has expired.
 func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
 
-// Drop gives the lease back without waiting. It may be called from Config.Notify. Leases that are dropped at about the same
-// time are released together.
+// Drop gives the lease back without waiting. It may be called from Config.Notify. Leases dropped at about the same time are released
+// together.
 func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
 
-// Yield is Drop for the answer to the EventYield that stands when it is called: it gives nothing back where that is off, which EventKept
-// has told or is about to tell, and the work goes on then. Only Drop, which is no answer, is sure to give a lease back. It may be called
+// Yield is Drop as the answer to the EventYield that is pending when Yield is called. If that request has been withdrawn, which EventKept
+// reports before or soon after, Yield gives nothing back and the work goes on. Only Drop always gives the lease back. It may be called
 // from Config.Notify.
 func (h *Hold) Yield() {
 	if n := h.yielding.Load(); n != 0 {
@@ -156,12 +157,12 @@ func (h *Hold) Yield() {
 	}
 }
 
-// asked reports whether a yield stands.
+// asked reports whether a yield is pending.
 func (h *Hold) asked() bool { return h.yielding.Load() != 0 }
 
-// Abandon says that the work is stuck: the lease is neither renewed nor released, because the work may still be going on,
-// and not acquired again by this instance before Recovered, also where this term was over already. A later term of the same lease
-// goes on. It may be called from Config.Notify.
+// Abandon says that the work is stuck. Because the work may still be going on, the lease is neither renewed nor released, and this
+// instance does not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. It may
+// be called from Config.Notify.
 func (h *Hold) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
 
 // Recovered says that the stuck work of this Hold has returned. It may be called from Config.Notify.
@@ -171,7 +172,7 @@ func (h *Hold) stuck(kind core.EventKind) core.Event {
 	return core.Event{Kind: kind, ID: h.name, Fence: h.fence}
 }
 
-// finish ends the contexts. Called by the loop only.
+// finish ends the contexts. Only the loop calls it.
 func (h *Hold) finish(err error) {
 	h.mu.Lock()
 	if h.ended == nil {
@@ -186,7 +187,6 @@ func (h *Hold) finish(err error) {
 	}
 }
 
-// over reports whether the term has ended.
 func (h *Hold) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +197,7 @@ func (h *Hold) lostError(reason string) error {
 	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
 }
 
-// expiredError is lostError of a term that was not renewed in time, with what kept it from that.
+// expiredError is lostError of a term that was not renewed in time, with the reason.
 func (h *Hold) expiredError(reason string) error {
 	err := h.lostError(reason)
 	switch f := h.s.renewals(); {
@@ -210,10 +210,10 @@ func (h *Hold) expiredError(reason string) error {
 	}
 }
 
-// tableShards is how many copy-on-write maps the trust table has. One map would be copied whole at every change.
+// tableShards is how many copy-on-write maps the trust table has. A single map would be copied whole at every change.
 const tableShards = 64
 
-// table is the trust table: what IsOwned reads without a lock. Only the loop writes.
+// table is the trust table that IsOwned reads without a lock. Only the loop writes.
 type table struct {
 	shards [tableShards]atomic.Pointer[map[string]*Hold]
 	staged [tableShards]map[string]*Hold // copies of this step, published together
@@ -246,7 +246,7 @@ func (t *table) stage(id string) map[string]*Hold {
 	return t.staged[i]
 }
 
-// current is get as the loop sees it: with what is staged.
+// current is get for the loop: it includes staged changes.
 func (t *table) current(id string) *Hold {
 	if m := t.staged[shardOf(id)]; m != nil {
 		return m[id]
@@ -264,7 +264,6 @@ func (t *table) publish() {
 	}
 }
 
-// empty reports whether there is no term.
 func (t *table) empty() bool {
 	for i := range t.shards {
 		if m := t.shards[i].Load(); m != nil && len(*m) > 0 {

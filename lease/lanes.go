@@ -7,8 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// The lanes on which requests travel. A lane's requests wait only for each other, so that renewals never stand behind a
-// long look or a storm of acquisitions.
+// Lanes carry the requests. Requests wait only for others of their lane, so renewals never wait behind a long look or a storm of
+// acquisitions.
 const (
 	laneExtend = iota // renewals and the heartbeat
 	laneChange        // acquisitions and releases
@@ -17,14 +17,13 @@ const (
 	laneCount
 )
 
-// laneWorkers is how many requests of a lane are under way at once, at most.
+// laneWorkers bounds the requests of a lane that are under way at once.
 var laneWorkers = [laneCount]int{laneExtend: 3, laneChange: 3, laneRead: 3, laneLook: 1}
 
-// outsideMax is how many reads of callers (GetLiveNodes, Info) are under way at once, so that they never take from the
-// lanes what those need.
+// outsideMax bounds the reads of callers (GetLiveNodes, Info) that are under way at once, so that they never delay the lanes.
 const outsideMax = 2
 
-// connections is what all this takes.
+// connections is how many connections all this needs.
 func connections() int {
 	n := outsideMax
 	for _, workers := range laneWorkers {
@@ -46,8 +45,7 @@ func laneOf(k core.OpKind) int {
 	}
 }
 
-// lane is an unbounded first-in-first-out list of requests. What bounds it is time: a request past its deadline is not
-// sent.
+// lane is an unbounded first-in-first-out list of requests. Time bounds it: a request past its deadline is not sent.
 type lane struct {
 	mu     sync.Mutex
 	ready  sync.Cond
@@ -91,7 +89,7 @@ func (l *lane) close() {
 	l.ready.Broadcast()
 }
 
-// outsider waits until a caller's read may be sent; done gives the place back.
+// outsider waits until a caller's read may be sent; done frees its place.
 func (s *shell) outsider(ctx context.Context) (done func(), err error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrStopped
@@ -106,7 +104,7 @@ func (s *shell) outsider(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// work carries requests of one lane to the store until the lane is closed.
+// work sends requests of one lane to the store until the lane is closed.
 func (s *shell) work(l *lane) {
 	for {
 		op := l.take()

@@ -18,8 +18,8 @@ type Manager struct{ s *shell }
 
 var _ LeaseManager = (*Manager)(nil)
 
-// New makes the manager of one instance. Nothing runs before Start. The client is only read for its settings: the manager
-// has connections of its own, without the client's retries, and never closes the client.
+// New makes the manager of one instance. Nothing runs before Start. New only reads the client's settings: the manager has its own
+// connections, without the client's retries, and never closes the client.
 func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	s, err := newShell(client, cfg, false)
 	if err != nil {
@@ -28,23 +28,23 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	return &Manager{s: s}, nil
 }
 
-// Start implements LeaseManager. It asks Redis once, for two OpTimeouts at most. What may pass is logged, waited for after Start has
-// returned nil, and told by Health: a server that does not answer (nobody listens, a certificate that is not trusted), one that
-// refuses writes now (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). TLS where the server speaks none, or none where it does, looks like
-// a server that does not answer: a time-out, or EOF. What somebody has to change is an error: no Redis, too old, a password missing or
-// wrong, an ACL that denies what is needed (ErrRefused, with the rules to add), ErrQuarantineTooShort.
+// Start implements LeaseManager. It asks Redis once, for two OpTimeouts at most. Conditions that may pass do not fail Start: it returns
+// nil, and the manager logs them, waits for their end, and reports them in Health. These are a server that does not answer (nobody
+// listens, an untrusted certificate) and one that refuses writes now (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). A TLS mismatch looks
+// like a server that does not answer: a timeout, or EOF. Conditions that somebody has to change are errors: no Redis, too old a Redis, a
+// missing or wrong password, an ACL that denies what is needed (ErrRefused, with the rules to add), ErrQuarantineTooShort.
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 
-// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said, also of a Stop by others.
+// Run calls Start, and Stop as soon as ctx ends. It returns the error of Start, or else that of Stop, even if another caller stopped it.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
-// Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and Redis, also for one that accepts
-// and says nothing, and then a second for what the caller gave. Errors: ErrUnknown: not every release was confirmed; ErrStuck, which
-// names what has not returned.
+// Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and for Redis, even a silent one, and
+// then a second for the caller's functions. Errors: ErrUnknown: not every release was confirmed; ErrStuck, which names what has not
+// returned.
 func (m *Manager) Stop() error { return m.s.stop() }
 
-// TryAcquire implements LeaseManager. If ctx ends first, what is won all the same is given back, unless another caller was told to have
-// it, or there is placement. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
+// TryAcquire implements LeaseManager. If ctx ends first, a lease that is won nevertheless is given back, unless another caller has
+// received it or there is placement. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
 // ErrQuarantineTooShort, ErrNotStarted, ErrStopped.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
@@ -57,8 +57,8 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 	return err == nil, err
 }
 
-// Release implements LeaseManager. ErrLost: this instance does not hold it. With placement the session is taken again by
-// whoever should have it.
+// Release implements LeaseManager. ErrLost: this instance does not hold it. With placement, the instance that should have the session
+// takes it again.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string,
 // InstanceID implements LeaseManager.
 func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
 
-// Info tells what is known of one lease: from memory if it is this instance's, else by one read of Redis.
+// Info returns what is known of one lease: from memory if it is this instance's, otherwise by one read of Redis.
 func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
 	info := LeaseInfo{SessionID: sessionID}
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
@@ -166,35 +166,34 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	return info, nil
 }
 
-// Health says whether what this instance asked of Redis was done, and if not, why it is not granted leases: for a readiness probe. It
-// asks nobody, so it knows no more than what was asked.
+// Health reports whether this instance can be granted leases, and if not, why, for a readiness probe. It sends nothing: it knows only the
+// outcomes of the instance's requests.
 func (m *Manager) Health() Health { return m.s.health() }
 
-// State tells where the instance stands.
+// State returns the state of the instance.
 func (m *Manager) State() State { return State(m.s.state.Load()) }
 
-// Subscribe calls f with every event from now on, in order, from one goroutine of its own, until cancel or Stop. An f that
-// is 65,536 events behind misses some and is told how many (Event.Dropped); one that panics misses that event. Neither
-// holds up anything else.
+// Subscribe calls f with every event from now on, in order, on one goroutine of its own, until cancel or Stop. If f is 65,536 events
+// behind, it misses some, and Event.Dropped counts them; if it panics, it misses that event. Neither delays anything else.
 func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, false, m.s.log.ListenerPanicked)
 }
 
-// SubscribeChanges is Subscribe without the routine, which is nearly all of the events where many leases are held: attempts
-// (EventAcquiring, EventRenewing), and renewals that end no uncertainty.
+// SubscribeChanges is Subscribe without the routine events, which are nearly all events if many leases are held: attempts (EventAcquiring,
+// EventRenewing), and renewals that end no uncertainty.
 func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, true, m.s.log.ListenerPanicked)
 }
 
-// Renewals counts those that succeeded.
+// Renewals counts the successful renewals.
 func (m *Manager) Renewals() Renewals { return m.s.counts.now() }
 
-// Keeper holds named leases for anything. Every lease has one holder at a time, also among the callers in this process.
-// Safe for concurrent use.
+// Keeper holds named leases for anything. Every lease has one holder at a time, even among the callers in this process. Safe for
+// concurrent use.
 type Keeper struct{ s *shell }
 
-// NewKeeper makes a keeper. It has no heartbeat and takes no part in placement; Config.Sessions must be nil. Keepers and
-// managers that share a Redis and a prefix share its leases.
+// NewKeeper makes a keeper. It has no heartbeat and takes no part in placement; Config.Sessions must be nil. Keepers and managers that
+// share a Redis and a prefix share its leases.
 func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	if cfg.Sessions != nil {
 		return nil, configError("Sessions is for New; a Keeper acquires by name")
@@ -206,14 +205,14 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{s: s}, nil
 }
 
-// Start begins renewing, until Stop; ctx bounds the start only. It is Manager.Start.
+// Start begins renewing, until Stop; ctx bounds the start only. See Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
 
 // Run is Manager.Run.
 func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
-// Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to
-// expire. ErrUnknown: not every release was confirmed. ErrStuck: Manager.Stop.
+// Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to expire. ErrUnknown:
+// not every release was confirmed. ErrStuck: see Manager.Stop.
 func (k *Keeper) Stop() error { return k.s.stop() }
 
 // InstanceID returns the owner under which leases are held.
@@ -222,17 +221,16 @@ func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
 // Health is Manager.Health.
 func (k *Keeper) Health() Health { return k.s.health() }
 
-// Wrote takes note that Redis has executed a write of the caller's own, sent at that time: Health no longer holds against it that it
-// refused to write before.
+// Wrote records that Redis has executed a write of the caller's own, sent at that time: Health then ignores earlier refusals to write.
 func (k *Keeper) Wrote(sent time.Time) {
 	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
 }
 
-// Doubt has the keeper ask Redis, once and now, whether it lost its data, because of what the caller has read there: else it would be
-// noticed at the next renewal, or attempt.
+// Doubt makes the keeper ask Redis once, now, whether it lost its data, because of what the caller has read there. Otherwise the keeper
+// would notice at the next renewal or attempt.
 func (k *Keeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
 
-// State tells where the keeper stands.
+// State returns the state of the keeper.
 func (k *Keeper) State() State { return State(k.s.state.Load()) }
 
 // Subscribe is Manager.Subscribe.
@@ -245,7 +243,7 @@ func (k *Keeper) SubscribeChanges(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, true, k.s.log.ListenerPanicked)
 }
 
-// Renewals counts those that succeeded.
+// Renewals counts the successful renewals.
 func (k *Keeper) Renewals() Renewals { return k.s.counts.now() }
 
 // TryAcquire makes one attempt.
@@ -263,9 +261,8 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 	return k.s.acquire(ctx, name, false)
 }
 
-// Acquire waits until the lease is this caller's or ctx ends. It sleeps until the holder's lease expires or is released;
-// it does not poll Redis. If ctx ends first, the error is its cause and the last answer to whoever in this process
-// waits for the lease:
+// Acquire waits until the lease is this caller's or ctx ends. It sleeps until the holder's lease expires or is released; it does not poll
+// Redis. If ctx ends first, the error is its cause and the last answer to any caller in this process that waits for the lease:
 //
 //	another holds it         *HeldError (ErrHeld), with owner and, unless it has renewed since, remaining TTL
 //	Redis may have lost data *QuarantineError (ErrQuarantine), until when
@@ -274,8 +271,8 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 //	Redis refuses            ErrRefused, with its words
 //	Redis' clock jumped      ErrClock, until when
 //
-// In each case what is won all the same is given back. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted and
-// ErrStopped do not wait.
+// In each case a lease that is won nevertheless is given back. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted and
+// ErrStopped are returned without waiting.
 func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
@@ -286,9 +283,9 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	return k.s.acquire(ctx, name, true)
 }
 
-// Want asks for the lease and goes on waiting for it, with no caller and no goroutine: EventAcquired brings the Hold, which
-// whoever listens must Drop. It is for one term: after EventLost or EventReleased, Want again. While the lease is waited for,
-// Want again makes an attempt now. Both may be called from Config.Notify, and do nothing once the keeper stops.
+// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired brings the Hold, which the listener must Drop.
+// Want is for one term: call it again after EventLost or EventReleased. While the lease is waited for, another Want makes an attempt now.
+// Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
 func (k *Keeper) Want(name string) error {
 	if err := k.s.nameError(name); err != nil {
 		return err
@@ -297,10 +294,10 @@ func (k *Keeper) Want(name string) error {
 	return nil
 }
 
-// Unwant takes Want back. An EventAcquired may still be under way: its Hold must be dropped as any other.
+// Unwant takes Want back. An EventAcquired may still be under way: its Hold must be dropped like any other.
 func (k *Keeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
-// doing is the key under which the context of a Do says of which lease it is.
+// doing is the context key under which a Do stores its lease.
 type doing struct {
 	s    *shell
 	name string

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Histogram is how many durations there were of which length. It is a value: what is told of it does not change.
+// Histogram counts durations by length. It is a value: a copy does not change.
 type Histogram struct {
 	Bounds []float64 // upper bounds of the buckets in s, ascending
 	Counts []uint64  // how many there were in each bucket, and last those above all bounds
@@ -28,12 +28,12 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.Sum += seconds
 }
 
-// Copy returns h as it stands.
+// Copy returns a copy of h.
 func (h *Histogram) Copy() Histogram {
 	return Histogram{Bounds: h.Bounds, Counts: slices.Clone(h.Counts), Sum: h.Sum}
 }
 
-// Count returns how many there were.
+// Count returns how many durations were observed.
 func (h *Histogram) Count() (n uint64) {
 	for _, c := range h.Counts {
 		n += c
@@ -41,8 +41,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Renewals are those of an instance that succeeded, since it was made. They are counted by itself: an event for each, told to a listener,
-// would cost as much again as a renewal.
+// Renewals are the successful renewals of an instance since it was made. They are counted directly, because an event for each would cost
+// as much again as the renewal.
 type Renewals struct {
 	Took   Histogram // from sending a renewal to its success
 	Margin Histogram // what was left of the trust window then
@@ -50,14 +50,14 @@ type Renewals struct {
 	_ struct{}
 }
 
-// Bounds of the histograms: a renewal takes parts of a millisecond beside Redis and a TTL's tenth at most; a window lasts as long as
-// people choose.
+// Bounds of the histograms: a renewal takes from parts of a millisecond, close to Redis, to a tenth of the TTL; users choose how long a
+// window lasts.
 var (
 	tookBounds   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	marginBounds = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 )
 
-// renewalCounts counts them. The loop writes, in one piece for all that a step tells.
+// renewalCounts counts renewals. The loop writes all counts of a step at once.
 type renewalCounts struct {
 	mu     sync.Mutex
 	counts Renewals
@@ -67,7 +67,7 @@ func newRenewals() *renewalCounts {
 	return &renewalCounts{counts: Renewals{Took: Histogram{Bounds: tookBounds}, Margin: Histogram{Bounds: marginBounds}}}
 }
 
-// renewed counts a renewal of h. It is called with the lock held, before the window is moved.
+// renewed counts a renewal of h. It is called with the lock held, before the window moves.
 func (r *renewalCounts) renewed(h *Hold, t *core.Tell) {
 	r.counts.Took.Observe(time.Duration(t.At - t.Sent))
 	r.counts.Margin.Observe(time.Duration(max(0, core.Time(h.until.Load())-t.At)))

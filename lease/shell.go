@@ -36,8 +36,8 @@ type store interface {
 	Close() error
 }
 
-// shell runs a core: one loop that owns it, a few workers that carry its requests, one goroutine that hears notices and,
-// while there is something to write, one that writes the log. All else is called from outside.
+// shell runs a core: one loop owns it, a few workers send its requests, one goroutine hears notices, and one writes the log while there
+// are entries. All other methods are called from outside.
 type shell struct {
 	cfg    Config
 	keeper bool // named leases: a term that nobody asked for is given back
@@ -147,14 +147,13 @@ func (s *shell) begin(ctx context.Context) error {
 	return nil
 }
 
-// run starts, and stops when ctx has ended.
 func (s *shell) run(ctx context.Context) error { return s.life.Run(ctx, s.start, s.stop) }
 
 // stop ends everything; every call waits for the end and gets the same error.
 func (s *shell) stop() error { return s.life.Stop(s.end) }
 
-// inbox is what is to be done by the loop, in order. Whoever puts never waits, so that nothing called from the loop can
-// lock it up; what comes from outside is bounded by requests under way, callers, and noticeMax.
+// inbox is the loop's queue. Putting never waits, so that nothing called from the loop can deadlock it; requests under way, the number of
+// callers, and noticeMax bound it.
 type inbox struct {
 	mu     sync.Mutex
 	items  []message
@@ -259,8 +258,7 @@ func (s *shell) loop() {
 	}
 }
 
-// handle does what was put into the inbox, in order. Terms given back one after the other wait for each other, so that they are
-// told to the core as one. A term that was asked for keeps the cause of that.
+// handle processes the inbox in order. Consecutive releases are passed to the core as one. A requested release keeps its cause.
 func (s *shell) handle(batch []message) {
 	for i := range batch {
 		m := &batch[i]
@@ -287,7 +285,7 @@ func (s *shell) handle(batch []message) {
 	s.settleTodo()
 }
 
-// arm sets the timer for when the core wants to be woken, and returns that, 0 for never.
+// arm sets the timer for the core's next wake-up, and returns that time, 0 for never.
 func (s *shell) arm(timer *time.Timer) core.Time {
 	next := s.core.Next()
 	if next == 0 {
@@ -298,14 +296,14 @@ func (s *shell) arm(timer *time.Timer) core.Time {
 	return next
 }
 
-// step tells the core one thing and does what follows: first what it tells, so that nobody believes in what is over when
-// the next request leaves, then the requests.
+// step passes one event to the core and carries out the results: first the tells, so that nobody believes in a finished term when the next
+// request leaves, then the requests.
 func (s *shell) step(ev core.Event) {
 	s.act(ev)
 	s.settleTodo()
 }
 
-// settleTodo tells the core what the tells so far want it to be told, and what follows from that.
+// settleTodo passes on the events that the tells so far have queued for the core, and carries out the results.
 func (s *shell) settleTodo() {
 	for len(s.todo) > 0 {
 		n := policy.MergeDrops(s.todo)

@@ -29,7 +29,7 @@ type question struct {
 	due   time.Time // one that goes on beyond this does not end with its context
 }
 
-// sourced is what the last successful reading of the sessions gave.
+// sourced is the result of the last successful reading of the sessions.
 type sourced struct {
 	read    bool // there was one
 	count   int
@@ -44,8 +44,8 @@ func (s *shell) useless() bool {
 	return s.sessions.count == 0 && (s.sessions.skipped > 0 || s.unread.err != nil)
 }
 
-// readSessions returns what is to be owned. When the source fails, its last answer stands: a broken source must not look like
-// a fleet without sessions, nor like a Redis that does not answer.
+// readSessions returns the sessions to own. When the source fails, its last answer remains valid: a broken source must not look like a
+// fleet without sessions, nor like a Redis that does not answer.
 func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	src := &s.source
 	if src.last == nil {
@@ -96,7 +96,7 @@ func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, e
 	return ids, left, err
 }
 
-// onlySessions leaves out what is no session ID and reports each once.
+// onlySessions leaves out invalid session IDs and reports each once.
 func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 	bad := map[string]bool{}
 	good := make([]string, 0, len(ids))

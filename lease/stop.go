@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// lastWait is how long Stop waits, once the drain is over, for what the caller gave and nobody can end: Config.Sessions, Config.Notify,
-// and whatever Config.Logger writes to.
+// lastWait is how long Stop waits, after the drain, for the caller's functions, which nobody can end: Config.Sessions, Config.Notify, and
+// the writer of Config.Logger.
 const lastWait = time.Second
 
 func (s *shell) end(begun bool) error {
@@ -46,7 +46,7 @@ func (s *shell) end(begun bool) error {
 	return errors.Join(err, stuck, s.log.Flushed(last, ErrStuck))
 }
 
-// leave gives up what is still held or being released, and says what that is.
+// leave gives up the remaining leases and releases, and names them.
 func (s *shell) leave(last context.Context) string {
 	unconfirmed := make(chan string, 1)
 	s.post(func() { unconfirmed <- s.finish() })
@@ -76,7 +76,7 @@ func (s *shell) ended(last context.Context) error {
 	return fmt.Errorf("%w: Config.Notify, or one of Config.Hooks", ErrStuck)
 }
 
-// drain begins the end. Runs in the loop.
+// drain begins the stop. Runs in the loop.
 func (s *shell) drain() {
 	s.draining = true
 	s.state.Store(int32(StateDraining))
@@ -86,8 +86,8 @@ func (s *shell) drain() {
 	s.step(core.Event{Kind: core.EvDrain})
 }
 
-// finish gives up what is still held or being released and says what that is, "" for nothing: a heartbeat that may live on keeps nothing
-// from anybody. Runs in the loop, last.
+// finish gives up the remaining leases and releases and names them, "" for none. A heartbeat that may live on blocks nobody. Runs in the
+// loop, last.
 func (s *shell) finish() string {
 	select {
 	case <-s.drained:

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 )
 
-// carry does what the core tells: first the trust table for all, then everybody else. A term that is over stops being
-// believed in with the first pass, before any listener runs.
+// carry carries out the core's tells: the trust table first, then all listeners. A finished term is no longer believed in after the first
+// pass, before any listener runs.
 func (s *shell) carry(tells []core.Tell) {
 	if len(tells) == 0 {
 		return
@@ -48,7 +48,7 @@ func (s *shell) carry(tells []core.Tell) {
 	clear(s.holds) // do not keep terms alive
 }
 
-// trust applies one tell to the trust table and returns the term it is about.
+// trust applies one tell to the trust table and returns its term.
 func (s *shell) trust(t *core.Tell) *Hold {
 	switch t.Kind {
 	case core.TellAcquired:
@@ -89,7 +89,7 @@ func (s *shell) trust(t *core.Tell) *Hold {
 	}
 }
 
-// believe applies what was told to the belief in the term that it is about, and returns that.
+// believe applies a tell to the belief in its term, and returns the term.
 func (s *shell) believe(t *core.Tell) *Hold {
 	h := s.table.current(t.ID)
 	if h == nil {
@@ -105,7 +105,7 @@ func (s *shell) believe(t *core.Tell) *Hold {
 	return h
 }
 
-// settle answers those who wait for what was told.
+// settle answers the callers that wait for a tell.
 func (s *shell) settle(t *core.Tell, h *Hold) {
 	switch t.Kind {
 	case core.TellAcquired:
@@ -145,7 +145,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 	}
 }
 
-// yield asks the work to end. Where nobody would hear it, the lease is given back at once: IsOwned is false already.
+// yield asks the work to end. If there is no listener, it gives the lease back at once: IsOwned is false already.
 func (s *shell) yield(h *Hold, t *core.Tell) {
 	if h == nil {
 		return
@@ -169,7 +169,7 @@ var tellEvents = map[core.TellKind]EventKind{
 	core.TellKept: EventKept,
 }
 
-// announce puts one tell into the log and, if it is about a lease, into the event stream.
+// announce logs one tell and, if it is about a lease, adds it to the event stream.
 func (s *shell) announce(t *core.Tell, h *Hold) {
 	if level, message, ok := logentry.Head(t); ok {
 		at := zapcore.Level(level)
@@ -206,8 +206,8 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 	s.events = append(s.events, e)
 }
 
-// publish hands the events that were announced to everybody, and those of the routine to who wants all. Together, because each time that
-// Config.Notify is called costs a goroutine.
+// publish passes the announced events to all listeners, and the routine ones to those that want all. It batches them, because each call of
+// Config.Notify costs a goroutine.
 func (s *shell) publish() {
 	if len(s.events) == 0 {
 		return
@@ -224,7 +224,7 @@ func (s *shell) publish() {
 	s.events = s.events[:0]
 }
 
-// listened is to which events somebody listens: others are not worth building.
+// listened says which events have listeners: others are not worth building.
 type listened uint8
 
 const (
@@ -247,7 +247,7 @@ func (s *shell) whoListens() listened {
 	return to
 }
 
-// attempting takes note that an attempt to renew is about to be sent: belief ends at its deadline until it is answered.
+// attempting records that an attempt to renew is about to be sent: belief ends at its deadline until it is answered.
 func (s *shell) attempting(op *core.Op) {
 	for i := range op.Items {
 		if h := s.table.get(op.Items[i].ID); h != nil {
@@ -261,7 +261,7 @@ var attempts = map[core.OpKind]EventKind{
 	core.OpRenew: EventRenewing, core.OpReassert: EventRenewing, core.OpAcquire: EventAcquiring,
 }
 
-// announceAttempt announces that op is about to be sent, if it is an attempt to hold something.
+// announceAttempt announces an attempt to hold something before it is sent.
 func (s *shell) announceAttempt(op *core.Op) {
 	kind, ok := attempts[op.Kind]
 	if !ok || s.whoListens() != ofAll {
@@ -277,7 +277,7 @@ func (s *shell) announceAttempt(op *core.Op) {
 	s.publish()
 }
 
-// logEntry is what an entry's fields are made of, by whoever writes it.
+// logEntry is what the log's goroutine needs to build an entry's fields.
 type logEntry struct {
 	at      time.Time
 	message string
@@ -296,7 +296,7 @@ func (s *shell) fields(e *logEntry) []zap.Field {
 	return zaplog.Append(make([]zap.Field, 0, len(fields)), fields)
 }
 
-// noticeSize is about what a notice takes.
+// noticeSize is the approximate size of a notice.
 func noticeSize(n *core.Notice) (size int) {
 	for _, words := range [][]string{{n.From}, n.IDs, n.Peers} {
 		for _, w := range words {

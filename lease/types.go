@@ -9,8 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// LeaseManager coordinates the polling leases of all instances (docs/specification.md, 000). Every method may be called at any
-// time by any goroutine.
+// LeaseManager coordinates the polling leases of all instances (docs/specification.md, 000). Every method is safe for concurrent use.
 type LeaseManager interface {
 	// Start takes part: heartbeat, renewals and, if configured, placement run until Stop. ctx bounds the start only.
 	Start(ctx context.Context) error
@@ -18,14 +17,13 @@ type LeaseManager interface {
 	// Stop ends the work under each lease, releases it and leaves the registry.
 	Stop() error
 
-	// TryAcquire makes one attempt. True: the lease is owned now, newly or already. False without an error: another
-	// instance holds it.
+	// TryAcquire makes one attempt. True: the lease is owned now, newly or already. False without an error: another instance holds it.
 	TryAcquire(ctx context.Context, sessionID string) (bool, error)
 
-	// Release gives the lease back; whoever waits for it takes it at once.
+	// Release gives the lease back; a waiting instance takes it at once.
 	Release(ctx context.Context, sessionID string) error
 
-	// IsOwned reports whether work for the session may begin now. It is a local read: no call to Redis, no allocation.
+	// IsOwned reports whether work for the session may begin now. It reads local memory: no call to Redis, no allocation.
 	IsOwned(sessionID string) bool
 
 	// OwnedSessions returns the sessions whose lease this instance holds now, ascending.
@@ -61,7 +59,7 @@ func (s LeaseState) String() string {
 	return names[s]
 }
 
-// LeaseInfo is what Manager.Info tells of a lease.
+// LeaseInfo is the result of Manager.Info.
 type LeaseInfo struct {
 	SessionID     string
 	OwnerID       string // "" if nobody is known to hold it
@@ -70,7 +68,7 @@ type LeaseInfo struct {
 	LastRenewedAt time.Time // zero before the first renewal
 }
 
-// State is where an instance stands as a whole.
+// State is the state of a whole instance.
 type State int32
 
 // The states, in the order an instance goes through them; balancing and settled alternate.
@@ -91,8 +89,8 @@ func (s State) String() string {
 	return names[s]
 }
 
-// GenerateInstanceID returns hostname-bootTimestamp-randomSuffix (FR-005). Each call gives another ID: an instance that
-// restarts is another instance.
+// GenerateInstanceID returns hostname-bootTimestamp-randomSuffix. Each call gives another ID: an instance that restarts is another
+// instance.
 func GenerateInstanceID() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -22,7 +22,7 @@ type waiter struct {
 	refused atomic.Pointer[refusal] // the last it waits on after; read when its context ends, also while the loop is stuck
 }
 
-// refusal is why a lease was not had, and when.
+// refusal is why and when a lease was refused.
 type refusal struct {
 	err error
 	at  time.Time
@@ -30,8 +30,8 @@ type refusal struct {
 
 func refusedNow(err error) *refusal { return &refusal{err: err, at: time.Now()} }
 
-// present returns the reason as it stands now: what was left of the holder's TTL has become less. Once it has run out the
-// holder has renewed, and for how long is not known.
+// present returns the current reason: the holder's remaining TTL has shrunk. Once it has run out, the holder has renewed, and the new
+// remaining time is unknown.
 func (r *refusal) present() error {
 	var held *HeldError
 	if !errors.As(r.err, &held) || held.TTL <= 0 {
@@ -63,7 +63,7 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, err
 	}
 }
 
-// gaveUp is the error of a call whose context ended: the cause, and the last answer. While Redis is silent that is out of date.
+// gaveUp is the error of a call whose context ended: the cause, and the last answer, which is out of date while Redis is silent.
 func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
 	last := ErrUnknown
 	if r := w.refused.Load(); r != nil && !s.silent() {
@@ -103,7 +103,7 @@ func (s *shell) want(name string, w *waiter) {
 	}
 }
 
-// take carries a reply out. h is the term that the callers hear of; next is told what the core is to be told.
+// take carries out a reply. h is the term that the callers receive; next is called with events for the core.
 func (s *shell) take(name string, h *Hold, t policy.Reply[*waiter, *refusal], next func(core.Event)) {
 	for _, c := range t.Heard {
 		why := t.Why
@@ -127,7 +127,7 @@ func (s *shell) take(name string, h *Hold, t policy.Reply[*waiter, *refusal], ne
 	}
 }
 
-// later has the core told once the step that is carried out is over.
+// later queues an event for the core until the current step is over.
 func (s *shell) later(e core.Event) { s.todo = append(s.todo, e) }
 
 func (w *waiter) answer(h *Hold, err error) {
@@ -138,8 +138,8 @@ func (w *waiter) answer(h *Hold, err error) {
 	w.ch <- err
 }
 
-// unwant takes back a call whose context ended. What it won in the same moment is given back, unless another caller has it too, or
-// placement does.
+// unwant takes back a call whose context ended. A lease that it won in the same moment is given back, unless another caller or placement
+// has it too.
 func (s *shell) unwant(name string, w *waiter) {
 	if w.done {
 		if w.hold == nil {
@@ -153,7 +153,7 @@ func (s *shell) unwant(name string, w *waiter) {
 	s.take(name, nil, s.waiters.Unwant(name, w, s.table.get(name) != nil), s.step)
 }
 
-// acquired gives a new term to the first who waits for it.
+// acquired gives a new term to the first waiting caller.
 func (s *shell) acquired(h *Hold) {
 	t := s.waiters.Acquired(h.name)
 	h.given = t.Given
@@ -188,17 +188,17 @@ func (s *shell) refusal(t *core.Tell) error {
 	}
 }
 
-// heldHere says that another caller of this instance holds the lease.
+// heldHere is the error that another caller of this instance holds the lease.
 func (s *shell) heldHere(h *Hold) error {
 	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(h.Until()))}
 }
 
-// wantAgain asks anew for a lease whose term here is over while others here wait for it.
+// wantAgain requests a lease again whose term here is over while others here wait for it.
 func (s *shell) wantAgain(name string) {
 	s.take(name, nil, s.waiters.Over(name), s.later)
 }
 
-// stand asks for name and waits for it without a caller.
+// stand requests name and waits for it without a caller.
 func (s *shell) stand(name string) {
 	s.take(name, nil, s.waiters.Stand(name, s.table.get(name) != nil), s.step)
 }
@@ -207,7 +207,7 @@ func (s *shell) standDown(name string) {
 	s.take(name, nil, s.waiters.StandDown(name, s.table.get(name) != nil), s.step)
 }
 
-// release gives name back and waits for Redis' word. h nil: whatever term there is.
+// release gives name back and waits for Redis' answer. h nil: any term.
 func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	if err := s.running(); errors.Is(err, ErrNotStarted) {
 		return err
@@ -238,14 +238,14 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	}
 }
 
-// dropHold gives a term back, if it still is the present one.
+// dropHold gives a term back, if it is still the present one.
 func (s *shell) dropHold(h *Hold) {
 	if s.table.get(h.name) == h {
 		s.step(core.Event{Kind: core.EvDrop, ID: h.name, Cause: core.CauseRequested})
 	}
 }
 
-// confirmReleases tells the callers of Release what Redis answered.
+// confirmReleases passes Redis' answer to the callers of Release.
 func (s *shell) confirmReleases(op *core.Op, a *core.Answer) {
 	for _, ch := range s.releases.Answered(op, a) {
 		ch <- nil

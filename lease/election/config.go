@@ -33,56 +33,55 @@ const (
 	// HeartbeatSlack is how much longer than Config.LeaderTTL a heartbeat lives.
 	HeartbeatSlack = time.Duration(rules.HeartbeatSlack)
 
-	// NoStartDelay as Config.StartDelayMax lets a member take part at once.
+	// NoStartDelay as Config.StartDelayMax makes a member take part at once.
 	NoStartDelay = time.Duration(-1)
 )
 
-// Config is the settings of a member. The zero value is Sovereign's. Members of one election must agree on LeaderKey,
-// LeaderTTL, EpochKey and Channel, and should on the rest.
+// Config configures a member. The zero value is Sovereign's. Members of one election must agree on LeaderKey, LeaderTTL, EpochKey and
+// Channel, and should agree on the rest.
 type Config struct {
-	// InstanceID names this member; "": lease.GenerateInstanceID(). It is the value of the leader key. No two processes may
-	// use one at the same time; one that does is told (EventDuplicateInstance) and does not lead. A process that starts again
-	// with the ID of one that crashed as leader waits until that leadership has expired.
+	// InstanceID names this member; "": lease.GenerateInstanceID(). It is the value of the leader key. No two processes may use one ID at the
+	// same time; the second one gets EventDuplicateInstance and does not lead. A process that restarts with the ID of one that crashed as
+	// leader waits until that leadership has expired.
 	InstanceID string
 
-	// LeaderKey holds the leader's ID; "": "sovereign:leader". It is the whole key. Two elections are two leader keys.
+	// LeaderKey is the whole key that holds the leader's ID; "": "sovereign:leader". Two elections need two leader keys.
 	LeaderKey string
 	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat; "": "sovereign:heartbeat:".
 	HeartbeatPrefix string
-	// EpochKey and Channel are what the members need besides, "": "sovereign:epoch", "sovereign:notify". Elections that share
-	// an EpochKey must have one LeaderTTL, or a Quarantine as long as the longest.
+	// EpochKey and Channel are the members' other names in Redis; "": "sovereign:epoch", "sovereign:notify". Elections that share an EpochKey
+	// must have one LeaderTTL, or a Quarantine as long as the longest.
 	EpochKey, Channel string
 
 	// LeaderTTL is how long leadership lives without a renewal: it bounds failover. 0: 30 s.
 	LeaderTTL time.Duration
-	// ElectionInterval is the time between two looks of a follower, a safety net: it waits for the expiry and for the
-	// notice of a release. 0: LeaderTTL/2 (15 s).
+	// ElectionInterval is the time between two looks of a follower. It is a safety net: a follower waits for the expiry and for the notice of
+	// a release. 0: LeaderTTL/2 (15 s).
 	ElectionInterval time.Duration
-	// HeartbeatInterval is the time between two heartbeats of the leader. They decide nothing here; other libraries look at
-	// them. 0: LeaderTTL/3 (10 s).
+	// HeartbeatInterval is the time between two heartbeats of the leader. They decide nothing here; other libraries read them. 0: LeaderTTL/3
+	// (10 s).
 	HeartbeatInterval time.Duration
 	// StartDelayMax bounds the random time between Start and the first attempt; 0: LeaderTTL/3 (10 s); NoStartDelay: none.
 	StartDelayMax time.Duration
 	// RenewInterval is the time between two renewals of the leader; 0: LeaderTTL/3.
 	RenewInterval time.Duration
-	// OpTimeout is how long a request may stay without an answer; then the leader is none until it is answered. 0:
-	// LeaderTTL/10.
+	// OpTimeout is how long a request may wait for an answer; after that, the leader does not lead until it is answered. 0: LeaderTTL/10.
 	OpTimeout time.Duration
 	// Quarantine is how long nobody is elected after Redis lost its data; 0: LeaderTTL.
 	Quarantine time.Duration
-	// Replicas is lease.Config.Replicas: how many replicas Redis has, where one leader is to be promised whatever becomes of masters.
+	// Replicas is lease.Config.Replicas: how many replicas Redis has, if one leader is to be promised across every failover.
 	Replicas int
 	// DrainTimeout bounds Stop: work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
-	// Notify is told every event of the lease under the elections before anything follows from it, as lease.Config.Notify;
-	// nil: nobody. It must return at once and leave the holds alone. Listen is the door for everybody else.
+	// Notify is called with every event of the leases under the elections before anything follows from it, as lease.Config.Notify; nil: no
+	// call. It must return at once and leave the holds alone. All other listeners should use Listen.
 	Notify func(lease.Event)
-	// Observe is told every event of the elections in the moment in which it happens; nil: nobody. It must return at once
-	// and call nothing of this package but the local reads (IsLeader, Fence, State, Leader).
+	// Observe is called with every event of the elections at the moment it happens; nil: no call. It must return at once and call only the
+	// local reads of this package (IsLeader, Fence, State, Leader).
 	Observe func(Event)
-	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them. The client library's own log: lease.Config.Logger.
+	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error; zap.NewNop()
+	// silences them. For the client library's own log see lease.Config.Logger.
 	Logger *zap.Logger
 	// RenewLogLevel is the level of renewals that succeed; nil: info, as lease.Config.RenewLogLevel.
 	RenewLogLevel *zapcore.Level
@@ -117,13 +116,13 @@ func configError(format string, args ...any) error {
 	return fmt.Errorf("%w: election: %w", lease.ErrConfig, fmt.Errorf(format, args...))
 }
 
-// validate refuses what contradicts itself; what the lease is made of, lease.NewKeeper checks. c has its defaults.
+// validate refuses contradictory settings; lease.NewKeeper checks those of the lease. c has its defaults.
 func (c *Config) validate() error {
 	if c.LeaderTTL < lease.TTLMin || c.LeaderTTL > lease.TTLMax || c.LeaderTTL%time.Millisecond != 0 {
 		return configError("LeaderTTL is %v; it must be %v to %v in whole milliseconds (0 gives the default)", c.LeaderTTL,
 			lease.TTLMin, lease.TTLMax)
 	}
-	// What others have their defaults from comes before them, so that what is named is what was set.
+	// Settings that others take their defaults from come first, so that an error names the setting that was set.
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -210,9 +209,9 @@ func (c *Config) rules() rules.Config {
 		Heartbeat: int64(c.HeartbeatInterval), StartDelay: c.startDelay()}
 }
 
-// Bootstrap declares the first deployment on an empty Redis, which otherwise looks like one that lost its data: without it
-// nobody is elected for one LeaderTTL. It is refused while cfg.LeaderKey, one of more, or a heartbeat lives, or where another
-// quarantine is agreed on already (SetQuarantine changes it). Call it once, by hand or from a deployment job; never at every start.
+// Bootstrap declares the first deployment on an empty Redis. Without it, an empty Redis looks like one that lost its data, and nobody is
+// elected for one LeaderTTL. It fails while cfg.LeaderKey, one of more, or a heartbeat lives, or if another quarantine is agreed on
+// already (SetQuarantine changes it). Call it once, by hand or from a deployment job; never at every start.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, more ...string) error {
 	st, err := operated(client, &cfg)
 	if err != nil {

@@ -1,16 +1,16 @@
 // Package election elects one leader among any number of processes, on one Redis key, with a fence.
 //
-// It uses the keys, states, events and settings of the Sovereign library (Java), so that members of both see each other in
-// one election. Its algorithm is another: leadership is a lease (package lease), and Sovereign's ways to a split brain are
-// closed. docs/election.md shows them, each with the run in which it happened.
+// It uses the keys, states, events and settings of the Sovereign library (Java), so that members of both see each other in one election.
+// Its algorithm differs: leadership is a lease (package lease), which closes Sovereign's ways to a split brain. docs/election.md shows
+// each of them with a run in which it happened.
 //
 // # What is not promised
 //
-// A leader that is frozen between its check and its write writes late. Nothing here can stop that: send the fence along and
-// let the resource refuse an older one. What package lease assumes of clocks is assumed here.
+// A leader that is frozen between its check and its write writes late. Nothing here can stop that: send the fence along and let the
+// resource refuse older ones. Package lease's assumptions about clocks apply here too.
 //
-// A mixed fleet is as safe as its weakest member. As long as nothing breaks there is one leader at a time, of either kind.
-// What a Sovereign member can still do when something breaks, and this library cannot prevent:
+// A mixed fleet is as safe as its weakest member. As long as nothing breaks there is one leader at a time, of either kind. When something
+// breaks, this library cannot prevent what a Sovereign member may do:
 //
 //   - cut off from Redis, or frozen, it goes on believing that it leads, without end, while another is elected;
 //   - its EXPIRE has no owner: late, it prolongs the leadership of whoever leads then, a crashed one's too, so that failover
@@ -21,16 +21,16 @@
 //   - it carries no fence, so a resource cannot tell its late writes; and it is elected within a quarantine, when Redis has
 //     just lost its data and the old leader may still believe.
 //
-// Two processes must not have one instance ID. A member does not adopt a leader key in its own name that it did not ask for:
-// it says so (EventDuplicateInstance) and waits. If a foreign hand deletes the key between two such processes, both can
-// lead; the fence is what is left then.
+// Two processes must not have one instance ID. A member does not adopt a leader key in its own name that it did not request: it reports
+// EventDuplicateInstance and waits. If somebody deletes the key between two such processes, both can lead; then only the fence protects
+// the resource.
 //
 // # What is promised
 //
-// No two members of this library lead at once, by their own clocks (E1); fences only grow (E3); a leader that cannot renew
-// is none when its window ends, before its key can be anybody else's, and begins nothing new from the moment in which the
-// renewal is overdue (E5). After a crash another leads when the key has expired, after a stop at once (E4). The leader key
-// decides: a heartbeat that stands still while the key lives is told and counted, and no reason for a coup.
+// No two members of this library lead at once, by their own clocks (E1). Fences only grow (E3). A leader that cannot renew stops leading
+// when its window ends, before anybody else can have its key, and begins nothing new once the renewal is overdue (E5). After a crash
+// another member leads when the key has expired, after a stop at once (E4). The leader key decides: a stale heartbeat while the key lives
+// is reported and counted, and never a reason to take the key.
 //
 // # Keys
 //
@@ -40,7 +40,7 @@
 //	sovereign:epoch                 "<run_id> <end of quarantine>": whether Redis is still the Redis that granted
 //	sovereign:notify                channel: who took and who gave back
 //
-// Where all this begins on an empty Redis, nobody is elected for one TTL, or Bootstrap declares the first deployment.
+// On an empty Redis, nobody is elected for one TTL, unless Bootstrap declares the first deployment.
 //
 // # States and events
 //
@@ -50,8 +50,8 @@
 //	   │ └─ held, no answer ──┘                   │
 //	   └───────── window over, taken, stopped ────┘
 //
-// [EventKind] has what each transition publishes. A member that is refused waits for the expiry that Redis told, and for the
-// notice of a release; the election interval is a safety net.
+// [EventKind] lists what each transition publishes. A refused member waits for the expiry that Redis reported, and for the notice of a
+// release; the election interval is a safety net.
 //
 // # Use
 //

@@ -19,10 +19,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// ErrRunning: Run was called for a member for which it runs already.
+// ErrRunning: Run is already running for this member.
 var ErrRunning = errors.New("Run is running for this member already")
 
-// Election is this process's part in one election. Safe for concurrent use. It has one life: after Stop, make another.
+// Election is this process's part in one election. Safe for concurrent use. It cannot be restarted: after Stop, make another.
 type Election struct {
 	g       *Group
 	own     bool // the group is this election's alone
@@ -48,8 +48,8 @@ type Election struct {
 	terms     chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
 }
 
-// New makes a member of one election with connections of its own. Nothing runs before Start. The client is only read for its
-// settings and never closed. For many elections in one process make a Group. Errors: lease.ErrConfig.
+// New makes a member of one election with its own connections. Nothing runs before Start. New only reads the client's settings and never
+// closes it. For many elections in one process make a Group. Errors: lease.ErrConfig.
 func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	g, err := NewGroup(client, cfg)
 	if err != nil {
@@ -63,8 +63,8 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	return e, nil
 }
 
-// Start takes part, after a random delay of at most Config.StartDelayMax, until Stop. ctx bounds the start only; Run binds the
-// member to a context. What is waited for and what is an error: lease.Keeper.Start. Errors besides: lease.ErrStopped.
+// Start takes part, after a random delay of at most Config.StartDelayMax, until Stop. ctx bounds the start only; Run binds the member to a
+// context. It waits and fails as lease.Keeper.Start does, and also returns lease.ErrStopped.
 func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (e *Election) Start(ctx context.Context) error {
 	return nil
 }
 
-// permitted refuses an ACL that denies what this election needs. Whatever else goes wrong is waited for.
+// permitted refuses an ACL that denies what this election needs. Any other failure may pass.
 func (e *Election) permitted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.g.cfg.OpTimeout)
 	defer cancel()
@@ -104,9 +104,9 @@ func (e *Election) permitted(ctx context.Context) error {
 	return nil
 }
 
-// Health says whether this member can be elected, or goes on leading, and if not, why: for a readiness probe. It asks nobody, and knows
-// what the member has asked: a leader its renewals and heartbeats, a follower one look in each Config.ElectionInterval, so that
-// it may be as late to say that the leader can be read again.
+// Health reports whether this member can be elected or goes on leading, and if not, why, for a readiness probe. It sends nothing and knows
+// only the outcomes of the member's requests: a leader's renewals and heartbeats, or a follower's one look per Config.ElectionInterval. So
+// a follower may be that late to report that the leader can be read again.
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
 	e.g.mu.Lock()
@@ -132,10 +132,10 @@ func (e *Election) over() error {
 	return fmt.Errorf("%w: election %q: a member has one life; make another", lease.ErrStopped, e.key)
 }
 
-// Stop withdraws: IsLeader is false at once, the context of Run's function ends, and when the function has returned
-// leadership is given back, which the other members hear at once. It waits at most Config.DrainTimeout; work that has not
-// returned by then keeps its leadership until that expires, and Stop says so: lease.ErrUnknown, as when Redis did not
-// confirm, for which it waits as Group.Stop does. The elections of a Group are confirmed by Group.Stop.
+// Stop withdraws. IsLeader is false at once, the context of Run's function ends, and when the function has returned leadership is given
+// back, which the other members hear at once. Stop waits at most Config.DrainTimeout. Work that has not returned by then keeps its
+// leadership until that expires, and Stop returns lease.ErrUnknown. It returns the same if Redis did not confirm, for which it waits as
+// Group.Stop does. For the elections of a Group, Group.Stop waits for that.
 func (e *Election) Stop() error {
 	if e.own {
 		return e.g.Stop()
@@ -146,7 +146,7 @@ func (e *Election) Stop() error {
 	return e.await(timer.C)
 }
 
-// withdraw begins the end.
+// withdraw begins the stop.
 func (e *Election) withdraw() {
 	e.end(lease.ErrStopped)
 	e.g.mu.Lock()
@@ -176,8 +176,8 @@ func (e *Election) await(late <-chan time.Time) error {
 		"within %v", lease.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
 }
 
-// IsLeader reports whether this member leads now. It is a local read: no call to Redis, no allocation. False while a
-// renewal is overdue; whatever outlasts the answer must carry the fence.
+// IsLeader reports whether this member leads now. It reads local memory: no call to Redis, no allocation. It is false while a renewal is
+// overdue. Work that outlasts the answer must carry the fence.
 func (e *Election) IsLeader() bool {
 	h := e.lead.Load()
 	return h != nil && h.Valid()
@@ -192,8 +192,8 @@ func (e *Election) Fence() (int64, bool) {
 	return h.Fence(), true
 }
 
-// State returns what the member is. A member can be LEADER for a moment without leading (IsLeader), while a renewal is
-// overdue: nobody else can lead before its window has ended, and then it is FOLLOWER.
+// State returns the member's state. While a renewal is overdue, a member can be LEADER for a moment without leading (IsLeader): nobody
+// else can lead before its window has ended, and then it is FOLLOWER.
 func (e *Election) State() State { return State(e.state.Load()) }
 
 // Leadership is who leads.
