@@ -21,8 +21,8 @@ var (
 	// ErrUnknown: there was no answer, so the outcome is not known, and the instance does not believe in a lease it may have acquired. It
 	// wraps an error of the connection (no route, an untrusted certificate) unchanged.
 	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
-	// ErrRefused: Redis answered with an error, whose text follows (OOM, NOPERM, READONLY …). Unless the error is ErrUnknown too, nothing was
-	// done.
+	// ErrRefused: Redis answered with an error, whose text follows (OOM, NOPERM, READONLY …). Unless the error is also ErrUnknown, nothing
+	// was done.
 	ErrRefused = redisstore.ErrRefused
 	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the Redis nodes have the write, so it does not count: bring a replica
 	// back. It is ErrRefused and ErrUnknown too.

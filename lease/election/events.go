@@ -13,10 +13,9 @@ import (
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 )
 
-// State is what a member is.
+// State is the state of a member.
 type State uint8
 
-// The states of the specification.
 const (
 	StateFollower  = State(rules.Follower)
 	StateCandidate = State(rules.Candidate) // an attempt is under way
@@ -36,8 +35,8 @@ type EventKind uint8
 //	CANDIDATE → FOLLOWER    StateChanged, ElectionFailed
 //	LEADER    → FOLLOWER    StateChanged, LeadershipLost
 //
-// An attempt that fails is told again in every ElectionInterval while that lasts and nobody is seen to lead. The others tell
-// of no transition.
+// A failing attempt is published again in every ElectionInterval while that lasts and no leader is seen. All other events belong to no
+// transition.
 const (
 	EventStateChanged       = EventKind(rules.StateChanged)       // From, To; Fence to or from LEADER
 	EventLeadershipAcquired = EventKind(rules.LeadershipAcquired) // Fence
@@ -64,7 +63,7 @@ func (k EventKind) String() string {
 	return eventNames[k]
 }
 
-// Event is one thing that happened to one election, as this member saw it.
+// Event is one event of one election, as this member saw it.
 type Event struct {
 	Kind     EventKind
 	Election string // the leader key
@@ -82,8 +81,8 @@ type Event struct {
 // queueMax is how many events a listener may be behind before it misses some.
 const queueMax = 1 << 16
 
-// listener hands events to one function, in order, one at a time. A goroutine runs only while there are events to hand, so
-// that a thousand quiet elections cost none, and one whose function blocks or panics harms nobody else.
+// listener passes events to one function, in order, one at a time. A goroutine runs only while there are events, so a thousand quiet
+// elections cost none. A function that blocks or panics harms nobody else.
 type listener struct {
 	f        func(Event)
 	panicked func(any)
@@ -159,7 +158,7 @@ var messages = [...]string{
 	EventDuplicateInstance: "This member's instance ID is used twice; give every process its own",
 }
 
-// enter puts an event into the log, which waits for nobody.
+// enter logs an event without waiting.
 func (g *Group) enter(e *Event) {
 	ce := g.log.Check(head(e))
 	if ce == nil {
@@ -169,7 +168,7 @@ func (g *Group) enter(e *Event) {
 	ce.Write(fields(e, g.cfg.InstanceID)...)
 }
 
-// fields returns those of e's entry that say something: only a transition is from one state to another.
+// fields returns the meaningful fields of e's entry: only a transition has a previous and a next state.
 func fields(e *Event, instance string) []zap.Field {
 	f := []zap.Field{zap.String("event", e.Kind.String()), zap.String("instance", instance), zap.String("election", e.Election)}
 	if e.Fence != 0 {

@@ -19,9 +19,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Group is this process's part in any number of elections, under one instance ID. They share connections, timers and
-// renewals: an election more costs no goroutine and, led or followed, no request of its own but its look. Safe for
-// concurrent use.
+// Group is this process's part in any number of elections, under one instance ID. They share connections, timers and renewals: a further
+// election costs no goroutine and, led or followed, no request of its own but its look. Safe for concurrent use.
 type Group struct {
 	cfg    Config
 	log    *zaplog.Log
@@ -72,8 +71,8 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// Election makes this process a member of the election whose leader key is leaderKey; "" for either name: that of Config.
-// An election that has stopped may be made again.
+// Election makes this process a member of the election with that leader key; "" for either name: that of Config. An election that has
+// stopped may be made again.
 func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
 	cfg := g.cfg
 	if leaderKey != "" {
@@ -114,7 +113,7 @@ func (c *Config) startDelay() int64 {
 	return rand.Int64N(int64(c.StartDelayMax))
 }
 
-// start begins what all elections share, once.
+// start starts what all elections share, once.
 func (g *Group) start(ctx context.Context) error {
 	return g.life.Start(lease.ErrStopped, func() error {
 		if err := g.keeper.Start(ctx); err != nil {
@@ -126,9 +125,9 @@ func (g *Group) start(ctx context.Context) error {
 	})
 }
 
-// Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed that leadership was
-// given back: Config.DrainTimeout at most for the work, as long again for Redis, and Config.OpTimeout for the heartbeat. Every call
-// waits for the end and gets the same error.
+// Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed the end of each leadership: at
+// most Config.DrainTimeout for the work, as long again for Redis, and Config.OpTimeout for the heartbeat. Every call waits for the end and
+// gets the same error.
 func (g *Group) Stop() error { return g.life.Stop(g.end) }
 
 func (g *Group) end(begun bool) error {
@@ -180,8 +179,7 @@ func (g *Group) now() core.Now {
 
 func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)) }
 
-// notify runs in the loop of the leases, before anything follows from the event: a member is leader no more before the
-// next request leaves.
+// notify runs in the loop of the leases, before anything follows from the event: a member stops leading before the next request leaves.
 func (g *Group) notify(ev lease.Event) {
 	callback.Tell(g.cfg.Notify, g.log.ListenerPanicked, ev)
 	g.mu.Lock()
@@ -210,7 +208,7 @@ func (g *Group) notify(ev lease.Event) {
 	}
 }
 
-// step tells one machine one thing and carries out what follows. Nothing in it waits.
+// step passes one input to one machine and carries out the results. It never waits.
 func (g *Group) step(e *Election, in rules.Input) {
 	was := e.m.Leader()
 	eff := e.m.Step(in)
@@ -257,7 +255,7 @@ func (g *Group) step(e *Election, in rules.Input) {
 	}
 }
 
-// tell hands one event to whoever listens.
+// tell passes one event to all listeners.
 func (e *Election) tell(r *rules.Event) {
 	e.stats.events[r.Kind].Add(1)
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
@@ -273,7 +271,6 @@ func (g *Group) panicked(r any) {
 	g.log.Panicked("a listener of election events panicked", r)
 }
 
-// keepTime wakes the machines.
 func (g *Group) keepTime() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

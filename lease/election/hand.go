@@ -11,8 +11,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// hand carries what the machines want of Redis besides the lease: heartbeats, looks and sweeps. What several elections want
-// at about the same time travels together; a heartbeat that several elections share is set once.
+// hand carries out the machines' requests besides the lease: heartbeats, looks and sweeps. It batches those of several elections at about
+// the same time, and sets a shared heartbeat once.
 type hand struct {
 	g     *Group
 	store *redisstore.Store
@@ -56,7 +56,7 @@ func (h *hand) line() string {
 	return h.store.Line(redisstore.Use{Registry: true, Leases: keys})
 }
 
-// take notes what a step wants. It is called under g.mu and never waits.
+// take queues the requests of a step. It is called under g.mu and never waits.
 func (h *hand) take(e *Election, eff *rules.Effects) {
 	if !eff.Beat && !eff.Unbeat && !eff.Look && !eff.Sweep {
 		return
@@ -90,7 +90,7 @@ func (h *hand) poke() {
 	}
 }
 
-// finish carries out what is left, for OpTimeout at most, and ends the work.
+// finish carries out the remaining requests, for OpTimeout at most, and ends the work.
 func (h *hand) finish() {
 	timer := time.AfterFunc(h.g.cfg.OpTimeout, func() { _ = h.close() })
 	defer timer.Stop()
@@ -127,7 +127,7 @@ func (h *hand) work() {
 	}
 }
 
-// beat sets and deletes heartbeats. One that fails is not tried again: the next is due soon, and an old one expires.
+// beat sets and deletes heartbeats. It does not retry: the next is due soon, and an old heartbeat expires.
 func (h *hand) beat(beats map[string]bool) {
 	if len(beats) == 0 {
 		return
@@ -151,7 +151,7 @@ func (h *hand) beat(beats map[string]bool) {
 	}
 }
 
-// look reads for followers and tells them.
+// look reads for followers and passes them the results.
 func (h *hand) look(looks []look) {
 	if len(looks) == 0 {
 		return
@@ -175,7 +175,7 @@ func (h *hand) look(looks []look) {
 	}
 }
 
-// sweep is a walk over the heartbeats of the dead, a page at a time, for all elections that wanted one when it began.
+// sweep walks over the heartbeats of the dead, a page at a time, for all elections that wanted one when it began.
 type sweep struct {
 	queue []*Election
 	walk  redisstore.Sweep // of the first
@@ -189,7 +189,7 @@ func (s *sweep) add(more []*Election) {
 	}
 }
 
-// page sweeps one page and reports whether there is more. A sweep that fails is given up: the next leader sweeps again.
+// page sweeps one page and reports whether there are more. A failed sweep is given up: the next leader sweeps again.
 func (h *hand) page(s *sweep) bool {
 	if len(s.queue) == 0 {
 		return false

@@ -9,11 +9,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Run takes part and calls f whenever this member leads, each time with a higher fence, one call at a time. f's context
-// ends with ctx, with the trust window and with Stop (context.Cause says which); f sends fence along with whatever it
-// changes. Leadership is given back only after f has returned, also when f panics; while an f whose leadership was lost has
-// not returned, this member is no candidate. Run starts the member, unless Start did, and stops it: an f that returns while it
-// leads gives the leadership back and ends this member's part in the election.
+// Run takes part and calls f whenever this member leads, one call at a time, each with a higher fence. f's context ends with ctx, with the
+// trust window and with Stop (context.Cause says which); f sends fence along with every change. Leadership is given back only after f has
+// returned or panicked. While an f that lost its leadership has not returned, this member is no candidate. Run starts the member, unless
+// Start did, and stops it. If f returns while it leads, it gives the leadership back and ends this member's part in the election.
 //
 //	f returned while it led         Run returns what f returned
 //	the leadership was lost         Run waits for the next, and f is called again; an error of f that is not about its
@@ -21,12 +20,12 @@ import (
 //	ctx ended, or Stop was called   Run returns the cause, joined with f's error if that is another, and with what kept this
 //	                                member from being elected just then (Health)
 //
-// After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else
-// may do the work before. Only Stop and the trust window end leadership while f runs.
+// After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else may do the work
+// before that. Only Stop and the trust window end leadership while f runs.
 //
-// Joined with each: what Stop says if it is not nil. ErrRunning: another Run runs. lease.ErrStopped, of every Run from then on:
-// the member has stopped; make another. lease.ErrConfig: f is nil, and nothing was started. After an error of Start that is
-// another, Run may be called again.
+// An error of Stop is joined with each of these. ErrRunning: another Run runs. lease.ErrStopped: the member has stopped, and every further
+// Run returns the same; make another. lease.ErrConfig: f is nil, and nothing was started. After any other error of Start, Run may be called
+// again.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
 	if f == nil {
 		return configError("Run has no function to call")
@@ -73,14 +72,14 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 	}
 }
 
-// take hands the leadership to Run, under g.mu: no Stop comes between the election and the work. A machine that is busy is
-// elected once, so there is room.
+// take passes the leadership to Run, under g.mu, so that no Stop comes between the election and the work. A busy machine is elected only
+// once, so there is room.
 func (e *Election) take() {
 	e.terms <- e.hold
 	e.m.Step(rules.Input{Kind: rules.Busy, Now: e.g.now()})
 }
 
-// reign is one leadership. It reports whether there is to be another.
+// reign serves one leadership. It reports whether another may follow.
 func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Context, int64) error) (again bool, err error) {
 	defer func() {
 		e.g.mu.Lock()

@@ -1,11 +1,11 @@
-// Package leasetest is for tests of code that holds leases: a Redis in memory on a fake clock, and three things that production does to a
-// lease. Keepers and managers of lease, pollers of lease/poll and elections of lease/election run on it as they are, by the rules and
+// Package leasetest is for tests of code that holds leases: a Redis in memory on a fake clock, and three faults that happen to leases in
+// production. Keepers and managers of lease, pollers of lease/poll and elections of lease/election run on it unchanged, with the rules and
 // scripts of production.
 //
 // # The clock
 //
-// The fake clock is that of a bubble of [testing/synctest]: a test runs in [synctest.Test], and [time.Sleep] there lets time pass, as much
-// as is wanted, at once. The instances, their callbacks and the TTLs of the Redis all follow it.
+// The fake clock is that of a bubble of [testing/synctest]: a test runs in [synctest.Test], where [time.Sleep] advances the time at once.
+// The instances, their callbacks and the TTLs of the Redis all follow it.
 //
 //	func TestNightly(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -17,13 +17,13 @@
 //		})
 //	}
 //
-// Everything that a test starts it must stop before it ends, or the bubble panics ("deadlock"). A test that waits for what does not come
-// does not end, since renewals keep the clock going; go test -timeout shows where it stands.
+// A test must stop everything that it starts before it ends, or the bubble panics ("deadlock"). A test that waits for an event that never
+// comes does not end, because renewals keep the clock going; go test -timeout shows where it waits.
 //
 // # Keys
 //
-// A lease is named by its key in Redis: "poll:lease:nightly" for the lease "nightly" of a keeper, and "poll:lease:" with the session's ID
-// for that of a manager or a poller, where Config.LeasePrefix is the default; for an election it is the leader key, "sovereign:leader".
+// The key in Redis names a lease: "poll:lease:nightly" for the lease "nightly" of a keeper, and "poll:lease:" with the session's ID for
+// that of a manager or a poller, if Config.LeasePrefix is the default. For an election it is the leader key, "sovereign:leader".
 //
 // # What it does not show
 //
@@ -47,9 +47,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/leasedoor"
 )
 
-// Redis is a Redis in memory, for the instances of one test. Client may be used by any goroutine; Lose, Take and Forget are called by
-// one goroutine at a time, which is none that an instance calls back: they wait until all that follows from them at this instant has
-// happened, callbacks included. They take no time of the bubble, and end the test (Fatal) where they cannot do what they say.
+// Redis is a Redis in memory, for the instances of one test. Any goroutine may use Client. Only one goroutine at a time may call Lose, Take
+// and Forget, and never from an instance's callback: they wait until all their effects at this instant have happened, callbacks included.
+// They take no time of the bubble, and end the test (Fatal) if they cannot do their work.
 type Redis struct {
 	t      testing.TB
 	m      *miniredis.Miniredis
@@ -60,8 +60,8 @@ type Redis struct {
 	closed    bool // m is, which nobody may dial then
 }
 
-// New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. As any new Redis it grants nothing
-// for one TTL of the first instance, unless lease.Bootstrap, or election.Bootstrap, has declared it new.
+// New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. Like any new Redis it grants
+// nothing for one TTL of the first instance, unless lease.Bootstrap or election.Bootstrap has declared it new.
 func New(t testing.TB) *Redis {
 	t.Helper()
 	inBubble(t)
@@ -91,16 +91,16 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client to give to lease.New, lease.NewKeeper, poll.New, election.New and their Bootstrap, and for whatever else the
-// code under test keeps in this Redis, such as the sessions of a poller. It is closed at the end of the test.
+// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and their Bootstrap, and for any other data that the
+// tested code keeps in this Redis, such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 
-// Lose makes the owner of the lease lose it now, as it does when the key vanishes in Redis: nothing may begin under the lease any more,
-// and its contexts, listeners and callbacks are told, with the cause "gone". The lease is free then: who wants it may take it at once
-// under a higher fence, also the instance that has just lost it; who waits for it finds out when it would have expired. What Take gave
-// away is free after Lose, too.
+// Lose makes the owner lose the lease now, as when the key vanishes in Redis: nothing may begin under the lease any more, and its contexts,
+// listeners and callbacks get the cause "gone". The lease is then free. An instance that asks for it may acquire it at once under a higher
+// fence, even the one that has just lost it; an instance that already waits finds out when the lease would have expired. After Lose, a
+// lease given away by Take is free, too.
 //
-// It is an error to lose what nobody has.
+// It is an error to lose a lease that nobody has.
 func (r *Redis) Lose(key string) {
 	r.t.Helper()
 	if fence := r.settled(key); fence == 0 && !r.m.Exists(key) {
@@ -109,10 +109,10 @@ func (r *Redis) Lose(key string) {
 	r.end(key, func() { r.m.Del(key) })
 }
 
-// Take has somebody else own the lease from now on, for so long: another instance, of that ID, that is not there. An owner loses the lease
-// at once, as with Lose, with the cause "taken" and the ID; attempts to acquire it are told that it is held, by whom, and for how much
-// longer. The other does not renew it: when the time is over, in the bubble's, it is free for who waits for it. Lose ends it earlier,
-// and to Take the lease again gives it to the next or for longer.
+// Take makes another instance, of the ID owner, which does not exist, own the lease from now on for that long. An owner loses the lease at
+// once, as with Lose, with the cause "taken" and the ID. Attempts to acquire it learn that it is held, by whom, and for how much longer.
+// The other instance does not renew it: at the end of that time on the bubble's clock, waiting instances may acquire it. Lose ends it
+// earlier; another Take gives the lease to another instance or for longer.
 func (r *Redis) Take(key, owner string, lasts time.Duration) {
 	r.t.Helper()
 	if owner == "" || lasts < time.Millisecond {
@@ -131,16 +131,16 @@ func (r *Redis) Take(key, owner string, lasts time.Duration) {
 }
 
 // Forget makes Redis lose all its data, as FLUSHALL does: leases, sessions, everything. As in production an instance learns of it with its
-// next request, at its next renewal at the latest: it asserts what it holds again, and keeps it, and nothing else is granted for one
-// TTL, the quarantine (lease.ErrQuarantine). Sessions that a poller is to find must be written again.
+// next request, at its next renewal at the latest. It then asserts its leases again, and keeps them. Nothing else is granted for one TTL,
+// the quarantine (lease.ErrQuarantine). A poller's sessions must be written again.
 func (r *Redis) Forget() {
 	r.t.Helper()
 	synctest.Wait()
 	r.m.FlushAll()
 }
 
-// settled has the owner of a lease learn what became of Redis until now, and returns the fence under which it still has the lease, 0 if
-// there is none. Who has not heard yet that Redis forgot would else assert the lease over what is done to it.
+// settled makes a lease's owner learn what has happened to Redis, and returns the fence under which it still has the lease, 0 if there is
+// none. An owner that has not noticed a Forget would otherwise assert the lease over the change.
 func (r *Redis) settled(key string) int64 {
 	synctest.Wait()
 	if r.fence(key) != 0 {
@@ -149,7 +149,7 @@ func (r *Redis) settled(key string) int64 {
 	return r.fence(key)
 }
 
-// end ends the present term under key by change, which is what the owner finds when it renews.
+// end ends the present term under key with change, which the owner finds when it renews.
 func (r *Redis) end(key string, change func()) {
 	r.t.Helper()
 	before := r.fence(key)
@@ -182,7 +182,7 @@ func (r *Redis) made() []leasedoor.Instance {
 	return r.instances
 }
 
-// info is what instances ask a Redis before they use it.
+// info is the answer to the INFO that instances send to a Redis before they use it.
 const info = "# Server\r\nredis_version:7.4.0\r\nrun_id:0000000000000000000000000000000000000001\r\n# Replication\r\nrole:master\r\n"
 
 func (r *Redis) dial(context.Context, string, string) (net.Conn, error) {
@@ -205,7 +205,7 @@ func (r *Redis) dial(context.Context, string, string) (net.Conn, error) {
 	return conn, nil
 }
 
-// byAddr finds the Redis of an instance: the stores make clients of their own from the one that they are given, to the same address.
+// byAddr finds the Redis of an instance: stores make their own clients, to the address of the given one.
 var (
 	byAddr sync.Map
 	count  atomic.Int64

@@ -1,5 +1,5 @@
-// Package metrics tells Prometheus what an instance does with its leases, what becomes of its polls, and who leads. It is optional:
-// nothing else of lease, poll and election imports the Prometheus client. What it costs is a row of docs/performance.md.
+// Package metrics exports to Prometheus what an instance does with its leases, how its polls end, and who leads. It is optional: nothing
+// else in lease, poll and election imports the Prometheus client. docs/performance.md has its cost.
 //
 //	leasestorm_leases_held                        leases that may be worked under now
 //	leasestorm_leases_uncertain                   terms that are not over, and under which nothing may begin until a renewal succeeds
@@ -36,14 +36,14 @@
 //	leasestorm_election_handover_seconds          as leasestorm_lease_handover_seconds
 //	leasestorm_election_duplicates_total          times another process was seen with this member's ID
 //
-// Takeovers and handovers are counted where they end, by the instance that acquired. Both are on its clock and leave out what it cannot
-// know (lease.Vacancy): a lease that it did not wait for, or that was found free before its time. A takeover does not have in it what
-// the key had left when its owner died, at most a TTL, and has in it the quarantine if there was one; where the owner renewed, and then
-// gave back unheard or died, since the key was last read, it is longer than the lease was free. A handover does not have in it what the
-// last owner needed to end its work, which that one counts as leasestorm_lease_yield_seconds, nor how long the message was under way.
+// The instance that acquires counts takeovers and handovers, at their end and on its own clock. Both leave out cases that it cannot know
+// (lease.Vacancy): a lease that it did not wait for, or that it found free early. A takeover does not include the remaining life of the key
+// when its owner died, at most a TTL, and includes the quarantine if there was one. It is longer than the lease was free if, since the key
+// was last read, the owner renewed and then died or gave back without a notice. A handover does not include the time that the last owner
+// needed to end its work, which that owner counts as leasestorm_lease_yield_seconds, nor the delay of the message.
 //
-// A collector is of one instance, one poll function or one election. A process with several of a kind registers each with labels that
-// tell them apart: prometheus.WrapRegistererWith. The label instance is the scraper's own; elections bear the label election.
+// A collector is for one instance, one poll function or one election. A process with several of a kind registers each with distinguishing
+// labels: prometheus.WrapRegistererWith. The label instance belongs to the scraper; elections have the label election.
 package metrics
 
 import (
@@ -55,7 +55,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Source is a *lease.Manager or a *lease.Keeper. Of a poll.SessionManager it is what Leases returns.
+// Source is a *lease.Manager or a *lease.Keeper. For a poll.SessionManager use its Leases.
 type Source interface {
 	Health() lease.Health
 	Renewals() lease.Renewals
@@ -65,8 +65,8 @@ type Source interface {
 // sharing is a Source that shares sessions: a *lease.Manager.
 type sharing interface{ OwnedSessions() []string }
 
-// Buckets of the histograms, in seconds: a lease that is free is taken in milliseconds, or after a quarantine; the end of work lasts as
-// long as people choose.
+// Buckets of the histograms, in seconds: a free lease is acquired in milliseconds, or after a quarantine; users choose how long their work
+// takes to end.
 var (
 	lags    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	windows = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
@@ -85,15 +85,15 @@ type leases struct {
 	missing bool // events were dropped: terms may be there that are over
 }
 
-// term is what is to be remembered of a term until it ends.
+// term is what must be remembered of a term until it ends.
 type term struct {
 	hold             interface{ Valid() bool } // a *lease.Hold
 	doubted, yielded time.Time                 // zero: it is not under way
 }
 
-// Watch registers the collectors of a source and counts from now on: call it before Start, or terms that had begun are not counted.
-// stop ends it and takes them back. Neither holds up the source: events are counted by a goroutine of their own. The error is the
-// registry's, where something of these names is registered already.
+// Watch registers the collectors of a source and counts from now on: call it before Start, or it misses terms that have begun. stop ends it
+// and unregisters them. Neither delays the source: a separate goroutine counts events. The error is the registry's, if something with these
+// names is registered already.
 func Watch(r prometheus.Registerer, source Source) (stop func(), err error) {
 	l := newLeases(source)
 	if err := r.Register(l); err != nil {
@@ -118,7 +118,7 @@ func newLeases(source Source) *leases {
 		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
 		dropped:      counter("events_dropped_total", "Events that were missed here."),
 	}
-	// What an alert asks for is there from the beginning, at 0.
+	// Series that alerts read exist from the beginning, at 0.
 	l.acquisitions.WithLabelValues("acquired")
 	for _, result := range []string{"failed", "no answer"} {
 		l.failed.WithLabelValues(result)
@@ -129,7 +129,6 @@ func newLeases(source Source) *leases {
 	return l
 }
 
-// count takes one event.
 func (l *leases) count(e lease.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +159,7 @@ func (l *leases) count(e lease.Event) {
 	}
 }
 
-// vacant takes for how long the lease had no owner before a term.
+// vacant observes how long the lease had no owner before a term.
 func (l *leases) vacant(e lease.Event) {
 	switch v := e.Vacancy; {
 	case v == nil:
@@ -171,7 +170,7 @@ func (l *leases) vacant(e lease.Event) {
 	}
 }
 
-// times takes what an event says of how long something took.
+// times observes the durations in an event.
 func (l *leases) times(t *term, e lease.Event) {
 	switch e.Kind {
 	case lease.EventRenewed:
@@ -192,7 +191,6 @@ func (l *leases) times(t *term, e lease.Event) {
 	}
 }
 
-// certain ends the uncertainty of a term.
 func (l *leases) certain(t *term, at time.Time) {
 	if !t.doubted.IsZero() {
 		l.uncertain.Add(max(0, at.Sub(t.doubted).Seconds()))
@@ -200,7 +198,7 @@ func (l *leases) certain(t *term, at time.Time) {
 	}
 }
 
-// since observes what began at from, if it did.
+// since observes the time since from, if it is set.
 func since(h prometheus.Histogram, from *time.Time, at time.Time) {
 	if !from.IsZero() {
 		h.Observe(at.Sub(*from).Seconds())
@@ -269,7 +267,7 @@ func tellSessions(ch chan<- prometheus.Metric, h lease.Health) {
 	ch <- gauge(unreadDesc, unread)
 }
 
-// tellHealth tells the state, of all that there are, and how much longer it bars.
+// tellHealth exports the state, among all states, and how much longer it bars.
 func tellHealth(ch chan<- prometheus.Metric, state, barred *prometheus.Desc, h lease.Health) {
 	blocked := 0.0
 	if h.State == lease.HealthQuarantine || h.State == lease.HealthClock {
@@ -285,8 +283,8 @@ func tellHealth(ch chan<- prometheus.Metric, state, barred *prometheus.Desc, h l
 	}
 }
 
-// standing counts the terms that are believed in, and those that are not now. Where events were missed, who is not believed in may be
-// one that is over: it is forgotten.
+// standing counts the terms that are believed in, and those that are not now. If events were missed, a term that is not believed in may be
+// over: it is forgotten.
 func (l *leases) standing() (held, uncertain int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -322,7 +320,7 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
 }
 
-// histogramOf is one that was counted elsewhere.
+// histogramOf exports a histogram that was counted elsewhere.
 func histogramOf(d *prometheus.Desc, h lease.Histogram) prometheus.Metric {
 	buckets, below := make(map[float64]uint64, len(h.Bounds)), uint64(0)
 	for i, bound := range h.Bounds {

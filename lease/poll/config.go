@@ -1,39 +1,37 @@
-// Package poll polls the sessions that this instance owns. A SessionManager finds the sessions in Redis, shares them with
-// the other instances through lease.Manager, and runs one publisher for each that it owns: the first poll at once, then
-// one every interval, each only while the lease is held (FR-009 to FR-012).
+// Package poll polls the sessions that this instance owns. A SessionManager finds the sessions in Redis, shares them with the other
+// instances through lease.Manager, and runs one publisher for each that it owns: the first poll at once, then one every interval, each only
+// while the lease is held.
 //
 // # Sessions
 //
-// A session is a key of Redis: Config.SessionPrefix and the session's ID ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). It holds
-// a string, the JSON of an object of which two members are read:
+// A session is a key of Redis: Config.SessionPrefix and the session's ID ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). It holds a
+// string, the JSON of an object of which two members are read:
 //
 //	{"id": "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "isPaused": false, …}
 //
-// id is the ID in the key: a UUID in lower case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable
-// ASCII without space, braces, colon and slash. isPaused, false where it is missing, takes the session out of the polling. All
-// other members are the application's; only where isPaused is missing and one is there that may stand for it, such as is_paused or
-// paused, the session is malformed. So is one whose key holds no string, or more than MaxSession bytes: no more is read, lest whoever
-// may write one of them takes the time in which the others are read. A session that is malformed is skipped, said in the log when it
-// is first seen so, and counted and named in Health.
+// id is the ID in the key: a UUID in lower case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable ASCII without
+// space, braces, colon and slash. isPaused, false if it is missing, takes the session out of the polling. All other members are the
+// application's. A session is malformed if isPaused is missing and a similar member, such as is_paused or paused, is there. It is also
+// malformed if its key holds no string, or more than MaxSession bytes: no more is read, so that a writer of one session cannot take the
+// time for reading the others. A malformed session is skipped, logged when it is first found malformed, and counted and named in Health.
 //
-// An application that writes its sessions in another form gives Config.Decode, which reads one; one that keeps them elsewhere gives
-// lease.Config.Sessions, and nothing is looked for in Redis.
+// An application that writes its sessions in another form sets Config.Decode, which reads one. An application that keeps them elsewhere
+// sets lease.Config.Sessions; then no sessions are read from Redis.
 //
 // # What is not promised
 //
-// A poll function is told to stop by its context; nothing can make it. What it sends after that, or from a process that was
-// frozen between the check and the send, only the target can refuse: by Session.Fence. Polls that were missed while the
-// lease was in doubt are not made up for one by one. A session that was paused or removed may be polled until the next
-// discovery. What polls return is not retried.
+// A poll function's context asks it to stop; nothing can force it. Only the target can refuse a late request, or one of a process that
+// froze between the check and the send: by Session.Fence. Polls that were missed while the lease was in doubt are not made up for one by
+// one. A session that was paused or removed may be polled until the next discovery. Failed polls are not retried.
 //
 // # What ends a poll
 //
-// The context of a poll ends at its time-out, when a renewal fails, when the trust window runs out or the lease is lost
-// (G4), and at the end of a drain. No poll begins before the renewal has succeeded. What a poll function does after its
-// context ended, it does without the lease: it must return. One that does not within Config.Stuck loses its lease, which
-// then expires, and the session is polled elsewhere; carry Session.Fence to the target, so that it can tell.
+// The context of a poll ends at its timeout, when a renewal fails, when the trust window runs out or the lease is lost (G4), and at the end
+// of a drain. No poll begins before the renewal has succeeded. After its context has ended, a poll function works without the lease: it
+// must return. If it does not return within Config.Stuck, it loses its lease, which then expires, and the session is polled elsewhere. Send
+// Session.Fence to the target, so that it can refuse the old poll.
 //
-// A session is polled by one goroutine at a time, also over a change of terms; no goroutine exists between polls.
+// Only one goroutine at a time polls a session, even across terms; no goroutine exists between polls.
 package poll
 
 import (
@@ -51,54 +49,49 @@ const (
 	SessionPrefixDefault = "session:"
 )
 
-// MaxSession is how many bytes a session's key may hold.
+// MaxSession bounds the value of a session's key, in bytes.
 const MaxSession = 64 << 10
 
 // ErrConfig: settings contradict each other.
 var ErrConfig = errors.New("invalid poll configuration")
 
-// ErrFenced is what a poll function returns, wrapped or not, when the target refused the fence as older than one it has seen.
-// Nothing that is done under such a term will be accepted, so the lease is given back, and whoever acquires it next, this
-// instance perhaps, has a higher fence. It happens where Redis lost its data after the lease had been taken from an owner
-// that could not hear of it, and let that one assert its term again.
+// ErrFenced is what a poll function returns, wrapped or not, when the target refused the fence as older than one it has seen. The target
+// will accept nothing under such a term, so the lease is given back; the next owner, perhaps this instance, has a higher fence. It happens
+// if Redis lost its data after the lease had been taken from an owner that could not hear of it, and let that owner assert its term again.
 var ErrFenced = errors.New("the target has seen a higher fence")
 
-// Session is one poll of one session. The application's JSON is not part of it: what this instance read at its last
-// discovery may be an interval old, and keeping it would cost every instance the memory of all sessions. A poll function that
-// needs it reads the session's key, once per poll and up to date.
+// Session is one poll of one session. It does not include the application's JSON: the copy of the last discovery may be an interval old,
+// and would cost every instance the memory of all sessions. A poll function that needs it reads the session's key, once per poll and up to
+// date.
 type Session struct {
 	ID    string
 	Fence int64     // to be sent to the target, which refuses older ones (G2)
 	Began time.Time // just before the lease was last checked
 }
 
-// Config is what a SessionManager does with the sessions it owns.
+// Config configures how a SessionManager polls its sessions.
 type Config struct {
-	// Poll polls one session once. It must return soon after ctx has ended. A panic costs this one poll, an error too, unless it
-	// is ErrFenced.
+	// Poll polls one session once. It must return soon after ctx has ended. A panic costs only this poll, and so does any error but ErrFenced.
 	Poll func(ctx context.Context, s Session) error
-	// Interval is the time from one poll's planned begin to the next's; 0: 5 s. A poll that takes longer is followed by
-	// the next at once.
+	// Interval is the time between the planned beginnings of two polls; 0: 5 s. After a poll that takes longer, the next begins at once.
 	Interval time.Duration
-	// Timeout bounds a poll; 0: TTL/3, whatever the Interval: how slow a target may be has nothing to do with how often it is
-	// asked, and at the default renewal interval a third of the TTL fits into the trust window at any time. Unless LongPolls
-	// it is at most nine tenths of the TTL, and a poll begins only if it fits into what is left of the window. A session whose
-	// polls it cuts off one after the other is warned of.
+	// Timeout bounds a poll; 0: TTL/3, whatever the Interval, because a target's speed does not depend on how often it is polled. At the
+	// default renewal interval a third of the TTL always fits into the trust window. Unless LongPolls it is at most nine tenths of the TTL,
+	// and a poll begins only if it fits into the rest of the window. The log warns of a session whose polls it cuts off one after the other.
 	Timeout time.Duration
-	// LongPolls allows polls that outlast the TTL (EC-2): they live as long as renewals succeed, at most Timeout, which must be
-	// given. When their process freezes, the fence alone protects the target.
+	// LongPolls allows polls that outlast the TTL: they live as long as renewals succeed, at most Timeout, which must be set. If their process
+	// freezes, only the fence protects the target.
 	LongPolls bool
 	// Stuck is how long a poll may go on after its context ended before its lease is given up; 0: TTL/3.
 	Stuck time.Duration
 	// DrainTimeout is how long Stop lets running polls go on before it ends their contexts; 0: Timeout.
 	DrainTimeout time.Duration
-	// Notify is told every event of a lease, as lease.Config.Notify is; nil: nobody. It must return at once and leave the
-	// holds alone.
+	// Notify is called with every event of a lease, as lease.Config.Notify is; nil: no call. It must return at once and leave the holds alone.
 	Notify func(lease.Event)
-	// SessionPrefix is what the keys of sessions begin with; "": "session:". The rest of a key is the session's ID.
+	// SessionPrefix is the prefix of the sessions' keys; "": "session:". The rest of a key is the session's ID.
 	SessionPrefix string
-	// Decode says of the session of that ID, from the string that its key holds, whether it is paused, or with an error what is
-	// malformed about it. It is called at a discovery, for values that have changed, one at a time. nil: the form above.
+	// Decode reads the string that the key of the session of that ID holds: it returns whether the session is paused, or as an error why it is
+	// malformed. It is called at a discovery, for values that have changed, one at a time. nil: the form above.
 	Decode func(id string, value []byte) (paused bool, err error)
 
 	_ struct{}

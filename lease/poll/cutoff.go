@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// outcome is what became of a poll, as far as its time-out goes.
+// outcome is how a poll ended, with regard to its timeout.
 type outcome uint8
 
 const (
@@ -32,8 +32,8 @@ const (
 	cutEvery = time.Minute // between two warnings of it, whatever the number of sessions
 )
 
-// judge warns of a session whose polls never end by themselves: its target may need longer than they are given, and would never
-// be polled. The caller holds mu.
+// judge warns of a session whose polls always end at their timeout: its target may need longer, and would never be polled. The caller holds
+// mu.
 func (m *SessionManager) judge(p *publisher, r *run) {
 	switch r.outcome {
 	case ended:

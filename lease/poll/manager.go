@@ -21,7 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Reasons why the context of a poll ended; context.Cause gives them.
+// Causes (context.Cause) of the end of a poll's context.
 var (
 	ErrUncertain = errors.New("a renewal failed: the lease is uncertain")
 	ErrDrained   = errors.New("the drain time-out is over")
@@ -51,9 +51,8 @@ type SessionManager struct {
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
-// New makes the session manager of one instance. client is where the sessions and the leases are; it is read for its
-// settings and never closed. leases' Notify must be nil; its Sessions, where given, takes the place of the sessions in Redis.
-// Errors: ErrConfig, lease.ErrConfig.
+// New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never closes
+// it. leases' Notify must be nil; its Sessions, if set, replaces the sessions in Redis. Errors: ErrConfig, lease.ErrConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -94,11 +93,11 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	return m, nil
 }
 
-// Leases returns the lease manager, to be asked. The session manager starts and stops it.
+// Leases returns the lease manager, for reading. The session manager starts and stops it.
 func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 
-// Start begins: sessions are found, placed and polled until Stop. ctx bounds the start only. Errors: those of
-// lease.Manager.Start, and lease.ErrRefused, with the rules to add, where an ACL denies the sessions.
+// Start begins: sessions are found, placed and polled until Stop. ctx bounds the start only. Errors: those of lease.Manager.Start, and
+// lease.ErrRefused, with the rules to add, if an ACL denies the sessions.
 func (m *SessionManager) Start(ctx context.Context) error {
 	return m.life.Start(lease.ErrStopped, func() error {
 		if err := m.sessions.permitted(ctx); err != nil {
@@ -112,16 +111,16 @@ func (m *SessionManager) Start(ctx context.Context) error {
 	})
 }
 
-// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said.
+// Run calls Start, and Stop as soon as ctx ends. It returns the error of Start, or else that of Stop.
 func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
-// Health says whether sessions can be polled here, and if not, why: for a readiness probe. Malformed sessions are counted, and
-// some are named. It asks nobody.
+// Health reports whether sessions can be polled here, and if not, why, for a readiness probe. It counts malformed sessions and names some.
+// It sends no requests.
 func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
 
-// Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each
-// lease is released once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if
-// a poll did not return or a release was not confirmed; those leases expire. lease.ErrStuck: lease.Manager.Stop.
+// Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is released
+// once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if a poll did not return or a release
+// was not confirmed; those leases expire. For lease.ErrStuck see lease.Manager.Stop.
 func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
 
 func (m *SessionManager) end(begun bool) error {
@@ -154,7 +153,7 @@ func (m *SessionManager) end(begun bool) error {
 	return errors.Join(err, m.logged())
 }
 
-// logged waits for the log, a moment.
+// logged waits a moment for the log.
 func (m *SessionManager) logged() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -175,7 +174,7 @@ func (m *SessionManager) Polled() []string {
 	return ids
 }
 
-// notify runs in the loop of the leases: it only notes what follows.
+// notify runs in the loop of the leases, so it only queues the work.
 func (m *SessionManager) notify(e lease.Event) {
 	callback.Tell(m.cfg.Notify, m.log.ListenerPanicked, e)
 	m.mu.Lock()
@@ -233,7 +232,7 @@ func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
 
 func (m *SessionManager) at(t time.Time) core.Time { return core.Time(t.Sub(m.base)) }
 
-// do carries out what was decided over p's polls. cause is why a context ends.
+// do carries out a decision on p's polls. cause is why a context ends.
 func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
 	if s.Wake != 0 {
 		m.wakeAt(p, s.Wake)
@@ -289,7 +288,7 @@ func (m *SessionManager) cancelAll() {
 	}
 }
 
-// schedule begins polls when they are due. It is the only goroutine beside the polls under way.
+// schedule begins polls when they are due. It is the only goroutine besides the running polls.
 func (m *SessionManager) schedule() {
 	defer close(m.ended)
 	timer := time.NewTimer(0)
@@ -317,7 +316,7 @@ func (m *SessionManager) schedule() {
 	}
 }
 
-// due does what p was to be woken for. now was read before the term is asked, so that it is a time at which the term was as it says.
+// due handles p's wake-up. now was read before the term is checked, so the term was as the check says at that time.
 func (m *SessionManager) due(p *publisher, now core.Time) {
 	var until core.Time
 	believed := false
@@ -327,13 +326,13 @@ func (m *SessionManager) due(p *publisher, now core.Time) {
 	m.do(p, p.polls.Due(now, until, believed, &m.timings), nil)
 }
 
-// abandon gives up the lease of a poll that does not end, or the one that was acquired meanwhile.
+// abandon gives up the lease of a poll that does not end, or the one acquired meanwhile.
 func (m *SessionManager) abandon(p *publisher) {
 	hold := p.run.hold
 	if p.hold != nil {
 		hold = p.hold
 	}
-	// Said before it is done, so that the log explains the loss that follows.
+	// The entry comes first, so that the log explains the following loss.
 	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", hold.Fence()))
 	p.run.abandoned = append(p.run.abandoned, hold)
@@ -371,7 +370,6 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 	}
 }
 
-// finished goes on after a poll has returned.
 func (m *SessionManager) finished(p *publisher, r *run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -391,7 +389,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	m.do(p, step, nil)
 }
 
-// agenda is a heap of publishers by when they are to be looked at.
+// agenda is a heap of publishers by their next wake-up.
 type agenda []*publisher
 
 func (a agenda) Len() int           { return len(a) }

@@ -23,7 +23,7 @@ import (
 // permittedTimeout bounds the check of permissions at Start.
 const permittedTimeout = 3 * time.Second
 
-// chunk is how many keys one reading is about.
+// chunk is how many keys one request reads.
 const chunk = 500
 
 // sessions reads the application's sessions. Values that did not change since the last reading are not decoded again.
@@ -39,10 +39,10 @@ type sessions struct {
 	known  map[string]verdict // by key
 }
 
-// globEscape makes a prefix stand for itself in a pattern.
+// globEscape makes a prefix literal in a pattern.
 var globEscape = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, `\`, `\\`)
 
-// verdict is what a session's value was found to be.
+// verdict is the result of checking a session's value.
 type verdict struct {
 	hash    uint64
 	string  bool
@@ -50,8 +50,8 @@ type verdict struct {
 	problem string // why it is malformed, "" if it is not
 }
 
-// newSessions returns a source with a client of its own to the same server, which honours deadlines: one that hangs on a dead
-// connection would hold up what this instance learns of the others.
+// newSessions returns a source with its own client to the same server, which honours deadlines: a client that hangs on a dead connection
+// would delay what this instance learns of the others.
 func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config) (*sessions, error) {
 	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks})
 	if err != nil {
@@ -63,7 +63,7 @@ func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config)
 		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 
-// permitted refuses an ACL that denies the sessions, and names all rules that polling needs. Whatever else goes wrong is waited for.
+// permitted refuses an ACL that denies the sessions, and names all rules that polling needs. Any other failure may pass.
 func (s *sessions) permitted(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -84,8 +84,8 @@ func (s *sessions) rules() redisstore.Rules {
 	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}}.And(s.leases)
 }
 
-// list returns the IDs of all sessions that are not paused, and beside them a *lease.SkippedError if some are malformed. Not safe
-// for concurrent use. Whoever cancels ctx lists no more: a request under way honours deadlines only, and ends with the client.
+// list returns the IDs of all sessions that are not paused, with a *lease.SkippedError if some are malformed. Not safe for concurrent use.
+// After ctx is cancelled it sends no more; a request under way honours deadlines only, and ends with the client.
 func (s *sessions) list(ctx context.Context) ([]string, error) {
 	defer context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -142,7 +142,7 @@ func (s *sessions) keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// named is how a key is shown.
+// named escapes a key for display.
 func (s *sessions) named(key string) string { return plain.Name(key) }
 
 // value is what a key holds: a string, or something else.
@@ -151,8 +151,7 @@ type value struct {
 	string bool
 }
 
-// values returns what the keys hold, nil where there is none. A key that cannot be read is an error: of a session that was not read nobody
-// knows that it is none.
+// values returns the keys' values, nil if there is none. An unreadable key is an error: a session that was not read may still be one.
 func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) {
 	texts, errs := redisstore.Strings(ctx, s.client, keys...)
 	found := make([]*value, len(keys))
@@ -169,10 +168,10 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) 
 	return found, nil
 }
 
-// reasonMax is how many bytes are logged of a foreign key, and of what is wrong with it.
+// reasonMax bounds how many bytes of a foreign key, and of its problem, are logged.
 const reasonMax = 300
 
-// judge decides whether the session is to be polled. What is malformed is reported when it is first seen so.
+// judge decides whether to poll the session. It reports a malformed one when it is first found so.
 func (s *sessions) judge(key string, found value) verdict {
 	v := verdict{hash: maphash.String(s.seed, found.text), string: found.string}
 	if old, seen := s.known[key]; seen && old.hash == v.hash && old.string == v.string {
@@ -205,7 +204,7 @@ func (s *sessions) judge(key string, found value) verdict {
 	return v
 }
 
-// documented reads the form of a session that the package describes.
+// documented reads the form of a session that the package documents.
 func documented(id string, value []byte) (paused bool, err error) {
 	var session struct {
 		ID       string `json:"id"`
@@ -225,7 +224,7 @@ func documented(id string, value []byte) (paused bool, err error) {
 
 var spelling = strings.NewReplacer("_", "", "-", "", " ", "")
 
-// misspelt refuses an object in which something else seems to stand for the isPaused that it has not.
+// misspelt refuses an object without isPaused in which another member seems to mean it.
 func misspelt(value []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(value, &members); err != nil {

@@ -1,4 +1,4 @@
-// Package slogcore lets the entries of leases, polls, elections and workers go to a log/slog handler. Who uses it need not import zap:
+// Package slogcore sends the log entries of leases, polls, elections and workers to a log/slog handler. Its user need not import zap:
 //
 //	cfg.Logger = slogcore.Logger(slog.Default().Handler())
 package slogcore
@@ -13,15 +13,16 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger is a logger for Config.Logger that writes to h: the same entries with the same names (docs/log.md), at slog's levels, durations as
-// durations and times as times. What h is not enabled for costs what a level costs that zap is not enabled for. An error of h is
-// written to standard error by zap.
+// Logger is a logger for Config.Logger that writes to h: the same entries with the same names (docs/log.md), at slog's levels, with
+// durations as durations and times as times. A level that h is not enabled for costs as little as one that zap is not enabled for. zap
+// writes an error of h to standard error.
 func Logger(h slog.Handler) *zap.Logger { return zap.New(core{h}) }
 
 // core is a zapcore.Core on a handler.
 type core struct{ h slog.Handler }
 
-// level is zap's as slog's: both have four between debug and info, and slog leaves room between the others. What is above error is one.
+// level converts a zap level to slog: both have four between debug and info, and slog leaves room between the others. All levels above
+// error are one.
 func level(l zapcore.Level) slog.Level {
 	if l > zapcore.ErrorLevel {
 		return slog.LevelError
@@ -66,7 +67,7 @@ func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 // Sync implements zapcore.Core: a handler keeps nothing back.
 func (core) Sync() error { return nil }
 
-// attrs are the fields. Those that nothing here writes go the way of zap's own encoders.
+// attrs converts the fields. Types that this code does not write go through zap's own encoders.
 func attrs(fields []zapcore.Field) []slog.Attr {
 	all := make([]slog.Attr, 0, len(fields))
 	for _, f := range fields {

@@ -1,7 +1,7 @@
-// Package traces tells OpenTelemetry of the terms of leases: a span for each, from its acquisition to its end. It is optional: nothing
-// else of the library imports OpenTelemetry's API, and the SDK is the program's. What it costs is a row of docs/performance.md.
+// Package traces records the terms of leases in OpenTelemetry: a span for each, from its acquisition to its end. It is optional: nothing
+// else in the library imports OpenTelemetry's API, and the program chooses the SDK. docs/performance.md has its cost.
 //
-// The span "lease term" is a root of its own, of kind internal, and bears the times of the events, not those of their handling:
+// The span "lease term" is a root span of kind internal, with the times of the events, not of their handling:
 //
 //	leasestorm.instance              who had the term
 //	leasestorm.lease.name
@@ -15,17 +15,17 @@
 //	leasestorm.term.uncertainties    how often it was uncertain, until a renewal succeeded or it was lost
 //	leasestorm.next.instance         who was seen to have it now, or was to have it next
 //
-// The three of a vacancy are there where it is known, the last where somebody is. A term that was lost has the status Error. Events of the
-// span are uncertain, renewed (which ended an uncertainty), yield and kept, the first 32 of them, with a leasestorm.cause and, where
-// another asked, its leasestorm.next.instance.
+// The three attributes of a vacancy are set if it is known, the last one if an instance is. A lost term has the status Error. The events of
+// the span are uncertain, renewed (which ended an uncertainty), yield and kept, the first 32 of them, with a leasestorm.cause and, if
+// another instance asked, its leasestorm.next.instance.
 //
 // # Handovers
 //
-// No context of a trace travels through Redis: leases are keys that others read, and a release names nobody's trace. So a term has no link
-// to the one before it, whose fence its successor does not know either. What leads from one to the other are attributes: the term before
-// is that of the same leasestorm.lease.name and of leasestorm.previous.instance, with the highest fence below.
+// No trace context travels through Redis: other programs read lease keys, and a release names no trace. So a term has no link to the
+// previous one, whose fence its successor does not know either. Attributes connect them: the previous term has the same
+// leasestorm.lease.name, the instance leasestorm.previous.instance, and the highest lower fence.
 //
-// What is remembered is bounded by what the instance holds: once events were missed (Event.Dropped), the terms that are over by then end as
+// The leases that the instance holds bound the memory: once events were missed (Event.Dropped), the terms that are over by then end as
 // unknown.
 package traces
 
@@ -43,13 +43,13 @@ import (
 // Scope is the name of the tracer.
 const Scope = "github.com/leasestorm/leasestorm/lease/traces"
 
-// Source is a *lease.Manager, a *lease.Keeper or an *election.Election. Of a poll.SessionManager it is what Leases returns.
+// Source is a *lease.Manager, a *lease.Keeper or an *election.Election. For a poll.SessionManager use its Leases.
 type Source interface {
 	InstanceID() string
 	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
 
-// eventsMax bounds what a span that does not end grows to.
+// eventsMax bounds the size of a span that does not end.
 const eventsMax = 32
 
 // terms are the open spans of one source.
@@ -64,7 +64,7 @@ type terms struct {
 	stopped bool
 }
 
-// term is one that has a span.
+// term is a term that has a span.
 type term struct {
 	span          trace.Span
 	uncertainties int64
@@ -72,11 +72,11 @@ type term struct {
 	uncertain     bool
 }
 
-// Watch opens a span for each term that begins from now on: call it before Start. Terms that are not sampled cost no more than a look at
-// the sampler. It does not hold up the source: spans are made by a goroutine of the source's, after the fact.
+// Watch opens a span for each term that begins from now on: call it before Start. A term that is not sampled costs only a call of the
+// sampler. Watch does not delay the source: a goroutine of the source makes the spans after the fact.
 //
-// stop ends it: call it when the source has stopped, and before the provider is shut down. It waits until the spans of terms that are
-// over have ended, for as long as ctx allows, and ends those that are open. Safe for concurrent use.
+// stop ends it: call it when the source has stopped, and before you shut the provider down. It waits, as long as ctx allows, until the
+// spans of finished terms have ended, and ends the open ones. Safe for concurrent use.
 func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
 	w := newTerms(p, source.InstanceID())
 	cancel := source.SubscribeChanges(w.take)
@@ -97,7 +97,6 @@ func newTerms(p trace.TracerProvider, instance string) *terms {
 	return w
 }
 
-// take takes one event.
 func (w *terms) take(e lease.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +114,7 @@ func (w *terms) take(e lease.Event) {
 	w.changed.Broadcast()
 }
 
-// begin opens the span of a term, if anybody records it.
+// begin opens the span of a term, if it is recorded.
 func (w *terms) begin(e lease.Event) {
 	about := []attribute.KeyValue{
 		w.instance, attribute.String("leasestorm.lease.name", e.Name), attribute.Int64("leasestorm.lease.fence", e.Fence),
@@ -136,7 +135,7 @@ func (w *terms) begin(e lease.Event) {
 	}
 }
 
-// goOn takes an event of a term that has a span.
+// goOn handles an event of a term that has a span.
 func (w *terms) goOn(t *term, e lease.Event) {
 	switch e.Kind {
 	case lease.EventRenewed:
@@ -162,7 +161,7 @@ func (w *terms) goOn(t *term, e lease.Event) {
 	}
 }
 
-// event adds one to the span.
+// event adds an event to the span.
 func (t *term) event(e lease.Event, name string) {
 	if t.events++; t.events > eventsMax {
 		return
@@ -174,7 +173,6 @@ func (t *term) event(e lease.Event, name string) {
 	t.span.AddEvent(name, trace.WithTimestamp(e.At), trace.WithAttributes(about...))
 }
 
-// end ends the span of a term.
 func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
 	t := w.open[h]
 	delete(w.open, h)
@@ -193,7 +191,7 @@ func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
 	t.span.End(trace.WithTimestamp(e.At))
 }
 
-// giveUp ends the spans of the terms that are over, but for but: their ends may be among the events that were missed.
+// giveUp ends the spans of the finished terms, except but: their ends may be among the missed events.
 func (w *terms) giveUp(but *lease.Hold) {
 	for h := range w.open {
 		if h != but && w.over(h) {
@@ -202,7 +200,7 @@ func (w *terms) giveUp(but *lease.Hold) {
 	}
 }
 
-// settle waits until no span is open whose term is over: its end is on its way.
+// settle waits until no span of a finished term is open: its end is on its way.
 func (w *terms) settle(ctx context.Context) {
 	wake := context.AfterFunc(ctx, func() {
 		w.mu.Lock()
@@ -226,7 +224,6 @@ func (w *terms) ending() bool {
 	return false
 }
 
-// stop ends all spans that are open.
 func (w *terms) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
