@@ -134,8 +134,7 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
 }
 
-// Skip counts one more malformed session. It escapes and shortens the text, because anybody who may write to Redis chooses the names in
-// it.
+// Skip counts one more malformed session. It escapes and shortens the text, because anybody who may write to Redis chooses the names in it.
 func (e *SkippedError) Skip(what string) {
 	e.Count++
 	if len(e.Names) < skippedMax {

@@ -13,9 +13,8 @@ import (
 var ErrInUse = errors.New("not a first deployment")
 
 // Bootstrap declares that this Redis is new: nobody has ever been granted a lease here that could still be trusted. It begins an epoch
-// without quarantine, so that the first instances need not wait for one TTL. If the present epoch has no quarantine, it changes nothing.
-// It returns ErrInUse while a lease or a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine
-// changes.
+// without quarantine, so that the first instances need not wait for one TTL. If the present epoch has no quarantine, it changes nothing. It
+// returns ErrInUse while a lease or a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine changes.
 //
 // The operator calls it once. A program that called it at each start would undo G9.
 func (s *Store) Bootstrap(ctx context.Context) error { return s.BootstrapNamed(ctx) }

@@ -85,8 +85,7 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	return &o
 }
 
-// server returns the server of the keys, in a cluster the master of their slot. Commands without a key, or tied to one connection, need
-// it.
+// server returns the server of the keys, in a cluster the master of their slot. Commands without a key, or tied to one connection, need it.
 func (s *Store) server(ctx context.Context) (redis.Cmdable, error) {
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		return c.MasterForKey(ctx, s.wire.opt.EpochKey)

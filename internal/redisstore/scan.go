@@ -39,9 +39,8 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	return names, next, err
 }
 
-// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one
-// MGET, and a GET for each key for which MGET returns nothing. On a cluster, whose keys are in different slots, it sends a GET for each
-// key.
+// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one MGET,
+// and a GET for each key for which MGET returns nothing. On a cluster, whose keys are in different slots, it sends a GET for each key.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
 	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	values := make([]any, len(keys))

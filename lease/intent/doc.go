@@ -1,5 +1,5 @@
-// Package intent is the vocabulary of intents: what a client asks for (Start), what becomes of it (Session, State, Reason),
-// and the key under which equal requests are one. It talks to nobody. Its sub-packages do:
+// Package intent has the types of intents: a client's request (Start), its record (Session, State, Reason), and the key under which equal
+// requests are one. It does no I/O. Its sub-packages do:
 //
 //	api     an http.Handler that authenticates, validates, and publishes; it never runs anything
 //	store   records, idempotency keys and the bus, on Redis
@@ -12,13 +12,12 @@
 //
 //	v1:stream.start:<ServiceRef>:<Profile>:<Bucket>
 //
-// ServiceRef is 1 to 256 bytes of printable ASCII without space; colons at its end are cut, because references are written
-// with and without them. Profile is 1 to 64 of A-Z a-z 0-9 . _ - ("default" if none is given). Bucket is "0" for live, and
-// for catch-up the start time in whole seconds. Neither profile nor bucket holds a colon, so read from its end the form has
-// one meaning only, although references hold colons.
+// ServiceRef is 1 to 256 bytes of printable ASCII without space; trailing colons are cut, because references are written with and without
+// them. Profile is 1 to 64 of A-Z a-z 0-9 . _ - ("default" if none is given). Bucket is "0" for live, and for catch-up the start time in
+// whole seconds. Neither profile nor bucket holds a colon, so the form is unambiguous when read from its end, although references hold
+// colons.
 //
-// # What a repeated start gets
+// # Repeated starts
 //
-// While a session has not ended, every equal start is answered with that session. Once it has ended its key answers for
-// nothing any more: an equal start makes a new session.
+// While a session has not ended, every equal start is answered with that session. Once it has ended, an equal start makes a new session.
 package intent

@@ -14,16 +14,16 @@ const (
 	ServiceRefMax  = 256 // bytes
 	ProfileMax     = 64
 	ProfileDefault = "default"
-	// StartMsMin is the earliest start time of catch-up: bucket 0 stands for live.
+	// StartMsMin is the earliest start time of catch-up: bucket 0 means live.
 	StartMsMin = 1000
 	// StartMsMax keeps times exact in every JSON reader.
 	StartMsMax = 1<<53 - 1
 )
 
-// ErrInvalid: what was asked for is malformed; the text names the member and what is allowed.
+// ErrInvalid: the request is malformed; the text names the member and the allowed values.
 var ErrInvalid = errors.New("invalid intent")
 
-// Start is what a client asks to be started.
+// Start is a client's request to start a stream.
 type Start struct {
 	ServiceRef string
 	Profile    string

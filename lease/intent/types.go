@@ -2,7 +2,7 @@ package intent
 
 import "time"
 
-// State is where a session stands.
+// State is the state of a session.
 type State string
 
 // The states of ADR-003. Ended is final.
@@ -45,19 +45,19 @@ type Session struct {
 	_ struct{}
 }
 
-// Scopes that the API asks of a token.
+// Scopes that the API requires of a token.
 const (
 	ScopeWrite = "v3:write"
 	ScopeRead  = "v3:read"
 )
 
-// Observer is told what the metrics of ADR-003 count. Its methods must not block; package metrics implements it.
+// Observer counts for the metrics of ADR-003. Its methods must not block; package metrics implements it.
 type Observer interface {
-	// Intent counts one request to publish: outcome is accepted, replayed, stopped, conflict, or what refused it; mode is
-	// phase1 or phase2.
+	// Intent counts one request to publish: outcome is accepted, replayed, stopped, conflict, or the cause of a refusal; mode is phase1 or
+	// phase2.
 	Intent(outcome, mode string)
 	// Replay counts one start that was answered with an existing session.
 	Replay()
-	// WorkerStart counts one start that a worker has dealt with: started, rejected_busy, rejected_no_tuner, failed, stopped.
+	// WorkerStart counts one start that a worker has processed: started, rejected_busy, rejected_no_tuner, failed, stopped.
 	WorkerStart(outcome string)
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Token is what a client shows. Only its hash is known here: a token has at least 128 random bits, so a plain hash cannot be
-// searched.
+// Token is a client's credential. Only its hash is stored: a token has at least 128 random bits, so nobody can search a plain hash.
 type Token struct {
 	Name    string // for people
 	SHA256  [sha256.Size]byte
@@ -32,8 +31,8 @@ func NewToken(name, secret string, scopes ...string) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
 }
 
-// ParseTokens reads one token a line: name, sha256:<64 hex digits>, scopes separated by commas, and if it expires an RFC 3339
-// time; empty lines and lines that begin with # are skipped.
+// ParseTokens reads one token a line: name, sha256:<64 hex digits>, scopes separated by commas, and for a token that expires an RFC 3339
+// time. It skips empty lines and lines that begin with #.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var tokens []Token
 	var apart distinct
@@ -58,13 +57,13 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// distinct knows tokens that can be told apart. The zero value knows none.
+// distinct collects distinguishable tokens. The zero value is empty.
 type distinct struct {
 	byHash map[[sha256.Size]byte]string // → name
 	named  map[string]bool
 }
 
-// add refuses a token whose hash or name another has: which of the two somebody shows could not be told, nor one be taken back.
+// add refuses a token whose hash or name another has: the two could not be told apart, nor one be revoked.
 func (d *distinct) add(t *Token) error {
 	if d.byHash == nil {
 		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
@@ -79,8 +78,8 @@ func (d *distinct) add(t *Token) error {
 	return nil
 }
 
-// SetTokens replaces the tokens that are accepted: what is asked from now on with one that is not among them is refused. ErrConfig
-// if nobody could use them, or two are not told apart; then the ones before stay.
+// SetTokens replaces the accepted tokens: from now on, requests with any other token are refused. It returns ErrConfig, and the previous
+// tokens stay, if nobody could use the new ones or two of them cannot be told apart.
 func (h *Handler) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
@@ -107,7 +106,7 @@ func parseToken(words []string) (Token, error) {
 	t := Token{Name: words[0], Scopes: strings.Split(words[2], ",")}
 	sum, err := hex.DecodeString(strings.TrimPrefix(words[1], "sha256:"))
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(words[1], "sha256:") {
-		// What is no token is not shown: a link may lead to another file, where a password stands.
+		// A malformed line is not shown: a link may lead to another file with a password in it.
 		return Token{}, errors.New("the second word is not sha256: and 64 hexadecimal digits")
 	}
 	copy(t.SHA256[:], sum)
@@ -131,7 +130,7 @@ func (t *Token) validate() error {
 	return nil
 }
 
-// authorize returns the token that a request shows, and what is wrong with it: nil if it may do what needs scope.
+// authorize returns the token of a request and its problem: nil if the token has the scope.
 func (h *Handler) authorize(r *http.Request, scope string) (*Token, *problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -180,7 +179,7 @@ func tokenForm(s string) bool {
 	return true
 }
 
-// find compares with every token, each in constant time, so that the time taken tells nothing of which one was nearly met.
+// find compares with every token in constant time, so the time does not show which token nearly matched.
 func (h *Handler) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Token

@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// request is a POST to /api/v3/intents, read and found well-formed.
+// request is a well-formed POST to /api/v3/intents.
 type request struct {
 	stop    bool
 	session string // stop
@@ -26,7 +26,7 @@ const (
 	typeStop  = "stream.stop"
 )
 
-// readBody reads what a client sends, no more than is allowed and no longer.
+// readBody reads a client's body within the limits of size and time.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
 	if kinds := r.Header["Content-Type"]; len(kinds) != 1 || !jsonMedia(kinds[0]) {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "send Content-Type: application/json")
@@ -40,7 +40,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 	if r.ContentLength > h.cfg.BodyMax {
 		return nil, large()
 	}
-	// Not every ResponseWriter can; then the server's own limits hold.
+	// Not every ResponseWriter supports it; then the server's own limits hold.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
 	body, err := io.ReadAll(io.LimitReader(r.Body, h.cfg.BodyMax+1))
 	switch {
@@ -107,7 +107,7 @@ func parse(body []byte) (request, error) {
 	return req, err
 }
 
-// clip bounds what is quoted of a request.
+// clip shortens a quotation from a request.
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"

@@ -1,5 +1,5 @@
-// Package api is the HTTP face of intents: it authenticates, authorizes, validates, and publishes. It runs nothing and, but
-// for phase 1 of the migration, takes no lease.
+// Package api is the HTTP API of intents: it authenticates, authorizes, validates, and publishes. It runs nothing and, except in phase 1 of
+// the migration, takes no lease.
 //
 //	POST /api/v3/intents        start or stop (scope v3:write)
 //	GET  /api/v3/sessions/{id}  one session (scope v3:read)
@@ -8,8 +8,7 @@
 //	GET  /healthz, /readyz      no token wanted, nor an allowed address
 //	GET  /metrics               no token wanted; what Config.Metrics says, if it is given
 //
-// A request is looked at in this order, and the first thing wrong with it is its answer: address (403), path and method (404,
-// 405), token (401), scope (403), content type (415), size (413), body (400), quotas (429), Redis (404, 409, 503). Nothing is written to
-// Redis before the last of them, so a request that is refused changes nothing (I4). Every error is a problem document (RFC
-// 9457).
+// The API checks a request in this order, and the first failure is its answer: address (403), path and method (404, 405), token (401),
+// scope (403), content type (415), size (413), body (400), quotas (429), Redis (404, 409, 503). Only the last step writes to Redis, so a
+// refused request changes nothing (I4). Every error is a problem document (RFC 9457).
 package api

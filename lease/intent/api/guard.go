@@ -22,8 +22,8 @@ func LAN() []netip.Prefix {
 	return nets
 }
 
-// ParseProxies reads Config.TrustedProxies: networks, as 10.0.0.1/32, separated by commas; none if text is empty. A network wider than
-// any private one is refused: its hosts could claim to be anybody.
+// ParseProxies reads Config.TrustedProxies: networks such as 10.0.0.1/32, separated by commas; none if text is empty. It refuses a network
+// wider than any private one: its hosts could claim any address.
 func ParseProxies(text string) (nets []netip.Prefix, err error) {
 	if text == "" {
 		return nil, nil
@@ -50,7 +50,7 @@ func checkProxies(nets []netip.Prefix) error {
 	return nil
 }
 
-// forwardedFor is the header that tells the sender.
+// forwardedFor is the header that names the sender.
 const forwardedFor = "X-Forwarded-For"
 
 var (
@@ -59,9 +59,9 @@ var (
 		"X-Forwarded-For")
 )
 
-// clientAddr returns the sender of a request: the peer of the connection, or if that is a trusted proxy the rightmost address of
-// X-Forwarded-For that is not. An address left of that one proves nothing, because the sender may have written it. A peer that is not
-// trusted and forwards requests hides their senders, so its requests are refused.
+// clientAddr returns the sender of a request: the peer of the connection or, if that is a trusted proxy, the rightmost untrusted address of
+// X-Forwarded-For. Addresses further left prove nothing, because the sender may have written them. An untrusted peer that forwards requests
+// hides their senders, so its requests are refused.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -95,14 +95,13 @@ func parseHop(s string) (netip.Addr, error) {
 	return plain(ap.Addr()), err
 }
 
-// plain makes the two ways to write an IPv4 address one, and drops the zone.
+// plain unifies the two forms of an IPv4 address, and drops the zone.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func within(a netip.Addr, nets []netip.Prefix) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// guard refuses addresses that are not allowed.
 func (h *Handler) guard(r *http.Request) *problem {
 	addr, err := clientAddr(r, h.cfg.TrustedProxies)
 	if errors.Is(err, errUntrusted) {

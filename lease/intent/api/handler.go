@@ -48,35 +48,34 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// Config is the settings of a handler.
+// Config configures a handler.
 type Config struct {
-	// Tokens are those that are accepted until SetTokens; at least one.
+	// Tokens are the tokens accepted until SetTokens; at least one.
 	Tokens []Token
 	// AllowedNets are the networks that requests may come from; nil: LAN().
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none. A network wider than any private one is refused.
-	// A request that any other peer forwards is refused.
+	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none. A network wider than any private one is refused. A request
+	// forwarded by any other peer is refused.
 	TrustedProxies []netip.Prefix
-	// APILeases is phase 1 of the migration: the service lease is taken before a start is accepted, and a start of a service
-	// in use is answered with 409, also one with the same key.
+	// APILeases is phase 1 of the migration: the API takes the service lease before it accepts a start, and answers 409 to a start of a
+	// service in use, even with the same key.
 	APILeases bool
-	// KeyTTL is how long a key answers for a session that no worker has made run. 0: 24 h.
+	// KeyTTL is how long a key answers for a session that no worker has started. 0: 24 h.
 	KeyTTL time.Duration
 	// BodyMax and BodyTimeout bound a body. 0: 8 KiB, 5 s.
 	BodyMax     int64
 	BodyTimeout time.Duration
-	// Quotas bound the starts that are accepted. Retention is that of the store; 0: 1 h.
+	// Quotas bound the accepted starts. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Observer counts; nil: nobody does. One that panics misses what it was told of, and the log says so.
+	// Observer counts; nil: no counts. If a call panics, that count is missing, and the log says so.
 	Observer intent.Observer
-	// Metrics answers /metrics, without a token, and to allowed addresses only; nil: there is nothing at that path.
+	// Metrics answers /metrics, without a token, for allowed addresses only; nil: the path does not exist.
 	Metrics http.Handler
-	// Logger has an entry at the level info for each start and stop that is accepted: the token's name, the outcome, the session. At most
-	// once a second it says why requests are answered with 503. No request waits for it (Handler.Flush). nil: warnings and errors go to
-	// standard error; zap.NewNop() silences them.
+	// Logger has an info entry for each accepted start and stop: the token's name, the outcome, the session. At most once a second it says why
+	// requests get 503. No request waits for it (Handler.Flush). nil: warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
-	// NewID gives a session its ID, a UUID; nil: version 7, ordered by time, so that lists are.
+	// NewID makes the UUID of a session; nil: version 7, which orders lists by time.
 	NewID func() (uuid.UUID, error)
 
 	_ struct{}
@@ -160,7 +159,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// status answers a probe, unless p is what is wrong.
+// status answers a probe, unless there is a problem p.
 func status(w http.ResponseWriter, text string, p *problem) *problem {
 	if p == nil {
 		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": text})
@@ -193,16 +192,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	return p
 }
 
-// observe tells the observer something.
+// observe calls the observer.
 func (h *Handler) observe(tell func(intent.Observer)) {
 	callback.Tell(tell, func(with any) { h.log.Panicked("an observer of intents panicked", with) }, h.cfg.Observer)
 }
 
-// Flush waits until what the log was told has been written, or ctx has ended, and reports whether it was. Call it after the last request,
-// or the process may end before its log entries are written.
+// Flush waits until all log entries so far have been written, or ctx has ended, and reports whether they were. Call it after the last
+// request, or the process may end before they are written.
 func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
-// only refuses other methods.
+// only refuses all methods but these.
 func only(r *http.Request, methods ...string) *problem {
 	if slices.Contains(methods, r.Method) {
 		return nil
@@ -235,7 +234,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
-	// Redis carries it out, or not, whoever hangs up meanwhile: the log is to have what became of it. The store waits OpTimeout at most.
+	// Redis may carry the request out even if the client hangs up, and the log must have the outcome. The store waits OpTimeout at most.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
 	outcome, mine, other := "accepted", &h.writes, &h.stops
@@ -272,7 +271,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// publish accepts a start.
+// publish publishes a start.
 func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
 	var fresh uuid.UUID
 	err = callback.Call("Config.NewID", func() (err error) {
@@ -289,7 +288,7 @@ func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, r
 	return h.store.PutSessionWithIdempotency(ctx, s, start.Key(), h.cfg.KeyTTL)
 }
 
-// failed is storeProblem, and has the log told of a 503.
+// failed is storeProblem, and logs a 503.
 func (h *Handler) failed(r *http.Request, err error) *problem {
 	p := storeProblem(err)
 	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // whoever asked is gone
@@ -302,7 +301,7 @@ func (h *Handler) failed(r *http.Request, err error) *problem {
 	return p
 }
 
-// told bounds what the log is told of one thing: requests come faster than anybody reads.
+// told limits the log entries of one kind: requests come faster than anybody reads.
 type told struct {
 	every time.Duration
 
@@ -311,7 +310,7 @@ type told struct {
 	silent int // since then
 }
 
-// due counts an occurrence. When it is time for a line again it returns how many have come since the last one.
+// due counts an occurrence. If it is time for an entry again, it returns how many occurred since the last one.
 func (t *told) due(now time.Time) (since int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -323,7 +322,7 @@ func (t *told) due(now time.Time) (since int, due bool) {
 	return since, true
 }
 
-// causes say in plain words why Redis refuses, by its code.
+// causes explain in plain words why Redis refuses, by its code.
 var causes = map[string]string{
 	"OOM": "it is out of memory", "NOPERM": "its ACL denies a command or a key", "READONLY": "it is a replica",
 	"NOREPLICAS": "it has fewer replicas than it must have to write", "MISCONF": "it cannot save to its disk",
@@ -332,7 +331,7 @@ var causes = map[string]string{
 	"MASTERDOWN": "its master is away",
 }
 
-// storeProblem tells what the store said, without its words, which name users and scripts.
+// storeProblem reports a store's error without its text, which names users and scripts.
 func storeProblem(err error) *problem {
 	var busy *store.BusyError
 	switch {
@@ -366,11 +365,11 @@ func storeProblem(err error) *problem {
 	return p
 }
 
-// refusedFor is how long a start or stop that failed keeps the API from being ready. A proxy may send no other meanwhile.
+// refusedFor is how long the API is not ready after a failed start or stop. A proxy may send no other meanwhile.
 const refusedFor = 10 * time.Second
 
-// Health says whether starts can be accepted, and if not, why, as far as requests and probes have found out: for the log and for
-// people. /readyz is the probe; it asks Redis first.
+// Health reports whether starts can be accepted, and if not, why, as far as requests and probes have found out, for the log and for people.
+// The probe is /readyz: it asks Redis first.
 func (h *Handler) Health() lease.Health {
 	ok := lease.Health{Reason: "nothing has been asked yet"}
 	switch {
@@ -393,7 +392,7 @@ func (h *Handler) ready(r *http.Request) *problem {
 	return nil
 }
 
-// probe asks Redis whether it answers, at most once a second: anybody may ask for it, without a token.
+// probe checks at most once a second whether Redis answers, because anybody may request it without a token.
 type probe struct {
 	mu  sync.Mutex
 	at  time.Time // of the last answer

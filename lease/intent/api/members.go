@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The members that an intent may have. All are strings, but for mStart, which is a number.
+// The members that an intent may have. All are strings except mStart, a number.
 const (
 	mType = iota
 	mRef
@@ -21,13 +21,13 @@ const (
 
 var memberNames = [mCount]string{mType: "type", mRef: "serviceRef", mProfile: "profile", mSession: "sessionId", mStart: "startMs"}
 
-// members are those of one intent: the value of a string, the digits of a number.
+// members are the members of one intent: the value of a string, the digits of a number.
 type members [mCount]struct {
 	given bool
 	text  string
 }
 
-// only refuses members other than these.
+// only refuses all members but these.
 func (m *members) only(kind string, allowed ...int) error {
 	for i := range m {
 		if m[i].given && !slices.Contains(allowed, i) {
@@ -37,8 +37,8 @@ func (m *members) only(kind string, allowed ...int) error {
 	return nil
 }
 
-// flatObject reads an object of strings and numbers. Names are compared exactly; unknown and repeated ones are refused, which
-// encoding/json cannot be told for a struct.
+// flatObject reads an object of strings and numbers. It compares names exactly and refuses unknown and repeated ones, which encoding/json
+// cannot do for a struct.
 func flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:

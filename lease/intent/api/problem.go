@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// problem is an error as RFC 9457 wants it told.
+// problem is an error in the form of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// SessionID is the session in whose way a start came (409), where it is known.
+	// SessionID is the session that conflicts with a start (409), if it is known.
 	SessionID string `json:"sessionId,omitempty"`
 
 	outcome    string // in metrics

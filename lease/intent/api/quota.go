@@ -17,8 +17,8 @@ const (
 	BacklogDefault   = 20_000
 )
 
-// Quotas bound the starts that a handler accepts of each token, so that one token cannot fill Redis. A start above them is answered
-// with 429 and changes nothing. 0 is the default; a negative value is no limit.
+// Quotas bound the starts that a handler accepts from each token, so that one token cannot fill Redis. A start above them is answered with
+// 429 and changes nothing. 0 is the default; a negative value is no limit.
 type Quotas struct {
 	// StartRate is how many starts a second a token may send. Five seconds' worth may come at once.
 	StartRate int
@@ -41,7 +41,7 @@ type quotas struct {
 	tokens map[[32]byte]*spent
 }
 
-// spent is what is left of one token's quotas.
+// spent is the rest of one token's quotas.
 type spent struct{ rate, backlog *rate.Limiter }
 
 func newQuotas(q Quotas, retention time.Duration) *quotas {
@@ -49,7 +49,7 @@ func newQuotas(q Quotas, retention time.Duration) *quotas {
 	return &quotas{Quotas: q, retention: retention, tokens: map[[32]byte]*spent{}}
 }
 
-// limiter allows n at once, which come back at perSecond; without end if n is negative.
+// limiter allows n at once, refilled at perSecond; any number if n is negative.
 func limiter(n int, perSecond float64) *rate.Limiter {
 	if n < 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -57,7 +57,7 @@ func limiter(n int, perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), n)
 }
 
-// admit takes one start off the quotas of a token, or says why it may not be: then nothing was taken.
+// admit takes one start off a token's quotas, or returns why it must not; then it takes nothing.
 func (q *quotas) admit(t *Token, now time.Time) *problem {
 	s := q.of(t)
 	byRate := s.rate.ReserveN(now, 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// sessionView is a session as clients see it.
+// sessionView is a session in the API's form.
 type sessionView struct {
 	SessionID  string        `json:"sessionId"`
 	ServiceRef string        `json:"serviceRef"`
@@ -43,7 +43,6 @@ func view(s *intent.Session) sessionView {
 	}
 }
 
-// readable refuses requests that may not read.
 func (h *Handler) readable(r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
@@ -74,8 +73,8 @@ type page struct {
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
-// A list costs Redis what two hundred reads of a session do. listsMax are read and written at a time, and one waits listPatience for its
-// turn.
+// A list costs Redis as much as reading two hundred sessions. At most listsMax are read and written at a time, and another waits
+// listPatience for its turn.
 const (
 	listsMax     = 2
 	listPatience = time.Second
@@ -114,7 +113,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	return h.page(w, r, sessions, next, err)
 }
 
-// page answers with a list that was read.
+// page answers with one page of a list.
 func (h *Handler) page(w http.ResponseWriter, r *http.Request, sessions []intent.Session, next string, err error) *problem {
 	skipped := &lease.SkippedError{}
 	if err != nil && !errors.As(err, &skipped) {

@@ -1,12 +1,12 @@
-// Package metrics counts what ADR-003 wants counted, as Prometheus collectors. It is optional: nothing else of intents imports
-// the Prometheus client.
+// Package metrics exports the counts of ADR-003 as Prometheus collectors. It is optional: nothing else of intents imports the Prometheus
+// client.
 //
 //	v3_intents_total{outcome,mode}   requests to publish: accepted, replayed, stopped, conflict, or what refused them
 //	v3_idempotent_replay_total       starts that were answered with an existing session
 //	v3_worker_start_total{outcome}   starts that a worker has dealt with: started, rejected_busy, rejected_no_tuner, failed,
 //	                                 stopped
 //
-// Series that a gate reads are there from the beginning, at 0: nothing that happened is not nothing that was counted.
+// Series that a gate reads exist from the beginning, at 0, to tell "nothing happened" from "nothing counted".
 package metrics
 
 import (
@@ -24,7 +24,7 @@ type Metrics struct {
 
 var _ intent.Observer = (*Metrics)(nil)
 
-// New makes the collectors and registers them. An error of the registry, such as one that has them already, is returned.
+// New makes the collectors and registers them. It returns the registry's error, such as that of a repeated registration.
 func New(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		intents: prometheus.NewCounterVec(prometheus.CounterOpts{

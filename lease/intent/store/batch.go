@@ -9,14 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batchMax is how many calls travel together at most. Redis runs them in one go, so it bounds for how long nobody else is
-// served.
+// batchMax bounds the calls of one batch. Redis runs them without a break, so it bounds how long other clients wait.
 const batchMax = 32
 
-// batcher sends the script calls that would have to wait for a connection together as soon as one is free: most of what a
-// call costs, here and in Redis, is its own write and its own read. The callers do it themselves: whoever may send takes
-// those along who came after him, and when he has his answer the first of those who wait may. (The client's auto-pipelining
-// is declared experimental, and runs goroutines for as long as it exists.)
+// batcher combines script calls that would wait for a connection, and sends them together as soon as one is free: most of a call's cost,
+// here and in Redis, is its own write and read. The callers do it themselves: a caller that may send takes the later ones along, and once
+// it has its answer the first waiting caller may send. (The client's auto-pipelining is experimental, and keeps goroutines running.)
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration // of one batch
@@ -36,7 +34,7 @@ type scriptCall struct {
 	turn   chan turn // with room for the one word that is said to it
 }
 
-// turn is what a caller who waits is told.
+// turn is the signal to a waiting caller.
 type turn bool
 
 const (
@@ -44,7 +42,7 @@ const (
 	send     turn = true  // has a lane from now on
 )
 
-// call runs a script once at most. Without an answer before ctx ends it may have run, or run later.
+// call runs a script at most once. Without an answer before ctx ends it may have run, or may run later.
 func (b *batcher) call(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
 	c := &scriptCall{script: script, keys: keys, args: args}
 	if !b.enter(c) {
@@ -71,7 +69,7 @@ func (b *batcher) call(ctx context.Context, script *redis.Script, keys []string,
 	return c.answer.Result()
 }
 
-// enter takes a lane, or a place among those who wait.
+// enter takes a lane, or joins the queue.
 func (b *batcher) enter(c *scriptCall) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +82,7 @@ func (b *batcher) enter(c *scriptCall) bool {
 	return false
 }
 
-// board returns the calls that travel with first.
+// board returns the calls to send with first.
 func (b *batcher) board(first *scriptCall) []*scriptCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +105,7 @@ func (b *batcher) leave() {
 	b.waiting = slices.Delete(b.waiting, 0, 1)
 }
 
-// quit is the end of a caller who does not wait any more. A lane that he was given meanwhile goes to the next.
+// quit removes a caller that no longer waits. If it was given a lane meanwhile, the lane goes to the next.
 func (b *batcher) quit(c *scriptCall) {
 	b.mu.Lock()
 	i := slices.Index(b.waiting, c)
@@ -127,8 +125,7 @@ func (b *batcher) quit(c *scriptCall) {
 	}
 }
 
-// send runs the calls of a batch. Their first one's caller is the one who runs this, with ctx; others are not to suffer when
-// he gives up.
+// send runs the calls of a batch. The first call's caller runs it, with ctx; if that caller gives up, the others must not suffer.
 func (b *batcher) send(ctx context.Context, batch []*scriptCall) {
 	if len(batch) == 1 {
 		c := batch[0]

@@ -29,7 +29,7 @@ func TunerLease(slot string) string { return core.TunerLease(slot) }
 // SessionOwner is the owner of a service lease that the API took for a session (phase 1).
 func SessionOwner(session string) string { return core.SessionOwner(session) }
 
-// Entry is a start on the bus, as one worker gets it.
+// Entry is a start on the bus, as delivered to one worker.
 type Entry struct {
 	ID      string
 	Type    string // "start"; anything else is a foreign hand's
@@ -64,7 +64,7 @@ func (s *Store) Bus(worker string) (*Bus, error) {
 // Close closes the connection of Fetch.
 func (b *Bus) Close() error { return b.reader.Close() }
 
-// Create makes sure that the group exists. Fetch calls it when it finds that it does not.
+// Create creates the group if it does not exist. Fetch calls it when the group is missing.
 func (b *Bus) Create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.s.opt.OpTimeout)
 	defer cancel()
@@ -75,8 +75,7 @@ func (b *Bus) Create(ctx context.Context) error {
 	return nil
 }
 
-// Fetch waits at most block for entries that nobody has been given yet, and takes up to n. It must not be called twice at
-// the same time.
+// Fetch waits at most block for undelivered entries, and takes up to n. It must not be called concurrently.
 func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, error) {
 	wait, cancel := context.WithTimeout(ctx, block+b.s.opt.OpTimeout)
 	defer cancel()
@@ -101,10 +100,10 @@ func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, e
 	return entries, nil
 }
 
-// Sweep deals with what dead workers left behind: sessions that ran there end with ReasonLeaseLost, entries that were not
-// done with are taken by this worker. It also returns entries that this worker was given idle ago or earlier and has not
-// done with, which it may not know of: an answer may have been lost. A worker is dead when its last beat is life ago; a session
-// of it runs all the same for as long as Redis has the lease on its service for it. more reports that there is more to do at once.
+// Sweep cleans up after dead workers: their running sessions end with ReasonLeaseLost, and this worker takes over their unfinished entries.
+// It also returns entries that were delivered to this worker idle ago or earlier and are unfinished, because an answer may have been lost.
+// A worker is dead once its last beat is life ago; even then, a session of it counts as running while Redis has its service's lease for it.
+// more reports that there is more to do at once.
 func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []Entry, more bool, err error) {
 	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds(),
 		b.s.opt.Leases.LeasePrefix+ServiceLease(""))
@@ -128,7 +127,7 @@ func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []En
 	return entries, fmt.Sprint(list[0]) == "1", nil
 }
 
-// startOf reads what an entry says is to be started. What is no number is refused by whoever checks the start.
+// startOf reads the start in an entry. The check of the start refuses anything that is no number.
 func startOf(service, profile, start string) intent.Start {
 	ms, err := strconv.ParseInt(start, 10, 64)
 	if err != nil {
@@ -140,7 +139,7 @@ func startOf(service, profile, start string) intent.Start {
 // sweepMax bounds what one call does, so that Redis is not blocked for longer than 2 ms.
 const sweepMax = 100
 
-// Write is what a worker writes of a session.
+// Write is a worker's update of a session.
 type Write struct {
 	Session    string
 	Service    string
@@ -155,7 +154,7 @@ type Write struct {
 	_ struct{}
 }
 
-// Wrote is what became of a write.
+// Wrote is the outcome of a write.
 type Wrote string
 
 // The outcomes of Write.
@@ -180,16 +179,16 @@ func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
 	return Wrote(fmt.Sprint(reply)), nil
 }
 
-// Bury makes an entry a dead letter and ends its session with reason, "" for not at all, unless it runs or a term newer than fence has it.
-// An entry of its ID that names another session is left alone, and with it the session: another server had numbered it.
+// Bury makes an entry a dead letter and ends its session with reason, "" for not at all, unless the session runs or a term newer than fence
+// has it. It ignores an entry of the same ID that names another session, which another server numbered, and leaves that session alone.
 func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) error {
 	_, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
 	return err
 }
 
-// Beat keeps the worker alive in the registry. info describes it. stops are the sessions whose end was asked, begun is how
-// many the records say that this worker has begun and not ended. server names the run of Redis that answered: another one may
-// have an older copy.
+// Beat keeps the worker alive in the registry. info describes the worker. stops are the sessions with a requested stop; begun is how many
+// sessions this worker has begun and not ended, by the records. server names the run of Redis that answered: another one may have an older
+// copy.
 func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int, server string, err error) {
 	reply, err := b.s.run(ctx, beatScript, b.worker, info)
 	if err != nil {
@@ -207,9 +206,8 @@ func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int,
 	return words[3:], begun, words[1], nil
 }
 
-// Foreign returns the keys of which the last Beat has found that a foreign hand has put another type in their place, and without
-// which the work goes on: "v3:stops", without which a stop may be heard a beat later, and "v3:ended", without which no record is
-// forgotten.
+// Foreign returns the keys that the last Beat found to hold another type and without which the work goes on: "v3:stops", without which a
+// stop may be heard a beat later, and "v3:ended", without which no record is forgotten.
 func (b *Bus) Foreign() []string {
 	if keys := b.foreign.Load(); keys != nil {
 		return *keys
@@ -217,8 +215,8 @@ func (b *Bus) Foreign() []string {
 	return nil
 }
 
-// Disown ends, with ReasonLeaseLost, the sessions that run at this worker by their records and do not: unknown returns which
-// of them the worker has not in hand.
+// Disown ends, with ReasonLeaseLost, the sessions that by their records run at this worker but do not: unknown returns those that the
+// worker does not have.
 func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error {
 	reply, err := b.s.run(ctx, begunScript, b.worker)
 	if err != nil {
@@ -240,15 +238,15 @@ func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error
 	return nil
 }
 
-// Leave declares a worker dead: this one when it stops, or one that is known not to run.
+// Leave declares a worker dead: this one when it stops, or another that is known not to run.
 func (b *Bus) Leave(ctx context.Context, worker string) error {
 	_, err := b.s.run(ctx, leaveScript, worker, b.s.notify)
 	return err
 }
 
-// Listen calls stop and left for what is told on the channel, until ctx ends. up is called whenever the channel is heard
-// again: what was told before was missed. Whoever reaches Redis may tell anything there, also from another database: what is told
-// is a reason to read the records (Store.StopAsked, Sweep), and no more.
+// Listen calls stop and left for the messages on the channel, until ctx ends. It calls up whenever the channel is heard again: earlier
+// messages were missed. Anybody who reaches Redis may publish anything there, even from another database, so a message is only a reason to
+// read the records (Store.StopAsked, Sweep).
 func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 	message := func(text string) {
 		verb, id, _ := strings.Cut(text, " ")

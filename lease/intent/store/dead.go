@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// DeadLetter is an entry that could not be done.
+// DeadLetter is an entry that could not be processed.
 type DeadLetter struct {
 	ID      string // of the dead letter
 	At      time.Time
@@ -24,7 +24,7 @@ type DeadLetter struct {
 	_ struct{}
 }
 
-// letterID refuses what is no ID of an entry: Redis would take - and + for the ends of all.
+// letterID refuses invalid entry IDs: Redis would take - and + for the ends of the stream.
 func letterID(id string) error {
 	ms, seq, both := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
@@ -74,7 +74,7 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	return letters, nil
 }
 
-// Requeue puts a dead letter back on the bus: its session begins anew. ErrRequeue says why it cannot; ErrLetterID.
+// Requeue puts a dead letter back on the bus: its session begins anew. Errors: ErrRequeue, which says why it cannot; ErrLetterID.
 func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
 	if err := letterID(id); err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	return "", fmt.Errorf("%w: its session %q has no record; start anew", ErrRequeue, w[1])
 }
 
-// Drop deletes a dead letter; false: there is none of this ID. ErrLetterID.
+// Drop deletes a dead letter; false: no dead letter has this ID. Errors: ErrLetterID.
 func (s *Store) Drop(ctx context.Context, id string) (bool, error) {
 	if err := letterID(id); err != nil {
 		return false, err

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ForeignKeyError says which key it is that a foreign hand has put another type in the place of, and without which nothing can be done.
+// ForeignKeyError names a key that another program has replaced by one of another type, and without which nothing can be done.
 type ForeignKeyError struct {
 	Key string
 	Err error // what Redis said
@@ -20,13 +20,13 @@ func (e *ForeignKeyError) Error() string {
 	return fmt.Sprintf("%s holds another type than it must; rename or delete it: %v", e.Key, e.Err)
 }
 
-// Unwrap returns what Redis said.
+// Unwrap returns Redis' error.
 func (e *ForeignKeyError) Unwrap() error { return e.Err }
 
 // foreign reports whether a key holds another type.
 func foreign(err error) bool { return Refused(err) == "WRONGTYPE" }
 
-// named adds to a complaint of a key's type which of the store's keys it is: Redis does not say.
+// named adds the store's key to an error about a key's type, because Redis does not name it.
 func (s *Store) named(ctx context.Context, err error) error {
 	if !foreign(err) {
 		return err

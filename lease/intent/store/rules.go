@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// What the scripts of each side call, and the code beside them.
+// The commands of each side's scripts, and of the code around them.
 const (
 	apiCommands = "xlen zcard zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
 
@@ -31,8 +31,8 @@ func (o *Options) workerRules() redisstore.Rules {
 	return own.And(leases.Rules(redisstore.Use{}))
 }
 
-// Explain returns lease.ErrRefused, with the line that grants a worker what it needs, where err is of an ACL that denies it,
-// and err itself where it is not.
+// Explain returns lease.ErrRefused with the line that grants a worker what it needs, if err is a denial by an ACL. Otherwise it returns
+// err.
 func (s *Store) Explain(err error) error {
 	if denied := redisstore.Explain(s.client, s.opt.workerRules(), err); denied != nil {
 		return denied
@@ -40,5 +40,5 @@ func (s *Store) Explain(err error) error {
 	return err
 }
 
-// glob escapes what SCAN's MATCH and an ACL take for a pattern.
+// glob escapes the pattern characters of SCAN's MATCH and of an ACL.
 var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

@@ -12,7 +12,7 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// scriptOf returns the script of a name, behind what all of them begin with.
+// scriptOf returns the named script after the code that all scripts share.
 func scriptOf(name string) *redis.Script { return redis.NewScript(redisstore.Lua(lua, "common", name)) }
 
 var (
@@ -34,7 +34,7 @@ var (
 	requeueScript   = scriptOf("requeue")
 )
 
-// run calls a script. The keys of its own are built from the prefix; KEYS[1] says in which slot of a cluster they are.
+// run calls a script. The script builds its own keys from the prefix; KEYS[1] gives their slot in a cluster.
 func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()

@@ -17,10 +17,9 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// PutSessionWithIdempotency accepts a start, atomically with its publishing: record, key and entry on the bus together. If
-// the key stands for a session that has not ended, nothing is changed and that session's ID returned. Of session, ID and
-// Start count; key is Start.Key(). ttl is how long the key stands for the session while no worker has made it run; from
-// then on it does until the session ends.
+// PutSessionWithIdempotency accepts a start, atomically with its publishing: record, key and entry on the bus together. If a session that
+// has not ended has the key, it changes nothing and returns that session's ID. It reads only ID and Start of session; key is Start.Key().
+// ttl is how long the key stands for a session that no worker has started; once started, it does until the session ends.
 //
 //	accepted         session.ID, false, nil
 //	it is known      its ID, true, nil
@@ -53,7 +52,7 @@ func putReply(reply any) (id string, exists bool, err error) {
 	return words[1], words[0] == "E", nil
 }
 
-// servable returns intent.ErrInvalid where no lease can have the name of such a service.
+// servable returns intent.ErrInvalid if no lease can have the name of such a service.
 func (s *Store) servable(ref string) error {
 	if err := redisstore.CheckLease(s.opt.leaseOptions(), ServiceLease(ref)); err != nil {
 		return fmt.Errorf("%w: serviceRef: %w", intent.ErrInvalid, err)
@@ -61,9 +60,9 @@ func (s *Store) servable(ref string) error {
 	return nil
 }
 
-// PutSessionWithLease is PutSessionWithIdempotency of phase 1: the service's lease is taken in the same step, with a value
-// that names the session. *BusyError (ErrBusy) when the service is in use, also by a session of the same key, and
-// ErrQuarantine when Redis grants no leases: then nothing was changed.
+// PutSessionWithLease is PutSessionWithIdempotency of phase 1: the same step takes the service's lease, with a value that names the
+// session. Without any change it returns *BusyError (ErrBusy) if the service is in use, even by a session of the same key, and
+// ErrQuarantine if Redis grants no leases.
 func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
 	if err := s.servable(session.ServiceRef); err != nil {
@@ -99,7 +98,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	return putReply(reply)
 }
 
-// Stop asks for the end of a session; ended reports that it had ended already. ErrNotFound, ErrUnavailable.
+// Stop requests the end of a session; ended reports that it had ended already. Errors: ErrNotFound, ErrUnavailable.
 func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	reply, err := s.run(ctx, stopScript, id, s.notify)
 	switch {
@@ -111,7 +110,7 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
-// StopAsked reports whether a session's record says that its end was asked and has not come. ErrUnavailable.
+// StopAsked reports whether a session's record has a requested stop that has not taken effect. Errors: ErrUnavailable.
 func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -122,11 +121,11 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	return stop != "", nil
 }
 
-// recordFields are those of a record, as decode takes them.
+// recordFields are the fields of a record, in decode's order.
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
-// read returns the records of sessions. A nil one is not there; of one that is foreign it is said why.
+// read returns the records of sessions, nil for a missing one. foreign says what is wrong with foreign ones.
 func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Session, foreign []string, err error) {
 	args := []any{len(recordFields)}
 	for _, word := range slices.Concat(recordFields, ids) {
@@ -162,7 +161,7 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 	return records, foreign, nil
 }
 
-// Get returns a session's record. ErrNotFound, also where its key holds another type, ErrUnavailable.
+// Get returns a session's record. Errors: ErrNotFound, also if its key holds another type; ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	records, _, err := s.read(ctx, id)
 	switch {
@@ -174,10 +173,9 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	return *records[0], nil
 }
 
-// List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor
-// of the next page, "" after the last. A session that is accepted meanwhile never moves others between pages. Beside the sessions,
-// which stand, err is a *lease.SkippedError if records are left out because their keys hold another type;
-// else it is ErrUnavailable.
+// List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor of the next
+// page, "" after the last. A session that is accepted meanwhile never moves others between pages. err is a *lease.SkippedError, beside
+// valid sessions, if records are left out because their keys hold another type; otherwise it is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -213,7 +211,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	return sessions, next, nil
 }
 
-// readMax is how many records of a list one call reads, so that a renewal waits for no more of them.
+// readMax is how many records of a list one call reads, to bound how long a renewal waits.
 const readMax = 25
 
 // ids returns up to n IDs of sessions, newest first, that come after the session cursor.

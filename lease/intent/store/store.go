@@ -24,11 +24,11 @@ const (
 	DeadLettersDefault = 10_000
 )
 
-// The conditions a caller can tell apart with errors.Is.
+// Conditions for errors.Is.
 var (
 	// ErrNotFound: no session has this ID, or it ended longer than Options.Retention ago.
 	ErrNotFound = errors.New("no such session")
-	// ErrUnavailable: Redis did not answer, or refused; what was asked may have been done. Asking again is safe.
+	// ErrUnavailable: Redis did not answer, or refused; the request may have been executed. Retrying is safe.
 	ErrUnavailable = errors.New("redis is not available")
 	// ErrBusy: the service is in use (phase 1); errors.As gives a *BusyError.
 	ErrBusy = errors.New("service is in use")
@@ -38,14 +38,14 @@ var (
 	ErrOptions = errors.New("invalid options of the intent store")
 	// ErrRequeue: a dead letter cannot go back on the bus; the text says why.
 	ErrRequeue = errors.New("dead letter not requeued")
-	// ErrUnfinished: Redis answers, and the reading of all its keys for leases was given up before its end: it took more than sixty times
-	// Options.OpTimeout, or there are more than a million. What was found until then was dealt with.
+	// ErrUnfinished: Redis answers, but the search of all its keys for leases was given up: it took more than sixty times Options.OpTimeout,
+	// or there are more than a million. The leases found until then were processed.
 	ErrUnfinished = errors.New("not all keys were read")
 	// ErrLetterID: no dead letter can have such an ID.
 	ErrLetterID = errors.New("not the ID of a dead letter")
 )
 
-// BusyError says who uses a service.
+// BusyError names the user of a service.
 type BusyError struct {
 	Service string
 	Holder  string // "session:<id>" of a session that no worker has yet, or a worker's instance ID
@@ -61,27 +61,26 @@ func (e *BusyError) Error() string {
 // Is makes errors.Is(err, ErrBusy) true.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// Options say where a Store keeps what. The zero value is the default of each field. Every API and worker that work
-// together must agree on KeyPrefix and on the names in Leases.
+// Options configure a Store. The zero value of a field is its default. All APIs and workers that work together must agree on KeyPrefix and
+// on the names in Leases.
 type Options struct {
 	// KeyPrefix precedes every key but those of leases: "v3:".
 	KeyPrefix string
-	// Leases are the settings of the leases on services and slots: the TTL, and the names in Redis, of which LeasePrefix is
-	// "lease:", NodePrefix, EpochKey and Channel begin with KeyPrefix, unless set. The worker's keeper is made of it; its Hooks are
-	// those of all connections. With Replicas a lease counts once a majority has it; a record, a start and its key, which are written once,
-	// may be lost with a master, as without.
+	// Leases are the settings of the leases on services and slots: the TTL, and the names in Redis. LeasePrefix defaults to "lease:";
+	// NodePrefix, EpochKey and Channel begin with KeyPrefix unless set. The worker's keeper uses these settings; Hooks apply to all
+	// connections. With Replicas a lease counts once a majority has it; a record, a start and its key are written once and may be lost with a
+	// master, as without Replicas.
 	Leases lease.Config
-	// Retention is how long the record of an ended session is kept at least. 0: 1 h.
+	// Retention is the least time for which the record of an ended session is kept. 0: 1 h.
 	Retention time.Duration
 	// OpTimeout bounds every call. 0: 3 s.
 	OpTimeout time.Duration
-	// PoolSize is how many connections are opened at most for calls that travel alone. 0: 16.
+	// PoolSize bounds the connections for calls that are not batched. 0: 16.
 	PoolSize int
-	// Batches is how many calls of scripts (starts, stops, a worker's writes) are under way at once; those that come meanwhile
-	// travel together as soon as one is done. Few make large batches, which cost least; many suit a Redis that is far away.
-	// 0: PoolSize.
+	// Batches is how many script calls (starts, stops, a worker's writes) are under way at once; further calls travel together as soon as one
+	// is done. Few make large batches, which cost least; many suit a distant Redis. 0: PoolSize.
 	Batches int
-	// DeadLetters is how many dead letters are kept, about. 0: 10,000.
+	// DeadLetters is the approximate number of dead letters that are kept. 0: 10,000.
 	DeadLetters int
 
 	_ struct{}
@@ -126,7 +125,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// leaseOptions are those of internal/redisstore that the names of leases depend on.
+// leaseOptions are the options of internal/redisstore that determine the names of leases.
 func (o *Options) leaseOptions() redisstore.Options {
 	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine,
 		Replicas: o.Leases.Replicas}
@@ -141,8 +140,8 @@ type Store struct {
 	notify  string
 }
 
-// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like
-// lease.New it works on connections of its own, and opens none yet.
+// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like lease.New it
+// makes its own connections, and opens none yet.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()
 	if err := opt.validate(); err != nil {
@@ -162,7 +161,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 // Options returns the store's options, with every default filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Ping says whether Redis answers, and could take a start: nil or ErrUnavailable, with the rules to add where an ACL denies it.
+// Ping reports whether Redis answers and could take a start: nil or ErrUnavailable, with the rules to add if an ACL denies it.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -176,11 +175,11 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the store's own connections. Calls under way end with ErrUnavailable.
+// Close closes the store's own connections. Running calls end with ErrUnavailable.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused what was asked, also within a script, and "" where
-// it did not answer.
+// Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused a request, also within a script, and "" if it did not
+// answer.
 func Refused(err error) string {
 	if redisstore.Denied(err) != nil { // in a script it begins with ERR, and Ping tells it with the rules to add
 		return "NOPERM"

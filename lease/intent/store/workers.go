@@ -21,7 +21,7 @@ type WorkerInfo struct {
 	beat float64 // its last, as the registry has it
 }
 
-// Workers returns all workers of the registry, dead ones that were not dealt with yet included.
+// Workers returns all workers of the registry, including dead ones that no sweep has removed.
 func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	reply, err := s.run(ctx, workersScript)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return all, nil
 }
 
-// wholeTimes is how many times Options.OpTimeout a reading of all leases may take.
+// wholeTimes bounds the search for all leases, in multiples of Options.OpTimeout.
 const wholeTimes = 60
 
 // leasable reports whether a lease can have that name.
@@ -59,9 +59,8 @@ func (s *Store) leasable(name string) bool {
 	return redisstore.CheckLease(s.opt.leaseOptions(), name) == nil
 }
 
-// Leases gives take the names of the leases on services and slots that Redis has, whoever holds them, a page at a time, until take returns
-// an error. A name may come twice. What a foreign hand has put among them, at which no lease can be, is left out. ErrUnfinished if there
-// may be others.
+// Leases passes take the names of all leases on services and slots in Redis, a page at a time, until take returns an error. A name may come
+// twice. It leaves out foreign keys that cannot be leases. ErrUnfinished if there may be others.
 func (s *Store) Leases(ctx context.Context, take func(names []string) error) error {
 	whole, cancel := context.WithTimeout(ctx, wholeTimes*s.opt.OpTimeout) // the keys of others are read past
 	defer cancel()
@@ -94,9 +93,9 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 	return nil
 }
 
-// DeleteAllLeases deletes the leases on all services and slots, whoever holds them: for the only worker of an installation,
-// at its start. The caller vouches that of the others that Workers has returned none lives. beats is another one that has come, or beaten,
-// since: from then on nothing is deleted, in one step with looking for it (I1). ErrUnfinished if there may be leases that were not found.
+// DeleteAllLeases deletes all leases on services and slots, at the start of the only worker of an installation. The caller vouches that
+// none of others, as returned by Workers, lives. beats is another worker that has appeared, or beaten, since: from then on nothing is
+// deleted; check and deletion are one step (I1). ErrUnfinished if there may be leases that were not found.
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	err = s.Leases(ctx, func(names []string) error {
 		n, other, err := s.deleteLeases(ctx, worker, others, names)
@@ -115,10 +114,10 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 	return deleted, beats, err
 }
 
-// errBeats ends a reading of leases that are not to be deleted.
+// errBeats stops the search when leases must not be deleted any more.
 var errBeats = errors.New("another worker beats")
 
-// deleteLeases deletes those with such names, in one step with looking for who beats.
+// deleteLeases deletes the named leases, in one step with the check for a worker that beats.
 func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, names []string) (
 	deleted int, beats string, err error,
 ) {

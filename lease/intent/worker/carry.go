@@ -17,7 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// job is what the shell keeps of a session. Owned by the loop.
+// job is the shell's state of a session. Owned by the loop.
 type job struct {
 	entry    store.Entry
 	terms    policy.Terms[*lease.Hold]
@@ -26,8 +26,8 @@ type job struct {
 	over     bool // the log knows of its end
 }
 
-// carry does what the machine asks for. What waits for anything runs in a goroutine of its own and answers with an event;
-// the machine bounds how many there are by Config.Starting, and while everything is being stopped by the number of sessions.
+// carry carries out the machine's effects. Effects that wait run in their own goroutines and answer with an event. The machine bounds their
+// number by Config.Starting, and while everything stops by the number of sessions.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {
@@ -93,7 +93,7 @@ func (w *Worker) acquire(e core.Effect) {
 	w.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
 }
 
-// keep notes what was taken. If nobody is left to use it, it is given back.
+// keep stores an acquired lease, or gives it back if its session is gone.
 func (w *Worker) keep(session string, h *lease.Hold) {
 	if h == nil {
 		return
@@ -106,7 +106,7 @@ func (w *Worker) keep(session string, h *lease.Hold) {
 	j.terms.Keep(h)
 }
 
-// release gives everything back and waits for Redis' word, or for the time after which it has expired or is being tried on.
+// release gives all leases back and waits for Redis' answer, or until they have expired or are being retried.
 func (w *Worker) release(session string, holds []*lease.Hold) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
 	defer cancel()
@@ -134,7 +134,7 @@ var startOutcomes = map[core.Reason]string{
 	core.PipelineFailed: "failed",
 }
 
-// count tells the observer and the log what a write says, once.
+// count reports a write's outcome to the observer and the log, once.
 func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	j := w.jobs[e.Session]
 	if j == nil {
@@ -173,7 +173,7 @@ func (w *Worker) fields(e core.Effect) []zap.Field {
 	}
 }
 
-// launch starts the pipeline and tells how that went.
+// launch starts the pipeline and reports the outcome.
 func (w *Worker) launch(e core.Effect, j *job) {
 	service, tuner, believed := j.terms.Launch(core.ServiceLease(j.entry.ServiceRef), core.TunerLease(e.Slot))
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
@@ -201,7 +201,7 @@ func (w *Worker) launch(e core.Effect, j *job) {
 	})
 }
 
-// launched tells how the start of a pipeline went, and waits for the end of one that runs.
+// launched reports the outcome of a pipeline's start, and waits for the end of a running one.
 func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end func()) {
 	session := told.Session
 	if failed != nil {
@@ -214,17 +214,17 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	}
 	told.Launch = core.LaunchOK
 	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
-	// The one goroutine that a running session has is a new one: this one's stack has grown, and would stay.
+	// A running session has one new goroutine: this one's stack has grown, and would stay.
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
-// errDoubt: a lease was not believed in any more when the pipeline was to be started.
+// errDoubt: a lease was in doubt when the pipeline was to be started.
 var errDoubt = errors.New("a lease is in doubt")
 
 // errExited is the error of a method of a pipeline that called runtime.Goexit, as the FailNow of a test does.
 var errExited = errors.New("the pipeline ended its goroutine")
 
-// await waits for the end of a pipeline and tells it.
+// await waits for the end of a pipeline and reports it.
 func (w *Worker) await(session string, p Pipeline, end func()) {
 	err := errExited // unless it returns
 	defer func() {
@@ -234,8 +234,8 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 	err = w.call(session, "Wait", p.Wait)
 }
 
-// ended is apart from await, as panicked is from call, so that what they need at the end is not part of the stack on which
-// every running session waits: 2 KiB are enough for that.
+// ended is separate from await, as panicked is from call, so that its variables are not on the stack on which every running session waits:
+// 2 KiB are enough for that.
 //
 //go:noinline
 func (w *Worker) ended(session string, err error) {
@@ -246,13 +246,12 @@ func (w *Worker) ended(session string, err error) {
 	w.inbox.put(message{event: back, f: func() { w.returned(session) }})
 }
 
-// wordsMax is how many bytes of what a pipeline's error says become the detail of its session. Some quote all
-// that a program wrote.
+// wordsMax is how many bytes of a pipeline's error become the detail of its session. Some errors quote all output of a program.
 const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }
 
-// returned lets leases that were abandoned with a stuck pipeline be taken here again.
+// returned allows this worker to take leases again that were abandoned with a stuck pipeline.
 func (w *Worker) returned(session string) {
 	if j := w.jobs[session]; j != nil {
 		for _, h := range j.terms.Recover() {
@@ -261,7 +260,7 @@ func (w *Worker) returned(session string) {
 	}
 }
 
-// call calls a method of a pipeline, and has the log know where it panicked.
+// call calls a method of a pipeline, and logs where it panicked.
 func (w *Worker) call(session, method string, f func() error) error {
 	err := callback.Call(method, f)
 	if callback.Stack(err) != nil {
@@ -276,7 +275,6 @@ func (w *Worker) panicked(session, method string, err error) {
 		zaplog.Stack(err))
 }
 
-// bury makes an entry a dead letter.
 func (w *Worker) bury(e store.Entry, why string, fence int64, reason core.Reason) {
 	w.tasks.Go(func() { w.member.Bury(context.WithoutCancel(w.ctx), e, why, fence, reason) })
 }

@@ -25,7 +25,7 @@ const (
 	StartingDefault = membership.Starting
 )
 
-// The conditions a caller can tell apart with errors.Is.
+// Conditions for errors.Is.
 var (
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid settings of the worker")
@@ -37,7 +37,7 @@ var (
 	ErrStopped = errors.New("stopped")
 )
 
-// Job is what a pipeline is to do.
+// Job is a pipeline's task.
 type Job struct {
 	SessionID string
 	intent.Start
@@ -49,54 +49,53 @@ type Job struct {
 	_ struct{}
 }
 
-// Pipeline is the work of one session. Start is called once; if it returned nil, Wait once, and Stop any number of times, at
-// any time. A method that panics, or ends its goroutine, has failed. Of what an error says the first KiB becomes the session's Detail.
+// Pipeline is the work of one session. Start is called once; if it returned nil, Wait is called once, and Stop any number of times, at any
+// time. A method that panics, or ends its goroutine, has failed. The first KiB of an error's text becomes the session's Detail.
 type Pipeline interface {
-	// Start begins the work under fence, the service's. It should return within seconds. ctx ends when the trust in either
-	// lease ends, and after Wait has returned: work must not outlast it.
+	// Start begins the work under fence, the service's. It should return within seconds. ctx ends when the trust in either lease ends, and
+	// after Wait has returned: work must not outlast it.
 	Start(ctx context.Context, fence int64) error
-	// Wait returns when the work has ended, by itself or because it was asked to, and uses neither slot nor service any more.
+	// Wait returns when the work has ended, by itself or after Stop, and no longer uses slot or service.
 	Wait() error
 	// Stop asks the work to end. It returns at once.
 	Stop()
 }
 
-// Config is the settings of a worker.
+// Config configures a worker.
 type Config struct {
-	// Store says where everything is in Redis; Store.Leases has the TTL of the leases, their renewal, and the logger.
+	// Store configures the store in Redis; Store.Leases has the TTL of the leases, their renewal, and the logger.
 	Store store.Options
-	// Name is the worker's over restarts; "": the name of the host. A worker that starts frees at once what an earlier process of
-	// the same name held, if it can tell that it is dead: it ran on the same machine, in the same container.
+	// Name identifies the worker across restarts; "": the host's name. A starting worker frees at once the leases of an earlier process of the
+	// same name if it can tell that it is dead: it ran on the same machine, in the same container.
 	Name string
 	// InstanceID names this process; "": lease.GenerateInstanceID().
 	InstanceID string
 	// Slots is the pool that all workers share, in the order in which it is tried.
 	Slots []string
-	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. A session that is to stop, or loses a lease, before
-	// both have returned has StopTimeout from then on, as one that runs; until then it counts among Starting. What NewPipeline has made
-	// is dropped, and not started, where a lease is in doubt by then.
+	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. Until both have returned, the session counts among
+	// Starting. If it is to stop, or loses a lease, before that, it has StopTimeout from then on, like a running session. If a lease is in
+	// doubt once NewPipeline has returned, its pipeline is dropped and not started.
 	NewPipeline func(Job) Pipeline
-	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6. A renewal, with the time that its answer
-	// may take (Store.Leases.RenewInterval and OpTimeout), must fit in before.
+	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6. A renewal and the wait for its answer
+	// (Store.Leases.RenewInterval and OpTimeout) must fit in before.
 	Grace time.Duration
-	// StopTimeout is how long a pipeline may take to return once asked; then its leases are left to expire. 0: TTL.
+	// StopTimeout is how long a pipeline may take to return after Stop; then its leases are left to expire. 0: TTL.
 	StopTimeout time.Duration
-	// MaxTries is after how many deliveries without an end a start becomes a dead letter. 0: 5.
+	// MaxTries is after how many unfinished deliveries a start becomes a dead letter. 0: 5.
 	MaxTries int
-	// Starting is how many sessions are being started at once. 0: 128.
+	// Starting is how many sessions may be starting at once. 0: 128.
 	Starting int
-	// SingleWriter declares that this installation has no other worker: at its start all leases on services and slots are
-	// deleted, whoever held them. Start waits until every other worker is dead, which is at once where it can tell, after two
-	// missed heartbeats (a fifth of the TTL) where it has the same Name, and else a TTL after the last one. ErrOtherWorker if one
-	// has not stopped within a TTL.
+	// SingleWriter declares that this installation has no other worker: the worker deletes all leases on services and slots at its start,
+	// whoever held them. Start waits until every other worker is dead: at once if it can tell, after two missed heartbeats (a fifth of the
+	// TTL) if the other has the same Name, and otherwise a TTL after the last heartbeat. ErrOtherWorker if one has not stopped within a TTL.
 	SingleWriter bool
-	// Notify is told every event of a lease, as lease.Config.Notify is: it must return at once, and leave the holds alone. nil:
-	// nobody.
+	// Notify is called with every event of a lease, as lease.Config.Notify is: it must return at once, and leave the holds alone. nil: no
+	// call.
 	Notify func(lease.Event)
-	// Observer counts; nil: nobody does.
+	// Observer counts; nil: no counts.
 	Observer intent.Observer
-	// Logger gets an entry for every session that runs or ends here, and of the leases where Store.Leases.Logger is nil. nil:
-	// warnings and errors go to standard error; zap.NewNop() silences them. The client library's own log: lease.Config.Logger.
+	// Logger gets an entry for every session that runs or ends here, and those of the leases if Store.Leases.Logger is nil. nil: warnings and
+	// errors go to standard error; zap.NewNop() silences them. For the client library's own log see lease.Config.Logger.
 	Logger *zap.Logger
 
 	_ struct{}
@@ -162,7 +161,7 @@ func (c *Config) renewed() time.Duration {
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
 }
 
-// core is the machine's settings; opTimeout is that of the store.
+// core returns the machine's settings; opTimeout is that of the store.
 func (c *Config) core(opTimeout time.Duration) core.Config {
 	m := membership.Settings(c.InstanceID, c.Slots, c.life(), opTimeout)
 	m.Grace, m.StopTimeout, m.MaxTries, m.Starting = int64(c.Grace), int64(c.StopTimeout), c.MaxTries, c.Starting

@@ -1,25 +1,21 @@
-// Package worker takes starts from the bus and runs their pipelines. It is the only owner of the leases on services and
-// slots.
+// Package worker takes starts from the bus and runs their pipelines. It is the only owner of the leases on services and slots.
 //
 // # What is not promised
 //
-// Nothing can stop a pipeline of a process that is frozen, or that ignores both Stop and its context: send the fences along,
-// and let the tuner refuse older ones. What a pipeline starts outside of the process (a transcoder) must end with the process.
-// What Redis loses is lost: sessions that it had accepted and not begun are gone, running ones end when their worker finds no
-// record of them.
+// Nothing can stop a pipeline of a frozen process, or one that ignores both Stop and its context: send the fences along, and let the tuner
+// refuse older ones. A program that a pipeline starts outside the process (a transcoder) must end with the process. If Redis loses its
+// data, sessions that were accepted and not begun are gone, and running ones end when their worker finds no record of them.
 //
 // # What is promised
 //
-// A slot, and a service, serves one pipeline at a time: both leases or none, the pipeline is asked to stop Config.Grace
-// before the trust in either ends, its context ends with that trust, and the leases are given back only after it has
-// returned (I1). A start that was accepted is begun or ended by some worker, whichever dies (I3). States are written under
-// their fence.
+// A slot, and a service, serves one pipeline at a time (I1). A pipeline has both leases or none. It is asked to stop Config.Grace before
+// the trust in either ends, its context ends with that trust, and the leases are given back only after it has returned. Some worker begins
+// or ends every accepted start, whichever worker dies (I3). States are written under their fence.
 //
-// # A worker that dies
+// # Death of a worker
 //
-// Its leases expire after their TTL and its sessions end with R_LEASE_LOST; what it had not begun is begun by others. A
-// worker of the same name, the host's unless Config.Name gives one, that starts on the same machine sooner finds its predecessor
-// in the registry, proves by its process ID and start time that it does not run any more, and frees what it held at once. Where
-// that cannot be proven (another machine, another container) the leases expire, unless Config.SingleWriter says that there is no
-// other worker.
+// Its leases expire after their TTL and its sessions end with R_LEASE_LOST; other workers begin its remaining starts. If a worker of the
+// same name (Config.Name, by default the host's) starts on the same machine sooner, it finds its predecessor in the registry, proves by
+// process ID and start time that it is dead, and frees its leases at once. If that cannot be proven (another machine, another container)
+// the leases expire, unless Config.SingleWriter says that there is no other worker.
 package worker

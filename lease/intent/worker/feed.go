@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// newMember returns what looks after this worker's place in the registry and on the bus.
+// newMember returns the manager of this worker's place in the registry and on the bus.
 func (w *Worker) newMember() *membership.Member {
 	me := membership.WhoAmI(w.cfg.Name)
 	me.Life = w.cfg.life().Milliseconds()
@@ -31,7 +31,7 @@ func (w *Worker) newMember() *membership.Member {
 	}
 }
 
-// fetched returns what hears how fetches from the bus end: a worker that is denied them beats on, and carries out nothing.
+// fetched returns the observer of fetches from the bus: a worker whose fetches are denied keeps beating, and carries out nothing.
 func (w *Worker) fetched() func(error) {
 	w.fetches.Life = w.cfg.life()
 	bus := w.outage("bus")
@@ -41,7 +41,7 @@ func (w *Worker) fetched() func(error) {
 	}
 }
 
-// heard is told what happens to the leases.
+// heard handles the events of the leases.
 func (w *Worker) heard(e lease.Event) {
 	callback.Tell(w.cfg.Notify, w.log.ListenerPanicked, e)
 	switch e.Kind {
@@ -54,8 +54,8 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted is told on the channel that a session is to be stopped. Only one that is in hand is asked about. It waits for the loop, so that
-// whoever may publish fills the socket and not the inbox.
+// hinted handles a message that a session is to be stopped. It checks only sessions of this worker. It waits for the loop, so that a flood
+// of messages fills the socket and not the inbox.
 func (w *Worker) hinted(session string) {
 	if len(w.unknown([]string{session})) == 0 {
 		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
@@ -89,16 +89,16 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// deliver hands entries to the machine. Runs in the loop.
+// deliver passes entries to the machine. Runs in the loop.
 func (w *Worker) deliver(entries []store.Entry) {
 	begin := func(e store.Entry) *job { return &job{entry: e} }
 	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
-// failureLogEvery is how often the log is told of a Redis that goes on failing: it is asked many times a second.
+// failureLogEvery is the least time between log entries of a Redis that goes on failing: it is asked many times a second.
 const failureLogEvery = 3 * time.Second
 
-// outage tells the log when something of Redis cannot be reached, and when it can again. One goroutine notes at a time.
+// outage logs when a part of Redis becomes unreachable, and when it can be reached again. Only one goroutine at a time may use it.
 type outage struct {
 	log  *zap.Logger
 	what string
@@ -120,7 +120,7 @@ func (o *outage) note(err error) {
 	}
 }
 
-// beat keeps the worker alive in the registry, and looks after what dead ones left behind, ten times in the life of a lease.
+// beat keeps the worker alive in the registry and cleans up after dead ones, ten times in the life of a lease.
 func (w *Worker) beat() {
 	ticker := time.NewTicker(membership.BeatInterval(w.cfg.life()))
 	defer ticker.Stop()
@@ -149,13 +149,13 @@ func (w *Worker) beat() {
 	}
 }
 
-// kickPause is the least time between two beats: whoever may publish can ask for them.
+// kickPause is the least time between two beats: anybody who may publish can cause them.
 func kickPause(life time.Duration) time.Duration { return membership.BeatInterval(life) / 10 }
 
-// foreignLogEvery is how often the log is told of keys that stay as they are until somebody mends them.
+// foreignLogEvery is the least time between log entries of keys that stay wrong until somebody repairs them.
 const foreignLogEvery = time.Minute
 
-// tellForeign tells the log of keys that hold another type, and returns when it was last told.
+// tellForeign logs keys that hold another type, and returns the time of the last entry.
 func (w *Worker) tellForeign(last time.Time) time.Time {
 	keys := w.bus.Foreign()
 	if len(keys) == 0 {
@@ -175,12 +175,12 @@ func (w *Worker) running() int { return asked(w, w.machine.Running) }
 // takes asks the loop whether it takes starts still.
 func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }
 
-// unknown asks the loop which sessions it has not in hand.
+// unknown asks the loop which of these sessions it does not have.
 func (w *Worker) unknown(sessions []string) []string {
 	return asked(w, func() []string { return slices.DeleteFunc(sessions, w.machine.Has) })
 }
 
-// asked has the loop answer; a worker that stops has no answer.
+// asked runs f in the loop; a stopping worker returns the zero value.
 func asked[T any](w *Worker, f func() T) (none T) {
 	answer := make(chan T, 1)
 	w.inbox.put(message{f: func() { answer <- f() }})

@@ -56,7 +56,7 @@ type Worker struct {
 	jobs    map[string]*job
 }
 
-// New makes a worker. Nothing runs before Start. Like lease.New it works on connections of its own.
+// New makes a worker. Nothing runs before Start. Like lease.New it makes its own connections.
 func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -94,12 +94,12 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 // InstanceID returns the owner under which leases are held.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start takes part in the work, until Stop. ctx bounds the start only. It returns once the worker has signed on, an earlier process of
-// this name that is known to be dead has been dealt with, and as a single writer once no other worker lives. Unlike lease.Keeper.Start
-// it waits, without end unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF): only
-// then can it tell ErrOtherWorker, and what the dead one held is free. Health tells meanwhile what it waits for; so serve the probe
-// first, or call Run in a goroutine. Stop ends it. Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies
-// what is needed, or that of ctx with what went wrong last.
+// Start takes part in the work, until Stop. ctx bounds the start only. It returns once the worker has signed on, has cleaned up after a
+// dead earlier process of its name and, as a single writer, once no other worker lives. Unlike lease.Keeper.Start it waits, without end
+// unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF): only then can it detect
+// ErrOtherWorker and free the dead process' leases. Health reports the reason meanwhile, so serve the probe first, or call Run in a
+// goroutine. Stop ends the wait. Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies what is needed, or
+// that of ctx with the last failure.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -131,10 +131,10 @@ func (w *Worker) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run is Start, and Stop as soon as ctx ends. It returns what Start said, or else what Stop said.
+// Run calls Start, and Stop as soon as ctx ends. It returns the error of Start, or else that of Stop.
 func (w *Worker) Run(ctx context.Context) error { return w.life.Run(ctx, w.Start, w.Stop) }
 
-// Health says whether this worker can carry out starts, and if not, why: for a readiness probe. It asks nobody.
+// Health reports whether this worker can carry out starts, and if not, why, for a readiness probe. It sends no requests.
 func (w *Worker) Health() lease.Health {
 	h := w.keeper.Health()
 	if w.ctx.Err() != nil {
@@ -147,12 +147,11 @@ func (w *Worker) Health() lease.Health {
 	return h
 }
 
-// Stop ends all pipelines, gives their leases back, and leaves what it has not begun to other workers. It waits for the pipelines, at
-// most StopTimeout, and when they have returned for Redis: at most one time-out (Store.OpTimeout) until it has the end of each session,
-// one until it has confirmed the releases (Store.Leases.DrainTimeout, if that is longer), and one to sign off. What it has not said by
-// then is left: the leases expire within their TTL, and other workers end the sessions. Every call waits for the end and gets the same
-// error: ErrStuck if a pipeline did not return, and then it does not sign off either; lease.ErrUnknown with what Redis said if it did not
-// confirm, and lease.ErrRefused if it refused.
+// Stop ends all pipelines, gives their leases back, and leaves unbegun starts to other workers. It waits for the pipelines, at most
+// StopTimeout, and then for Redis: at most one timeout (Store.OpTimeout) to record the end of each session, one to confirm the releases
+// (Store.Leases.DrainTimeout, if that is longer), and one to sign off. After that, unconfirmed leases expire within their TTL, and other
+// workers end the sessions. Every call waits for the end and gets the same error: ErrStuck if a pipeline did not return, and then the
+// worker does not sign off either; lease.ErrUnknown with Redis' error if it did not confirm, and lease.ErrRefused if it refused.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
@@ -184,13 +183,13 @@ func (w *Worker) end(begun bool) error {
 	return errors.Join(err, w.log.Flushed(last, lease.ErrStuck))
 }
 
-// unconfirmed is an error of a Redis that has not confirmed: what it did is not known.
+// unconfirmed is an error of a Redis that has not confirmed: the outcome is not known.
 type unconfirmed struct{ error }
 
 func (e unconfirmed) Is(target error) bool { return target == lease.ErrUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
-// leftBehind is the error of a stop that has left something, with its leases.
+// leftBehind is the error of a stop that left something behind, with its leases.
 func (w *Worker) leftBehind(e core.Effect) error {
 	switch {
 	case e.Stuck:
@@ -214,7 +213,7 @@ func (w *Worker) now() leasecore.Time { return w.at(time.Now()) }
 
 func (w *Worker) at(t time.Time) leasecore.Time { return leasecore.Time(t.Sub(w.base)) }
 
-// inbox hands events and functions to the loop without ever holding up who puts them.
+// inbox passes events and functions to the loop and never blocks the sender.
 type inbox struct {
 	mu     sync.Mutex
 	items  []message
@@ -222,7 +221,7 @@ type inbox struct {
 	wake   chan struct{}
 }
 
-// message is one thing for the loop: f runs before event is told to the machine.
+// message is one item for the loop: f runs before the machine gets event.
 type message struct {
 	f     func()
 	event core.Event
@@ -251,7 +250,7 @@ func (b *inbox) close() {
 	b.poke()
 }
 
-// take leaves no room behind: that of a burst, such as the renewals of all leases, would stay for ever.
+// take frees the queue's memory: that of a burst, such as the renewals of all leases, would stay for ever.
 func (b *inbox) take() (items []message, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -307,7 +306,6 @@ func (w *Worker) step(e core.Event) {
 	}
 }
 
-// feed lets the reader fetch.
 func (w *Worker) feed() {
 	select {
 	case w.capacity <- struct{}{}:
