@@ -175,7 +175,7 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 
 // List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor of the next
 // page, "" after the last. A session that is accepted meanwhile never moves others between pages. err is a *lease.SkippedError, beside
-// valid sessions, if records are left out because their keys hold another type; otherwise it is ErrUnavailable.
+// valid sessions, if records are left out because their keys hold another type; any other error is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
