@@ -20,6 +20,7 @@ func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 	return a
 }
 
+// Reader is what a look needs of Redis.
 type Reader struct {
 	Run  func(Call) ([]any, error)
 	Scan func(prefix string) ([]string, error) // names of the keys with a prefix, without it, each once

@@ -232,6 +232,7 @@ func AskTexts(op *core.Op) (texts []string) {
 	return append(texts, AskText(&rest))
 }
 
+// AskText is the message that an OpAsk publishes.
 func AskText(op *core.Op) string {
 	words := append(make([]string, 0, 3+len(op.Items)), wordAsked, op.Owner, op.Items[0].Peer)
 	for i := range op.Items {

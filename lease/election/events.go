@@ -16,6 +16,7 @@ import (
 // State is the state of a member.
 type State uint8
 
+// The states of the specification.
 const (
 	StateFollower  = State(rules.Follower)
 	StateCandidate = State(rules.Candidate) // an attempt is under way

@@ -60,6 +60,7 @@ const (
 	short = 60 * time.Millisecond
 )
 
+// Run runs the suite.
 func Run(t *testing.T, start New) {
 	groups := map[string][]check{
 		"Acquire":   acquireChecks,
