@@ -46,21 +46,21 @@ func (w *world) epochs(e *history.Event) {
 func (p *epoch) follow(w *world, e *history.Event) {
 	switch e.Kind {
 	case history.RedisEpoch:
-		switch {
+		switch late := w.now - w.blur(); {
 		case w.replicated() && e.N != 0: // another server, whose epoch may have gone on
 			began := w.servers.began[e.Reason]
 			p.since, p.until = began, cmp.Or(began, never)
 		case e.N == 0 && len(w.instances) > 0:
-			p.since, p.until = max(p.since, w.earliest(w.now)), w.now
+			p.since, p.until = max(p.since, late-w.stall(late, w.now)), w.now
 			w.servers.begins(e)
 		case e.N != 0 && e.Reason != p.value && p.blind != 0:
 			p.since, p.until = max(p.since, p.blind), never
 		}
 		p.value = e.Reason
 	case history.RedisFlushed:
-		p.lost(w.earliest(e.T))
+		p.lost(e.T)
 	case history.TapDown:
-		p.blind, p.down = w.earliest(e.T), true
+		p.blind, p.down = e.T, true
 		p.stopped(w)
 	case history.RedisUp:
 		p.stopped(w)
@@ -79,7 +79,7 @@ func (p *epoch) stopped(w *world) {
 	}
 	for _, inj := range w.open {
 		if inj.did == didPlan && inj.forgets() && p.since < inj.start {
-			p.lost(max(inj.start, w.earliest(w.now)))
+			p.lost(w.now)
 		}
 	}
 }

@@ -413,18 +413,6 @@ func (w *world) placedBadly(from int64) bool {
 	return false
 }
 
-// earliest returns when Redis may have executed at the earliest what its stream shows at that time.
-func (w *world) earliest(shown int64) int64 {
-	read := shown - w.blur()
-	at := read - w.stall(read, shown)
-	for _, late := range slices.Backward(w.unplaced) {
-		if late.from <= shown && shown <= late.to {
-			at = min(at, late.from)
-		}
-	}
-	return at
-}
-
 // latest is the longest time within which it is not known when Redis did something.
 func (w *world) latest() (longest int64) {
 	for _, late := range w.unplaced {
