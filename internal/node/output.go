@@ -127,7 +127,7 @@ func (o *output) add(l line) {
 	o.changed.Broadcast()
 }
 
-// stopped writes that the node has stopped and what was left undone, and returns its exit code.
+// stopped reports the end of the node and the work that it left undone, and returns the exit code.
 func (o *output) stopped(err error) int {
 	end, code := line{event: "stopped"}, exitOK
 	if err != nil {

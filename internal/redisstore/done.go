@@ -19,11 +19,12 @@ func (s *Store) Done(ctx context.Context, lease string) (bool, error) {
 	return err == nil, Cause(err)
 }
 
-// NoteDone records for life that the work under a lease is done. It returns false, and records nothing, if h no longer holds the lease.
+// NoteDone records for life, at least a millisecond, that the work under a lease is done. It returns false, and records nothing,
+// if h no longer holds the lease.
 func (s *Store) NoteDone(ctx context.Context, h Holding, life time.Duration) (bool, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	noted, err := doneScript.Run(ctx, s.client, s.doneKeys(h.ID), h.Owner, h.Fence, max(life.Milliseconds(), 1)).Int()
+	noted, err := doneScript.Run(ctx, s.client, s.doneKeys(h.ID), h.Owner, h.Fence, life.Milliseconds()).Int()
 	if err != nil {
 		return false, Cause(err)
 	}

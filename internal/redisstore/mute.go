@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// mute records what is known of sentinels when none answers. go-redis tries each several times before it returns an error, mostly after
-// the dialer's deadline. So mute asks once more without a deadline, to learn what is wrong with each.
+// mute records why no sentinel answers. go-redis tries each sentinel several times before it returns an error, mostly after the dialer's
+// deadline. So mute asks each once more without a deadline, and keeps the errors.
 type mute struct {
 	why    atomic.Pointer[string] // their addresses, each with the error; nil: they answer, as far as is known
 	asking atomic.Bool

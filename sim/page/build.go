@@ -279,8 +279,8 @@ func (b *builder) head(failed error) {
 	b.commands()
 	b.banner(failed)
 	b.sentence()
-	if stalled := strings.TrimPrefix(report.Stalled(b.r.Guarantees...), ", the"); stalled != "" {
-		h.Sub = strings.TrimSpace(h.Sub + " The" + stalled + ".")
+	if stall := report.Stall(b.r.Guarantees...); stall != "" {
+		h.Sub = strings.TrimSpace(h.Sub + " The " + stall + ".")
 	}
 }
 

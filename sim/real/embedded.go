@@ -43,19 +43,12 @@ func (e *embedded) resume() error { return e.open(e.at) }
 
 func (e *embedded) drive() {
 	defer close(e.done)
-	tick := time.NewTicker(embeddedTick)
-	defer tick.Stop()
 	last := time.Now()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case <-tick.C:
-			now := time.Now()
-			e.m.FastForward(now.Sub(last))
-			last = now
-		}
-	}
+	every(embeddedTick, e.stop, func() {
+		now := time.Now()
+		e.m.FastForward(now.Sub(last))
+		last = now
+	})
 }
 
 func (e *embedded) addr() string { return e.at }

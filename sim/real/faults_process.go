@@ -1,8 +1,10 @@
 package real
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -212,12 +214,23 @@ func awaitStop(n *node) {
 }
 
 func stopped(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	f := procStat(pid)
+	return f == nil || f[0] == "T" // nil: no such process, or no /proc to tell
+}
+
+func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// procStat returns what /proc shows of a process: its state, its parent, its group and more; nil if it shows nothing.
+func procStat(pid int) []string {
+	stat, err := os.ReadFile(procFile(pid, "stat"))
 	if err != nil {
-		return true // no such process, or no /proc to tell
+		return nil
 	}
-	_, state, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
-	return ok && strings.HasPrefix(state, "T")
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may hold anything
+	if len(f) < 3 {
+		return nil
+	}
+	return f
 }
 
 // holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence, two TTLs pass, or stop
@@ -289,7 +302,7 @@ func (r *run) rescue(at *slot, n *node, e history.Event) {
 
 // catches reports whether a process handles the signal, which would otherwise kill it.
 func catches(pid int, sig syscall.Signal) bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	status, err := os.ReadFile(procFile(pid, "status"))
 	if err != nil {
 		return false
 	}

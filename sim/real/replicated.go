@@ -280,14 +280,7 @@ const watchEvery = 50 * time.Millisecond
 
 func (p *replicated) watch() {
 	defer close(p.done)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.stop:
-			return
-		case <-tick.C:
-		}
+	every(watchEvery, p.stop, func() {
 		m := p.named()
 		p.mu.Lock()
 		tell := p.switched
@@ -300,7 +293,7 @@ func (p *replicated) watch() {
 		if changes && tell != nil {
 			tell(m)
 		}
-	}
+	})
 }
 
 // named is the master according to the cluster or most sentinels; nil: they disagree.

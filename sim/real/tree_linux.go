@@ -17,12 +17,8 @@ import (
 func processTree(leader int, mark string) (all []treeProcess) {
 	children := map[int][]treeProcess{}
 	for _, pid := range pids() {
-		stat, err := os.ReadFile(procFile(pid, "stat"))
-		if err != nil {
-			continue
-		}
-		f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // state, parent, group; the name before may hold anything
-		if len(f) < 3 || f[0] == "Z" || f[0] == "X" {
+		f := procStat(pid)
+		if f == nil || f[0] == "Z" || f[0] == "X" {
 			continue
 		}
 		parent, _ := strconv.Atoi(f[1])
@@ -54,8 +50,6 @@ func pids() (all []int) {
 	}
 	return all
 }
-
-func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
 // marked reports whether a process was started with the variable mark (KEY=VALUE).
 func marked(pid int, mark string) bool {

@@ -40,8 +40,16 @@ func (r Report) Table(w io.Writer) error {
 	return err
 }
 
-// Stalled says for how long the host stalled where that bears on any of the verdicts, as a table adds it to them; "" where it does not.
+// Stalled returns what a table adds to verdicts on which a stall of the host bears; "" if none does.
 func Stalled(of ...check.Verdict) string {
+	if text := Stall(of...); text != "" {
+		return ", the " + text
+	}
+	return ""
+}
+
+// Stall says how long the host stalled if that bears on any of the verdicts, as "host stalled 2.0 s"; "" if it does not.
+func Stall(of ...check.Verdict) string {
 	longest := int64(0)
 	for _, v := range of {
 		longest = max(longest, v.Stalled)
@@ -50,9 +58,9 @@ func Stalled(of ...check.Verdict) string {
 	case d <= 0:
 		return ""
 	case d < 100*time.Millisecond:
-		return fmt.Sprintf(", the host stalled %d ms", (d + time.Millisecond - 1).Milliseconds())
+		return fmt.Sprintf("host stalled %d ms", (d + time.Millisecond - 1).Milliseconds())
 	default:
-		return fmt.Sprintf(", the host stalled %.1f s", d.Seconds())
+		return fmt.Sprintf("host stalled %.1f s", d.Seconds())
 	}
 }
 
