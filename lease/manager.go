@@ -35,7 +35,8 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 // missing or wrong password, an ACL that denies what is needed (ErrRefused, with the rules to add), ErrQuarantineTooShort.
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 
-// Run calls Start, and Stop as soon as ctx ends. It returns the error of Start, or else that of Stop, even if another caller stopped it.
+// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it returns the
+// error of Start, or what kept Stop from releasing everything.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and for Redis, even a silent one, and
@@ -208,7 +209,7 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 // Start begins renewing, until Stop; ctx bounds the start only. See Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
 
-// Run is Manager.Run.
+// Run calls Start, and Stop as soon as ctx ends. Like Manager.Run, it returns nil after a requested stop.
 func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
 // Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to expire. ErrUnknown:

@@ -3,6 +3,7 @@ package lifetime
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -56,14 +57,19 @@ func (l *Lifetime) Stop(stop func(started bool) error) error {
 	return l.err
 }
 
-// Run starts, and stops as soon as ctx ends. It returns what start said, or else what stop said: methods that call Start and Stop.
+// Run calls start, waits until ctx ends or Stop was called, and returns the error of stop. It returns an error of start, unless that is the
+// end of ctx: a requested stop is no error.
 func (l *Lifetime) Run(ctx context.Context, start func(context.Context) error, stop func() error) error {
-	if err := start(ctx); err != nil {
+	err := start(ctx)
+	switch {
+	case err == nil:
+		select {
+		case <-ctx.Done():
+		case <-l.done:
+		}
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+	default:
 		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-l.done:
 	}
 	return stop()
 }

@@ -2,12 +2,10 @@ package node
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
@@ -26,7 +24,7 @@ type elected struct {
 	*election.Election
 	n                 *node
 	interval, timeout time.Duration
-	ended             chan error
+	ended             chan struct{}
 }
 
 func (n *node) election(client redis.UniversalClient, s *settings) (part, error) {
@@ -36,7 +34,7 @@ func (n *node) election(client redis.UniversalClient, s *settings) (part, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &elected{Election: e, n: n, interval: s.interval, timeout: s.timeout, ended: make(chan error, 1)}
+	p := &elected{Election: e, n: n, interval: s.interval, timeout: s.timeout, ended: make(chan struct{})}
 	if p.timeout == 0 {
 		p.timeout = s.ttl / 3
 	}
@@ -47,15 +45,16 @@ func (p *elected) Start(ctx context.Context) error {
 	if err := p.Election.Start(ctx); err != nil {
 		return err
 	}
-	go func() { p.ended <- p.Run(ctx, p.reign) }()
+	go func() {
+		defer close(p.ended)
+		_ = p.Run(ctx, p.reign) // reign never fails, and Stop returns its own error
+	}()
 	return nil
 }
 
 func (p *elected) Stop() error {
 	err := p.Election.Stop()
-	if rerr := <-p.ended; !errors.Is(rerr, lease.ErrStopped) {
-		err = errors.Join(err, rerr)
-	}
+	<-p.ended
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// A member says why nobody is elected: to a probe, and to who gave up waiting in Run.
+// A member says why nobody is elected, and a stop that is requested meanwhile is no error.
 func TestMemberHealth(t *testing.T) {
 	server, client := elected(t)
 	e, err := New(client, patient("a"))
@@ -31,9 +31,8 @@ func TestMemberHealth(t *testing.T) {
 		return h.State == lease.HealthRefused && strings.Contains(h.String(), "READONLY")
 	})
 	cancel(context.DeadlineExceeded)
-	if err := <-ran; !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrRefused) ||
-		!strings.Contains(err.Error(), "READONLY") {
-		t.Errorf("Run: %v, want the end of its context and READONLY", err)
+	if err := <-ran; err != nil {
+		t.Errorf("Run: %v", err)
 	}
 	if h := e.Health(); h.State != lease.HealthStopped {
 		t.Errorf("after Run: %v", h)

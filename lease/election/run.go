@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/lease"
@@ -17,8 +16,7 @@ import (
 //	f returned while it led         Run returns what f returned
 //	the leadership was lost         Run waits for the next, and f is called again; an error of f that is not about its
 //	                                context is returned instead, joined with lease.ErrLost
-//	ctx ended, or Stop was called   Run returns the cause, joined with f's error if that is another, and with what kept this
-//	                                member from being elected just then (Health)
+//	ctx ended, or Stop was called   Run returns nil once f has returned, or an error of f that is not about its context
 //
 // After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else may do the work
 // before that. Only Stop and the trust window end leadership while f runs.
@@ -62,12 +60,9 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 				return err
 			}
 		case <-ctx.Done():
-			if why := e.Health().Error(); why != nil {
-				return fmt.Errorf("election %q: %w; %w", e.key, context.Cause(ctx), why)
-			}
-			return context.Cause(ctx)
+			return nil
 		case <-e.life.Done():
-			return context.Cause(e.life)
+			return nil
 		}
 	}
 }
@@ -106,7 +101,7 @@ func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Cont
 		err = nil
 	}
 	if ctx.Err() != nil || e.life.Err() != nil {
-		return false, errors.Join(cause, err)
+		return false, err
 	}
 	if err != nil {
 		return false, errors.Join(err, cause)

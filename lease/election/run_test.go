@@ -50,7 +50,7 @@ func TestRunLeadsUntilTheFunctionReturnsAlsoAfterItsContext(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || e.IsLeader() {
+	if err != nil || e.IsLeader() {
 		t.Errorf("Run = %v; leads: %v", err, e.IsLeader())
 	}
 }
@@ -166,8 +166,8 @@ func TestRunEndsItsContextWithTheWindowAndComesBack(t *testing.T) {
 		}
 		return ctx.Err()
 	})
-	if !errors.Is(err, enough) || errors.Is(err, context.Canceled) {
-		t.Errorf("Run = %v, want the cause alone", err)
+	if err != nil {
+		t.Errorf("Run = %v", err)
 	}
 	if len(fences) != 2 || fences[1] <= fences[0] {
 		t.Errorf("fences %v", fences)
@@ -232,7 +232,7 @@ func TestStopEndsRun(t *testing.T) {
 	if err := e.Stop(); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; !errors.Is(err, lease.ErrStopped) {
+	if err := <-ended; err != nil {
 		t.Errorf("Run = %v", err)
 	}
 	if e.IsLeader() || client.Exists(t.Context(), "sovereign:leader").Val() != 0 {
@@ -269,7 +269,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	}
 	b.wait(EventLeadershipAcquired)
 	close(free)
-	if err := <-ended; !errors.Is(err, lease.ErrStopped) {
+	if err := <-ended; err != nil {
 		t.Errorf("Run = %v", err)
 	}
 }

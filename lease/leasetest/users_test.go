@@ -2,6 +2,7 @@ package leasetest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -214,4 +215,58 @@ func TestLeasesOfOneRedisAreApart(t *testing.T) {
 			t.Error("the leader lost its leadership too")
 		}
 	})
+}
+
+// One contract for every Run: a requested stop is no error, whether the context ended before the start or later, or another caller stopped it.
+func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
+	type runner struct {
+		run  func(context.Context) error
+		stop func() error
+	}
+	makers := map[string]func(*leasetest.Redis) (runner, error){
+		"keeper": func(r *leasetest.Redis) (runner, error) {
+			k, err := lease.NewKeeper(r.Client(), lease.Config{})
+			return runner{k.Run, k.Stop}, err
+		},
+		"poller": func(r *leasetest.Redis) (runner, error) {
+			m, err := poll.New(r.Client(), lease.Config{}, poll.Config{Poll: func(context.Context, poll.Session) error { return nil }})
+			return runner{m.Run, m.Stop}, err
+		},
+		"election": func(r *leasetest.Redis) (runner, error) {
+			e, err := election.New(r.Client(), election.Config{})
+			return runner{func(ctx context.Context) error {
+				return e.Run(ctx, func(ctx context.Context, _ int64) error {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+			}, e.Stop}, err
+		},
+	}
+	enough := errors.New("enough")
+	for name, make := range makers {
+		for how, after := range map[string]time.Duration{"at once": 0, "before a lease": time.Second, "with a lease": time.Minute, "by Stop": time.Minute} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					x, err := make(leasetest.New(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					end := func() { cancel(enough) }
+					if how == "by Stop" {
+						end = func() { _ = x.stop() }
+					}
+					if after == 0 {
+						end()
+					} else {
+						time.AfterFunc(after, end)
+					}
+					if err := x.run(ctx); err != nil {
+						t.Errorf("Run = %v, want nil", err)
+					}
+				})
+			})
+		}
+	}
 }

@@ -111,7 +111,7 @@ func (m *SessionManager) Start(ctx context.Context) error {
 	})
 }
 
-// Run calls Start, and Stop as soon as ctx ends. It returns the error of Start, or else that of Stop.
+// Run calls Start, and Stop as soon as ctx ends. Like lease.Manager.Run, it returns nil after a requested stop.
 func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
 // Health reports whether sessions can be polled here, and if not, why, for a readiness probe. It counts malformed sessions and names some.
