@@ -133,7 +133,7 @@ func BenchmarkTelling(b *testing.B) {
 		s := startShell(&fakeStore{r: newFakeRedis()}, cfg.withDefaults(), false)
 		defer func() { logTaken(s); s.hub.close(); s.cancel() }()
 		if listen {
-			s.hub.subscribe(func(Event) {}, false, s.log.ListenerPanicked)
+			s.hub.subscribe(func(Event) {}, false, s.log.Calls)
 		}
 		s.carry(renewals(s, ids, core.TellAcquired))
 		var batches [][]core.Tell // as the answers come

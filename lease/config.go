@@ -185,6 +185,7 @@ func (c *Config) store() redisstore.Options {
 		OpTimeout:   c.OpTimeout,
 		PoolSize:    connections(),
 		Hooks:       c.Hooks,
+		Calls:       zaplog.CallsOf(c.Logger),
 	}
 }
 

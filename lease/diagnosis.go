@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type diagnosis struct {
 	disbelieved string // the epoch that Redis claims and that is not believed
 	looks       failedLooks
 	stallTold   core.Time // when a stall was last logged
+	blocking    trouble   // a function of the caller's does not return
 
 	sessions sourced
 	unread   trouble // the sessions cannot be read
@@ -48,6 +50,8 @@ func newDiagnosis(cfg *Config) diagnosis {
 			overEvent: "replicasFit", overMessage: "no more replicas acknowledge than configured"},
 		deaf: trouble{event: "noticesRefused", message: "redis refuses to let notices be heard",
 			overEvent: "noticesHeard", overMessage: "notices are heard again"},
+		blocking: trouble{event: "blocked", message: "a function of the caller's does not return",
+			overEvent: "unblocked", overMessage: "the caller's functions return again"},
 		unfit: trouble{event: "warning", message: "redis cannot be used"},
 	}
 }
@@ -150,6 +154,10 @@ func (s *shell) health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.diagnose(time.Now())
+	if what, since := s.overdue(); what != "" && h.State != HealthNotStarted {
+		h.Since = since
+		h = h.as(HealthBlocked, what+" has not returned since "+stamp(since))
+	}
 	if state := State(s.state.Load()); state >= StateDraining {
 		return h.as(HealthStopped, "this instance is "+state.String())
 	}
@@ -205,7 +213,7 @@ func (s *shell) diagnose(now time.Time) Health {
 	case s.looks.count >= failingMany:
 		return h.blind(&s.looks)
 	}
-	return s.shareable(h, now)
+	return s.shareable(h)
 }
 
 // unasked returns the kinds of requests that are not sent while a bar lasts: their earlier refusals say nothing about now.
@@ -233,10 +241,7 @@ func (h Health) blind(l *failedLooks) Health {
 }
 
 // shareable returns h for an instance that Redis serves: whether there are sessions, and what is missing nevertheless.
-func (s *shell) shareable(h Health, now time.Time) Health {
-	if q := s.source.asked.Load(); q != nil && now.After(q.due) {
-		return h.as(HealthSessionsRefused, "Config.Sessions has not returned since "+stamp(q.since))
-	}
+func (s *shell) shareable(h Health) Health {
 	unread := s.unread.err
 	switch {
 	case unread != nil && h.Sessions == 0:
@@ -276,8 +281,8 @@ func (s *shell) subscribed(err error) {
 	s.troubled(&s.deaf, s.granting(err))
 }
 
-// stalled warns of a loop that is late by more than a renewal interval: the process was stopped or starved, or Config.Notify did not
-// return. due is the planned wake-up, 0 for never. It logs at most once per TTL.
+// stalled warns of a loop that wakes more than a renewal interval late: the process was stopped or starved. due is the planned wake-up, 0
+// for never. It logs at most once per TTL.
 func (s *shell) stalled(due core.Time) {
 	now := s.now().Mono
 	late := now - due
@@ -285,6 +290,25 @@ func (s *shell) stalled(due core.Time) {
 		return
 	}
 	s.stallTold = now
-	s.log.Warn("this process stood still, or Config.Notify did not return; nothing was renewed meanwhile", zap.String("event", "stalled"),
+	s.log.Warn("this process stood still; nothing was renewed meanwhile", zap.String("event", "stalled"),
 		zap.String("instance", s.cfg.InstanceID), zap.Duration("wait", time.Duration(late)))
+}
+
+// late is how long the caller's functions and the loop may take: a renewal and its answer, which is less than a TTL.
+func (s *shell) late() time.Duration { return s.cfg.RenewInterval + s.cfg.OpTimeout }
+
+// overdue returns the function of the caller's that does not return, and since when; or the loop, or a request. "" for none.
+func (s *shell) overdue() (what string, since time.Time) {
+	return s.log.Calls.Late(time.Now().Add(-s.late()))
+}
+
+// watch logs when functions of the caller's do not return, and when they do again.
+func (s *shell) watch() {
+	for s.sleep(s.late() / 4) {
+		var err error
+		if what, since := s.overdue(); what != "" {
+			err = fmt.Errorf("%s has not returned since %s", what, stamp(since))
+		}
+		s.troubled(&s.blocking, err)
+	}
 }

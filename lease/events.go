@@ -100,10 +100,10 @@ type subscriber struct {
 	changes bool // it does not want the routine
 }
 
-func (b *hub) subscribe(f func(Event), changes bool, panicked func(any)) (cancel func()) {
+func (b *hub) subscribe(f func(Event), changes bool, calls *callback.Calls) (cancel func()) {
 	q := queue.New(eventsMax, func(e Event, dropped int64) {
 		e.Dropped = dropped
-		callback.Tell(f, panicked, e)
+		callback.Tell(calls, "a function given to Subscribe", f, e)
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,13 +24,14 @@ const (
 	HealthClock                              // Redis' clock jumped: nothing is acquired before Until
 	HealthSessionsRefused                    // not one session can be shared, or found free; Err if they cannot be read
 	HealthSuperseded                         // the server speaks for an epoch that was seen superseded: it is believed no more
+	HealthBlocked                            // a function of the caller's has not returned since Since: Reason names it
 	HealthDisagrees                          // the group that shares this epoch has another quarantine
 )
 
 var healthNames = [...]string{
 	HealthOK: "ok", HealthNoSessions: "no-sessions", HealthNotStarted: "not-started", HealthStopped: "stopped",
 	HealthSilent: "silent", HealthRefused: "refused", HealthQuarantine: "quarantine", HealthClock: "clock",
-	HealthSessionsRefused: "sessions-refused", HealthSuperseded: "superseded", HealthDisagrees: "disagrees",
+	HealthSessionsRefused: "sessions-refused", HealthSuperseded: "superseded", HealthBlocked: "blocked", HealthDisagrees: "disagrees",
 }
 
 // String returns the state's name.
@@ -59,7 +60,7 @@ func HealthStates() iter.Seq[HealthState] {
 type Health struct {
 	State  HealthState
 	Reason string    // one sentence, in the server's own words where it refuses
-	Since  time.Time // Silent, Refused
+	Since  time.Time // Silent, Refused, Blocked
 	Until  time.Time // Quarantine, Clock
 	Err    error     // the last refusal or error of the connection, where there is one; errors.Is and errors.As look into it
 

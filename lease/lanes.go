@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 )
@@ -125,6 +126,7 @@ func (s *shell) execute(op *core.Op) core.Answer {
 	}
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()
+	defer s.log.Calls.Begin("a request to Redis", time.Until(deadline)+s.late()).End() // longer than a hook
 	if op.Kind != core.OpLook {
 		s.passed.asked(op)
 		a := s.store.Do(ctx, op)

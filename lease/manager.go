@@ -177,13 +177,13 @@ func (m *Manager) State() State { return State(m.s.state.Load()) }
 // Subscribe calls f with every event from now on, in order, on one goroutine of its own, until cancel or Stop. If f is 65,536 events
 // behind, it misses some, and Event.Dropped counts them; if it panics, it misses that event. Neither delays anything else.
 func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
-	return m.s.hub.subscribe(f, false, m.s.log.ListenerPanicked)
+	return m.s.hub.subscribe(f, false, m.s.log.Calls)
 }
 
 // SubscribeChanges is Subscribe without the routine events, which are nearly all events if many leases are held: attempts (EventAcquiring,
 // EventRenewing), and renewals that end no uncertainty.
 func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
-	return m.s.hub.subscribe(f, true, m.s.log.ListenerPanicked)
+	return m.s.hub.subscribe(f, true, m.s.log.Calls)
 }
 
 // Renewals counts the successful renewals.
@@ -236,12 +236,12 @@ func (k *Keeper) State() State { return State(k.s.state.Load()) }
 
 // Subscribe is Manager.Subscribe.
 func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
-	return k.s.hub.subscribe(f, false, k.s.log.ListenerPanicked)
+	return k.s.hub.subscribe(f, false, k.s.log.Calls)
 }
 
 // SubscribeChanges is Manager.SubscribeChanges.
 func (k *Keeper) SubscribeChanges(f func(Event)) (cancel func()) {
-	return k.s.hub.subscribe(f, true, k.s.log.ListenerPanicked)
+	return k.s.hub.subscribe(f, true, k.s.log.Calls)
 }
 
 // Renewals counts the successful renewals.

@@ -50,7 +50,7 @@ func TestChangesAreNoRoutine(t *testing.T) {
 	defer func() { logTaken(s); s.cancel() }()
 	told := func(changes bool) (*[]EventKind, func()) {
 		var kinds []EventKind
-		cancel := s.hub.subscribe(func(e Event) { kinds = append(kinds, e.Kind) }, changes, s.log.ListenerPanicked)
+		cancel := s.hub.subscribe(func(e Event) { kinds = append(kinds, e.Kind) }, changes, s.log.Calls)
 		l := s.hub.current()[len(s.hub.current())-1]
 		return &kinds, func() { cancel(); <-l.Idle() }
 	}

@@ -80,11 +80,15 @@ type shell struct {
 }
 
 func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, error) {
+	cfg = cfg.withDefaults()
+	log := zaplog.NewLog(cfg.Logger, cfg.InstanceID)
+	cfg.Logger = log.Logger
 	st, err := storeOf(client, &cfg)
 	if err != nil {
 		return nil, err
 	}
 	s := startShell(st, cfg, keeper)
+	s.log = log
 	s.opened(client, st.Options().LeasePrefix)
 	return s, nil
 }
@@ -98,6 +102,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		keeper:    keeper,
 		store:     st,
 		counts:    newRenewals(),
+		log:       zaplog.NewLog(cfg.Logger, cfg.InstanceID),
 		base:      time.Now().Add(-1), // so that no reading is 0, which means never
 		core:      core.New(cc),
 		diagnosis: newDiagnosis(&cfg),
@@ -105,7 +110,6 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		drained:   make(chan struct{}),
 		outside:   make(chan struct{}, outsideMax),
 	}
-	s.log = zaplog.NewLog(cfg.Logger, cfg.InstanceID)
 	s.waiters.Shared = !keeper
 	s.inbox.wake = make(chan struct{}, 1)
 	s.source.read = cfg.Sessions
@@ -140,6 +144,7 @@ func (s *shell) begin(ctx context.Context) error {
 	}
 	s.workers.Go(func() { s.store.Subscribe(s.ctx, s.cfg.RenewInterval, s.heard, s.subscribed) })
 	s.workers.Go(s.loop)
+	s.workers.Go(s.watch)
 	if s.cfg.Replicas > 0 {
 		s.workers.Go(s.countReplicas)
 	}
@@ -240,6 +245,7 @@ func (s *shell) loop() {
 			tick = true
 		}
 		s.stalled(due)
+		turn := s.log.Calls.Begin("the loop of this instance", s.late()) // longer than what it calls
 		if tick {
 			s.step(core.Event{Kind: core.EvTick})
 		}
@@ -251,10 +257,12 @@ func (s *shell) loop() {
 			s.step(core.Event{Kind: core.EvSubscribed})
 		}
 		if closed {
+			turn.End()
 			return
 		}
 		s.report()
 		due = s.arm(timer)
+		turn.End()
 	}
 }
 
@@ -285,15 +293,16 @@ func (s *shell) handle(batch []message) {
 	s.settleTodo()
 }
 
-// arm sets the timer for the core's next wake-up, and returns that time, 0 for never.
+// arm sets the timer for the core's next wake-up, and returns when it fires, 0 for never.
 func (s *shell) arm(timer *time.Timer) core.Time {
 	next := s.core.Next()
 	if next == 0 {
 		timer.Stop()
 		return 0
 	}
-	timer.Reset(max(0, time.Until(s.time(next))))
-	return next
+	now := s.now().Mono
+	timer.Reset(time.Duration(max(0, next-now)))
+	return max(next, now)
 }
 
 // step passes one event to the core and carries out the results: first the tells, so that nobody believes in a finished term when the next

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -17,16 +15,9 @@ import (
 
 // source reads the sessions to share. Only the worker of the look lane uses it.
 type source struct {
-	read  func(context.Context) ([]string, error)
-	last  *core.Sessions
-	bad   map[string]bool // IDs that were reported as no UUID
-	asked atomic.Pointer[question]
-}
-
-// question is a call of Config.Sessions under way.
-type question struct {
-	since time.Time
-	due   time.Time // one that goes on beyond this does not end with its context
+	read func(context.Context) ([]string, error)
+	last *core.Sessions
+	bad  map[string]bool // IDs that were reported as no UUID
 }
 
 // sourced is the result of the last successful reading of the sessions.
@@ -59,9 +50,7 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	due := now.Add(deadline.Sub(now) / 2) // the other half of the time is for the look itself
 	ctx, cancel := context.WithDeadline(ctx, due)
 	defer cancel()
-	src.asked.Store(&question{since: now, due: due.Add(s.cfg.OpTimeout)})
-	ids, left, err := src.ask(ctx)
-	src.asked.Store(nil)
+	ids, left, err := s.askSource(ctx, due.Sub(now))
 	if s.ctx.Err() != nil {
 		return src.last // Stop has ended the reading
 	}
@@ -83,10 +72,10 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	return src.last
 }
 
-// ask calls the user's function.
-func (src *source) ask(ctx context.Context) (ids []string, left *SkippedError, err error) {
-	err = callback.Call("Config.Sessions", func() (err error) {
-		ids, err = src.read(ctx)
+// askSource calls the user's function, which may take as long as patience.
+func (s *shell) askSource(ctx context.Context, patience time.Duration) (ids []string, left *SkippedError, err error) {
+	err = s.log.Calls.Call("Config.Sessions", patience, func() (err error) {
+		ids, err = s.source.read(ctx)
 		return err
 	})
 	left = &SkippedError{}

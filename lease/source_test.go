@@ -138,29 +138,18 @@ func TestLooksThatFailForGood(t *testing.T) {
 // A process that stood still says how long, once in a TTL.
 func TestStallsAreWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var stops atomic.Int64
-		g := newRig(t, newFakeRedis(), "a", true, func(c *Config) {
-			c.Notify = func(e Event) {
-				if e.Kind == EventRenewed && stops.Add(-1) >= 0 {
-					<-time.After(25 * time.Second) // a stop of the loop is all that it can see of one of the process
-				}
-			}
-		})
-		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil {
-			t.Fatal(err)
-		}
+		g := newRig(t, newFakeRedis(), "a", true, nil)
 		pass(time.Minute)
 		if n := len(g.entries("stalled")); n != 0 {
 			t.Errorf("%d entries in peace", n)
 		}
-		stops.Store(1)
-		pass(40 * time.Second)
-		stalled := g.entries("stalled")
-		if len(stalled) != 1 || stalled[0].Level != zapcore.WarnLevel {
-			t.Fatalf("%+v", stalled)
+		for range 2 {
+			g.post(func() { g.stalled(g.now().Mono - core.Time(25*time.Second)) })
+			pass(time.Second)
 		}
-		if wait, _ := stalled[0].ContextMap()["wait"].(time.Duration); wait <= g.cfg.RenewInterval || wait > 25*time.Second {
-			t.Errorf("it stood still for %v", wait)
+		stalled := g.entries("stalled")
+		if len(stalled) != 1 || stalled[0].Level != zapcore.WarnLevel || stalled[0].ContextMap()["wait"] != 25*time.Second {
+			t.Errorf("%+v", stalled)
 		}
 	})
 }

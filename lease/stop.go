@@ -70,10 +70,8 @@ func (s *shell) ended(last context.Context) error {
 		return nil
 	case <-last.Done():
 	}
-	if q := s.source.asked.Load(); q != nil {
-		return fmt.Errorf("%w: Config.Sessions, since %s; it must end with its context", ErrStuck, stamp(q.since))
-	}
-	return fmt.Errorf("%w: Config.Notify, or one of Config.Hooks", ErrStuck)
+	what, since := s.log.Calls.Late(time.Now().Add(TTLMax)) // however long it may take
+	return fmt.Errorf("%w: %s, since %s", ErrStuck, what, stamp(since))
 }
 
 // drain begins the stop. Runs in the loop.

@@ -212,7 +212,7 @@ func (s *shell) publish() {
 	if len(s.events) == 0 {
 		return
 	}
-	callback.Tell(s.cfg.Notify, s.log.ListenerPanicked, s.events...)
+	callback.Tell(s.log.Calls, "Config.Notify", s.cfg.Notify, s.events...)
 	for _, l := range s.hub.current() {
 		for i := range s.events {
 			if !s.events[i].routine || !l.changes {

@@ -10,20 +10,21 @@ import (
 // Exited is what a listener is said to have panicked with that ended its goroutine, as the FailNow of a test does.
 const Exited = "it ended its goroutine (runtime.Goexit)"
 
-// Tell tells f each of what, in order, unless f is nil, and waits until it has returned. A listener that panics, or ends its goroutine,
-// misses that one, and nobody else anything. panicked is told what it panicked with. f runs in a goroutine that is not the caller's, for
-// nothing keeps one from ending.
-func Tell[T any](f func(T), panicked func(any), what ...T) {
+// Tell calls f, the function of that name, with each of what, in order, unless f is nil, and waits until it has returned. A function that
+// panics, or ends its goroutine, misses that one item. f runs in a goroutine of its own, because nothing keeps it from ending that.
+func Tell[T any](c *Calls, name string, f func(T), what ...T) {
 	for f != nil && len(what) > 0 {
 		told, over := 0, make(chan struct{})
+		running := c.Begin(name, 0)
 		go func() {
 			defer close(over)
 			for told < len(what) {
 				told++
-				guarded(func() { f(what[told-1]) }, panicked)
+				guarded(func() { f(what[told-1]) }, func(with any) { c.Panicked(name, with) })
 			}
 		}()
 		<-over
+		running.End()
 		what = what[told:]
 	}
 }

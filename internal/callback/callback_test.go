@@ -17,7 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestAllAreTold(t *testing.T) {
 	var heard []int
 	var with []any
-	Tell(func(n int) {
+	calls := &Calls{Panicked: func(_ string, r any) { with = append(with, r) }}
+	Tell(calls, "F", func(n int) {
 		heard = append(heard, n)
 		switch n {
 		case 1, 5:
@@ -25,11 +26,11 @@ func TestAllAreTold(t *testing.T) {
 		case 3:
 			panic("three")
 		}
-	}, func(r any) { with = append(with, r) }, 0, 1, 2, 3, 4, 5)
+	}, 0, 1, 2, 3, 4, 5)
 	if !slices.Equal(heard, []int{0, 1, 2, 3, 4, 5}) || !slices.Equal(with, []any{Exited, "three", Exited}) {
 		t.Errorf("heard %v; panicked with %v", heard, with)
 	}
-	Tell(nil, nil, 1)
+	Tell(calls, "F", nil, 1)
 }
 
 // An error is the function's own; a panic is an error that knows where.

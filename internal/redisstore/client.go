@@ -18,9 +18,10 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 			break
 		}
 		o := single(c.Options(), opt)
-		if o.Addr == failoverAddr {
+		if o.Addr == failoverAddr { // its Dialer is that of go-redis, which asks the sentinels for as long as it likes
 			return newMasterClient(o, o.Dialer, opt), nil
 		}
+		redisclient.WatchFunctions(opt.Calls, &o.Dialer, &o.OnConnect, &o.CredentialsProvider, &o.CredentialsProviderContext)
 		derived := redis.NewClient(o)
 		derived.AddHook(unbroken{})
 		return derived, nil
@@ -28,7 +29,9 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 		return newMasterClient(single(c.Options(), opt), c.master.dial, opt), nil
 	case *redis.ClusterClient:
 		if c != nil {
-			derived := redis.NewClusterClient(clustered(c.Options(), opt))
+			o := clustered(c.Options(), opt)
+			redisclient.WatchFunctions(opt.Calls, &o.Dialer, &o.OnConnect, &o.CredentialsProvider, &o.CredentialsProviderContext)
+			derived := redis.NewClusterClient(o)
 			derived.OnNewNode(func(node *redis.Client) {
 				node.AddHook(unbroken{})
 				node.AddHook(redisclient.Masking{})

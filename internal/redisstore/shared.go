@@ -17,7 +17,7 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 		return nil, err
 	}
 	for _, h := range opt.Hooks {
-		own.AddHook(h)
+		own.AddHook(redisclient.Watch(opt.Calls, h))
 	}
 	own.AddHook(redisclient.Masking{}) // the innermost, so that the hooks before see no password either
 	return own, nil

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/callback"
 )
 
 // Defaults of Options: keys and TTL of the specification (docs/specification.md, 000).
@@ -64,6 +66,8 @@ type Options struct {
 	PoolSize int
 	// Hooks are added to the store's own client.
 	Hooks []redis.Hook
+	// Calls gets the calls of Hooks and of the functions in the client's options; nil: nobody does.
+	Calls *callback.Calls
 
 	_ struct{}
 }

@@ -201,6 +201,7 @@ func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,
 		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks, Replicas: c.Replicas, BeatSlack: HeartbeatSlack,
+		Calls: zaplog.CallsOf(c.Logger),
 	}
 }
 

@@ -84,7 +84,7 @@ func (e *Election) Start(ctx context.Context) error {
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()
 	switch {
-	case e.g.closing || e.m.Stopped():
+	case e.g.closing.Load() || e.m.Stopped():
 		return e.over()
 	case e.started.Swap(true):
 		return nil
@@ -109,20 +109,17 @@ func (e *Election) permitted(ctx context.Context) error {
 // a follower may be that late to report that the leader can be read again.
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
-	e.g.mu.Lock()
-	started, stopped := e.started.Load(), e.g.closing || e.m.Stopped() || e.life.Err() != nil
-	leads := e.m.State() == rules.Leader
-	e.g.mu.Unlock()
+	started := e.started.Load()
 	switch {
-	case stopped:
+	case e.g.closing.Load() || e.life.Err() != nil: // without the lock, which Config.Observe may hold for ever
 		h.State, h.Reason = lease.HealthStopped, "this member has stopped; make another"
-	case !started && h.State != lease.HealthRefused && h.State != lease.HealthSilent:
+	case !started && h.State != lease.HealthRefused && h.State != lease.HealthSilent && h.State != lease.HealthBlocked:
 		h.State, h.Reason = lease.HealthNotStarted, "Start was not called, has not returned, or failed"
 	case h.OK():
 		h.Reason = strings.Replace(h.Reason, "leases are granted", "somebody can be elected", 1)
 	}
 	h = e.g.hand.beating.Add(h, "heartbeats cannot be set")
-	if leads { // it looks no more: the last look that failed says nothing of now
+	if e.State() == StateLeader { // it looks no more: the last look that failed says nothing of now
 		return h
 	}
 	return e.g.hand.looking.Add(h, "the leader cannot be read")
@@ -238,17 +235,18 @@ func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 // leader is first told EventLeadershipAcquired of the present leadership. An f that is 65,536 events behind misses some and
 // is told how many (Event.Dropped); one that blocks or panics harms nobody else. After remove no call begins.
 func (e *Election) Listen(f func(Event), tellNow bool) (remove func()) {
-	l := &listener{f: f, panicked: e.g.panicked}
+	l := newListener(f, e.g.log.Calls)
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()
 	if tellNow && e.m.State() == rules.Leader {
 		own := e.m.Leader()
-		l.put(Event{Kind: EventLeadershipAcquired, Election: e.key, Fence: own.Fence, Leader: own.Instance,
+		l.Put(Event{Kind: EventLeadershipAcquired, Election: e.key, Fence: own.Fence, Leader: own.Instance,
 			At: e.g.time(own.Since)})
 	}
 	e.listeners = append(e.listeners, l)
 	return func() {
-		l.remove()
+		l.removed.Store(true)
+		l.Close()
 		e.g.mu.Lock()
 		defer e.g.mu.Unlock()
 		e.listeners = slices.DeleteFunc(e.listeners, func(x *listener) bool { return x == l })

@@ -2,7 +2,7 @@ package election
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,6 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
 // State is the state of a member.
@@ -82,57 +83,22 @@ type Event struct {
 // queueMax is how many events a listener may be behind before it misses some.
 const queueMax = 1 << 16
 
-// listener passes events to one function, in order, one at a time. A goroutine runs only while there are events, so a thousand quiet
-// elections cost none. A function that blocks or panics harms nobody else.
+// listener passes events to one function. A function that blocks or panics harms nobody else.
 type listener struct {
-	f        func(Event)
-	panicked func(any)
+	*queue.Queue[Event]
 
-	mu      sync.Mutex
-	events  []Event
-	dropped int64
-	running bool
-	removed bool
+	removed atomic.Bool
 }
 
-// put never waits.
-func (l *listener) put(e Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.removed:
-		return
-	case len(l.events) >= queueMax:
-		l.dropped++
-		return
-	}
-	e.Dropped, l.dropped = l.dropped, 0
-	l.events = append(l.events, e)
-	if !l.running {
-		l.running = true
-		go l.run()
-	}
-}
-
-func (l *listener) run() {
-	for {
-		l.mu.Lock()
-		if len(l.events) == 0 || l.removed {
-			l.running, l.events = false, nil
-			l.mu.Unlock()
-			return
+func newListener(f func(Event), calls *callback.Calls) *listener {
+	l := &listener{}
+	l.Queue = queue.New(queueMax, func(e Event, dropped int64) {
+		if !l.removed.Load() {
+			e.Dropped = dropped
+			callback.Tell(calls, "a function given to Listen", f, e)
 		}
-		e := l.events[0]
-		l.events = l.events[1:]
-		l.mu.Unlock()
-		callback.Tell(l.f, l.panicked, e)
-	}
-}
-
-func (l *listener) remove() {
-	l.mu.Lock()
-	l.removed = true
-	l.mu.Unlock()
+	})
+	return l
 }
 
 // head returns the level and the message of e's log entry.

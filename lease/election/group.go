@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,11 +35,12 @@ type Group struct {
 
 	wake chan struct{}
 
+	closing atomic.Bool // set under mu
+
 	mu        sync.Mutex // of everything below, and of the machines
 	elections map[string]*Election
 	order     []*Election // as they were made, without those that have withdrawn
 	next      core.Time   // when the timer's goroutine wakes, 0: never
-	closing   bool
 }
 
 // NewGroup makes the part of one process. Nothing runs before the first election starts.
@@ -59,11 +61,12 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	lc := cfg.lease()
 	lc.Logger = g.log.Logger // one queue: the log tells in order
 	lc.Notify = g.notify
+	g.cfg.Logger = g.log.Logger
 	var err error
 	if g.keeper, err = lease.NewKeeper(client, lc); err != nil {
 		return nil, err
 	}
-	st, err := redisstore.New(client, cfg.store())
+	st, err := redisstore.New(client, g.cfg.store())
 	if err != nil {
 		return nil, errors.Join(err, g.keeper.Stop())
 	}
@@ -96,7 +99,7 @@ func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.closing:
+	case g.closing.Load():
 		return nil, lease.ErrStopped
 	case g.elections[e.key] != nil:
 		return nil, configError("this process takes part in the election %q already", e.key)
@@ -132,7 +135,7 @@ func (g *Group) Stop() error { return g.life.Stop(g.end) }
 
 func (g *Group) end(begun bool) error {
 	g.mu.Lock()
-	g.closing = true
+	g.closing.Store(true)
 	all := slices.Clone(g.order)
 	g.mu.Unlock()
 	for _, e := range all {
@@ -181,7 +184,7 @@ func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)
 
 // notify runs in the loop of the leases, before anything follows from the event: a member stops leading before the next request leaves.
 func (g *Group) notify(ev lease.Event) {
-	callback.Tell(g.cfg.Notify, g.log.ListenerPanicked, ev)
+	callback.Tell(g.log.Calls, "Config.Notify", g.cfg.Notify, ev)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.elections[ev.Name]
@@ -261,14 +264,10 @@ func (e *Election) tell(r *rules.Event) {
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
 		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
 	e.g.enter(&ev)
-	callback.Tell(e.g.cfg.Observe, e.g.panicked, ev)
+	callback.Tell(e.g.log.Calls, "Config.Observe", e.g.cfg.Observe, ev)
 	for _, l := range e.listeners {
-		l.put(ev)
+		l.Put(ev)
 	}
-}
-
-func (g *Group) panicked(r any) {
-	g.log.Panicked("a listener of election events panicked", r)
 }
 
 func (g *Group) keepTime() {

@@ -1,7 +1,6 @@
 package election
 
 import (
-	"slices"
 	"sync/atomic"
 	"testing"
 )
@@ -55,34 +54,4 @@ func TestListenerIsToldAtOnceAndRemoved(t *testing.T) {
 		t.Error("told after remove")
 	}
 	a.Listen(func(e Event) { t.Errorf("told %s of a member that does not lead", e.Kind) }, true)
-}
-
-func TestListenerIsToldInOrderAndWhatItMissed(t *testing.T) {
-	gate, entered := make(chan struct{}), make(chan struct{}, 1)
-	var fences, dropped []int64
-	done := make(chan struct{})
-	l := &listener{f: func(e Event) {
-		if e.Fence == 0 {
-			entered <- struct{}{}
-			<-gate
-		}
-		fences, dropped = append(fences, e.Fence), append(dropped, e.Dropped)
-		if e.Reason == "last" {
-			close(done)
-		}
-	}}
-	l.put(Event{})
-	<-entered // it is being called: the queue is empty, and fills
-	for i := range queueMax + 10 {
-		l.put(Event{Fence: int64(i + 1)})
-	}
-	l.mu.Lock()
-	l.events = l.events[:3] // as if it had worked off the rest
-	l.mu.Unlock()
-	l.put(Event{Fence: 1 << 20, Reason: "last"})
-	close(gate)
-	<-done
-	if !slices.Equal(fences, []int64{0, 1, 2, 3, 1 << 20}) || !slices.Equal(dropped, []int64{0, 0, 0, 0, 10}) {
-		t.Errorf("fences %v, dropped %v", fences, dropped)
-	}
 }

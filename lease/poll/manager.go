@@ -176,7 +176,7 @@ func (m *SessionManager) Polled() []string {
 
 // notify runs in the loop of the leases, so it only queues the work.
 func (m *SessionManager) notify(e lease.Event) {
-	callback.Tell(m.cfg.Notify, m.log.ListenerPanicked, e)
+	callback.Tell(m.log.Calls, "Config.Notify", m.cfg.Notify, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.publishers[e.Name]

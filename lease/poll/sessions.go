@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
@@ -32,6 +33,7 @@ type sessions struct {
 	prefix string
 	decode func(id string, value []byte) (paused bool, err error)
 	log    *zap.Logger
+	calls  *callback.Calls
 	self   string           // the instance, for the log
 	leases redisstore.Rules // what those on the sessions need
 	check  func(id string) error
@@ -53,12 +55,12 @@ type verdict struct {
 // newSessions returns a source with its own client to the same server, which honours deadlines: a client that hangs on a dead connection
 // would delay what this instance learns of the others.
 func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config) (*sessions, error) {
-	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks})
+	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks, Calls: zaplog.CallsOf(cfg.Logger)})
 	if err != nil {
 		return nil, err
 	}
 	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
-	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger,
+	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, calls: zaplog.CallsOf(cfg.Logger),
 		self: cfg.InstanceID, check: cfg.CheckSession, leases: leases.Rules(redisstore.Use{Registry: true}),
 		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
@@ -186,7 +188,7 @@ func (s *sessions) judge(key string, found value) verdict {
 	case len(found.text) > MaxSession:
 		err = fmt.Errorf("its key holds more than the %d bytes that are read of a session", MaxSession)
 	default:
-		err = callback.Call("Config.Decode", func() (err error) {
+		err = s.calls.Call("Config.Decode", 0, func() (err error) {
 			paused, err = s.decode(id, []byte(found.text))
 			return err
 		})

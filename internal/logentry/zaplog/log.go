@@ -26,6 +26,9 @@ type Log struct {
 	instance string
 	q        *queue.Queue[queued]
 	shared   bool // the queue is another's, who waits for it
+
+	// Calls are the functions of the user that run now: those of all who share the queue, and the logger itself.
+	Calls *callback.Calls
 }
 
 // queued is an entry on its way.
@@ -39,12 +42,35 @@ type queued struct {
 // NewLog returns the way to a logger. A logger that is the end of such a way already stays the way it is.
 func NewLog(to *zap.Logger, instance string) *Log {
 	if c, ok := to.Core().(*core); ok {
-		return &Log{Logger: to, base: c.to, instance: instance, q: c.q, shared: true}
+		return &Log{Logger: to, base: c.to, instance: instance, q: c.q, shared: true, Calls: c.calls}
 	}
-	l := &Log{base: to, instance: instance}
-	l.q = queue.New(entriesMax, l.write)
-	l.Logger = to.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return &core{to: to, q: l.q} }))
+	l := &Log{instance: instance}
+	l.Calls = &callback.Calls{Panicked: l.panicked}
+	l.lead(to)
 	return l
+}
+
+// Beside returns the way to another logger, with l's Calls and a queue of its own.
+func (l *Log) Beside(to *zap.Logger) *Log {
+	other := &Log{instance: l.instance, Calls: l.Calls}
+	other.lead(to)
+	return other
+}
+
+func (l *Log) lead(to *zap.Logger) {
+	l.base = to
+	l.q = queue.New(entriesMax, l.write)
+	l.Logger = to.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return &core{to: to, q: l.q, calls: l.Calls} }))
+}
+
+// CallsOf returns the Calls of a logger that is the end of a way, nil of any other.
+func CallsOf(to *zap.Logger) *callback.Calls {
+	if to != nil {
+		if c, ok := to.Core().(*core); ok {
+			return c.calls
+		}
+	}
+	return nil
 }
 
 // Later logs an entry whose fields are made by whoever writes it.
@@ -80,12 +106,9 @@ func (l *Log) Flushed(ctx context.Context, stuck error) error {
 	return fmt.Errorf("%w: the log, whose reader has stalled; entries are lost if this process ends before it reads on", stuck)
 }
 
-// ListenerPanicked is Panicked of one to events of leases.
-func (l *Log) ListenerPanicked(with any) { l.Panicked("a listener of lease events panicked", with) }
-
-// Panicked logs that a function which the caller gave panicked.
-func (l *Log) Panicked(message string, with any) {
-	l.Error(message, zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))
+// panicked logs that a function which the caller gave panicked.
+func (l *Log) panicked(name string, with any) {
+	l.Error(name+" panicked", zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))
 }
 
 // Stack is where a caller's function panicked that failed with err, if it did.
@@ -98,6 +121,7 @@ func Stack(err error) zap.Field {
 
 // write runs in the queue's own goroutine.
 func (l *Log) write(e queued, dropped int64) {
+	defer l.Calls.Begin("the Logger", 0).End()
 	if dropped > 0 {
 		l.base.Error("the log is too slow: entries are missing", zap.String("event", "logDropped"),
 			zap.String("instance", l.instance), zap.Int64("entries", dropped))
@@ -117,15 +141,18 @@ func (l *Log) write(e queued, dropped int64) {
 
 // core is a zapcore.Core that puts entries into the queue.
 type core struct {
-	to *zap.Logger
-	q  *queue.Queue[queued]
+	to    *zap.Logger
+	q     *queue.Queue[queued]
+	calls *callback.Calls
 }
 
 // Enabled implements zapcore.LevelEnabler.
 func (c *core) Enabled(l zapcore.Level) bool { return c.to.Core().Enabled(l) }
 
 // With implements zapcore.Core.
-func (c *core) With(fields []zapcore.Field) zapcore.Core { return &core{c.to.With(fields...), c.q} }
+func (c *core) With(fields []zapcore.Field) zapcore.Core {
+	return &core{c.to.With(fields...), c.q, c.calls}
+}
 
 // Check implements zapcore.Core. What else the caller's logger asks is asked when the entry is written.
 func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {

@@ -25,7 +25,7 @@ func TestLogTellsWhatWasSaid(t *testing.T) {
 		l.Later(zap.InfoLevel, at, "first", func() []zap.Field { return []zap.Field{zap.Int("n", 1)} })
 		l.With(zap.Int("n", 2)).Named("part").Warn("second")
 		NewLog(l.Logger, "b").Info("third") // shares the queue
-		l.ListenerPanicked(errors.New("why"))
+		l.Calls.Panicked("Config.Notify", errors.New("why"))
 		if !l.Flush(t.Context()) {
 			t.Fatal("not written")
 		}
@@ -34,7 +34,7 @@ func TestLogTellsWhatWasSaid(t *testing.T) {
 		for _, e := range all {
 			said = append(said, e.Message)
 		}
-		if got := strings.Join(said, ", "); got != "first, second, third, a listener of lease events panicked" {
+		if got := strings.Join(said, ", "); got != "first, second, third, Config.Notify panicked" {
 			t.Fatal(got)
 		}
 		if !all[0].Time.Equal(at) || all[0].ContextMap()["n"] != int64(1) {

@@ -93,6 +93,7 @@ type Handler struct {
 	proxied told // requests through proxies that are not trusted
 	quotas  *quotas
 	lists   chan struct{} // those under way
+	stuck   atomic.Int64  // when the call began that was last logged as one that does not return
 
 	writes, stops, reads ready.Watch // starts that are new, stops, probes
 	probe                probe
@@ -194,7 +195,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 
 // observe calls the observer.
 func (h *Handler) observe(tell func(intent.Observer)) {
-	callback.Tell(tell, func(with any) { h.log.Panicked("an observer of intents panicked", with) }, h.cfg.Observer)
+	callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
 }
 
 // Flush waits until all log entries so far have been written, or ctx has ended, and reports whether they were. Call it after the last
@@ -274,7 +275,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 // publish publishes a start.
 func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
 	var fresh uuid.UUID
-	err = callback.Call("Config.NewID", func() (err error) {
+	err = h.log.Calls.Call("Config.NewID", 0, func() (err error) {
 		fresh, err = h.cfg.NewID()
 		return err
 	})
@@ -378,7 +379,26 @@ func (h *Handler) Health() lease.Health {
 	case h.reads.Answered():
 		ok.Reason = "the bus can be read; no start has been accepted yet"
 	}
-	return h.reads.Add(h.stops.Add(h.writes.Add(ok, "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
+	return h.reads.Add(h.stops.Add(h.writes.Add(h.blocked(ok), "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
+}
+
+// blocked returns ok or, if a function of the caller's has not returned for a while, that. It logs each such call once.
+func (h *Handler) blocked(ok lease.Health) lease.Health {
+	begun := time.Now().Add(-refusedFor)
+	what, since := h.log.Calls.Late(begun)
+	if s, known := h.store.(interface {
+		Late(begun time.Time) (string, time.Time)
+	}); known && what == "" {
+		what, since = s.Late(begun)
+	}
+	if what == "" {
+		return ok
+	}
+	ok.State, ok.Since, ok.Reason = lease.HealthBlocked, since, what+" has not returned since "+since.Format(time.RFC3339Nano)
+	if h.stuck.Swap(since.UnixNano()) != since.UnixNano() {
+		h.cfg.Logger.Warn("a function of the caller's does not return", zap.String("event", "blocked"), zap.String("error", ok.Reason))
+	}
+	return ok
 }
 
 // ready returns why starts cannot be accepted, nil if they can.

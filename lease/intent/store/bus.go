@@ -54,7 +54,8 @@ type Bus struct {
 
 // Bus returns the end of the bus of the worker with that instance ID. Close ends a Fetch under way.
 func (s *Store) Bus(worker string) (*Bus, error) {
-	own, err := redisstore.OwnClient(s.client, redisstore.Options{OpTimeout: s.opt.OpTimeout, PoolSize: 1, Hooks: s.opt.Leases.Hooks})
+	own, err := redisstore.OwnClient(s.client, redisstore.Options{OpTimeout: s.opt.OpTimeout, PoolSize: 1, Hooks: s.opt.Leases.Hooks,
+		Calls: s.calls})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -138,6 +140,7 @@ type Store struct {
 	batcher *batcher
 	bus     string
 	notify  string
+	calls   *callback.Calls // of Leases.Hooks and of the client's functions
 }
 
 // New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like lease.New it
@@ -147,14 +150,15 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
+	calls := cmp.Or(zaplog.CallsOf(opt.Leases.Logger), new(callback.Calls))
 	own, err := redisstore.OwnClient(client, redisstore.Options{OpTimeout: opt.OpTimeout, PoolSize: opt.PoolSize,
-		Hooks: opt.Leases.Hooks})
+		Hooks: opt.Leases.Hooks, Calls: calls})
 	if err != nil {
 		return nil, err
 	}
 	return &Store{
 		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout, lanes: opt.Batches}, bus: opt.KeyPrefix + "bus",
-		notify: opt.KeyPrefix + "notify",
+		notify: opt.KeyPrefix + "notify", calls: calls,
 	}, nil
 }
 
@@ -174,6 +178,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Late returns the hook, or the function of the client's options, that had begun by that time and has not returned; "" for none.
+func (s *Store) Late(begun time.Time) (what string, since time.Time) { return s.calls.Late(begun) }
 
 // Close closes the store's own connections. Running calls end with ErrUnavailable.
 func (s *Store) Close() error { return s.client.Close() }

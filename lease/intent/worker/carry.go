@@ -48,7 +48,7 @@ func (w *Worker) carry(e core.Effect) {
 		w.launch(e, j)
 	case core.Halt:
 		p := j.pipeline
-		w.tasks.Go(func() { _ = w.call(e.Session, "Stop", func() error { p.Stop(); return nil }) })
+		w.tasks.Go(func() { _ = w.call(w.log.Calls, e.Session, "Stop", func() error { p.Stop(); return nil }) })
 	case core.Bury:
 		var known *store.Entry
 		if j != nil {
@@ -163,7 +163,7 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 }
 
 func (w *Worker) observe(outcome string) {
-	callback.Tell(w.cfg.Observer.WorkerStart, w.log.ListenerPanicked, outcome)
+	callback.Tell(w.log.Calls, "Config.Observer", w.cfg.Observer.WorkerStart, outcome)
 }
 
 func (w *Worker) fields(e core.Effect) []zap.Field {
@@ -190,12 +190,13 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		var p Pipeline
 		failed := errExited // unless both return
 		defer func() { w.launched(told, j, p, failed, end) }()
-		err := w.call(e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
+		calls := w.log.Calls
+		err := w.call(calls, e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
 		if err == nil && !(service.Valid() && tuner.Valid()) { // it may have taken any time
 			err, told.Launch = errDoubt, core.LaunchDoubt
 		}
 		if err == nil {
-			err = w.call(e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
+			err = w.call(calls, e.Session, "Start", func() error { return p.Start(ctx, e.Fence) })
 		}
 		failed = err
 	})
@@ -231,7 +232,7 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 		end()
 		w.ended(session, err)
 	}()
-	err = w.call(session, "Wait", p.Wait)
+	err = w.call(nil, session, "Wait", p.Wait)
 }
 
 // ended is separate from await, as panicked is from call, so that its variables are not on the stack on which every running session waits:
@@ -260,9 +261,9 @@ func (w *Worker) returned(session string) {
 	}
 }
 
-// call calls a method of a pipeline, and logs where it panicked.
-func (w *Worker) call(session, method string, f func() error) error {
-	err := callback.Call(method, f)
+// call calls a method of a pipeline, and logs where it panicked. calls is nil for one that returns when the work has ended.
+func (w *Worker) call(calls *callback.Calls, session, method string, f func() error) error {
+	err := calls.Call(method, w.cfg.StopTimeout, f)
 	if callback.Stack(err) != nil {
 		w.panicked(session, method, err)
 	}

@@ -43,7 +43,7 @@ func (w *Worker) fetched() func(error) {
 
 // heard handles the events of the leases.
 func (w *Worker) heard(e lease.Event) {
-	callback.Tell(w.cfg.Notify, w.log.ListenerPanicked, e)
+	callback.Tell(w.log.Calls, "Config.Notify", w.cfg.Notify, e)
 	switch e.Kind {
 	case lease.EventRenewed:
 		w.post(core.Event{Kind: core.EvRenewed, Lease: e.Name, Fence: e.Fence, Until: w.at(e.Until)})

@@ -24,13 +24,14 @@ import (
 
 // Worker runs pipelines for the starts on the bus. Safe for concurrent use.
 type Worker struct {
-	cfg    Config
-	log    *zaplog.Log
-	store  *store.Store
-	bus    *store.Bus
-	keeper *lease.Keeper
-	member *membership.Member
-	base   time.Time
+	cfg      Config
+	log      *zaplog.Log
+	leaseLog *zaplog.Log // log, unless Store.Leases.Logger is another
+	store    *store.Store
+	bus      *store.Bus
+	keeper   *lease.Keeper
+	member   *membership.Member
+	base     time.Time
 
 	ctx      context.Context // of everything that waits
 	cancel   context.CancelFunc
@@ -62,12 +63,18 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	log := zaplog.NewLog(cfg.Logger, cfg.InstanceID)
+	leaseLog := log
+	if own := cfg.Store.Leases.Logger; own != nil {
+		leaseLog = log.Beside(own)
+	}
+	cfg.Store.Leases.Logger = leaseLog.Logger
 	st, err := store.New(client, cfg.Store)
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, log: zaplog.NewLog(cfg.Logger, cfg.InstanceID), store: st, base: time.Now().Add(-1),
+		cfg: cfg, log: log, leaseLog: leaseLog, store: st, base: time.Now().Add(-1),
 		machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
 		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
@@ -76,9 +83,6 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	w.asked, w.ask = context.WithCancel(context.Background())
 	lc := st.Options().Leases
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
-	if lc.Logger == nil {
-		lc.Logger = w.log.Logger
-	}
 	lc.DrainTimeout = cmp.Or(lc.DrainTimeout, membership.ReleaseTimeout(lc.TTL, st.Options().OpTimeout))
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
 		w.bus, err = st.Bus(cfg.InstanceID)
@@ -181,7 +185,7 @@ func (w *Worker) end(begun bool) error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return errors.Join(err, w.log.Flushed(last, lease.ErrStuck))
+	return errors.Join(err, w.log.Flushed(last, lease.ErrStuck), w.leaseLog.Flushed(last, lease.ErrStuck))
 }
 
 // unconfirmed is an error of a Redis that has not confirmed: the outcome is not known.

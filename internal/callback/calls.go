@@ -1,0 +1,86 @@
+package callback
+
+import (
+	"sync"
+	"time"
+)
+
+// Calls are the functions of a user that run now, so that one that blocks can be named. A nil *Calls knows of none. Safe for concurrent
+// use.
+type Calls struct {
+	Panicked func(name string, with any) // what a function panicked with
+
+	mu      sync.Mutex
+	running map[*Running]struct{}
+	begun   uint64
+}
+
+// Running is a function that runs.
+type Running struct {
+	calls    *Calls
+	name     string
+	patience time.Duration
+	since    time.Time
+	turn     uint64
+}
+
+// Call is the function Call for an f that may take as long as patience.
+func (c *Calls) Call(name string, patience time.Duration, f func() error) error {
+	if c == nil {
+		return Call(name, f)
+	}
+	defer c.Begin(name, patience).End()
+	return Call(name, f)
+}
+
+// Begin records that the function of that name begins, and may take as long as patience.
+func (c *Calls) Begin(name string, patience time.Duration) *Running {
+	if c == nil {
+		return nil
+	}
+	r := &Running{calls: c, name: name, patience: patience}
+	r.Resume()
+	return r
+}
+
+// End records that the function has returned, or calls something that is not the user's.
+func (r *Running) End() {
+	if r != nil {
+		r.calls.mu.Lock()
+		defer r.calls.mu.Unlock()
+		delete(r.calls.running, r)
+	}
+}
+
+// Resume records that the function goes on after an End.
+func (r *Running) Resume() {
+	if r == nil {
+		return
+	}
+	c := r.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun++
+	r.turn, r.since = c.begun, time.Now()
+	if c.running == nil {
+		c.running = map[*Running]struct{}{}
+	}
+	c.running[r] = struct{}{}
+}
+
+// Late returns the function that began last of those whose patience had ended at that time, and when it began; "" for none. What others
+// call waits for it too.
+func (c *Calls) Late(at time.Time) (name string, since time.Time) {
+	if c == nil {
+		return "", time.Time{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := uint64(0)
+	for r := range c.running {
+		if r.turn > last && !at.Before(r.since.Add(r.patience)) {
+			name, since, last = r.name, r.since, r.turn
+		}
+	}
+	return name, since
+}
