@@ -41,7 +41,7 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 		return nil, Diagnose(err)
 	}
 	info, err := s.info(ctx)
-	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
+	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") && !unknown(err) {
 		return nil, Diagnose(err)
 	}
 	return verdict(Judge(info, s.wire.opt.Replicas))
@@ -69,7 +69,7 @@ type Finding struct {
 // Judge derives findings from INFO, for a Redis that is meant to have that many replicas.
 func Judge(said Info, replicas int) (all []Finding) {
 	if !said.Known() {
-		return []Finding{{Name: "info", What: "INFO is denied", Consequence: "version, role and eviction policy are not checked, and a " +
+		return []Finding{{Name: "info", What: "INFO is denied, or renamed", Consequence: "version, role and eviction policy are not checked, and a " +
 			"restart of Redis with its data is not noticed (a loss of all data is)", Mend: "ACL SETUSER <user> +info"}}
 	}
 	info := said.Fields

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	}
 	errs = append(errs, subscribe(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout))
 	for i, err := range errs { // no hook sees what is said on the channel's connection
-		errs[i] = redisclient.Mask(err)
+		errs[i] = missing(redisclient.Mask(err))
 	}
 	if err := Explain(s.client, rules, errs...); err != nil {
 		return err
@@ -62,17 +63,37 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 		command, words := said[i-1], said[i]
 		switch {
 		case strings.Contains(words, "Unknown Redis command"):
-			errs = append(errs, fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command))
+			errs = append(errs, without(command))
 		case denies(words):
 			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // which command it denies in a script Redis does not say
 		case refused(words) && !strings.HasPrefix(words, "WRONGTYPE"):
 			errs = append(errs, redisclient.Reply(words))
 		}
 	}
-	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) { // nothing else matters of it
+	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) || unknown(err) { // nothing else matters of it
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+// without is the error of a Redis that lacks a command.
+func without(command string) error {
+	return fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command)
+}
+
+// unknown reports whether err is the answer to a command that Redis does not have.
+func unknown(err error) bool { return redis.HasErrorPrefix(err, "unknown command") }
+
+// missing returns without of the command that err says is unknown, and any other error as it is.
+func missing(err error) error {
+	if !unknown(err) {
+		return err
+	}
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return strings.ContainsRune(" '`,", r) })
+	if at := slices.Index(words, "command") + 1; at < len(words) {
+		return without(strings.ToUpper(words[at]))
+	}
+	return err
 }
 
 func subscribe(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration) error {

@@ -1,0 +1,40 @@
+package lease
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redistest"
+)
+
+// A Redis without a command that leases need is refused at Start, by the command's name. Without INFO it works.
+func TestMissingCommandIsNamedAtStart(t *testing.T) {
+	for _, command := range []string{"EVAL", "EVALSHA", "SUBSCRIBE", "SCAN", "INFO"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			client := redistest.Start(t, redistest.Args("--rename-command", command, "")).Client()
+			m, err := New(client, quick("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = m.Start(t.Context())
+			switch {
+			case command == "INFO":
+				if err != nil {
+					t.Errorf("without INFO: %v", err)
+				}
+				eventually(t, "leases are granted", func() bool {
+					ok, _ := m.TryAcquire(t.Context(), session)
+					return ok && m.Health().OK()
+				})
+			case !errors.Is(err, redisstore.ErrDenied) || !strings.Contains(err.Error(), "no command "+command+":"):
+				t.Errorf("Start: %v", err)
+			}
+			if err := m.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
