@@ -98,7 +98,7 @@ func TestLeaderWithACLAndTLSLong(t *testing.T) {
 		t.Skip("real processes")
 	}
 	server, env := secured(t, "election")
-	if err := election.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
+	if err := lease.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, build(t, "leader"), env...)

@@ -165,7 +165,7 @@ func TestPoller(t *testing.T) {
 // TestLeader: the second leads when the first has stopped, and not before.
 func TestLeader(t *testing.T) {
 	server := redistest.Start(t)
-	if err := election.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
+	if err := lease.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	bin := build(t, "leader")
@@ -190,7 +190,7 @@ func TestWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := lease.Bootstrap(t.Context(), server.Client(), st.Options().Leases); err != nil {
+	if err := lease.Bootstrap(t.Context(), server.Client(), st.Options()); err != nil {
 		t.Fatal(err)
 	}
 	w := start(t, build(t, "worker"), "REDIS_URL="+server.URL())

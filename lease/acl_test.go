@@ -215,7 +215,7 @@ func bootstrapAll(t *testing.T, admin *redis.Client) {
 			t.Fatal(err)
 		}
 	}
-	if err := election.Bootstrap(t.Context(), admin, election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2}); err != nil {
+	if err := lease.Bootstrap(t.Context(), admin, election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -248,38 +248,53 @@ func (c *Config) CheckSession(id string) error {
 	return nil
 }
 
-// Bootstrap declares the first deployment on an empty Redis. Without it, an empty Redis looks like one that lost its data, and the first
-// instances wait for one quarantine (a TTL). It fails while any lease or heartbeat lives, or if another quarantine is agreed on already
-// (SetQuarantine changes it). Call it once, by hand or from a deployment job. Never call it at every start, nor on a Redis that has lost
-// its data: Redis cannot show what running instances still believe in, and would grant it to others at once.
-func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
-	st, err := storeOf(client, &cfg)
+// Fleet is the configuration of instances that share an epoch in Redis: a Config, an election.Config, or the store.Options of intents. Give
+// Bootstrap, SetQuarantine and SetReplicas what the instances themselves are given.
+type Fleet interface {
+	// Shared returns the fleet's names in Redis, and the keys of leases that no prefix finds.
+	Shared() (options redisstore.Options, leases []string, err error)
+}
+
+// Shared implements Fleet.
+func (c Config) Shared() (redisstore.Options, []string, error) {
+	c = c.withDefaults()
+	return c.store(), nil, c.validate()
+}
+
+// storeOf returns the store of a fleet, and the keys of leases that no prefix finds.
+func storeOf(client redis.UniversalClient, fleet Fleet) (*redisstore.Store, []string, error) {
+	options, leases, err := fleet.Shared()
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := redisstore.New(client, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return st, leases, nil
+}
+
+// Bootstrap declares the first deployment of a fleet on an empty Redis. Without it, an empty Redis looks like one that lost its data, and the
+// first instances wait for one quarantine (a TTL). more are the keys of further leases that no prefix finds, such as the other leader keys of
+// an election's EpochKey. Bootstrap fails while any lease or heartbeat lives, or if another quarantine is agreed on already (SetQuarantine
+// changes it). Call it once, by hand or from a deployment job. Never call it at every start, nor on a Redis that has lost its data: Redis
+// cannot show what running instances still believe in, and would grant it to others at once.
+func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, more ...string) error {
+	st, leases, err := storeOf(client, fleet)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	return st.Bootstrap(ctx)
+	return st.Bootstrap(ctx, append(leases, more...)...)
 }
 
-// storeOf fills in cfg and returns its store.
-func storeOf(client redis.UniversalClient, cfg *Config) (*redisstore.Store, error) {
-	*cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	st, err := redisstore.New(client, cfg.store())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return st, nil
-}
-
-// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share cfg's EpochKey, and returns
+// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share the fleet's EpochKey, and returns
 // the previous length. To give a fleet a longer TTL, raise the quarantine, wait one old TTL, then roll the instances out. For a shorter
 // TTL, roll them out, then lower the quarantine. Free leases are not granted until the next quarantine has passed; living owners lose
-// nothing. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
-func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration) (before time.Duration, err error) {
-	st, err := storeOf(client, &cfg)
+// nothing. more is as for Bootstrap. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
+func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Fleet, length time.Duration, more ...string) (
+	before time.Duration, err error) {
+	st, leases, err := storeOf(client, fleet)
 	if err != nil {
 		return 0, err
 	}
@@ -287,16 +302,16 @@ func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config
 	if length < TTLMin || length > TTLMax {
 		return 0, configError("a quarantine of %v; it must be %v to %v", length, TTLMin, TTLMax)
 	}
-	return st.SetQuarantine(ctx, length)
+	return st.SetQuarantine(ctx, length, append(leases, more...)...)
 }
 
-// SetReplicas lowers the number of replicas that must acknowledge a write to what cfg.Replicas needs, for all instances that share cfg's
+// SetReplicas lowers the number of replicas that must acknowledge a write to what the fleet's Replicas needs, for all instances that share its
 // EpochKey, and returns the old and the new number. It is the last step when Redis gets fewer replicas: remove the surplus nodes for good,
 // restart the instances one by one with the lower number, then call this once. An instance that still has the higher number raises it
 // again. Free leases are not granted until the next quarantine has passed; living owners lose nothing. Errors: ErrConfig;
-// redisstore.ErrReplicas while more replicas acknowledge than cfg.Replicas.
-func SetReplicas(ctx context.Context, client redis.UniversalClient, cfg Config) (before, after int, err error) {
-	st, err := storeOf(client, &cfg)
+// redisstore.ErrReplicas while more replicas acknowledge than the fleet's Replicas.
+func SetReplicas(ctx context.Context, client redis.UniversalClient, fleet Fleet) (before, after int, err error) {
+	st, _, err := storeOf(client, fleet)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -48,7 +48,7 @@ var (
 )
 
 // declare is used only for a server without an epoch: any other may have granted a lease that an owner still believes in.
-const declare = "one that has never granted a lease is declared, once, by lease.Bootstrap"
+const declare = "one that has never granted a lease is declared, once, by lease.Bootstrap with this instance's Config"
 
 // HeldError names the owner of a lease.
 type HeldError struct {

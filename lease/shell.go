@@ -83,7 +83,7 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 	cfg = cfg.withDefaults()
 	log := zaplog.NewLog(cfg.Logger, cfg.InstanceID)
 	cfg.Logger = log.Logger
-	st, err := storeOf(client, &cfg)
+	st, _, err := storeOf(client, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -209,6 +209,10 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	return all
 }
 
+// quarantineFar is how many times longer than every living key a quarantine is too long. An instance that renews has keys of two thirds of
+// its TTL at least.
+const quarantineFar = 3
+
 // ofLeases is what is wrong with what instances hold.
 func ofLeases(st *status) (all []finding) {
 	if st.Doubtful > 0 {
@@ -235,6 +239,11 @@ func ofLeases(st *status) (all []finding) {
 		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", plain.Name(most.ID),
 			most.longest.Round(time.Millisecond), agreed), "after a loss of data others are granted what it still believes in: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
+	}
+	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest {
+		all = append(all, finding{"quarantine-long", fmt.Sprintf("the quarantine is %v, and no key lives for more than %v", agreed,
+			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long, where the longest TTL of any instance would do",
+			"leasectl quarantine <the longest TTL of any instance>, once all instances run"})
 	}
 	// Who renews every third of its TTL has two thirds of it left at least.
 	if 2*least.longest < most.longest {

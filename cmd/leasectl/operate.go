@@ -26,7 +26,7 @@ may believe in what they held for up to a TTL more, which nothing there shows, a
 			}
 			f.declared = length
 			return f.with(func(cmd *cobra.Command, g *group, _ []string) error {
-				if err := g.BootstrapNamed(cmd.Context(), g.leaders...); err != nil {
+				if err := g.Bootstrap(cmd.Context(), g.leaders...); err != nil {
 					return err
 				}
 				if f.json {

@@ -20,7 +20,7 @@ var errNotCurrent = errors.New("not the present term of the lease")
 
 // Results of a release. The words stay.
 const (
-	endFree  = "free"       // nobody owned the lease
+	endFree  = "free"       // nobody owned the lease, or there is none of that name
 	endGiven = "given-back" // its owner released it, or lost it meanwhile
 	endKept  = "kept"       // its owner still has it
 )
@@ -68,7 +68,7 @@ The next owner is the first instance that acquires the lease, which may be the s
 instance, stop the instance.
 
 Leaders of elections and workers of intents are not asked, because they would leave for good or drop a pipeline: stop the instance that
-release names. Exit code 1: an owner still has a lease.`,
+release names. Exit code 1: an owner still has a lease, or nobody holds a lease of that name.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("%w: which lease? leasectl status lists them", errUsage)
@@ -134,9 +134,9 @@ func (f *flags) release(cmd *cobra.Command, g *group, names []string, within tim
 	if f.json {
 		wrote = writeJSON(cmd, map[string]any{"leases": ends})
 	}
-	kept := false
+	failed := false
 	for _, e := range ends {
-		kept = kept || e.Result == endKept
+		failed = failed || e.Result != endGiven
 		if !f.json && wrote == nil {
 			_, wrote = fmt.Fprintln(cmd.OutOrStdout(), e.line())
 		}
@@ -146,7 +146,7 @@ func (f *flags) release(cmd *cobra.Command, g *group, names []string, within tim
 		return err
 	case wrote != nil:
 		return wrote
-	case kept:
+	case failed:
 		return errFindings
 	}
 	return nil
@@ -162,7 +162,7 @@ func (e *ended) line() string {
 	}
 	switch e.Result {
 	case endFree:
-		return name + ": nobody has it"
+		return name + ": nobody holds a lease of this name; leasectl status lists them"
 	case endGiven:
 		return name + ": no longer " + plain.Name(e.Owner) + "'s under fence " + fenceText(e.Fence) + " after " +
 			(time.Duration(e.TookMs) * time.Millisecond).String() + now

@@ -29,7 +29,8 @@ or which instance to stop. Nothing that leasectl does gives a lease two owners, 
 Exit codes:
   0  fine
   1  findings: check found something, status or watch shows a doubtful lease, or what Redis holds does not allow what was asked (a key
-     of another format, a lease that lives where a first deployment is declared or a shorter quarantine, a lease that was not released)
+     of another format, a lease that lives where a first deployment is declared or a shorter quarantine, a lease that was not released
+     or that nobody holds)
   2  Redis cannot be reached, is none, or refuses (password, ACL, read-only replica)
   3  bad input: an unknown flag, a name that no lease can have, a fence that is no longer current; nothing was done
 

@@ -7,9 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -17,7 +14,7 @@ import (
 // commandWithin bounds an operator's command.
 const commandWithin = 10 * time.Second
 
-func withStore(s *intentSettings, run func(context.Context, *redis.Client, *store.Store) error) (int, error) {
+func withStore(s *intentSettings, run func(context.Context, *store.Store) error) (int, error) {
 	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {
 		return 0, err
@@ -30,17 +27,7 @@ func withStore(s *intentSettings, run func(context.Context, *redis.Client, *stor
 	defer st.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), commandWithin)
 	defer cancel()
-	return exitOK, run(ctx, client, st)
-}
-
-func bootstrapIntents(s *intentSettings) (int, error) {
-	return withStore(s, func(ctx context.Context, client *redis.Client, st *store.Store) error {
-		if err := lease.Bootstrap(ctx, client, st.Options().Leases); err != nil {
-			return fmt.Errorf("bootstrap: %w", err)
-		}
-		fmt.Fprintln(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on")
-		return nil
-	})
+	return exitOK, run(ctx, st)
 }
 
 // letter is the displayed form of a dead letter, one JSON object a line.
@@ -56,7 +43,7 @@ type letter struct {
 const lettersPage = 100
 
 func listDeadLetters(s *intentSettings) (int, error) {
-	return withStore(s, func(ctx context.Context, _ *redis.Client, st *store.Store) error {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
 		out := json.NewEncoder(terminal(os.Stdout))
 		for cursor := ""; ; {
 			page, err := st.DeadLetters(ctx, cursor, lettersPage)
@@ -77,7 +64,7 @@ func listDeadLetters(s *intentSettings) (int, error) {
 }
 
 func requeueDeadLetter(s *intentSettings, id string) (int, error) {
-	return withStore(s, func(ctx context.Context, _ *redis.Client, st *store.Store) error {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
 		session, err := st.Requeue(ctx, id, api.KeyTTLDefault)
 		if err == nil {
 			fmt.Fprintf(terminal(os.Stderr), "node: session %s is on the bus again\n", session)
@@ -87,7 +74,7 @@ func requeueDeadLetter(s *intentSettings, id string) (int, error) {
 }
 
 func dropDeadLetter(s *intentSettings, id string) (int, error) {
-	return withStore(s, func(ctx context.Context, _ *redis.Client, st *store.Store) error {
+	return withStore(s, func(ctx context.Context, st *store.Store) error {
 		found, err := st.Drop(ctx, id)
 		if err == nil && !found {
 			err = fmt.Errorf("there is no dead letter %q; node intents dead-letters list shows them", id)

@@ -299,13 +299,16 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 	}
 	switch {
 	case len(words) == 1 && words[0] == "bootstrap":
-		return bootstrapIntents, rest, nil
+		return func(s *intentSettings) (int, error) { return bootstrap(&s.settings, s.storeOptions()) }, rest, nil
 	case len(words) == 2 && words[0] == "quarantine":
 		length, _, err := quarantineLength(words[1:])
-		return func(s *intentSettings) (int, error) { return setIntentQuarantine(s, length) }, rest, err
+		return func(s *intentSettings) (int, error) { return setQuarantine(&s.settings, s.storeOptions(), length) }, rest, err
 	case len(words) == 2 && words[0] == "replicas":
 		n, _, err := replicasCount(words[1:])
-		return func(s *intentSettings) (int, error) { return setIntentReplicas(s, n) }, rest, err
+		return func(s *intentSettings) (int, error) {
+			s.replicas = n
+			return setReplicas(&s.settings, s.storeOptions())
+		}, rest, err
 	case len(words) == 2 && words[0] == "dead-letters" && words[1] == "list":
 		return listDeadLetters, rest, nil
 	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "requeue":

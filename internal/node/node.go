@@ -25,7 +25,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
@@ -70,13 +69,16 @@ func Main(args []string) int {
 func command(args []string) (run func(*settings) (int, error), rest []string, err error) {
 	switch {
 	case len(args) > 0 && args[0] == "bootstrap":
-		return bootstrap, args[1:], nil
+		return func(s *settings) (int, error) { return bootstrap(s, s.fleet()) }, args[1:], nil
 	case len(args) > 0 && args[0] == "quarantine":
 		length, rest, err := quarantineLength(args[1:])
-		return func(s *settings) (int, error) { return setQuarantine(s, length) }, rest, err
+		return func(s *settings) (int, error) { return setQuarantine(s, s.fleet(), length) }, rest, err
 	case len(args) > 0 && args[0] == "replicas":
 		n, rest, err := replicasCount(args[1:])
-		return func(s *settings) (int, error) { return setReplicas(s, n) }, rest, err
+		return func(s *settings) (int, error) {
+			s.replicas = n
+			return setReplicas(s, s.fleet())
+		}, rest, err
 	}
 	return serve, args, nil
 }
@@ -108,38 +110,22 @@ func complain(err error) {
 // escapes say the same.
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
-func bootstrap(s *settings) (int, error) {
+// bootstrap declares the first deployment of a fleet.
+func bootstrap(s *settings, fleet lease.Fleet) (int, error) {
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
-		if err := systems[s.system].bootstrap(ctx, client, s); err != nil {
-			return fmt.Errorf("bootstrap: %w", err)
-		}
-		return nil
+		return lease.Bootstrap(ctx, client, fleet)
 	}); err != nil {
 		return 0, err
 	}
-	fmt.Fprintln(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on")
+	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on; the quarantine is %v, for TTLs up "+
+		"to that (--ttl)\n", s.ttl)
 	return exitOK, nil
 }
 
-type system struct {
-	bootstrap func(ctx context.Context, client redis.UniversalClient, s *settings) error
-	join      func(n *node, client redis.UniversalClient, s *settings) (part, error)
-}
-
 // systems are the systems that nodes share; intents are a separate program with its own settings.
-var systems = map[string]system{
-	systemPolling: {
-		func(ctx context.Context, client redis.UniversalClient, s *settings) error {
-			return lease.Bootstrap(ctx, client, s.lease())
-		},
-		(*node).polling,
-	},
-	systemElection: {
-		func(ctx context.Context, client redis.UniversalClient, s *settings) error {
-			return election.Bootstrap(ctx, client, s.members())
-		},
-		(*node).election,
-	},
+var systems = map[string]func(n *node, client redis.UniversalClient, s *settings) (part, error){
+	systemPolling:  (*node).polling,
+	systemElection: (*node).election,
 }
 
 type node struct {
@@ -173,7 +159,7 @@ func serve(s *settings) (int, error) {
 		return 0, err
 	}
 	defer n.out.close()
-	p, err := systems[s.system].join(n, client, s)
+	p, err := systems[s.system](n, client, s)
 	if err != nil {
 		return 0, err
 	}

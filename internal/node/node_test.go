@@ -364,8 +364,8 @@ func TestBootstrapOnce(t *testing.T) {
 	env := []string{"LEASESTORM_REDIS_URL=" + server.URL()}
 	c := startChild(t, env, "bootstrap")
 	<-c.done
-	if c.err != nil {
-		t.Fatalf("%v: %s", c.err, c.log.String())
+	if c.err != nil || !strings.Contains(c.log.String(), "the quarantine is 30s") {
+		t.Fatalf("%v: %s, want the length of the quarantine", c.err, c.log.String())
 	}
 	server.Client().Set(t.Context(), "poll:lease:x", "somebody", time.Minute)
 	c = startChild(t, env, "bootstrap")

@@ -12,8 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/election"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 // quarantineLength reads the length that follows the word quarantine.
@@ -27,6 +25,15 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 	return length, args[1:], nil
 }
 
+// fleet is the configuration that nodes of these settings share.
+func (s *settings) fleet() lease.Fleet {
+	if s.system == systemElection {
+		return s.members()
+	}
+	return s.lease()
+}
+
+// operate runs an operator's command on Redis.
 func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
 	client, err := s.Universal("node", terminal(os.Stderr))
 	if err != nil {
@@ -38,18 +45,22 @@ func (s *settings) operate(command func(context.Context, redis.UniversalClient) 
 	return command(ctx, client)
 }
 
-// setQuarantine changes the quarantine of the instances that share an epoch.
-func setQuarantine(s *settings, length time.Duration) (int, error) {
+// setQuarantine changes the quarantine of a fleet.
+func setQuarantine(s *settings, fleet lease.Fleet, length time.Duration) (int, error) {
 	var before time.Duration
-	err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
-		if s.system == systemElection {
-			before, err = election.SetQuarantine(ctx, client, s.members(), length)
-		} else {
-			before, err = lease.SetQuarantine(ctx, client, s.lease(), length)
-		}
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
+		before, err = lease.SetQuarantine(ctx, client, fleet, length)
 		return err
-	})
-	return sayQuarantine(before, length, err)
+	}); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n",
+		before, length, max(before, length))
+	if length > before {
+		fmt.Fprintf(terminal(os.Stderr), "node: instances that need more than %v may be started in %v, when all others have heard of it\n",
+			before, before)
+	}
+	return exitOK, nil
 }
 
 // replicasCount reads the number that follows the word replicas.
@@ -63,64 +74,22 @@ func replicasCount(args []string) (n int, rest []string, err error) {
 	return n, args[1:], nil
 }
 
-// setReplicas lowers how many replicas must acknowledge a write.
-func setReplicas(s *settings, n int) (int, error) {
-	s.replicas = n
+// setReplicas lowers how many replicas must acknowledge a fleet's writes.
+func setReplicas(s *settings, fleet lease.Fleet) (int, error) {
 	var before, now int
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
-		if s.system == systemElection {
-			before, now, err = election.SetReplicas(ctx, client, s.members())
-		} else {
-			before, now, err = lease.SetReplicas(ctx, client, s.lease())
-		}
+		before, now, err = lease.SetReplicas(ctx, client, fleet)
 		return err
 	}); err != nil {
 		return 0, err
 	}
-	sayReplicas(before, now, n)
-	return exitOK, nil
-}
-
-// setIntentReplicas is setReplicas for the leases of intents.
-func setIntentReplicas(s *intentSettings, n int) (int, error) {
-	s.replicas = n
-	return withStore(s, func(ctx context.Context, client *redis.Client, st *store.Store) error {
-		before, now, err := lease.SetReplicas(ctx, client, st.Options().Leases)
-		if err != nil {
-			return err
-		}
-		sayReplicas(before, now, n)
-		return nil
-	})
-}
-
-func sayReplicas(before, now, n int) {
 	if before == now {
 		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: what counts has to be acknowledged by %d of the replicas already; "+
 			"nodes with a higher --replicas raise that by themselves\n", before)
-		return
+		return exitOK, nil
 	}
 	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
-		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now, n)
-}
-
-func setIntentQuarantine(s *intentSettings, length time.Duration) (int, error) {
-	return withStore(s, func(ctx context.Context, client *redis.Client, st *store.Store) error {
-		before, err := lease.SetQuarantine(ctx, client, st.Options().Leases, length)
-		_, err = sayQuarantine(before, length, err)
-		return err
-	})
-}
-
-func sayQuarantine(before, length time.Duration, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n",
-		before, length, max(before, length))
-	if length > before {
-		fmt.Fprintf(terminal(os.Stderr), "node: instances that need more than %v may be started in %v, when all others have heard of it\n",
-			before, before)
-	}
+		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now,
+		s.replicas)
 	return exitOK, nil
 }

@@ -16,12 +16,9 @@ var ErrInUse = errors.New("not a first deployment")
 // without quarantine, so that the first instances need not wait for one TTL. If the present epoch has no quarantine, it changes nothing. It
 // returns ErrInUse while a lease or a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine changes.
 //
-// The operator calls it once. A program that called it at each start would undo G9.
-func (s *Store) Bootstrap(ctx context.Context) error { return s.BootstrapNamed(ctx) }
-
-// BootstrapNamed is Bootstrap for Options.ExactKeys, where leases cannot be found by prefix. It refuses while one of the named leases
-// lives.
-func (s *Store) BootstrapNamed(ctx context.Context, leases ...string) error {
+// The operator calls it once. A program that called it at each start would undo G9. leases are the keys of leases that no prefix finds
+// (Options.ExactKeys).
+func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	before, err := s.epoch(ctx)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package election
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -210,51 +209,8 @@ func (c *Config) rules() rules.Config {
 		Heartbeat: int64(c.HeartbeatInterval), StartDelay: c.startDelay()}
 }
 
-// Bootstrap declares the first deployment on an empty Redis. Without it, an empty Redis looks like one that lost its data, and nobody is
-// elected for one LeaderTTL. It fails while cfg.LeaderKey, one of more, or a heartbeat lives, or if another quarantine is agreed on
-// already (SetQuarantine changes it). Call it once, by hand or from a deployment job; never at every start.
-func Bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config, more ...string) error {
-	st, err := operated(client, &cfg)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	return st.BootstrapNamed(ctx, append([]string{cfg.LeaderKey}, more...)...)
-}
-
-// operated fills in cfg and returns its store, for an operator's command.
-func operated(client redis.UniversalClient, cfg *Config) (*redisstore.Store, error) {
-	*cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	st, err := redisstore.New(client, cfg.store())
-	if err != nil {
-		return nil, configError("%w", err)
-	}
-	return st, nil
-}
-
-// SetQuarantine is lease.SetQuarantine for the elections that share cfg's EpochKey; more are their other leader keys.
-func SetQuarantine(ctx context.Context, client redis.UniversalClient, cfg Config, length time.Duration, more ...string) (
-	before time.Duration, err error) {
-	st, err := operated(client, &cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer st.Close()
-	if length < lease.TTLMin || length > lease.TTLMax {
-		return 0, configError("a quarantine of %v; it must be %v to %v", length, lease.TTLMin, lease.TTLMax)
-	}
-	return st.SetQuarantine(ctx, length, append([]string{cfg.LeaderKey}, more...)...)
-}
-
-// SetReplicas is lease.SetReplicas for the elections that share cfg's EpochKey.
-func SetReplicas(ctx context.Context, client redis.UniversalClient, cfg Config) (before, after int, err error) {
-	st, err := operated(client, &cfg)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer st.Close()
-	return st.SetReplicas(ctx)
+// Shared implements lease.Fleet.
+func (c Config) Shared() (redisstore.Options, []string, error) {
+	c = c.withDefaults()
+	return c.store(), []string{c.LeaderKey}, c.validate()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -84,10 +85,10 @@ func TestContradictionsAreRefused(t *testing.T) {
 	if e, err := New(nil, Config{}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("New without a client = %v, %v", e, err)
 	}
-	if err := Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrConfig) {
+	if err := lease.Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("Bootstrap without a client: %v", err)
 	}
-	if err := Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
+	if err := lease.Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("Bootstrap: %v", err)
 	}
 }
@@ -129,4 +130,17 @@ func unused(t *testing.T) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// One Bootstrap serves every system: that of an election's Config declares the election's own epoch, and a member leads at once.
+func TestBootstrapOfAnElection(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	cfg := patient("a")
+	cfg.LeaderTTL, cfg.StartDelayMax = time.Minute, NoStartDelay // longer than the test waits
+	var fleet lease.Fleet = cfg
+	if err := lease.Bootstrap(t.Context(), client, fleet); err != nil {
+		t.Fatal(err)
+	}
+	join(t, client, cfg).wait(EventLeadershipAcquired)
 }

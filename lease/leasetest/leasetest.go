@@ -61,7 +61,7 @@ type Redis struct {
 }
 
 // New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. Like any new Redis it grants
-// nothing for one TTL of the first instance, unless lease.Bootstrap or election.Bootstrap has declared it new.
+// nothing for one TTL of the first instance, unless lease.Bootstrap has declared it new.
 func New(t testing.TB) *Redis {
 	t.Helper()
 	inBubble(t)
@@ -91,7 +91,7 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and their Bootstrap, and for any other data that the
+// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and lease.Bootstrap, and for any other data that the
 // tested code keeps in this Redis, such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 

@@ -140,7 +140,7 @@ func member(t *testing.T, r *leasetest.Redis, id string) (*election.Election, *a
 func elected(t *testing.T) (*leasetest.Redis, *election.Election, *atomic.Pointer[election.Event]) {
 	t.Helper()
 	r := leasetest.New(t)
-	if err := election.Bootstrap(t.Context(), r.Client(), election.Config{}); err != nil {
+	if err := lease.Bootstrap(t.Context(), r.Client(), election.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	e, lost := member(t, r, "a")

@@ -305,7 +305,7 @@ func polled(t *testing.T, s *scrapes, fails func(context.Context) error) {
 func elected(t *testing.T, server *redistest.Server, s *scrapes, instance string) {
 	t.Helper()
 	cfg := election.Config{InstanceID: instance, LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
-	_ = election.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leadership
+	_ = lease.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leadership
 	e, err := election.New(server.Client(), cfg)
 	if err != nil {
 		t.Fatal(err)

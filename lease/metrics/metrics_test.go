@@ -293,7 +293,7 @@ func TestPolls(t *testing.T) {
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := election.Config{LeaderTTL: 10 * time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
-	if err := election.Bootstrap(t.Context(), server.Client(), cfg, "b:leader"); err != nil {
+	if err := lease.Bootstrap(t.Context(), server.Client(), cfg, "b:leader"); err != nil {
 		t.Fatal(err)
 	}
 	g, err := election.NewGroup(server.Client(), cfg)

@@ -244,7 +244,7 @@ func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; 
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := election.Config{InstanceID: "one", LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
-	if err := election.Bootstrap(t.Context(), server.Client(), cfg, "a", "b"); err != nil {
+	if err := lease.Bootstrap(t.Context(), server.Client(), cfg, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	g, err := election.NewGroup(server.Client(), cfg)

@@ -115,7 +115,7 @@ func (m *model) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 	return m.Do(ctx, op)
 }
 
-func (m *model) Bootstrap(context.Context) error {
+func (m *model) Bootstrap(context.Context, ...string) error {
 	now := m.redis.nowMs(m.t)
 	for i := range m.redis.leases {
 		if m.redis.expireLease(int32(i), now); m.redis.leases[i].owner != "" {

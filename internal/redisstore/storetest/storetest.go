@@ -18,7 +18,7 @@ type Store interface {
 	// Look executes an OpLook on the given sessions.
 	Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer
 	// Bootstrap begins an epoch without quarantine, unless a lease or a heartbeat lives.
-	Bootstrap(ctx context.Context) error
+	Bootstrap(ctx context.Context, leases ...string) error
 }
 
 // Harness is a store and the Redis (or model) under it, which it can change. Its methods fail the test instead of returning errors.

@@ -55,7 +55,7 @@ func setup(t *testing.T, cfg Config) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.store.Close() })
-	if err := lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases); err != nil {
+	if err := lease.Bootstrap(t.Context(), f.client, f.store.Options()); err != nil {
 		t.Fatal(err)
 	}
 	old := NewToken("old", stale, intent.ScopeWrite)

@@ -39,7 +39,7 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t)
-			f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options().Leases))
+			f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options()))
 			refused := spoil(f)
 			s := session("a")
 			if _, _, err := refused.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {

@@ -162,6 +162,15 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	}, nil
 }
 
+// Shared implements lease.Fleet.
+func (o Options) Shared() (redisstore.Options, []string, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return redisstore.Options{}, nil, err
+	}
+	return o.Leases.Shared()
+}
+
 // Options returns the store's options, with every default filled in.
 func (s *Store) Options() Options { return s.opt }
 

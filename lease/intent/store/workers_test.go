@@ -194,7 +194,7 @@ func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := lease.Bootstrap(t.Context(), client, st.Options().Leases); err != nil {
+	if err := lease.Bootstrap(t.Context(), client, st.Options()); err != nil {
 		t.Fatal(err)
 	}
 	for _, ref := range []string{"a{b", "a}b", "{", "{}", "a{b}c", "}{"} {

@@ -52,7 +52,7 @@ func benchRig(b *testing.B, n int) (*store.Store, started) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { st.Close() })
-	if err := lease.Bootstrap(b.Context(), client, st.Options().Leases); err != nil {
+	if err := lease.Bootstrap(b.Context(), client, st.Options()); err != nil {
 		b.Fatal(err)
 	}
 	told := make(started, n)

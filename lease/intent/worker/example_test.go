@@ -78,7 +78,7 @@ func Example_bootstrap() {
 		log.Fatal(err)
 	}
 	defer st.Close()
-	if err := lease.Bootstrap(context.Background(), client, st.Options().Leases); err != nil {
+	if err := lease.Bootstrap(context.Background(), client, st.Options()); err != nil {
 		log.Fatal(err)
 	}
 }

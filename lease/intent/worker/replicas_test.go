@@ -75,7 +75,7 @@ func TestOldMasterThatLivesOnLong(t *testing.T) { // I1
 		r.store = st
 	}
 	open()
-	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options().Leases))
+	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options()))
 	config := func(name string) Config {
 		cfg := r.config(name, "1")
 		cfg.Store, cfg.Logger = opt, zap.NewNop()

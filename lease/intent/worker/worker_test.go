@@ -122,7 +122,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.store.Close() })
-	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options().Leases))
+	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options()))
 	return r
 }
 
