@@ -27,8 +27,8 @@ func newCheck(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Find what is wrong with Redis and the group, with the consequence and the command that mends it",
-		Long: `It asks as the user that it is given: give it the instances' own, to see what an ACL denies them. It changes nothing; to see
-whether it may, it sends writes that Redis refuses for their syntax, and one message that nobody understands to the group's channel.
+		Long: `Check a Redis for settings that make leases unsafe or impossible. Connect as the user that the instances use, so that missing ACL
+rights show up. check changes nothing; to see whether it may, it sends writes that Redis refuses for their syntax, and one message that nobody understands to the group's channel.
 Exit code 1: it found something.`,
 		Args: noArgs,
 		RunE: f.with(func(cmd *cobra.Command, g *group, _ []string) error {

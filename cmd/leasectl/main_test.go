@@ -185,3 +185,16 @@ func watches(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	endsFine(ts, cmd, said)
 }
+
+// Help says first what a command does, with a verb.
+func TestHelpBeginsWithAVerb(t *testing.T) {
+	verbs := strings.Fields("Ask Check Declare Find Read See Show")
+	root := newRoot(func(string) string { return "" })
+	for _, c := range append(root.Commands(), root) {
+		for _, text := range []string{c.Short, c.Long} {
+			if first, _, _ := strings.Cut(text, " "); text != "" && !slices.Contains(verbs, strings.TrimRight(first, ",")) {
+				t.Errorf("the help of %s begins with %q, which is no verb of the list", c.Name(), first)
+			}
+		}
+	}
+}

@@ -14,7 +14,7 @@ func newBootstrap(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Declare the first deployment on an empty Redis, once",
-		Long: `It declares that no lease was ever granted on this Redis that somebody may still believe in, so that leases are granted at once.
+		Long: `Declare that no lease was ever granted on this Redis that somebody may still believe in, so that leases are granted at once.
 Without it the first instances wait for a quarantine, as they do when Redis has lost its data. Refused while a lease or a heartbeat lives,
 and where the group has agreed on another quarantine. Never call it at every start, nor where Redis has lost its data: instances that run
 may believe in what they held for up to a TTL more, which nothing there shows, and others are granted it at once: two owners.`,
@@ -46,7 +46,7 @@ func newQuarantine(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "quarantine [LENGTH]",
 		Short: "Show, or change, how long nothing is granted after Redis lost its data",
-		Long: `At least the longest TTL of any instance. To give a fleet a longer TTL, raise it, wait one old TTL, restart the instances; for a
+		Long: `Show or change the quarantine: at least the longest TTL of any instance. To give a fleet a longer TTL, raise it, wait one old TTL, restart the instances; for a
 shorter one restart them first. What is free is granted again after one quarantine, the longer of the two; what is owned stays. Refused
 while a lease or a heartbeat lives longer than that.`,
 		Args: cobra.MatchAll(atMostOne),

@@ -21,7 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-const about = `leasectl shows who owns which lease, finds what is wrong with a Redis that carries leases, and asks owners to release leases.
+const about = `Show who owns which lease, find what is wrong with a Redis that carries leases, and ask owners to release leases.
 
 status, watch and check change nothing. release asks the owner to release a lease; if it does not, release says when the lease expires
 or which instance to stop. Nothing that leasectl does gives a lease two owners, except bootstrap on a Redis that has lost its data.

@@ -48,8 +48,8 @@ func newWatch(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [LEASE]...",
 		Short: "Show what changes, until Ctrl-C or until the reader of a pipe has gone",
-		Long: `It reads what status reads, over and over, and shows what is otherwise than before: what comes and goes within --every is not
-seen. It changes nothing. Where Redis cannot be read it says so and goes on; where it cannot be read at first it ends with exit code 2.
+		Long: `Read what status reads, over and over, and show what is otherwise than before: what comes and goes within --every is not
+seen. watch changes nothing. Where Redis cannot be read it says so and goes on; where it cannot be read at first it ends with exit code 2.
 Ctrl-C and a pipe that closes end it with 0.`,
 		RunE: f.with(func(cmd *cobra.Command, g *group, args []string) error {
 			if every < 50*time.Millisecond {

@@ -20,7 +20,7 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Judge a saved run again",
-		Long: `check reads the history, plan and logs that a run saved and judges them again: the verdict of the run's own end,
+		Long: `Read the history, plan and logs that a run saved and judge them again: the verdict of the run's own end,
 from its files alone. Exit codes are those of a run. A history that is cut off in the middle of a line is judged as far as it goes,
 and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history,
 a plan or a scenario that was changed, or lacks lines, is not judged, nor is a storm that ended without a verdict. One that broke off exits

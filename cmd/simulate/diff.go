@@ -29,8 +29,8 @@ func newDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say at which event two saved runs part",
-		Long: `diff compares the histories of two saved runs, event by event: a plan that was played twice in virtual time, by two versions of
-the library or by one that is broken, or a plan and one with a fault less. It prints where their plans differ, the first event
+		Long: `Compare the histories of two saved runs, event by event: a plan that was played twice in virtual time, by two versions of
+the library or by one that is broken, or a plan and one with a fault less. diff prints where their plans differ, the first event
 at which they part, and what stands before and after it, and writes the page of B with it as diff.html into B's folder. Of two
 real runs the first events part already, by their times. Exit codes: 0 they are the same, 1 they part, 3 one cannot be read.`,
 		Example: "  simulate diff reports/storm-42 reports/storm-42-2",

@@ -313,3 +313,16 @@ func stops(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), stdout.Bytes(), 0o600))
 }
+
+// Help says first what a command does, with a verb.
+func TestHelpBeginsWithAVerb(t *testing.T) {
+	verbs := strings.Fields("Add Ask Break Compare Judge List Look Make Open Read Run Say Serve Start")
+	root := newRoot()
+	for _, c := range append(root.Commands(), root) {
+		for _, text := range []string{c.Short, c.Long} {
+			if first, _, _ := strings.Cut(text, " "); text != "" && !slices.Contains(verbs, strings.TrimRight(first, ",")) {
+				t.Errorf("the help of %s begins with %q, which is no verb of the list", c.Name(), first)
+			}
+		}
+	}
+}

@@ -18,8 +18,8 @@ func newMerge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge FILE…",
 		Short: "Add up the shards of an exploration, and show that no seed is missing",
-		Long: `merge reads the files that explorations of a range in shards have left (explore-….jsonl), proves that they are whole,
-made by the same program with the same flags, and have no seed twice, and says what they came to together: a table of what
+		Long: `Read the files that explorations of a range in shards have left (explore-….jsonl), prove that they are whole,
+made by the same program with the same flags, and have no seed twice, and say what they came to together: a table of what
 was put to the test, what is missing, and what failed, once for each cause.
 
 The hash is that of all seeds and their histories, and the same however the range was cut into shards.

@@ -32,7 +32,7 @@ func newProbe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Say which words of the protocol a node speaks, and what stays unknown without the others",
-		Long: `probe starts two nodes on six sessions for ten seconds, breaks nothing, asks them to stop, and says rule by rule what of
+		Long: `Start two nodes on six sessions for ten seconds, break nothing, ask them to stop, and say rule by rule what of
 docs/node-protocol.md they speak: what is said, what is missing and what stays unknown without it, and what is said wrongly.
 It does not say that a node is safe: --scenario safety does, and --scenario locks for nodes without fences.
 

@@ -23,7 +23,7 @@ func newReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay DIR|SEED",
 		Short: "Run the storm of a saved run, or of an exploration's seed, again",
-		Long: `replay runs the scenario and the plan that a run saved once more, into a folder of its own. On the real engine the
+		Long: `Run the scenario and the plan that a run saved once more, into a folder of its own. On the real engine the
 faults hit the same targets at the same times; what processes, sockets and Redis make of them is real again and may
 differ. Those that hit an owner hit that node again, whoever owns now, unless --aim-anew has them look for one. In
 virtual time every byte of the history is the same, or replay says that it is not. A folder whose files are not

@@ -74,8 +74,8 @@ func newRoot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Break a fleet that shares leases on Redis, and judge whether its promises held",
-		Long: `simulate starts N nodes that share M polling sessions through Redis, injects a plan of faults drawn
-from a seed, lets everything heal, and judges guarantee by guarantee (G1 to G14) what happened.
+		Long: `Start N nodes that share M polling sessions through Redis, inject a plan of faults drawn
+from a seed, let everything heal, and judge guarantee by guarantee (G1 to G14) what happened.
 
 Every node is a process behind a proxy of its own; the polled target beside them records what really arrived. Redis is
 redis-server or valkey-server from PATH unless --redis says otherwise; where there is none it runs in a container, and
@@ -110,6 +110,7 @@ was wrong, nothing was judged.`,
 	f.register(cmd.Flags())
 	f.registerJudged(cmd.Flags())
 	f.registerExplore(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff())

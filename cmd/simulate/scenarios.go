@@ -9,6 +9,15 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
+// completeScenarios completes the names of built-in scenarios. A file is a scenario too.
+func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, s := range sim.Builtin() {
+		names = append(names, cobra.CompletionWithDesc(s.Name, s.Description))
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
 func newScenarios() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scenarios",

@@ -23,7 +23,7 @@ func newShrink() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shrink DIR|SEED",
 		Short: "Make a run that breaks a guarantee as small as it can be",
-		Long: `shrink looks, in virtual time, for the fewest faults, nodes and sessions and the shortest time with which a saved run,
+		Long: `Look, in virtual time, for the fewest faults, nodes and sessions and the shortest time with which a saved run,
 or an exploration's seed (give the flags that it had), still breaks the guarantee that it broke first, or the one that
 --criteria names. The smallest run's folder has it as a scenario of a few lines and as a drawing of what happened.
 

@@ -22,8 +22,8 @@ func newTarget() *cobra.Command {
 	var t real.Target
 	cmd := &cobra.Command{
 		Use:   "target",
-		Short: "Be the polled target, for a fleet that something else has started",
-		Long: `simulate target is the polled target of a storm as a server of its own: POST /poll/<session> with X-Instance and X-Fence
+		Short: "Serve the polled target, for a fleet that something else has started",
+		Long: `Serve the polled target of a storm as a server of its own: POST /poll/<session> with X-Instance and X-Fence
 (docs/node-protocol.md), where a fence older than the highest it has seen is 409, and the tuners of intents (POST and DELETE
 /tune/<slot>). A session is known from its first poll on.
 

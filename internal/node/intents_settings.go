@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
-const intentsUsage = `node --system intents accepts intents (role api), runs the sessions they ask for (role worker), or both.
+const intentsUsage = `Accept intents (role api), run the sessions that they ask for (role worker), or both.
 
   node --system intents --redis redis://127.0.0.1:6379 --api 127.0.0.1:8080 --tokens tokens.txt --target http://127.0.0.1:9090
   node intents dead-letters list|requeue ID|drop ID --redis redis://127.0.0.1:6379

@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-const usage = `node shares polling sessions with other nodes through Redis and polls those it owns.
+const usage = `Share polling sessions with other nodes through Redis, and poll those that this node owns.
 
   node --redis redis://127.0.0.1:6379 --target http://127.0.0.1:8080
   node bootstrap --redis redis://127.0.0.1:6379

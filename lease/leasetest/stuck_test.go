@@ -203,7 +203,7 @@ func shared(t *testing.T, client *redis.Client, cfg lease.Config) *lease.Manager
 func candidate(t *testing.T, r *leasetest.Redis, l lease.Config, cfg election.Config) *election.Election {
 	t.Helper()
 	cfg.InstanceID, cfg.Logger, cfg.LeaderTTL, cfg.StartDelayMax = l.InstanceID, l.Logger, lease.TTLDefault, election.NoStartDelay
-	must(t, election.Bootstrap(t.Context(), r.Client(), cfg))
+	must(t, lease.Bootstrap(t.Context(), r.Client(), cfg))
 	e, err := election.New(r.Client(), cfg)
 	must(t, err)
 	return e
