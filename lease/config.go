@@ -81,6 +81,10 @@ type Config struct {
 	// nodes are needed, with 3 three of four. On a cluster it counts the replicas of the leases' shard. Start fails if more replicas
 	// acknowledge; if some are attached later, Health's reason and the log say so within a TTL. See docs/replicas.md.
 	Replicas int
+	// AssumeNew declares that this address never led to another Redis that granted leases, for a compose file or a test. An instance then
+	// does not wait for a Quarantine on a Redis that shows no sign of earlier use, as it does not on a loopback address or a Unix socket.
+	// It has no effect with Replicas, Sentinel or Cluster. See docs/redis.md for the signs and what they cannot show.
+	AssumeNew bool
 
 	// Logger gets one entry for every acquisition, renewal, release and loss, success or failure (docs/log.md lists them). A separate
 	// goroutine writes them, so nothing waits for the reader of the log. nil: warnings and errors go to standard error; zap.NewNop() silences
@@ -182,6 +186,7 @@ func (c *Config) store() redisstore.Options {
 		Channel:     c.Channel,
 		Quarantine:  c.Quarantine,
 		Replicas:    c.Replicas,
+		AssumeNew:   c.AssumeNew,
 		OpTimeout:   c.OpTimeout,
 		PoolSize:    connections(),
 		Hooks:       c.Hooks,

@@ -20,7 +20,7 @@ type diagnosis struct {
 
 	// Written by the loop.
 	met         bool      // Redis has answered
-	unused      bool      // Redis had no epoch when this instance started
+	doubt       string    // why the first epoch of a Redis without one has a quarantine, if it began when this instance started
 	attached    bool      // its present epoch began because a replica attached itself
 	silentSince core.Time // 0: it answers
 	unanswered  core.Time // when the first request since the last answer was sent; 0: all were answered
@@ -209,7 +209,7 @@ func (s *shell) diagnose(now time.Time) Health {
 		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
 	case barred && s.blockedBy != core.CauseFailed:
 		h.Until = until
-		return h.as(HealthQuarantine, ungranting(until, s.unused, s.attached))
+		return h.as(HealthQuarantine, ungranting(until, s.doubt, s.attached))
 	case s.looks.count >= failingMany:
 		return h.blind(&s.looks)
 	}

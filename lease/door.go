@@ -1,19 +1,22 @@
 package lease
 
 import (
+	"context"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/leasedoor"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// opened shows this instance to lease/leasetest, if a test uses it. prefix precedes the names of leases in their keys.
-func (s *shell) opened(client redis.UniversalClient, prefix string) {
+// opened shows this instance to lease/leasetest, if a test uses it.
+func (s *shell) opened(client redis.UniversalClient, st *redisstore.Store) {
 	if leasedoor.Made == nil {
 		return
 	}
+	prefix := st.Options().LeasePrefix
 	leasedoor.Made(client, leasedoor.Instance{
 		Renew: func(key string) {
 			if name, ours := strings.CutPrefix(key, prefix); ours {
@@ -27,5 +30,6 @@ func (s *shell) opened(client redis.UniversalClient, prefix string) {
 			}
 			return 0
 		},
+		Bootstrap: func(ctx context.Context) error { return st.Bootstrap(ctx) },
 	})
 }

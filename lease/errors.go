@@ -48,7 +48,9 @@ var (
 )
 
 // declare is used only for a server without an epoch: any other may have granted a lease that an owner still believes in.
-const declare = "one that has never granted a lease is declared, once, by lease.Bootstrap with this instance's Config"
+const declare = "if this Redis has never granted a lease, lease.Bootstrap with this instance's Config ends the wait"
+
+func unproven(doubt string) string { return "redis may have lost leases, because " + doubt }
 
 // HeldError names the owner of a lease.
 type HeldError struct {
@@ -75,21 +77,21 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 type QuarantineError struct {
 	Until time.Time // on this instance's clock
 
-	unused   bool // the server had no epoch
-	attached bool // what began it is that a replica attached itself
+	doubt    string // why a server without an epoch grants nothing
+	attached bool   // what began it is that a replica attached itself
 }
 
 // Error implements error.
 func (e *QuarantineError) Error() string {
-	return ungranting(e.Until, e.unused, e.attached)
+	return ungranting(e.Until, e.doubt, e.attached)
 }
 
 // ungranting returns why Redis grants nothing before until.
-func ungranting(until time.Time, unused, attached bool) string {
+func ungranting(until time.Time, doubt string, attached bool) string {
 	why, remedy := "redis was restarted or is new, and may have lost data", ""
 	switch {
-	case unused:
-		why, remedy = "redis is new or has lost all its data", " ("+declare+")"
+	case doubt != "":
+		why, remedy = unproven(doubt), " ("+declare+")"
 	case attached:
 		why = "a replica attached itself to redis, and may have acknowledged an older master"
 	}

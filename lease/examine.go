@@ -44,8 +44,6 @@ func (s *shell) check(ctx context.Context) error {
 	known, err := s.examine(ctx)
 	switch {
 	case err == nil:
-		unused := s.store.Unused(ctx)
-		s.learn(func() { s.unused = unused })
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("lease: not started: %w: %w", context.Cause(ctx), err)
@@ -91,6 +89,8 @@ func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	timed, cancel = context.WithTimeout(ctx, s.cfg.OpTimeout)
 	defer cancel()
 	if err = s.store.CheckQuarantine(timed); err == nil {
+		doubt := s.store.Begin(timed)
+		s.learn(func() { s.doubt = doubt })
 		err = s.store.Permitted(timed, s.use())
 	}
 	return err == nil || isRefused(err) || never(err), err

@@ -128,10 +128,13 @@ func (f *fakeStore) Nodes(context.Context) ([]core.Seen, error) {
 	return f.r.seen(), nil
 }
 
-func (f *fakeStore) Unused(context.Context) bool {
+func (f *fakeStore) Begin(context.Context) string {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
-	return f.r.losses == 0
+	if f.r.losses == 0 {
+		return "it was started 1 s ago"
+	}
+	return ""
 }
 
 func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { return nil, nil }

@@ -92,3 +92,23 @@ func TestBootstrapOfWhoWaits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A program of a new user works at once on a Redis that was never used, and waits on one that was started just now.
+func TestFirstStartLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a server to have run for two seconds")
+	}
+	t.Parallel()
+	old, young := redistest.Start(t, redistest.Unused()), redistest.Start(t, redistest.Unused())
+	old.Age()
+	cfg := quick("a")
+	cfg.TTL, cfg.OpTimeout = time.Second, 300*time.Millisecond
+	if _, err := startKeeper(t, old.Client(), cfg).TryAcquire(t.Context(), "job"); err != nil {
+		t.Errorf("on a Redis that was never used: %v", err)
+	}
+	cfg.TTL = time.Hour
+	_, err := startKeeper(t, young.Client(), cfg).TryAcquire(t.Context(), "job")
+	if !errors.Is(err, ErrQuarantine) || !strings.Contains(err.Error(), "it was started") || !strings.Contains(err.Error(), "Bootstrap") {
+		t.Errorf("on a Redis that was started just now: %v", err)
+	}
+}

@@ -27,7 +27,7 @@ type store interface {
 	Line(use redisstore.Use) string
 	CheckQuarantine(ctx context.Context) error
 	Surplus(ctx context.Context) error
-	Unused(ctx context.Context) bool
+	Begin(ctx context.Context) (why string)
 	TooShort(needs, agreed time.Duration) error
 	CheckLease(name string) error
 	Asked(ctx context.Context, g redisstore.Give) (from string)
@@ -89,7 +89,7 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 	}
 	s := startShell(st, cfg, keeper)
 	s.log = log
-	s.opened(client, st.Options().LeasePrefix)
+	s.opened(client, st)
 	return s, nil
 }
 

@@ -135,7 +135,9 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		s.learn(func() { s.silentSince = 0 })
 	case core.TellEpoch:
 		s.learn(func() {
-			s.unused = s.unused && !s.met
+			if s.met {
+				s.doubt = ""
+			}
 			s.met, s.attached = true, t.Cause == core.CauseAttached
 		})
 	case core.TellOutside:
@@ -177,8 +179,8 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 			at = *s.cfg.RenewLogLevel
 		}
 		if s.log.Core().Enabled(at) {
-			if t.Kind == core.TellEpoch && t.Wait > 0 && s.unused && !s.met {
-				message += "; " + declare
+			if t.Kind == core.TellEpoch && t.Wait > 0 && s.doubt != "" && !s.met {
+				message = unproven(s.doubt) + "; it grants nothing before its quarantine ends; " + declare
 			}
 			entry := logEntry{at: s.time(t.At), message: message, tell: *t}
 			switch {

@@ -305,6 +305,7 @@ func (s *shrinker) plain() {
 		func(v *Virtual) { v.Net = Virtual{}.Net },
 		func(v *Virtual) { v.Clock = Virtual{}.Clock },
 		func(v *Virtual) { v.Unannounced = false },
+		func(v *Virtual) { v.Local, v.Emptied = false, "" },
 	} {
 		c := s.best
 		if bend(&c.Virtual); c.Virtual != s.best.Virtual {

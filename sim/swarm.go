@@ -66,6 +66,9 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
 		Kinds: c.Faults, Virtual: true, Rate: d.rate, Mixed: d.mixed,
 	})
+	if c.Virtual.Emptied != "" {
+		plan.Faults = newcomersFirst(&c, seed, plan.Faults)
+	}
 	if edges != nil {
 		stepsAtMargin(edges, c.TTL, plan.Faults)
 	}
@@ -131,6 +134,43 @@ func (d *swarm) edges(seed uint64) *rand.Rand {
 	// Redis' clock and an instance's, each off by a half of a percent in different directions, differ by what a margin allows for.
 	d.virtual.Clock = virtual.Clock{Drift: 5_000, Edge: true, Offset: time.Hour, Late: d.virtual.Clock.Late}
 	return r
+}
+
+const streamEmpty = 0x656d707479
+
+// newcomersFirst has Redis lose its data while one owner is cut off and all other processes are started again: then the first to reach an
+// empty Redis has known no epoch, and may take it for new.
+func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault {
+	r := rand.New(rand.NewPCG(seed, streamEmpty))
+	step := (c.TTL / 20).Truncate(time.Millisecond)
+	at := time.Duration(r.Int64N(int64(max(c.Storm-c.TTL, time.Second)))).Truncate(time.Millisecond)
+	loss := fault.Fault{Kind: fault.RedisWipe, At: at + 2*step, Target: fault.Redis, For: step}
+	if c.Virtual.Emptied == virtual.EmptiedByKeys {
+		loss.Kind, loss.For = fault.RedisFlush, 0
+	}
+	var there []string
+	for slot := 1; slot <= c.Nodes; slot++ {
+		name := fault.NodeTarget(slot)
+		if !slices.ContainsFunc(faults, func(f fault.Fault) bool {
+			return f.Target == name && f.Kind.Has(fault.Kills|fault.Stops) && f.At <= at+6*step
+		}) {
+			there = append(there, name)
+		}
+	}
+	own := []fault.Fault{loss}
+	for i, name := range there {
+		f := fault.Fault{Kind: fault.BlackHole, At: at, Target: name, For: 6 * step}
+		if i > 0 {
+			f.Kind, f.At, f.For = fault.Crash, at+step, 3*step
+		}
+		own = append(own, f)
+	}
+	faults = slices.DeleteFunc(faults, func(f fault.Fault) bool { // what would strike a process that does not run
+		return f.At >= at && f.At <= at+6*step && slices.ContainsFunc(own, func(o fault.Fault) bool { return o.Target == f.Target })
+	})
+	faults = append(faults, own...)
+	slices.SortStableFunc(faults, func(a, b fault.Fault) int { return cmp.Compare(a.At, b.At) })
+	return faults
 }
 
 // stepsAtMargin has clocks step by just less than the margin of a trust window, by that, or by just more.

@@ -16,9 +16,14 @@ import (
 // Virtual is how good the virtual engine's network and clocks are without faults. The zero value is a good network and
 // exact clocks. Speed divides nothing of it.
 type Virtual struct {
-	Unannounced bool          `yaml:"unannounced,omitempty"` // Redis was not bootstrapped: the run begins with a quarantine
-	Net         virtual.Net   `yaml:"net,omitempty"`
-	Clock       virtual.Clock `yaml:"clock,omitempty"`
+	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped: the run begins with a quarantine
+	// Local: instances reach Redis at a loopback address, so one that was never used grants at once. Emptied is what redis-wipe and redis-flush
+	// leave of a Redis, "" as their names say.
+	Local   bool            `yaml:"local,omitempty"`
+	Emptied virtual.Emptied `yaml:"emptied,omitempty"`
+
+	Net   virtual.Net   `yaml:"net,omitempty"`
+	Clock virtual.Clock `yaml:"clock,omitempty"`
 }
 
 func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }
@@ -74,7 +79,7 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 	v := virtual.Config{
 		Nodes: c.Nodes, Sessions: c.Sessions, TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.RenewTimeout,
 		Poll: c.Poll, PollTimeout: c.PollTimeout, Serve: c.Serve, LongPolls: c.LongPolls, Storm: c.Storm, Calm: c.Calm,
-		Unannounced: c.Virtual.Unannounced, Net: c.Virtual.Net, Clock: c.Virtual.Clock,
+		Unannounced: c.Virtual.Unannounced, Local: c.Virtual.Local, Emptied: c.Virtual.Emptied, Net: c.Virtual.Net, Clock: c.Virtual.Clock,
 		Sentinel: c.Topology == TopologySentinel, Cluster: c.Topology == TopologyCluster, Replicas: c.Replicas,
 		Stop: func() bool { return ctx.Err() != nil }, Log: log,
 	}

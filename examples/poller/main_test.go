@@ -19,9 +19,6 @@ func TestAnotherInstanceHasTheSession(t *testing.T) {
 		const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 		r := leasetest.New(t)
 		r.Client().Set(t.Context(), "session:"+id, `{"id":"`+id+`"}`, 0)
-		if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{}); err != nil {
-			t.Fatal(err)
-		}
 		var polled atomic.Int64
 		m, err := poll.New(r.Client(), lease.Config{}, poll.Config{Poll: func(ctx context.Context, s poll.Session) error {
 			polled.Add(1)

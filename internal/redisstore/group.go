@@ -43,13 +43,6 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 	return nil
 }
 
-// Unused reports whether no epoch ever began here: nobody has asked this server for a lease, or it has lost all its data. If that is
-// unknown, it returns false.
-func (s *Store) Unused(ctx context.Context) bool {
-	epoch, err := s.epoch(ctx)
-	return err == nil && epoch == ""
-}
-
 // SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, so every
 // instance learns of it with its next request. Living owners assert their leases again, and free leases are granted again after the longer
 // of the two quarantines. leases are the names to check where Options.ExactKeys leaves none to find.

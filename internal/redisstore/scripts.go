@@ -53,11 +53,18 @@ func guarded(name string) *script {
 	return &script{redis.NewScript(text), text}
 }
 
-// run calls a script by its SHA and, if Redis does not know it, once more by its text: NOSCRIPT means that nothing was executed.
+// run calls a guarded script by its SHA and, if Redis does not know it, once more by its text: NOSCRIPT means that nothing was executed.
 func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	return c.script.Run(ctx, s.client, c.Keys, c.Args...).Slice()
+	if s.mayBeNew(ctx) {
+		c = c.AsNew()
+	}
+	reply, err := c.script.Run(ctx, s.client, c.Keys, c.Args...).Slice()
+	if err == nil {
+		s.fresh.known.Store(true)
+	}
+	return reply, err
 }
 
 // deadline bounds ctx, so that no attempt can hang.

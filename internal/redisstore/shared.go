@@ -26,7 +26,7 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 // EpochText returns epoch.lua, for a script that takes a lease together with other data. KEYS[1] is the epoch key; the last of KEYS, which
 // epoch.lua removes, is that of the group's record. ARGV[1] is the epoch that the caller knows ("" for none: then void is always set),
 // ARGV[2] the length of a quarantine in µs.
-func EpochText() string { return Lua(lua, "life", "epoch") }
+func EpochText() string { return Lua(lua, "life", "doubt", "epoch") }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
 func LeaseKeys(options Options, id string) ([]string, error) {

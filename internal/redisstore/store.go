@@ -60,6 +60,9 @@ type Options struct {
 	// Replicas is how many replicas Redis is meant to have, the same in every instance. With 0, leases are not safe across a failover.
 	// Otherwise a write counts once a majority of all nodes, the master included, has it (docs/replicas.md).
 	Replicas int
+	// AssumeNew takes a Redis without an epoch for new, wherever it is, if everything that it shows of itself says so (doubt.lua). Otherwise
+	// only one at a loopback address or a Unix socket can be. It has no effect with Replicas, Sentinel or Cluster.
+	AssumeNew bool
 	// OpTimeout bounds an operation whose context has no deadline, and each wait for a connection.
 	OpTimeout time.Duration
 	// PoolSize is the most connections that the store opens for operations (a subscription has one more).
@@ -96,10 +99,15 @@ func (o *Options) acks() int { return (o.Replicas + 1) / 2 }
 func (o *Options) epoch(quarantine time.Duration) any {
 	us := quarantine.Microseconds()
 	if acks := o.acks(); acks > 0 {
-		return fmt.Sprintf("%d %d", us, acks)
+		return newEpoch(us, acks)
 	}
 	return us
 }
+
+// optionNew is the option of epoch.lua for a caller that may take Redis for new.
+const optionNew = "new"
+
+func newEpoch(us int64, option any) string { return fmt.Sprintf("%d %v", us, option) }
 
 func (o *Options) validate(cluster bool) error {
 	bad := func(format string, args ...any) error {
@@ -144,6 +152,7 @@ func (o *Options) validate(cluster bool) error {
 type Store struct {
 	client redis.UniversalClient // the store's own
 	wire   Wire
+	fresh  *fresh
 }
 
 // New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no
@@ -163,7 +172,9 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client: own, wire: wire}, nil
+	s := &Store{own, wire, newFresh(client, &wire.opt)}
+	own.AddHook(s.fresh)
+	return s, nil
 }
 
 // Options returns the store's options, with every default filled in.

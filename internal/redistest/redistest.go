@@ -63,6 +63,7 @@ type Server struct {
 	args      []string
 	cluster   bool
 	password  string
+	unused    bool       // a store may take it for new
 	sentinel  string     // configuration file, if it is one
 	authority *authority // of its certificate; nil: it speaks no TLS
 	cmd       *exec.Cmd  // of proc
@@ -98,7 +99,15 @@ func (s *Server) start(ready string) *Server {
 		Client: func() *redis.Client { return s.hand }, Port: int(s.port), Bus: int(s.port) + redisfixture.BusOffset,
 	}
 	s.formCluster()
+	s.use()
 	return s
+}
+
+// use runs a script, so that a store does not take the server for new, however slowly the test gets there.
+func (s *Server) use() {
+	if !s.unused && s.sentinel == "" {
+		_ = s.hand.Eval(context.Background(), "return 1", nil).Err() // a server without EVAL was never used by a store
+	}
 }
 
 func find(t testing.TB) string {
@@ -220,6 +229,7 @@ func (s *Server) Restart(empty bool) {
 		s.t.Fatalf("redistest: restart redis-server: %v", err)
 	}
 	s.formCluster()
+	s.use()
 }
 
 // RestartLoading saves, kills and starts the server again so slowly that it answers -LOADING for some time: about
@@ -247,6 +257,19 @@ func (s *Server) wipe() {
 		if err := os.RemoveAll(filepath.Join(s.dir, e.Name())); err != nil {
 			s.t.Fatalf("redistest: %v", err)
 		}
+	}
+}
+
+// Unused has a store take the server for new if nothing in it shows otherwise.
+func Unused() Option { return func(s *Server) { s.unused = true } }
+
+// Age waits until the server has run for two seconds, so that a new one needs no quarantine of a second.
+func (s *Server) Age() {
+	s.t.Helper()
+	for young := true; young; {
+		s.hand.BLPop(context.Background(), 100*time.Millisecond, "nothing")
+		info := s.Do("INFO", "server").(string)
+		young = strings.Contains(info, "uptime_in_seconds:0\r") || strings.Contains(info, "uptime_in_seconds:1\r")
 	}
 }
 

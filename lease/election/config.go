@@ -70,6 +70,8 @@ type Config struct {
 	Quarantine time.Duration
 	// Replicas is lease.Config.Replicas: how many replicas Redis has, if one leader is to be promised across every failover.
 	Replicas int
+	// AssumeNew is lease.Config.AssumeNew: this address never led to another Redis that granted leases.
+	AssumeNew bool
 	// DrainTimeout bounds Stop: work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
@@ -192,6 +194,7 @@ func (c *Config) lease() lease.Config {
 		InstanceID: c.InstanceID, TTL: c.LeaderTTL, RenewInterval: c.RenewInterval, OpTimeout: c.OpTimeout,
 		Quarantine: c.Quarantine, DrainTimeout: c.DrainTimeout, ExactKeys: true, EpochKey: c.EpochKey, Channel: c.Channel,
 		Logger: c.Logger, Hooks: c.Hooks, RenewLogLevel: c.RenewLogLevel, Replicas: c.Replicas,
+		AssumeNew: c.AssumeNew,
 	}
 }
 

@@ -40,7 +40,7 @@
 //	sovereign:epoch                 "<run_id> <end of quarantine>": whether Redis is still the Redis that granted
 //	sovereign:notify                channel: who took and who gave back
 //
-// On an empty Redis, nobody is elected for one TTL, unless lease.Bootstrap declares the first deployment.
+// On an empty Redis, nobody is elected for one TTL, unless it is evidently new (docs/redis.md) or lease.Bootstrap declares it new.
 //
 // # States and events
 //

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
 // three returns the keepers of three replicas, and a function that takes the lease from its owner.
 func three(t *testing.T) (all []*lease.Keeper, lose func()) {
-	r := bootstrapped(t)
+	r := leasetest.New(t)
 	for _, id := range []string{"a", "b", "c"} {
 		all = append(all, keeper(t, r, id, nil))
 	}

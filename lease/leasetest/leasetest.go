@@ -58,10 +58,11 @@ type Redis struct {
 	mu        sync.Mutex
 	instances []leasedoor.Instance
 	closed    bool // m is, which nobody may dial then
+	forgot    bool // Forget was called: nothing is declared new any more
 }
 
-// New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. Like any new Redis it grants
-// nothing for one TTL of the first instance, unless lease.Bootstrap has declared it new.
+// New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. It grants leases at once.
+// After Forget, even before the first instance, nothing is granted for one TTL.
 func New(t testing.TB) *Redis {
 	t.Helper()
 	inBubble(t)
@@ -91,7 +92,7 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and lease.Bootstrap, and for any other data that the
+// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and for any other data that the
 // tested code keeps in this Redis, such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 
@@ -136,6 +137,9 @@ func (r *Redis) Take(key, owner string, lasts time.Duration) {
 func (r *Redis) Forget() {
 	r.t.Helper()
 	synctest.Wait()
+	r.mu.Lock()
+	r.forgot = true
+	r.mu.Unlock()
 	r.m.FlushAll()
 }
 
@@ -221,7 +225,11 @@ func init() {
 			r := r.(*Redis)
 			r.mu.Lock()
 			r.instances = append(r.instances, i)
+			forgot := r.forgot
 			r.mu.Unlock()
+			if !forgot {
+				_ = i.Bootstrap(context.Background()) // refused once a lease lives, when it is not needed
+			}
 		}
 	}
 }

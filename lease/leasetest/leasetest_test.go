@@ -27,16 +27,6 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// bootstrapped is a new Redis that is declared new, in a bubble.
-func bootstrapped(t *testing.T) *leasetest.Redis {
-	t.Helper()
-	r := leasetest.New(t)
-	if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // told keeps how terms ended, as a callback is told.
 type told struct {
 	mu   sync.Mutex
@@ -89,7 +79,7 @@ func lost(t *testing.T, h *lease.Hold) {
 
 func TestKeeperLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, ends := bootstrapped(t), &told{}
+		r, ends := leasetest.New(t), &told{}
 		k := keeper(t, r, "a", ends.hear)
 		h, began := acquired(t, k), time.Now()
 		r.Lose(job)
@@ -105,7 +95,7 @@ func TestKeeperLoses(t *testing.T) {
 
 func TestKeeperIsTakenFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, ends := bootstrapped(t), &told{}
+		r, ends := leasetest.New(t), &told{}
 		k := keeper(t, r, "a", ends.hear)
 		h, began := acquired(t, k), time.Now()
 		r.Take(job, "other", time.Minute)
@@ -126,7 +116,7 @@ func TestKeeperIsTakenFrom(t *testing.T) {
 
 func TestKeeperWhenRedisForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, ends := bootstrapped(t), &told{}
+		r, ends := leasetest.New(t), &told{}
 		a, b := keeper(t, r, "a", ends.hear), keeper(t, r, "b", nil)
 		h := acquired(t, a)
 		r.Forget()
@@ -152,7 +142,7 @@ func TestTakenWhileRedisForgets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := bootstrapped(t)
+				r := leasetest.New(t)
 				h := acquired(t, keeper(t, r, "a", nil))
 				r.Forget()
 				take(r)
@@ -226,9 +216,6 @@ func TestSaysThatTheOwnerIsCalledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := ends(t, func(tb testing.TB) {
 			r := leasetest.New(tb)
-			if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{}); err != nil {
-				t.Error(err)
-			}
 			inCallback, leave := make(chan struct{}), make(chan struct{})
 			defer close(leave)
 			k := keeper(t, r, "a", func(e lease.Event) {

@@ -48,7 +48,7 @@ func TestCallbackThatNeverReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, never := bootstrapped(t), make(chan struct{})
+				r, never := leasetest.New(t), make(chan struct{})
 				c := cfg(never)
 				c.InstanceID, c.Logger = "a", zap.NewNop()
 				m, err := lease.New(r.Client(), c)
@@ -76,7 +76,7 @@ func TestEveryFunctionThatBlocks(t *testing.T) {
 	for name, tt := range blocking {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, b := bootstrapped(t), &block{}
+				r, b := leasetest.New(t), &block{}
 				core, logs := observer.New(zap.InfoLevel)
 				if name == "the Logger" {
 					core = zapcore.RegisterHooks(core, func(zapcore.Entry) error { b.call(); return nil })

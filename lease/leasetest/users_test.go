@@ -68,7 +68,7 @@ func poller(t *testing.T, r *leasetest.Redis) (*polls, *lease.Manager) {
 
 func TestPollerLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := bootstrapped(t)
+		r := leasetest.New(t)
 		p, m := poller(t, r)
 		first := p.fence.Load()
 		r.Lose("poll:lease:" + session)
@@ -84,7 +84,7 @@ func TestPollerLoses(t *testing.T) {
 
 func TestPollerIsTakenFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := bootstrapped(t)
+		r := leasetest.New(t)
 		p, m := poller(t, r)
 		first := p.fence.Load()
 		r.Take("poll:lease:"+session, "other", time.Minute)
@@ -104,7 +104,7 @@ func TestPollerIsTakenFrom(t *testing.T) {
 
 func TestPollerWhenRedisForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := bootstrapped(t)
+		r := leasetest.New(t)
 		p, m := poller(t, r)
 		first := p.fence.Load()
 		r.Forget()

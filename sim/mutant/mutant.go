@@ -30,7 +30,9 @@ type Mutant struct {
 type Edit struct{ Script, Old, New string }
 
 // All returns every mutant.
-func All() []Mutant { return slices.Concat(rules, replicas, scripts, others, elections, intents) }
+func All() []Mutant {
+	return slices.Concat(rules, replicas, scripts, fresh, others, elections, intents)
+}
 
 // Named returns the mutant of that name.
 func Named(name string) (Mutant, error) {

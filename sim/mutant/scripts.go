@@ -47,12 +47,12 @@ var scripts = []Mutant{
 	{
 		Name: "no-quarantine", Breaks: "G1", Seeds: 50,
 		Story: "A Redis that has lost its data grants leases at once (every library compared).",
-		Lua:   []Edit{{"epoch", "now + agreed)", "now + 0)"}},
+		Lua:   []Edit{{"epoch", "now + wait)", "now + 0)"}},
 	},
 	{
 		Name: "quarantine-a-twentieth-short", Breaks: "G10", Seeds: 20,
 		Story: "A Redis that has lost its data grants leases after 95 % of a TTL.",
-		Lua:   []Edit{{"epoch", "now + agreed)", "now + agreed * 0.95)"}},
+		Lua:   []Edit{{"epoch", "now + wait)", "now + wait * 0.95)"}},
 	},
 	{
 		Name: "adoption-keeps-its-fence", Breaks: "G3", Seeds: 100,

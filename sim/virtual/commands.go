@@ -214,9 +214,13 @@ var verbs = map[string]verb{
 		us := r.nowUs(t)
 		return []reply{strconv.FormatInt(us/1_000_000, 10), strconv.FormatInt(us%1_000_000, 10)}
 	}},
-	"INFO": {run: func(r *redis, _ int64, _ []string) reply {
-		return fmt.Sprintf("# Server\r\nrun_id:%s\r\nsync_full:%d\r\nsync_partial_ok:%d\r\nconnected_slaves:%d\r\n",
+	"INFO": {run: func(r *redis, t int64, args []string) reply {
+		text := fmt.Sprintf("# Server\r\nrun_id:%s\r\nsync_full:%d\r\nsync_partial_ok:%d\r\nconnected_slaves:%d\r\n",
 			r.runID, r.syncFull, r.syncPartial, r.connected)
+		if len(args) > 0 && args[0] == "everything" {
+			text += r.everything(t)
+		}
+		return text
 	}},
 	"PUBLISH": {args: 2, run: func(r *redis, _ int64, args []string) reply {
 		if args[0] != r.names.channel {

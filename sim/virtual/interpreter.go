@@ -32,14 +32,7 @@ type interpreter struct {
 const registry = 1 << 15
 
 func newInterpreter(r *redis) *interpreter {
-	wire, err := redisstore.NewWire(redisstore.Options{
-		Quarantine: time.Duration(r.quarantine), LeasePrefix: r.names.lease, NodePrefix: r.names.node, EpochKey: r.names.epoch,
-		Channel: r.names.channel, Replicas: r.replicas,
-	})
-	if err != nil {
-		panic(err) // Config.Validate refuses such a TTL
-	}
-	in := &interpreter{r: r, wire: wire, known: map[string]*lua.LFunction{}}
+	in := &interpreter{r: r, wire: r.wire(), known: map[string]*lua.LFunction{}}
 	l := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: registry})
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
 		l.Push(l.NewFunction(open))
@@ -64,6 +57,17 @@ func newInterpreter(r *redis) *interpreter {
 	l.SetMetatable(l.Get(lua.GlobalsIndex), locked)
 	in.state = l
 	return in
+}
+
+func (r *redis) wire() redisstore.Wire {
+	wire, err := redisstore.NewWire(redisstore.Options{
+		Quarantine: time.Duration(r.quarantine), LeasePrefix: r.names.lease, NodePrefix: r.names.node, EpochKey: r.names.epoch,
+		Channel: r.names.channel, Replicas: r.replicas,
+	})
+	if err != nil {
+		panic(err) // Config.Validate refuses such a TTL
+	}
+	return wire
 }
 
 func (in *interpreter) do(t int64, op *core.Op) core.Answer {
@@ -114,6 +118,9 @@ func (in *interpreter) beats() []string {
 
 // run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
+	if in.r.local {
+		c = c.AsNew()
+	}
 	args := make([]string, len(c.Args))
 	for i, arg := range c.Args {
 		switch arg {
@@ -215,6 +222,7 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	if e, ok := got.(refusal); ok {
 		return nil, e
 	}
+	in.r.use.scripts++
 	return got, nil
 }
 

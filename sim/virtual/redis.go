@@ -29,8 +29,11 @@ type redis struct {
 	lived       string   // the life, where acknowledgements count
 	alike       []*redis // of the other servers, which share the numbers of keys (leaseIdx, beatIdx)
 
-	epoch      string       // value of poll:epoch, "" if the key is not there
-	quarantine int64        // ns that an epoch without declared data grants nothing
+	epoch      string // value of poll:epoch, "" if the key is not there
+	quarantine int64  // ns that an epoch without declared data grants nothing
+	local      bool   // its callers reach it at a loopback address
+	use        use
+	lost       bool         // all its data were, once
 	why        string       // the script under way was refused
 	dirty      bool         // the script under way has written
 	lua        *interpreter // nil: the scripts' twins run
@@ -131,6 +134,7 @@ func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
 
 func (r *redis) restart() {
 	r.runs++
+	r.use = use{}
 	r.runID, r.syncFull, r.syncPartial = "run"+r.label+strconv.Itoa(r.runs), 0, 0
 	r.relive()
 	r.version++
@@ -167,7 +171,7 @@ func (r *redis) flush() {
 	}
 	r.live = r.live[:0]
 	r.others = nil
-	r.epoch = ""
+	r.epoch, r.lost = "", true
 	r.sessionSet, r.sessionIdx, r.sessionAt = core.NewSessions(nil), nil, nil
 	r.version++
 	r.tap.flushed()

@@ -26,6 +26,7 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	}
 	*a = core.Answer{Seq: op.Seq, Results: slices.Grow(a.Results[:0], len(op.Items))}
 	r.execute(t, op, a)
+	r.executed(op, a)
 	for len(a.Results) < len(op.Items) {
 		a.Results = append(a.Results, core.Result{})
 	}
@@ -41,6 +42,7 @@ func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 	if len(r.sessionSet.IDs) == 0 || r.guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
+	r.executed(op, a)
 }
 
 func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
@@ -119,7 +121,8 @@ func (r *redis) head(t int64, a *core.Answer) {
 
 func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	length := cmp.Or(op.Quarantine, r.quarantine)
-	end := r.nowUs(t) + length/1000
+	wait, why := r.doubt(t, op, length/1000)
+	end := r.nowUs(t) + wait
 	epoch := r.life() + " " + strconv.FormatInt(end, 10)
 	if epoch == r.epoch {
 		epoch = r.life() + " " + strconv.FormatInt(end+1, 10)
@@ -129,6 +132,13 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 		return false
 	}
 	r.cmdHSet(t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	if why != "" {
+		if !r.mayWrite("HSET", true) {
+			refuse(op, a, r.why)
+			return false
+		}
+		r.cmdHSet(t, []string{r.names.group(), "doubt", epoch + " " + why})
+	}
 	if !r.mayWrite("SET", true) {
 		refuse(op, a, r.why)
 		return false

@@ -13,6 +13,10 @@ type Seams struct {
 	Intent   func(intent.Event, func(intent.Event) []intent.Effect) []intent.Effect
 
 	Status func(code int) int // of an API's answer to a caller
+
+	// Begun is called with the condition (a to f) for which an epoch has a quarantine where none was known, "" if it has none. It is not
+	// called with Config.Lua. lost: an epoch was known before.
+	Begun func(condition string, lost bool)
 }
 
 func through[In, Out any](seam func(In, func(In) Out) Out, step func(In) Out) func(In) Out {

@@ -243,11 +243,16 @@ func (w *world) startServer(s *server, empty bool) {
 	s.down = false
 	s.forget()
 	s.restart()
+	s.use.since = s.clock.wallAt(w.t)
 	s.until = w.t
 	kept := "kept"
 	if empty {
 		kept = "empty"
 		s.flush()
+		s.use.moved(w.cfg.Emptied)
+		if w.cfg.Emptied == EmptiedForeign {
+			s.epoch = "another 0"
+		}
 		w.application()
 	}
 	if s.peer != nil {

@@ -152,6 +152,10 @@ func (w *world) flap(s *strike) {
 func redisStrikers() map[fault.Kind]striker {
 	start := func(w *world, s *strike) { w.startServer(s.server, false) }
 	wipe := func(w *world, s *strike) { w.startServer(s.server, true) }
+	promote := func(w *world, s *strike) {
+		start(w, s)
+		s.server.use.moved(EmptiedPromoted)
+	}
 	restart := func(w *world, s *strike) {
 		if !s.server.down {
 			w.killServer(s.server)
@@ -174,6 +178,7 @@ func redisStrikers() map[fault.Kind]striker {
 		fault.RedisRestart: {restart, nil},
 		fault.RedisFlush: {func(w *world, _ *strike) {
 			w.server.flush()
+			w.server.use.flushed = w.server.use.flushed || w.cfg.Emptied != EmptiedByKeys
 			w.application()
 		}, nil},
 		fault.RedisFreeze: hold,
@@ -200,9 +205,9 @@ func redisStrikers() map[fault.Kind]striker {
 			w.server.restore(s.copy)
 			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
 			if s.For == 0 {
-				w.startServer(s.server, false)
+				promote(w, s)
 			}
-		}, start},
+		}, promote},
 	}
 }
 

@@ -137,7 +137,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 
 func (w *world) addServer(r *redis) *server {
 	cfg := &w.cfg
-	r.replicas, r.seams = cfg.Replicas, cfg.Seams
+	r.replicas, r.seams, r.local = cfg.Replicas, cfg.Seams, cfg.Local && !cfg.replicated()
 	r.relive()
 	s := &server{redis: r, number: int32(len(w.servers)), scripts: map[string]string{}}
 	s.tap = &streamTap{w, s}

@@ -4,11 +4,12 @@
 -- KEYS[1]     the epoch key: "<life> <end of quarantine, µs of Redis TIME>" (life.lua), no TTL
 -- KEYS[last]  the group's record, taken off here, so that a script finds its own keys alone
 -- ARGV[1]  the epoch that the caller knows, "" for none
--- ARGV[2]  length of a quarantine that is begun, µs; and, after a blank, how many replicas the caller has acknowledge what counts.
---          The higher of that and of the epoch's is the epoch's: who knows the epoch knows it.
+-- ARGV[2]  length of a quarantine that is begun, µs; and, after a blank, how many replicas the caller has acknowledge what counts, or
+--          "new": Redis may turn out never to have granted anything (doubt.lua). The higher number of replicas, that or the epoch's,
+--          is the epoch's: who knows the epoch knows it.
 --
 -- The record is a hash, no TTL: "epoch", the one it belongs to, and "quarantine", the length that this epoch's group has agreed
--- on, µs. Fields that this version does not know are kept. It is written with the epoch, and read by whoever learns of the
+-- on, µs. Where no epoch was there, "doubt" is the epoch and why it has a quarantine. Fields that this version does not know are kept. It is written with the epoch, and read by whoever learns of the
 -- epoch, so whoever knows the epoch knows the record. An epoch without one was begun by a version that knows none, and what it
 -- promises is not known: it is followed by one that has a record, and that the other version understands.
 --
@@ -26,8 +27,8 @@ local epoch = try('GET', KEYS[1])
 if type(epoch) == 'table' then
   return redis.error_reply('WRONGTYPE the epoch key ' .. KEYS[1] .. ' holds no string')
 end
-local length, acks = string.match(ARGV[2], '^(%d+) ?(%d*)$')
-acks = tonumber(acks) or 0
+local length, option = string.match(ARGV[2], '^(%d+) ?(%w*)$')
+local acks = tonumber(option) or 0
 local known_run, quarantine_end
 local agreed = 0
 if epoch then
@@ -39,7 +40,13 @@ if not run then return redis.error_reply(no_life) end
 -- begin makes all that was granted in the epoch before void. The record is first: an epoch without one would be followed at once.
 local function begin()
   agreed = tonumber(length)
-  quarantine_end = string.format('%.0f', now + agreed)
+  local wait, why = agreed
+  if not epoch and ARGV[1] == '' and option == 'new' then
+    local keys = {group_key}
+    for i = 2, #KEYS do keys[i] = KEYS[i] end
+    wait, why = doubt(keys, agreed)
+  end
+  quarantine_end = string.format('%.0f', now + wait)
   local next = run .. ' ' .. quarantine_end
   if next == epoch then
     quarantine_end = string.format('%.0f', now + agreed + 1)
@@ -47,6 +54,7 @@ local function begin()
   end
   epoch = next
   call('HSET', group_key, 'epoch', epoch, 'quarantine', length)
+  if why then call('HSET', group_key, 'doubt', epoch .. ' ' .. why) end
   call('SET', KEYS[1], epoch)
 end
 if known_run ~= run then

@@ -1,0 +1,100 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// fresh decides whether a store may let the script that begins an epoch find out that Redis never granted a lease (doubt.lua). Only then
+// does a Redis without an epoch grant leases at once.
+type fresh struct {
+	possible bool // the client leads to one server, whose data is not another's
+	assumed  bool // Options.AssumeNew
+
+	local, remote atomic.Bool // where connections led
+	known         atomic.Bool // an epoch: whoever has known one may believe in a lease of another server
+}
+
+func newFresh(client redis.UniversalClient, opt *Options) *fresh {
+	c, single := client.(*redis.Client)
+	if !single || opt.Replicas > 0 || c.Options().Addr == failoverAddr {
+		return &fresh{}
+	}
+	o := c.Options()
+	host, _, err := net.SplitHostPort(o.Addr)
+	local := o.Network == "unix" || err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+	return &fresh{possible: local || opt.AssumeNew, assumed: opt.AssumeNew}
+}
+
+// DialHook records where connections lead, whatever a custom dialer makes of the address.
+func (f *fresh) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			at := conn.RemoteAddr()
+			ip, tcp := at.(*net.TCPAddr)
+			if _, unix := at.(*net.UnixAddr); unix || tcp && ip.IP.IsLoopback() {
+				f.local.Store(true)
+			} else {
+				f.remote.Store(true)
+			}
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (*fresh) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (*fresh) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *Store) mayBeNew(ctx context.Context) bool {
+	f := s.fresh
+	if !f.possible || f.known.Load() {
+		return false
+	}
+	if !f.assumed && !f.local.Load() {
+		_ = s.client.Ping(ctx).Err() // which dials
+	}
+	return f.assumed || f.local.Load() && !f.remote.Load()
+}
+
+// AsNew returns c for a caller that may take Redis for new if it has known no epoch and everything in Redis says so.
+func (c Call) AsNew() Call {
+	if us, ok := c.Args[1].(int64); ok {
+		c.Args[1] = newEpoch(us, optionNew)
+	}
+	return c
+}
+
+// Begin reads the epoch, and begins one where there is none. It must come before any other script, because a script that was executed counts
+// against a new Redis. If that epoch has a quarantine although none was there before, Begin returns why, "" otherwise.
+func (s *Store) Begin(ctx context.Context) (why string) {
+	before, err := s.epoch(ctx)
+	if err != nil {
+		return "" // the operations that follow say so
+	}
+	a := s.Do(ctx, &core.Op{Kind: core.OpObserve})
+	if a.Failure != core.FailNone || a.Quarantine == 0 {
+		return ""
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	noted, _ := s.client.HGet(ctx, s.wire.opt.groupKey(), "doubt").Result()
+	if why, ok := strings.CutPrefix(noted, a.Epoch+" "); ok {
+		return why
+	}
+	if before == "" {
+		return "it is not at a loopback address"
+	}
+	return ""
+}
