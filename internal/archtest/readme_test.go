@@ -38,3 +38,14 @@ func exampleBody(t *testing.T, path, name string) string {
 	t.Fatalf("no function %s in %s", name, path)
 	return ""
 }
+
+// The README is for a reader's first minutes.
+func TestReadmeIsShort(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(readme), "\n"); lines > 140 {
+		t.Errorf("README.md has %d lines, at most 140 are allowed: link to docs/ instead", lines)
+	}
+}
