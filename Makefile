@@ -66,6 +66,10 @@ smoke: ## One short storm on a real Redis
 ginkgo = go run github.com/onsi/ginkgo/v2/ginkgo --procs=3 --label-filter='$(or $(LABELS),!smoke)' \
 	--randomize-all --fail-on-empty -v --no-color
 
+.PHONY: storms
+storms: setup ## The short storms in the tests of the harness, which need an idle machine (part of .ci/run)
+	go test -count=1 -timeout 10m ./sim/real
+
 .PHONY: chaos
 chaos: setup ## Every scenario of the specification against real processes, about 12 minutes (LABELS="SC-002" for some)
 	$(ginkgo) --timeout 40m --fail-on-pending ./scenarios

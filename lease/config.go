@@ -279,11 +279,11 @@ func storeOf(client redis.UniversalClient, fleet Fleet) (*redisstore.Store, []st
 	return st, leases, nil
 }
 
-// Bootstrap declares the first deployment of a fleet on an empty Redis. Without it, an empty Redis looks like one that lost its data, and the
-// first instances wait for one quarantine (a TTL). more are the keys of further leases that no prefix finds, such as the other leader keys of
-// an election's EpochKey. Bootstrap fails while any lease or heartbeat lives, or if another quarantine is agreed on already (SetQuarantine
-// changes it). Call it once, by hand or from a deployment job. Never call it at every start, nor on a Redis that has lost its data: Redis
-// cannot show what running instances still believe in, and would grant it to others at once.
+// Bootstrap declares the first deployment of a fleet on an empty Redis. Without it, an empty Redis looks like one that lost its data, and
+// the first instances wait for one quarantine (a TTL). more are the keys of further leases that no prefix finds, such as the other leader
+// keys of an election's EpochKey. Bootstrap fails while any lease or heartbeat lives, or if another quarantine is agreed on already
+// (SetQuarantine changes it). Call it once, by hand or from a deployment job. Never call it at every start, nor on a Redis that has lost
+// its data: Redis cannot show what running instances still believe in, and would grant it to others at once.
 func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, more ...string) error {
 	st, leases, err := storeOf(client, fleet)
 	if err != nil {
@@ -293,10 +293,10 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, m
 	return st.Bootstrap(ctx, append(leases, more...)...)
 }
 
-// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share the fleet's EpochKey, and returns
-// the previous length. To give a fleet a longer TTL, raise the quarantine, wait one old TTL, then roll the instances out. For a shorter
-// TTL, roll them out, then lower the quarantine. Free leases are not granted until the next quarantine has passed; living owners lose
-// nothing. more is as for Bootstrap. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
+// SetQuarantine changes how long nothing is granted after Redis lost its data, for all instances that share the fleet's EpochKey, and
+// returns the previous length. To give a fleet a longer TTL, raise the quarantine, wait one old TTL, then roll the instances out. For a
+// shorter TTL, roll them out, then lower the quarantine. Free leases are not granted until the next quarantine has passed; living owners
+// lose nothing. more is as for Bootstrap. Errors: ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Fleet, length time.Duration, more ...string) (
 	before time.Duration, err error) {
 	st, leases, err := storeOf(client, fleet)
@@ -310,9 +310,9 @@ func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Flee
 	return st.SetQuarantine(ctx, length, append(leases, more...)...)
 }
 
-// SetReplicas lowers the number of replicas that must acknowledge a write to what the fleet's Replicas needs, for all instances that share its
-// EpochKey, and returns the old and the new number. It is the last step when Redis gets fewer replicas: remove the surplus nodes for good,
-// restart the instances one by one with the lower number, then call this once. An instance that still has the higher number raises it
+// SetReplicas lowers the number of replicas that must acknowledge a write to what the fleet's Replicas needs, for all instances that share
+// its EpochKey, and returns the old and the new number. It is the last step when Redis gets fewer replicas: remove the surplus nodes for
+// good, restart the instances one by one with the lower number, then call this once. An instance that still has the higher number raises it
 // again. Free leases are not granted until the next quarantine has passed; living owners lose nothing. Errors: ErrConfig;
 // redisstore.ErrReplicas while more replicas acknowledge than the fleet's Replicas.
 func SetReplicas(ctx context.Context, client redis.UniversalClient, fleet Fleet) (before, after int, err error) {

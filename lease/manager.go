@@ -35,8 +35,8 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 // missing or wrong password, an ACL that denies what is needed (ErrRefused, with the rules to add), ErrQuarantineTooShort.
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 
-// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it returns the
-// error of Start, or what kept Stop from releasing everything.
+// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it returns
+// the error of Start, or what kept Stop from releasing everything.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and for Redis, even a silent one, and

@@ -17,8 +17,8 @@ import (
 // exact clocks. Speed divides nothing of it.
 type Virtual struct {
 	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped: the run begins with a quarantine
-	// Local: instances reach Redis at a loopback address, so one that was never used grants at once. Emptied is what redis-wipe and redis-flush
-	// leave of a Redis, "" as their names say.
+	// Local: instances reach Redis at a loopback address, so one that was never used grants at once. Emptied is what redis-wipe and
+	// redis-flush leave of a Redis, "" as their names say.
 	Local   bool            `yaml:"local,omitempty"`
 	Emptied virtual.Emptied `yaml:"emptied,omitempty"`
 

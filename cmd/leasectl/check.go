@@ -28,7 +28,8 @@ func newCheck(f *flags) *cobra.Command {
 		Use:   "check",
 		Short: "Find what is wrong with Redis and the group, with the consequence and the command that mends it",
 		Long: `Check a Redis for settings that make leases unsafe or impossible. Connect as the user that the instances use, so that missing ACL
-rights show up. check changes nothing; to see whether it may, it sends writes that Redis refuses for their syntax, and one message that nobody understands to the group's channel.
+rights show up. check changes nothing. To learn its rights, it sends writes that Redis refuses for their syntax, and one
+message that nobody understands to the group's channel.
 Exit code 1: it found something.`,
 		Args: noArgs,
 		RunE: f.with(func(cmd *cobra.Command, g *group, _ []string) error {
@@ -242,7 +243,7 @@ func ofLeases(st *status) (all []finding) {
 	}
 	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest {
 		all = append(all, finding{"quarantine-long", fmt.Sprintf("the quarantine is %v, and no key lives for more than %v", agreed,
-			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long, where the longest TTL of any instance would do",
+			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long; the longest TTL of any instance would do",
 			"leasectl quarantine <the longest TTL of any instance>, once all instances run"})
 	}
 	// Who renews every third of its TTL has two thirds of it left at least.

@@ -46,9 +46,9 @@ func newQuarantine(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "quarantine [LENGTH]",
 		Short: "Show, or change, how long nothing is granted after Redis lost its data",
-		Long: `Show or change the quarantine: at least the longest TTL of any instance. To give a fleet a longer TTL, raise it, wait one old TTL, restart the instances; for a
-shorter one restart them first. What is free is granted again after one quarantine, the longer of the two; what is owned stays. Refused
-while a lease or a heartbeat lives longer than that.`,
+		Long: `Show or change the quarantine: at least the longest TTL of any instance. To give a fleet a longer TTL, raise the quarantine,
+wait one old TTL, then restart the instances. For a shorter TTL, restart them first. Free leases are granted again after one quarantine,
+the longer of the two; owned leases stay. Refused while a lease or a heartbeat lives longer than that.`,
 		Args: cobra.MatchAll(atMostOne),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var length time.Duration

@@ -76,7 +76,8 @@ func newStatus(f *flags) *cobra.Command {
 		SuggestFor: []string{"list", "ls", "show", "get", "why", "who", "owners"},
 
 		Short: "Show owners, fences, TTLs, epoch, quarantine, instances and doubtful leases",
-		Long: `Show what instances hold. status changes nothing, and reads in pages, so it is no snapshot. Exit code 1: a lease is doubtful, which is said beside it:
+		Long: `Show what instances hold. status changes nothing, and reads in pages, so it is no snapshot. Exit code 1: a lease is
+doubtful, for one of these reasons:
 
   foreign       its key holds no string: nobody can acquire it
   no-expiry     its key never expires: nobody has it once its owner is dead

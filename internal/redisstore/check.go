@@ -69,8 +69,8 @@ type Finding struct {
 // Judge derives findings from INFO, for a Redis that is meant to have that many replicas.
 func Judge(said Info, replicas int) (all []Finding) {
 	if !said.Known() {
-		return []Finding{{Name: "info", What: "INFO is denied, or renamed", Consequence: "version, role and eviction policy are not checked, and a " +
-			"restart of Redis with its data is not noticed (a loss of all data is)", Mend: "ACL SETUSER <user> +info"}}
+		return []Finding{{Name: "info", What: "INFO is denied, or renamed", Consequence: "version, role and eviction policy are not " +
+			"checked, and a restart of Redis with its data is not noticed (a loss of all data is)", Mend: "ACL SETUSER <user> +info"}}
 	}
 	info := said.Fields
 	all = judgeVersion(said)

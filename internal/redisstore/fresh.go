@@ -76,8 +76,8 @@ func (c Call) AsNew() Call {
 	return c
 }
 
-// Begin reads the epoch, and begins one where there is none. It must come before any other script, because a script that was executed counts
-// against a new Redis. If that epoch has a quarantine although none was there before, Begin returns why, "" otherwise.
+// Begin reads the epoch, and begins one where there is none. It must come before any other script, because a script that was executed
+// counts against a new Redis. If that epoch has a quarantine although none was there before, Begin returns why, "" otherwise.
 func (s *Store) Begin(ctx context.Context) (why string) {
 	before, err := s.epoch(ctx)
 	if err != nil {

@@ -81,7 +81,7 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 	for i := range r.redis.clients() {
 		p := pulse{
 			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.now, inHand: r.redisInHand, stalled: r.stalled,
-			starve: r.starve, most: r.cfg.TTL, waited: r.redis.waits(i),
+			starve: r.starve, most: r.cfg.silentWithin, waited: r.redis.waits(i),
 		}
 		all.Go(func() { p.follow(stop) })
 	}

@@ -190,7 +190,7 @@ func TestAStoppedRedisIsAStall(t *testing.T) {
 func TestARedisThatIsStoppedForLongHasNoVerdict(t *testing.T) {
 	r := provision(t)
 	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 300 * time.Millisecond})
-	cfg.Storm = time.Minute
+	cfg.Storm, cfg.silentWithin = time.Minute, 0
 	t.Cleanup(func() {
 		if err := r.server.proc.thaw(); err != nil {
 			t.Error(err)

@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 // A node that joins while an ACL denies what it needs is started again until it is ready. One that ends for anything else stays dead.
 func TestNodeThatRedisTurnsAway(t *testing.T) {
 	ms := time.Millisecond
-	denied := fault.Fault{At: 20 * ms, Kind: fault.RedisNoPerm, For: 600 * ms, Deny: fault.DenySet}
+	denied := fault.Fault{At: 20 * ms, Kind: fault.RedisNoPerm, For: 2 * time.Second, Deny: fault.DenySet}
 	joins := fault.Fault{At: 100 * ms, Kind: fault.Join, Target: "node-3"}
 	for name, c := range map[string]struct {
 		mode  string
@@ -91,6 +91,7 @@ func TestNodeThatRedisTurnsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t, c.plan...)
+			cfg.Storm = 3 * time.Second
 			cfg.NodeEnv = append(cfg.NodeEnv, "REAL_TEST_NODE="+c.mode)
 			out, events := storm(t, provision(t), cfg)
 			newcomer := func(e history.Event) bool { return e.Node == "node-3" }

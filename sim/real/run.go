@@ -48,8 +48,8 @@ type Config struct {
 	// Progress is called at most every 200 ms, from one goroutine. It may be nil.
 	Progress func(Progress)
 
-	// For tests; 0 means the constants below.
-	readyWithin, grace time.Duration
+	// For tests; 0 means the constants below, and for silentWithin the TTL.
+	readyWithin, grace, silentWithin time.Duration
 }
 
 // Progress is how far a run is.
@@ -138,6 +138,9 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	}
 	if cfg.readyWithin == 0 {
 		cfg.readyWithin = readyWithin + time.Duration(cfg.Nodes)*readyWithinNode
+	}
+	if cfg.silentWithin == 0 {
+		cfg.silentWithin = cfg.TTL
 	}
 	if cfg.grace == 0 {
 		cfg.grace = stopGrace + cfg.PollTimeout

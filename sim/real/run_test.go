@@ -39,6 +39,9 @@ func provisionChoice(t *testing.T, c RedisChoice) *Redis {
 // config is a run of two fake nodes whose timings suit a test.
 func config(t *testing.T, faults ...fault.Fault) Config {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("make storms plays it")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +54,7 @@ func config(t *testing.T, faults ...fault.Fault) Config {
 		Storm: 1500 * ms, Calm: 900 * ms,
 		Plan: fault.Plan{Version: 1, Faults: faults}, NodeCmd: []string{self},
 		NodeEnv: []string{"REAL_TEST_PART=node"}, Logs: t.TempDir(), Seed: 7,
+		silentWithin: time.Minute, // a TTL passes soon on a busy machine
 	}
 }
 

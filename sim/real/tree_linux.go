@@ -79,7 +79,12 @@ func stranger(addrs []string, own func() []treeProcess) (pid int, found bool) {
 			return pid, true
 		}
 	}
-	return 0, true
+	for s := range connected(addrs) { // one that was closed meanwhile has no owner either
+		if sockets[s] {
+			return 0, true
+		}
+	}
+	return 0, false
 }
 
 func clientsOf(addrs []string, of []treeProcess) (all []treeProcess) {

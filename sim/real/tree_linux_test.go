@@ -73,11 +73,25 @@ func TestEveryProcessOfALauncherIsReached(t *testing.T) {
 				t.Errorf("processes left: %v (%v)", left, p.escaped)
 			}
 			for _, m := range all {
-				if stat, err := os.ReadFile(procFile(m.pid, "stat")); err == nil && !strings.Contains(string(stat), ") Z ") {
-					t.Errorf("process %d survived: %s", m.pid, stat)
-				}
+				dies(t, m.pid)
 			}
 		})
+	}
+}
+
+// dies waits until the process is gone or a zombie. A signal takes effect when the process runs next.
+func dies(t *testing.T, pid int) {
+	t.Helper()
+	tick := time.NewTicker(treeTick)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); ; <-tick.C {
+		f := procStat(pid)
+		if f == nil || f[0] == "Z" || f[0] == "X" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d survived: %s", pid, f)
+		}
 	}
 }
 

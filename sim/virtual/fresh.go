@@ -111,7 +111,8 @@ func (r *redis) called() (all []called) {
 // doubt is doubt.lua, and when epoch.lua calls it: how much of a quarantine of length µs an epoch needs that op begins, and why, if op's
 // caller may take Redis for new.
 func (r *redis) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
-	wait, condition := length, ""
+	wait = length
+	var condition string
 	switch {
 	case r.epoch != "" && (op.Epoch != "" || !r.local): // what always has a quarantine
 		return length, ""

@@ -64,7 +64,8 @@ type Config struct {
 	Replicas int
 
 	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
-	// Local: instances reach Redis at a loopback address, so a new Redis needs no quarantine. Emptied is what redis-wipe and redis-flush leave.
+	// Local: instances reach Redis at a loopback address, so a new Redis needs no quarantine. Emptied is what redis-wipe and redis-flush
+	// leave.
 	Local   bool
 	Emptied Emptied
 

@@ -108,7 +108,8 @@ func (l *Log) Flushed(ctx context.Context, stuck error) error {
 
 // panicked logs that a function which the caller gave panicked.
 func (l *Log) panicked(name string, with any) {
-	l.Error(name+" panicked", zap.String("event", "listenerPanicked"), zap.String("instance", l.instance), zap.String("panic", fmt.Sprint(with)))
+	l.Error(name+" panicked", zap.String("event", "listenerPanicked"), zap.String("instance", l.instance),
+		zap.String("panic", fmt.Sprint(with)))
 }
 
 // Stack is where a caller's function panicked that failed with err, if it did.

@@ -135,8 +135,8 @@ func (w *Worker) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run calls Start, and Stop as soon as ctx ends, even if Start still waits for Redis. Like lease.Manager.Run, it returns nil after a requested
-// stop.
+// Run calls Start, and Stop as soon as ctx ends, even if Start still waits for Redis. Like lease.Manager.Run, it returns nil after a
+// requested stop.
 func (w *Worker) Run(ctx context.Context) error { return w.life.Run(ctx, w.Start, w.Stop) }
 
 // Health reports whether this worker can carry out starts, and if not, why, for a readiness probe. It sends no requests.
