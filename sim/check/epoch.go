@@ -14,6 +14,7 @@ type epoch struct {
 	value string // of its key, as last seen
 	since int64  // it did not begin before; 0: not in this history
 	until int64  // nor after; never: that was not seen
+	shown int64  // when its beginning was shown
 	blind int64  // when it was last lost from sight what Redis does
 	down  bool   // it is not seen now
 }
@@ -46,21 +47,21 @@ func (w *world) epochs(e *history.Event) {
 func (p *epoch) follow(w *world, e *history.Event) {
 	switch e.Kind {
 	case history.RedisEpoch:
-		switch late := w.now - w.blur(); {
+		switch {
 		case w.replicated() && e.N != 0: // another server, whose epoch may have gone on
 			began := w.servers.began[e.Reason]
-			p.since, p.until = began, cmp.Or(began, never)
+			p.since, p.until, p.shown = began, cmp.Or(began, never), began
 		case e.N == 0 && len(w.instances) > 0:
-			p.since, p.until = max(p.since, late-w.stall(late, w.now)), w.now
+			p.since, p.until, p.shown = max(p.since, w.earliest(w.now)), w.now, w.now
 			w.servers.begins(e)
 		case e.N != 0 && e.Reason != p.value && p.blind != 0:
 			p.since, p.until = max(p.since, p.blind), never
 		}
 		p.value = e.Reason
 	case history.RedisFlushed:
-		p.lost(e.T)
+		p.lost(w.earliest(e.T), e.T)
 	case history.TapDown:
-		p.blind, p.down = e.T, true
+		p.blind, p.down = w.earliest(e.T), true
 		p.stopped(w)
 	case history.RedisUp:
 		p.stopped(w)
@@ -78,14 +79,14 @@ func (p *epoch) stopped(w *world) {
 		return
 	}
 	for _, inj := range w.open {
-		if inj.did == didPlan && inj.forgets() && p.since < inj.start {
-			p.lost(w.now)
+		if inj.did == didPlan && inj.forgets() && p.shown < inj.start {
+			p.lost(max(inj.start, w.earliest(w.now)), w.now)
 		}
 	}
 }
 
-// lost ends an epoch; the next begins when somebody notices.
-func (p *epoch) lost(at int64) { p.since, p.until = at, never }
+// lost ends an epoch not before at; the next begins when somebody notices.
+func (p *epoch) lost(at, shown int64) { p.since, p.until, p.shown = at, never, shown }
 
 // quarantine returns until when nothing is granted, at least and at most: Redis' clock may run fast or slow by the margin of a window.
 func (w *world) quarantine() (first, last int64) { return w.epoch.quarantine(w) }

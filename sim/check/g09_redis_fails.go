@@ -148,10 +148,18 @@ func (g *g9) refused(e *history.Event) {
 			last = max(last, r.to)
 		}
 	}
-	if began := g.w.epoch.until; e.T > last+g.w.stall(began, e.T) {
-		g.broke(g.w.subject, "at %s %s was refused session %s for a quarantine, but the epoch of Redis' data began at %s, and its quarantine "+
-			"was over %d ms before", clock(e.T), g.w.reporter.who(), e.Session, clock(began), ms(e.T-began-int64(g.w.TTL)))
+	began := g.w.epoch.until
+	if e.T <= last+g.w.stall(began, e.T) {
+		return
 	}
+	subject, who, at, session := g.w.subject, g.w.reporter.who(), e.T, e.Session
+	g.w.at(at+g.w.blur(), func() {
+		if g.w.epoch.until != began { // the epoch that the node saw was shown later
+			return
+		}
+		g.breach(breach{session: subject, from: at, shown: true}, "at %s %s was refused session %s for a quarantine, but the epoch of Redis' "+
+			"data began at %s, and its quarantine was over %d ms before", clock(at), who, session, clock(began), ms(at-began-int64(g.w.TTL)))
+	})
 }
 
 // returned begins to wait for each session's next poll.

@@ -302,9 +302,20 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 	case k.holder == "" && gone:
 		g.nothing(k, e)
 	case k.holder != "" && k.since < sent-expirySlack && k.until > e.T:
-		g.broke(k.session, "%s says that it renewed its lease of session %s at %s%s, but Redis shows it with %s since %s",
-			g.who(e.Instance), k.session.id, clock(e.T), inBrackets(e.Fence), g.who(k.holder), clock(k.since))
+		g.anothers(k, e)
 	}
+}
+
+// anothers judges a renewal of a lease that Redis shows as another's, once the stream must have shown a grant in between.
+func (g *g10) anothers(k *key, e *history.Event) {
+	inst, at, fence, holder, since := e.Instance, e.T, e.Fence, k.holder, k.since
+	g.w.at(at+g.w.blur()+g.w.stall(at-eventAllowance, at), func() {
+		if k.by(inst).granted >= at || k.holder == inst || !k.store.tap || !k.known {
+			return
+		}
+		g.broke(k.session, "%s says that it renewed its lease of session %s at %s%s, but Redis shows it with %s since %s",
+			g.who(inst), k.session.id, clock(at), inBrackets(fence), g.who(holder), clock(since))
+	})
 }
 
 // nothing: a renewal of a key that was gone before it was sent, which needs a node that says when it sends. What Redis granted meanwhile

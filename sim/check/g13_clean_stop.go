@@ -209,7 +209,7 @@ func (g *g13) left(i *instance) {
 			return
 		}
 		g.exercised++
-		g.breach(breach{from: at, by: stop, who: []*instance{i}},
+		g.breach(breach{from: at, by: stop, who: []*instance{i}, shown: true},
 			"%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.start), clock(at),
 			clock(until))
 	})

@@ -271,7 +271,7 @@ func (w *world) begin(inj *injection) {
 	if inj.forgets() {
 		w.loses(inj)
 		if !w.epoch.shows(w, inj) && (inj.did == didPlan || w.servers.switched != inj.start) {
-			w.epoch.lost(inj.start)
+			w.epoch.lost(inj.start, inj.start)
 		}
 	}
 	w.goesOn(w.open[inj.id], -1) // nothing heals it any more
@@ -411,6 +411,18 @@ func (w *world) placedBadly(from int64) bool {
 		}
 	}
 	return false
+}
+
+// earliest returns when Redis may have executed at the earliest what its stream shows at that time.
+func (w *world) earliest(shown int64) int64 {
+	read := shown - w.blur()
+	at := read - w.stall(read, shown)
+	for _, late := range slices.Backward(w.unplaced) {
+		if late.from <= shown && shown <= late.to {
+			at = min(at, late.from)
+		}
+	}
+	return at
 }
 
 // latest is the longest time within which it is not known when Redis did something.
