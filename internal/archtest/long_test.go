@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// make test leaves out what -short skips. make long finds these tests by their names.
+// make test leaves out what -short skips. make long finds these tests by their names; make storms plays all of sim/real.
 func TestWhatShortSkipsIsPlayed(t *testing.T) {
 	seen := 0
 	for _, s := range sources(t) {
@@ -20,6 +20,9 @@ func TestWhatShortSkipsIsPlayed(t *testing.T) {
 					return true
 				}
 				seen++
+				if strings.Contains(s.fset.Position(n.Pos()).Filename, "/sim/real/") {
+					return true
+				}
 				if f, ok := decl.(*ast.FuncDecl); !ok || !strings.HasSuffix(f.Name.Name, "Long") {
 					t.Errorf("%s: only a test whose name ends with Long may ask whether tests are to be short", s.fset.Position(n.Pos()))
 				}
