@@ -9,9 +9,10 @@
 --          is the epoch's: who knows the epoch knows it.
 --
 -- The record is a hash, no TTL: "epoch", the one it belongs to, and "quarantine", the length that this epoch's group has agreed
--- on, µs. Where no epoch was there, "doubt" is the epoch and why it has a quarantine. Fields that this version does not know are kept. It is written with the epoch, and read by whoever learns of the
--- epoch, so whoever knows the epoch knows the record. An epoch without one was begun by a version that knows none, and what it
--- promises is not known: it is followed by one that has a record, and that the other version understands.
+-- on, µs. Where no epoch was there, "doubt" is the epoch and why it has a quarantine. Fields that this version does not know are
+-- kept. The record is written with the epoch, and read by whoever learns of the epoch, so whoever knows the epoch knows the
+-- record. An epoch without one was begun by a version that knows none, and what it promises is not known: it is followed by one
+-- that has a record, and that the other version understands.
 --
 -- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch), begin(),
 -- codes, to which a script appends one letter per item, and answer(), which it returns:
