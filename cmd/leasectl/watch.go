@@ -48,9 +48,9 @@ func newWatch(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [LEASE]...",
 		Short: "Show what changes, until Ctrl-C or until the reader of a pipe has gone",
-		Long: `Read what status reads, over and over, and show what is otherwise than before: what comes and goes within --every is not
-seen. watch changes nothing. Where Redis cannot be read it says so and goes on; where it cannot be read at first it ends with exit code 2.
-Ctrl-C and a pipe that closes end it with 0.`,
+		Long: `Read what status reads, over and over, and show each change. A change that is undone within --every is not seen. watch itself
+changes nothing. If Redis cannot be read, watch says so and goes on; at the first reading, it ends with exit code 2. Ctrl-C and a pipe
+that closes end it with 0.`,
 		RunE: f.with(func(cmd *cobra.Command, g *group, args []string) error {
 			if every < 50*time.Millisecond {
 				return fmt.Errorf("%w: --every %v: at least 50ms", errUsage, every)

@@ -72,7 +72,7 @@ func (r *redis) everything(t int64) string {
 type field struct{ name, value, want string }
 
 func (r *redis) shown() []field {
-	role, slaves, replid2, offset, evicted, loading := "master", r.connected, strings.Repeat("0", 40), "-1", "0", "0"
+	role, replid2, offset, evicted := "master", strings.Repeat("0", 40), "-1", "0"
 	if r.readonly > 0 {
 		role = "slave"
 	}
@@ -84,8 +84,8 @@ func (r *redis) shown() []field {
 	}
 	return []field{
 		{"role", role, "master"}, {"cluster_enabled", "0", "0"}, {"master_replid2", replid2, strings.Repeat("0", 40)},
-		{"second_repl_offset", offset, "-1"}, {"connected_slaves", fmt.Sprint(slaves), "0"}, {"sync_full", fmt.Sprint(r.syncFull), "0"},
-		{"loading", loading, "0"}, {"evicted_keys", evicted, "0"},
+		{"second_repl_offset", offset, "-1"}, {"connected_slaves", fmt.Sprint(r.connected), "0"}, {"sync_full", fmt.Sprint(r.syncFull), "0"},
+		{"loading", "0", "0"}, {"evicted_keys", evicted, "0"},
 	}
 }
 
