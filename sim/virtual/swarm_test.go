@@ -32,7 +32,6 @@ var swarmKinds = func() []fault.Kind {
 // Swarm draws a run: its size, timings, network, clocks and kinds of faults. Runs that each lack some kinds get further than runs with all.
 // Each run keeps within the assumptions of the guarantees (rates within the margin, no steps of a running Redis clock), and ends with a
 // calm of five TTLs.
-// with a calm of five TTLs.
 func Swarm(seed uint64) (Config, fault.Plan) {
 	r := rand.New(rand.NewPCG(seed, streamSwarm))
 	ttl := []time.Duration{3 * time.Second, 30 * time.Second, 30 * time.Second, 10 * time.Second}[r.IntN(4)]
