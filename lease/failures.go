@@ -42,6 +42,9 @@ func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 		return
 	}
 	last := f.kinds[kind]
+	if isRefused(last.err) && !isRefused(a.Err) && now.Sub(last.at) <= f.life {
+		return // Redis refused: a connection that fails as well is not the reason
+	}
 	if a.Err == nil || errors.Is(a.Err, context.Canceled) || timeOnly(a.Err) && len(f.kinds) > 0 {
 		return // says less than the last failure
 	}

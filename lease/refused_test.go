@@ -49,6 +49,25 @@ func TestWhatAnAnswerClears(t *testing.T) {
 	}
 }
 
+// A refusal stays the reason while the connection fails as well and probes are answered, until a request like it succeeds or it is old.
+func TestARefusalOutlivesTimeouts(t *testing.T) {
+	now := time.Now()
+	tr := newFailures(time.Minute)
+	after := func(d time.Duration, kind core.OpKind, a core.Answer) {
+		tr.note(kind, &a, now.Add(d), now.Add(d+time.Second/2))
+	}
+	after(0, core.OpAcquire, core.Answer{Failure: core.FailUncounted, Err: redisstore.Unacknowledged("0 of 1 replicas acknowledged")})
+	after(time.Second, core.OpAcquire, core.Answer{Failure: core.FailUnknown, Err: errors.New("i/o timeout")})
+	after(2*time.Second, core.OpObserve, core.Answer{})
+	if f := tr.present(0, now.Add(3*time.Second)); !errors.Is(f.err, ErrUnacknowledged) {
+		t.Errorf("after a probe: %v", f.err)
+	}
+	after(2*time.Minute, core.OpAcquire, core.Answer{Failure: core.FailUnknown, Err: errors.New("i/o timeout")})
+	if f := tr.present(0, now.Add(2*time.Minute+time.Second)); isRefused(f.err) || f.err == nil {
+		t.Errorf("two minutes later: %v", f.err)
+	}
+}
+
 // redisError is what a server says.
 type redisError string
 

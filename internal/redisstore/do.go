@@ -70,8 +70,14 @@ func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 
 type evaluator func(s *redis.Script, ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-// Patience is how long WAIT may wait for an op with that much time left. It ends before the op does, so that the outcome is heard.
-func Patience(left time.Duration) time.Duration { return max(left*9/10, time.Millisecond) } // 0 were for ever
+// waitLate is how late Redis may end a WAIT that has timed out: an idle server looks at its blocked clients ten times a second.
+const waitLate = 120 * time.Millisecond
+
+// Patience returns the timeout of WAIT for an op with that much time left. It leaves time for the answer, so that a missing
+// acknowledgement is not taken for a silent Redis. It is never 0, which would wait forever.
+func Patience(left time.Duration) time.Duration {
+	return max(min(left*9/10, left-waitLate), left/2, time.Millisecond)
+}
 
 func (s *Store) pipeline(ctx context.Context, server redis.Cmdable, op *core.Op, eval evaluator) (done, acked, after *redis.Cmd) {
 	deadline, _ := ctx.Deadline()
