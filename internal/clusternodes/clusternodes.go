@@ -1,4 +1,4 @@
-// Package clusternodes reads what a server of a Redis Cluster tells of all servers (CLUSTER NODES).
+// Package clusternodes parses CLUSTER NODES, a server's view of its Redis Cluster.
 package clusternodes
 
 import (
@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Node is a server of a cluster as another one sees it.
+// Node is a server of a cluster in another one's view.
 type Node struct {
 	ID    string
 	Addr  string // host:port
 	flags []string
-	slots []string // such as 5 or 3-9
+	slots []string // such as "5" or "3-9"
 }
 
-// Read returns the servers of a reply of CLUSTER NODES, in its order. Lines that it does not know are left out.
+// Read returns the servers of a CLUSTER NODES reply, in its order. It skips lines that it cannot parse.
 func Read(reply string) (nodes []Node) {
 	for line := range strings.Lines(reply) {
 		words := strings.Fields(line) // ID, address@bus, flags, master, ping, pong, epoch, link, slots
@@ -28,15 +28,15 @@ func Read(reply string) (nodes []Node) {
 	return nodes
 }
 
-// Is reports whether it has the flag.
+// Is reports whether the node has the flag.
 func (n Node) Is(flag string) bool { return slices.Contains(n.flags, flag) }
 
-// Well reports whether it is neither failed, doubted nor unknown yet.
+// Well reports whether the node is reachable: not failed, suspected, in handshake or without an address.
 func (n Node) Well() bool {
 	return !n.Is("fail") && !n.Is("fail?") && !n.Is("handshake") && !n.Is("noaddr")
 }
 
-// Owns reports whether a slot is its own. One that comes or goes is where it comes from.
+// Owns reports whether the node owns a slot. A migrating slot belongs to its old owner.
 func (n Node) Owns(slot int64) bool {
 	return slices.ContainsFunc(n.slots, func(words string) bool {
 		from, to, ranged := strings.Cut(words, "-")

@@ -1,4 +1,4 @@
-// Package containertest finds the container engine for tests. Nothing outside of tests may import it.
+// Package containertest finds the container engine for tests. Only tests may import it.
 package containertest
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-// Engine returns the engine of this machine. Without one the test is skipped, and fails where CI=true.
+// Engine returns the engine of this machine. Without one it skips the test, or fails it if CI=true.
 func Engine(t testing.TB) *container.Engine {
 	t.Helper()
 	e, err := container.Find(t.Context(), func(error) {})
-	for tries := 0; err != nil && os.Getenv("CI") == "true"; tries++ { // it must be there, and a busy machine lets it wait
+	for tries := 0; err != nil && os.Getenv("CI") == "true"; tries++ { // in CI there is an engine, but it may be slow
 		if tries == 15 {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ func Engine(t testing.TB) *container.Engine {
 	return e
 }
 
-// Redis returns an image of the redis-server of this machine. Without one the test is skipped, and fails where CI=true.
+// Redis returns an image of this machine's redis-server. Without one it skips the test, or fails it if CI=true.
 func Redis(t testing.TB, e *container.Engine) string {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")

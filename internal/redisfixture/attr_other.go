@@ -4,5 +4,5 @@ package redisfixture
 
 import "syscall"
 
-// There is no parent-death signal here: a program that is killed leaves its servers behind, unless something else ends them.
+// Without a parent-death signal, servers survive a killed program unless something else ends them.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -12,17 +12,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/clusternodes"
 )
 
-// answerWithin bounds the wait for the answer of a server, which may be frozen.
+// answerWithin bounds a query to a server, which may be frozen.
 const answerWithin = 500 * time.Millisecond
 
-// Node is a server of a group.
+// Node is a server of a group or a cluster.
 type Node struct {
 	Client    func() *redis.Client
-	Port, Bus int // where the other servers reach it and its bus, at Loopback
+	Port, Bus int // ports at Loopback for the other servers: its own and its bus's
 	ID        string
 }
 
-// Replicas returns how many replicas have all data of the server. A witness, which reads as a replica and listens nowhere, is none.
+// Replicas returns how many replicas are online. A witness, which reads as a replica and listens on no port, does not count.
 func (n *Node) Replicas(ctx context.Context) (count int) {
 	text, _ := n.Client().Info(ctx, "replication").Result()
 	for line := range strings.Lines(text) {
@@ -33,7 +33,7 @@ func (n *Node) Replicas(ctx context.Context) (count int) {
 	return count
 }
 
-// Sees returns the servers of the cluster as this one sees them; none if it does not answer.
+// Sees returns the servers of the cluster in this server's view; none if it does not answer.
 func (n *Node) Sees(ctx context.Context) []clusternodes.Node {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -41,7 +41,7 @@ func (n *Node) Sees(ctx context.Context) []clusternodes.Node {
 	return clusternodes.Read(text)
 }
 
-// Serves reports whether the server sees a majority of the cluster's masters.
+// Serves reports whether the server's cluster state is ok: it sees a majority of the masters.
 func (n *Node) Serves(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -49,21 +49,21 @@ func (n *Node) Serves(ctx context.Context) bool {
 	return strings.Contains(text, "cluster_state:ok")
 }
 
-// Cluster is a Redis Cluster of two shards, of one master and its replicas each, and of one more master, which votes.
+// Cluster is a Redis Cluster of two shards, each a master and its replicas, and of a third master, the voter.
 type Cluster struct {
-	Nodes []*Node // one shard after the other, which begin with their masters at the start; then who votes
-	Size  int     // of a shard
-	Slot  int64   // of the tag
+	Nodes []*Node // shard by shard, each beginning with its first master; the voter last
+	Size  int     // servers per shard
+	Slot  int64   // slot of the tag
 	slots [][2]int64
 }
 
-// ClusterSize returns how many servers a cluster has whose shards have so many.
+// ClusterSize returns the number of servers of a cluster with shard servers per shard.
 func ClusterSize(shard int) int { return 2*shard + 1 }
 
-// Voter returns the master without replicas.
+// Voter returns the master without replicas, which only votes.
 func (c *Cluster) Voter() *Node { return c.Nodes[len(c.Nodes)-1] }
 
-// Form makes a cluster of servers that know of no other. The first shard owns the slot of tag.
+// Form makes a cluster of servers that do not know each other yet. The first shard owns the slot of tag.
 func (c *Cluster) Form(ctx context.Context, tag string) error {
 	masters := []*Node{c.Nodes[0], c.Nodes[c.Size], c.Voter()}
 	if err := c.share(ctx, masters, tag); err != nil {
@@ -97,7 +97,7 @@ func (c *Cluster) Form(ctx context.Context, tag string) error {
 	return Await(ctx, c.Settled)
 }
 
-// share gives the masters their slots. A master without slots has no vote.
+// share assigns slots to the masters; the voter gets one, because a master without slots has no vote.
 func (c *Cluster) share(ctx context.Context, masters []*Node, tag string) (err error) {
 	if c.Slot, err = masters[0].Client().ClusterKeySlot(ctx, tag).Result(); err != nil {
 		return err
@@ -115,17 +115,16 @@ func (c *Cluster) share(ctx context.Context, masters []*Node, tag string) (err e
 	return nil
 }
 
-// Shard returns which master owns a slot at the start: 0 and 1 those of the shards, 2 the one that votes.
+// Shard returns the initial owner of a slot: 0 or 1 for a shard, 2 for the voter.
 func (c *Cluster) Shard(slot int64) int {
 	return slices.IndexFunc(c.slots, func(of [2]int64) bool { return of[0] <= slot && slot <= of[1] })
 }
 
-// seesAll reports whether all servers are there and well.
 func (c *Cluster) seesAll(seen []clusternodes.Node) bool {
 	return len(seen) == len(c.Nodes) && !slices.ContainsFunc(seen, func(n clusternodes.Node) bool { return !n.Well() })
 }
 
-// Owner returns the number of the server that another one takes for the master of the tag's slot; -1 if it does not say.
+// Owner returns the index of the server that owns the tag's slot in the view of by; -1: unknown.
 func (c *Cluster) Owner(ctx context.Context, by *Node) int {
 	for _, seen := range by.Sees(ctx) {
 		if seen.Owns(c.Slot) {
@@ -135,7 +134,7 @@ func (c *Cluster) Owner(ctx context.Context, by *Node) int {
 	return -1
 }
 
-// Settled reports whether all servers serve, see all others well and agree on the slot's master, and all replicas have all data.
+// Settled reports whether all servers serve, see all others healthy and agree on the slot's master, and all replicas are online.
 func (c *Cluster) Settled(ctx context.Context) bool {
 	owner, followers, replicas := c.Owner(ctx, c.Voter()), 2*(c.Size-1), 0
 	for _, n := range c.Nodes {
@@ -149,10 +148,9 @@ func (c *Cluster) Settled(ctx context.Context) bool {
 	return owner >= 0 && replicas == followers
 }
 
-// awaitWithin is how long servers may take for anything.
 const awaitWithin = 2 * time.Minute
 
-// Await waits until it is so.
+// Await polls so until it returns true, for two minutes at most. Otherwise it returns the cause of the context's end.
 func Await(ctx context.Context, so func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitWithin)
 	defer cancel()

@@ -5,13 +5,13 @@ import (
 	"runtime"
 )
 
-// Launch starts cmd in a process group of its own and calls wait, which must return when cmd has ended. On Linux the
+// Launch starts cmd in its own process group and then calls wait, in another goroutine. wait must return when cmd has ended. On Linux the
 // kernel kills cmd when this process ends.
 func Launch(cmd *exec.Cmd, wait func()) error {
 	cmd.SysProcAttr = childAttr()
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: a parent-death signal is sent when the thread ends that started the child
+		runtime.LockOSThread() // never unlocked: the parent-death signal comes when the thread that started the child ends
 		err := cmd.Start()
 		started <- err
 		if err == nil {
@@ -21,7 +21,7 @@ func Launch(cmd *exec.Cmd, wait func()) error {
 	return <-started
 }
 
-// Run starts cmd as Launch does, as a program that nothing but Kill ends.
+// Run starts cmd as Launch does. Only Kill ends the program.
 func Run(cmd *exec.Cmd) (Program, error) {
 	ended := make(chan struct{})
 	err := Launch(cmd, func() {

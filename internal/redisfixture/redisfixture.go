@@ -1,4 +1,4 @@
-// Package redisfixture starts Redis servers on this machine and forms groups of them, for storms and for tests.
+// Package redisfixture starts Redis servers on this machine and forms clusters of them, for storms and for tests.
 package redisfixture
 
 import (
@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// What a server writes to its log when it has started.
+// Log messages of a started server.
 const (
 	Ready    = "Ready to accept connections" // it has loaded its data
-	Loading  = "Server initialized"          // it loads its data and answers -LOADING
+	Loading  = "Server initialized"          // it is loading its data and replies -LOADING
 	Watching = "+monitor master"             // of a Sentinel
 )
 
 var (
-	// ErrMissing: there is no server to start.
+	// ErrMissing: there is no server program.
 	ErrMissing = errors.New("neither redis-server nor valkey-server is in PATH")
-	// ErrPortTaken: another port must be tried.
+	// ErrPortTaken: the port is in use; retry with another one.
 	ErrPortTaken = errors.New("port taken")
 	errNoPort    = errors.New("no free port")
 )
@@ -42,22 +42,22 @@ func Find() (string, error) {
 }
 
 const (
-	// Ports lie below the usual range of ephemeral ports (32768 and up), so that no outgoing connection takes the port of a server that is
-	// down; and above those of well-known services. The same holds for the cluster bus of a server. Servers have a range of their own, so
-	// that nothing else takes the port of one that is down.
+	// Ports lie above those of well-known services and below the ephemeral range (32768 and up), so that no outgoing connection takes the
+	// port of a stopped server. This also holds for a server's bus. Servers have their own range, so that nothing else takes the port of
+	// a stopped one.
 	serverMin = 15_000
 	portMin   = 22_000
 	portMax   = 32_000
-	// BusOffset is how far the port of a server's cluster bus lies above its own.
+	// BusOffset is the distance from a server's port to that of its cluster bus.
 	BusOffset = 10_000
-	// portTries: even with ten runs of a hundred nodes, most of the range is free.
+	// portTries suffices: even with ten runs of a hundred nodes, most of the range is free.
 	portTries = 200
 )
 
-// Loopback is where servers listen, unless they are in containers.
+// Loopback is the address on which servers listen, unless they run in containers.
 var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// Listen calls listen with addresses of a host as long as it returns ErrPortTaken or "address in use".
+// Listen calls listen with random addresses of a host until its error is neither ErrPortTaken nor EADDRINUSE, and returns this error.
 func Listen(host netip.Addr, listen func(addr string) error) error {
 	return among(portMin, portMax, host, listen)
 }
@@ -73,7 +73,7 @@ func among(from, to int, host netip.Addr, listen func(addr string) error) error 
 	return fmt.Errorf("%w between %d and %d at %s: %w", errNoPort, from, to, host, err)
 }
 
-// First calls start, which starts a server at addr, with free addresses until the server has its port.
+// First calls start with free addresses until its server gets the port.
 func First(start func(addr string) error) error {
 	return among(serverMin, portMin, Loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
@@ -85,14 +85,14 @@ func First(start func(addr string) error) error {
 	})
 }
 
-// Program is a server that runs.
+// Program is a started server.
 type Program struct {
 	Ended <-chan struct{}
 	Kill  func()
 }
 
-// Start launches a server whose output goes to a log file, and waits until it writes ready there. If it ends instead, the
-// error has its last line, or is ErrPortTaken.
+// Start launches a server with its output in a log file and waits until the log contains ready. If the server ends first, the error
+// contains its last line or is ErrPortTaken. If ctx or within ends first, Start kills the server.
 func Start(ctx context.Context, logFile, ready string, within time.Duration, launch func(log *os.File) (Program, error)) error {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
@@ -128,7 +128,6 @@ func Start(ctx context.Context, logFile, ready string, within time.Duration, lau
 	return nil
 }
 
-// failure says why a server ended, in the words of its log.
 func failure(log string) error {
 	if strings.Contains(log, "Address already in use") {
 		return ErrPortTaken

@@ -12,20 +12,19 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// shardSize is how many servers a shard of a Clustered has.
 const shardSize = 3
 
-// Clustered is a cluster of two shards, of one master and two replicas each, and of one more master that votes. A silent master is
-// taken for failed after a second. The last server of a shard never becomes its master.
+// Clustered is a cluster of two shards, each of one master and two replicas, and of a third master that votes. A silent master is
+// considered failed after one second. The last server of a shard never becomes its master.
 type Clustered struct {
-	Servers []*Server // one shard after the other, which begin with their masters at the start; then who votes
+	Servers []*Server // shard by shard, each beginning with its first master; the voter last
 
 	t       testing.TB
 	cluster redisfixture.Cluster
 }
 
-// StartClustered starts all seven and waits until they know each other. The slot of tag, a hash tag, is the first shard's at the
-// start. The options are the servers'; see Start.
+// StartClustered starts all seven servers and waits until they form a cluster. The first shard owns the slot of tag, a hash tag, at the
+// start. The options apply to each server; see Start.
 func StartClustered(t testing.TB, tag string, opts ...Option) *Clustered {
 	t.Helper()
 	c := &Clustered{t: t, cluster: redisfixture.Cluster{Size: shardSize}}
@@ -51,7 +50,7 @@ func StartClustered(t testing.TB, tag string, opts ...Option) *Clustered {
 
 func (c *Clustered) voter() *Server { return c.Servers[len(c.Servers)-1] }
 
-// Client returns a new client of the cluster; the test closes it at its end.
+// Client returns a new client of the cluster, which is closed at the end of the test.
 func (c *Clustered) Client() redis.UniversalClient {
 	o := &redis.ClusterOptions{}
 	for _, s := range c.Servers {
@@ -62,7 +61,7 @@ func (c *Clustered) Client() redis.UniversalClient {
 	return client
 }
 
-// Master returns the server that who votes takes for the slot's master.
+// Master returns the slot's master in the voter's view.
 func (c *Clustered) Master() *Server {
 	c.t.Helper()
 	owner := -1
@@ -73,7 +72,7 @@ func (c *Clustered) Master() *Server {
 	return c.Servers[owner]
 }
 
-// Replicas are the other servers of the slot's shard.
+// Replicas returns the other servers of the slot's shard.
 func (c *Clustered) Replicas() []*Server {
 	c.t.Helper()
 	master := c.Master()
@@ -81,11 +80,11 @@ func (c *Clustered) Replicas() []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Servers[shard:shard+shardSize]), func(s *Server) bool { return s == master })
 }
 
-// manualFailover is after what time Redis has forgotten a CLUSTER FAILOVER that came to nothing: those who vote do so for one shard twice
-// in their time-out at the most.
+// manualFailover is how long Redis remembers an unsuccessful CLUSTER FAILOVER. Voters grant one shard at most one failover per two node
+// timeouts.
 const manualFailover = 5 * time.Second
 
-// Failover has another server of the shard take the master's place, in agreement with it.
+// Failover replaces the slot's master with another server of its shard, in agreement with the old master, and returns the new one.
 func (c *Clustered) Failover() *Server {
 	c.t.Helper()
 	old := c.Master()
@@ -93,20 +92,20 @@ func (c *Clustered) Failover() *Server {
 	await(c.t, "CLUSTER FAILOVER", func() bool {
 		if old.node.Replicas(context.Background()) == 2 && time.Since(asked) > manualFailover {
 			asked = time.Now()
-			_ = c.heir(old).hand.Do(context.Background(), "CLUSTER", "FAILOVER").Err() // refused: it is asked for again
+			_ = c.heir(old).hand.Do(context.Background(), "CLUSTER", "FAILOVER").Err() // retried if refused
 		}
 		return c.Master() != old
 	})
 	return c.Master()
 }
 
-// heir is the other one of the two servers that can be its shard's master.
+// heir returns the other server of the shard that can become its master.
 func (c *Clustered) heir(of *Server) *Server {
 	i := slices.Index(c.Servers, of)
 	return c.Servers[i-i%shardSize+1-i%shardSize]
 }
 
-// AwaitSwitch waits until another one than old is the slot's master, and returns it.
+// AwaitSwitch waits until the slot's master is not old, and returns it.
 func (c *Clustered) AwaitSwitch(old *Server) *Server {
 	c.t.Helper()
 	var master *Server
@@ -117,7 +116,7 @@ func (c *Clustered) AwaitSwitch(old *Server) *Server {
 	return master
 }
 
-// Move gives the slot, and all that is in it, to the other shard.
+// Move moves the slot and its keys to the other shard.
 func (c *Clustered) Move() {
 	c.t.Helper()
 	from := c.Master()
@@ -148,7 +147,7 @@ func (c *Clustered) replica(s *Server) bool {
 	})
 }
 
-// AwaitSettled waits until all servers are well, agree on the slot's master, and both shards have two replicas.
+// AwaitSettled waits until all servers are healthy and agree on the slot's master, and both shards have two replicas.
 func (c *Clustered) AwaitSettled() {
 	c.t.Helper()
 	await(c.t, "a settled cluster", func() bool { return c.cluster.Settled(context.Background()) })

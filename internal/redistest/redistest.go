@@ -1,5 +1,5 @@
-// Package redistest starts redis-server for tests: each server has its own port on 127.0.0.1 and its own directory, and
-// ends with the test, also when the test is killed (on Linux). Nothing outside of tests may import it.
+// Package redistest starts redis-server for tests. Each server has its own port on 127.0.0.1 and its own directory, and ends with the
+// test, on Linux even if the test is killed. Only tests may import it.
 package redistest
 
 import (
@@ -23,16 +23,15 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// startTimeout bounds the wait for a server to be ready or to end.
 const startTimeout = 20 * time.Second
 
-// Option adds to the server's command line.
+// Option changes the configuration of a server.
 type Option func(*Server)
 
-// AppendOnly makes every write durable before it is answered, so that Restart(false) loses nothing.
+// AppendOnly makes every write durable before it is acknowledged, so that Restart(false) loses nothing.
 func AppendOnly() Option { return Args("--appendonly", "yes", "--appendfsync", "always") }
 
-// Cluster starts a cluster of this one server, which owns all slots.
+// Cluster makes the server a cluster of its own that owns all slots.
 func Cluster() Option {
 	return func(s *Server) {
 		s.cluster = true
@@ -40,7 +39,7 @@ func Cluster() Option {
 	}
 }
 
-// Password makes the server want one. Client and ClusterClient give it.
+// Password makes the server require a password, which Client and ClusterClient send.
 func Password(password string) Option {
 	return func(s *Server) {
 		s.password = password
@@ -48,13 +47,13 @@ func Password(password string) Option {
 	}
 }
 
-// Args appends arguments of redis-server, in command line form ("--maxmemory", "2mb").
+// Args appends arguments of redis-server in command-line form ("--maxmemory", "2mb").
 func Args(args ...string) Option {
 	return func(s *Server) { s.args = append(s.args, args...) }
 }
 
-// Server is a redis-server that belongs to one test. Its methods fail the test instead of returning errors. They must
-// not be called at the same time, except Addr, URL and the clients.
+// Server is a redis-server that belongs to one test. Its methods fail the test instead of returning errors. They are not safe for
+// concurrent use, except Addr, URL and the clients.
 type Server struct {
 	t         testing.TB
 	binary    string
@@ -63,17 +62,16 @@ type Server struct {
 	args      []string
 	cluster   bool
 	password  string
-	unused    bool       // a store may take it for new
-	sentinel  string     // configuration file, if it is one
-	authority *authority // of its certificate; nil: it speaks no TLS
-	cmd       *exec.Cmd  // of proc
+	unused    bool       // a store may consider it new
+	sentinel  string     // configuration file of a sentinel; "": a server
+	authority *authority // issuer of its certificate; nil: no TLS
+	cmd       *exec.Cmd
 	proc      redisfixture.Program
-	hand      *redis.Client // of Do
+	hand      *redis.Client
 	node      redisfixture.Node
 }
 
-// Start starts a server and waits until it answers. Without redis-server in PATH the test is skipped, except in CI
-// (environment variable CI=true), where it fails.
+// Start starts a server and waits until it answers. Without redis-server in PATH it skips the test, or fails it if CI=true.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: find(t), dir: t.TempDir()}
@@ -103,10 +101,10 @@ func (s *Server) start(ready string) *Server {
 	return s
 }
 
-// use runs a script, so that a store does not take the server for new, however slowly the test gets there.
+// use runs a script, so that a store does not consider the server new even if the test reaches the store late.
 func (s *Server) use() {
 	if !s.unused && s.sentinel == "" {
-		_ = s.hand.Eval(context.Background(), "return 1", nil).Err() // a server without EVAL was never used by a store
+		_ = s.hand.Eval(context.Background(), "return 1", nil).Err() // fails without EVAL; no store can have used such a server
 	}
 }
 
@@ -122,13 +120,13 @@ func find(t testing.TB) string {
 	return path
 }
 
-// Addr returns host:port. It stays the same over Restart.
+// Addr returns host:port, which stays the same over Restart.
 func (s *Server) Addr() string { return netip.AddrPortFrom(redisfixture.Loopback, s.port).String() }
 
-// URL returns the server's redis:// URL, of TLS rediss://.
+// URL returns the server's URL: redis://, or rediss:// with TLS.
 func (s *Server) URL() string { return s.UserURL("", s.password) }
 
-// UserURL is URL for a user and a password.
+// UserURL returns URL with a user and a password.
 func (s *Server) UserURL(user, password string) string {
 	u := url.URL{Scheme: "redis", Host: s.Addr()}
 	if s.authority != nil {
@@ -149,24 +147,21 @@ func (s *Server) options() *redis.Options {
 // IsCluster reports whether the server was started with Cluster.
 func (s *Server) IsCluster() bool { return s.cluster }
 
-// Client returns a new client that honours deadlines of contexts and does not retry; the test closes
-// it at its end.
+// Client returns a new client that honours the deadlines of contexts and does not retry. It is closed at the end of the test.
 func (s *Server) Client() *redis.Client {
 	c := redis.NewClient(s.options())
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// ClusterClient returns a new cluster client; the test closes it at its end. The server must have been started with
-// Cluster.
+// ClusterClient returns a new cluster client, which is closed at the end of the test. The server must have been started with Cluster.
 func (s *Server) ClusterClient() *redis.ClusterClient {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}, Password: s.password})
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// Do runs one command and returns its reply. All go over one connection for as long as it lasts: a new one for each costs
-// more than most tests do besides.
+// Do runs one command and returns its reply. All calls share one connection, because a new one costs more than most tests otherwise do.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -184,11 +179,11 @@ func (s *Server) Flush() {
 	s.Do("FLUSHALL")
 }
 
-// ReadOnly makes the server refuse writes (-READONLY), as a replica whose master is away; reads and expiry go on. A
-// cluster cannot.
+// ReadOnly makes the server refuse writes with -READONLY, like a replica without its master. Reads and expiry continue. It does not work
+// in a cluster.
 func (s *Server) ReadOnly() {
 	s.t.Helper()
-	s.Do("REPLICAOF", "127.0.0.1", "1") // nobody listens there
+	s.Do("REPLICAOF", "127.0.0.1", "1") // nothing listens there
 }
 
 // Writable ends ReadOnly.
@@ -197,14 +192,14 @@ func (s *Server) Writable() {
 	s.Do("REPLICAOF", "NO", "ONE")
 }
 
-// Kill ends the server at once (SIGKILL) and returns when it is gone. What was not written to disk is lost.
+// Kill kills the server (SIGKILL) and waits for its end. Unsaved data is lost.
 func (s *Server) Kill() {
 	if s.proc.Kill != nil {
 		s.proc.Kill()
 	}
 }
 
-// Freeze stops the server's process (SIGSTOP): it accepts connections and answers nothing until Thaw.
+// Freeze stops the server's process (SIGSTOP). It accepts connections but does not reply until Thaw.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 
 // Thaw ends Freeze.
@@ -217,8 +212,8 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// Restart kills the server if it runs and starts it again at the same address, with another run_id: empty, or with
-// what it has on disk (everything with AppendOnly, else what was last saved with the command SAVE).
+// Restart kills the server if it runs, and starts it again at the same address with a new run_id. It is empty or has its data on disk:
+// everything with AppendOnly, else the data of the last SAVE.
 func (s *Server) Restart(empty bool) {
 	s.t.Helper()
 	s.Kill()
@@ -232,13 +227,13 @@ func (s *Server) Restart(empty bool) {
 	s.use()
 }
 
-// RestartLoading saves, kills and starts the server again so slowly that it answers -LOADING for some time: about
-// delay for each of its keys. It returns while the server loads.
+// RestartLoading saves, kills and starts the server so that loading takes about delay per key. The server replies -LOADING until then.
+// RestartLoading returns while the server loads.
 func (s *Server) RestartLoading(delay time.Duration) {
 	s.t.Helper()
 	s.Do("SAVE")
 	s.Kill()
-	// The file of AppendOnly is read without answering anybody.
+	// While Redis reads an append-only file, it does not reply at all.
 	err := s.spawn(redisfixture.Loading, "--appendonly", "no",
 		"--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
 		"--loading-process-events-interval-bytes", "1024")
@@ -260,10 +255,10 @@ func (s *Server) wipe() {
 	}
 }
 
-// Unused has a store take the server for new if nothing in it shows otherwise.
+// Unused makes a store consider the server new unless its data shows otherwise.
 func Unused() Option { return func(s *Server) { s.unused = true } }
 
-// Age waits until the server has run for two seconds, so that a new one needs no quarantine of a second.
+// Age waits until the server's uptime is two seconds, so that a new server needs no quarantine of a second.
 func (s *Server) Age() {
 	s.t.Helper()
 	for young := true; young; {
@@ -280,13 +275,12 @@ func (s *Server) formCluster() {
 	if strings.Contains(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_slots_assigned:0") {
 		s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	}
-	// Redis lets two seconds pass before a master with slots serves them.
+	// A master with slots serves them two seconds after its start.
 	await(s.t, "a cluster of one that serves", func() bool {
 		return strings.Contains(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_state:ok")
 	})
 }
 
-// spawn starts the server and waits until it says ready.
 func (s *Server) spawn(ready string, extra ...string) error {
 	port := strconv.Itoa(int(s.port))
 	args := []string{

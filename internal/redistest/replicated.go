@@ -13,13 +13,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// MasterName is the name under which a sentinel knows the master.
+// MasterName is the sentinels' name of the master.
 const MasterName = "boss"
 
-// acknowledgeWithin is how long replicas may take to have all data, in milliseconds.
+// acknowledgeWithin is how long replicas may take to receive all data, in milliseconds.
 const acknowledgeWithin = 120_000
 
-// StartSentinel starts a sentinel that names a master and never promotes another server by itself; see Start.
+// StartSentinel starts a sentinel that reports master as the master and never promotes another server; see Start.
 func StartSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
@@ -30,15 +30,15 @@ func StartSentinel(t testing.TB, master *Server) *Server {
 	return s.start(redisfixture.Watching)
 }
 
-// Name has a sentinel name another master.
+// Name makes a sentinel report another master.
 func (s *Server) Name(master *Server) {
 	s.t.Helper()
 	s.Do("SENTINEL", "REMOVE", MasterName)
 	s.Do("SENTINEL", "MONITOR", MasterName, "127.0.0.1", master.port, 2)
 }
 
-// Replicated is a master, two replicas, and a sentinel that names the master. The test decides when another server becomes the master;
-// sentinels that decide are those of sim/real.
+// Replicated is a master, two replicas and a sentinel that reports the master. The test decides when another server becomes the master.
+// For sentinels that decide, use sim/real.
 type Replicated struct {
 	Servers   []*Server // the first is the master at the start
 	Sentinels []*Server
@@ -47,7 +47,7 @@ type Replicated struct {
 	master *Server
 }
 
-// StartReplicated starts all four and waits until the replicas are attached. The options are the three servers'; see Start.
+// StartReplicated starts all four and waits until the replicas are attached. The options apply to the three servers; see Start.
 func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	t.Helper()
 	r := &Replicated{t: t, master: Start(t, opts...)}
@@ -60,21 +60,21 @@ func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	return r
 }
 
-// Client returns a new failover client; the test closes it at its end.
+// Client returns a new failover client, which is closed at the end of the test.
 func (r *Replicated) Client() *redis.Client {
 	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{r.Sentinels[0].Addr()}})
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// Master returns the server that the sentinel names.
+// Master returns the server that the sentinel reports.
 func (r *Replicated) Master() *Server { return r.master }
 
-// Depose makes another server, which has all data, the master of the other replica, and returns it. The old master is told nothing.
+// Depose makes another server, which has all data, the master of the other replica, and returns it. The old master does not notice.
 func (r *Replicated) Depose() *Server {
 	r.t.Helper()
 	old := r.master
-	old.Do("PING") // WAIT covers what was written before the last command of its connection
+	old.Do("PING") // WAIT covers the writes before the last command of its connection
 	old.Do("WAIT", 2, acknowledgeWithin)
 	r.master = r.Servers[0]
 	if old == r.master {
@@ -90,7 +90,7 @@ func (r *Replicated) Depose() *Server {
 	return r.master
 }
 
-// Failover makes another server the master of both others, and returns it.
+// Failover makes another server the master of both others, including the old master, and returns it.
 func (r *Replicated) Failover() *Server {
 	r.t.Helper()
 	old := r.master
@@ -105,7 +105,6 @@ func (r *Replicated) AwaitSettled() {
 	await(r.t, "two replicas attached", func() bool { return r.master.node.Replicas(context.Background()) == 2 })
 }
 
-// await waits until it is so, and fails the test where it is not in time.
 func await(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	if err := redisfixture.Await(context.Background(), func(context.Context) bool { return so() }); err != nil {

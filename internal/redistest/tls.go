@@ -16,22 +16,23 @@ import (
 	"time"
 )
 
-// TLS has the server speak TLS alone, with a certificate of an authority of its own. Clients trust that; programs do with SSL_CERT_FILE.
+// TLS makes the server accept only TLS, with a certificate of its own authority. Clients of this package trust it; programs need
+// SSL_CERT_FILE.
 func TLS() Option {
 	return func(s *Server) { s.authority = newAuthority(s.t) }
 }
 
-// CAFile is the certificate of the authority that signed a server's of TLS.
+// CAFile returns the file of the authority's certificate.
 func (s *Server) CAFile() string { return s.authority.path("ca") }
 
-// Certify gives a server of TLS a certificate of its authority that ends at a time. Connections that there are go on.
+// Certify gives a TLS server a new certificate that expires at until. Existing connections continue.
 func (s *Server) Certify(until time.Time) {
 	s.t.Helper()
 	s.authority.certify(until)
 	s.Do("CONFIG", "SET", "tls-cert-file", s.authority.path("server"))
 }
 
-// authority signs the certificates of one server, with one key for both.
+// authority signs the certificates of one server. Both share one key.
 type authority struct {
 	t    testing.TB
 	dir  string
@@ -62,7 +63,6 @@ func newAuthority(t testing.TB) *authority {
 
 func (a *authority) path(name string) string { return filepath.Join(a.dir, name+".pem") }
 
-// certify signs the server's certificate.
 func (a *authority) certify(until time.Time) {
 	a.t.Helper()
 	a.sign("server", &x509.Certificate{
@@ -89,7 +89,7 @@ func (a *authority) write(name, kind string, der []byte) []byte {
 	return text
 }
 
-// args are what a server at the port is told; a nil authority has none.
+// args returns the server's arguments; none if the authority is nil.
 func (a *authority) args(port string) []string {
 	if a == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package client is who wants something in a storm of intents: for each service one client that starts a session, asks again
-// elsewhere, conflicts with itself, stops it and begins anew, beside the proxies. What it asked and what it was told is
-// recorded: the clients are a witness of I1 to I6. The engines lend them time and a network.
+// Package client runs the clients of a storm of intents, one per service. A client starts a session, repeats the request at other APIs,
+// starts conflicting sessions, stops its session and begins again. It reaches the APIs beside the proxies. The history records each
+// request and answer, so that the clients are a witness of I1 to I6. The engines provide time and the network.
 package client
 
 import (
@@ -15,56 +15,56 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Tokens of the clients.
+// Tokens of the clients. ReadToken may not write.
 const (
 	WriteToken = "storm-writer"
 	ReadToken  = "storm-reader"
 )
 
-// stream is that of the clients' randomness.
+// stream is the first random stream of the clients; client i uses stream+i.
 const stream = 1 << 32
 
-// World is what an engine lends to one line of actions. Its methods block.
+// World is the environment that an engine provides to one goroutine of a client. Its methods block.
 type World interface {
-	// Wait lets time pass; false if the run is over.
+	// Wait waits for a duration. It returns false if the run is over.
 	Wait(time.Duration) bool
-	// Since is how long the run has lasted.
+	// Since returns how long the run has lasted.
 	Since() time.Duration
-	// Go runs f beside this, with a world of its own.
+	// Go runs f concurrently, with a World of its own.
 	Go(f func(World))
-	// Record stamps and records.
+	// Record stamps and records an event.
 	Record(history.Event)
-	// APIs names the slots that have an API, whether it runs or not.
+	// APIs returns the slots that have an API, running or not.
 	APIs() []string
-	// Send sends a request to the API of a slot; status 0: there was no whole answer.
+	// Send sends a request to the API of a slot; status 0: there was no complete answer.
 	Send(api string, r *Request) (status int, body []byte)
 }
 
-// Request is one request of a client.
+// Request is an HTTP request of a client.
 type Request struct {
 	Method, Path, Token, ContentType, Body string
 }
 
-// Config is what all clients of a run share. Durations are those of the run.
+// Config is shared by all clients of a run. Durations are those of the run.
 type Config struct {
 	Seed      uint64
 	TTL, Poll time.Duration
-	Number    func() int64 // of requests: counts from 1
+	Number    func() int64 // number of the next request, from 1
 }
 
-// Patience is how long a client waits for an answer.
+// Patience returns how long a client waits for an answer.
 func (c *Config) Patience() time.Duration { return c.TTL / 4 }
 
-// Service is the reference of the service that client i asks for.
+// Service returns the reference of the service of client i.
 func Service(i int) string { return fmt.Sprintf("1:0:19:%X:3FB:1:C00000:0:0:0", i+1) }
 
-// Live is the life of the client of service i. It returns when the run is over.
+// Live runs the client of service i. It returns when the run is over.
 func Live(w World, cfg *Config, i int) {
 	c := &client{World: w, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, stream+uint64(i))), service: Service(i)}
 	c.live()
 }
 
-// client is the client of one service. It belongs to one goroutine.
+// client is not safe for concurrent use.
 type client struct {
 	World
 	cfg     *Config
@@ -72,15 +72,14 @@ type client struct {
 	service string
 }
 
-// chance is true once in n times.
+// chance returns true once in n times.
 func (c *client) chance(n int) bool { return c.rng.IntN(n) == 0 }
 
-// wait waits for lo to hi poll intervals; false if the run is over.
+// wait waits for lo to hi poll intervals. It returns false if the run is over.
 func (c *client) wait(lo, hi float64) bool {
 	return c.Wait(time.Duration((lo + c.rng.Float64()*(hi-lo)) * float64(c.cfg.Poll)))
 }
 
-// live is the client's life: a session after another.
 func (c *client) live() {
 	if !c.wait(0, 4) {
 		return
@@ -93,7 +92,6 @@ func (c *client) live() {
 	}
 }
 
-// watchOne starts a session, lives with it and stops it.
 func (c *client) watchOne() {
 	s := start{Service: c.service, Profile: "hd"}
 	if c.chance(4) {
@@ -105,9 +103,9 @@ func (c *client) watchOne() {
 	}
 	c.wait(0.5, 3)
 	switch {
-	case c.chance(4): // the same again: it runs already
+	case c.chance(4): // the same again, which already runs
 		c.alsoAsk(s)
-	case c.chance(3): // another profile: it conflicts
+	case c.chance(3): // another profile, which conflicts
 		c.conflict(start{Service: c.service, Profile: "sd"})
 	case c.chance(3): // catch-up of the same service, with a key of its own
 		c.conflict(start{Service: c.service, Profile: "hd", StartMs: 1_700_000_000_000 + c.cfg.Number()*1000})
@@ -118,33 +116,32 @@ func (c *client) watchOne() {
 	}
 }
 
-// conflict starts what cannot run beside what runs, and waits for what becomes of it.
+// conflict starts a session that cannot run beside the current one, and follows it to its end.
 func (c *client) conflict(s start) {
 	id, ok := c.start(s)
-	if ok && c.follow(id, runningOrEnded) == "RUNNING" { // the other one had ended meanwhile
+	if ok && c.follow(id, runningOrEnded) == "RUNNING" { // the other session ended first
 		c.stop(id)
 	}
 }
 
-// alsoAsk sends the same start to several APIs at once, and does not care for the answers.
+// alsoAsk sends the same start one to three times concurrently, and ignores the answers.
 func (c *client) alsoAsk(s start) {
 	for range 1 + c.rng.IntN(3) {
 		api := c.api()
 		c.Go(func(w World) {
-			beside := client{World: w, cfg: c.cfg} // it draws nothing
+			beside := client{World: w, cfg: c.cfg} // has no rng, and ask draws nothing
 			beside.ask(api, s.payload(), "start", WriteToken, s.body())
 		})
 	}
 }
 
-// start is what a client asks to be started.
 type start struct {
 	Service string
 	Profile string
 	StartMs int64
 }
 
-// payload is what shares an idempotency key.
+// payload identifies the start: equal payloads share an idempotency key.
 func (s start) payload() string {
 	return s.Service + ":" + s.Profile + ":" + strconv.FormatInt(s.StartMs/1000, 10)
 }
@@ -157,7 +154,8 @@ func (s start) body() string {
 	return b + "}"
 }
 
-// start asks, elsewhere again and again, until it is told; false if it was refused or the run is over.
+// start repeats the request, each time at a random API, until it is accepted. It returns false if the request is refused or the run is
+// over.
 func (c *client) start(s start) (id string, ok bool) {
 	for {
 		switch status, id := c.ask(c.api(), s.payload(), "start", WriteToken, s.body()); {
@@ -184,7 +182,7 @@ func (c *client) stop(id string) bool {
 	}
 }
 
-// misbehave sends what must be refused. Each asks for what nobody else asks for.
+// misbehave sends a request that must be refused, for a service that no other client uses.
 func (c *client) misbehave() {
 	s := start{Service: fmt.Sprintf("bad:%d", c.cfg.Number()), Profile: "hd"}
 	body, token, contentType := s.body(), WriteToken, jsonType
@@ -212,15 +210,14 @@ func (c *client) misbehave() {
 	c.send(c.api(), s.payload(), "bad "+what, token, contentType, body)
 }
 
-// States that a client waits for.
 func runningOrEnded(state string) bool { return state == "RUNNING" || state == "ENDED" }
 func ended(state string) bool          { return state == "ENDED" }
 
-// followFor is how many TTLs a client follows a session before it gives up on it.
+// followFor is how many TTLs a client follows a session.
 const followFor = 4
 
-// follow asks for the session's state until it is one that is waited for, and returns it; "" if the session is not known, the
-// run is over, or the client has waited for long enough.
+// follow polls the session until enough accepts its state, and returns this state. It returns "" if the session is unknown, the run is
+// over, or followFor TTLs have passed.
 func (c *client) follow(id string, enough func(string) bool) string {
 	last, began := "", c.Since()
 	for pause := 0.05; c.Since()-began < followFor*c.cfg.TTL; pause = min(pause*2, 1) {
@@ -243,7 +240,6 @@ func (c *client) follow(id string, enough func(string) bool) string {
 	return ""
 }
 
-// view is what the API tells of a session.
 type view struct {
 	SessionID string `json:"sessionId"`
 	State     string `json:"state"`
@@ -258,7 +254,7 @@ func (c *client) state(id string) (status int, v view) {
 	return c.roundTrip(api, &Request{Method: http.MethodGet, Path: "/api/v3/sessions/" + id, Token: ReadToken})
 }
 
-// api returns one of the slots that have an API; "" if there is none.
+// api returns a random slot that has an API; "": there is none.
 func (c *client) api() string {
 	apis := c.APIs()
 	if len(apis) == 0 {
@@ -269,7 +265,6 @@ func (c *client) api() string {
 
 const jsonType = "application/json"
 
-// ask sends an intent and records it and its answer.
 func (c *client) ask(api string, about, what, token, body string) (status int, session string) {
 	return c.send(api, about, what, token, jsonType, body)
 }
@@ -292,7 +287,7 @@ func (c *client) send(api string, about, what, token, contentType, body string) 
 	return status, v.SessionID
 }
 
-// roundTrip sends a request and reads its answer; status 0: there was no whole one.
+// roundTrip sends a request and decodes its answer; status 0: there was no complete answer.
 func (c *client) roundTrip(api string, r *Request) (status int, v view) {
 	status, text := c.Send(api, r)
 	if status != 0 && status < 300 && json.Unmarshal(text, &v) != nil {

@@ -18,23 +18,23 @@ import (
 
 // Container is a container of a run, or of a service of a compose project. Its methods are safe for concurrent use.
 type Container struct {
-	testcontainers.Container // nil: of a run, and not started
+	testcontainers.Container // nil: of a run, not created yet
 	Spec                     Spec
 	engine                   *Engine
 }
 
-// Spec says what runs in a container. Of a service it has the name and the image only.
+// Spec describes a container. For a service of a project only Name and Image are set.
 type Spec struct {
-	Name    string   // of the program, for messages
+	Name    string   // of the program, in messages
 	Image   string   // must exist
-	Command []string // the program and its arguments; nil: what the image says
-	Env     []string // all of it
-	// Folder is a folder of this machine that the program sees at the same path. With one, the container runs as this user, without network.
-	// With "", it runs as the image says, in the network of the run.
+	Command []string // program and arguments; nil: those of the image
+	Env     []string // the complete environment
+	// Folder is a folder of this machine, mounted at the same path. With a folder, the container runs as this user and without a network.
+	// Without one (""), it runs as the image's user in the run's network.
 	Folder string
 }
 
-// New returns a container of the run, which Start creates. The engine removes it at its end.
+// New returns a container of the run. Start creates it, and the engine removes it when it ends.
 func (e *Engine) New(s Spec) *Container { return &Container{Spec: s, engine: e} }
 
 func (c *Container) create(ctx context.Context) (err error) {
@@ -64,9 +64,9 @@ func (c *Container) create(ctx context.Context) (err error) {
 	return err
 }
 
-// Project returns the containers of a compose project, by the names of their services.
+// Project returns the containers of a compose project by service name.
 func (e *Engine) Project(ctx context.Context, project string) (map[string]*Container, error) {
-	const label = "com.docker.compose." // oneoff=True is on a command that was run beside the services
+	const label = "com.docker.compose." // oneoff=True marks a one-off command (docker compose run)
 	list, err := e.api.ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: make(client.Filters).Add("label", label+"project="+project, label+"oneoff=False"),
 	})
@@ -83,27 +83,27 @@ func (e *Engine) Project(ctx context.Context, project string) (map[string]*Conta
 	return all, nil
 }
 
-// Running is a container that runs, or ran.
+// Running is a started container, which may have ended.
 type Running struct {
 	*Container
-	Started time.Time // before the program could do anything
-	PID     int       // of the program on this machine, the child of the container's init; 0: not known
-	Detach  func()    // stops watching a container that goes on without this program
+	Started time.Time // just before the program could act
+	PID     int       // host process ID of the program, the child of the container's init; 0: unknown
+	Detach  func()    // stops watching a container, which continues to run
 	Exited  chan struct{}
 
-	// Once Exited is closed.
-	When time.Time // of its end
-	Code int       // of the program; -1 by a signal, or if the engine does not answer
+	// Valid once Exited is closed.
+	When time.Time
+	Code int // exit code; -1: by a signal, or the engine does not answer
 }
 
-// Start starts the container unless it runs. Its output from now on goes to stdout and stderr, which Start closes at its end or on an
-// error.
+// Start creates the container if necessary and starts it unless it runs. Its later output goes to stdout and stderr, which are closed at
+// its end or on an error.
 func (c *Container) Start(stdout, stderr io.WriteCloser) (*Running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Running{Container: c, Detach: cancel, Exited: make(chan struct{})}
 	api, end, out := c.engine.api, client.ContainerWaitResult{}, client.ContainerAttachResult{}
 	err := c.create(ctx)
-	if err == nil { // output and end are watched from before the start, so that nothing is missed
+	if err == nil { // watch from before the start, so that nothing is missed
 		end = api.ContainerWait(ctx, c.GetContainerID(), client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
 		out, err = api.ContainerAttach(ctx, c.GetContainerID(), client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
 	}
@@ -147,10 +147,10 @@ func (r *Running) findPID(ctx context.Context) {
 func (r *Running) wait(ctx context.Context, end client.ContainerWaitResult) {
 	select {
 	case e := <-end.Result:
-		if r.When, r.Code = time.Now(), int(e.StatusCode); r.Code > 128 { // an init's word for the signal that ended its child
+		if r.When, r.Code = time.Now(), int(e.StatusCode); r.Code > 128 { // 128+signal, from the init
 			r.Code = -1
 		}
-		if s, err := r.State(ctx); err == nil && (s.Running || s.Restarting) { // nobody hears what that program says
+		if s, err := r.State(ctx); err == nil && (s.Running || s.Restarting) { // the output of the restarted program would be lost
 			_ = r.Stop(ctx, nil)
 			r.engine.lost(fmt.Errorf("container lost: %s (%s) ended, and its restart policy had it started again", r.Spec.Name, r.Spec.Image))
 		}
@@ -162,23 +162,23 @@ func (r *Running) wait(ctx context.Context, end client.ContainerWaitResult) {
 	}
 }
 
-// Kill ends the program as a crash does, also one that is frozen, and waits for its end.
+// Kill kills the program, even if it is frozen, and waits for its end.
 func (r *Running) Kill() {
 	_ = r.Signal(syscall.SIGKILL)
-	_ = r.Unpause() // some engines do so themselves, and refuse
+	_ = r.Unpause() // an engine that unpauses on a kill refuses this
 	<-r.Exited
 }
 
-// Signal sends the program a signal, which the container's init passes on. SIGSTOP cannot be passed on: use Pause.
+// Signal sends a signal to the container's init, which forwards it to the program. It cannot forward SIGSTOP; use Pause.
 func (c *Container) Signal(s syscall.Signal) error {
 	options := client.ContainerKillOptions{Signal: strconv.Itoa(int(s))}
 	_, err := c.engine.api.ContainerKill(context.Background(), c.GetContainerID(), options)
 	return err
 }
 
-// Pause freezes all that runs in the container.
+// Pause freezes all processes in the container.
 func (c *Container) Pause() (err error) {
-	for range 3 { // on a busy machine freezing takes longer than the engine waits for it
+	for range 3 { // on a busy machine the engine's own timeout may expire
 		if _, err = c.engine.api.ContainerPause(context.Background(), c.GetContainerID(), client.ContainerPauseOptions{}); err == nil {
 			break
 		}
@@ -186,7 +186,7 @@ func (c *Container) Pause() (err error) {
 	return err
 }
 
-// Unpause lets a frozen container go on.
+// Unpause thaws a frozen container.
 func (c *Container) Unpause() error {
 	_, err := c.engine.api.ContainerUnpause(context.Background(), c.GetContainerID(), client.ContainerUnpauseOptions{})
 	return err

@@ -1,8 +1,7 @@
 // Package container runs programs in containers of this machine's engine, for storms. testcontainers-go builds and pulls images, and
-// creates, starts and stops containers. A pause, a kill and the wait for an end go through the engine's client that it uses itself.
+// creates, starts and stops containers. Pauses, kills and waits use the client of the engine directly.
 //
-// A container gets an environment and never this process's own. Each has an init, because process 1 would ignore signals that it has no
-// handler for.
+// A container never gets this process's environment. Each has an init, because process 1 would ignore signals without a handler.
 package container
 
 import (
@@ -29,15 +28,15 @@ import (
 	"github.com/testcontainers/testcontainers-go/log"
 )
 
-// Errors, each wrapped in a sentence with the engine's own words.
+// Errors, each wrapped in a message with the engine's own error.
 var (
-	// ErrNoEngine: nothing at DOCKER_HOST or the default socket answers this user as an engine of this machine within 2 s.
+	// ErrNoEngine: no engine of this machine answers this user at DOCKER_HOST or the default socket within 2 s.
 	ErrNoEngine = errors.New("no container engine")
 	// ErrImage: an image is missing and cannot be pulled or built.
 	ErrImage = errors.New("no such image")
 )
 
-// Label is on every container and network of a run, with the run as its value.
+// Label marks every container and network of a run. Its value is Engine.Run.
 const Label = "leasestorm.run"
 
 const (
@@ -46,7 +45,7 @@ const (
 	lookAgain    = 200 * time.Millisecond
 )
 
-// Engine is the container engine of this machine, with the containers of one run. Its methods are safe for concurrent use.
+// Engine is this machine's container engine, with the containers of one run. Its methods are safe for concurrent use.
 type Engine struct {
 	Run     string // value of Label
 	lost    func(error)
@@ -54,8 +53,8 @@ type Engine struct {
 	creator *testcontainers.DockerProvider
 }
 
-// Find returns the engine at DOCKER_HOST or the default socket, or ErrNoEngine. It calls lost, which must not block, when the engine stops
-// answering, or when the restart policy of a container restarts it.
+// Find returns the engine at DOCKER_HOST or the default socket, or ErrNoEngine. It calls lost when the engine stops answering, or when a
+// restart policy restarts a container. lost must not block.
 func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
@@ -65,7 +64,7 @@ func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	}
 	e := &Engine{Run: rand.Text(), lost: lost, api: api}
 	if _, err = api.Ping(ctx, client.PingOptions{}); err == nil {
-		_ = os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // it would be pulled, to remove what the caller removes by its label
+		_ = os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // not needed: the caller removes containers by label
 		log.SetDefault(log.NewNoopLogger())
 		e.creator, err = testcontainers.NewDockerProvider(testcontainers.WithLogger(log.NewNoopLogger()))
 	}
@@ -78,7 +77,7 @@ func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	return e, nil
 }
 
-// Close ends the connections to the engine. What was started there stays.
+// Close closes the connections to the engine. Containers, networks and images stay.
 func (e *Engine) Close() error { return e.api.Close() }
 
 // Fetch pulls an image if it is missing. It calls pulling, unless nil, before it pulls.
@@ -96,19 +95,19 @@ func (e *Engine) Fetch(ctx context.Context, image string, pulling func(image str
 	return nil
 }
 
-// Build makes an image of a program and its shared libraries, which runs it as nobody, and returns its reference,
-// leasestorm-run:<hash of its content>. An image that exists is not built again. It stays, with the label leasestorm.image.
+// Build makes an image of a program and its shared libraries, which runs the program as nobody. It returns the reference
+// leasestorm-run:<hash of the content>. An existing image is not built again. Images stay, with the label leasestorm.image.
 func (e *Engine) Build(ctx context.Context, program string) (string, error) {
 	program, err := filepath.Abs(program)
 	var packed bytes.Buffer
 	out := tar.NewWriter(&packed)
-	// ldd lists the libraries that the loader would take. It fails for a program that needs none.
+	// ldd lists the libraries. It fails for a program without any.
 	listed, _ := exec.CommandContext(ctx, "ldd", program).Output()
 	for _, file := range append([]string{program}, strings.Fields(string(listed))...) {
 		if filepath.IsAbs(file) {
 			data, failed := os.ReadFile(file)
 			err = errors.Join(err, failed, out.WriteHeader(&tar.Header{Name: file, Mode: 0o755, Size: int64(len(data))}))
-			_, _ = out.Write(data) // never fails
+			_, _ = out.Write(data) // a buffer: cannot fail
 		}
 	}
 	ref := fmt.Sprintf("leasestorm-run:%.6x", sha256.Sum256(packed.Bytes()))
@@ -130,8 +129,8 @@ func (e *Engine) Build(ctx context.Context, program string) (string, error) {
 	return ref, nil
 }
 
-// Network makes the run's internal network and returns this machine's address in it. Containers there reach only each other and that
-// address.
+// Network creates the run's internal network and returns this machine's address in it. Containers in the network reach only each other
+// and that address.
 func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: map[string]string{Label: e.Run}}
 	_, err = e.api.NetworkCreate(ctx, e.network(), options)
@@ -140,7 +139,7 @@ func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 		return gateway, fmt.Errorf("network %s: %w", e.network(), err)
 	}
 	gateway = got.Network.IPAM.Config[0].Gateway
-	// An engine in a virtual machine has its networks there.
+	// If the engine runs in a virtual machine, its networks are there.
 	l, err := net.Listen("tcp", netip.AddrPortFrom(gateway, 0).String())
 	if err != nil {
 		return gateway, fmt.Errorf("%w at %s: the gateway of its networks is no address here (%w)", ErrNoEngine, e.api.DaemonHost(), err)
@@ -150,8 +149,8 @@ func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 
 func (e *Engine) network() string { return "leasestorm-" + e.Run }
 
-// Remove removes the containers and networks of the run. It repeats until three passes succeed: the engine may still carry out a request of
-// a dead process.
+// Remove removes the containers and networks of the run. It stops after three successful passes, because the engine may still execute a
+// request of a dead process.
 func (e *Engine) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
 	defer cancel()

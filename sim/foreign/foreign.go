@@ -1,30 +1,30 @@
-// Package foreign is a node that is not this library, as a pure machine: what it is told comes in, the plain Redis commands
-// that it sends and what it says go out. So one algorithm runs in virtual time and as a process (sim/foreign/process),
-// and what the storm finds in the one is what it finds in the other.
+// Package foreign defines a node that does not use this library as a pure state machine. Its inputs are time and replies, its outputs are
+// plain Redis commands and events. The same machine runs in virtual time and as a process (sim/foreign/process), so both engines test one
+// algorithm.
 package foreign
 
 import "time"
 
-// Command is one Redis command, sent once: "SET", "key", "value", "NX", "EX", "30".
+// Command is a Redis command that is sent once: "SET", "key", "value", "NX", "EX", "30".
 type Command struct {
-	Seq  uint64 // the machine's own number, in its Reply
+	Seq  uint64 // chosen by the machine; its Reply repeats it
 	Args []string
 }
 
-// Reply is what became of a Command.
+// Reply is the result of a Command.
 type Reply struct {
 	Seq   uint64
-	Err   string // not "": Redis refused it, or what it did is not known
+	Err   string // not "": Redis refused the command, or its effect is unknown
 	Value any    // nil, int64, string or []any of these
 }
 
-// Text returns the reply as text, "" if it is none.
+// Text returns the reply as text; "": it is no text.
 func (r *Reply) Text() string {
 	s, _ := r.Value.(string)
 	return s
 }
 
-// Texts returns the elements of a reply with several, "" for each that is no text.
+// Texts returns the elements of an array reply; "" for each that is no text.
 func (r *Reply) Texts() []string {
 	all, _ := r.Value.([]any)
 	out := make([]string, len(all))
@@ -34,15 +34,15 @@ func (r *Reply) Texts() []string {
 	return out
 }
 
-// Input is one thing a Machine is told.
+// Input is one input of a Machine.
 type Input struct {
-	Now   time.Duration // its own monotonic clock; only differences mean anything
-	Wall  time.Time     // its own wall clock
-	Reply *Reply        // nil: time has reached Next
-	Stop  bool          // asked to stop: Exit follows when that is done
+	Now   time.Duration // the machine's monotonic clock; only differences are meaningful
+	Wall  time.Time     // the machine's wall clock
+	Reply *Reply        // nil: the time of Next has come, or Stop
+	Stop  bool          // stop the machine; it sets Exit when it has stopped
 }
 
-// Word is what a node says (docs/node-protocol.md).
+// Word is an event that a node reports (docs/node-protocol.md).
 type Word struct {
 	Event  string // "acquired", "lost", "released", "stateChanged", …
 	Reason string
@@ -51,18 +51,18 @@ type Word struct {
 	Leader string // leading
 }
 
-// Effects is what follows from one Input.
+// Effects is the output of one Step.
 type Effects struct {
 	Words    []Word
 	Commands []Command
-	Exit     bool // it has stopped
+	Exit     bool // the machine has stopped
 }
 
-// Machine is a node. Its words are about one lease. Between "acquired" and "lost" or "released" whoever runs it does the
-// leader's work on its behalf: a write to the resource every so often, without a fence.
+// Machine is a node with one lease, to which its events refer. Between "acquired" and "lost" or "released" its engine does the leader's
+// work: periodic writes to the resource, without a fence.
 type Machine interface {
-	// Step takes one input. Time never runs backwards.
+	// Step processes one input. Now never decreases.
 	Step(Input) Effects
-	// Next is when it wants to be stepped again, on its own clock; false: only when something happens.
+	// Next returns when to call Step again, on the machine's clock; false: not before another input.
 	Next() (time.Duration, bool)
 }

@@ -1,7 +1,7 @@
-// Package probe says what of the node protocol (docs/node-protocol.md) a node speaks, rule by rule, from the history of a short
-// run without faults: what it says, what is missing and what stays unknown without it, and what it says wrongly.
+// Package probe checks a node against the node protocol (docs/node-protocol.md), rule by rule. It reads the history of a short run
+// without faults, and finds missing and wrong events. For each missing event it names the guarantees that stay unknown.
 //
-// It reads recorded data only. That a node is safe it does not say: that needs faults, and the judge (sim/check).
+// It reads recorded data only. It cannot show that a node is safe: that needs faults and the judge (sim/check).
 package probe
 
 import (
@@ -15,20 +15,19 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Rule is what was found about one rule of the protocol.
+// Rule is the finding about one rule of the protocol.
 type Rule struct {
-	Name    string        `json:"rule"`           // a word of the protocol, or what the rule is about
-	Verdict check.Outcome `json:"verdict"`        // Fail: it is broken; Unknown: what Open names cannot be judged
-	Says    string        `json:"says"`           // for a reader: what was seen
-	Open    []string      `json:"open,omitempty"` // the guarantees that stay unknown, or are judged less exactly
+	Name    string        `json:"rule"`           // an event of the protocol, or the subject of the rule
+	Verdict check.Outcome `json:"verdict"`        // Fail: it is violated; Unknown: the guarantees in Open cannot be judged
+	Says    string        `json:"says"`           // the observation, for a reader
+	Open    []string      `json:"open,omitempty"` // guarantees that stay unknown or are judged less exactly
 }
 
-// Criteria are the guarantees for which a probe looks unless others are named: those that another's node can be judged by
-// whatever its placement is.
+// Criteria returns the default guarantees of a probe: those by which any node can be judged, whatever its placement.
 func Criteria() []string { return []string{"G1", "G2", "G3", "G4", "G10", "G13"} }
 
-// Inspect holds the history of a run without faults against the rules, in their order. p is what the run was, judged what the
-// judge found. An error is one of the history, which cannot be inspected then.
+// Inspect checks the history of a run without faults against the rules, in their order. p are the parameters of the run, and judged are
+// the judge's verdicts, whose failures become rules too. An error of events ends the inspection.
 func Inspect(p check.Params, events iter.Seq2[history.Event, error], judged []check.Verdict) ([]Rule, error) {
 	s := newSeen(p)
 	for e, err := range events {
@@ -55,8 +54,7 @@ func Inspect(p check.Params, events iter.Seq2[history.Event, error], judged []ch
 	return all, nil
 }
 
-// Decide is the verdict over the rules for whoever asks for the criteria: one that is broken fails; one that leaves a criterion
-// open leaves it unknown.
+// Decide returns the verdict on the rules: Fail if any rule failed, else Unknown if a rule leaves one of the criteria open.
 func Decide(rules []Rule, criteria []string) check.Outcome {
 	out := check.Pass
 	for _, r := range rules {
@@ -70,14 +68,13 @@ func Decide(rules []Rule, criteria []string) check.Outcome {
 	return out
 }
 
-// rule is one rule of the protocol and how it is looked at.
 type rule struct {
 	name string
-	open []string // what stays unknown where it is
+	open []string // guarantees that stay unknown if the rule is
 	look func(*seen) (check.Outcome, string)
 }
 
-// rules are the rules, in the order in which a node meets them.
+// rules are in the order in which a node meets them.
 var rules = []rule{
 	{"ready", nil, (*seen).ready},
 	{"lines", nil, (*seen).lines},
@@ -181,7 +178,7 @@ func (s *seen) renewed() (check.Outcome, string) {
 	switch n := s.words[history.Renewed]; {
 	case n > 0:
 		return check.Pass, fmt.Sprintf("said %d times", n)
-	case s.extensions > 0 && s.untils == 0: // its beliefs end when its library says so
+	case s.extensions > 0 && s.untils == 0: // the library itself reports the end of a lease
 		return check.Unknown, fmt.Sprintf("Redis shows %d renewals that nobody told of, as of a library that extends leases by itself",
 			s.extensions)
 	case s.extensions > 0:

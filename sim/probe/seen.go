@@ -11,17 +11,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// slack is how far stamps of two witnesses may lie apart on a host that is busy.
+// slack is how far the stamps of two witnesses may differ on a busy host.
 const slack = 100 * time.Millisecond
 
-// estimated is for how long after a key was given an expiry the time of a deletion is estimated from it. Later, a deletion is
-// stamped when it is heard of, so that no word stamped after that was said before.
+// estimated is how long after a key's expiry was set the tap estimates the time of a deletion from that expiry. A later deletion is
+// stamped when the tap reads it, so an event with a later stamp was not reported before the deletion.
 const estimated = 25 * time.Millisecond
 
-// wrongClock begins what is noted of a stamp that is on no clock that a node may use.
+// wrongClock begins the report of a stamp that is on no clock that a node may use.
 const wrongClock = "t is not CLOCK_MONOTONIC"
 
-// seen is what a run has shown.
 type seen struct {
 	check.Params
 
@@ -31,7 +30,7 @@ type seen struct {
 
 	malformed, wrongClocks          int
 	firstMalformed, firstWrongClock string
-	strange                         map[string]bool // words that the protocol does not know
+	strange                         map[string]bool // events that the protocol does not know
 
 	untils, noUntil, pastUntil, farUntil int
 	firstPast, firstFar                  time.Duration
@@ -41,28 +40,26 @@ type seen struct {
 	firstUnowned                     string
 
 	grants, endless, extensions, deletions int
-	holders                                map[string]int // grants by what the key holds
+	holders                                map[string]int // grants by value of the key
 
-	expiring              int64 // when a key was last given an expiry
+	expiring              int64 // time when a key last got an expiry
 	matched, lateReleases int
 	latest                time.Duration
 	unclean               string
 
-	instances map[string]string        // slots, by the ID of the instance that ran there
-	sharedID  string                   // the first ID that two processes gave
-	owned     map[[2]string]*ownership // by instance and session
+	instances map[string]string        // instance ID → slot in which it ran
+	sharedID  string                   // describes the first ID that two slots used
+	owned     map[[2]string]*ownership // by instance ID and session
 	leases    map[string]*lease        // by session
 }
 
-// ownership is what an instance said of a session, and what Redis showed of it.
 type ownership struct {
 	holds    bool
-	ended    int64 // when it said that it does not any more
-	released int64 // when it said that it gave the lease back; 0: it did not
-	deleted  int64 // when Redis deleted its key before its end; 0: it did not
+	ended    int64 // when the instance reported the end
+	released int64 // when the instance reported the release; 0: never
+	deleted  int64 // when Redis deleted the key before its expiry; 0: never
 }
 
-// lease is what Redis shows of one.
 type lease struct {
 	holder string
 	since  int64
@@ -139,7 +136,6 @@ func (s *seen) word(e *history.Event) {
 	}
 }
 
-// window looks at the window that a word gives, or does not give.
 func (s *seen) window(e *history.Event) {
 	length := time.Duration(e.Until - e.T)
 	switch {
@@ -165,7 +161,7 @@ func (s *seen) poll(e *history.Event) {
 	}
 	o := s.ownership(e.Instance, e.Session)
 	if o.holds || o.ended != 0 && e.T <= o.ended+int64(slack) {
-		return // what was on its way when the lease ended may arrive
+		return // a poll in flight when the lease ended may arrive
 	}
 	if s.unowned++; s.unowned == 1 {
 		s.firstUnowned = fmt.Sprintf("%s at %v", e.Instance, time.Duration(e.T).Round(time.Millisecond))
@@ -179,7 +175,7 @@ func (s *seen) redis(e *history.Event) {
 		s.expiring = e.T
 		s.grants++
 		s.holders[e.Instance]++
-		if e.Instance == "" { // what it holds, and until when, is not known
+		if e.Instance == "" { // holder and expiry are unknown
 			delete(s.leases, e.Session)
 			return
 		}
@@ -191,13 +187,13 @@ func (s *seen) redis(e *history.Event) {
 		s.expiring = e.T
 		s.extensions++
 		if l != nil {
-			if l.until == 0 && e.Until != 0 && e.T <= l.since+int64(slack) { // set by one command, and its end by the next
+			if l.until == 0 && e.Until != 0 && e.T <= l.since+int64(slack) { // one command set the key and the next its expiry
 				s.endless--
 			}
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:
-		if l != nil && e.T < l.until-int64(slack) { // else it expired
+		if l != nil && e.T < l.until-int64(slack) { // otherwise it expired
 			s.deletions++
 			if e.T > s.expiring+int64(estimated) {
 				o := s.ownership(l.holder, e.Session)
@@ -209,7 +205,7 @@ func (s *seen) redis(e *history.Event) {
 	}
 }
 
-// strangers counts the grants to what no node calls itself.
+// strangers counts the grants to holders that are no instance ID of the run.
 func (s *seen) strangers() (n int) {
 	for holder, grants := range s.holders {
 		if _, known := s.instances[holder]; !known {
@@ -219,7 +215,7 @@ func (s *seen) strangers() (n int) {
 	return n
 }
 
-// match compares the word of a release with its deletion, when both are known.
+// match compares a reported release with the deletion in Redis, once both are known.
 func (s *seen) match(o *ownership) {
 	if o.released == 0 || o.deleted == 0 {
 		return
@@ -239,5 +235,4 @@ func (s *seen) ownership(instance, session string) *ownership {
 	return s.owned[of]
 }
 
-// names lists words in order.
 func names(words map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(words)), ", ") }

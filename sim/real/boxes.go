@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-// RedisImage is the image of a Redis in a container, unless another is chosen.
+// RedisImage is the default image of a Redis in a container.
 const RedisImage = "redis:7.2.4"
 
 func (r *Redis) findEngine(ctx context.Context) (err error) {
@@ -30,7 +30,7 @@ func (r *Redis) fetchRedis(ctx context.Context, c RedisChoice) error {
 	return r.engine.Fetch(ctx, cmp.Or(c.Image, RedisImage), c.Pulling)
 }
 
-// provisionContainer starts a Redis without a network: only this machine reaches it, by the socket in its folder.
+// provisionContainer starts a Redis container without a network. This machine reaches it through the socket in its folder.
 func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir string) error {
 	if err := r.fetchRedis(ctx, c); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	spec := container.Spec{Name: "Redis", Image: cmp.Or(c.Image, RedisImage), Folder: folder}
 	socket := filepath.Join(folder, "s")
 	r.server = r.process("redis-server of "+spec.Image, folder)
-	r.server.addr = "127.0.0.1:6379" // inside of its container
+	r.server.addr = "127.0.0.1:6379" // inside the container
 	r.server.launch = func(_ context.Context, args []string, log *os.File) (program, error) {
 		spec.Command = append(append([]string{"redis-server"}, args...), "--unixsocket", socket)
 		return startServer(r.engine.New(spec), log.Name())
@@ -63,10 +63,9 @@ func startServer(c *container.Container, logFile string) (program, error) {
 	return startBox(c, log, log)
 }
 
-// box is a program in a container.
 type box struct{ *container.Running }
 
-// startBox starts a container. It closes stdout and stderr at the end.
+// startBox starts a container. It closes stdout and stderr at its end, or on an error.
 func startBox(c *container.Container, stdout, stderr io.WriteCloser) (program, error) {
 	started, err := c.Start(stdout, stderr)
 	if err != nil {
@@ -83,7 +82,7 @@ func (b box) kill()                      { b.Kill() }
 func (b box) freeze() error              { return b.Pause() }
 func (b box) ask(s syscall.Signal) error { return b.Signal(s) }
 
-// thaw unfreezes a container, which may run, and the program in it, which may have stopped itself.
+// thaw unpauses the container, if it is paused, and continues its program, which may have stopped itself.
 func (b box) thaw() error {
 	_ = b.Unpause()
 	return b.Signal(syscall.SIGCONT)

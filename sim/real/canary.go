@@ -20,13 +20,13 @@ const (
 	canaryBoxEvery = 5 * time.Millisecond
 	canaryStall    = 5 * time.Millisecond
 
-	canaryRedisEvery = 50 * time.Millisecond // each is a command
+	canaryRedisEvery = 50 * time.Millisecond
 	canaryRedisStall = 2 * canaryRedisEvery
 )
 
 func (r *run) watchStalls(stop <-chan struct{}) { canary(canaryEvery, r.clock.now, stop, r.stalled) }
 
-// canary measures how long this process was not scheduled: a loaded host delays the nodes as much.
+// canary reports when this process was not scheduled: a loaded host delays the nodes as much.
 func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell func(from, to int64)) {
 	tick := time.NewTimer(every)
 	defer tick.Stop()
@@ -44,14 +44,13 @@ func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell fu
 	}
 }
 
-// stalled records a host stall. Every stall counts, because the nodes did not run either.
+// stalled records a host stall, in which the nodes did not run either.
 func (r *run) stalled(from, to int64) {
 	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
 	r.load.add(from, to)
 }
 
-// timed returns callbacks for the time from a fault's begin until its signal is sent, which counts as a stall: a container engine may take
-// longer to send a signal than a node to obey it.
+// timed returns callbacks that record the time from a fault's begin to its signal as a stall: a container engine may delay the signal.
 func (r *run) timed(begin func()) (began, sent func()) {
 	from := int64(0)
 	return func() { begin(); from = r.clock.now() }, func() {
@@ -61,8 +60,7 @@ func (r *run) timed(begin func()) (began, sent func()) {
 	}
 }
 
-// hear records what the canary in a container reports. Containers have their own share of the machine, so they may wait while this process
-// runs.
+// hear records the stalls that the canary in a container reports: containers have their own share of the machine.
 func (r *run) hear(said io.ReadCloser) {
 	defer func() { _ = said.Close() }()
 	for lines := bufio.NewScanner(said); lines.Scan(); {
@@ -74,7 +72,7 @@ func (r *run) hear(said io.ReadCloser) {
 	}
 }
 
-// watchRedis records when a Redis server hung without a fault: stopped, throttled, swapped, or in a write that its disk does not finish.
+// watchRedis records when a Redis server hung without a fault: stopped, throttled, swapped out, or blocked by its disk.
 func (r *run) watchRedis(stop <-chan struct{}) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -87,23 +85,22 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 	}
 }
 
-// pulse polls a server for an answer.
 type pulse struct {
 	ask     func() bool
-	waited  func() time.Duration // for a core, since this was asked last
+	waited  func() time.Duration // time that the server waited for a core since the last call
 	now     func() int64
-	inHand  func(since int64) bool // a fault had Redis in hand at any time since then
+	inHand  func(since int64) bool // whether a fault acted on Redis at any time since
 	stalled func(from, to int64)
 	starve  func(error)
-	most    time.Duration // that a stall may last: who was without Redis for longer had no lease left to be judged by
+	most    time.Duration // longest tolerated silence: after a TTL without Redis, no lease is left to judge
 }
 
 func (p *pulse) follow(stop <-chan struct{}) {
 	tick := time.NewTicker(canaryRedisEvery)
 	defer tick.Stop()
-	told := p.now()             // until then it ran, or it is told that it did not
-	last := told                // when it was asked last
-	silence := time.Duration(0) // for which it was asked in vain since it answered, or a fault had it in hand
+	told := p.now()             // stalls before this time are recorded
+	last := told                // time of the last check
+	silence := time.Duration(0) // time without an answer since the last answer or fault
 	for {
 		select {
 		case <-stop:
@@ -112,17 +109,17 @@ func (p *pulse) follow(stop <-chan struct{}) {
 		}
 		answered, before := p.ask(), silence
 		now := p.now()
-		if wait := int64(p.waited()); wait > int64(canaryStall) { // no fault does that
+		if wait := int64(p.waited()); wait > int64(canaryStall) { // no fault causes such a wait
 			p.stalled(now-wait, now)
 		}
-		// For how long says nothing of a harness that did not run meanwhile.
+		// Cap the step: a longer one means that the harness did not run.
 		silence += min(time.Duration(now-last), lookEvery+canaryRedisEvery)
 		last = now
 		switch {
-		case p.inHand(told): // what a fault does is no stall
+		case p.inHand(told): // silence under a fault is no stall
 			told, silence = now, 0
 			continue
-		case before > 0 || now-told > int64(canaryRedisStall): // also the rest of what was told before
+		case before > 0 || now-told > int64(canaryRedisStall): // also the rest of a recorded silence
 			p.stalled(told, now)
 			told = now
 		case answered:
@@ -139,7 +136,7 @@ func (p *pulse) follow(stop <-chan struct{}) {
 	}
 }
 
-// answers reports whether a Redis replies at once. A refusal is a reply.
+// answers reports whether a Redis replies within lookEvery. A refusal is a reply.
 func answers(client *redis.Client) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
 	defer cancel()
@@ -148,8 +145,7 @@ func answers(client *redis.Client) bool {
 	return err == nil || errors.As(err, &refusal)
 }
 
-// waits returns a function that tells how long the server's process waited for a core since the last call. It works for the run's own
-// servers on this machine, if the kernel counts it.
+// waits returns a function that returns the server's wait for a core since the last call; 0 if the kernel does not count it here.
 func (r *Redis) waits(i int) func() time.Duration {
 	if _, err := runDelay("self"); err != nil || r.kind != kindServer {
 		return func() time.Duration { return 0 }
@@ -157,7 +153,7 @@ func (r *Redis) waits(i int) func() time.Duration {
 	pid, before := "", time.Duration(0)
 	return func() time.Duration {
 		all, err := runDelay(pid)
-		if err != nil { // it was started anew
+		if err != nil { // it was restarted
 			pid, before = processID(r.clients()[i]), 0
 			if all, err = runDelay(pid); err != nil {
 				return 0

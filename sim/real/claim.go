@@ -13,13 +13,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
-// claimKey exists while a run uses a given database, so that a second run, started meanwhile or at the same instant, finds it.
+// claimKey exists while a run uses a given database, so that a concurrent run finds it.
 const claimKey = "poll:storm"
 
 const (
-	usedWithin  = time.Minute     // more than a look at every key of a large database takes
-	claimWithin = 2 * usedWithin  // how long a claim lasts of which nobody knows yet whether it stands
-	unclaim     = 5 * time.Second // what taking it back may take
+	usedWithin  = time.Minute    // enough to scan all keys of a large database
+	claimWithin = 2 * usedWithin // TTL of a claim until the database is known to be unused
+	unclaim     = 5 * time.Second
 )
 
 // claim claims a given database for this run, or returns why it cannot. Only a claimed database may be cleaned.
@@ -38,7 +38,7 @@ func (r *Redis) claim(ctx context.Context) error {
 	if err := r.refuseUsed(ctx); err != nil {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), unclaim)
 		defer cancel()
-		_ = client.Del(back, claimKey).Err() // else it ends by itself
+		_ = client.Del(back, claimKey).Err() // if this fails, the claim expires
 		return err
 	}
 	r.claimed = true
@@ -65,8 +65,7 @@ func (r *Redis) refuseUsed(ctx context.Context) error {
 	return nil
 }
 
-// deleteRunKeys removes a run's keys and returns their number. The claim goes last: a storm that finds the database free would lose its own
-// keys.
+// deleteRunKeys deletes a run's keys and returns their number. The claim goes last: otherwise a new storm could lose its own keys.
 func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
 	n := 0
 	for _, pattern := range runPatterns {

@@ -14,14 +14,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// clients lends the clients of a storm of intents this host's time, and HTTP beside the proxies.
+// clients implements client.World for a storm of intents, with this host's clock and HTTP beside the proxies.
 type clients struct {
 	run    *run
 	cfg    client.Config
 	http   *http.Client
 	number atomic.Int64
 	all    sync.WaitGroup
-	ctx    context.Context // ends with the run
+	ctx    context.Context
 	cancel context.CancelFunc
 }
 
@@ -44,7 +44,7 @@ func (c *clients) close() {
 	c.http.CloseIdleConnections()
 }
 
-// Wait implements client.World, as all that follow.
+// Wait implements client.World.
 func (c *clients) Wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -62,10 +62,10 @@ func (c *clients) Since() time.Duration { return time.Duration(c.run.clock.now()
 // Go implements client.World.
 func (c *clients) Go(f func(client.World)) { c.all.Go(func() { f(c) }) }
 
-// Record implements client.World. What is asked when the run is over was not asked.
+// Record implements client.World.
 func (c *clients) Record(e history.Event) { c.run.record(e) }
 
-// APIs implements client.World.
+// APIs implements client.World. After the run it returns none, so that clients send no more requests.
 func (c *clients) APIs() []string {
 	if c.ctx.Err() != nil {
 		return nil

@@ -2,13 +2,13 @@ package real
 
 import "time"
 
-// clock is a run's one clock, in nanoseconds since its start. It converts the nodes' CLOCK_MONOTONIC and Redis' wall clock.
+// clock is a run's only clock, in nanoseconds since its start. It converts the nodes' CLOCK_MONOTONIC and the wall clock of Redis.
 type clock struct {
-	base time.Time // the run's start
-	mono int64     // CLOCK_MONOTONIC at base, ns
+	base time.Time
+	mono int64 // CLOCK_MONOTONIC at base, ns
 }
 
-// newClock starts a clock. It takes the offset to CLOCK_MONOTONIC from the narrowest of 100 brackets, within 1 µs also on a busy machine.
+// newClock starts a clock. The narrowest of 100 brackets gives the offset to CLOCK_MONOTONIC, within 1 µs even on a busy machine.
 func newClock() *clock {
 	c := &clock{base: time.Now()}
 	best := time.Duration(1<<63 - 1)

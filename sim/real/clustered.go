@@ -12,15 +12,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// cluster extends a replicated Redis to a Redis Cluster: two shards of a master and replicas, one with the leases' slot, and a third master
-// that votes and takes no faults.
+// cluster turns a replicated Redis into a Redis Cluster: two shards, one with the leases' slot, and a third master that only votes.
 type cluster struct {
 	redisfixture.Cluster
 	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
-	marks   [2]string    // keys that are of each shard for ever, by which taps know where they are in the stream
+	marks   [2]string    // one key per shard whose slot never moves, for the marks of taps
 }
 
-// nodeTimeout is after what time of silence a server of a cluster takes another for failed, unless a run draws more.
+// nodeTimeout is the least cluster-node-timeout: after this silence a server considers another one failed. A run may draw more.
 const nodeTimeout = sentinelDown
 
 func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
@@ -44,7 +43,7 @@ func (p *replicated) deciders() string {
 
 func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
 
-// bus is the cluster-bus address of a server. It has one line per peer, as a door has, and refuses everybody else.
+// bus is the cluster-bus address of a server. Like a door, it has one line per peer; it refuses all other connections.
 type bus struct {
 	*door
 	*cluster
@@ -77,8 +76,7 @@ func (m *member) clusterConf() string {
 		loopback, m.Port, m.Bus, m.bus.timeout.Load())
 }
 
-// drawTimeout gives a third of all runs a node timeout of half a TTL of 30 s (Redis' default) or more: a cut-off master lives on until it
-// notices.
+// drawTimeout sets the node timeout. A third of all runs adds up to 1.5 TTL to it: a cut-off master keeps serving until the timeout.
 func (p *replicated) drawTimeout(ctx context.Context, seed uint64, ttl time.Duration) error {
 	timeout := nodeTimeout
 	if r := rand.New(rand.NewPCG(seed, streamServers-1)); r.IntN(3) == 0 {
@@ -122,7 +120,7 @@ func (p *replicated) mark(m *member) string {
 
 func (m *member) serves(ctx context.Context) bool { return m.bus == nil || m.Serves(ctx) }
 
-// servesWithin is more than the 2 s for which a started server refuses to serve.
+// servesWithin exceeds the 2 s during which a started server refuses to serve.
 const servesWithin = 4 * time.Second
 
 func (p *replicated) awaitServing(ctx context.Context, m *member) {

@@ -20,24 +20,23 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// ErrProject: a compose project is not a fleet that can be stormed; the message says what is missing or set otherwise.
+// ErrProject: the compose project cannot be stormed; the message names the missing service or the setting that differs.
 var ErrProject = errors.New("compose project cannot be stormed")
 
-// Services of a composed fleet (docker/compose.yaml); its nodes are named as slots are.
 const (
 	serviceRedis  = "redis"
 	serviceProxy  = "toxiproxy"
 	serviceTarget = "target"
 )
 
-// composed is a fleet of a compose project. It is stormed from outside: its containers by the engine, its network by its toxiproxy.
+// composed is the fleet of a compose project. A storm controls its containers through the engine and its network through its toxiproxy.
 type composed struct {
 	redis    *Redis
 	project  string
 	services map[string]*container.Container
 	nodes    []*container.Container
 	proxy    *toxics.Client
-	claim    net.Listener // there is one storm over a fleet
+	claim    net.Listener // held by the fleet's only storm
 }
 
 func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error {
@@ -69,12 +68,11 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	}
 	r.server.serves(r.server.binary)
 	r.use("redis://" + addr)
-	// It may have been down.
+	// mend may just have started it.
 	err = redisfixture.Await(ctx, func(ctx context.Context) bool { return r.client.Load().Ping(ctx).Err() == nil })
 	return cmp.Or(err, r.check(ctx))
 }
 
-// findComposed finds a fleet and claims it, without changing it.
 func (r *Redis) findComposed(ctx context.Context, project string) (*composed, error) {
 	if err := r.findEngine(ctx); err != nil {
 		return nil, err
@@ -100,7 +98,7 @@ func (r *Redis) findComposed(ctx context.Context, project string) (*composed, er
 		return nil, err
 	}
 	c.proxy = toxics.NewClient(at)
-	// The kernel gives up a claim with the process that holds it, however that ends. All who can storm the fleet share this network namespace.
+	// The kernel releases the claim when this process ends. All processes that can storm the fleet share this network namespace.
 	if c.claim, err = net.Listen("unix", "@leasestorm-"+services[serviceProxy].GetContainerID()); err != nil {
 		return nil, fmt.Errorf("%w: another storm is over %q: wait for its end (%w)", ErrProject, project, err)
 	}
@@ -115,7 +113,6 @@ func (c *composed) reach(ctx context.Context, s *container.Container, port strin
 	return net.JoinHostPort(all[0], port), nil
 }
 
-// mend restarts, unfreezes and reconnects all services.
 func (c *composed) mend(ctx context.Context) error {
 	if err := within(c.proxy.ResetState); err != nil {
 		return fmt.Errorf("%w: toxiproxy of %q, whose networks are reached from this machine, or from a container with network_mode: host: %w",
@@ -165,7 +162,6 @@ func (c *composed) fits(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// open implements site.
 func (c *composed) open(s *slot, _ uint64) error {
 	p, err := c.proxy.Proxy(s.name)
 	if err == nil {
@@ -204,7 +200,7 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 		var decoder history.Decoder
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var e history.Event
-			failed := decoder.Decode(lines.Bytes(), &e) // a line of its log, or the rest of one that it was in the middle of
+			failed := decoder.Decode(lines.Bytes(), &e) // fails for a log line or a partial line
 			if e.T = r.clock.fromMono(e.T); failed == nil && e.T >= 0 {
 				t.heard(&e)
 			}

@@ -2,13 +2,12 @@ package real
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// requests counts the commands that a client sends over one connection, in pieces of any size: RESP arrays, or lines of words. It counts
-// anything else line by line. The zero value is ready.
+// requests counts the commands, RESP arrays or plain lines, that a client sends over one connection. The zero value is ready.
 type requests struct {
-	words  int64 // bulk strings of the present command that are still to come
-	skip   int64 // bytes of the present one that are
-	number int64 // of the line being read, after its mark
-	mark   byte  // the line's first byte; 0: none came yet
+	words  int64 // bulk strings of the current command that are still to come
+	skip   int64 // bytes of the current bulk string that are still to come
+	number int64 // number after the mark of the current line
+	mark   byte  // first byte of the current line; 0: not read yet
 }
 
 // take returns how many commands end in b. An array counts as soon as its length is read.
@@ -46,7 +45,7 @@ func (r *requests) line() int64 {
 	case mark == '*':
 		r.words = number
 		return min(number, 1)
-	case mark == 0: // an empty line
+	case mark == 0:
 		return 0
 	}
 	r.words = 0

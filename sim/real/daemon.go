@@ -10,20 +10,19 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// daemon is a server or a sentinel, which serves until the harness kills it.
 type daemon struct {
 	proc  program
-	asked *atomic.Bool // its end is the harness' doing; nil: it never served
-	lose  func(error)  // hears of an end that is not
+	asked *atomic.Bool // the harness ends it; nil: it never served
+	lose  func(error)  // called when it ends by itself
 }
 
-// run starts it with its output in a log file, waits until the log says ready, and then watches it.
+// run starts the daemon with its output in a log file, waits until the log contains ready, and then watches the daemon.
 func (d *daemon) run(
 	ctx context.Context, name, logFile, ready string, within time.Duration, launch func(log *os.File) (program, error),
 ) error {
 	err := redisfixture.Start(ctx, logFile, ready, within, func(log *os.File) (redisfixture.Program, error) {
 		p, err := launch(log)
-		if err != nil { // the one that has ended stays: whoever ends it again does nothing
+		if err != nil { // keep the ended one: killing it again does nothing
 			return redisfixture.Program{}, err
 		}
 		d.proc = p
@@ -36,8 +35,7 @@ func (d *daemon) run(
 	return nil
 }
 
-// serves watches a program that answers. Any end but by kill leaves nodes without a Redis that no fault took, even if a later fault
-// restarts it.
+// serves watches a ready daemon. Any end but by kill ends the run: nodes were without a Redis although no fault took it.
 func (d *daemon) serves(name string) {
 	p, asked := d.proc, new(atomic.Bool)
 	d.asked = asked

@@ -12,14 +12,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// door is the address that other servers and sentinels use for a server. Each of them has a line of its own, so that any two can be cut
-// apart.
+// door is a server's announced address, with one line per other server and one for the sentinels, so that any two can be separated.
 type door struct {
 	listener *net.TCPListener
-	servers  map[netip.Addr]*line // by the address that a server's connections come from
-	sentinel *line                // of whoever comes from elsewhere; nil: nobody may
-	short    func(error)          // gate.short
-	done     chan struct{}        // closed when it serves no more; nil: it never did
+	servers  map[netip.Addr]*line // by the source address of a server's connections
+	sentinel *line                // for all other sources; nil: they are refused
+	short    func(error)
+	done     chan struct{} // closed when serve returns; nil: it never ran
 }
 
 func newDoor(short func(error)) (*door, error) {

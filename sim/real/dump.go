@@ -7,13 +7,12 @@ import (
 	"path/filepath"
 )
 
-// Files of a server's data, beside what it appends to: what it dumps, and what it dumped for later.
 const (
 	dumpFile  = "dump.rdb"
 	savedFile = "saved.rdb"
 )
 
-// save keeps a dump of the server's data for reload, under a name that a later synchronisation with a master does not overwrite.
+// save saves the server's data for reload, under a name that a later synchronization with a master does not overwrite.
 func (m *member) save(ctx context.Context) error {
 	if err := m.client.Load().Save(ctx).Err(); err != nil {
 		return err
@@ -21,7 +20,7 @@ func (m *member) save(ctx context.Context) error {
 	return os.Rename(filepath.Join(m.dir, dumpFile), filepath.Join(m.dir, savedFile))
 }
 
-// reload starts a killed server from its saved dump, without the append-only file (appendAgain). Only the dump has the replication offset.
+// reload starts a killed server from its saved dump, without an append-only file: only a dump has the replication offset.
 func (m *member) reload(ctx context.Context) error {
 	if err := m.erase(); err != nil {
 		return err
@@ -32,7 +31,6 @@ func (m *member) reload(ctx context.Context) error {
 	return m.start(ctx, "--appendonly", "no")
 }
 
-// appendAgain makes a reloaded server write its append-only file again, as all others do, and waits until it does.
 func (m *member) appendAgain(ctx context.Context) error {
 	c := m.client.Load()
 	if err := c.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {

@@ -9,15 +9,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// embedded is a miniredis with a driven clock, for machines without a Redis server. It demonstrates the program and proves no guarantee.
+// embedded is a miniredis whose clock follows real time. It demonstrates the program without a Redis server and proves no guarantee.
 type embedded struct {
 	m    *miniredis.Miniredis
-	at   string // where it listens, once it has
+	at   string
 	stop chan struct{}
 	done chan struct{}
 }
 
-// embeddedTick is how often TTLs pass.
 const embeddedTick = 5 * time.Millisecond
 
 func startEmbedded() (*embedded, error) {

@@ -14,25 +14,23 @@ type injection struct {
 	*run
 	fault.Fault
 	n       int             // index in the plan
-	ctx     context.Context // of the run: when it ends, nothing is started any more
-	storm   context.Context // ends with the storm: then the fault is healed, whatever its duration
-	session string          // that it hit
-	asked   int64           // when a node was asked to pause, run clock
-	held    string          // slot that it has in hand
-	hit     *member         // of several servers, the one that is under it
+	ctx     context.Context // of the run; nothing is started after its end
+	storm   context.Context // ends with the storm; the fault is then healed, whatever its duration
+	session string
+	asked   int64   // time of the request to pause, run clock
+	held    string  // slot that it acts on, counted in inHand
+	hit     *member // member that it acts on, of a replicated Redis
 }
 
-// injector says how to inject a kind, and which Redis cannot take it.
 type injector struct {
 	inject   func(*injection) // injects, waits, heals, and records both
-	embedded string           // not empty: an embedded Redis has no such fault, and this is why
-	given    string           // the same of a Redis that somebody else runs
-	composed bool             // a composed fleet, which goes on with what it has, can take it
+	embedded string           // why an embedded Redis cannot take it; "": it can
+	given    string           // why a given Redis (kindURL) cannot take it; "": it can
+	composed bool             // a composed fleet can take it, and keeps its data
 	servers  bool             // it needs replicas
 	cluster  bool             // it needs a Redis Cluster
 }
 
-// Why a Redis has no fault of those that refuse writes, and why a given one is left alone.
 const (
 	refusesNone  = "the embedded Redis refuses no writes"
 	othersWrite  = "a given Redis may have other clients, whose writes would fail"
@@ -41,7 +39,7 @@ const (
 	notToRestart = "a given Redis is not the simulator's to restart"
 )
 
-// injectors has one entry for each kind that this engine can inject. It is set in init, because faults refer to it.
+// injectors has one entry for each kind that this engine can inject. Set in init, because faults refer to it.
 var injectors map[fault.Kind]injector
 
 func init() {
@@ -114,7 +112,7 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 			r.mu.Unlock()
 		}
 		inj := &injection{run: r, Fault: f, n: n, ctx: ctx, storm: storm}
-		found := inj.aim() // in the order of the plan
+		found := inj.aim() // in this goroutine: faults aim in the order of the plan
 		all.Go(func() {
 			defer inj.off()
 			if inj.aimed(found, start.Add(f.At)) {
@@ -126,7 +124,7 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 
 func (inj *injection) begin() { inj.beginAt(inj.clock.now()) }
 
-// beginAt is begin for a fault that is noticed only after it hit.
+// beginAt is begin for a fault that is only noticed after it hit. t is run clock.
 func (inj *injection) beginAt(t int64) {
 	e := inj.event(history.FaultStart)
 	e.T = max(0, t)
@@ -179,7 +177,6 @@ func (inj *injection) pause(d time.Duration) bool {
 	}
 }
 
-// skip notes that the fault cannot hit, because of an earlier fault.
 func (inj *injection) skip(why string) {
 	inj.notef("fault %d (%s) was not injected: %s", inj.n+1, strings.TrimSpace(string(inj.Kind)+" "+inj.Target), why)
 }

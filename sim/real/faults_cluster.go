@@ -15,7 +15,7 @@ import (
 
 var errGivenUp = errors.New("the slot stays where it is")
 
-// shardDown kills all servers of the leases' shard. They return, with their data, after For.
+// shardDown kills all servers of the leases' shard and restarts them with their data after For.
 func (inj *injection) shardDown() {
 	shard := inj.redis.replicated.shard()
 	if !holdAll(shard) {
@@ -40,7 +40,6 @@ func (inj *injection) shardDown() {
 	inj.answers()
 }
 
-// holdAll locks servers for this fault, all or none.
 func holdAll(members []*member) bool {
 	for i, m := range members {
 		if !m.hand.TryLock() {
@@ -60,7 +59,7 @@ func letGo(members []*member) {
 type move struct {
 	p        *replicated
 	from, to *member
-	held     []*member // the shard that the slot leaves, and to
+	held     []*member // locked servers: the shard that the slot leaves, and to
 }
 
 // slotMoved moves the leases' slot to the other shard. It waits up to For until the shard is healthy.
@@ -78,7 +77,7 @@ func (inj *injection) slotMoved() {
 	}
 	defer letGo(mv.held)
 	inj.begin()
-	for _, m := range []*member{mv.from, mv.to} { // that keys go and come there takes nobody's lease
+	for _, m := range []*member{mv.from, mv.to} { // moved keys are neither granted nor deleted leases
 		inj.taps[m.number-1].hold()
 		defer inj.taps[m.number-1].tell(context.WithoutCancel(inj.ctx))
 	}
@@ -125,8 +124,8 @@ func (mv *move) set(ctx context.Context, at *member, words ...any) error {
 	return at.client.Load().Do(ctx, append([]any{"CLUSTER", "SETSLOT", mv.p.cluster.Slot}, words...)...).Err()
 }
 
-// whole reports whether all replicas of the shard follow its master. The slot may only leave such a shard: a server that missed the move
-// would go on serving (docs/replicas.md).
+// whole reports whether all servers of the shard can be reached and its replicas follow its master. Only then may the slot leave: a
+// server that missed the move would keep serving it (docs/replicas.md).
 func (mv *move) whole(ctx context.Context) bool {
 	if mv.from != mv.p.present() || mv.from.Replicas(ctx) != mv.p.cluster.Size-1 {
 		return false
@@ -143,7 +142,7 @@ func (mv *move) whole(ctx context.Context) bool {
 
 const migrateWithin = 1000
 
-// carry moves the keys, a few at a time. A move that began is finished even if the storm ends; pause then returns at once.
+// carry moves the keys, a few at a time. A started move continues after the storm's end; pause then returns at once.
 func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
 	for {
 		switch {
@@ -178,10 +177,9 @@ func (mv *move) keys(ctx context.Context, at *member, n int) ([]string, error) {
 	return at.client.Load().ClusterGetKeysInSlot(ctx, int(mv.p.cluster.Slot), n).Result()
 }
 
-// heardWithin is how long the old shard may take to learn of the slot's new owner.
 const heardWithin = 5 * time.Second
 
-// settle assigns the slot to the other shard, and returns when all of the old shard know.
+// settle assigns the slot to the other shard and waits until all servers of the old shard know.
 func (mv *move) settle(ctx context.Context) error {
 	p := mv.p
 	p.settling.Lock()
@@ -189,7 +187,7 @@ func (mv *move) settle(ctx context.Context) error {
 	if !mv.whole(ctx) {
 		return errors.New("its shard is not well any more")
 	}
-	for { // what came meanwhile
+	for { // keys written since
 		keys, err := mv.keys(ctx, mv.from, 100)
 		if err == nil && len(keys) > 0 {
 			err = mv.migrate(ctx, keys)
@@ -205,7 +203,7 @@ func (mv *move) settle(ctx context.Context) error {
 		return fmt.Errorf("SETSLOT at %s: %w", mv.to.name, err)
 	}
 	for _, m := range []*member{mv.from, p.voter()} {
-		_ = mv.set(ctx, m, "NODE", mv.to.ID) // it hears of it anyhow
+		_ = mv.set(ctx, m, "NODE", mv.to.ID) // faster than gossip, which spreads it anyway
 	}
 	ctx, cancel := context.WithTimeout(ctx, heardWithin)
 	defer cancel()
@@ -215,7 +213,7 @@ func (mv *move) settle(ctx context.Context) error {
 	return nil // the slot has moved in any case
 }
 
-// giveUp keeps the slot where it is, without the keys that have already moved.
+// giveUp leaves the slot in its shard and deletes the keys that have already moved.
 func (mv *move) giveUp(ctx context.Context) error {
 	keys, err := mv.keys(ctx, mv.to, 1<<20)
 	if err == nil && len(keys) > 0 {
@@ -227,13 +225,12 @@ func (mv *move) giveUp(ctx context.Context) error {
 			return nil
 		})
 	}
-	if role, _ := mv.from.role(ctx); role == "master" { // else it has forgotten
+	if role, _ := mv.from.role(ctx); role == "master" { // a deposed master has no migrating slot
 		err = errors.Join(err, mv.set(ctx, mv.from, "STABLE"))
 	}
 	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"))
 }
 
-// followAgain returns a replica to its shard's master, unless the replica has become that master itself.
 func (p *replicated) followAgain(ctx context.Context, m *member) error {
 	if role, _ := m.role(ctx); role != "slave" || m.shard != p.present().shard {
 		return nil

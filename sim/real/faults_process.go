@@ -48,7 +48,7 @@ func (inj *injection) crash() {
 	inj.revive(at)
 }
 
-// revive restarts the slots that the plan emptied when the fault is over, if it ends.
+// revive restarts the slots when the fault ends. A fault without a duration does not end.
 func (inj *injection) revive(slots ...*slot) {
 	if inj.For <= 0 {
 		return
@@ -129,7 +129,7 @@ func (inj *injection) freeze() {
 	inj.end()
 }
 
-// hold stops a process. Several freezes may hold it at once.
+// hold freezes a process. Several faults may hold it at once.
 func (s *slot) hold(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +151,8 @@ func (s *slot) release(n *node) {
 	}
 }
 
-// checkSend asks a node to stop itself between the check and the send of its next poll. It thaws the node when another instance owns and
-// uses the lease, so that an instance without the lease sends the poll.
+// checkSend requests that a node stops itself between the check and the send of a poll, and thaws it when another instance uses the
+// lease.
 func (inj *injection) checkSend() {
 	at, n := inj.living()
 	if n == nil {
@@ -196,11 +196,10 @@ func (inj *injection) checkSend() {
 	inj.end()
 }
 
-// selfStop is how long a node may take from saying "paused" to stopping itself on a busy host.
+// selfStop bounds the time between a node's "paused" and its stop, on a busy host.
 const selfStop = 2 * time.Second
 
-// awaitStop waits until the process has stopped itself. If the harness stopped it earlier, the node's own stop would come after the thaw
-// and last for good.
+// awaitStop waits until the process has stopped itself: if the harness froze it first, its own stop would follow the thaw and last.
 func awaitStop(n *node) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -215,27 +214,27 @@ func awaitStop(n *node) {
 
 func stopped(pid int) bool {
 	f := procStat(pid)
-	return f == nil || f[0] == "T" // nil: no such process, or no /proc to tell
+	return f == nil || f[0] == "T" // nil: no such process, or no /proc
 }
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
-// procStat returns what /proc shows of a process: its state, its parent, its group and more; nil if it shows nothing.
+// procStat returns the fields of /proc/<pid>/stat from the state on: state, parent, group, …; nil if there are none.
 func procStat(pid int) []string {
 	stat, err := os.ReadFile(procFile(pid, "stat"))
 	if err != nil {
 		return nil
 	}
-	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may hold anything
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before it may contain anything
 	if len(f) < 3 {
 		return nil
 	}
 	return f
 }
 
-// holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence, two TTLs pass, or stop
-// is closed. It reports whether the lease passed on. An acquisition alone is too early: the target refuses an older fence only after a
-// newer one.
+// holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence. It reports false if
+// two TTLs pass, the process ends or stop is closed first. An acquisition alone is too early: the target refuses an older fence only
+// after a newer one.
 func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan struct{}) bool {
 	taken, cancel := r.watch.await(func(a *history.Event) bool {
 		return a.Kind == history.Arrived && a.Session == e.Session && a.Instance != e.Instance &&
@@ -257,7 +256,7 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	return false
 }
 
-// pausedAt is when a requested pause begins: just before the node's event, which it explains, and never before the request.
+// pausedAt returns the start of a requested pause: just before the node's event, but not before the request.
 func (inj *injection) pausedAt(e history.Event) int64 { return max(inj.asked, e.T-1) }
 
 func (n *node) expectPause(inj *injection) {
@@ -277,8 +276,8 @@ func (n *node) nextPause() *injection {
 	return inj
 }
 
-// rescue thaws a node that paused after its fault stopped waiting. If a fault asked for the pause, that fault hits now. A pause of the
-// node's own accord excuses nothing. A second rescue during the first does nothing: a paused node reports nothing new.
+// rescue thaws a node that paused while no fault waited for it. If a fault requested the pause, that fault hits now; an unrequested pause
+// excuses nothing. A second rescue during the first does nothing, because a paused node reports nothing new.
 func (r *run) rescue(at *slot, n *node, e history.Event) {
 	if !n.pausing.TryLock() {
 		return
@@ -300,7 +299,6 @@ func (r *run) rescue(at *slot, n *node, e history.Event) {
 	r.holdUntilPassed(at, n, e, stop)
 }
 
-// catches reports whether a process handles the signal, which would otherwise kill it.
 func catches(pid int, sig syscall.Signal) bool {
 	status, err := os.ReadFile(procFile(pid, "status"))
 	if err != nil {

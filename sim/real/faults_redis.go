@@ -18,7 +18,7 @@ func alone(f func(*injection)) func(*injection) {
 	}
 }
 
-// take acquires Redis for this fault, unless another fault has it.
+// take locks Redis, and the master of several servers, for this fault. It skips the fault and returns false if another one has the lock.
 func (inj *injection) take() bool {
 	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
 	defer cancel()
@@ -58,7 +58,6 @@ const (
 	empty = "empty"
 )
 
-// redisOutage kills Redis. It returns, with its data, after For.
 func (inj *injection) redisOutage() {
 	inj.begin()
 	inj.down()
@@ -67,7 +66,7 @@ func (inj *injection) redisOutage() {
 	inj.back(kept)
 }
 
-// redisWipe kills Redis. It returns empty after For, and its owner restores the sessions.
+// redisWipe kills Redis and restarts it empty after For. The workload then restores the sessions.
 func (inj *injection) redisWipe() {
 	inj.begin()
 	inj.down()
@@ -78,10 +77,10 @@ func (inj *injection) redisWipe() {
 }
 
 func (inj *injection) back(remembers string, args ...string) {
-	// An interrupted run needs its Redis too: to count, and to let nodes release.
+	// An interrupted run needs its Redis too: nodes release leases, and the run reads its counters.
 	if err := inj.redis.resume(context.WithoutCancel(inj.ctx), args...); err != nil {
 		inj.failed(err)
-		inj.redis.lose(fmt.Errorf("%w: it was not started again: %w", ErrGone, err)) // what comes now is nobody's fault
+		inj.redis.lose(fmt.Errorf("%w: it was not started again: %w", ErrGone, err)) // from now on no fault explains the outage
 		inj.end()
 		return
 	}
@@ -116,8 +115,8 @@ func (inj *injection) redisFreeze() {
 	inj.answers()
 }
 
-// slowScript computes for a given time and touches nothing. Debian's Redis, with the system's Lua, has no os. If TIME stands still there,
-// the script still ends.
+// slowScript computes for ARGV[1] ms and touches no key. Debian's Redis, built with the system's Lua, has no os, so the script falls back
+// to TIME. Its loop ends even if TIME does not advance during a script.
 const slowScript = `local ms = tonumber(ARGV[1])
 if pcall(function() return os.clock() end) then
   local till = os.clock() + ms / 1000
@@ -139,7 +138,7 @@ func (inj *injection) redisSlow() {
 	inj.answers()
 }
 
-// redisLoading restarts Redis with its data so that it takes about Ms to load it, and answers LOADING meanwhile.
+// redisLoading restarts Redis so that loading its data takes about Ms, in which it replies LOADING.
 func (inj *injection) redisLoading() {
 	keys, err := inj.redis.compact(inj.ctx)
 	if err != nil {
@@ -164,7 +163,6 @@ func (inj *injection) clientKill() {
 	}
 }
 
-// beatStale keeps overwriting the heartbeat of a living instance with an old time.
 func (inj *injection) beatStale() {
 	_, n := inj.living()
 	if n == nil {
@@ -191,8 +189,8 @@ func (inj *injection) beatStale() {
 }
 
 const (
-	beatGrace      = 5 * time.Second       // how much longer than the leader key a heartbeat lives
-	beatStaleEvery = 20 * time.Millisecond // so that what the instance writes is seen for no longer
+	beatGrace      = 5 * time.Second       // TTL of a heartbeat beyond that of the leader key
+	beatStaleEvery = 20 * time.Millisecond // longest time that the instance's own heartbeat is visible
 )
 
 func (inj *injection) keyDelete() {

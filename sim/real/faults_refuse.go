@@ -27,7 +27,7 @@ func (inj *injection) refuse() {
 	defer inj.refusals.end()
 	inj.failed(inj.redis.own().Do(inj.ctx, begin...).Err())
 	inj.last()
-	// An interrupted run ends it too: nodes release what they hold.
+	// An interrupted run ends the fault too, because nodes release their leases.
 	if m := inj.hit; inj.Kind == fault.RedisReadOnly && m != nil && m != inj.redis.replicated.present() {
 		inj.failed(m.followNow(context.WithoutCancel(inj.ctx), inj.redis.replicated.present()))
 	} else {
@@ -38,18 +38,18 @@ func (inj *injection) refuse() {
 
 func refusing(f fault.Fault, s *system) (begin, end []any) {
 	set := func(name string, value any) []any { return []any{"CONFIG", "SET", name, value} }
-	user := func(rules ...any) []any { return append([]any{"ACL", "SETUSER", "default"}, rules...) } // the nodes are the default user
+	user := func(rules ...any) []any { return append([]any{"ACL", "SETUSER", "default"}, rules...) } // nodes are the default user
 	prefix := cmp.Or(s.lease, s.prefix)
 	switch f.Kind {
 	case fault.RedisReadOnly:
-		// A replica of a server that is not there. When it is a master again it drops its own replicas: the tap is back a moment
-		// later, with a snapshot of what was granted meanwhile.
+		// A replica of a missing server refuses writes. When it becomes a master again, it drops its own replicas. The tap then
+		// reconnects and takes a snapshot of the grants that it missed.
 		return []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}
 	case fault.RedisMemory:
 		return set("maxmemory", "1"), set("maxmemory", "0")
 	case fault.RedisNoReplicas:
 		return set("min-replicas-to-write", replicasNever), set("min-replicas-to-write", 0)
-	case fault.RedisMisconf: // the last save failed (failToSave); that Redis wants to save at all is why it refuses
+	case fault.RedisMisconf: // after a failed save (failToSave), Redis refuses writes while it has a save schedule
 		return set("save", saveSeldom), set("save", "")
 	}
 	given := user("+@all", "allkeys")
@@ -66,12 +66,12 @@ func refusing(f fault.Fault, s *system) (begin, end []any) {
 }
 
 const (
-	replicasNever = 1000         // more than any Redis of a run has; the tap is one
+	replicasNever = 1000         // more than any Redis of a run has, including the tap
 	saveSeldom    = "31536000 1" // once a year
 )
 
-// allBut are the ACL rules that allow every key without the prefix. An ACL can only allow, so the rules enumerate the keys that differ at
-// the first byte, at the second, and so on, and the shorter keys.
+// allBut returns ACL rules that allow all keys without the prefix. A rule can only allow keys, so the rules list those that differ from
+// the prefix at the first byte, at the second, and so on, and the shorter keys.
 func allBut(prefix string) []any {
 	rules := []any{"resetkeys"}
 	for i := range prefix {
@@ -95,7 +95,7 @@ func allButEnd(end string) []any {
 	return rules
 }
 
-// failToSave makes Redis save to a path that a folder blocks. Only the failure remains.
+// failToSave makes a save of Redis fail: a folder blocks the path. It removes the folder afterwards.
 func (r *Redis) failToSave(ctx context.Context) (err error) {
 	file := filepath.Join(r.server.dir, "dump.rdb")
 	if err := os.RemoveAll(file); err != nil {
@@ -110,7 +110,7 @@ func (r *Redis) failToSave(ctx context.Context) (err error) {
 	client := r.own()
 	started := false
 	return redisfixture.Await(ctx, func(ctx context.Context) bool {
-		if !started { // refused while the tap is given a snapshot
+		if !started { // refused while Redis prepares the tap's snapshot
 			started = client.BgSave(ctx).Err() == nil
 		}
 		f := infoFields(client.Info(ctx, "persistence").Val())

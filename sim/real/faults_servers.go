@@ -15,7 +15,7 @@ func (inj *injection) draws() *rand.Rand {
 	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.n)))
 }
 
-// masterCut isolates the master, at times with replicas. Some of its clients are cut off with it, some from it, and some not at all.
+// masterCut isolates the master, sometimes with replicas. Some nodes are cut off with it, some from it, and some reach both sides.
 func (inj *injection) masterCut() {
 	p, r := inj.redis.replicated, inj.draws()
 	slots, zone, shard := inj.allSlots(), inj.n+1, inj.redis.replicated.shard()
@@ -27,7 +27,7 @@ func (inj *injection) masterCut() {
 				m.zone = zone
 			}
 		}
-		cut, both := r.IntN(4), r.IntN(4) // of five, so many at most
+		cut, both := r.IntN(4), r.IntN(4)
 		for _, s := range slots {
 			w := s.way.(*ways)
 			switch i := r.IntN(5); {
@@ -43,10 +43,9 @@ func (inj *injection) masterCut() {
 	inj.end()
 }
 
-// orderWithin is how long sentinels that cannot begin a failover are asked again.
 const orderWithin = 2 * time.Second
 
-// order makes the sentinels begin a failover as soon as they can, or returns why they cannot.
+// order makes the sentinels or the cluster begin a failover as soon as they can, or returns why they cannot.
 func (inj *injection) order() error {
 	ctx, cancel := context.WithTimeout(inj.storm, orderWithin)
 	defer cancel()
@@ -82,7 +81,8 @@ func (inj *injection) failoverTwice() {
 	inj.end()
 }
 
-// replica locks and returns a running replica that no other fault has, or notes that there is none. The caller unlocks it.
+// replica locks and returns a running replica under no other fault. Without one it skips the fault and returns nil. The caller unlocks
+// it.
 func (inj *injection) replica() *member {
 	p := inj.redis.replicated
 	master, r, shard := p.present(), inj.draws(), p.shard()
@@ -142,7 +142,6 @@ func (inj *injection) replicaLag() {
 	inj.end()
 }
 
-// replicaWipe kills a replica. It returns empty after For.
 func (inj *injection) replicaWipe() {
 	m := inj.replica()
 	if m == nil {
@@ -158,7 +157,7 @@ func (inj *injection) replicaWipe() {
 	inj.end()
 }
 
-// replicaDump has a replica save its data, kills it after For, and restarts it from the dump, unless it has become a master.
+// replicaDump makes a replica save its data, kills it after For, and restarts it from the dump, unless it has become a master.
 func (inj *injection) replicaDump() {
 	m := inj.replica()
 	if m == nil {
@@ -181,7 +180,7 @@ func (inj *injection) replicaDump() {
 	inj.end()
 }
 
-// replicaFlip makes a replica follow another master, a deposed or the current one, in whose zone it then is.
+// replicaFlip makes a replica follow another master, deposed or current, and moves it to that master's zone.
 func (inj *injection) replicaFlip() {
 	m := inj.replica()
 	if m == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// writable waits until Redis is not under a fault: what the application writes must be seen when the history says so.
+// writable locks Redis once no fault acts on it: a write of the application must be visible when the history records it.
 func (inj *injection) writable() bool { return inj.redis.take(inj.ctx.Done()) }
 
 func (inj *injection) sessionAdd() {

@@ -8,24 +8,24 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-// Launcher says how nodes run in containers.
+// Launcher configures nodes in containers.
 type Launcher struct {
-	// Image is that of the nodes, which run what it says unless they have a command; "": one made of Program.
+	// Image is the nodes' image, which runs its own command unless Config.NodeCmd is set. If it is "", an image is built from Program.
 	Image   string
 	Program string
-	Pulling func(image string) // hears that it is pulled
+	Pulling func(image string) // called before a pull; may be nil
 }
 
-// canaryArg makes a program that calls ReaperMain first a canary, which reports only when it was not scheduled, until it is asked to end.
+// canaryArg makes a program that calls ReaperMain first a canary. It prints when it was not scheduled, until SIGTERM.
 const canaryArg = "__canary"
 
-// fleet starts nodes in containers on a network of their own. They reach only its gateway, where their proxies and the target listen.
+// fleet runs nodes in containers on their own network. They reach only its gateway, on which their proxies and the target listen.
 type fleet struct {
 	processes
 	canary container.Spec
 }
 
-// InContainers has the nodes of runs with this Redis in containers from now on. Errors are those of package container.
+// InContainers makes later runs with this Redis start their nodes in containers. Its errors are those of package container.
 func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 	if err := r.findEngine(ctx); err != nil {
 		return err
@@ -51,10 +51,10 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 	return err
 }
 
-// Nodes returns the image whose containers nodes are; "": they are processes.
+// Nodes returns the image of the nodes' containers; "": nodes are processes.
 func (r *Redis) Nodes() string { return r.image }
 
-// witness also starts a canary container, because containers have their own share of the machine. It ends with the run's ctx.
+// witness also starts a canary container, because containers have their own share of the machine. The canary ends with ctx.
 func (f *fleet) witness(ctx context.Context, r *run) (*target, error) {
 	said, says := io.Pipe()
 	canary, err := startBox(r.redis.engine.New(f.canary), says, says)
@@ -74,7 +74,7 @@ func (f *fleet) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	spec := container.Spec{Name: s.name, Image: s.run.redis.image, Command: s.run.cfg.NodeCmd, Env: s.env()}
 	p, err := startBox(s.run.redis.engine.New(spec), stdout, stderr)
 	if err == nil && s.serves() {
-		s.api = "" // of a node that has ended at once
+		s.api = "" // remains if the node has already ended
 		if ip, _ := p.(box).ContainerIP(context.Background()); ip != "" {
 			s.api = ip + port
 		}

@@ -10,27 +10,26 @@ import (
 	"time"
 )
 
-// gate is the listener of a line. It keeps its port until its end, also while shut. Its methods are safe for concurrent use.
+// gate is the listener of a line. It keeps its port until remove, even while shut. Its methods are safe for concurrent use.
 type gate struct {
 	listener *net.TCPListener
-	upstream string // host:port
+	upstream string // host:port, or the path of a socket
 	join     func(client, upstream *entered)
-	short    func(error) // hears that the harness has run out of files; must not block
+	short    func(error) // gets an ErrStarved when files, ports or Redis's connections run out; must not block
 
 	mu     sync.Mutex
 	inside map[*entered]struct{}
 	shut   bool
-	reopen chan struct{} // closed when the gate is not shut any more
-	done   chan struct{} // closed when nobody is let in any more
+	reopen chan struct{} // closed while the gate is open
+	done   chan struct{}
 }
 
 type entered struct {
 	net.Conn
 	gate *gate
-	mute bool // of upstream, which has said nothing yet; one goroutine reads
+	mute bool // an upstream that has sent nothing yet; used by one reader
 }
 
-// acceptAgain is how long a gate that cannot accept waits.
 const acceptAgain = 5 * time.Millisecond
 
 func newGate(addr, upstream string, join func(client, upstream *entered), short func(error)) (*gate, error) {
@@ -60,7 +59,7 @@ func (g *gate) serve() {
 			return
 		default:
 			tellExhausted(err, g.short)
-			<-g.opened() // of a gate that is shut every accept fails
+			<-g.opened() // while the gate is shut, every accept fails
 			time.Sleep(acceptAgain)
 		}
 	}
@@ -85,7 +84,7 @@ func (g *gate) enter(c net.Conn) *entered {
 }
 
 func (g *gate) lead(client *entered) {
-	abrupt(client.Conn) // what ends one of them is a reset for the other, and nothing of it is left at the port, which would keep it shut
+	abrupt(client.Conn) // end with a reset: the peer sees it at once, and no closing socket occupies the port
 	c, err := net.Dial(networkOf(g.upstream), g.upstream)
 	if err != nil {
 		tellExhausted(err, g.short)
@@ -102,7 +101,7 @@ func (g *gate) lead(client *entered) {
 	g.join(client, upstream)
 }
 
-// networkOf is the network of an address, which is a path for a Redis in a container.
+// networkOf returns "unix" for a path, the address of a Redis in a container, and else "tcp".
 func networkOf(addr string) string {
 	if filepath.IsAbs(addr) {
 		return "unix"
@@ -110,7 +109,6 @@ func networkOf(addr string) string {
 	return "tcp"
 }
 
-// abrupt makes a connection end with a reset, like a cut cable.
 func abrupt(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -122,7 +120,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// Read implements net.Conn. A Redis out of connections sends an error and nothing else.
+// Read implements net.Conn. It reports a Redis that has no room for this connection: its first bytes are then an error.
 func (e *entered) Read(p []byte) (int, error) {
 	n, err := e.Conn.Read(p)
 	if e.mute && n > 0 {
@@ -137,7 +135,7 @@ func (e *entered) Read(p []byte) (int, error) {
 
 const noRoom = "-ERR max number of clients reached"
 
-// Close ends a connection and removes it from the gate.
+// Close implements net.Conn.
 func (e *entered) Close() error {
 	e.gate.mu.Lock()
 	delete(e.gate.inside, e)
@@ -167,7 +165,7 @@ func (g *gate) open() error {
 		return nil
 	}
 	if err := g.listening(hearing); err != nil {
-		return err // and the next to open it tries again
+		return err // still shut: the next open retries
 	}
 	g.shut = false
 	close(g.reopen)
@@ -185,7 +183,7 @@ func (g *gate) listening(f func(fd int) error) error {
 	return err
 }
 
-// remove closes a gate for good and releases its port.
+// remove closes the gate for good and releases its port.
 func (g *gate) remove() {
 	_, _ = g.close(), g.listener.Close()
 	close(g.opened())

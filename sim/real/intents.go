@@ -19,7 +19,6 @@ import (
 // systemIntents is the system of intents and workers (ADR-003).
 const systemIntents = "intents"
 
-// Names of its keys. What follows a prefix is the lease, the session or the idempotency key.
 const (
 	intentLease  = "lease:"
 	intentEpoch  = "v3:epoch"
@@ -59,7 +58,7 @@ func splitIntents(key []byte) (keyKind, string) {
 	return keyOther, ""
 }
 
-// role is what a slot does. Three slots have two APIs and two workers; in a smaller fleet each slot does everything.
+// role returns the role of a slot. Three slots have two APIs and two workers; in a smaller fleet each slot is both.
 func (r *run) role(name string) string {
 	i, ok := fault.NodeIndex(name)
 	if !ok || r.cfg.Nodes < 3 {
@@ -74,7 +73,7 @@ func intentsEnv(s *slot) []string {
 	env := []string{
 		"LEASESTORM_ROLE=" + s.run.role(s.name), "LEASESTORM_TUNERS=" + strconv.Itoa(c.Tuners),
 		"LEASESTORM_TOKENS=writer sha256:" + hash(client.WriteToken) + " v3:write,v3:read; reader sha256:" + hash(client.ReadToken) + " v3:read",
-		"LEASESTORM_START_RATE=0", "LEASESTORM_BACKLOG=0", // all clients have one token
+		"LEASESTORM_START_RATE=0", "LEASESTORM_BACKLOG=0", // no limits, because all clients share one token
 	}
 	if i, ok := fault.NodeIndex(s.name); ok && c.Phase1 != nil && c.Phase1(i) {
 		env = append(env, "LEASESTORM_API_LEASES=true")
@@ -85,7 +84,7 @@ func intentsEnv(s *slot) []string {
 	return env
 }
 
-// reserve finds a port for the slot's API, which it keeps over restarts. Below the ephemeral range, only another run can take it meanwhile.
+// reserve finds a port for the slot's API, which keeps it over restarts: below the ephemeral range only another run can take it.
 func (s *slot) reserve() error {
 	return redisfixture.Listen(loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
@@ -97,15 +96,15 @@ func (s *slot) reserve() error {
 	})
 }
 
-// seized ends the run if another process listens at the slot's API, since the node then cannot start through no fault of its own. The
-// harness cannot hold the port meanwhile: any user could share a port that a node can share.
+// seized ends the run if another process listens on the address of the slot's API, because the node then could not start. The harness
+// cannot keep the port bound: a port that it could share with the node, any process could share.
 func (s *slot) seized(n *node) {
 	if !s.serves() || n.wasReady() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.node != n { // its successor listens there
+	if s.node != n { // its successor may listen there
 		return
 	}
 	l, err := net.Listen("tcp", s.api)
@@ -118,7 +117,7 @@ func (s *slot) seized(n *node) {
 	}
 }
 
-// written records what a command did to a session's record. One HSET writes its state and reason.
+// written records a change of a session's record. One HSET writes its state and its reason.
 func (t *tap) written(id string, fields [][]byte) {
 	var state, reason, fence string
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -140,10 +139,10 @@ func (t *tap) written(id string, fields [][]byte) {
 	})
 }
 
-// published records an entry on the bus: XADD key [options] ID field value …
+// published records an entry of the bus: XADD key [options] ID field value …
 func (t *tap) published(args [][]byte) {
 	i := 1
-	for i < len(args) && !bytes.ContainsRune(args[i], '-') { // options have no dash, an ID has
+	for i < len(args) && !bytes.ContainsRune(args[i], '-') { // an ID has a dash, options have none
 		i++
 	}
 	var session, kind string

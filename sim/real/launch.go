@@ -7,15 +7,15 @@ import (
 
 // program is a started process or container. Its methods are safe for concurrent use.
 type program interface {
-	begun() time.Time // just before it could do anything
-	id() int          // of its process on this machine; 0: not known
+	begun() time.Time // just before it could act
+	id() int          // process ID on this machine; 0: unknown
 	ended() <-chan struct{}
 	end() (when time.Time, code int) // only valid once ended is closed
-	kill()                           // as a crash does, and waits for the end
-	stop(begin, sent func())         // asks it to end, between begin and sent, and thaws it; does not wait
+	kill()                           // ends it like a crash and waits for its end
+	stop(begin, sent func())         // sends SIGTERM between begin and sent, and thaws it; does not wait
 	freeze() error
 	thaw() error
-	ask(syscall.Signal) error // errGone after the end
+	ask(syscall.Signal) error // errGone after the end of a process
 }
 
 func nothing() {}
@@ -29,8 +29,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// terminate asks a program to end, between begin and sent, and kills it after the grace, or once hurry is closed. It reports whether it
-// did.
+// terminate stops a program (see program.stop) and kills it after grace, or within interruptGrace once hurry is closed. It reports
+// whether it killed the program.
 func terminate(p program, begin, sent func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {
 	p.stop(begin, sent)
 	t := time.NewTimer(grace)

@@ -17,23 +17,22 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// loopback is where everything listens, unless its nodes are in containers.
+// loopback is the address on which everything listens, unless nodes run in containers.
 var loopback = redisfixture.Loopback
 
-// lineTimeout bounds every call into toxiproxy.
 const lineTimeout = 2 * time.Second
 
 var lineNumber atomic.Uint64
 
-// line is one node's way to Redis: a gate, and behind it links of a toxiproxy server of its own, so that a hanging one harms no other. Safe
-// for concurrent use.
+// line connects a client, usually a node, to a server: a gate, and links of its own toxiproxy server, so that a hanging line harms no
+// other. Safe for concurrent use.
 type line struct {
 	name     string
 	upstream string
-	up, down *direction // node to Redis, Redis to node
+	up, down *direction // client to server, server to client
 	short    func(error)
 
-	effects // whose lock guards these too
+	effects // mu guards the fields below, too
 	gate    *gate
 	closed  bool
 }
@@ -43,7 +42,7 @@ type effect struct {
 	cut      bool
 }
 
-// newLine opens a line to upstream on this machine. Delays are drawn from seed. short is gate.short.
+// newLine opens a line to upstream. seed and stream determine the delays. short is gate.short.
 func newLine(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*line, error) {
 	l := &line{
 		name: fmt.Sprintf("%s-%d", name, lineNumber.Add(1)), upstream: upstream, short: short,
@@ -85,7 +84,7 @@ func (l *line) open(addr string) error {
 
 var errHung = errors.New("toxiproxy did not answer")
 
-// within calls f, and abandons it in a goroutine of its own after lineTimeout.
+// within calls f in a goroutine of its own, and abandons it after lineTimeout.
 func within(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -115,11 +114,11 @@ func (l *line) suffer(all effect) error {
 	return l.gate.open()
 }
 
-// effects are what faults do to a line, by the fault's number. Sums commute, so their order does not matter.
+// effects holds the effect of each fault on a line, by the fault's number. The order of faults does not change the sum.
 type effects struct {
 	mu     sync.Mutex
 	of     map[int]effect
-	update func(sum effect) error // with mu held
+	update func(sum effect) error // called with mu held
 }
 
 func (all *effects) apply(n int, e effect) error {
@@ -159,7 +158,6 @@ func (n network) plus(m network) network {
 
 func (l *line) addr() string { return l.gate.listener.Addr().String() }
 
-// sent returns how many commands passed since the last call.
 func (l *line) sent() int64 { return l.up.sent.Swap(0) }
 
 func (l *line) close() {

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// load measures how long the host stalled, which shows whether it can carry the storm. Safe for concurrent use.
+// load sums the host's stalls, which show whether the host can carry the storm. Safe for concurrent use.
 type load struct {
 	mu    sync.Mutex
 	until int64 // the end of the last stall
@@ -36,10 +36,9 @@ func (l *load) overload() string {
 	return l.why
 }
 
-// weighed is the part of the storm that shows whether the host can carry it: each session is polled at least twice.
+// weighed returns the length of the measurement at the start of the storm: enough to poll each session twice.
 func weighed(t timing.Timings) time.Duration { return max(3*time.Second, 2*t.Poll) }
 
-// weigher returns a function that ends the measurement, which begins now.
 func (r *run) weigher(within time.Duration) func() {
 	stalled, polls := r.load.stalled(), r.target.polls.Load()
 	return func() {
@@ -58,14 +57,13 @@ func (r *run) weigher(within time.Duration) func() {
 	}
 }
 
-// A host that stalls for more than a quarter of the time is overloaded. One that works for six tenths of the time can carry its storm.
+// A host that stalls for more than a quarter of the time is overloaded. It may carry six tenths of the current speed.
 const (
 	tooMuchShare = 4
 	usableShare  = 0.6
 )
 
-// tooMuch says why a host cannot carry the storm and which speed fits, "" if it can. Work grows with speed. due is the number of polls due,
-// 0 if unknown.
+// tooMuch returns why a host cannot carry the storm and which speed may fit; "" if it can. due is the number of polls due, 0 if unknown.
 func tooMuch(speed float64, within, stalled time.Duration, polls, due int64) string {
 	if stalled*tooMuchShare <= within {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// watchLost ends a run when a server or a container dies outside the plan. The history so far is judged, as for any interrupted run, unless
-// Redis itself is gone (ErrGone), because nodes may have noticed that first.
+// watchLost ends a run when a server or a container dies outside the plan. The history so far is judged, as for any interrupted run. It
+// is not judged if Redis itself is gone (ErrGone), because nodes may have noticed that first.
 func (r *run) watchLost(stop <-chan struct{}) {
 	select {
 	case err := <-r.redis.lost:

@@ -20,35 +20,35 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Errors of Run when nodes do not start. Each is wrapped in a sentence with the command and its last words.
+// Errors of Run when a node does not start. Each is wrapped in a message with the command and the end of its log.
 var (
 	// ErrNodeStart: the command cannot be started (it does not exist, is not executable, …).
 	ErrNodeStart = errors.New("node does not start")
-	// ErrNodeExited: a node ended before it said "ready".
+	// ErrNodeExited: a node exited before it reported "ready".
 	ErrNodeExited = errors.New("node ended before it was ready")
-	// ErrNodeNotReady: a node did not say "ready" in time.
+	// ErrNodeNotReady: a node did not report "ready" in time.
 	ErrNodeNotReady = errors.New("node never said ready")
 )
 
 const (
-	// readyWithin bounds the wait for "ready" at the start of a run; more nodes on a machine need more time.
+	// readyWithin, plus readyWithinNode per node, bounds the wait for "ready" at the start of a run.
 	readyWithin     = 10 * time.Second
 	readyWithinNode = 200 * time.Millisecond
-	// drainWithin bounds how long the output of an ended process is read: something it started may hold it open.
+	// drainWithin bounds the reading of an ended process's output, which one of its children may hold open.
 	drainWithin = time.Second
 )
 
-// slot is one place of the fleet: its successive processes and their line to Redis.
+// slot is one member of the fleet: its successive processes and their connection to Redis.
 type slot struct {
 	run  *run
 	name string
-	way  way // to Redis
+	way  way
 
 	mu        sync.Mutex
-	api       string // address of its API, "" if it has none
-	node      *node  // the process of now, or the last one
-	left      bool   // it left for good: never started again
-	frozen    int    // freezes that hold it
+	api       string // address of its API; "": it has none
+	node      *node  // the current process, or the last one
+	left      bool   // it is never started again
+	frozen    int    // number of freezes in force
 	malformed int64
 
 	firstMalformed string
@@ -56,20 +56,20 @@ type slot struct {
 
 type node struct {
 	program
-	began int64         // run clock
-	asked bool          // its end was the plan's doing; guarded by slot.mu
-	again bool          // it follows one that was turned away; guarded by slot.mu
+	began int64         // start, run clock
+	asked bool          // the plan or the end of the run stops it; guarded by slot.mu
+	again bool          // its predecessor was turned away; guarded by slot.mu
 	ready chan struct{} // closed at its first "ready"
-	done  chan struct{} // closed when all it said is recorded, and its end
+	done  chan struct{} // closed when its output and its end are recorded
 	once  sync.Once
 
-	foreign sync.Once // it is killed for its version of the protocol
+	foreign sync.Once // kills it once for its version of the protocol
 
 	mu       sync.Mutex
 	instance string
-	pauses   []*injection // that asked it to pause, and did not wait until it did
+	pauses   []*injection // faults that requested a pause and no longer wait for it
 
-	pausing sync.Mutex // held while a pause is looked after
+	pausing sync.Mutex // held during a rescue
 }
 
 func (n *node) setInstance(id string) {
@@ -91,7 +91,7 @@ func (s *slot) env() []string {
 	c := s.run.cfg
 	env := append(c.timings(),
 		s.mark(),
-		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // the simulator's own
+		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // hide the simulator's own
 		"LEASESTORM_TARGET_URL="+s.run.target.url,
 		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
 		"LEASESTORM_PROTOCOL="+strconv.Itoa(protocolVersion),
@@ -107,7 +107,7 @@ func (s *slot) env() []string {
 	return append(env, c.NodeEnv...)
 }
 
-// mark is a variable that only the slot's processes have, because they need it to reach Redis.
+// mark returns the variable that identifies the slot's processes: they need it to reach Redis, and its address is the slot's own.
 func (s *slot) mark() string {
 	u := s.run.redis.url
 	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.addr(), u.DB)
@@ -136,7 +136,7 @@ func ms(key string, d time.Duration) string {
 	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// start starts a process in the slot, unless one lives or the slot has left for good. It does not wait for "ready".
+// start starts a process in the slot, unless one runs or the slot has left for good. It does not wait for "ready".
 func (s *slot) start() (*node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *slot) spawn() (*node, error) {
 	return n, nil
 }
 
-// logTo opens a process' log. Without room on the disk, the run loses the log and not the process.
+// logTo returns a process's log, or a null device if the disk is full: the run then loses the log and not the process.
 func (s *slot) logTo(log *os.File, err error) (*os.File, error) {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return log, err
@@ -186,13 +186,13 @@ func (s *slot) logTo(log *os.File, err error) (*os.File, error) {
 	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
-// keep copies standard error to the slot's log. It reads on when the disk is full, so that the process does not block.
+// keep copies standard error to the slot's log. It keeps reading when the disk is full, so that the process does not block.
 func (s *slot) keep(from io.Reader, log *os.File) {
 	_, _ = io.Copy(&slotLog{run: s.run, log: log}, from)
 	s.run.cutOff(log.Close())
 }
 
-// slotLog drops all output after a disk was full: a reader would trust a log with a gap.
+// slotLog drops all output after a failed write, because a reader would trust a log with a gap.
 type slotLog struct {
 	run *run
 	log io.Writer
@@ -207,7 +207,7 @@ func (k *slotLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// cutOff keeps the first error of writing a log. After that no log of the run is surely complete.
+// cutOff keeps the first error of writing a log. After it any log of the run may be incomplete.
 func (r *run) cutOff(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	then := ""
 	if s.turnedAway(n, code) {
 		s.run.tail.Go(func() { s.startAgain(n) })
-		if told { // once is enough; the history has each
+		if told { // one note is enough; the history has each exit
 			return
 		}
 		then = "; Redis refuses, so it is started again until it is ready"
@@ -299,7 +299,7 @@ func (s *slot) handle(n *node, m message) {
 	}
 	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
 		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
-		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // who reads what it says must go on: it ends when all of it was read
+		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // kill may wait until all output is read, which this goroutine does
 		return
 	}
 	switch known := n.instanceID(); {
@@ -340,7 +340,6 @@ func (s *slot) keepMalformed(shown string) {
 	s.run.record(history.Event{Kind: history.Malformed, Node: s.name, Reason: shown})
 }
 
-// malformedOutput describes the lines on standard output that violate the protocol, "" if none do.
 func (s *slot) malformedOutput() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,7 +349,7 @@ func (s *slot) malformedOutput() string {
 	return fmt.Sprintf("%d lines on its standard output are none of the protocol, first %q; ", s.malformed, s.firstMalformed)
 }
 
-// tailMax is how much of a log's end is looked at, bytes.
+// tailMax bounds the end of a log that a message quotes, in bytes.
 const tailMax = 1000
 
 func (s *slot) stderrTail() string {
@@ -362,7 +361,7 @@ func (s *slot) stderrTail() string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-tailMax), io.SeekStart)
 	}
-	tail, _ := io.ReadAll(io.LimitReader(f, tailMax)) // who writes it may go on
+	tail, _ := io.ReadAll(io.LimitReader(f, tailMax)) // the log may still grow
 	lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
 	text := strings.ToValidUTF8(string(bytes.Join(lines[max(0, len(lines)-2):], []byte(" / "))), "\uFFFD")
 	if text == "" {

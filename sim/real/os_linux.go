@@ -17,7 +17,7 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// awaitExit returns when the child has ended. It leaves the child unreaped, so that no other process gets its group ID.
+// awaitExit returns when the child has ended. It does not reap the child, so that no other process gets its group ID.
 func awaitExit(cmd *exec.Cmd) {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -27,7 +27,7 @@ func awaitExit(cmd *exec.Cmd) {
 	}
 }
 
-// runDelay is how long a process' first thread, the only one of Redis that serves, was ready to run and waited for a core.
+// runDelay returns how long a process's first thread waited for a core although it was ready to run. In Redis only this thread serves.
 func runDelay(pid string) (time.Duration, error) {
 	var ran, waited time.Duration
 	said, err := os.ReadFile("/proc/" + pid + "/schedstat")
@@ -37,6 +37,6 @@ func runDelay(pid string) (time.Duration, error) {
 	return waited, err
 }
 
-// deaf has a listening socket refuse who comes. It stays bound. hearing takes that back.
+// deaf makes a listening socket refuse connections; it stays bound. hearing undoes this.
 func deaf(fd int) error    { return unix.Shutdown(fd, unix.SHUT_RD) }
 func hearing(fd int) error { return unix.Listen(fd, unix.SOMAXCONN) }

@@ -10,21 +10,20 @@ import (
 
 var processStart = time.Now()
 
-// monotonic stands in for CLOCK_MONOTONIC. Stamps of nodes are out of range here, and the run replaces them by the time it read them.
+// monotonic replaces CLOCK_MONOTONIC. Stamps of nodes are then out of range, and the run stamps their events when it reads them.
 func monotonic() int64 { return int64(time.Since(processStart)) }
 
 func awaitExit(*exec.Cmd) {}
 
-// processTree knows no process: signals reach the process group alone.
+// processTree returns no process: signals reach only the process group.
 func processTree(int, string) []treeProcess { return nil }
 
-// clientsOf and stranger know no connections.
 func clientsOf([]string, []treeProcess) []treeProcess { return nil }
 
 func stranger([]string, func() []treeProcess) (int, bool) { return 0, false }
 
 func runDelay(string) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
-// deaf and hearing do nothing: a socket of this system listens as long as it is bound, and refusing means resetting connections.
+// deaf and hearing do nothing: here a bound socket cannot stop listening, so a shut gate accepts and resets connections.
 func deaf(int) error    { return nil }
 func hearing(int) error { return nil }

@@ -10,12 +10,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// owners knows the holder of each lease, for faults that hit an owner: from Redis, or from instances where Redis shows none of the run. The
-// zero value is empty. Safe for concurrent use.
+// owners tracks each lease's holder, as Redis shows it or else as instances report it. The zero value is empty. Safe for concurrent use.
 type owners struct {
 	mu    sync.Mutex
-	shown map[string]string // lease → what its key holds
-	said  map[string]string // lease → who said last that it has it
+	shown map[string]string // lease → value of its key
+	said  map[string]string // lease → instance that last reported it as its own
 }
 
 func (o *owners) see(e *history.Event) {
@@ -29,7 +28,7 @@ func (o *owners) see(e *history.Event) {
 		o.shown[e.Session] = e.Instance
 	case history.RedisDeleted:
 		delete(o.shown, e.Session)
-	case history.RedisFlushed, history.TapUp: // all that there is follows
+	case history.RedisFlushed, history.TapUp: // after TapUp a snapshot follows
 		clear(o.shown)
 	case history.Acquired, history.Renewed:
 		o.said[e.Session] = e.Instance
@@ -40,7 +39,8 @@ func (o *owners) see(e *history.Event) {
 	}
 }
 
-// slots returns the slots of the lease holders, those of the sessions first, in their order; 0: nobody. slot maps running instances.
+// slots returns the slot number of each lease's holder; 0: none. The leases of the sessions come first, in their order. slot maps running
+// instances to slot numbers.
 func (o *owners) slots(sessions []string, slot map[string]int) []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +60,8 @@ func (o *owners) slots(sessions []string, slot map[string]int) []int {
 	return out
 }
 
-// aim points an owner's fault at the current owner, which the fault then occupies. It reports whether it found one.
+// aim resolves the target of a fault that hits an owner, and counts a node's fault at its slot. It returns false if there is no such
+// owner.
 func (inj *injection) aim() bool {
 	if inj.Kind.Scope() != fault.ScopeNode {
 		return true
@@ -89,7 +90,6 @@ func (inj *injection) aim() bool {
 	return true
 }
 
-// running returns the slots of the running instances, and which of them do not leave for good.
 func (r *run) running() (instances map[string]int, stay map[int]bool) {
 	instances, stay = map[string]int{}, map[int]bool{}
 	for _, s := range r.allSlots() {
@@ -104,7 +104,6 @@ func (r *run) running() (instances map[string]int, stay map[int]bool) {
 	return instances, stay
 }
 
-// aimed waits for an owner, up to a renewal interval after the fault's time.
 func (inj *injection) aimed(found bool, due time.Time) bool {
 	retry := time.NewTicker(fault.Retry(inj.cfg.Renew))
 	defer retry.Stop()

@@ -18,26 +18,26 @@ var errGone = errors.New("process has ended")
 type process struct {
 	cmd    *exec.Cmd
 	reaper *reaper
-	mark   string   // a variable that it alone has in its environment, as KEY=VALUE; "": it has none
-	addrs  []string // that nothing else connects to
+	mark   string   // KEY=VALUE that only its processes have in their environment; "": none
+	addrs  []string // addresses to which only its processes connect
 	pid    int
 	start  time.Time
-	exited chan struct{} // closed when nothing of it is left, or escaped is set
-	// escaped says what is left of it after its end and cannot be ended. Valid once exited is closed.
+	exited chan struct{} // closed when all its processes have ended, or escaped is set
+	// escaped describes a process of the program that cannot be controlled. Valid once exited is closed.
 	escaped error
 
 	mu      sync.Mutex
-	asked   bool // to end, and not killed since
-	wrapper bool // it had started others when it was asked
+	asked   bool // stop was called, and not kill since
+	wrapper bool // it had started others when stop was called
 	gone    bool
-	when    time.Time // of the end
+	when    time.Time // end of the last process
 	code    int       // exit code, -1 by signal
 }
 
 type treeProcess struct {
 	pid, group int
 	stopped    bool
-	blocked    bool // in the kernel, where only SIGKILL reaches it: after SIGSTOP it stops before it runs again
+	blocked    bool // uninterruptible: after SIGSTOP it stops before it runs again
 }
 
 // startProcess starts cmd, which must not have run yet, and registers it with the reaper.
@@ -61,11 +61,10 @@ func startProcess(r *reaper, cmd *exec.Cmd, mark string, addrs ...string) (*proc
 }
 
 const (
-	// treeTick is the pause between two scans for the processes of a program.
 	treeTick = 5 * time.Millisecond
 	// controlWithin bounds how long a process may take to stop, or to die and close its connections, after the signal.
 	controlWithin = 5 * time.Second
-	// launcherWithin is how long a launcher may outlive its node before it is asked to end.
+	// launcherWithin is how long a launcher may outlive its node before it gets SIGTERM.
 	launcherWithin = 100 * time.Millisecond
 )
 
@@ -84,7 +83,7 @@ func (p *process) wait() {
 	_ = p.cmd.Wait()
 	p.code = p.cmd.ProcessState.ExitCode()
 	if how, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && p.asked && p.wrapper && how.Signal() == syscall.SIGTERM {
-		p.code = 0 // how the shell ended says nothing of the node, which nobody had to kill
+		p.code = 0 // SIGTERM ended a shell; the node ended without a kill
 	}
 	p.mu.Unlock()
 	p.reaper.drop(reapGroup, p.pid)
@@ -94,7 +93,7 @@ func (p *process) wait() {
 	close(p.exited)
 }
 
-// outlast waits, after the child's end, for the last process of the program. After a stop, processes may live on until kill, because a node
+// outlast waits, after the child's end, for the last process of the program. After stop, processes may run on until kill, because a node
 // may still release leases when its shell has ended. Otherwise outlast kills them.
 func (p *process) outlast() (when time.Time, err error) {
 	when = time.Now()
@@ -114,7 +113,7 @@ func (p *process) outlast() (when time.Time, err error) {
 				ErrStarved, left[0].pid, p.cmd.Args)
 		}
 		for _, m := range left {
-			if m.group != p.pid || sig != syscall.SIGTERM { // the group has had it
+			if m.group != p.pid || sig != syscall.SIGTERM { // the group already got SIGTERM
 				_ = syscall.Kill(m.pid, sig)
 			}
 		}
@@ -123,8 +122,7 @@ func (p *process) outlast() (when time.Time, err error) {
 	return when, nil
 }
 
-// strange returns an error if a process outside of the program is connected to one of its addresses: a launcher started it elsewhere, as
-// docker run does, where faults do not reach it.
+// strange returns an error if a process that faults do not reach, such as one that docker run started, is connected to an address.
 func (p *process) strange() error {
 	for deadline := time.Now().Add(controlWithin); ; time.Sleep(10 * treeTick) {
 		pid, found := stranger(p.addrs, func() []treeProcess { return processTree(p.pid, p.mark) })
@@ -158,7 +156,7 @@ func (p *process) signal(sig syscall.Signal) error {
 	return p.sendAll(sig)
 }
 
-// sendAll signals the processes outside of the group first, so that a thawed launcher does not see a stopped child. mu is held.
+// sendAll signals the processes outside the group first, so that a thawed launcher does not see a stopped child. mu is held.
 func (p *process) sendAll(sig syscall.Signal) error {
 	for _, m := range processTree(p.pid, p.mark) {
 		if m.group != p.pid {
@@ -168,8 +166,8 @@ func (p *process) sendAll(sig syscall.Signal) error {
 	return p.send(sig)
 }
 
-// send signals the group, and the child itself if it left the group; its ID is not reused before it is reaped. A child still in the group
-// gets SIGTERM only once: many programs exit at once on a second. mu is held, and the process is not gone.
+// send signals the group, and the child itself if it left the group. The child's ID is not reused before it is reaped. A child in the
+// group gets SIGTERM only once: many programs exit at once on a second. mu is held, and the process is not gone.
 func (p *process) send(sig syscall.Signal) error {
 	err := syscall.Kill(-p.pid, sig)
 	if group, _ := syscall.Getpgid(p.pid); group != p.pid || sig == syscall.SIGKILL {
@@ -186,10 +184,10 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// stop asks the program to end, and thaws it. Of a launcher, it signals the processes connected to Redis instead: some launchers forward
-// the signal, so that a node would get it twice, and some end before they forward the node's output.
+// stop sends SIGTERM and thaws the program. If the child is a launcher, only the processes connected to Redis get the signal. Some
+// launchers forward it, so that a node would get it twice, and some end before they forward the node's output.
 func (p *process) stop(begin, sent func()) {
-	all := processTree(p.pid, p.mark) // which takes a while among thousands of processes
+	all := processTree(p.pid, p.mark) // before begin: slow among thousands of processes
 	nodes := clientsOf(p.addrs, all)
 	begin()
 	p.mu.Lock()
@@ -209,7 +207,6 @@ func (p *process) stop(begin, sent func()) {
 	sent()
 }
 
-// stopLauncher asks the launcher to end if it outlives its nodes.
 func (p *process) stopLauncher(nodes []treeProcess) {
 	ended := func() bool {
 		return !slices.ContainsFunc(processTree(p.pid, p.mark), func(m treeProcess) bool {
@@ -231,7 +228,6 @@ func (p *process) stopLauncher(nodes []treeProcess) {
 	}
 }
 
-// end returns the end of the last process, and the child's exit code. It is only valid once exited is closed.
 func (p *process) end() (time.Time, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +265,7 @@ func (p *process) freeze() error {
 
 func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
 
-// ask signals the child alone: its descendants would die of the signal.
+// ask signals only the child: the signal would kill its descendants.
 func (p *process) ask(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,7 @@ const dropped = "dropped"
 
 const malformedShown = 200
 
-// protocolVersion is the node protocol's version. It rises when an event or a variable changes its meaning, not when one is added.
+// protocolVersion is the node protocol's version. It increases when an event or a variable changes its meaning, not when one is added.
 const protocolVersion = 1
 
 type message struct {
@@ -36,15 +36,15 @@ type message struct {
 	To     string `json:"to"`     // stateChanged
 	Leader string `json:"leader"` // leading
 
-	Protocol int64 `json:"protocol"` // ready: the version that it speaks, 0: it does not say
-	Asks     bool  `json:"asks"`     // ready: it asks Redis before each use, and trusts no window
+	Protocol int64 `json:"protocol"` // ready: version of the protocol; 0: not given
+	Asks     bool  `json:"asks"`     // ready: the node checks Redis before each use, and trusts no window
 	Lines    int64 `json:"lines"`    // dropped
 
 	Level json.RawMessage `json:"level"` // of a log entry, with Msg
 	Msg   json.RawMessage `json:"msg"`
 }
 
-// readEvents calls say or malformed for each line until the node closes its output. An endless line costs no memory.
+// readEvents calls say or malformed for each line until the node closes its output. Its memory is bounded by lineMax.
 func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 	in := bufio.NewReaderSize(r, lineMax)
 	for {
@@ -72,7 +72,7 @@ func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 	}
 }
 
-// parseEvent parses a line, or says why it violates the protocol. A value of the wrong type is a violation.
+// parseEvent parses a line. why is not empty if the line violates the protocol, for example by a value of the wrong type.
 func parseEvent(text string) (m message, why string) {
 	err := json.Unmarshal([]byte(text), &m)
 	var wrong *json.UnmarshalTypeError
@@ -97,7 +97,6 @@ func show(line []byte) string {
 	return strings.ToValidUTF8(string(line[:min(len(line), malformedShown)]), "\uFFFD")
 }
 
-// nodeEvents are the events that a node may report. Other witnesses record all other kinds.
 var nodeEvents = map[string]history.Kind{}
 
 func init() {
@@ -106,11 +105,11 @@ func init() {
 	}
 }
 
-// stampSlack is how far a stamp may lie in the future or before its process, because clocks are coarse and read one after the other.
+// stampSlack is how far a stamp may lie in the future or before its process, in ns: clocks are coarse and read one after the other.
 const stampSlack = int64(50e6)
 
-// event turns a node's message into an event of its slot. Without a stamp, it stamps the event now. It does so too, and returns false, if
-// the stamp is no CLOCK_MONOTONIC since the process began.
+// event converts a node's message into an event of its slot. It stamps the event with the current time if the message has no stamp. It
+// also does so, and returns false, if the stamp is no CLOCK_MONOTONIC since the process began.
 func (c *clock) event(slot string, began int64, m message) (e history.Event, ok bool) {
 	now := c.now()
 	e = history.Event{

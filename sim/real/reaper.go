@@ -22,24 +22,25 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-// What a reaper cleans up.
+// Kinds of entries that a reaper cleans up.
 const (
 	reapGroup   = "group"   // a process group: killed
 	reapMark    = "mark"    // a variable KEY=VALUE: the processes with it in their environment are killed
-	reapDir     = "dir"     // a folder: removed with all in it
+	reapDir     = "dir"     // a folder: removed with its content
 	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
-	reapProject = "project" // a compose project: what a storm stopped there runs again
+	reapProject = "project" // a compose project: its services run again and its toxiproxy is reset
 	reapRun     = "run"     // a label's value: the containers and networks with it are removed
 )
 
 // reaperArg makes a program that calls ReaperMain first into a reaper.
 const reaperArg = "__reaper"
 
-// hooked is set by ReaperMain. Without that hook, the program would ignore the argument and do its own work a second time.
+// hooked is set by ReaperMain. A program that does not call ReaperMain would ignore reaperArg and do its own work a second time.
 var hooked atomic.Bool
 
-// ReaperMain must be called first in main. It returns at once, except in a canary's container and in the process that cleans up after the
-// simulator's end and then exits. Without it, children still die with a killed simulator (Linux), but folders, keys and containers stay.
+// ReaperMain must be called first in main. It returns at once, except in a canary's container and in the reaper, which cleans up after
+// the simulator's end and exits. Without this call, children still die with a killed simulator (Linux), but folders, keys and containers
+// stay.
 func ReaperMain() {
 	if len(os.Args) == 2 && os.Args[1] == canaryArg {
 		end, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -56,12 +57,11 @@ func ReaperMain() {
 	os.Exit(0)
 }
 
-// reap reads what to clean up until the pipe ends, and then cleans up.
 func reap(pipe io.Reader) {
 	left := map[string]map[string]bool{reapGroup: {}, reapMark: {}, reapDir: {}, reapKeys: {}, reapRun: {}, reapProject: {}}
 	for lines := bufio.NewReader(pipe); ; {
 		line, err := lines.ReadString('\n')
-		if err != nil { // what the simulator did not write to its end is not meant
+		if err != nil { // an incomplete line is no entry
 			break
 		}
 		verb, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -117,7 +117,6 @@ func reap(pipe io.Reader) {
 	}
 }
 
-// killMarked kills the processes with a variable in their environment, and their descendants.
 func killMarked(mark string) {
 	for deadline := time.Now().Add(controlWithin); time.Now().Before(deadline); time.Sleep(treeTick) {
 		left := processTree(0, mark)
@@ -130,14 +129,14 @@ func killMarked(mark string) {
 	}
 }
 
-// reaper is the simulator's side of the pipe. A nil reaper does nothing. Safe for concurrent use.
+// reaper is the simulator's end of the pipe. A nil reaper does nothing. Safe for concurrent use.
 type reaper struct {
 	mu   sync.Mutex
 	pipe io.WriteCloser
 	cmd  *exec.Cmd
 }
 
-// startReaper starts this binary again as a reaper, in a session of its own to keep Ctrl-C away. It returns nil without the hook.
+// startReaper starts this binary again as a reaper, in a session that Ctrl-C does not reach; nil if ReaperMain was not called.
 func startReaper() (*reaper, error) {
 	if !hooked.Load() {
 		return nil, nil
@@ -148,7 +147,7 @@ func startReaper() (*reaper, error) {
 	}
 	cmd := exec.Command(self, reaperArg)
 	cmd.Dir = string(filepath.Separator)
-	// Only the engine's address: no password may stay with a process that outlives this one.
+	// Only the container engine's variables: a process that outlives this one must not keep passwords.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "DOCKER_") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -165,7 +164,7 @@ func startReaper() (*reaper, error) {
 func (r *reaper) add(kind string, what any)  { r.tell("+", kind, what) }
 func (r *reaper) drop(kind string, what any) { r.tell("-", kind, what) }
 
-// tell writes one line. It quotes what, because a newline in a path must not start another order.
+// tell writes one line. It quotes what, because a newline in a path must not begin another line.
 func (r *reaper) tell(verb, kind string, what any) {
 	if r == nil {
 		return

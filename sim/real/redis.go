@@ -22,27 +22,26 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 )
 
-// Errors of Provision. Each is wrapped in a sentence that names the URL and what is allowed.
+// Errors of Provision. Each is wrapped in a message that names the URL and the allowed values.
 var (
 	// ErrChoice: the choice of Redis contradicts itself or names something unknown.
 	ErrChoice = errors.New("no such Redis")
-	// ErrNoServer: a server was asked for, and neither redis-server nor valkey-server is in PATH, or it does not start.
+	// ErrNoServer: neither redis-server nor valkey-server is in PATH, or the server does not start.
 	ErrNoServer = errors.New("no Redis server")
-	// ErrNoRedis: nothing at the URL answers as Redis does.
+	// ErrNoRedis: no Redis answers at the URL.
 	ErrNoRedis = errors.New("no Redis answers")
-	// ErrPassword: Redis wants a password, or another one.
+	// ErrPassword: Redis wants a password or another one, or the user lacks rights that a run needs.
 	ErrPassword = errors.New("Redis refuses the password")
-	// ErrReplica: the URL is a replica, which takes no writes.
+	// ErrReplica: the URL is that of a replica, which refuses writes.
 	ErrReplica = errors.New("read-only replica")
-	// ErrTooOld: older than Redis 6.2, or than 7.0 of a master, replicas and sentinels.
+	// ErrTooOld: Redis is older than 6.2, or than 7.0 if it has replicas.
 	ErrTooOld = errors.New("Redis too old")
-	// ErrNotEmpty: the database holds keys of the run's patterns, which may be somebody's.
+	// ErrNotEmpty: the database holds keys of the run's patterns, or another storm uses it.
 	ErrNotEmpty = errors.New("database in use")
-	// ErrGone: Redis was taken away by somebody else than the plan.
+	// ErrGone: Redis is gone or was away, and no fault of the plan took it.
 	ErrGone = errors.New("Redis went away, and not by the plan")
 )
 
-// Kinds of Redis.
 const (
 	kindServer    = "server"
 	kindContainer = "container"
@@ -51,16 +50,16 @@ const (
 	kindCompose   = "compose"
 )
 
-// RedisChoice says which Redis a run uses. Kind is "" (redis-server or valkey-server from PATH, else a container, else
-// embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project.
+// RedisChoice selects the Redis of a run. Kind is "" (redis-server or valkey-server from PATH, else a container, else embedded),
+// "server", "container", "embedded", "url" with URL, or "compose" with Project.
 type RedisChoice struct {
 	Kind, URL string
-	Project   string             // of a compose file, whose fleet is stormed
+	Project   string             // compose project whose fleet is stormed
 	Image     string             // of a container; "": RedisImage
-	Pulling   func(image string) // hears that it is pulled
-	// Servers is the number of servers of a replicated Redis watched by sentinels, all of the run's own; 0: one server without replicas.
+	Pulling   func(image string) // called before an image is pulled; may be nil
+	// Servers is the number of the run's own servers if they have replicas and sentinels; 0: one server without replicas.
 	Servers int
-	Cluster bool // Servers is how many a shard of a Redis Cluster has
+	Cluster bool // the servers form a Redis Cluster, with Servers per shard
 }
 
 // Redis is the Redis of a run: started by Provision, or given and checked by it. Its methods are safe for concurrent use.
@@ -70,25 +69,25 @@ type Redis struct {
 	note       string
 	url        *redis.Options // of raw, as nodes connect
 	admin      *redis.Options // as the harness itself connects
-	claimed    bool           // the run's keys at a given URL are ours to remove
-	raw        string         // the URL
+	claimed    bool           // this run claimed the given database, and deletes its keys
+	raw        string
 	reaper     *reaper
-	folders    []string          // of servers
-	server     *server           // kindServer, kindContainer; of several the one that is, or was last, under a fault: who has the turn sets it
+	folders    []string
+	server     *server           // nil: kindEmbedded, kindURL; of several, the last one under a fault, guarded by turn
 	engine     *container.Engine // nil: the run has no containers
-	mini       *embedded         // kindEmbedded
-	site       site              // where nodes are
-	image      string            // whose containers nodes are; "": they are processes
-	replicated *replicated       // nil: Redis is one server
+	mini       *embedded
+	site       site
+	image      string      // image of the nodes' containers; "": nodes are processes
+	replicated *replicated // nil: Redis is one server
 	client     atomic.Pointer[redis.Client]
-	lost       chan error // has why a run is worth nothing from then on, or nothing more can be seen
+	lost       chan error // gets the reason why the run ends, such as ErrGone
 
-	turn     chan struct{} // holds one token while Redis is disturbed, or written to by the workload
-	commands atomic.Int64  // counted before restarts
+	turn     chan struct{} // a lock, held while a fault acts on Redis or the workload writes
+	commands atomic.Int64  // executed before restarts
 }
 
-// Provision starts or checks Redis. It makes the folders of its own servers in dir ("": the system's temporary folder), and Close removes
-// them. Errors wrap a sentinel of this package. From now on go-redis logs nothing in this process.
+// Provision starts a Redis or checks a given one. It creates the folders of its servers in dir ("": the system's temporary folder), and
+// Close removes them. Errors wrap an error variable of this package. From then on, go-redis logs nothing in this process.
 func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if c.URL != "" && c.Kind != kindURL {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
@@ -97,7 +96,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 		return nil, fmt.Errorf("%w: %s: of several servers all are processes of the simulator's own: leave --redis out, "+
 			"or give server", ErrChoice, c.shown())
 	}
-	logging.Disable() // go-redis would tell on standard error of each connection that the plan breaks
+	logging.Disable() // it would log each connection that the plan breaks
 	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
 	r.site = processes{r, loopback}
 	if c.Servers > 0 {
@@ -182,7 +181,6 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	return r.check(ctx)
 }
 
-// process is a server that will run as a process with all its files in folder.
 func (r *Redis) process(binary, folder string) *server {
 	return &server{
 		daemon: daemon{lose: r.lose},
@@ -190,7 +188,7 @@ func (r *Redis) process(binary, folder string) *server {
 	}
 }
 
-// folder makes a folder for a server's data. The path is absolute, as the reaper, which works elsewhere, and an engine need it.
+// folder creates a folder for a server's data. The path is absolute, because the reaper works elsewhere and an engine requires it.
 func (r *Redis) folder(dir string) (string, error) {
 	dir, err := filepath.Abs(cmp.Or(dir, os.TempDir()))
 	var folder string
@@ -241,7 +239,7 @@ func (r *Redis) use(raw string) {
 	r.renewClient()
 }
 
-// renewClient replaces the harness' client: after a restart an old one may wait before it dials again.
+// renewClient replaces the harness's client, because after a restart an old one may wait before it dials again.
 func (r *Redis) renewClient() {
 	if r.replicated != nil {
 		r.replicated.renew(r.server)
@@ -258,7 +256,7 @@ func adminClient(o *redis.Options) *redis.Client {
 	return c
 }
 
-// adminOptions are those of the harness' own connections: few, short timeouts, no retries, no extra commands.
+// adminOptions returns the options of the harness's own connections: few, short timeouts, no retries, no extra commands.
 func adminOptions(o *redis.Options) *redis.Options {
 	return &redis.Options{
 		Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
@@ -271,7 +269,6 @@ func harnessOptions(addr string) *redis.Options {
 	return adminOptions(&redis.Options{Addr: addr, Username: harnessUser, Password: harnessPassword})
 }
 
-// check verifies that Redis answers, is writable and new enough.
 func (r *Redis) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -283,7 +280,7 @@ func (r *Redis) check(ctx context.Context) error {
 	if err := r.read(where, info); err != nil {
 		return err
 	}
-	if err := r.client.Load().Eval(ctx, "return 1", nil).Err(); err != nil { // else nodes would be accused of what Redis refuses
+	if err := r.client.Load().Eval(ctx, "return 1", nil).Err(); err != nil { // otherwise nodes would be blamed for the refusal
 		return explain(where, err)
 	}
 	return nil
@@ -330,7 +327,7 @@ func explain(where string, err error) error {
 	return fmt.Errorf("%w at %s: %v", ErrNoRedis, where, err)
 }
 
-// infoFields parses the answer of INFO. The first line of a name counts.
+// infoFields parses the reply of INFO. If a name repeats, its first line counts.
 func infoFields(info string) map[string]string {
 	fields := map[string]string{}
 	for l := range strings.SplitSeq(info, "\n") {
@@ -353,19 +350,20 @@ func atLeast(version string, major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
-// Kind returns "server", "container", "embedded" or "url".
+// Kind returns "server", "container", "embedded", "url" or "compose".
 func (r *Redis) Kind() string { return r.kind }
 
-// Version returns the version that Redis reports.
+// Version returns the version that Redis reports, or "miniredis".
 func (r *Redis) Version() string { return r.version }
 
 // URL returns the URL of Redis without its password.
 func (r *Redis) URL() string { return redisurl.Show(r.raw) }
 
-// Note returns what a reader should know about this Redis, or "".
+// Note returns a remark on this Redis for the reader, or "".
 func (r *Redis) Note() string { return r.note }
 
-// Close stops the run's own server and removes its folder, or removes the run's keys from a given Redis. Later calls do nothing.
+// Close stops the run's own servers and containers and removes their folders, deletes the run's keys from a given Redis, or heals a
+// composed fleet. Call it once.
 func (r *Redis) Close() error {
 	var err error
 	if r.kind == kindURL && r.claimed {
@@ -381,7 +379,7 @@ func (r *Redis) Close() error {
 		_ = c.Close()
 	}
 	if r.engine != nil {
-		if err = r.engine.Remove(); err == nil { // else the reaper tries it once more
+		if err = r.engine.Remove(); err == nil { // otherwise the reaper retries
 			r.reaper.drop(reapRun, r.engine.Run)
 		}
 	}
@@ -397,7 +395,7 @@ func (r *Redis) Close() error {
 	for _, folder := range r.folders {
 		if e := os.RemoveAll(folder); e != nil {
 			err = fmt.Errorf("folder of redis-server: %w", e)
-		} else { // else the reaper tries it once more
+		} else { // otherwise the reaper retries
 			r.reaper.drop(reapDir, folder)
 		}
 	}

@@ -13,11 +13,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// ErrUnsupported: this kind of Redis cannot do a fault; the message says why.
+// ErrUnsupported: the fault cannot be injected with this kind of Redis; the message gives the reason.
 var ErrUnsupported = errors.New("fault cannot be injected")
 
-// Supports returns nil if the fault can be injected with this Redis; otherwise why not: ErrUnsupported, or what
-// [fault.Kind.Available] says of kinds of other engines and versions.
+// Supports returns nil if the fault can be injected with this Redis, else ErrUnsupported or the error of [fault.Kind.Available].
 func (r *Redis) Supports(k fault.Kind) error {
 	if err := k.Available(); err != nil {
 		return err
@@ -45,7 +44,7 @@ func (r *Redis) Supports(k fault.Kind) error {
 	return nil
 }
 
-// turnWithin is how long a fault waits for its turn: as long as a write of the workload may take.
+// turnWithin is how long a fault waits for its turn: longer than a write of the workload takes.
 const turnWithin = 250 * time.Millisecond
 
 func (r *Redis) take(done <-chan struct{}) bool {
@@ -59,7 +58,7 @@ func (r *Redis) take(done <-chan struct{}) bool {
 
 func (r *Redis) give() { <-r.turn }
 
-// own is the harness' client of the server under the present fault. The caller has the turn.
+// own returns the harness's client of the server under the current fault. The caller has the turn.
 func (r *Redis) own() *redis.Client {
 	if r.replicated != nil {
 		return r.replicated.of(r.server).client.Load()
@@ -67,8 +66,8 @@ func (r *Redis) own() *redis.Client {
 	return r.client.Load()
 }
 
-// bootstrap declares a first deployment on an empty Redis: an epoch without a quarantine. quarantine and replicas are the settings for the
-// nodes.
+// bootstrap writes the first epoch to an empty Redis, so that no node needs a quarantine. quarantine and replicas are the nodes'
+// settings.
 func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.Duration, replicas int) error {
 	id := "?"
 	if info, err := r.client.Load().Info(ctx).Result(); err == nil {
@@ -90,7 +89,7 @@ func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.
 	return r.client.Load().HSet(ctx, epochKey+":group", "epoch", epoch, "quarantine", quarantine.Microseconds()).Err()
 }
 
-// executed returns how many commands Redis has executed over all restarts, 0 if it does not say.
+// executed returns how many commands all servers have executed over all restarts. A server that does not answer counts as 0.
 func (r *Redis) executed(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -135,7 +134,7 @@ func (r *Redis) halt(ctx context.Context) {
 	r.server.kill()
 }
 
-// erase forgets what a halted Redis held. The caller has the turn.
+// erase deletes the data of a halted Redis. The caller has the turn.
 func (r *Redis) erase() error {
 	if r.mini != nil {
 		r.mini.m.FlushAll()
@@ -144,14 +143,14 @@ func (r *Redis) erase() error {
 	return r.server.erase()
 }
 
-// resume starts a halted Redis and returns when it takes commands. The caller has the turn.
+// resume starts a halted Redis and returns when it accepts commands. The caller has the turn.
 func (r *Redis) resume(ctx context.Context, args ...string) error {
 	defer r.renewClient()
 	if r.mini != nil {
 		return r.mini.resume()
 	}
 	var err error
-	for range 3 { // something else may hold the port for a moment
+	for range 3 { // another process may hold the port for a moment
 		if err = r.server.start(ctx, args...); !errors.Is(err, redisfixture.ErrPortTaken) {
 			break
 		}
@@ -162,7 +161,7 @@ func (r *Redis) resume(ctx context.Context, args ...string) error {
 	return err
 }
 
-// compact makes Redis rewrite its data, so that loading takes one step a key, and returns the number of keys.
+// compact makes Redis rewrite its append-only file, so that loading takes one step per key. It returns the number of keys.
 func (r *Redis) compact(ctx context.Context) (keys int64, err error) {
 	client := r.own()
 	if err := client.BgRewriteAOF(ctx).Err(); err != nil {
@@ -174,7 +173,6 @@ func (r *Redis) compact(ctx context.Context) (keys int64, err error) {
 	return client.DBSize(ctx).Result()
 }
 
-// awaitFile waits until a server appends to its file and does not rewrite it.
 func awaitFile(ctx context.Context, client *redis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, serverStart)
 	defer cancel()

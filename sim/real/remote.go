@@ -7,17 +7,16 @@ import (
 	toxics "github.com/Shopify/toxiproxy/v2/client"
 )
 
-// remote is a way through somebody else's toxiproxy. It keeps one toxic in each direction and changes its settings, because adding one
-// while a connection ends may crash toxiproxy 2.12. Closing the fleet resets its toxiproxy.
+// remote is a way through the toxiproxy of a composed fleet. It keeps one toxic in each direction and changes its settings, because
+// adding one while a connection ends may crash toxiproxy 2.12. Closing the fleet resets its toxiproxy.
 type remote struct {
 	effects
 	proxy *toxics.Proxy
 }
 
-// streams are the directions, as toxiproxy calls them.
 var streams = []string{"upstream", "downstream"}
 
-// newRemote opens the way, which must have no connections.
+// newRemote adds the toxics to the proxy, which must have no connections.
 func newRemote(p *toxics.Proxy) (*remote, error) {
 	w := &remote{proxy: p}
 	w.update = func(all effect) error { return within(func() error { return w.suffer(all) }) }
@@ -29,8 +28,8 @@ func newRemote(p *toxics.Proxy) (*remote, error) {
 	return w, nil
 }
 
-func (w *remote) addr() string { return "" } // the fleet has it
-func (w *remote) sent() int64  { return 0 }  // nobody counts there
+func (w *remote) addr() string { return "" } // the fleet configures it itself
+func (w *remote) sent() int64  { return 0 }
 func (w *remote) close()       {}
 
 func (w *remote) suffer(all effect) error {

@@ -18,23 +18,23 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// replicated is the run's own Redis of one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster choose the
-// master of leases. Servers that are cut off, or do not know yet, may act as masters too.
+// replicated is the run's own Redis with replicas: one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster
+// choose the master of the leases. A deposed master may act as one until it notices.
 type replicated struct {
 	redis     *Redis
 	members   []*member
 	sentinels []*sentinel
-	cluster   *cluster                    // nil: it is none
+	cluster   *cluster                    // nil: no cluster
 	short     atomic.Pointer[func(error)] // gate.short of the run
 
 	stop chan struct{}
 	done chan struct{}
 
-	settling sync.RWMutex // held while all of a shard have to hear something; zones do not change then
+	settling sync.RWMutex // held while a shard learns of a moved slot; zones do not change then
 
 	mu       sync.Mutex
 	master   *member
-	switched func(*member) // hears of each other master; nil: nobody does
+	switched func(*member) // called for each new master; may be nil
 	zones    zones
 }
 
@@ -42,21 +42,20 @@ type member struct {
 	*server
 	number int // from 1
 	name   string
-	from   netip.Addr // where its connections to others come from
+	from   netip.Addr // source address of its connections to other servers
 	door   *door
-	bus    *bus                         // nil: it is of no cluster
-	shard  int                          // of a cluster
-	client atomic.Pointer[redis.Client] // the harness' own
+	bus    *bus                         // nil: no cluster
+	shard  int                          // index of its shard, in a cluster
+	client atomic.Pointer[redis.Client] // the harness's own
 	redisfixture.Node
 
-	hand sync.Mutex // held by the fault that has its process in hand
+	hand sync.Mutex // held by the fault that acts on its process
 	zone int        // guarded by replicated.mu
 }
 
-// sourceHost is the last byte of the address from which the first server connects.
+// sourceHost plus a server's number is the last byte of its source address.
 const sourceHost = 10
 
-// provisionReplicated starts servers, the first of them as master, and their sentinels, or forms a cluster.
 func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
 	binary, err := findServer()
 	if err != nil {
@@ -67,7 +66,7 @@ func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir stri
 		redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
 	}
 	r.replicated = p
-	close(p.done) // nobody watches yet
+	close(p.done) // watch does not run yet
 	servers, decide := c.Servers, p.watched
 	if c.Cluster {
 		p.cluster, servers, decide = &cluster{Cluster: redisfixture.Cluster{Size: c.Servers}}, redisfixture.ClusterSize(c.Servers), p.form
@@ -155,7 +154,7 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	return nil
 }
 
-// writeConf writes the server's initial settings. Sentinel or the harness made it remember its master (CONFIG REWRITE).
+// writeConf writes the server's settings. It keeps the master that Sentinel or the harness wrote there (CONFIG REWRITE).
 func (m *member) writeConf() (string, error) {
 	file := filepath.Join(m.dir, "redis.conf")
 	before, err := os.ReadFile(file)
@@ -181,7 +180,7 @@ func (m *member) renew() {
 	}
 }
 
-// followNow makes m a replica of another, and makes it remember that.
+// followNow makes m a replica of another server, also after restarts.
 func (m *member) followNow(ctx context.Context, of *member) error {
 	c := m.client.Load()
 	if of.bus != nil {
@@ -193,7 +192,7 @@ func (m *member) followNow(ctx context.Context, of *member) error {
 	return c.ConfigRewrite(ctx).Err()
 }
 
-// role is the server's own role, and the door of its master; "" if it does not answer.
+// role returns the server's role in its own view, and the door of its master; "" if it does not answer.
 func (m *member) role(ctx context.Context) (role, of string) {
 	client := m.client.Load()
 	if client == nil { // it was not started yet
@@ -239,7 +238,7 @@ func (p *replicated) connect() error {
 	return nil
 }
 
-// comesFrom are the lines by which another server reaches m, none if that is m itself.
+// comesFrom returns the lines through which another server reaches m; none if that is m itself.
 func (m *member) comesFrom(other *member) []*line {
 	if m == other {
 		return nil
@@ -251,7 +250,7 @@ func (m *member) comesFrom(other *member) []*line {
 	return lines
 }
 
-// shard are the servers that may hold the leases: all, or one shard of a cluster.
+// shard returns the servers that may hold the leases: all, or one shard of a cluster.
 func (p *replicated) shard() []*member {
 	master := p.present()
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.shard != master.shard })
@@ -275,7 +274,7 @@ func apart(err error) error {
 		"which this system may not have): %w", ErrNoServer, sourceHost+1, err)
 }
 
-// watchEvery is how often sentinels, or the cluster, are asked who the master is.
+// watchEvery is the interval at which sentinels or the cluster are queried for the master.
 const watchEvery = 50 * time.Millisecond
 
 func (p *replicated) watch() {
@@ -296,7 +295,7 @@ func (p *replicated) watch() {
 	})
 }
 
-// named is the master according to the cluster or most sentinels; nil: they disagree.
+// named returns the master according to the cluster or most sentinels; nil: they disagree.
 func (p *replicated) named() *member {
 	if p.cluster != nil {
 		return p.owner(p.voter())
@@ -319,7 +318,7 @@ func (p *replicated) present() *member {
 	return p.master
 }
 
-// hear has a run told of each other master, and when files run out. nil ends it.
+// hear sets a run's callbacks: short as in gate.short, and switched, called for each new master unless nil.
 func (p *replicated) hear(short func(error), switched func(*member)) {
 	p.short.Store(&short)
 	p.mu.Lock()
@@ -327,7 +326,6 @@ func (p *replicated) hear(short func(error), switched func(*member)) {
 	p.switched = switched
 }
 
-// renew replaces the harness' client of a server after a restart.
 func (p *replicated) renew(of *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 
 var errProtocol = errors.New("unexpected bytes in the replication stream")
 
-// argKeep is how many bytes of an argument are kept: no key or value of a lease is longer.
+// argKeep is how many bytes of an argument are kept. Keys and values of leases are shorter.
 const argKeep = 4096
 
-// readCommand reads one command of the replication stream into the storage of words. An empty command is a keep-alive.
+// readCommand reads one command of the replication stream and reuses the storage of words. An empty command is a keep-alive.
 func readCommand(r *bufio.Reader, words [][]byte) ([][]byte, error) {
 	head, err := readLine(r)
 	if err != nil {
@@ -75,7 +75,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return bytes.TrimRight(line, "\r\n"), nil
 }
 
-// skipSnapshot skips the RDB that starts a synchronisation, of known length or up to a mark.
+// skipSnapshot skips the RDB at the start of a synchronization, of known length or up to a mark.
 func skipSnapshot(r *bufio.Reader) error {
 	head, err := readLine(r)
 	for err == nil && len(head) == 0 { // keep-alives while the master prepares it

@@ -15,70 +15,70 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// ErrConfig: a Config contradicts itself; the message names the field.
+// ErrConfig: a Config is invalid; the message names the field.
 var ErrConfig = errors.New("invalid run")
 
-// Config says what a run is. All durations are wall time; those of the lease are handed to the nodes as they are.
+// Config describes a run. All durations are wall time. Nodes get the durations of the lease unchanged.
 type Config struct {
 	System   string // "polling" if empty, "election" or "intents"
-	Replicas int    // that nodes are told of, where Redis has any
-	Nodes    int    // started before the storm, at least 1: slots node-1, node-2, …
-	Sessions int    // created before the first node starts; of intents: services, each with a client
-	Tuners   int    // of intents: slots that the workers share
+	Replicas int    // replicas that nodes are configured with; replicated Redis only
+	Nodes    int    // nodes started before the storm, at least 1, in slots node-1, node-2, …
+	Sessions int    // sessions created before the first node starts; with intents: services, each with a client
+	Tuners   int    // with intents: tuner slots that the workers share
 
-	// Phase1 says of intents in which slots, by number, the API takes leases itself; nil: in none.
+	// Phase1 reports, with intents, whether the API in a slot (from 1) acquires leases itself; nil: never.
 	Phase1 func(slot int) bool
 
 	timing.Timings
 	LongPolls bool // polls may outlast the trust window
 
-	Storm time.Duration // the plan's faults hit in it, from its start
-	Calm  time.Duration // then everything is healed and must converge
+	Storm time.Duration // duration of the storm, in which the plan's faults hit
+	Calm  time.Duration // duration of the calm after it, in which the fleet must converge
 
 	Plan    fault.Plan
 	NodeCmd []string // argv of a node
-	NodeEnv []string // more KEY=VALUE for nodes, after those of docs/node-protocol.md
+	NodeEnv []string // additional KEY=VALUE of nodes, after those of docs/node-protocol.md
 
-	Logs string // folder, which exists: <slot>.log gets the nodes' standard error
+	Logs string // existing folder for <slot>.log, the nodes' standard error
 
-	Seed uint64 // session IDs, delays and choices of the harness are drawn from it
+	Seed uint64 // source of session IDs, delays and the harness's choices
 
-	Speed float64 // what the usual timings were divided by, to propose another; 0: not known
+	Speed float64 // divisor of the usual timings, to propose another; 0: unknown
 
 	// Progress is called at most every 200 ms, from one goroutine. It may be nil.
 	Progress func(Progress)
 
-	// For tests; 0 means the constants below, and for silentWithin the TTL.
+	// For tests; 0 selects the default of Run.
 	readyWithin, grace, silentWithin time.Duration
 }
 
-// Progress is how far a run is.
+// Progress is a snapshot of a run.
 type Progress struct {
 	Elapsed, Total              time.Duration // since the storm's start; storm and calm together
 	Phase                       string        // "start", "storm", "calm" or "end"
-	Alive, Nodes                int           // processes that run; slots that take part
-	Polls, Rejected, Violations int64         // seen by the target; violations: two instances of one session at once
-	Fault                       string        // the last fault that hit and is not healed, "" if none
+	Alive, Nodes                int           // running processes; slots that have not left
+	Polls, Rejected, Violations int64         // counted by the target; a violation: two instances of one session at once
+	Fault                       string        // the latest active fault, "" if none
 	Overload                    string        // why the host cannot carry the storm, "" if it can
 }
 
-// Outcome is what a run tells beside its history.
+// Outcome is the result of a run beside its history.
 type Outcome struct {
-	Tap           bool     // what Redis granted is in the history
+	Tap           bool     // the history shows the grants of Redis
 	Interrupted   bool     // the context ended before the calm did
-	RedisCommands int64    // executed by Redis during the run, as far as it tells
+	RedisCommands int64    // executed by Redis during the run, as far as INFO shows
 	Late          int      // faults that hit more than 50 ms after their time
-	Notes         []string // what a reader should know
-	Unsaved       error    // why the nodes' logs are not whole; nil: they are
+	Notes         []string // remarks for the reader
+	Unsaved       error    // why the nodes' logs are incomplete; nil: they are complete
 }
 
 const (
 	progressEvery = 200 * time.Millisecond
 	lateAfter     = 50 * time.Millisecond
 	notesMax      = 200
-	// stopGrace is how long nodes may take for a clean stop, beside the time-out of a poll.
+	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
 	stopGrace = 5 * time.Second
-	// interruptGrace is the same for a run that was interrupted, which must end within 3 s.
+	// interruptGrace replaces both in an interrupted run, which must end within 3 s.
 	interruptGrace = time.Second
 )
 
@@ -89,8 +89,8 @@ type run struct {
 	rec    *history.Recorder
 	clock  *clock
 	target *target
-	tap    *tap   // of the only server, or of the first
-	taps   []*tap // of each server
+	tap    *tap   // tap of the only server, or of the first master
+	taps   []*tap // one tap per server; the voter of a cluster, the last server, has none
 	watch  watch
 	work   *workload
 
@@ -101,23 +101,23 @@ type run struct {
 	owners owners
 	storm  atomic.Int64 // start of the storm, run clock; 0 before
 
-	end    context.CancelCauseFunc // of the run before its time
-	ending chan struct{}           // closed when the calm is over
-	tail   sync.WaitGroup          // of rescues
+	end    context.CancelCauseFunc
+	ending chan struct{}  // closed when the calm is over
+	tail   sync.WaitGroup // rescues, restarts and kills in the background
 
-	making sync.Mutex // of a slot
+	making sync.Mutex
 
 	mu      sync.Mutex
 	slots   map[string]*slot
-	order   []string           // of slots, by their creation
-	named   map[string][]*node // who said that instance ID
+	order   []string
+	named   map[string][]*node // instance ID → nodes that reported it
 	notes   []string
 	late    int
 	starved error // why the harness cannot go on
-	unsaved error // the first of writing a log
+	unsaved error
 	active  []activeFault
-	healed  int64          // when the last fault of Redis was over, run clock
-	inHand  map[string]int // slot → faults that have it in hand
+	healed  int64          // end of the last fault of Redis, run clock
+	inHand  map[string]int // slot → number of faults that act on it
 	struck  map[int]string // fault of an owner → slot that it hit
 }
 
@@ -126,9 +126,10 @@ type activeFault struct {
 	text string
 }
 
-// Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, tap and harness record events in
-// rec. When ctx ends, Run stops within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a start
-// (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host, and ErrGone. One Redis serves one run at a time.
+// Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, tap and harness record events
+// in rec. When ctx ends, Run returns within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a
+// start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as ErrStarved), and ErrGone. One Redis serves one
+// run at a time.
 func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
 	if cfg.System == "" {
 		cfg.System = systemPolling
@@ -152,10 +153,10 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 	return run.all(ctx)
 }
 
-// stream numbers of random sources that do not change from run to run of one seed.
+// Stream numbers of the random sources. They are fixed, so that a seed repeats a run's choices.
 const (
 	streamSessions = 0
-	streamLines    = 100 // and one for each slot
+	streamLines    = 100 // plus the number of slots created before
 )
 
 func (c *Config) validate(r *Redis) error {
@@ -202,7 +203,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	}
 	before := r.redis.executed(ctx)
 	defer r.closeTaps()
-	if r.redis.replicated != nil { // each attachment is a quarantine: the epoch that the run begins with is of after the first ones
+	if r.redis.replicated != nil { // before the epoch is written: each attachment begins a quarantine
 		r.tapServers(ctx)
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -239,7 +240,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	close(r.ending)
 	r.stopFleet(ctx.Err() != nil || err != nil)
 	r.tail.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) || errors.Is(cause, ErrGone) { // also of the end
+	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) || errors.Is(cause, ErrGone) { // even if it came after the calm
 		err = cause
 	}
 	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
@@ -247,7 +248,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	r.finalNotes()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err = cmp.Or(err, r.starved) // of a run that was interrupted before, too
+	err = cmp.Or(err, r.starved) // an earlier interrupt hides it from context.Cause
 	out.Late, out.Notes, out.Unsaved = r.late, slices.Clone(r.notes), r.unsaved
 	return out, err
 }
@@ -303,7 +304,7 @@ func (r *run) startFleet(ctx context.Context) error {
 		select {
 		case <-n.ready:
 		case <-n.done:
-			if n.wasReady() { // which is heard before its end
+			if n.wasReady() { // it was ready before its end
 				continue
 			}
 			_, code := n.end()
@@ -322,7 +323,6 @@ func (r *run) startFleet(ctx context.Context) error {
 	return nil
 }
 
-// stopFleet ends all processes cleanly, within the short grace of an interrupted run if in a hurry.
 func (r *run) stopFleet(hurry bool) {
 	grace := r.cfg.grace
 	if hurry {
@@ -335,7 +335,7 @@ func (r *run) stopFleet(hurry bool) {
 	all.Wait()
 }
 
-// finish ends the slot's process for good and waits until all its output is recorded.
+// finish stops the slot's process for good and waits until all its output is recorded.
 func (s *slot) finish(grace time.Duration) {
 	s.mu.Lock()
 	s.left = true
@@ -410,7 +410,7 @@ func (r *run) setPhase(name string) {
 	r.rec.Add(e)
 }
 
-// notef records a note in the history, and up to a bound in the outcome.
+// notef records a note in the history and, up to notesMax, in the outcome.
 func (r *run) notef(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.record(history.Event{Kind: history.Note, Reason: text})

@@ -13,15 +13,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
-// masterName is the name by which the sentinels know the master.
 const masterName = "storm"
 
 const (
 	sentinelCount = 3
-	// sentinelDown is the silence after which a sentinel takes a server for down, and sentinelRetry the pause between failovers.
+	// sentinelDown is the silence after which a sentinel considers a server down. sentinelRetry is the pause between failovers.
 	sentinelDown  = time.Second
 	sentinelRetry = 2 * time.Second
-	// sentinelAnswer bounds the wait for what a sentinel or a server is asked now and then: they may be frozen.
+	// sentinelAnswer bounds a query to a sentinel or a server, which may be frozen.
 	sentinelAnswer = 500 * time.Millisecond
 )
 
@@ -62,7 +61,7 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 	return s, nil
 }
 
-// says returns the sentinel's address of the master, "" if it does not answer.
+// says returns the master's address according to the sentinel; "" if it does not answer.
 func (s *sentinel) says(ctx context.Context) string {
 	where, err := s.client.GetMasterAddrByName(ctx, masterName).Result()
 	if err != nil || len(where) != 2 {
@@ -71,7 +70,7 @@ func (s *sentinel) says(ctx context.Context) string {
 	return net.JoinHostPort(where[0], where[1])
 }
 
-// settled reports whether the sentinel sees the other sentinels, a healthy master and so many replicas.
+// settled reports whether the sentinel sees the other sentinels, a healthy master and this number of healthy replicas.
 func (s *sentinel) settled(ctx context.Context, replicas int) bool {
 	master, err := s.client.Master(ctx, masterName).Result()
 	if err != nil || master["flags"] != "master" || master["num-other-sentinels"] != fmt.Sprint(sentinelCount-1) {
@@ -89,7 +88,7 @@ func (s *sentinel) settled(ctx context.Context, replicas int) bool {
 	return true
 }
 
-// failOver orders a failover and returns nil once it has begun. force lets a cluster's replica skip the consent of its master.
+// failOver requests a failover and returns nil once it has begun. force lets a cluster's replica skip the consent of its master.
 func (p *replicated) failOver(ctx context.Context, force bool) error {
 	if p.cluster != nil {
 		return p.replace(ctx, force)

@@ -16,14 +16,13 @@ import (
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
 type server struct {
 	daemon
-	binary string // for messages
-	dir    string // with its data and its log
+	binary string
+	dir    string // folder of its data and its log
 	addr   string
-	conf   func() (string, error) // writes a file with more settings and names it; nil: there are none
+	conf   func() (string, error) // writes a settings file and returns its path; nil: none
 	launch launcher
 }
 
-// launcher starts a redis-server with arguments, and its output in log.
 type launcher func(ctx context.Context, args []string, log *os.File) (program, error)
 
 func (r *Redis) launchProcess(binary string) launcher {
@@ -41,12 +40,12 @@ func (r *Redis) launchProcess(binary string) launcher {
 // The harness has its own user with all rights, because faults take rights from the default user, which the nodes use.
 const (
 	harnessUser     = "leasestorm"
-	harnessPassword = "leasestorm" // Redis takes any
+	harnessPassword = "leasestorm" // any is accepted (nopass)
 )
 
 const (
 	serverStart = 10 * time.Second
-	serverLoad  = time.Minute // of one that is made to load slowly
+	serverLoad  = time.Minute // for a server that loads slowly on purpose
 )
 
 func (s *server) first(ctx context.Context) error {
@@ -56,11 +55,11 @@ func (s *server) first(ctx context.Context) error {
 	})
 }
 
-// start starts the server with the data in its folder and waits until it accepts connections. extra are more arguments.
+// start starts the server and waits until it accepts connections. extra are additional arguments, which allow it serverLoad.
 func (s *server) start(ctx context.Context, extra ...string) error {
 	host, port, _ := net.SplitHostPort(s.addr)
-	// Before it answers, Redis has passed each write to the kernel, so a kill loses nothing that was answered. An fsync would only guard
-	// against a crash of the machine.
+	// Redis passes each write to the kernel before it replies, so a kill loses no acknowledged write. An fsync would only guard against a
+	// crash of the machine.
 	args := append([]string{
 		"--port", port, "--bind", host, "--dir", s.dir, "--daemonize", "no", "--save", "",
 		"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0",

@@ -10,29 +10,28 @@ import (
 	"strings"
 )
 
-// site is where nodes run: it starts them and connects them to Redis. Its methods are safe for concurrent use.
+// site starts nodes and connects them to Redis. Its methods are safe for concurrent use.
 type site interface {
-	// open gives a slot its way to Redis, and the address of its API if it has one.
+	// open sets up the slot's connection to Redis and, if the slot serves one, the address of its API.
 	open(s *slot, stream uint64) error
-	// launch starts the slot's next node. It closes stdout and stderr at the end of all output.
+	// launch starts the slot's next node. It owns stdout and stderr, and closes them also on an error.
 	launch(s *slot, stdout, stderr *os.File) (program, error)
-	// witness returns the target of a run.
 	witness(ctx context.Context, r *run) (*target, error)
 }
 
-// way is one node's way to Redis. Its methods are safe for concurrent use.
+// way is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
 type way interface {
 	addr() string
-	apply(fault int, e effect) error // beside what other faults do to it
+	apply(fault int, e effect) error // adds to the effects of other faults
 	heal(fault int) error
-	sent() int64 // commands since it was asked last
+	sent() int64 // commands since the last call
 	close()
 }
 
 // processes runs nodes as processes of this machine, each behind a line of its own.
 type processes struct {
 	redis *Redis
-	at    netip.Addr // of this machine, where lines and target listen
+	at    netip.Addr // address of this machine on which lines and target listen
 }
 
 func (p processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(p.at) }
@@ -65,8 +64,7 @@ func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
 	return started, nil
 }
 
-// surroundings filters the simulator's environment for nodes. Variables of the protocol come from the run alone: a setting from a shell
-// would change the verdict, and no saved run would show it.
+// surroundings removes the protocol's variables: a setting from a shell would change the verdict, and no saved run would show it.
 func surroundings(environ []string) []string {
 	return slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LEASESTORM_") })
 }

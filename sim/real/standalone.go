@@ -16,21 +16,20 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// ErrTarget: the target cannot listen or serve any more, or nobody reads its output.
+// ErrTarget: the target cannot listen or serve any more, or cannot write its output.
 var ErrTarget = errors.New("polled target")
 
-// Target is the polled target (and the tuners) as a server of its own, for nodes outside of a run. A session is known from its first poll
-// on.
+// Target is the polled target, with the tuners, as a server for nodes outside a run. A session is known from its first poll on.
 type Target struct {
-	Addr    string        // where it listens, host:port
-	Serve   time.Duration // how long an answer takes
-	Out     io.Writer     // hears of every arrival and of its end, a line of history.jsonl each; T is CLOCK_MONOTONIC in ns
+	Addr    string        // address to listen on, host:port
+	Serve   time.Duration // duration of an answer
+	Out     io.Writer     // gets every arrival and its end, a line of history.jsonl each; T is CLOCK_MONOTONIC in ns
 	Started func(url string)
 }
 
-// Run serves until ctx ends, which is no error. Besides polls and pipelines it answers GET /healthz, and GET /sessions with one JSON object
-// a line. Lines of one session are in the order of the target's decisions. A blocked Out blocks the polls, because a witness must not omit
-// anything. Its only error is ErrTarget.
+// Run serves until ctx ends, which is no error. Besides polls and pipelines it serves GET /healthz, and GET /sessions with one JSON
+// object a line. Lines of one session follow the order of the target's decisions. A blocked Out blocks the polls, because a witness must
+// not omit anything. Its only error is ErrTarget.
 func (s Target) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
@@ -58,16 +57,15 @@ func (s Target) Run(ctx context.Context) error {
 	return nil
 }
 
-// Known is the target's knowledge of a session, a slot or a service.
+// Known is the target's record of a session, a slot or a service.
 type Known struct {
 	Session  string `json:"session"`
-	Instance string `json:"instance"` // the last one that was accepted, "" if none was
-	Fence    int64  `json:"fence"`    // the highest seen
+	Instance string `json:"instance"` // last accepted instance; "": none
+	Fence    int64  `json:"fence"`    // highest seen
 	Polls    int64  `json:"polls"`    // accepted
-	Rejected int64  `json:"rejected"` // came with an older fence
+	Rejected int64  `json:"rejected"` // refused for an older fence
 }
 
-// witness writes and counts the target's events.
 type witness struct {
 	clock  *clock
 	broken context.CancelCauseFunc
@@ -106,19 +104,17 @@ func (w *witness) remember(e *history.Event) {
 	}
 }
 
-// tell answers with all, as JSON lines.
 func (w *witness) tell(to http.ResponseWriter, _ *http.Request) {
 	to.Header().Set("Content-Type", "application/jsonl")
 	lines := json.NewEncoder(to)
 	lines.SetEscapeHTML(false)
 	for _, k := range w.all() {
 		if lines.Encode(k) != nil {
-			return // who asked has gone
+			return
 		}
 	}
 }
 
-// all returns what is known of every session, sorted by ID.
 func (w *witness) all() (known []Known) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrStarved: the harness has no open files left, the machine no ports, Redis no room, Redis hung for longer than a TTL without a fault, or
-// a node dropped output. Without Redis, the target or a complete history, the behavior of nodes says nothing about them.
+// ErrStarved: the run cannot be judged, because resources ran out or the history is incomplete. For example, no open files, ports or disk
+// space are left, Redis hung for longer than a TTL without a fault, or a node dropped output.
 var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
 
-// tellExhausted reports an error only if the harness has run out of files, or the machine of ports.
+// tellExhausted calls tell only if the harness has run out of files, or the machine of ports.
 func tellExhausted(err error, tell func(error)) {
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -27,10 +27,9 @@ func tellExhausted(err error, tell func(error)) {
 	}
 }
 
-// lookEvery is the interval of checks for a free port and room in Redis: much less than any guarantee's limit.
+// lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
 const lookEvery = 250 * time.Millisecond
 
-// every calls f once a period until stop is closed.
 func every(period time.Duration, stop <-chan struct{}, f func()) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -44,7 +43,7 @@ func every(period time.Duration, stop <-chan struct{}, f func()) {
 	}
 }
 
-// watchPorts ends the run when no port is free. Any user may take them all, which cuts nodes off from Redis unseen by the harness.
+// watchPorts ends the run when no port is free. Any user may take all ports, which cuts nodes off from Redis unseen by the harness.
 func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
 
 func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
@@ -58,8 +57,8 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 	})
 }
 
-// watchService ends the run when Redis has no room for writes, which no fault causes, or, while no fault affects Redis, refuses a command
-// that every run needs. The history so far is judged.
+// watchService ends the run without a verdict when Redis cannot write its file, which no fault causes. It also ends the run when Redis
+// refuses a command that every run needs while no fault affects it; the history so far is then judged.
 func (r *run) watchService(stop <-chan struct{}) {
 	since, refused := r.clock.now(), false
 	every(lookEvery, stop, func() {
@@ -81,8 +80,8 @@ func (r *run) watchService(stop <-chan struct{}) {
 	})
 }
 
-// service reports whether a Redis failed to write to its file last, and its refusal of a command that every run needs. A Redis that does
-// not answer at once, as under a fault, is asked again.
+// service reports whether a Redis failed its last write to its file, and its refusal of a command that every run needs. A Redis that does
+// not answer within lookEvery counts as healthy.
 func service(client *redis.Client) (noRoom bool, refusal error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
 	defer cancel()
@@ -95,7 +94,7 @@ func service(client *redis.Client) (noRoom bool, refusal error) {
 	return err == nil && infoFields(info)["aof_last_write_status"] == "err", refusal
 }
 
-// starve ends the run with an error, even if it is ending. The first error counts.
+// starve ends the run with an error, even in its end phase. The first error counts.
 func (r *run) starve(err error) {
 	r.mu.Lock()
 	first := r.starved == nil
@@ -107,7 +106,6 @@ func (r *run) starve(err error) {
 	}
 }
 
-// exhausting is a listener that reports when the harness runs out of files.
 type exhausting struct {
 	net.Listener
 	short func(error)

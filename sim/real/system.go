@@ -7,25 +7,24 @@ import (
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
-// system holds what differs between systems (Config.System): their keys, the run's own writes to Redis, and the environment of nodes.
+// system describes one value of Config.System: its keys, the run's own writes to Redis, and the environment of its nodes.
 type system struct {
-	epochKey string   // written before the first node starts, so that nobody waits for a quarantine
-	tapped   []string // patterns of leases, heartbeats and fences
-	beats    string   // prefix of heartbeats that hold a time; "" none do
+	epochKey string   // written before the first node starts, so that no node waits for a quarantine
+	tapped   []string // patterns of the keys in the tap's snapshot
+	beats    string   // prefix of heartbeats that hold a time; "": none do
 	sessions string   // prefix of sessions; "": the system has none
-	prefix   string   // of a session's lease: the rest of its key is the session's ID
-	tagged   bool     // all keys have one hash tag: fences begin as leases do, and end as no lease does
-	// split returns what a key is and the session or instance it belongs to.
+	prefix   string   // prefix of leases; the session's ID follows
+	tagged   bool     // all keys share one hash tag; a fence has the prefix of leases and a suffix of its own
+	// split returns a key's kind and its session or instance.
 	split func(key []byte) (keyKind, string)
-	// lease is the one lease that all nodes want. If "", the run creates sessions and stores them as the application does, each with a lease.
+	// lease is the only lease, which all nodes want; "": there are several.
 	lease string
-	// clients: the run stores nothing; clients ask APIs for what they want, and nodes have roles.
+	// clients: the run stores nothing; clients send intents to APIs, and nodes have roles.
 	clients bool
-	// env returns more environment for a slot's node; nil: none.
+	// env returns additional environment of a slot's node; nil: none.
 	env func(*slot) []string
 }
 
-// Names of the systems, as Config.System and LEASESTORM_SYSTEM.
 const (
 	systemPolling  = "polling"
 	systemElection = "election"
@@ -51,7 +50,7 @@ var systems = map[string]*system{
 	systemIntents: intentsSystem,
 }
 
-// clusterTag puts all keys of a storm on a Redis Cluster in one slot.
+// clusterTag is the hash tag that puts all keys of a storm on a Redis Cluster in one slot.
 const clusterTag = "{poll}"
 
 var clusteredPolling = &system{
@@ -68,7 +67,7 @@ var clusteredPolling = &system{
 // runPatterns match all keys of runs of any system: sessions, leases, heartbeats, fences and the epoch.
 var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{sovereign:*", "lease:*", "{lease:*", "v3:*"}
 
-// What the keys of polling sessions begin with.
+// Key prefixes and the epoch key of the polling system.
 const (
 	pollSessions = "session:"
 	pollLeases   = "poll:lease:"
@@ -83,11 +82,11 @@ const electionBeats = "sovereign:heartbeat:"
 
 const electionEpoch = "sovereign:epoch"
 
-// fenceSuffix follows a lease's key, in braces, in the name of its fence.
+// fenceSuffix ends the key of a fence: "{", the lease's key, fenceSuffix.
 const fenceSuffix = "}:fence"
 
-// splitBy splits keys of a prefix and an ID, and fences, an ID between two others. Libraries may write more before a session's ID, such as
-// the 0 in rueidislock's "poll:lease:0:<id>".
+// splitBy recognizes leases and heartbeats by prefix, and fences by prefix and suffix. Libraries may write more before a session's ID,
+// such as the 0 in rueidislock's "poll:lease:0:<id>".
 func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
 	leasePrefix, nodePrefix, fencePrefix, fenceEnd := []byte(lease), []byte(node), []byte(fence), []byte(end)
 	return func(key []byte) (keyKind, string) {
@@ -121,7 +120,6 @@ func splitElection(key []byte) (keyKind, string) {
 	return keyOther, ""
 }
 
-// pollingEnv names the watched keys, so that a node need not hard-code them.
 func pollingEnv(sessions, leases, beats, epoch, fence, fenceEnd string) func(*slot) []string {
 	return func(*slot) []string {
 		return []string{

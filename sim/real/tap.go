@@ -18,54 +18,52 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// errNoTap: this Redis shows nobody what it grants.
 var errNoTap = errors.New("Redis gives no replication stream")
 
-// errReplica: the server grants nothing.
 var errReplica = errors.New("it is a replica, or does not answer")
 
-// tap reads from Redis' replication stream what Redis granted: the effects of scripts, in order, with absolute expiries. It follows Redis
-// over restarts. While the tap is down, grants are unknown.
+// tap reads Redis's replication stream, which shows the effects of scripts in order and with absolute expiries. It reconnects after
+// restarts. While the tap is down, grants are unknown.
 type tap struct {
 	redis  *Redis
 	at     witnessed
 	system *system
 	clock  *clock
-	add    func(history.Event) // hears what Redis does
+	add    func(history.Event)
 
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mark atomic.Pointer[mark]   // up to which the stream is in the snapshot that is told; nil: it is held
-	lose atomic.Pointer[func()] // ends the connection
+	mark atomic.Pointer[mark] // end of the snapshot in the stream; nil: on hold
+	lose atomic.Pointer[func()]
 
 	up     chan struct{} // closed when the stream flows for the first time
 	upOnce sync.Once
-	err    error // why it never did; set before done is closed
+	err    error // why it never flowed; set before done is closed
 
 	held   map[string]held  // session → its key as last set
 	fences map[string]int64 // session → fence as last set, for increments
-	gap    bool             // the stream was interrupted, or what it did to a fence not read: fences that are not in the map may exist
-	db     int              // selected by the stream
+	gap    bool             // a change of a fence may be missing: fences that are not in the map may exist
+	db     int
 	reader tapReader
 	stamps stamps
-	skew   time.Duration // how far Redis' wall clock is ahead of this host's
+	skew   time.Duration // how far Redis's wall clock is ahead of this host's
 }
 
-// held is what a key holds, and its expiry; 0: none.
+// held is a key's value and its expiry; 0: none.
 type held struct {
 	holder string
 	until  int64
-	unread bool // neither is known
+	unread bool // both are unknown
 }
 
-// tapChannel carries the mark that joins a snapshot of the leases to the stream, and the marks with Redis' time.
+// tapChannel carries the marks that join a snapshot to the stream, and those with Redis's time.
 const tapChannel = "leasestorm:tap"
 
-// timeMark begins a mark with Redis' time, in microseconds.
+// timeMark begins a mark with Redis's time, in microseconds.
 const timeMark = "time "
 
-// markScript writes Redis' time to the stream: to KEYS[1], or to the channel ARGV[1].
+// markScript writes Redis's time to the stream: to the key KEYS[1] or, without one, to the channel ARGV[1].
 const markScript = `
 local t = redis.call('TIME')
 local text = ARGV[2] .. t[1] .. string.format('%06d', t[2])
@@ -75,9 +73,9 @@ else
   redis.call('PUBLISH', ARGV[1], text)
 end`
 
-// snapshotScript reads all keys of the patterns ARGV[3] and on (epoch, leases, heartbeats and fences), and publishes a mark (channel
-// ARGV[1], text ARGV[2]) or writes it to KEYS[1], in one step: the snapshot has exactly the stream up to the mark. Expiries are absolute,
-// because the script may wait for its turn.
+// snapshotScript reads all keys that match the patterns ARGV[3] and on. In the same step it writes the mark ARGV[2] to the key KEYS[1]
+// or, without one, to the channel ARGV[1]. The snapshot therefore equals the stream up to the mark. Expiries are absolute, because the
+// script may wait for its turn.
 const snapshotScript = `
 local out = {}
 local time = redis.call('TIME')
@@ -108,12 +106,12 @@ return out`
 
 // witnessed is the server that a tap follows.
 type witnessed struct {
-	admin  *redis.Options // how it is reached
+	admin  *redis.Options
 	client func() *redis.Client
-	// master reports whether the server is one: a replica forwards its master's stream, without a snapshot's mark. nil: it always is.
+	// master reports whether the server is one; nil: always. A replica forwards its master's stream, without a snapshot's mark.
 	master   func(context.Context) bool
-	attached func() // hears of each attachment; nil: nobody does
-	// mark is a key for the marks of a cluster's server, whose stream lacks what is published there. "": marks are published.
+	attached func() // called after each attachment; may be nil
+	// mark is the key for marks on a cluster's server, whose stream lacks published messages. "": marks are published.
 	mark string
 }
 
@@ -131,7 +129,7 @@ func newTapAt(r *Redis, at witnessed, s *system, c *clock, add func(history.Even
 	return t
 }
 
-// wait returns nil when the stream flows, or why Redis gives none.
+// wait returns nil once the stream flows, or why Redis provides none.
 func (t *tap) wait(ctx context.Context) error {
 	select {
 	case <-t.up:
@@ -170,7 +168,6 @@ func (t *tap) run(ctx context.Context) {
 
 func (t *tap) everUp() bool { return closed(t.up) }
 
-// refusal is an error reply of Redis.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -178,7 +175,6 @@ func (r refusal) Error() string { return string(r) }
 // RedisError implements redis.Error.
 func (refusal) RedisError() {}
 
-// transient reports whether a retry may succeed.
 func transient(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "NOMASTERLINK") ||
@@ -216,7 +212,7 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	if err := skipSnapshot(in); err != nil {
 		return false, err
 	}
-	if t.redis.kind == kindURL { // perhaps another host's clock
+	if t.redis.kind == kindURL { // it may have another host's clock
 		t.skew = measureSkew(ctx, t.at.client())
 	}
 	if err := t.reader.watch(t.clock.now); err != nil {
@@ -240,14 +236,14 @@ type mark struct {
 	taken chan snapshot
 }
 
-// tell reports the present leases, and the stream from then on.
+// tell takes a snapshot of the leases. Reporting continues with it and the stream after its mark.
 func (t *tap) tell(ctx context.Context) {
 	m := &mark{strconv.FormatInt(time.Now().UnixNano(), 36), make(chan snapshot, 1)}
 	t.mark.Store(m)
 	if s, err := t.takeSnapshot(ctx, m.nonce); err == nil {
 		m.taken <- s
 	} else if lose := t.lose.Load(); lose != nil {
-		(*lose)() // then all begins anew
+		(*lose)() // run reconnects
 	}
 }
 
@@ -289,7 +285,7 @@ func (t *tap) handshake(conn net.Conn, in *bufio.Reader) error {
 	return nil
 }
 
-// measureSkew returns how far Redis' wall clock is ahead of this host's, by the quickest of a few answers; 0 if within the uncertainty.
+// measureSkew returns how far Redis's wall clock is ahead of this host's, by the quickest of five replies; 0 if within the uncertainty.
 func measureSkew(ctx context.Context, client *redis.Client) time.Duration {
 	var skew time.Duration
 	best := time.Duration(1<<63 - 1)
@@ -323,7 +319,7 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// keepTime makes Redis write its time to the stream. While Redis does not answer, it executes nothing that needs a time.
+// keepTime makes Redis write its time to the stream. A Redis that does not answer executes nothing that needs a time.
 func (t *tap) keepTime(ctx context.Context, stop <-chan struct{}) {
 	every(markEvery, stop, func() {
 		if client := t.at.client(); client != nil {
@@ -341,10 +337,10 @@ func (t *tap) markKeys() []string {
 	return []string{t.at.mark}
 }
 
-// snapshot is the epoch, all leases, heartbeats and fences at the moment of its mark.
+// snapshot is the epoch and all leases, heartbeats and fences at the moment of its mark.
 type snapshot struct {
-	at   int64    // when it was asked for: not later than the moment
-	keys []string // key, value, expiry in ms of Redis' clock (negative: none); key, value, …
+	at   int64    // time of the request, not later than the mark
+	keys []string // key, value, expiry in ms of Redis's clock (negative: none); key, value, …
 }
 
 func (t *tap) takeSnapshot(ctx context.Context, nonce string) (snapshot, error) {
@@ -391,7 +387,7 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
 		}
 		if strings.EqualFold(string(words[0]), "select") {
-			t.command(words) // which database is selected is not in the snapshot
+			t.command(words) // the snapshot does not contain the selected database
 		}
 		if m != nil && text == m.nonce {
 			s, ok := awaitSnapshot(m.taken)
@@ -404,7 +400,6 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 	}
 }
 
-// marked returns the text of a mark, "" for any other command.
 func (t *tap) marked(words [][]byte) string {
 	if len(words) != 3 || string(words[1]) != cmp.Or(t.at.mark, tapChannel) {
 		return ""
@@ -433,8 +428,7 @@ func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {
 	}
 }
 
-// begin records that the tap is up, with all leases and heartbeats. It stamps them with the time of the request, because the commands that
-// follow may have been executed before this is read.
+// begin records that the tap is up, and all leases and heartbeats at the time of the request: the next commands may already be executed.
 func (t *tap) begin(s snapshot) {
 	now := s.at
 	t.stamps.since = max(t.stamps.since, now)

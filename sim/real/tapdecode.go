@@ -19,12 +19,12 @@ const (
 	keyIdem   // an idempotency key, whose value is a session
 	keyRecord // the record of a session, a hash
 	keyBus    // the stream of events for workers
-	keyEpoch  // of the data
-	keyKinds  // how many there are
+	keyEpoch  // the epoch of the data
+	keyKinds
 )
 
-// commands are those with a known effect on keys. Redis rewrites relative expiries to absolute ones, deletes expired keys by DEL, and shows
-// only effective commands, so few remain. Any other command makes each lease and fence that it names unknown (unread).
+// commands are those with a known effect on keys. Few are needed: Redis replicates only effective commands, with absolute expiries, and
+// deletes expired keys by DEL. Any other command makes each lease and fence that it names unknown (unread).
 var commands = map[string]func(t *tap, verb string, args [][]byte){
 	"SET": (*tap).assign, "SETEX": (*tap).assignFor, "PSETEX": (*tap).assignFor,
 	"SETNX": (*tap).assignAll, "MSET": (*tap).assignAll, "MSETNX": (*tap).assignAll,
@@ -34,7 +34,7 @@ var commands = map[string]func(t *tap, verb string, args [][]byte){
 	"HSET": (*tap).fields, "HMSET": (*tap).fields, "XADD": (*tap).entry,
 	"PUBLISH": (*tap).nothing, "SPUBLISH": (*tap).nothing,
 
-	// What these have after their key is values, which may be the names of leases.
+	// Only the first argument of these is a key. The others are values, which may be names of leases.
 	"APPEND": (*tap).first, "SADD": (*tap).first, "SREM": (*tap).first, "ZADD": (*tap).first, "ZREM": (*tap).first,
 	"HSETNX": (*tap).first, "HDEL": (*tap).first, "HINCRBY": (*tap).first, "ZINCRBY": (*tap).first,
 	"LPUSH": (*tap).first, "RPUSH": (*tap).first, "LREM": (*tap).first, "LSET": (*tap).first,
@@ -67,12 +67,11 @@ func (t *tap) command(words [][]byte) {
 	t.unread(args...)
 }
 
-// show records an event with the next mark, which dates it. fresh is the command's expiry, if that counts from its execution.
+// show queues an event until the next mark, which dates it. fresh is the command's expiry, if that counts from its execution; else 0.
 func (t *tap) show(kind keyKind, fresh int64, e history.Event) {
 	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.now()}})
 }
 
-// placed records the events before a mark.
 func (t *tap) placed(mark int64) {
 	for _, e := range t.stamps.mark(mark) {
 		t.add(e)
@@ -83,7 +82,7 @@ func (t *tap) nothing(string, [][]byte) {}
 
 func (t *tap) first(_ string, args [][]byte) { t.unread(args[0]) }
 
-// unread marks keys after a command of unknown effect: a lease and its expiry, or a fence, are unknown until the key is set or deleted.
+// unread handles a command of unknown effect: a lease and its expiry, or a fence, are unknown until the key is set or deleted.
 func (t *tap) unread(keys ...[]byte) {
 	for _, key := range keys {
 		switch kind, id := t.split(key); kind {
@@ -120,14 +119,14 @@ func (t *tap) assignAll(_ string, args [][]byte) {
 	}
 }
 
-// assignFor decodes SETEX and PSETEX, which servers of today never send.
+// assignFor decodes SETEX and PSETEX, which current servers never replicate.
 func (t *tap) assignFor(verb string, args [][]byte) {
 	if len(args) == 3 {
 		t.set(args[0], string(args[2]), t.relative(verb == "SETEX", string(args[1])))
 	}
 }
 
-// assign is SET. KEEPTTL keeps the old expiry, which does not date the command.
+// assign decodes SET. KEEPTTL keeps the old expiry, which does not date the command.
 func (t *tap) assign(_ string, args [][]byte) {
 	if len(args) < 2 {
 		return
@@ -145,7 +144,7 @@ func (t *tap) assign(_ string, args [][]byte) {
 	t.set(key, value, t.expiry(options))
 }
 
-// expiry finds the expiry in the options of SET, on the run's clock; 0: none.
+// expiry returns the expiry in the options of SET, on the run's clock; 0: none.
 func (t *tap) expiry(options [][]byte) int64 {
 	for i := 0; i+1 < len(options); i++ {
 		switch option := strings.ToUpper(string(options[i])); option {
@@ -166,12 +165,12 @@ func (t *tap) absolute(seconds bool, arg string) int64 {
 	return t.clock.fromWall(nanoseconds(seconds, arg), t.skew)
 }
 
-// farthest is 146 years in ns, from which a wall clock can still be subtracted.
+// farthest is 146 years in ns: subtracting a wall clock from it does not overflow.
 const farthest = int64(1) << 62
 
-// nanoseconds parses a time of Redis, which may be 292 million years, and caps it at farthest.
+// nanoseconds parses a time of Redis, in seconds or milliseconds, and caps it at farthest.
 func nanoseconds(seconds bool, arg string) int64 {
-	n, _ := strconv.ParseInt(arg, 10, 64) // of what is out of range it is the end of the range
+	n, _ := strconv.ParseInt(arg, 10, 64) // out of range, n is the end of the range
 	unit := int64(time.Millisecond)
 	if seconds {
 		unit = int64(time.Second)
@@ -188,7 +187,7 @@ func (t *tap) split(key []byte) (keyKind, string) {
 
 func (t *tap) set(key []byte, value string, until int64) { t.record(key, value, until, until) }
 
-// record records a key set until then. fresh is that expiry if it counts from the execution, else 0.
+// record records a key set with the expiry until. fresh is that expiry if it counts from the execution, else 0.
 func (t *tap) record(key []byte, value string, until, fresh int64) {
 	kind, id := t.split(key)
 	e := history.Event{Until: until}
@@ -239,7 +238,6 @@ func (t *tap) extend(verb string, args [][]byte) {
 	t.show(kind, until, e)
 }
 
-// prolong stores a key's expiry, and returns the holder.
 func (t *tap) prolong(id string, until int64) string {
 	h := t.held[id]
 	h.until = until
@@ -247,7 +245,7 @@ func (t *tap) prolong(id string, until int64) string {
 	return h.holder
 }
 
-// increment follows fences of foreign nodes. After a gap the value is unknown, and nothing is recorded.
+// increment decodes INCR and DECR, with which foreign nodes count fences. It records nothing if the value is unknown after a gap.
 func (t *tap) increment(verb string, args [][]byte) {
 	kind, id := t.system.split(args[0])
 	if kind != keyFence {

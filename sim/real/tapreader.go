@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// emptyEvery is how often an idle connection is checked.
 const emptyEvery = 20 * time.Millisecond
 
-// tapReader reads a connection and knows when it was last empty: bytes read later were sent after that time.
+// tapReader reads a connection and tracks when it was last empty: bytes read later arrived after that time.
 type tapReader struct {
 	net.Conn
-	raw   syscall.RawConn // nil: nobody asks when it was empty
+	raw   syscall.RawConn // nil: empty is not tracked
 	now   func() int64
 	empty int64
 }
 
-// watch keeps empty up to date from now on.
+// watch tracks empty from now on.
 func (r *tapReader) watch(now func() int64) (err error) {
 	r.now = now
 	r.raw, err = r.Conn.(syscall.Conn).SyscallConn()

@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	// markEvery is how often Redis writes its own time to the stream.
+	// markEvery is the interval at which Redis writes its own time to the stream.
 	markEvery = 50 * time.Millisecond
-	// placedWithin is the precision that the judge needs for the time of a command.
+	// placedWithin is the precision that the judge needs for the time of a command, in ns.
 	placedWithin = int64(4 * markEvery)
-	// ttlSlack is how far two expiries of one TTL may differ: Redis rounds to milliseconds, and wall clocks drift.
+	// ttlSlack is how far two expiries of one TTL may differ, in ns: Redis rounds to milliseconds, and wall clocks drift.
 	ttlSlack = int64(20 * time.Millisecond)
 )
 
-// stamps finds out when Redis executed the commands of its stream. A busy host reads the stream late, so a lease would seem granted after
-// its owner believed in it. Redis therefore writes its own time to the stream every 50 ms. A command was executed between its two marks,
-// after the stream was last empty, and before it was read. An expiry (execution plus a known TTL) narrows this interval. Events get its end
-// as stamp, and the history says if it is too wide to judge by.
+// stamps determines when Redis executed the commands of its stream. A busy host reads the stream late, so a lease would seem granted
+// after its owner believed in it. Redis therefore writes its own time to the stream every markEvery. A command was executed between its
+// two marks, after the stream was last empty, and before it was read. An expiry (execution plus a known TTL) narrows this interval. The
+// stamp of an event is the interval's end. A StreamLate event marks intervals that are too wide to judge.
 type stamps struct {
-	ttls    [keyKinds]ttl // of each kind of key, as far as expiries show it
-	since   int64         // the time of the last mark: what waits was not executed before
-	waiting []shown       // events since then
-	script  bool          // a script has begun (MULTI) and is not over (EXEC)
-	joins   bool          // the next event is of the same script as the last one
+	ttls    [keyKinds]ttl // by kind of key, learned from expiries
+	since   int64         // time of the last mark; waiting events were not executed before
+	waiting []shown
+	script  bool // inside a script, between MULTI and EXEC
+	joins   bool // the next event belongs to the script of the last one
 }
 
 // shown is an event that waits for the next mark.
 type shown struct {
 	event history.Event
 	kind  keyKind
-	fresh int64 // the expiry that its command set, if that counts from the time of execution; else 0
+	fresh int64 // expiry that its command set, if that counts from the execution; else 0
 	read  span  // from when the stream was last empty to when the command was read
-	joins bool  // it was executed in one step with the event before it
+	joins bool  // executed in one step with the event before it
 }
 
 type span struct{ from, to int64 }
 
-// ttl is the known range of one TTL of a kind of key, or several.
+// ttl is the known range of the TTL of a kind of key; several: there is more than one TTL.
 type ttl struct {
 	span
 	known, several bool
@@ -49,14 +49,14 @@ func (s *stamps) add(e shown) {
 	s.waiting = append(s.waiting, e)
 }
 
-// transaction notes the begin or end of a script's commands.
+// transaction handles the begin (MULTI) or end (EXEC) of a script.
 func (s *stamps) transaction(begins bool) { s.script, s.joins = begins, false }
 
-// mark stamps and returns the events since the last mark. now is the time of this one.
+// mark stamps and returns the events since the last mark. now is the time of this mark.
 func (s *stamps) mark(now int64) []history.Event {
 	groups := s.groups(now)
 	latest := now
-	for i := len(groups) - 1; i >= 0; i-- { // none was executed after the next
+	for i := len(groups) - 1; i >= 0; i-- { // no group was executed after the next one
 		latest = min(latest, groups[i].at.to)
 		groups[i].at.to = latest
 	}
@@ -81,7 +81,7 @@ func (s *stamps) mark(now int64) []history.Event {
 	return events
 }
 
-// group are the events of one script or single command, and when it was executed.
+// group holds the events of one script or single command, and the interval of its execution.
 type group struct {
 	events []shown
 	at     span
@@ -107,7 +107,7 @@ func (s *stamps) groups(now int64) (all []group) {
 	return all
 }
 
-// narrow narrows the time at of a command that set this expiry, and learns from it.
+// narrow narrows the interval of a command that set this expiry, and learns the TTL from it.
 func (t *ttl) narrow(at span, expiry int64) span {
 	seen := span{expiry - at.to, expiry - at.from}
 	switch {

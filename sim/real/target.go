@@ -17,44 +17,43 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// target is the polled target: an HTTP server beside the proxies, and the independent witness. It accepts
-// POST /poll/{sessionID} with headers X-Instance and X-Fence, and refuses a fence older than the highest it has seen for
-// that session with 409. All methods are safe for concurrent use.
+// target is the polled target, an HTTP server beside the proxies and an independent witness. It accepts POST /poll/{sessionID} with the
+// headers X-Instance and X-Fence. It refuses a fence that is older than the session's highest one with 409. Its methods are safe for
+// concurrent use.
 type target struct {
 	clock  *clock
 	rec    recorder
-	serve  time.Duration // how long an answer takes
+	serve  time.Duration // duration of an answer
 	url    string
 	server *http.Server
-	tell   func(*history.Event) // hears of accepted arrivals; must not block
+	tell   func(*history.Event) // called for each accepted arrival; must not block
 	served chan struct{}        // closed when the server's goroutine has ended
-	ended  error                // why it has
-	stop   chan struct{}        // closed to let polls that are being served go
-	away   func()               // gives up a target that serves elsewhere; nil: this one serves
+	ended  error                // error of Serve, valid once served is closed
+	stop   chan struct{}        // closed to abort the polls being served
+	away   func()               // detaches from a target that serves elsewhere; nil: this one serves
 
-	number     atomic.Int64 // of the last arrival
+	number     atomic.Int64
 	polls      atomic.Int64
 	rejected   atomic.Int64
-	violations atomic.Int64 // accepted while another instance was being served, for the progress line only
-	strangers  atomic.Int64 // polls of sessions that do not exist
+	violations atomic.Int64 // polls accepted while another instance was served; for the progress line only
+	strangers  atomic.Int64 // polls of unknown sessions
 
 	mu       sync.RWMutex
 	sessions map[string]*polled
-	meets    bool // sessions that nobody added become known by being polled
+	meets    bool // a poll adds an unknown session
 }
 
-// recorder records what the target witnesses.
 type recorder interface{ Add(e history.Event) }
 
 type polled struct {
 	mu      sync.Mutex
 	fence   int64
 	serving map[string]int // instance → polls being served
-	slow    time.Duration  // instead of target.serve, if longer
-	hang    chan struct{}  // not nil: no answer before it is closed
+	slow    time.Duration  // duration of an answer, if longer than target.serve
+	hang    chan struct{}  // polls wait until it is closed; nil: they do not
 }
 
-// newTarget starts a target beside the proxies, at a place of this machine. short is gate.short.
+// newTarget starts a target at an address of this machine. short is gate.short.
 func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*target, error) {
 	var listener net.Listener
 	err := redisfixture.Listen(at, func(addr string) (err error) {
@@ -77,7 +76,7 @@ func (t *target) dial() (net.Conn, error) {
 	return net.DialTimeout("tcp", strings.TrimPrefix(t.url, "http://"), time.Second)
 }
 
-// heard counts an event that another target witnessed.
+// heard counts and records an event that the target of a composed fleet witnessed.
 func (t *target) heard(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -89,7 +88,6 @@ func (t *target) heard(e *history.Event) {
 	t.rec.Add(*e)
 }
 
-// open serves at the listener, with the target's handlers added to mux.
 func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	t.served, t.stop, t.sessions = make(chan struct{}), make(chan struct{}), map[string]*polled{}
 	t.url = "http://" + listener.Addr().String()
@@ -102,7 +100,7 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	}()
 }
 
-// add registers a session. Removed sessions stay known, so that late polls of them are witnessed too.
+// add registers a session. Sessions stay known after their removal, so that their late polls are witnessed too.
 func (t *target) add(session string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +115,7 @@ func (t *target) find(session string) *polled {
 	return t.sessions[session]
 }
 
-// meet is find for a polled session, which may become known by the poll.
+// meet is find, but adds an unknown session if t.meets.
 func (t *target) meet(session string) *polled {
 	p := t.find(session)
 	if p == nil && t.meets {
@@ -162,7 +160,7 @@ func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if t.work(req.Context(), p) {
-		// Stamped before the answer is sent: a client may act on it before this goroutine runs again.
+		// Stamp the end before the answer is sent: a client may act on the answer before this goroutine runs again.
 		t.finish(p, history.Served, session, instance, n)
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -170,7 +168,7 @@ func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 	t.finish(p, history.Aborted, session, instance, n)
 }
 
-// accept decides about an arrival and records it under the session's lock, so that records are in the order of decisions.
+// accept decides on an arrival and records it under the session's lock, so that records follow the order of decisions.
 func (t *target) accept(p *polled, session, instance string, fence, n int64) (highest int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +200,6 @@ func (t *target) finish(p *polled, kind history.Kind, session, instance string, 
 	}
 }
 
-// work waits for as long as the answer takes, or returns false when the client or the run ends first.
 func (t *target) work(ctx context.Context, p *polled) bool {
 	p.mu.Lock()
 	length, hang := max(t.serve, p.slow), p.hang
@@ -231,7 +228,7 @@ func (t *target) work(ctx context.Context, p *polled) bool {
 	}
 }
 
-// slow makes polls of the session that arrive from now on take d; 0 ends it.
+// slow makes later polls of the session take d; 0 ends this.
 func (t *target) slow(session string, d time.Duration) {
 	if p := t.find(session); p != nil {
 		p.mu.Lock()
@@ -240,7 +237,7 @@ func (t *target) slow(session string, d time.Duration) {
 	}
 }
 
-// hang leaves polls of the session without an answer until the returned function is called.
+// hang delays the answers to later polls of the session until release is called.
 func (t *target) hang(session string) (release func()) {
 	p := t.find(session)
 	if p == nil {

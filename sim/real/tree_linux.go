@@ -51,7 +51,6 @@ func pids() (all []int) {
 	return all
 }
 
-// marked reports whether a process was started with the variable mark (KEY=VALUE).
 func marked(pid int, mark string) bool {
 	if mark == "" {
 		return false
@@ -79,7 +78,7 @@ func stranger(addrs []string, own func() []treeProcess) (pid int, found bool) {
 			return pid, true
 		}
 	}
-	for s := range connected(addrs) { // one that was closed meanwhile has no owner either
+	for s := range connected(addrs) { // a socket that was closed since has no owner either
 		if sockets[s] {
 			return 0, true
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tuners is the witness of a storm of intents, beside the proxies: slots that serve pipelines. A pipeline is one request,
-// POST /tune/{slot}, whose answer lasts as long as the slot serves it; it is refused with 409 where slot or service has seen a
-// newer fence, pushes out whoever is served under an older one, and ends cleanly by DELETE of the same URL. All methods are safe
-// for concurrent use.
+// tuners is the witness of a storm of intents: slots beside the proxies that serve pipelines. A pipeline is one request, POST
+// /tune/{slot}, whose response lasts as long as the slot serves it. DELETE of the same URL ends it cleanly. If slot or service has seen a
+// newer fence, the pipeline is refused with 409. Otherwise it aborts the pipelines that slot and service served. All methods are safe for
+// concurrent use.
 type tuners struct {
 	target *target
 
 	mu     sync.Mutex
-	places map[string]*fencedPlace // slots and services
+	places map[string]*fencedPlace
 }
 
 // fencedPlace is a slot or a service, which serves one pipeline at a time.
@@ -27,7 +27,7 @@ type fencedPlace struct {
 
 type pipeline struct {
 	n        int64
-	slot     string // as the history names it
+	slot     string // name in the history
 	service  string
 	instance string
 	fence    int64 // of the slot's lease
@@ -86,7 +86,7 @@ func (u *tuners) tune(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// accept decides about a pipeline, for slot and service in one step, and records it. It returns nil and the newer fence, if there is one.
+// accept decides on a pipeline, for slot and service in one step, and records it. It returns nil and the newer fence, if there is one.
 func (u *tuners) accept(c claim) (*pipeline, int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -117,8 +117,7 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 	}
 	for _, old := range olds {
 		if old != nil && !old.over {
-			// A newer fence over an older pipeline is how the tuner is meant to be used when a node is frozen or dead. Whether
-			// this one was is for the judge.
+			// A newer fence is the regular takeover from a frozen or dead node. The judge decides whether this one was.
 			if c.fence == old.fence {
 				u.target.violations.Add(1)
 			}
@@ -162,7 +161,7 @@ func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
 	}
 }
 
-// letGo ends a pipeline cleanly. The leases may pass on only after its answer.
+// letGo ends a pipeline cleanly. The leases may be released only after its response.
 func (u *tuners) letGo(w http.ResponseWriter, req *http.Request) {
 	c, ok := readClaim(w, req)
 	if !ok {

@@ -8,11 +8,11 @@ import (
 // exitTurnedAway is the exit code of a node that rejects the Redis it found (docs/node-protocol.md).
 const exitTurnedAway = 3
 
-// refusals tracks when the plan makes Redis refuse writes. The zero value: never yet. Safe for concurrent use.
+// refusals tracks when the plan makes Redis refuse writes. The zero value has no refusal. Safe for concurrent use.
 type refusals struct {
 	mu    sync.Mutex
 	now   int
-	ended time.Time // of the last
+	ended time.Time
 }
 
 func (r *refusals) begin() {
@@ -34,14 +34,13 @@ func (r *refusals) lately(while time.Duration) bool {
 	return r.now > 0 || !r.ended.IsZero() && time.Since(r.ended) < while
 }
 
-// turnedAway reports whether a process exited because the plan makes Redis refuse. It is right not to start without the rights it needs,
-// and an orchestrator would restart it. After any other exit it stays dead.
+// turnedAway reports whether a process exited because the plan makes Redis refuse. A node rightly does not start without the rights it
+// needs, and an orchestrator would restart it. After any other exit it stays down.
 func (s *slot) turnedAway(n *node, code int) bool {
 	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
 }
 
-// startAgain restarts a slot whose process was turned away, as an orchestrator would, unless it has a process or the run is over. Restarts
-// end by themselves soon after Redis stops refusing.
+// startAgain restarts a slot whose process was turned away, as an orchestrator would. This ends soon after Redis stops refusing.
 func (s *slot) startAgain(n *node) {
 	pause := time.NewTimer(s.run.cfg.TTL / 10)
 	defer pause.Stop()

@@ -9,7 +9,7 @@ import (
 
 // watch lets faults wait for events of nodes. Safe for concurrent use.
 type watch struct {
-	count atomic.Int32 // of waiters: the way of most events is to find none
+	count atomic.Int32 // number of waiters; usually 0, which spares an event the lock
 	mu    sync.Mutex
 	wait  map[int]waiter
 	next  int
@@ -20,7 +20,7 @@ type waiter struct {
 	found chan history.Event
 }
 
-// await returns a channel that gets the first event from now on that match accepts. cancel must be called.
+// await returns a channel that receives the next event that match accepts. The caller must call cancel.
 func (w *watch) await(match func(*history.Event) bool) (found <-chan history.Event, cancel func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +42,7 @@ func (w *watch) await(match func(*history.Event) bool) (found <-chan history.Eve
 	}
 }
 
-// tell reports whether anybody waited for the event.
+// tell passes an event to its waiters and reports whether there were any.
 func (w *watch) tell(e *history.Event) (found bool) {
 	if w.count.Load() == 0 {
 		return false

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ways are one node's ways to servers and sentinels. A fault of the node's way applies to all of them.
+// ways are one node's lines to all servers and sentinels. A network fault of the node applies to all of them.
 type ways struct {
-	servers   []*line // by number
+	servers   []*line // in the order of replicated.members
 	sentinels []*line
 
 	// Guarded by replicated.mu.
@@ -18,7 +18,6 @@ type ways struct {
 
 func (w *ways) all() []*line { return slices.Concat(w.servers, w.sentinels) }
 
-// addr implements way. It leads to the first master.
 func (w *ways) addr() string { return w.servers[0].addr() }
 
 func (w *ways) apply(fault int, e effect) error {
@@ -79,7 +78,7 @@ func (p *replicated) upstreams() (all []string) {
 	return all
 }
 
-// env names the sentinels or the cluster's servers to a node, and its ways to the addresses that they announce.
+// env returns a node's lines to the sentinels or the cluster's servers, and a table that maps announced addresses to lines.
 func (p *replicated) env(w *ways) []string {
 	var sentinels, table []string
 	for i, m := range p.members {
@@ -102,12 +101,12 @@ func (p *replicated) env(w *ways) []string {
 	}
 }
 
-// zones are network partitions. Zone 0 has the sentinels.
+// zones are network partitions, by number. The sentinels are in zone 0.
 type zones struct {
-	held map[int]bool // by zone: what is sent into it, or out of it, arrives when it ends; else connections are reset, and new ones refused
+	held map[int]bool // zones whose traffic waits for their end; all others reset connections and refuse new ones
 }
 
-// zonesFault is the fault number of zones at lines, which no fault of a plan has.
+// zonesFault is the fault number under which lines get the effect of zones. No fault of a plan has it.
 const zonesFault = -1
 
 func (z zones) separate(l *line, a, b int) error {
@@ -121,7 +120,7 @@ func (z zones) separate(l *line, a, b int) error {
 	return l.apply(zonesFault, effect{cut: true})
 }
 
-// lead applies the zones to a node's ways. mu is held.
+// lead applies the zones to a node's lines. mu is held.
 func (p *replicated) lead(w *ways) error {
 	var err error
 	between := func(l *line, zone int) {
@@ -139,7 +138,7 @@ func (p *replicated) lead(w *ways) error {
 	return err
 }
 
-// partition changes zones of servers and nodes, and applies them to all lines.
+// partition calls change, which may move servers and nodes to other zones, with mu held, and applies the zones to all lines.
 func (p *replicated) partition(slots []*slot, change func()) error {
 	p.settling.RLock()
 	defer p.settling.RUnlock()

@@ -10,25 +10,25 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// network is a disturbance of one direction of a node's way to Redis. The zero value passes everything on.
+// network is a disturbance of one direction of a line. The zero value passes everything on.
 type network struct {
-	hold      bool          // bytes are kept and delivered, late, once it ends
+	hold      bool          // bytes are kept, and delivered late when it ends
 	latency   time.Duration // each chunk is delayed by latency ± jitter
 	jitter    time.Duration //
 	rate      int64         // bytes a second, 0: unbounded
-	fragments bool          // chunks are torn into small pieces
+	fragments bool          // chunks are split into small pieces
 }
 
-// direction is one direction of a line: what is wrong with it now, and what its connections need to notice changes.
+// direction is one direction of a line: its current disturbance, and channels that announce changes.
 type direction struct {
 	mu      sync.Mutex
 	now     network
-	changed chan struct{} // closed, and replaced, at each change
-	cut     chan struct{} // closed, and replaced, when what is under way is lost
-	rng     *rand.Rand    // drawn from the run's seed
+	changed chan struct{} // closed and replaced at each change
+	cut     chan struct{} // closed and replaced when the bytes in flight are lost
+	rng     *rand.Rand
 
-	counted bool         // a node's commands come this way
-	sent    atomic.Int64 // of them, those that were not told yet, whatever becomes of them
+	counted bool         // a node sends its commands in this direction
+	sent    atomic.Int64 // commands since the last line.sent, whether delivered or not
 }
 
 func newDirection(seed, stream uint64) *direction {
@@ -51,7 +51,6 @@ func (d *direction) get() (network, <-chan struct{}) {
 	return d.now, d.changed
 }
 
-// generation returns the channel that closes when the bytes in flight are lost.
 func (d *direction) generation() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,10 +98,10 @@ const (
 )
 
 // directions maps names to directions, because toxiproxy makes toxics from JSON, which cannot carry a pointer.
-var directions sync.Map // name → *direction
+var directions sync.Map
 
-// wire is the only toxic on a line. It stays in place and changes its behavior. toxiproxy's own toxics have global randomness, a black hole
-// that cannot heal on a live connection, and can hang when added or removed while a client does not read.
+// wire is the only toxic on a line. It stays in place and changes its behavior. toxiproxy's own toxics use global randomness, have a
+// black hole that cannot heal on a live connection, and may hang when added or removed.
 type wire struct {
 	Direction string `json:"direction"`
 }
@@ -114,10 +113,10 @@ type chunk struct {
 	due time.Time
 }
 
-// Pipe moves bytes until the connection ends (toxics.Toxic).
+// Pipe implements toxics.Toxic.
 func (w *wire) Pipe(stub *toxics.ToxicStub) {
 	found, ok := directions.Load(w.Direction)
-	if !ok { // the line was closed as this connection came
+	if !ok { // the line has just been closed
 		stub.Close()
 		drain(stub)
 		return
@@ -130,10 +129,10 @@ type link struct {
 	dir   *direction
 	stub  *toxics.ToxicStub
 	queue []chunk
-	bytes int       // of them
+	bytes int
 	last  time.Time // when the newest chunk of the queue is due
-	ended bool      // the sender has closed
-	heard requests  // what it sent
+	ended bool
+	heard requests
 }
 
 func (l *link) run() {
@@ -181,7 +180,6 @@ func (l *link) run() {
 // lingers returns how long a closed connection may take to deliver its bytes, which are still delayed like all bytes sent before.
 func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + wireLinger }
 
-// drain drops the buffer, and reads from a sender that is still writing until it closes.
 func (l *link) drain() {
 	l.queue = nil
 	if !l.ended {
@@ -189,14 +187,13 @@ func (l *link) drain() {
 	}
 }
 
-// drain reads from a sender that is still writing, until it closes: toxiproxy would otherwise wait forever to pass its bytes on.
+// drain reads from a sender that is still writing, until it closes. Otherwise toxiproxy would wait forever to pass its bytes on.
 func drain(stub *toxics.ToxicStub) {
-	for range stub.Input { // until it is closed
+	for range stub.Input {
 		continue
 	}
 }
 
-// head returns the next chunk that is due, or a timer for it.
 func (l *link) head(net network, timer *time.Timer) (chan<- *stream.StreamChunk, *stream.StreamChunk, <-chan time.Time) {
 	if net.hold || len(l.queue) == 0 {
 		return nil, nil, nil

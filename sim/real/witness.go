@@ -7,10 +7,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tapPatience is more than a server's wait for further replicas (repl-diskless-sync-delay, 5 s by default).
+// tapPatience is longer than a server waits for further replicas (repl-diskless-sync-delay, 5 s by default).
 const tapPatience = 20 * time.Second
 
-// tapIn opens the tap, if this Redis has one.
 func (r *run) tapIn(ctx context.Context) {
 	if r.redis.kind == kindEmbedded {
 		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
@@ -50,7 +49,7 @@ func (r *run) tapServers(ctx context.Context) {
 	}
 	for _, m := range p.members {
 		if p.cluster != nil && m == p.voter() {
-			continue // it never has a lease
+			continue // it never holds a lease
 		}
 		at := witnessed{
 			admin:  harnessOptions(m.addr),
@@ -80,7 +79,7 @@ func (r *run) tapServers(ctx context.Context) {
 	r.tap = first
 }
 
-// switched handles a new master: the application repeats its writes, which the old master may have lost.
+// switched handles a new master: the application repeats its writes, which the new master may lack.
 func (r *run) switched(ctx context.Context, m *member) {
 	r.record(history.Event{Kind: history.Note, Reason: r.redis.replicated.deciders() + " name " + m.name + " the master"})
 	ctx, cancel := context.WithTimeout(ctx, restoreWithin)

@@ -17,17 +17,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// workload is the application's side: the sessions, which nodes find in Redis. It restores them after Redis lost them. Safe for concurrent
-// use.
+// workload plays the application: it stores the sessions that nodes find in Redis, and restores lost ones. Safe for concurrent use.
 type workload struct {
 	run *run
 
 	mu       sync.Mutex
 	rng      *rand.Rand
 	created  []string       // session IDs in order of creation: session-1 is the first
-	paused   map[string]int // how many pauses of the session last
+	paused   map[string]int // session → number of its active pauses
 	removed  map[string]bool
-	outdated bool // Redis does not hold what it should: the last write failed
+	outdated bool // Redis lacks a change: the last write failed
 }
 
 type document struct {
@@ -43,7 +42,8 @@ func newWorkload(r *run) *workload {
 	}
 }
 
-// add creates n sessions, with IDs drawn from the seed, and returns their IDs. A composed fleet has its own.
+// add creates n sessions, with IDs drawn from the seed, and returns their IDs. A composed fleet has its own sessions, an election has one
+// lease, and intents have none.
 func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *workload) ids() []string {
 	return slices.Clone(w.created)
 }
 
-// write stores the sessions with these IDs as they should be, if this system has any. mu is held.
+// write stores the current state of the sessions with these IDs, if this system has sessions. mu is held.
 func (w *workload) write(ctx context.Context, ids []string) error {
 	if w.run.system.lease != "" || w.run.system.clients || w.run.redis.kind == kindCompose {
 		return nil
@@ -120,7 +120,6 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// restore stores all sessions again, after Redis lost them or missed a change.
 func (w *workload) restore(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +187,7 @@ func (r *run) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r.work = newWorkload(r)
-	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // which has been bootstrapped
+	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // a composed fleet is already bootstrapped
 		return err
 	}
 	if err := r.redis.bootstrap(ctx, r.system.epochKey, r.cfg.TTL, r.cfg.Replicas); err != nil {

@@ -1,4 +1,4 @@
-// Package timing is what a run's nodes, plan, engines and judge must agree on: how long a lease lasts and how often what is done.
+// Package timing defines the durations on which a run's nodes, plan, engines and judge agree.
 package timing
 
 import (
@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Timings are the durations that a run's nodes work with.
+// Timings are the durations of a run.
 type Timings struct {
-	TTL          time.Duration // of a lease and of a heartbeat
+	TTL          time.Duration // of leases and heartbeats
 	Renew        time.Duration // between renewals
-	RenewTimeout time.Duration // of one renewal; 0: the nodes' own, not known
+	RenewTimeout time.Duration // of one renewal; 0: chosen by the nodes, unknown
 	Heartbeat    time.Duration // between heartbeats
-	Discovery    time.Duration // between looks at the fleet and the sessions
+	Discovery    time.Duration // between discoveries of instances and sessions
 	Poll         time.Duration // between polls of one session
 	PollTimeout  time.Duration // of one poll
-	Serve        time.Duration // how long the polled target takes to answer
+	Serve        time.Duration // duration of the polled target's answer
 }
 
-// Bounds of every timing.
+// Bounds of all timings.
 const (
 	Min = time.Millisecond // of all but RenewTimeout
 	Max = 24 * time.Hour
 )
 
-// Error is the condition of a timing that is out of bounds or contradicts another.
+// Error reports a timing that is out of bounds or contradicts another one.
 type Error struct {
 	Field string // "TTL", "Renew", …
 	Value time.Duration
-	Why   string // what is said of the value: "must be shorter than …"
+	Why   string // predicate for the value: "must be shorter than …"
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s is %v: it %s", e.Field, e.Value, e.Why) }
 
-// Check returns an *Error about the first timing that no run can have; nil: they fit together. long allows polls that outlast the
-// trust window as long as renewals succeed. grace is how long before that window ends work is asked to stop: a renewal is answered before.
+// Check returns an *Error for the first invalid timing, or nil. long allows polls that outlast the trust window while renewals succeed.
+// Work is asked to stop grace before the trust window ends, and a renewal must be answered before that.
 func (t Timings) Check(long bool, grace time.Duration) error {
 	for _, d := range []struct {
 		field string

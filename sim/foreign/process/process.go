@@ -1,5 +1,5 @@
-// Package process runs a foreign.Machine as a node of the real engine: a process that speaks the node protocol
-// (docs/node-protocol.md) and plain Redis commands.
+// Package process runs a foreign.Machine as a node of the real engine. The process speaks the node protocol (docs/node-protocol.md) and
+// sends plain Redis commands.
 package process
 
 import (
@@ -25,18 +25,18 @@ import (
 	"github.com/leasestorm/leasestorm/sim/foreign"
 )
 
-// Member is what a machine is made of: who it is, and what the simulator told it.
+// Member is the identity and the configuration of a machine, from the node protocol's variables.
 type Member struct {
 	Instance        string
 	LeaderKey       string
 	HeartbeatPrefix string
 	TTL             time.Duration
-	Election        time.Duration // between cycles
+	Election        time.Duration // interval of election cycles
 	Heartbeat       time.Duration
-	StartDelay      time.Duration // drawn
+	StartDelay      time.Duration // random, up to LEASESTORM_START_DELAY_MS
 }
 
-// Main runs the machine until it is told to stop, and returns the exit code.
+// Main runs the machine until SIGTERM or SIGINT, and returns the exit code: 0, or 3 for a wrong environment.
 func Main(build func(Member) foreign.Machine) int {
 	n, err := newNode()
 	if err != nil {
@@ -48,17 +48,17 @@ func Main(build func(Member) foreign.Machine) int {
 	return 0
 }
 
-// node is the process. One goroutine steps the machine; commands and writes have goroutines of their own.
+// node is the process. One goroutine steps the machine. Each command, and the leader's writes, have their own goroutines.
 type node struct {
 	Member
 	client  *redis.Client
 	target  *url.URL
 	http    *http.Client
-	poll    time.Duration // between two writes of the leader
-	patient time.Duration // with one write
+	poll    time.Duration // interval of the leader's writes
+	patient time.Duration // timeout of one write
 	replies chan foreign.Reply
 	pause   atomic.Bool
-	end     context.CancelFunc // of the leader's writes; nil: it does not lead
+	end     context.CancelFunc // ends the leader's writes; nil: it has never led
 }
 
 func newNode() (*node, error) {
@@ -98,7 +98,6 @@ func newNode() (*node, error) {
 	return n, nil
 }
 
-// run steps the machine through its life.
 func (n *node) run(m foreign.Machine) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
@@ -122,7 +121,6 @@ func (n *node) run(m foreign.Machine) {
 	}
 }
 
-// wait returns what happens next.
 func (n *node) wait(m foreign.Machine, begin time.Time, signals <-chan os.Signal) foreign.Input {
 	var due <-chan time.Time
 	if at, ok := m.Next(); ok {
@@ -145,7 +143,6 @@ func (n *node) wait(m foreign.Machine, begin time.Time, signals <-chan os.Signal
 	}
 }
 
-// command sends one command and tells what became of it.
 func (n *node) command(c foreign.Command) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.TTL/10)
 	defer cancel()
@@ -161,7 +158,7 @@ func (n *node) command(c foreign.Command) {
 	n.replies <- r
 }
 
-// obey says a word, and begins or ends the leader's work by it.
+// obey reports an event. "acquired" starts the leader's writes, "lost" and "released" end them.
 func (n *node) obey(w foreign.Word) {
 	switch w.Event {
 	case "lost", "released":
@@ -179,7 +176,7 @@ func (n *node) obey(w foreign.Word) {
 	}
 }
 
-// lead writes to the resource, at once and then every so often.
+// lead writes to the resource at once and then every poll, until ctx ends.
 func (n *node) lead(ctx context.Context) {
 	tick := time.NewTicker(n.poll)
 	defer tick.Stop()
@@ -201,7 +198,7 @@ func (n *node) write(ctx context.Context) {
 	if n.pause.CompareAndSwap(true, false) {
 		n.say(foreign.Word{Event: "paused"})
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		<-time.After(50 * time.Millisecond) // the stop may reach this thread a moment late
+		<-time.After(50 * time.Millisecond) // the stop may reach this thread a moment later
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.patient)
@@ -222,7 +219,6 @@ func (n *node) write(ctx context.Context) {
 	n.say(foreign.Word{Event: "pollEnd", Reason: why})
 }
 
-// said is one line of the node protocol.
 type said struct {
 	Event    string `json:"event"`
 	Session  string `json:"session,omitempty"`
@@ -237,7 +233,7 @@ type said struct {
 // say writes a line in one call, so that lines of several goroutines do not mix.
 func (n *node) say(w foreign.Word) {
 	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail with a clock that every system has
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
 	l := said{
 		Event: w.Event, Instance: n.Instance, T: ts.Nano(), Reason: w.Reason, From: w.From, To: w.To, Leader: w.Leader,
 	}
@@ -249,6 +245,6 @@ func (n *node) say(w foreign.Word) {
 		_, err = os.Stdout.Write(append(line, '\n'))
 	}
 	if err != nil {
-		os.Exit(1) // whoever started this is gone
+		os.Exit(1) // the parent is gone
 	}
 }
