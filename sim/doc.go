@@ -1,7 +1,7 @@
-// Package sim runs a storm: nodes that share polling sessions through Redis, a plan of faults that breaks them, and a
-// judge that says guarantee by guarantee (docs/guarantees.md) whether the promises held.
+// Package sim runs a storm: nodes that share polling sessions through Redis, a plan of faults, and a judge that decides for each
+// guarantee (docs/guarantees.md) whether it held.
 //
-// A [Scenario] says what to run, all of it optional. [Scenario.Resolve] makes a [Config] of it in which every parameter
-// is set and none contradicts another. [Run] runs the Config on an [Engine], saves history, plan and logs in a folder of
-// the run's own, and has them judged from there, so that the verdict of a saved run can be had again at any time.
+// A [Scenario] describes a run, and all its fields are optional. [Scenario.Resolve] returns a [Config] in which every parameter is set
+// and none contradicts another. [Run] runs the Config on an [Engine], saves history, plan and logs in the run's own folder, and judges
+// them from there. The verdict of a saved run can therefore be repeated at any time.
 package sim

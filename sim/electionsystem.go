@@ -7,11 +7,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// electionSystem is leader election: one lease, the leader key, that every instance wants. The leader writes to the polled
-// target as an owner polls a session.
+// electionSystem is leader election: every instance wants the leader key's lease. The leader writes to the polled target, like an owner.
 var electionSystem = &system{sessions: 1, sessionsMax: 1, faults: electionFaults, virtual: electionVirtual}
 
-// leaderKey is that of the specification.
+// leaderKey is the specification's leader key.
 const leaderKey = "sovereign:leader"
 
 func electionFaults(k fault.Kind) error {

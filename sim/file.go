@@ -25,11 +25,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// ScenarioVersion is the format of scenario files that this program writes and the newest that it reads. It is raised when
-// what a file says comes to mean something else; a key that is added does not raise it.
+// ScenarioVersion is the format that this program writes, and the newest that it reads. Only a change of a key's meaning raises it.
 const ScenarioVersion = 1
 
-// scenarioYAML is the form of a scenario file. Pointers tell what is absent from what is zero.
+// scenarioYAML is a scenario file. Pointers distinguish absent values from zeros.
 type scenarioYAML struct {
 	Version     int            `yaml:"version,omitempty"`
 	Name        string         `yaml:"name,omitempty"`
@@ -66,11 +65,11 @@ type timingsYAML struct {
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// Builtin returns the scenarios that the program brings, by name.
+// Builtin returns the built-in scenarios, by name.
 func Builtin() []Scenario {
 	entries, err := fs.ReadDir(builtin, "builtin")
 	if err != nil {
-		panic(err) // the embedded folder is part of the program
+		panic(err) // the embedded folder always exists
 	}
 	var out []Scenario
 	for _, e := range entries {
@@ -84,8 +83,8 @@ func Builtin() []Scenario {
 	return out
 }
 
-// Load reads a scenario file or, if there is no such file, the built-in scenario of that name. Errors begin with the file
-// and, where there is one, line and column; errors.Is(err, ErrInvalid) holds.
+// Load returns the built-in scenario of that name or, if there is none, reads a scenario file. An error wraps ErrInvalid and begins with
+// the file and, if known, line and column.
 func Load(nameOrFile string) (Scenario, error) {
 	if nameForm.MatchString(nameOrFile) {
 		for _, s := range Builtin() {
@@ -129,7 +128,7 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 	return s, nil
 }
 
-// decode reads the file's text. The YAML library panics on some texts that are no YAML: that is their error, not ours.
+// decode parses the file. The YAML library panics on some invalid texts, which decode reports as errors.
 func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	defer func() {
 		if recover() != nil {
@@ -143,7 +142,7 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	var v struct {
 		Version int `yaml:"version"`
 	}
-	if yaml.Unmarshal(data, &v) == nil && (v.Version < 0 || v.Version > ScenarioVersion) { // before keys that this one does not know
+	if yaml.Unmarshal(data, &v) == nil && (v.Version < 0 || v.Version > ScenarioVersion) { // checked before unknown keys
 		return nil, y, fmt.Errorf("it has version %d, this program reads version %d", v.Version, ScenarioVersion)
 	}
 	if err := cmp.Or(alone(tree), octal(tree)); err != nil {
@@ -153,7 +152,7 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	return tree, y, err
 }
 
-// octal refuses a number with a leading zero, which is octal to some readers of YAML and decimal to others.
+// octal refuses a number with a leading zero, which some YAML readers take for octal and others for decimal.
 func octal(tree *ast.File) error {
 	for _, d := range tree.Docs {
 		if d.Body == nil {
@@ -168,7 +167,7 @@ func octal(tree *ast.File) error {
 	return nil
 }
 
-// alone refuses a second document, also an empty one: only the first would be read.
+// alone refuses a second document, even an empty one, because only the first would be read.
 func alone(tree *ast.File) error {
 	first := true
 	for _, d := range tree.Docs {
@@ -187,7 +186,7 @@ func alone(tree *ast.File) error {
 	return nil
 }
 
-// check refuses what the conversion would take for "not given", and names that exist nowhere. The rest is Resolve's.
+// check refuses zeros, which the conversion would take for absent, and unknown names. Resolve checks the rest.
 func (y scenarioYAML) check() error {
 	zero := func(key string, is bool) error {
 		if is {
@@ -212,7 +211,7 @@ func (y scenarioYAML) check() error {
 	} {
 		err = cmp.Or(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
 	}
-	for i, f := range y.Plan { // which engine it will be, a flag may say later
+	for i, f := range y.Plan { // a flag may still change the engine
 		if e := f.Kind.AvailableOn(y.Engine != EngineReal); err == nil && e != nil {
 			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
 		}
@@ -254,7 +253,6 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// nameOf makes a scenario's name of its file's.
 func nameOf(file string) string {
 	base := strings.ToLower(strings.TrimSuffix(path.Base(file), path.Ext(file)))
 	name := strings.Trim(strings.Map(func(r rune) rune {
@@ -266,7 +264,7 @@ func nameOf(file string) string {
 	return name[:min(len(name), 64)]
 }
 
-// syntax turns an error of the YAML library into one line that begins with file, line and column.
+// syntax converts an error of the YAML library to one line that begins with file, line and column.
 func syntax(file string, err error) error {
 	var y yaml.Error
 	if !errors.As(err, &y) {
@@ -285,7 +283,7 @@ func syntax(file string, err error) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), message)
 }
 
-// mistyped says what kind of value a key wants, without the names that it has in this program.
+// mistyped says which kind of value a key needs, without Go's type names.
 func mistyped(e *yaml.TypeError) string {
 	wants := "another kind of value"
 	switch t := e.DstType; {
@@ -317,7 +315,7 @@ func position(file string, t *token.Token) string {
 	return fmt.Sprintf("%s:%d:%d", file, t.Position.Line, t.Position.Column)
 }
 
-// locate puts file, line and column before the error if it names a key that stands in the scenario's file.
+// locate prefixes file, line and column to an error about a key of the scenario's file.
 func (s Scenario) locate(err error) error {
 	var k *KeyError
 	if s.source == nil || !errors.As(err, &k) {
@@ -329,13 +327,12 @@ func (s Scenario) locate(err error) error {
 	}
 	node, perr := at.FilterFile(s.source)
 	if perr != nil || node == nil {
-		return err // a default or a flag is what is wrong
+		return err // a default or a flag is wrong
 	}
 	return fmt.Errorf("%s: %w", position(s.path, node.GetToken()), err)
 }
 
-// Save writes the configuration as a scenario file that runs it again: durations are as they were in the run, so its
-// speed is 1. The plan is not in it: it stands in plan.json beside it.
+// Save writes a scenario file that repeats the run. Durations are those of the run, so its speed is 1. The plan is in plan.json.
 func (c Config) Save(file string) error {
 	y := c.yaml()
 	head := fmt.Sprintf("# As run at speed %v: the durations below are those of the run, hence speed 1.\n", c.Speed)
@@ -364,14 +361,14 @@ func (c Config) yaml() scenarioYAML {
 	return y
 }
 
-// givenYAML is what a scenario says, and nothing that it leaves open.
+// givenYAML holds the values that a scenario gives, without defaults.
 type givenYAML struct {
 	scenarioYAML `yaml:",inline"`
 
 	Fixed *fixedYAML `yaml:"fixed,omitempty"`
 }
 
-// fixedYAML are durations that the speed does not divide.
+// fixedYAML holds durations that the speed does not divide.
 type fixedYAML struct {
 	Duration time.Duration `yaml:"duration,omitempty"`
 	TTL      time.Duration `yaml:"ttl,omitempty"`
@@ -379,7 +376,7 @@ type fixedYAML struct {
 	Poll     time.Duration `yaml:"poll,omitempty"`
 }
 
-// Given is what the scenario says as JSON, with the keys of a scenario file.
+// Given returns the values that the scenario gives as JSON, with the keys of a scenario file.
 func (s Scenario) Given() (json.RawMessage, error) {
 	t := s.Timings
 	y := givenYAML{scenarioYAML: scenarioYAML{
@@ -415,7 +412,7 @@ func (s Scenario) Given() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// some is nil for the zero value, which in a scenario is what was not given.
+// some returns nil for the zero value, which means "not given" in a scenario.
 func some[T comparable](v T) *T {
 	var zero T
 	if v == zero {

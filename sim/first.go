@@ -6,8 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// drawn is the plan that the configuration gives for the parameters: what its scenario says comes first, and when that is
-// healed what is drawn follows, in what is left of the storm.
+// drawn returns the plan for the parameters: the scenario's own faults and, once they have healed, drawn ones for the rest of the storm.
 func (c Config) drawn(p fault.DrawParams) (fault.Plan, error) {
 	if c.First == nil {
 		return fault.Draw(c.Seed, p), nil

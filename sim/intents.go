@@ -8,20 +8,20 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Bounds of a storm of intents.
+// Bounds of an intent storm.
 const (
-	ServicesDefault = 100   // --sessions: services, each with a client
-	ServicesMax     = 2_000 // each client is a goroutine with connections of its own
+	ServicesDefault = 100   // --sessions: services, each with one client
+	ServicesMax     = 2_000 // each client is a goroutine with its own connections
 )
 
-// Which slots are in phase 1 of ADR-003's migration: their API takes the lease of a service itself.
+// Slots in phase 1 of ADR-003's migration: their API acquires a service's lease itself.
 const (
 	APILeasesOff   = "off"
 	APILeasesOn    = "on"
-	APILeasesMixed = "mixed" // every other slot: the migration while it is under way
+	APILeasesMixed = "mixed" // every other slot, as during the migration
 )
 
-// intents is the third system: APIs that accept intents, workers that own leases in pairs, clients and tuners.
+// intents is the third system: APIs accept intents, workers own pairs of leases; clients and tuners surround them.
 var intents = &system{
 	sessions: ServicesDefault, sessionsMax: ServicesMax, share: 4, virtual: intentsVirtual,
 	faults: func(k fault.Kind) error {
@@ -36,7 +36,7 @@ var intents = &system{
 	},
 }
 
-// owns returns which slots' nodes can own leases, nil if all can: a third of a fleet of intents are APIs only.
+// owns reports which slots' nodes can own leases, nil if all can. A third of an intent fleet are APIs only.
 func (c Config) owns() func(slot int) bool {
 	if c.System != SystemIntents || c.Nodes < 3 {
 		return nil
@@ -57,12 +57,11 @@ func intentsVirtual(c Config, v *virtual.Config) {
 	}
 }
 
-// phase1 reports whether a slot's API takes the lease of a service itself.
 func (c Config) phase1(slot int) bool {
 	return c.APILeases == APILeasesOn || c.APILeases == APILeasesMixed && slot%2 == 1
 }
 
-// tuners is how many slots the workers of intents share: fewer than services, so that some find none.
+// tuners returns the number of slots that the workers share. It is less than the services, so that some get none.
 func (c Config) tuners() int {
 	if c.System != SystemIntents {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// PanicError is a panic of the accused, or of the engine, with where it happened.
+// PanicError is a panic of the tested code or of the engine, with its stack.
 type PanicError struct {
 	value any
 	stack []byte
@@ -20,8 +20,8 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
 
-// JudgeVirtual runs a plan on the virtual engine and judges the very event values that are hashed, as they come; nothing is kept.
-// It returns how many events there were. A panic is a PanicError.
+// JudgeVirtual runs a plan on the virtual engine and judges the n hashed events as they come, without keeping them. A panic becomes a
+// PanicError.
 func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (v []check.Verdict, out Outcome, n int64,
 	err error,
 ) {
@@ -49,7 +49,7 @@ func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) 
 	return r.Verdicts, out, r.Stats.Events, err
 }
 
-// PlayVirtual is JudgeVirtual without the judge: Outcome.SHA256 is all that is known of the history.
+// PlayVirtual is JudgeVirtual without the judge. Outcome.SHA256 identifies the history.
 func PlayVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (Outcome, error) {
 	sum := history.NewSum()
 	out, err := runVirtual(ctx, c, plan, bend, func(e history.Event) { sum.Add(&e) }, nil)

@@ -10,7 +10,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// realEngine runs storms on processes, sockets and Redis.
 type realEngine struct {
 	choice RedisChoice
 	launch Launcher

@@ -23,7 +23,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Names in a run's folder, beside report.FileName.
+// Names in a run's folder, besides report.FileName.
 const (
 	HistoryFile  = "history.jsonl"
 	ScenarioFile = report.ScenarioName
@@ -31,35 +31,32 @@ const (
 	LogsDir      = report.LogsName
 )
 
-// ErrUnsaved means that a run was judged, and its Result holds the verdict, but not all of it could be saved. It comes
-// wrapped beside ErrHarness.
+// ErrUnsaved means that a run was judged but not completely saved. Result holds the verdict. The error also wraps ErrHarness.
 var ErrUnsaved = errors.New("judged, but not saved")
 
-// ErrHarness means that the run could not be started or saved; nothing was judged.
+// ErrHarness means that the run could not start or be saved. Nothing was judged.
 var ErrHarness = errors.New("the storm did not run")
 
-// harness is an ErrHarness in words of its own: of a storm that was played it cannot be said that it did not run.
+// harness is an ErrHarness with its own text, for a storm that did run.
 type harness struct{ error }
 
-// Is implements what errors.Is asks.
 func (harness) Is(target error) bool { return target == ErrHarness }
 
-// Unwrap returns what is said.
 func (h harness) Unwrap() error { return h.error }
 
-// Options are what a run needs beside its Config. Engine is required.
+// Options are the parameters of a run besides its Config. Engine is required.
 type Options struct {
 	Engine  Engine
-	Reports string // folder for the run's own folder; "reports" if empty; made if missing
-	// Least is how often each guarantee that decides must have been exercised for a pass; 0: once, as without it.
+	Reports string // parent of the run's folder, created if missing; default "reports"
+	// Least is how often a pass requires each deciding guarantee to be exercised; 0 means once.
 	Least int
-	// Started is called once, before the first node starts, with everything that was drawn; nil: not called.
+	// Started, if set, is called once, before the first node starts, with everything that was drawn.
 	Started func(Start)
-	// Progress is called while the run goes on, from one goroutine at a time; nil: not called.
+	// Progress, if set, is called during the run, from one goroutine at a time.
 	Progress func(Progress)
 }
 
-// Start is what is known of a run before its first node starts.
+// Start describes a run before its first node starts.
 type Start struct {
 	Dir    string
 	Config Config
@@ -67,26 +64,25 @@ type Start struct {
 	Redis  RedisInfo
 }
 
-// noteMax is how many bytes are shown of an error that may name what others wrote.
+// noteMax is the maximum length in bytes of an error shown in a note.
 const noteMax = 500
 
-// Result is a run that has been judged.
+// Result is a judged run.
 type Result struct {
 	Start
 	Outcome Outcome
-	Report  report.Report // as saved in the folder
+	Report  report.Report // as saved
 
 	least   int               // Options.Least
-	unsaved error             // why the history is not in the folder, or logs not whole
-	sums    map[string]string // of the files that were there before the first node started
+	unsaved error             // why the history is not in the folder, or the logs are incomplete
+	sums    map[string]string // of the files that exist before the first node starts
 }
 
-// Run runs the storm, saves history, scenario and plan in a folder of its own under o.Reports, which no other run uses, has
-// them judged from there and saves the report beside them. A guarantee that broke is no error: Result.Report tells.
+// Run runs the storm and saves history, scenario and plan in a new folder under o.Reports. It judges the run from that folder and saves
+// the report there. A broken guarantee is no error; see Result.Report.
 //
-// An error wraps ErrHarness (or ErrInvalid, where a fault was named that the engine cannot inject); the folder is then
-// removed again unless nodes had started, whose logs explain the error. When ctx ends, the run stops within 3 s and what
-// there is of it is judged.
+// An error wraps ErrHarness, or ErrInvalid if the engine cannot inject a named fault. Run then removes the folder, unless nodes had
+// started, whose logs explain the error. When ctx ends, the run stops within 3 s and its events so far are judged.
 func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	dir, err := newDir(o.Reports, c)
 	if err != nil {
@@ -109,13 +105,12 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	return r, err
 }
 
-// judge has the saved history judged and saves the report. What could not be saved is judged from memory: a disk that is
-// full costs the files, not the verdict.
+// judge judges the saved history and saves the report. It judges unsaved data from memory, so a full disk does not cost the verdict.
 func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
 	events, logs := history.Open(r.Dir), check.ReadLogs(r.Dir, LogsDir)
 	if r.unsaved != nil {
-		events, logs = rec.Events(), nil // logs may have suffered from the same
+		events, logs = rec.Events(), nil // the logs may have suffered, too
 	}
 	sum := func() string { return r.Outcome.SHA256 }
 	if sum() == "" {
@@ -136,7 +131,7 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 
 func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta {
 	launcher := ""
-	if r.Redis.Nodes != "" && r.Redis.Kind != RedisCompose { // a fleet that runs was launched by somebody else
+	if r.Redis.Nodes != "" && r.Redis.Kind != RedisCompose { // somebody else launched a running fleet
 		launcher = report.LaunchContainers
 	}
 	return report.Meta{
@@ -146,7 +141,7 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 	}
 }
 
-// prepare saves what the run is played from, and what the judge must know of it.
+// prepare saves the run's inputs, and what the judge needs besides the history.
 func (r *Result) prepare(engine string) error {
 	if err := r.Plan.Save(filepath.Join(r.Dir, PlanFile)); err != nil {
 		return err
@@ -162,7 +157,7 @@ func (r *Result) prepare(engine string) error {
 	return r.begin(engine, "")
 }
 
-// begin saves what the judge must know of a run that nobody will be there to end, or that ended without a verdict, and why.
+// begin saves what the judge needs for a run that dies, or that ended without a verdict and why.
 func (r *Result) begin(engine, noVerdict string) error {
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
 	p.Least = r.least
@@ -171,7 +166,6 @@ func (r *Result) begin(engine, noVerdict string) error {
 	return begun.Save(r.Dir)
 }
 
-// params is what the judge must know of the run beside its history.
 func (r *Result) params() check.Params {
 	p := params(r.Config, r.Plan, r.Outcome, r.Redis.Kind)
 	p.Least = r.least
@@ -179,7 +173,7 @@ func (r *Result) params() check.Params {
 }
 
 func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
-	plan.Seed = c.Seed // of the run, also where the plan was written by hand
+	plan.Seed = c.Seed // the run's seed, even of a plan written by hand
 	topology, _ := c.servers()
 	return check.Params{
 		Topology: topology, Followed: c.replicated() && c.onVirtual(),
@@ -190,7 +184,7 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	}
 }
 
-// Commit is the version of the program's source, if it was built from a checkout.
+// Commit returns the source revision of the program, "" if it was not built from a checkout.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -208,7 +202,7 @@ func Commit() string {
 	return revision + changed
 }
 
-// run does the work of Run between making the folder and closing the engine. It reports whether nodes may have started.
+// run is Run between the creation of the folder and Close of the engine. started reports whether nodes may have started.
 func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (started bool, err error) {
 	if r.Redis, err = o.Engine.Open(ctx, r.Dir); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
@@ -227,14 +221,14 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 		progress = challenged(o.Progress, r.params(), rec)
 	}
 	storm := Storm{Config: r.Config, Plan: r.Plan, Dir: r.Dir, Progress: progress}
-	if !r.Config.onVirtual() { // in virtual time the whole history is there in no time, or again from its seed
+	if !r.Config.onVirtual() { // virtual history is complete at once, or can be repeated from its seed
 		if err := rec.Journal(r.Dir); err != nil {
 			return false, fmt.Errorf("%w: %w", ErrHarness, err)
 		}
 		defer flushing(rec)()
 	}
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
-		// What was recorded may explain the error; that it could not be saved either is the smaller news.
+		// The recorded events may explain the error, so it comes before an error of saving them.
 		return !errors.Is(err, real.ErrProject), errors.Join(harness{fmt.Errorf("the storm has no verdict: %w", err)}, r.save(rec),
 			r.begin(o.Engine.Name(), redisurl.Hide(err.Error())))
 	}
@@ -242,7 +236,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	return true, nil
 }
 
-// challenged tells progress how many challenges the events that are recorded have brought so far.
+// challenged adds the number of challenges so far to progress.
 func challenged(progress func(Progress), p check.Params, rec *history.Recorder) func(Progress) {
 	watch, count := check.NewWatch(p), atomic.Int64{}
 	rec.Hear(func(e *history.Event) {
@@ -255,7 +249,7 @@ func challenged(progress func(Progress), p check.Params, rec *history.Recorder) 
 	}
 }
 
-// save writes the history in order of time, in the place of what was written as it went.
+// save replaces the journal by the history in order of time.
 func (r *Result) save(rec *history.Recorder) error {
 	err := rec.Save(filepath.Join(r.Dir, HistoryFile))
 	if jerr := rec.EndJournal(err == nil); err != nil {
@@ -264,10 +258,10 @@ func (r *Result) save(rec *history.Recorder) error {
 	return nil
 }
 
-// flushEvery bounds what a simulator that is killed has not written yet.
+// flushEvery bounds the events that a killed simulator loses.
 const flushEvery = time.Second
 
-// flushing flushes the journal now and then, until the function that it returns is called.
+// flushing flushes the journal periodically until stop is called.
 func flushing(rec *history.Recorder) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -286,7 +280,7 @@ func flushing(rec *history.Recorder) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// newDir makes the run's folder, <scenario>-<seed>, with "-2" and so on where that is taken: another run may be using it.
+// newDir makes the run's folder, <scenario>-<seed>, with a suffix "-2" and so on if another run has that one.
 func newDir(reports string, c Config) (dir string, err error) {
 	if reports == "" {
 		reports = "reports"
@@ -313,8 +307,8 @@ func newDir(reports string, c Config) (dir string, err error) {
 	}
 }
 
-// LoadRun returns the configuration of a saved run with its plan, to run it again. Files that are not those that the run left
-// are refused (errors of packages report and history), but for the logs, of which nothing is taken.
+// LoadRun returns the configuration and plan of a saved run, to run it again. It refuses files that have changed since the run (errors of
+// packages report and history), except logs, which it does not use.
 func LoadRun(dir string) (Config, error) {
 	c, err := loadRun(dir)
 	if err != nil {
@@ -348,14 +342,14 @@ func loadRun(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
 	}
 	c.Plan = &plan
-	if err := r.Matches(files); err != nil || r.Stats.HistorySHA256 == "" { // it did not come to its end
+	if err := r.Matches(files); err != nil || r.Stats.HistorySHA256 == "" { // the run did not end
 		return c, err
 	}
 	return c, r.Intact(dir)
 }
 
-// Retargeted returns the run with its faults of owners hitting whom they hit in the saved run in a folder, and when: they had waited
-// for an owner. n is how many did. The error is that of the history's file.
+// Retargeted returns the run with its faults of owners at the nodes and times at which they hit in the saved run in dir. n is their
+// number. An error concerns the history's file or the resulting plan.
 func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	p := *c.Plan
 	p.Faults = slices.Clone(p.Faults)
@@ -383,8 +377,7 @@ func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	return c, n, nil
 }
 
-// On returns the configuration for an engine: what only the other one has is left out, or refused where the run would be
-// another one without it.
+// On returns the configuration for another engine. It drops the virtual engine's settings, or refuses if the run needs them.
 func (c Config) On(engine string) (Config, error) {
 	c.Engine = engine
 	if !c.onVirtual() {

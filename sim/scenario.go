@@ -15,46 +15,44 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// Scenario says what a storm is made of. The zero value is the default run; so is every field that is zero. All durations
-// are those of a run at speed 1 and are divided by Speed, except those in Fixed.
+// Scenario describes a storm. Zero fields take their defaults. Durations hold for speed 1 and are divided by Speed, except Fixed.
 type Scenario struct {
-	Name        string // [a-z0-9-], part of the run folder's name; "storm" if empty
+	Name        string // [a-z0-9-], part of the run folder's name; default "storm"
 	Description string // one line, shown by "simulate scenarios"
-	Engine      string // EngineReal or EngineVirtual; EngineReal if empty
-	Topology    string // of Redis: TopologySingle (if empty), TopologySentinel or TopologyCluster
-	Replicas    *int   // where it has some, how many instances are told of; nil: ReplicasDefault; 0: of none, and there are two
-	System      string // SystemPolling if empty
+	Engine      string // EngineReal (default) or EngineVirtual
+	Topology    string // of Redis: TopologySingle (default), TopologySentinel or TopologyCluster
+	Replicas    *int   // with replicas, the number that instances know; nil: ReplicasDefault; 0: none, and there are two
+	System      string // default SystemPolling
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start
 	Timings     Timings
 	LongPolls   bool          // a poll may take longer than the TTL
-	APILeases   string        // of intents: which slots are in phase 1 of the migration: APILeasesOff (if empty), On, Mixed
-	Speed       float64       // if zero 10, on the virtual engine 1
+	APILeases   string        // slots of intents in phase 1 of the migration: APILeasesOff (default), On, Mixed
+	Speed       float64       // default 10, on the virtual engine 1
 	Duration    time.Duration // storm and calm
-	Seed        uint64        // drawn if zero
-	Faults      []fault.Kind  // kinds to draw the plan from; all usual ones if empty, or without those with a minus (fault.Wanted)
-	Plan        []fault.Fault // the plan itself, or with Faults what comes before the plan that is drawn; drawn if nil
-	Criteria    []string      // guarantees that decide; if empty those that the plan can exercise, and any that breaks
-	NodeCmd     []string      // the node: NAME=value …, its program and arguments (NodeCommand); the reference node if empty
+	Seed        uint64        // default random
+	Faults      []fault.Kind  // kinds to draw from, or to remove from the usual ones with a minus (fault.Wanted); default the usual ones
+	Plan        []fault.Fault // the plan or, with Faults, the part before the drawn plan; nil: drawn
+	Criteria    []string      // deciding guarantees; default those that the plan can exercise, and any that breaks
+	NodeCmd     []string      // NAME=value …, program and arguments of a node (NodeCommand); default the reference node
 	Virtual     Virtual       // for the virtual engine only
 
 	Fixed Fixed // durations that Speed does not divide
 
-	source *ast.File // of a scenario file: where each key stands
+	source *ast.File // syntax tree of the scenario file
 	path   string
 }
 
-// Timings are the durations that the nodes work with. Those of a Scenario that are 0 have a default, at speed 1: TTL 30 s, Renew a third
-// of it, RenewTimeout a tenth, which is not chosen, Heartbeat as Renew, Discovery a third of TTL, as the nodes' own default is, Poll
-// 5 s, PollTimeout Poll or a third of TTL, whichever is less, Serve 100 ms.
+// Timings are the nodes' durations. The defaults at speed 1 are: TTL 30 s, Renew TTL / 3, RenewTimeout TTL / 10 (fixed), Heartbeat as
+// Renew, Discovery TTL / 3, Poll 5 s, PollTimeout the smaller of Poll and TTL / 3, Serve 100 ms.
 type Timings = timing.Timings
 
-// Fixed are durations taken as written, whatever the speed. Each that is not zero takes the place of the scenario's own.
+// Fixed are durations that the speed does not divide. Each nonzero one replaces the scenario's own.
 type Fixed struct {
 	Duration, TTL, Renew, Poll time.Duration
 }
 
-// Config is a Scenario with every parameter set. It comes from Scenario.Resolve only.
+// Config is a Scenario with every parameter set. Only Scenario.Resolve creates one.
 type Config struct {
 	Name, Engine    string
 	Topology        string
@@ -70,15 +68,15 @@ type Config struct {
 	Speed       float64
 	Storm, Calm time.Duration
 	Seed        uint64
-	Faults      []fault.Kind // to draw from, as in Scenario
-	First       *fault.Plan  // hits before what is drawn; nil: nothing does
-	Plan        *fault.Plan  // nil: drawn when the engine is known
+	Faults      []fault.Kind // kinds to draw from, as in Scenario
+	First       *fault.Plan  // hits before the drawn plan; nil: none
+	Plan        *fault.Plan  // nil: drawn once the engine is open
 	Criteria    []string
 	NodeCmd     []string
 	Virtual     Virtual
 }
 
-// Duration is the length of the run: storm and calm.
+// Duration returns the length of the run: storm and calm.
 func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
 
 // Defaults of a Scenario.
@@ -92,11 +90,11 @@ const (
 	TTLDefault          = 30 * time.Second // at speed 1, as the durations below
 	PollDefault         = 5 * time.Second
 	ServeDefault        = 100 * time.Millisecond
-	DurationMinDefault  = 60 * time.Second // a default run is never shorter, whatever the speed
+	DurationMinDefault  = 60 * time.Second // minimum of a default run, at any speed
 	DurationDefault     = 5 * time.Minute  // at speed 1
 )
 
-// Bounds of a Scenario's numbers. They keep a typing error from taking the machine down.
+// Bounds of a Scenario's numbers. They keep a typing error from overloading the machine.
 const (
 	NodesMax        = 500
 	NodesMaxVirtual = 10_000
@@ -112,24 +110,23 @@ const (
 // ErrInvalid means that a scenario contradicts itself or is out of bounds.
 var ErrInvalid = errors.New("invalid scenario")
 
-// KeyError says which key of a scenario is wrong and what is allowed. errors.Is(err, ErrInvalid) holds.
+// KeyError says which key of a scenario is wrong and what is allowed. It wraps ErrInvalid.
 type KeyError struct {
 	Key string // as in a scenario file: "nodes", "timings.ttl", "plan[2]"
-	Err error  // the sentence
+	Err error  // what is wrong and what is allowed
 }
 
-// Error returns the sentence, with the key first.
+// Error returns the key and the text of Err.
 func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
 
-// Unwrap returns the cause and ErrInvalid.
+// Unwrap returns ErrInvalid and the cause.
 func (e *KeyError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
 
 func wrong(key, format string, args ...any) error {
 	return &KeyError{Key: key, Err: fmt.Errorf(format, args...)}
 }
 
-// Resolve fills in what is not given, divides by the speed and refuses contradictions with a KeyError (in a scenario file
-// it begins with file, line and column).
+// Resolve sets the defaults, divides by the speed and refuses contradictions with a KeyError (for a file, with its line and column).
 func (s Scenario) Resolve() (Config, error) {
 	c, err := s.resolve()
 	if err != nil {
@@ -172,14 +169,13 @@ func (s Scenario) resolve() (Config, error) {
 		return Config{}, wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 	}
 	for c.Seed == 0 {
-		c.Seed = uint64(rand.Uint32()) // short enough to be typed again
+		c.Seed = uint64(rand.Uint32()) // short enough to type
 	}
 	return c, s.plan(&c)
 }
 
-// timings sets the nodes' durations.
 func (s Scenario) timings(c *Config) error {
-	// Nodes are told whole milliseconds, so the judge must not know finer ones.
+	// Nodes get whole milliseconds, so the judge must use the same.
 	ms := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 	at := func(d time.Duration) time.Duration { return ms(time.Duration(float64(d) / c.Speed)) }
 	t := s.Timings
@@ -207,8 +203,8 @@ func (s Scenario) timings(c *Config) error {
 	return c.checkTimings()
 }
 
-// phases divides the run into storm and calm. The calm is long enough for the last fault's aftermath: a Redis that comes
-// back empty at its start is in quarantine for a TTL, then heartbeats, leases and balance need two looks, less than another TTL.
+// phases divides the run into storm and calm. The calm covers the last fault's aftermath. A Redis that restarts empty at its start is in
+// quarantine for a TTL; heartbeats, leases and balance then need two discoveries, less than another TTL.
 func (s Scenario) phases(c *Config) error {
 	total := cmp.Or(s.Fixed.Duration, time.Duration(float64(s.Duration)/c.Speed))
 	if total == 0 {
@@ -223,7 +219,6 @@ func (s Scenario) phases(c *Config) error {
 	return nil
 }
 
-// plan checks a plan given by hand.
 func (s Scenario) plan(c *Config) error {
 	if s.Plan == nil {
 		return nil
@@ -235,7 +230,7 @@ func (s Scenario) plan(c *Config) error {
 	upTo := func(n int) error {
 		return fault.Plan{Faults: p.Faults[:n]}.Validate(c.limits())
 	}
-	var odd error // that no such system is hit so
+	var odd error // the system does not have such a fault
 	sound := len(s.Plan)
 	for i, f := range s.Plan {
 		if odd = c.pointless(f.Kind); odd != nil {
@@ -245,7 +240,7 @@ func (s Scenario) plan(c *Config) error {
 		f.At, f.For = div(f.At), div(f.For)
 		p.Faults[i] = f.AmountsAt(c.Speed)
 	}
-	if upTo(sound) != nil { // each of the first ones that are not valid together: whose fault is it?
+	if upTo(sound) != nil { // find the first fault that makes the plan invalid
 		first := sort.Search(sound, func(i int) bool { return upTo(i+1) != nil })
 		return wrong(fmt.Sprintf("plan[%d]", first), "%w", upTo(first+1))
 	}
@@ -260,13 +255,12 @@ func (s Scenario) plan(c *Config) error {
 	return nil
 }
 
-// limits are what a plan of the run must keep.
 func (c Config) limits() fault.Limits {
 	return fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}
 }
 
-// Draw returns the run's plan: the one given, or the one that its seed gives from the kinds for which supported returns
-// nil. A kind that was named and is not supported is an error; one that was not named is left out.
+// Draw returns the run's plan: the given one, or one drawn from the seed with the kinds that are supported. An unsupported kind is an
+// error if it was named, and omitted otherwise.
 func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	if c.Plan != nil {
 		for i, f := range c.Plan.Faults {
@@ -291,7 +285,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	plan, err := c.drawn(fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
 		Kinds: kinds, Virtual: c.onVirtual(),
-		Mixed: c.replicated(), // what hits alone is for limits in time, which faults of servers have none of their own
+		Mixed: c.replicated(), // lone faults serve limits in time, which faults of servers lack
 	})
 	if n := len(plan.Faults); err == nil && n > report.FaultsMax {
 		return fault.Plan{}, wrong("duration", "a storm of %d faults could not be read again, at most %d: a shorter one (--duration), one "+

@@ -13,24 +13,24 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// ErrInterrupted: the context ended before a smaller run was found.
+// ErrInterrupted means that the context ended before a smaller run was found.
 var ErrInterrupted = errors.New("interrupted")
 
-// ErrNothingBroke means that a run which was to be shrunk breaks no guarantee in virtual time.
+// ErrNothingBroke means that a run to shrink breaks no guarantee in virtual time.
 var ErrNothingBroke = errors.New("nothing broke in virtual time")
 
-// Shrunk is the smallest run found that still breaks the guarantee.
+// Shrunk is the smallest found run that still breaks the guarantee.
 type Shrunk struct {
-	Config           // with its Plan
-	Guarantee string // that it breaks
-	From      Size   // what it was
+	Config           // includes its Plan
+	Guarantee string // broken guarantee
+	From      Size   // original size
 	To        Size
-	Runs      int           // tried
-	Cut       bool          // the context ended before nothing smaller was left to try
+	Runs      int           // number of runs
+	Cut       bool          // the context ended before the search did
 	Verdict   check.Verdict // of Guarantee, in the smallest run
 }
 
-// Size is how large a run is.
+// Size is the size of a run.
 type Size struct {
 	Faults, Nodes, Sessions int
 	Duration                time.Duration
@@ -43,16 +43,15 @@ func (s Size) String() string {
 
 func size(c Config) Size { return Size{len(c.Plan.Faults), c.Nodes, c.Sessions, c.Duration()} }
 
-// A smaller run is given several seeds to break: another size is another interleaving. What is still large when nothing smaller
-// breaks is given more: there it was a rare one.
+// Each smaller run gets several seeds, because another size is another interleaving. If the result stays large, runs get more seeds.
 const (
 	seedsTried = 3
 	seedsRare  = 12
 )
 
-// Shrink looks for the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still
-// breaks the guarantee ("": the first that it breaks). progress is told of each smaller run; nil: not. When ctx ends, it
-// returns the smallest run found by then, if one was. The error wraps ErrNothingBroke, ErrInterrupted or ErrHarness.
+// Shrink searches the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still breaks the
+// guarantee ("": the first that it breaks). It calls progress, if set, for each smaller run. When ctx ends, it returns the smallest run
+// so far, if any. An error wraps ErrNothingBroke, ErrInterrupted or ErrHarness.
 func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progress func(Size)) (Shrunk, error) {
 	c, err := c.On(EngineVirtual)
 	if err != nil {
@@ -82,7 +81,6 @@ func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progr
 	}, nil
 }
 
-// shrinker holds the smallest run that breaks the guarantee so far.
 type shrinker struct {
 	ctx       context.Context
 	bend      Breaker
@@ -90,12 +88,12 @@ type shrinker struct {
 	guarantee string
 	best      Config
 	verdict   check.Verdict
-	seeds     uint64 // that a smaller run is given
+	seeds     uint64 // number of seeds that a smaller run gets
 	runs      int
 	err       error
 }
 
-// first runs what is to be shrunk, and settles which guarantee it breaks.
+// first runs the original run and determines which guarantee it breaks.
 func (s *shrinker) first(guarantee string) error {
 	verdicts, err := s.judge(s.best)
 	if err != nil {
@@ -122,7 +120,6 @@ func (s *shrinker) judge(c Config) ([]check.Verdict, error) {
 	return verdicts, err
 }
 
-// try takes the run for the best if it breaks the guarantee too.
 func (s *shrinker) try(c Config) bool { return s.tryWith(c, s.seeds) }
 
 func (s *shrinker) tryWith(c Config, seeds uint64) bool {
@@ -150,14 +147,13 @@ func (s *shrinker) tryWith(c Config, seeds uint64) bool {
 	return false
 }
 
-// with returns the best run with other faults.
 func (s *shrinker) with(faults []fault.Fault) Config {
 	c := s.best
 	c.Plan = &fault.Plan{Version: fault.Version, Faults: faults}
 	return c
 }
 
-// lasting returns the run with a storm of about that length, cut where its faults do not fit.
+// lasting returns the run with a storm of about that length, without or with shortened faults that do not fit.
 func lasting(c Config, storm time.Duration) (Config, bool) {
 	total := min(2*storm, storm+2*c.TTL+time.Second)
 	total = max(total, DurationMin).Truncate(time.Millisecond)
@@ -177,10 +173,10 @@ func lasting(c Config, storm time.Duration) (Config, bool) {
 	return c, true
 }
 
-// fewMax is how many faults in a row may be what breaks, for a plan of many to be tried by its parts.
+// fewMax is the maximum number of consecutive faults that few tries.
 const fewMax = 3
 
-// least goes on until nothing that is smaller breaks.
+// least repeats until no smaller run breaks the guarantee.
 func (s *shrinker) least() {
 	for before := (Size{}); before != size(s.best) && s.err == nil; {
 		before = size(s.best)
@@ -193,8 +189,8 @@ func (s *shrinker) least() {
 	}
 }
 
-// few tries no faults at all, then short runs of one fault after the other alone, of two in a row and of three, those before
-// the break first: that is where leaving out halves takes longest.
+// few tries no faults at all, then short runs of one, two and three consecutive faults before the break, the last ones first. For such
+// causes, dropping halves takes longest.
 func (s *shrinker) few(seeds uint64) {
 	if s.tryWith(s.with(nil), seeds) {
 		return
@@ -218,7 +214,7 @@ func (s *shrinker) few(seeds uint64) {
 	}
 }
 
-// shorten ends the run soon after what broke, or halves it.
+// shorten ends the run soon after the break, or shortens the storm by parts.
 func (s *shrinker) shorten() {
 	for _, e := range s.verdict.Evidence {
 		if c, ok := lasting(s.best, time.Duration(e.T)); ok && c.Duration() < s.best.Duration() && s.try(c) {
@@ -235,7 +231,7 @@ func (s *shrinker) shorten() {
 	}
 }
 
-// drop leaves faults out: halves, quarters, and so on down to single ones.
+// drop removes faults: halves, quarters, and so on down to single ones.
 func (s *shrinker) drop() {
 	for chunk := max(1, len(s.best.Plan.Faults)/2); ; chunk = max(1, chunk/2) {
 		for i := 0; i < len(s.best.Plan.Faults); {
@@ -251,7 +247,7 @@ func (s *shrinker) drop() {
 	}
 }
 
-// fewer leaves nodes and sessions out; the faults' targets are numbered anew.
+// fewer removes nodes and sessions and renumbers the faults' targets.
 func (s *shrinker) fewer() {
 	for n := 1; n < s.best.Nodes && s.err == nil; n += max(1, n/4) {
 		c := s.with(renumber(s.best.Plan.Faults, s.best.Nodes, n))
@@ -273,8 +269,7 @@ func (s *shrinker) fewer() {
 	}
 }
 
-// renumber maps the targets of a fleet that began with old nodes to one that begins with n: in the order of their first
-// use, those of the start to 1 … n and those that joined to the slots behind.
+// renumber maps targets from old initial nodes to n, in order of first use: initial nodes to 1 … n, and joined nodes to later slots.
 func renumber(faults []fault.Fault, old, n int) []fault.Fault {
 	slots := map[int]int{}
 	first, joined := 0, n
@@ -298,7 +293,7 @@ func renumber(faults []fault.Fault, old, n int) []fault.Fault {
 	return out
 }
 
-// plain tries exact clocks, a good network and a Redis that was bootstrapped.
+// plain tries exact clocks, a good network and a bootstrapped Redis.
 func (s *shrinker) plain() {
 	for _, bend := range []func(*Virtual){
 		func(v *Virtual) { *v = Virtual{} },
@@ -314,7 +309,7 @@ func (s *shrinker) plain() {
 	}
 }
 
-// earlier moves the faults towards the start of the storm, all of them together and each behind the one before.
+// earlier moves each fault, with all later ones, towards the start of the storm.
 func (s *shrinker) earlier() {
 	for i := range s.best.Plan.Faults {
 		for _, part := range []time.Duration{0, 2, 4} {
@@ -343,7 +338,6 @@ func (s *shrinker) earlier() {
 	s.shorten()
 }
 
-// briefer halves how long faults last.
 func (s *shrinker) briefer() {
 	for i := range s.best.Plan.Faults {
 		for s.best.Plan.Faults[i].For >= s.best.TTL/10 {
@@ -356,11 +350,11 @@ func (s *shrinker) briefer() {
 	}
 }
 
-// realTTL is the TTL to which Real brings a longer one down.
+// realTTL is the maximum TTL of a run that Real returns.
 const realTTL = 3 * time.Second
 
-// Real returns the smallest run for the real engine, made faster so that its TTL is at most 3 s, and long enough for what
-// takes longer there. The error says what only virtual time has.
+// Real returns the smallest run for the real engine: fast enough for a TTL of at most 3 s, and long enough for that engine's delays. The
+// error names what only the virtual engine has.
 func (s Shrunk) Real() (Config, error) {
 	c, err := s.On(EngineReal)
 	if err != nil {
@@ -379,10 +373,10 @@ func (s Shrunk) Real() (Config, error) {
 	}.Resolve()
 }
 
-// ShrunkFile is the scenario in a few lines, with its plan, in the smallest run's folder.
+// ShrunkFile is a short scenario with its plan, in the smallest run's folder.
 const ShrunkFile = "shrunk.yaml"
 
-// Save runs the smallest run once more into a folder of its own under reports, with ShrunkFile.
+// Save repeats the smallest run in a new folder under reports, and adds ShrunkFile.
 func (s Shrunk) Save(ctx context.Context, reports string, bend Breaker) (Result, error) {
 	r, err := Run(ctx, s.Config, Options{Engine: NewVirtual(bend), Reports: reports})
 	if err != nil {
@@ -391,7 +385,6 @@ func (s Shrunk) Save(ctx context.Context, reports string, bend Breaker) (Result,
 	return r, s.saveScenario(filepath.Join(r.Dir, ShrunkFile))
 }
 
-// saveScenario writes the scenario with its plan, and leaves out what is the default.
 func (s Shrunk) saveScenario(file string) error {
 	plain, err := Scenario{Speed: 1, Timings: Timings{TTL: s.TTL}, Seed: s.Seed}.Resolve()
 	if err != nil {
@@ -420,7 +413,7 @@ func (s Shrunk) saveScenario(file string) error {
 	y.Plan = s.Plan.Faults
 	head := fmt.Sprintf("# Breaks %s. Shrunk from %s.\n", s.Guarantee, s.From)
 	if len(y.Plan) == 0 {
-		head += "plan: []\n" // no faults, not drawn ones
+		head += "plan: []\n" // an absent plan would be drawn
 	}
 	return y.save(file, head)
 }

@@ -10,20 +10,17 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// DrawVersion is the version of what seeds draw: it is raised with any change after which a seed gives another run of the
-// simulator (counts, timings, surroundings or plan). Changes of the accused do not count: they are what a seed is run again for.
-// Version 5 draws otherwise than 4 only where Redis has replicas.
+// DrawVersion is the version of the draws. Any change after which a seed gives another run (counts, timings, environment or plan) raises
+// it. Changes of the tested code do not, because seeds are there to run it again.
 const DrawVersion = 5
 
-// streamSwarm separates this generator from others that are built from the same seed.
 const streamSwarm = 0x6578706c6f7265
 
-// Swarm returns the run of the virtual engine that the seed gives: what the scenario does not say is drawn, its counts
-// (mostly small), its timings, how good its network and clocks are, which kinds of faults it has and how dense they are. A
-// run that has every kind of fault at once seldom gets anywhere; runs that each lack some go deeper.
+// Swarm returns the seed's run on the virtual engine. It draws what the scenario leaves open: counts (mostly small), timings, network,
+// clocks, and kinds and density of faults. A run with every kind of fault seldom gets far; runs that each lack some get deeper.
 //
-// All is drawn whether it is used or not, so that saying one thing changes no other. Every run keeps within what the
-// guarantees assume: clock rates within the margin, no machine that both sleeps and steps its wall clock back.
+// All values are drawn even if unused, so that setting one changes no other. Every run keeps to the assumptions of the guarantees: clock
+// rates are within the margin, and no machine both sleeps and steps its wall clock back.
 func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	r := rand.New(rand.NewPCG(seed, streamSwarm))
 	d := drawSwarm(r)
@@ -46,7 +43,7 @@ func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 		s.Virtual = d.virtual
 	}
 	if seed == 0 {
-		s.Seed = 1 // Resolve would draw one; the plan and the run below are drawn from this one all the same
+		s.Seed = 1 // Resolve would replace 0; the draws still use 0
 	}
 	c, err := s.Resolve()
 	if err != nil {
@@ -82,7 +79,6 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// swarm is what a seed draws.
 type swarm struct {
 	nodes, sessions int
 	ttl             time.Duration
@@ -94,7 +90,7 @@ type swarm struct {
 	mixed           bool // no lone injections
 }
 
-// Sizes of drawn runs: one in largeEvery is large.
+// Sizes of drawn runs. One in largeEvery is large.
 const (
 	smallNodes, smallSessions = 8, 40
 	largeNodes, largeSessions = 50, 1_000
@@ -116,30 +112,30 @@ func drawSwarm(r *rand.Rand) swarm {
 	return d
 }
 
-// One drawn run of edgeEvery works at the edges of what is promised: uniform drawing does not come near a margin that is a tenth too
-// small, or a script without its epoch check. Others are as they would be without.
+// One in edgeEvery runs works at the edges of the guarantees. Uniform draws seldom reveal a margin that is a tenth too small, or a script
+// without its epoch check. Edges do not alter the draws of other runs.
 const (
 	edgeEvery   = 5
 	edgePPM     = 300_000
 	streamEdges = 0x6564676573
 )
 
-// edges draws whether the run works at the edges, and returns what draws more of it; nil: it does not.
+// edges draws whether the run works at the edges, and then returns the generator of further draws, otherwise nil.
 func (d *swarm) edges(seed uint64) *rand.Rand {
 	r := rand.New(rand.NewPCG(seed, streamEdges))
 	if r.IntN(edgeEvery) != 0 {
 		return nil
 	}
 	d.virtual.Net.Edge = edgePPM
-	// Redis' clock and an instance's, each off by a half of a percent in different directions, differ by what a margin allows for.
+	// Each clock is off by 0.5 %, so Redis' and an instance's can differ by the margin's 1 %.
 	d.virtual.Clock = virtual.Clock{Drift: 5_000, Edge: true, Offset: time.Hour, Late: d.virtual.Clock.Late}
 	return r
 }
 
 const streamEmpty = 0x656d707479
 
-// newcomersFirst has Redis lose its data while one owner is cut off and all other processes are started again: then the first to reach an
-// empty Redis has known no epoch, and may take it for new.
+// newcomersFirst makes Redis lose its data while one owner is cut off and all other processes restart. The first process to reach the
+// empty Redis then knows no epoch and may regard Redis as new.
 func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault {
 	r := rand.New(rand.NewPCG(seed, streamEmpty))
 	step := (c.TTL / 20).Truncate(time.Millisecond)
@@ -165,7 +161,7 @@ func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault 
 		}
 		own = append(own, f)
 	}
-	faults = slices.DeleteFunc(faults, func(f fault.Fault) bool { // what would strike a process that does not run
+	faults = slices.DeleteFunc(faults, func(f fault.Fault) bool { // they would hit a process that does not run
 		return f.At >= at && f.At <= at+6*step && slices.ContainsFunc(own, func(o fault.Fault) bool { return o.Target == f.Target })
 	})
 	faults = append(faults, own...)
@@ -173,7 +169,7 @@ func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault 
 	return faults
 }
 
-// stepsAtMargin has clocks step by just less than the margin of a trust window, by that, or by just more.
+// stepsAtMargin makes clocks step by the margin of a trust window, or 1 ms less or more.
 func stepsAtMargin(r *rand.Rand, ttl time.Duration, faults []fault.Fault) {
 	margin := max(ttl/100, 5*time.Millisecond).Milliseconds()
 	for i := range faults {
@@ -193,7 +189,7 @@ func (d swarm) timings() Timings {
 func (d swarm) duration() time.Duration { return time.Duration(d.storm)*d.ttl + 2*d.ttl + time.Second }
 
 func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
-	// Delays stay below the allowances of the guarantees; longer ones are faults (latency), which the judge knows of.
+	// Delays stay below the allowances of the guarantees. Longer ones are faults (latency), which the judge knows.
 	jitter := time.Duration(r.Int64N(int64(10 * time.Millisecond)))
 	if r.IntN(2) == 0 {
 		v.Net.Jitter, v.Net.Spike = jitter, min(ttl/100, 30*time.Millisecond)
@@ -211,16 +207,15 @@ func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
 
 const streamServers = 0x736572766572
 
-// drawServerKinds draws which faults of its servers a run has whose Redis has replicas. What else it draws is that of the same seed
-// with one server.
+// drawServerKinds draws the faults of servers for a Redis with replicas. Its own stream leaves the seed's other draws as they are.
 func drawServerKinds(seed uint64) []fault.Kind {
 	r := rand.New(rand.NewPCG(seed, streamServers))
 	return slices.DeleteFunc(fault.ServerKinds(), func(fault.Kind) bool { return r.IntN(3) == 0 })
 }
 
-// drawKinds draws which kinds of faults a run has at all. Runs with lone injections have more of them: each needs its turn.
+// drawKinds draws the kinds of a run. Runs with lone injections get more, because each kind needs its own time.
 func drawKinds(r *rand.Rand, mixed bool) []fault.Kind {
-	// A wall clock that steps back while the machine also sleeps is what trust windows do not promise: never both.
+	// Trust windows do not cover a wall clock that steps back while the machine sleeps, so draw only one.
 	never := []fault.Kind{fault.ClockStep, fault.Suspend}[r.IntN(2)]
 	var kinds []fault.Kind
 	for _, k := range fault.VirtualKinds() {

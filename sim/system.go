@@ -20,31 +20,29 @@ const (
 	SystemIntents  = check.SystemIntents
 )
 
-// system is what differs between systems outside the judge (check.Params.System): its defaults, what cannot be injected in it,
-// and what its engines are told. One entry in systems, one in check, and a program for the nodes of each engine make one.
+// system is what differs between systems outside the judge (check.Params.System). A new system needs an entry in systems, one in check,
+// and a program for the nodes of each engine.
 type system struct {
-	sessions    int                           // at the start, if the scenario does not say
-	sessionsMax int                           //
-	share       int                           // seeds draw this part of the sessions that they draw for polling; 0: all
-	faults      func(fault.Kind) error        // why a kind makes no sense in it; nil: all do
-	virtual     func(Config, *virtual.Config) // completes what the virtual engine is told; nil: nothing to add
+	sessions    int // default at the start
+	sessionsMax int
+	share       int                           // divisor of the drawn number of sessions; 0: 1
+	faults      func(fault.Kind) error        // why a kind makes no sense in the system; nil: all do
+	virtual     func(Config, *virtual.Config) // completes the virtual engine's configuration; nil: nothing to add
 	real        func(Config, *real.Config)    // the same for the real engine
 }
 
-// systems has every system that this version can run.
 var systems = map[string]*system{
 	SystemPolling:  {sessions: SessionsDefault, sessionsMax: SessionsMax, faults: noBeats},
 	SystemElection: electionSystem,
 	SystemIntents:  intents,
 }
 
-// drawn is how many sessions a run has that draws n.
 func (s *system) drawn(n int) int { return 1 + (n-1)/max(1, s.share) }
 
-// ErrPointless: the kind of fault hits what the system does not have.
+// ErrPointless means that the system lacks the target of a kind of fault.
 var ErrPointless = errors.New("makes no sense in this system")
 
-// noBeats refuses what hits the time that a heartbeat holds, where heartbeats hold none.
+// noBeats refuses faults of a heartbeat's time. Only an election's heartbeats have one.
 func noBeats(k fault.Kind) error {
 	if k == fault.BeatStale {
 		return fmt.Errorf("%w: %q: only in an election does a heartbeat hold a time", ErrPointless, string(k))
@@ -52,7 +50,6 @@ func noBeats(k fault.Kind) error {
 	return nil
 }
 
-// pointless returns why a kind of fault makes no sense in the run's system.
 func (c Config) pointless(k fault.Kind) error {
 	s := systems[c.System]
 	if s == nil || s.faults == nil {
@@ -61,7 +58,6 @@ func (c Config) pointless(k fault.Kind) error {
 	return cmp.Or(c.misplaced(k), s.faults(k))
 }
 
-// checkSystem refuses systems that exist nowhere.
 func (c Config) checkSystem() error {
 	if systems[c.System] == nil {
 		return wrong("system", "unknown system %q: known are %s (flag --system)", c.System, strings.Join(check.Systems(), ", "))
@@ -69,7 +65,6 @@ func (c Config) checkSystem() error {
 	return nil
 }
 
-// checkCriteria refuses guarantees that the system does not have.
 func (c Config) checkCriteria() error {
 	ids := check.IDs(c.System)
 	for _, name := range c.Criteria {
@@ -80,7 +75,6 @@ func (c Config) checkCriteria() error {
 	return nil
 }
 
-// sessionsOf is a sentence about how many sessions a system can have, where that is not what a typing error gives.
 func (s *system) sessionsOf() string {
 	if s.sessionsMax == 1 {
 		return "exactly 1 is possible in this system"

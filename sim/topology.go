@@ -19,15 +19,14 @@ const (
 	TopologyCluster  = check.TopologyCluster
 )
 
-// ReplicasDefault is how many replicas the instances are told of where Redis has some, unless the scenario says.
+// ReplicasDefault is the number of replicas that instances know by default.
 const ReplicasDefault = 2
 
-// ErrTopology: what was asked for does not go with that topology of Redis.
+// ErrTopology means that another setting does not fit the topology of Redis.
 var ErrTopology = errors.New("not with this topology")
 
 func (c Config) replicated() bool { return check.Replicated(c.Topology) }
 
-// topology sets which servers Redis has.
 func (s Scenario) topology(c *Config) {
 	c.Topology = cmp.Or(s.Topology, TopologySingle)
 	switch {
@@ -38,7 +37,7 @@ func (s Scenario) topology(c *Config) {
 	}
 }
 
-// servers are what a scenario file says of it: of one server nothing.
+// servers returns the topology's values in a scenario file, none for a single server.
 func (c Config) servers() (topology string, replicas *int) {
 	if !c.replicated() {
 		return "", nil
@@ -69,8 +68,7 @@ func (c Config) checkTopology() error {
 	return nil
 }
 
-// Servers is how many a Redis of the real engine has beside sentinels, or a shard of it that may have leases; 0: it is one server
-// without any.
+// Servers returns the number of servers besides sentinels, or in each shard that may have leases; 0: a single server.
 func (c Config) Servers() int {
 	if !c.replicated() {
 		return 0

@@ -12,11 +12,10 @@ import (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// variable is a word before a command that sets an environment variable.
+// variable matches a word that sets an environment variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// NodeCommand divides a NodeCmd into the environment variables that stand before its program, and the program with its
-// arguments.
+// NodeCommand splits a NodeCmd into leading environment variables and the program with its arguments.
 func NodeCommand(words []string) (env, argv []string) {
 	n := slices.IndexFunc(words, func(w string) bool { return !variable.MatchString(w) })
 	if n < 0 {
@@ -30,7 +29,7 @@ func programOf(words []string) []string {
 	return argv
 }
 
-// checkEngine refuses an engine that exists nowhere, and what the chosen one does not have.
+// checkEngine refuses an unknown engine, and settings that the chosen one lacks.
 func (c Config) checkEngine() error {
 	switch {
 	case c.Engine != EngineReal && c.Engine != EngineVirtual:
@@ -45,7 +44,7 @@ func (c Config) checkEngine() error {
 	return c.checkTopology()
 }
 
-// checkCounts refuses numbers and names that are out of bounds on their own.
+// checkCounts refuses single numbers and names that are out of bounds.
 func (c Config) checkCounts() error {
 	nodesMax := NodesMax
 	if c.onVirtual() {
@@ -62,13 +61,12 @@ func (c Config) checkCounts() error {
 		return wrong("nodes", "%d is out of bounds: 1 to %d (flag --nodes)", c.Nodes, nodesMax)
 	case c.Sessions < 1 || c.Sessions > systems[c.System].sessionsMax:
 		return wrong("sessions", "%d is out of bounds: %s (flag --sessions)", c.Sessions, systems[c.System].sessionsOf())
-	case !(c.Speed >= SpeedMin && c.Speed <= SpeedMax): // so written, NaN is refused
+	case !(c.Speed >= SpeedMin && c.Speed <= SpeedMax): // written so that NaN is refused
 		return wrong("speed", "%v is out of bounds: %v to %v (flag --speed)", c.Speed, SpeedMin, SpeedMax)
 	}
 	return c.checkCriteria()
 }
 
-// checkTimings refuses durations that are out of bounds or contradict each other.
 func (c Config) checkTimings() error {
 	if c.TTL < TTLMin || c.TTL > TTLMax {
 		return wrong("timings.ttl", "%v is out of bounds: %v to %v (flag --ttl; --speed divides the default)",
@@ -76,7 +74,7 @@ func (c Config) checkTimings() error {
 	}
 	grace := time.Duration(0)
 	if c.System == SystemIntents {
-		grace = c.TTL / 6 // of workers, by default
+		grace = c.TTL / 6 // the workers' default
 	}
 	var e *timing.Error
 	if errors.As(c.Check(c.LongPolls, grace), &e) {
@@ -86,5 +84,4 @@ func (c Config) checkTimings() error {
 	return nil
 }
 
-// flagsOf are what sets a timing that a message is about.
 var flagsOf = map[string]string{"renew": " (flags --renew, --ttl)", "poll": " (flag --poll)"}

@@ -13,12 +13,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Virtual is how good the virtual engine's network and clocks are without faults. The zero value is a good network and
-// exact clocks. Speed divides nothing of it.
+// Virtual is the network and clocks of the virtual engine without faults. The zero value is good and exact. Speed does not divide it.
 type Virtual struct {
-	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped: the run begins with a quarantine
-	// Local: instances reach Redis at a loopback address, so one that was never used grants at once. Emptied is what redis-wipe and
-	// redis-flush leave of a Redis, "" as their names say.
+	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped, so the run begins with a quarantine
+	// Local: instances reach Redis at a loopback address, so an unused one grants at once. Emptied: the state after a wipe or flush.
 	Local   bool            `yaml:"local,omitempty"`
 	Emptied virtual.Emptied `yaml:"emptied,omitempty"`
 
@@ -28,11 +26,11 @@ type Virtual struct {
 
 func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }
 
-// Breaker makes the machine of a virtual instance: a core broken on purpose, to see whether the judge sees it.
+// Breaker changes a virtual run, for example to a deliberately broken core, to test whether the judge notices.
 type Breaker = func(*virtual.Config)
 
-// Interpreted is bend with the store's .lua files run by an interpreter in the place of the model's Go twins of them: the
-// same events, if the two are equal. It is how scripts that are broken on purpose are run.
+// Interpreted returns bend with the store's .lua files run instead of their Go twins, for broken scripts. Equal scripts give equal
+// events.
 func Interpreted(bend Breaker) Breaker {
 	return func(v *virtual.Config) {
 		if bend != nil {
@@ -42,10 +40,9 @@ func Interpreted(bend Breaker) Breaker {
 	}
 }
 
-// virtualEngine runs storms in one event loop.
 type virtualEngine struct{ bend Breaker }
 
-// NewVirtual returns the virtual engine. bend may change the virtual run's configuration before it starts; nil: nothing.
+// NewVirtual returns the virtual engine. bend, if set, changes the virtual run's configuration before the start.
 func NewVirtual(bend Breaker) Engine { return virtualEngine{bend} }
 
 func (virtualEngine) Name() string { return EngineVirtual }
@@ -71,8 +68,7 @@ func (e virtualEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) 
 
 func (virtualEngine) Close() error { return nil }
 
-// runVirtual runs a configuration on the virtual engine. Outcome.SHA256 is left to the caller, who sees the events. log may
-// be nil.
+// runVirtual runs a configuration on the virtual engine. The caller sets Outcome.SHA256 from the events. log may be nil.
 func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, emit func(history.Event),
 	log func(*virtual.LogEntry),
 ) (Outcome, error) {
@@ -104,7 +100,7 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 	return out, nil
 }
 
-// watcher tells of a virtual run while it goes on.
+// watcher reports the progress of a virtual run.
 type watcher struct {
 	total    time.Duration
 	nodes    int
@@ -113,7 +109,7 @@ type watcher struct {
 	seen     int
 }
 
-// watchEvery is how many events lie between two moments that are told.
+// watchEvery is the number of events between two reports.
 const watchEvery = 1 << 18
 
 func (w *watcher) see(e *history.Event) {

@@ -16,9 +16,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// judged adds a virtual instance's entry to what the judge is given: by the names of its fields, as it reads them in a file.
+// judged adds a virtual instance's log entry for the judge, by field names, as the judge reads files.
 func judged(logs *check.Logs, e *virtual.LogEntry) {
-	entry := check.LogEntry{HasTime: true} // every log has its time from the shell's encoder
+	entry := check.LogEntry{HasTime: true} // the shell's encoder adds the time to every entry
 	for i := range e.Fields {
 		switch f := &e.Fields[i]; f.Key {
 		case "event":
@@ -36,7 +36,7 @@ func judged(logs *check.Logs, e *virtual.LogEntry) {
 	logs.Add(&entry)
 }
 
-// logFiles writes the logs of virtual nodes, one file each, as those of processes look.
+// logFiles writes the logs of virtual nodes, one file per node, in the format of processes.
 type logFiles struct {
 	dir    string
 	files  map[string]*logFile
@@ -52,7 +52,7 @@ type logFile struct {
 
 func newLogFiles(dir string) *logFiles { return &logFiles{dir: dir, files: map[string]*logFile{}} }
 
-// write writes one entry. The first error stays, and comes back from close.
+// write writes one entry. close returns the first error.
 func (l *logFiles) write(e *virtual.LogEntry) {
 	f := l.files[e.Node]
 	if f == nil && l.err == nil {

@@ -10,56 +10,54 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// CoverageVersion is the format of an exploration's state that this program writes and reads. A state is resumed by the
-// program that made it and by no other, so any change of its fields raises it.
+// CoverageVersion is the format of a saved exploration. Any change of the fields raises it: only the same program may resume a state.
 const CoverageVersion = 6
 
-// Coverage is what an exploration, a shard of one, or shards merged came to so far.
+// Coverage is the result so far of an exploration, of a shard, or of merged shards.
 type Coverage struct {
 	Version  int             `json:"version"`
-	Draw     int             `json:"draw"`   // the version of what seeds draw
-	Commit   string          `json:"commit"` // what the program was built from; where that is not all, with the hash of its file
+	Draw     int             `json:"draw"`   // version of the draws
+	Commit   string          `json:"commit"` // source of the program, with the hash of its file if that is not enough
 	Seeds    SeedRange       `json:"seeds"`
 	Shard    Shard           `json:"shard"`
-	Scenario json.RawMessage `json:"scenario"` // what was given; the rest is drawn
+	Scenario json.RawMessage `json:"scenario"` // the given values; the rest is drawn
 
 	Total  uint64   `json:"total"`            // seeds of the shard
-	Done   uint64   `json:"done"`             // of these
-	Next   uint64   `json:"next"`             // all before this one are done, counted from 0
-	Beyond []uint64 `json:"beyond,omitempty"` // done ones behind it
+	Done   uint64   `json:"done"`             // finished seeds
+	Next   uint64   `json:"next"`             // index of the first unfinished seed, from 0
+	Beyond []uint64 `json:"beyond,omitempty"` // indices of finished seeds after Next
 
 	Criteria    []string         `json:"criteria"`
 	Guarantees  []GuaranteeCount `json:"guarantees"`
 	Failed      []FailedSeed     `json:"failed,omitempty"`
-	Repeated    uint64           `json:"repeated"`    // run twice and compared
-	Interpreted uint64           `json:"interpreted"` // run twice, the second time with the .lua files themselves, and compared
+	Repeated    uint64           `json:"repeated"`    // seeds run twice and compared
+	Interpreted uint64           `json:"interpreted"` // seeds compared with a second run of the .lua files
 	Events      int64            `json:"events"`
 	VirtualMs   int64            `json:"virtualMs"`
 	WallMs      int64            `json:"wallMs"`
 	Verdict     check.Outcome    `json:"verdict"`
-	Hash        SeedsHash        `json:"hash"`           // of all done seeds and their histories, whatever the shards
-	Last        *LastSeed        `json:"last,omitempty"` // the one done last, which tells whether it is the same program that goes on
+	Hash        SeedsHash        `json:"hash"`           // of all finished seeds and their histories, independent of shards
+	Last        *LastSeed        `json:"last,omitempty"` // last finished seed, to detect another program at a resumption
 
 	File string        `json:"-"` // the state file
-	Rate float64       `json:"-"` // seeds a second since the start or the resumption
-	Left time.Duration `json:"-"` // estimated, 0 if not known
-	Old  uint64        `json:"-"` // done before the resumption
+	Rate float64       `json:"-"` // seeds a second since the start or resumption
+	Left time.Duration `json:"-"` // estimate; 0: unknown
+	Old  uint64        `json:"-"` // finished before the resumption
 }
 
-// GuaranteeCount is how many seeds put a guarantee to the test, and how many broke it.
+// GuaranteeCount counts the seeds that exercised a guarantee, and those that broke it.
 type GuaranteeCount struct {
 	ID        string `json:"id"`
 	Exercised uint64 `json:"exercised"`
-	Judged    uint64 `json:"judged"`              // changes, of all seeds
-	Prolonged []int  `json:"prolonged,omitempty"` // of those: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
-	Excused   uint64 `json:"excused"`             // changes that no limit could be computed for, or none that judges anything
+	Judged    uint64 `json:"judged"`              // judged changes of all seeds
+	Prolonged []int  `json:"prolonged,omitempty"` // judged changes whose limit other faults prolonged, by at most ½, 1, 1½ and 2 TTL
+	Excused   uint64 `json:"excused"`             // changes without a computable limit, or without a judging limit
 	Broken    uint64 `json:"broken"`
 
-	Kinds []check.KindCount `json:"kinds,omitempty"` // the same changes, and breaks, by the kind of fault
-	Times []check.Times     `json:"times,omitempty"` // measured, of all seeds
+	Kinds []check.KindCount `json:"kinds,omitempty"` // the same changes, and breaks, by kind of fault
+	Times []check.Times     `json:"times,omitempty"` // measured times of all seeds
 }
 
-// count adds what one seed's verdict says.
 func (g *GuaranteeCount) count(v *check.Verdict) {
 	g.join(&GuaranteeCount{
 		Exercised: min(uint64(v.Exercised), 1), Judged: uint64(v.Exercised), Prolonged: v.Prolonged, Excused: uint64(v.Excused),
@@ -67,7 +65,6 @@ func (g *GuaranteeCount) count(v *check.Verdict) {
 	})
 }
 
-// join adds the seeds of another count.
 func (g *GuaranteeCount) join(o *GuaranteeCount) {
 	g.Exercised += o.Exercised
 	g.Judged += o.Judged
@@ -88,7 +85,7 @@ type LastSeed struct {
 	SHA256 string `json:"historySha256"`
 }
 
-// Missing returns the criteria that no seed has put to the test yet.
+// Missing returns the criteria that no seed has exercised yet.
 func (c *Coverage) Missing() []string {
 	var ids []string
 	for _, g := range c.Guarantees {
@@ -99,7 +96,7 @@ func (c *Coverage) Missing() []string {
 	return ids
 }
 
-// Covered says in words which seeds are done.
+// Covered describes the finished seeds.
 func (c *Coverage) Covered() string {
 	var parts []string
 	if c.Next > 0 {

@@ -10,36 +10,36 @@ import (
 	"strings"
 )
 
-// Merged is what shards came to together.
+// Merged is the combined result of shards.
 type Merged struct {
 	Coverage
 	Files   int          `json:"files"`
-	Missing []MissedPart `json:"missing"` // seeds between the first and the last that no file has, or has not done yet
-	Causes  []*Cause     `json:"causes"`  // what failed, each once
+	Missing []MissedPart `json:"missing"` // seeds between the first and the last that no file contains or that are unfinished
+	Causes  []*Cause     `json:"causes"`  // causes of failed seeds
 }
 
-// MissedPart is a part of a range that was not explored.
+// MissedPart is an unexplored part of a range.
 type MissedPart struct {
 	Seeds  SeedRange `json:"seeds"`
-	Shards SeedRange `json:"shards"` // the first and the last of these that are missing
+	Shards SeedRange `json:"shards"` // first and last missing shard
 	Of     uint64    `json:"of"`
-	Count  uint64    `json:"count"`          // seeds that are missing
-	File   string    `json:"file,omitempty"` // of the one shard that is not complete, "" where there is no file
+	Count  uint64    `json:"count"`          // number of missing seeds
+	File   string    `json:"file,omitempty"` // file of an incomplete shard; "": no file
 }
 
-// Cause is what several seeds failed by: the same guarantees broken, the same words but for names and numbers.
+// Cause groups failed seeds with the same broken guarantees and, apart from names and numbers, the same text.
 type Cause struct {
 	Broke []string   `json:"broke"`
 	Count uint64     `json:"count"`
-	Seeds []uint64   `json:"seeds"` // the first ones, in order
-	First FailedSeed `json:"first"` // the lowest
+	Seeds []uint64   `json:"seeds"` // the lowest ones, in order
+	First FailedSeed `json:"first"` // lowest seed
 }
 
-// causeSeeds is how many seeds of a cause are named.
+// causeSeeds is the maximum number of a cause's seeds that are listed.
 const causeSeeds = 20
 
-// Merge adds up the files of shards. It refuses files of another program or another exploration, and files that overlap, and names
-// all of them. If seeds are missing the verdict is unknown at best.
+// Merge combines the files of shards. It refuses overlaps and files of another program or exploration, and the error names all of them.
+// If seeds are missing, the verdict cannot be pass.
 func Merge(files []string) (Merged, error) {
 	var shards []Coverage
 	var wrong []error
@@ -69,7 +69,6 @@ func Merge(files []string) (Merged, error) {
 	return m, nil
 }
 
-// belongs returns an error unless both shards are of one exploration by one program.
 func (c *Coverage) belongs(to *Coverage) error {
 	switch {
 	case c.Commit != to.Commit:
@@ -80,7 +79,7 @@ func (c *Coverage) belongs(to *Coverage) error {
 	return nil
 }
 
-// cover notes the seeds between the first and the last that the sorted shards miss, and returns an error for each overlap.
+// cover records the seeds between the first and the last that the sorted shards miss, and returns an error for each overlap.
 func (m *Merged) cover(shards []Coverage) (wrong []error) {
 	last := &Coverage{Seeds: SeedRange{shards[0].Seeds.From, shards[0].Seeds.From - 1}, Shard: Shard{1, 1}} // no seed
 	for i := range shards {
@@ -106,7 +105,7 @@ func (m *Merged) cover(shards []Coverage) (wrong []error) {
 	return wrong
 }
 
-// missing notes that the shards from to last of a range have no file.
+// missing records that the shards from to last of a range have no file.
 func (m *Merged) missing(seeds SeedRange, from, last, of uint64) {
 	last = min(last, seeds.To+1-seeds.From) // shards beyond the range's end have no seed
 	if from > last {
@@ -119,7 +118,6 @@ func (m *Merged) missing(seeds SeedRange, from, last, of uint64) {
 	m.Missing = append(m.Missing, part)
 }
 
-// sum adds up the sorted shards.
 func (m *Merged) sum(shards []Coverage) {
 	m.Coverage = shards[0]
 	m.Seeds, m.Shard = SeedRange{m.Seeds.From, shards[len(shards)-1].Seeds.To}, Shard{1, 1}
@@ -139,13 +137,12 @@ func (m *Merged) sum(shards []Coverage) {
 	}
 	m.Verdict = m.decide()
 	m.Causes = causes(m.Failed)
-	m.Failed, m.Beyond, m.Last, m.Next = nil, nil, nil, 0 // in Causes; each shard's own
+	m.Failed, m.Beyond, m.Last, m.Next = nil, nil, nil, 0 // Failed is in Causes; the others belong to one shard
 }
 
-// named matches what differs between two seeds with the same cause: numbers with their units, and names that end with one.
+// named matches the differences between seeds with the same cause: numbers with units, and names that end in a number.
 var named = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]+|(?:\d[\d.,]*(?:ns|µs|ms|[smh])?)+`)
 
-// causes groups the failed seeds, each group by its lowest seed.
 func causes(failed []FailedSeed) []*Cause {
 	slices.SortFunc(failed, func(a, b FailedSeed) int { return cmp.Compare(a.Seed, b.Seed) })
 	all, of := []*Cause{}, map[string]*Cause{}

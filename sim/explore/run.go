@@ -19,23 +19,23 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Exploration is a range of seeds to run in virtual time, each drawn by sim.Scenario.Swarm and judged in memory.
+// Exploration is a range of seeds to run in virtual time. sim.Scenario.Swarm draws each, and the judge judges it in memory.
 type Exploration struct {
-	Scenario  sim.Scenario // what it says is the same in every seed; the rest is drawn
+	Scenario  sim.Scenario // given values for every seed; the rest is drawn
 	Seeds     SeedRange
 	Shard     Shard
-	Parallel  int    // runs at a time; at least 1
-	KeepGoing bool   // do not stop at the first seed that fails
-	Resume    bool   // go on where the same exploration stopped, if it ran before
-	Reports   string // folder for the state and the folders of failing seeds; "reports" if empty
+	Parallel  int    // simultaneous runs; at least 1
+	KeepGoing bool   // continue after a failed seed
+	Resume    bool   // continue the same exploration if it ran before
+	Reports   string // folder for the state and the folders of failed seeds; default "reports"
 
 	Progress func(Coverage) // called about once a second from one goroutine; nil: not called
-	// Saved is called with each failing seed's run when it has a folder, from Parallel goroutines at once; nil: not called.
+	// Saved, if set, is called with each failed seed's run once it has a folder, from up to Parallel goroutines at once.
 	Saved func(sim.Result)
-	Bend  sim.Breaker // breaks the instances on purpose; nil: not
+	Bend  sim.Breaker // changes each virtual run, for example to break it; nil: no change
 }
 
-// SeedRange is a range of seeds, both ends in it.
+// SeedRange is an inclusive range of seeds.
 type SeedRange struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
@@ -46,13 +46,12 @@ const SeedsMax = 1_000_000_000_000
 
 const shardsMax = 1_000_000
 
-// Shard is one of several parts of a range: every Of-th seed, beginning with the Index-th, counted from 1.
+// Shard is one of several parts of a range: every Of-th seed from the Index-th, counted from 1.
 type Shard struct {
 	Index uint64 `json:"index"`
 	Of    uint64 `json:"of"`
 }
 
-// count is how many seeds the shard has.
 func (r SeedRange) count(s Shard) uint64 {
 	all := r.To - r.From + 1
 	if all < s.Index {
@@ -61,10 +60,9 @@ func (r SeedRange) count(s Shard) uint64 {
 	return (all-s.Index)/s.Of + 1
 }
 
-// seed is the i-th seed of the shard, from 0.
+// seed returns the i-th seed of the shard, from 0.
 func (r SeedRange) seed(s Shard, i uint64) uint64 { return r.From + s.Index - 1 + i*s.Of }
 
-// check refuses ranges, shards and numbers that cannot be explored.
 func (x Exploration) check() error {
 	if x.Parallel < 1 || x.Parallel > 1024 {
 		return wrong("parallel", "%d is out of range: 1 to 1024 runs at a time", x.Parallel)
@@ -93,39 +91,37 @@ func checkRange(seeds SeedRange, shard Shard) error {
 	return nil
 }
 
-// FailedSeed is a seed that broke a guarantee.
+// FailedSeed is a seed that broke a guarantee or panicked.
 type FailedSeed struct {
 	Seed   uint64   `json:"seed"`
-	Broke  []string `json:"broke"`         // guarantees, or brokePanic and so on
-	Detail string   `json:"detail"`        // of the first
-	Dir    string   `json:"dir,omitempty"` // its folder, "" if it has none
+	Broke  []string `json:"broke"`         // guarantees, or one of the constants below
+	Detail string   `json:"detail"`        // of the first broken one
+	Dir    string   `json:"dir,omitempty"` // folder of the run, "" for none
 	SHA256 string   `json:"historySha256,omitempty"`
 
-	Plan json.RawMessage `json:"plan,omitempty"` // what it drew, a fault.Plan
+	Plan json.RawMessage `json:"plan,omitempty"` // drawn fault.Plan
 }
 
-// What a seed may break beside guarantees.
+// Values of FailedSeed.Broke besides guarantees.
 const (
-	brokePanic       = "panic" // of the accused, or of the engine
-	brokeHang        = "hang"  // of the accused: it went on for ever at one instant
+	brokePanic       = "panic" // the tested code or the engine panicked
+	brokeHang        = "hang"  // the tested code looped at one instant
 	brokeDeterminism = "determinism"
 	brokeScripts     = "scripts"
 )
 
-// detailMax bounds the text of a failed seed: a panic with its stack.
+// detailMax bounds the text of a failed seed, in bytes. A panic includes its stack.
 const detailMax = 64 << 10
 
-// repeatEvery: in so many is run twice, and the histories are compared.
+// One seed in repeatEvery runs twice, and the histories must match.
 const repeatEvery = 20
 
-// scriptsEvery: in so many is run a second time with the .lua files themselves in the place of their Go twins, and the
-// histories are compared. scriptsAt says which of them: none that is repeated anyway.
+// One seed in scriptsEvery also runs with the .lua files, and the histories must match. scriptsAt avoids the seeds of repeatEvery.
 const (
 	scriptsEvery = 100
 	scriptsAt    = 50
 )
 
-// seedResult is what one seed came to.
 type seedResult struct {
 	index       uint64
 	seed        uint64
@@ -135,14 +131,14 @@ type seedResult struct {
 	events      int64
 	failed      *FailedSeed
 	repeated    bool
-	interpreted bool  // run a second time with the scripts themselves
+	interpreted bool  // compared with a run of the .lua files
 	err         error // of the harness
-	stopped     bool  // the exploration ended before the seed did
+	stopped     bool  // the exploration ended first
 }
 
-// Run runs the seeds and returns what it covered. An error wraps sim.ErrInvalid, ErrState or sim.ErrHarness; a guarantee that broke
-// is none. When ctx ends, what was covered so far is returned, and Exploration.Resume goes on from there. It is returned beside an error
-// too: what broke a guarantee has done so, also where there is no room to save it.
+// Run runs the seeds and returns the coverage. An error wraps sim.ErrInvalid, ErrState or sim.ErrHarness; a broken guarantee is no error.
+// When ctx ends, Run returns the coverage so far, and Exploration.Resume continues from it. Run also returns the coverage with an error,
+// so broken guarantees are known even if they could not be saved.
 func Run(ctx context.Context, x Exploration) (Coverage, error) {
 	x.Scenario.Engine = sim.EngineVirtual
 	if err := x.check(); err != nil {
@@ -180,7 +176,7 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 				}
 				r := x.one(running, ctx, i)
 				if r.err != nil || r.failed != nil && !x.KeepGoing {
-					stop() // here, so that this worker begins no other
+					stop() // here, so that this worker begins no other seed
 				}
 				done <- r
 			}
@@ -215,7 +211,7 @@ func (x Exploration) run(ctx context.Context, st *state) error {
 	return err
 }
 
-// one runs one seed, and again where it failed (to save it, until saving ends) or where its turn has come to be compared.
+// one runs a seed. It repeats a failed seed to save it (until saving ends), and some others to compare them.
 func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	r = seedResult{index: i, seed: x.Seeds.seed(x.Shard, i)}
 	c, plan, err := x.Scenario.Swarm(r.seed)
@@ -230,7 +226,7 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 		}
 	}()
 	if len(c.Criteria) == 0 {
-		c.Criteria = check.IDs(c.System) // whatever breaks decides, also what the plan was not meant to put to the test
+		c.Criteria = check.IDs(c.System) // every guarantee decides, even if the plan is not meant to exercise it
 	}
 	verdicts, out, events, err := sim.JudgeVirtual(ctx, c, plan, x.Bend)
 	var crash *sim.PanicError
@@ -276,12 +272,12 @@ func (x Exploration) one(ctx, saving context.Context, i uint64) (r seedResult) {
 	return r
 }
 
-// decides reports whether a break of the guarantee fails a seed: those that are never excused always do.
+// decides reports whether a break of the guarantee fails a seed. Safety guarantees always do.
 func decides(id string, c sim.Config) bool {
 	return slices.Contains(c.Criteria, id) || slices.Contains(check.Safety(c.System), id)
 }
 
-// save runs the seed once more, into a folder of its own. That there can be none does not undo what it broke.
+// save repeats the seed in its own folder. If it cannot be saved, it still counts as failed.
 func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r *seedResult) {
 	c.Plan = &plan
 	saved, err := sim.Run(ctx, c, sim.Options{Engine: sim.NewVirtual(x.Bend), Reports: x.Reports})
@@ -290,7 +286,7 @@ func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r 
 		return
 	}
 	switch {
-	case saved.Outcome.Interrupted: // the seed counts as not run: nothing tells of its folder
+	case saved.Outcome.Interrupted: // the seed counts as unfinished, so remove its folder
 		r.stopped, r.err = true, os.RemoveAll(saved.Dir)
 		return
 	case saved.Outcome.SHA256 != r.sum:
@@ -302,7 +298,7 @@ func (x Exploration) save(ctx context.Context, c sim.Config, plan fault.Plan, r 
 	}
 }
 
-// again reports whether there was a second run to compare; where its history is another one, the seed broke what.
+// again runs the seed a second time and reports whether it could compare. If the histories differ, the seed broke what.
 func (x Exploration) again(ctx context.Context, c sim.Config, plan fault.Plan, bend sim.Breaker, what string, r *seedResult) bool {
 	out, err := sim.PlayVirtual(ctx, c, plan, bend)
 	if err != nil || out.Interrupted {
@@ -317,7 +313,7 @@ func (x Exploration) again(ctx context.Context, c sim.Config, plan fault.Plan, b
 	return true
 }
 
-// criteria are the guarantees that decide an exploration: those named, else all of the system.
+// criteria returns the guarantees that decide an exploration: the named ones, or all of the system.
 func criteria(system string, named []string) []string {
 	if len(named) > 0 {
 		return named

@@ -14,15 +14,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// SeedsHash is the sum of a hash of each seed and its history, so that it depends neither on their order nor on the shards. It tells
-// two programs apart, or a damaged shard. It does not prevent forgery.
+// SeedsHash is the sum of the hashes of seeds and their histories, in any order. It detects another program or damage, not forgery.
 type SeedsHash [sha256.Size]byte
 
 func (h *SeedsHash) add(seed uint64, sum string) {
 	h.join(sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), sum...)))
 }
 
-// join adds another shard's seeds.
 func (h *SeedsHash) join(o SeedsHash) {
 	carry := 0
 	for i := len(h) - 1; i >= 0; i-- {
@@ -42,10 +40,10 @@ func (h *SeedsHash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// errVersion: the file is of another version of the format, or of what seeds draw.
+// errVersion means that the file has another format version or another version of the draws.
 var errVersion = errors.New("another version")
 
-// writeCoverage replaces the file at path. The file is JSON lines: the coverage, then a line for each seed that failed.
+// writeCoverage replaces the file at path. The file has JSON lines: the coverage, then one line for each failed seed.
 func writeCoverage(path string, c *Coverage) error {
 	var text bytes.Buffer
 	lines := json.NewEncoder(&text)
@@ -58,7 +56,7 @@ func writeCoverage(path string, c *Coverage) error {
 	return errors.Join(err, files.Write(path, text.Bytes()))
 }
 
-// readCoverage reads a file of writeCoverage. With errVersion only its versions and counts are known.
+// readCoverage reads a file of writeCoverage. With errVersion, only its versions and counts are valid.
 func readCoverage(path string) (c Coverage, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -21,25 +21,24 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// state keeps a Coverage on disk. It belongs to one goroutine.
+// state keeps a Coverage on disk. It is not safe for concurrent use.
 type state struct {
 	Coverage
 	begin     time.Time
-	wall      int64 // ms spent before
+	wall      int64 // ms spent before the resumption
 	told, put time.Time
 	lock      *os.File
 }
 
-// How often progress is told and the state is saved.
+// Intervals of progress reports and of saving.
 const (
 	tellEvery = time.Second
 	saveEvery = 5 * time.Second
 )
 
-// StateFile is where the exploration is saved.
+// StateFile returns the path of the exploration's state.
 func (x Exploration) StateFile() string { return x.stateName() + ".jsonl" }
 
-// stateName is the state file's name without its suffix.
 func (x Exploration) stateName() string {
 	name := fmt.Sprintf("explore-%d-%d", x.Seeds.From, x.Seeds.To)
 	if system := cmp.Or(x.Scenario.System, sim.SystemPolling); system != sim.SystemPolling {
@@ -83,8 +82,7 @@ func openState(x Exploration) (*state, error) {
 	return st, nil
 }
 
-// alone keeps every other process from the state until unlock: two explorations that write the same one would each undo what
-// the other saved. On a file system without locks nothing keeps them apart.
+// alone locks the state until unlock, because two writers would lose results. On a file system without locks it has no effect.
 func (st *state) alone(file string) error {
 	for {
 		f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
@@ -100,7 +98,7 @@ func (st *state) alone(file string) error {
 			st.lock = f
 			return nil
 		}
-		if err := f.Close(); err != nil { // who had it removed it meanwhile, and locked is what nobody else will find
+		if err := f.Close(); err != nil { // the previous owner removed the file meanwhile, so this lock is on a deleted file
 			return fmt.Errorf("%w: %w", sim.ErrHarness, err)
 		}
 	}
@@ -110,11 +108,10 @@ func (st *state) unlock() error {
 	return errors.Join(os.Remove(st.lock.Name()), st.lock.Close())
 }
 
-// ErrState: the state that an exploration left behind stands in the way of this one, or cannot be gone on from.
+// ErrState means that the state of an earlier exploration prevents this one, or cannot be resumed.
 var ErrState = errors.New("saved exploration")
 
-// replaceable refuses to begin in the place of an exploration that is not finished: what it covered would be lost. One that
-// stopped at its failure has ended, unless failures were not to stop it.
+// replaceable refuses to replace an unfinished exploration. One that stopped at a failure is finished, unless keepGoing is set.
 func (st *state) replaceable(keepGoing bool) error {
 	old, err := readCoverage(st.File)
 	switch {
@@ -133,8 +130,7 @@ func (st *state) unreadable(err error) error {
 	return fmt.Errorf("%w: %w: remove it, or give another --report", ErrState, err)
 }
 
-// program is the source of this program, or the hash of its file where that is not known: what two programs that may differ do not have
-// in common.
+// program returns the source of this program or, if that is unknown, the hash of its file. Different programs have different values.
 var program = sync.OnceValues(func() (string, error) {
 	if from := version.Source(); from != "" {
 		return from, nil
@@ -155,8 +151,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("%s of sha256:%x", cmp.Or(sim.Commit(), "none"), sum.Sum(nil)), nil
 })
 
-// resume reads what the same exploration left behind, if there is anything. What another program, or another exploration, left
-// is refused: its seeds may be other runs.
+// resume reads the state of the same exploration, if any. It refuses another program's or exploration's, whose runs may differ.
 func (st *state) resume() error {
 	old, err := readCoverage(st.File)
 	switch {
@@ -181,11 +176,10 @@ func (st *state) resume() error {
 	return nil
 }
 
-// sameProgram runs the seed again that was done last, and refuses to resume if its history is another one: a commit does not
-// tell which Go built it, and for which machine.
+// sameProgram repeats the last seed and refuses to resume if the history differs, because a commit does not fix Go and the machine.
 func (x Exploration) sameProgram(ctx context.Context, st *state) error {
 	if st.Last == nil || st.Last.SHA256 == "" {
-		return nil // none, or one without a history: it panicked
+		return nil // none, or a panic without history
 	}
 	c, plan, err := x.Scenario.Swarm(st.Last.Seed)
 	if err != nil {
@@ -199,7 +193,6 @@ func (x Exploration) sameProgram(ctx context.Context, st *state) error {
 		"one (commit %q): begin anew in another --report", ErrState, st.Last.Seed, st.Last.SHA256, out.SHA256, st.Commit)
 }
 
-// take enters one seed.
 func (st *state) take(r seedResult) {
 	st.Done++
 	if r.index == st.Next {
@@ -236,7 +229,6 @@ func (st *state) take(r seedResult) {
 	st.Hash.add(r.seed, r.sum)
 }
 
-// tick tells and saves, each when its time has come.
 func (st *state) tick(progress func(Coverage)) error {
 	now := time.Now()
 	if now.Sub(st.told) >= tellEvery && progress != nil {
@@ -260,7 +252,6 @@ func (st *state) measure() {
 	st.Verdict = st.decide()
 }
 
-// save replaces the state file as a whole.
 func (st *state) save() error {
 	st.measure()
 	if err := writeCoverage(st.File, &st.Coverage); err != nil {

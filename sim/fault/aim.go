@@ -7,32 +7,30 @@ import (
 	"time"
 )
 
-// Targets of faults of nodes that are known only when they hit. Nodes that come or go for good are named.
+// Targets of faults of nodes that are resolved when the fault hits. Join and Leave need a named node.
 const (
-	// Owner is whoever holds most leases when the fault hits. With ":" and a session it is who holds that one's; with ":" and
-	// a node it is that node, which was the owner when a saved run hit it.
+	// Owner is the instance that holds the most leases when the fault hits. "owner:session-1" is the owner of that session.
+	// "owner:node-1" is a node that was the owner when a saved run hit it.
 	Owner = "owner"
-	// Leader is another word for "owner:session-1": who holds the one lease of an election.
+	// Leader means "owner:session-1": the holder of an election's only lease.
 	Leader = "leader"
-	// Same is the node that the last fault of an owner before it in the plan hits, also while that one lasts.
+	// Same is the node of the last fault of an owner before it in the plan, even while that fault lasts.
 	Same = "same"
 )
 
-// AimTries is how often a fault that finds no owner is tried again, within a renewal interval: then somebody has one again, or is not
-// to be expected soon. What finds nobody by then hits nothing.
+// AimTries is how often a fault that finds no owner is retried within a renewal interval. A fault that then finds no owner is skipped.
 const AimTries = 10
 
-// OwnerTarget is the target of a fault of the owner of a session (SessionTarget), or of the node (NodeTarget) that was hit
-// as an owner.
+// OwnerTarget returns the target for the owner of a session (SessionTarget), or for a node (NodeTarget) that was hit as an owner.
 func OwnerTarget(of string) string { return Owner + ":" + of }
 
-// Aims reports whether the fault hits an owner, whoever that is.
+// Aims reports whether the fault's target is an owner.
 func (f Fault) Aims() bool {
 	_, ok := aimOf(f.Target)
 	return ok && f.Kind.Scope() == ScopeNode && f.Kind != Join && f.Kind != Leave
 }
 
-// aimOf returns what is named behind the word for an owner, "" for nothing.
+// aimOf returns the session or node that an owner's target names, "" for none.
 func aimOf(target string) (of string, ok bool) {
 	switch target {
 	case Owner, Same:
@@ -43,19 +41,19 @@ func aimOf(target string) (of string, ok bool) {
 	return strings.CutPrefix(target, Owner+":")
 }
 
-// Lead returns the index of the fault whose node the n-th hits if its target is Same; -1 if there is none.
+// Lead returns the index of the fault whose node the n-th hits if its target is Same, or -1.
 func Lead(faults []Fault, n int) int {
 	for n--; n >= 0 && (faults[n].Target == Same || !faults[n].Aims()); n-- {
 	}
 	return n
 }
 
-// Retry is the time between two tries to find an owner.
+// Retry returns the time between two attempts to find an owner.
 func Retry(renew time.Duration) time.Duration { return max(renew/AimTries, time.Millisecond) }
 
-// Resolve returns the slot that a fault with the target of an owner, other than Same, hits now. owners has the slot of whoever holds each
-// lease, first those of the sessions in the order of their creation, 0 for nobody. free reports whether a process runs in the slot that
-// no other fault has in hand. Of those that hold as many, the first slot is hit.
+// Resolve returns the slot that a fault of an owner, except Same, hits now. owners holds the slot of each lease's owner, 0 for none, with
+// the sessions first, in order of creation. free reports whether a slot has a running process without another fault. If several slots
+// hold the most leases, the lowest one is hit.
 func Resolve(target string, owners []int, free func(slot int) bool) (slot int, ok bool) {
 	of, _ := aimOf(target)
 	if i, named := NodeIndex(of); named {

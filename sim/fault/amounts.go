@@ -2,7 +2,7 @@ package fault
 
 import "time"
 
-// fill gives a fault what its kind takes, and clears what it does not take.
+// fill draws the amounts that the fault's kind takes, and clears the duration of a kind without one.
 func (d *drawer) fill(f *Fault) {
 	r := f.Kind.row()
 	if r.takes&(takesFor|mayFor) == 0 {
@@ -40,19 +40,18 @@ func added(d *drawer, f *Fault) { f.Ms = 1 + d.rng.Int64N(int64(max(1, d.p.Sessi
 
 func denying(d *drawer, f *Fault) { f.Deny = denials[d.rng.IntN(len(denials))] }
 
-// stepping is forward, or back.
+// stepping draws a step forward or back.
 func stepping(d *drawer, f *Fault) { f.Ms, f.Jitter = d.ms(d.p.TTL/100, d.p.TTL*2), d.rng.Int64N(2) }
 
-// drifting is in parts per million, fast or slow, within the margin.
+// drifting draws a rate error in parts per million, fast or slow, within the margin.
 func drifting(d *drawer, f *Fault) { f.Ms, f.Jitter = 1+d.rng.Int64N(5_000), d.rng.Int64N(2) }
 
-// failingOverAgain is within a TTL.
 func failingOverAgain(d *drawer, f *Fault) { f.Ms = d.ms(d.p.TTL/100, d.p.TTL) }
 
-// lagging is at times more than an attempt to renew waits.
+// lagging draws a lag that sometimes exceeds the timeout of a renewal.
 func lagging(d *drawer, f *Fault) { f.Ms = d.ms(d.p.TTL/1000, d.p.TTL/4) }
 
-// failingOver is how far the replica lags, and how far its clock is off at most.
+// failingOver draws the replica's lag and the maximum error of its clock.
 func failingOver(d *drawer, f *Fault) {
 	f.Ms, f.Jitter = d.ms(d.p.TTL/100, d.p.TTL), d.ms(d.p.TTL/100, d.p.TTL/2)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/files"
 )
 
-// Version is the format of plans that this program writes and the newest that it reads.
+// Version is the plan format that this program writes and reads.
 const Version = 1
 
-// faultJSON is the form of a fault in plan.json and report.json. Times are whole milliseconds.
+// faultJSON is a fault in plan.json and report.json. Times are whole milliseconds.
 type faultJSON struct {
 	AtMs     int64  `json:"atMs"`
 	Kind     Kind   `json:"kind"`
@@ -27,8 +27,7 @@ type faultJSON struct {
 	Lone     bool   `json:"lone,omitempty"`
 }
 
-// MarshalJSON writes the fault in the form of report.json. Times are rounded down to milliseconds, which loses nothing of
-// a drawn plan.
+// MarshalJSON encodes the fault as in report.json. It rounds times down to milliseconds, of which drawn plans consist.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultJSON{
 		AtMs: f.At.Milliseconds(), Kind: f.Kind, Target: f.Target, ForMs: f.For.Milliseconds(),
@@ -36,8 +35,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. Unknown fields and unknown kinds are refused (ErrUnknownKind lists the known
-// ones); whether the fault makes sense is for Plan.Validate to say.
+// UnmarshalJSON decodes a fault. It refuses unknown fields (ErrFormat) and unknown kinds (ErrUnknownKind); Plan.Validate checks the rest.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	var j faultJSON
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -59,31 +57,30 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// planJSON is the form of plan.json.
 type planJSON struct {
 	Version int     `json:"version"`
 	Seed    uint64  `json:"seed"`
 	Faults  []Fault `json:"faults"`
 }
 
-// MarshalJSON writes the plan in the form of plan.json.
+// MarshalJSON encodes the plan as plan.json.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	out := planJSON(p)
 	if out.Version == 0 {
 		out.Version = Version
 	}
 	if out.Faults == nil {
-		out.Faults = []Fault{} // a list, not null: tools iterate over it
+		out.Faults = []Fault{} // tools iterate over a list, not over null
 	}
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads plan.json. A version newer than Version is refused with ErrFormat.
+// UnmarshalJSON decodes plan.json. It refuses any version but Version with ErrFormat.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	var v struct {
 		Version *int `json:"version"`
 	}
-	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // before fields that this one does not know
+	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // checked before unknown fields of that version
 		return fmt.Errorf("%w: it has version %d, this program reads version %d", ErrFormat, *v.Version, Version)
 	}
 	var j planJSON
@@ -99,7 +96,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Save writes the plan to a file, indented, replacing what is there.
+// Save writes the plan to a file, indented, and replaces an existing file.
 func (p Plan) Save(path string) error {
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -111,7 +108,7 @@ func (p Plan) Save(path string) error {
 	return nil
 }
 
-// Parse reads the text of a plan that Save wrote to path. The error names path; errors.Is tells ErrFormat and ErrUnknownKind.
+// Parse decodes a plan that Save wrote. The error names path and wraps ErrFormat or ErrUnknownKind.
 func Parse(path string, data []byte) (Plan, error) {
 	var p Plan
 	dec := json.NewDecoder(bytes.NewReader(data))

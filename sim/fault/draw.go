@@ -8,49 +8,46 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// DrawParams is what a storm is drawn for. Only Nodes, TTL, Renew and Storm must be positive; the rest may be zero.
+// DrawParams describes the run that a storm is drawn for. Only Nodes, TTL, Renew and Storm must be positive.
 type DrawParams struct {
 	Nodes    int // at the start
 	Sessions int // at the start
 
 	timing.Timings
 
-	// Storm is the time in which faults hit; every fault is healed before its end or by it.
+	// Storm is the time in which faults hit. Every fault is healed by its end.
 	Storm time.Duration
 
-	// Kinds are the faults to draw from; empty: DefaultKinds. Kinds that are not available are left out.
+	// Kinds are the kinds to draw from; empty: DefaultKinds. Unavailable kinds are ignored.
 	Kinds []Kind
 
-	// Rate is how much denser than usual mixed injections follow each other; 0: as usual. Mixed leaves the lone injections out.
+	// Rate multiplies the density of mixed injections; 0: as usual. Mixed omits the lone injections.
 	Rate  float64
 	Mixed bool
 
-	// Leader: one lease is what matters, so that mixed injections aim at whoever holds it more often than at owners otherwise.
+	// Leader: only one lease matters, so mixed injections aim at its owner more often.
 	Leader bool
-	// Owns: whether the node in a slot can own leases. nil: all can.
+	// Owns reports whether the node in a slot can own leases. nil: all can.
 	Owns func(slot int) bool
 
-	// Virtual: the plan is for the virtual engine, which has faults of its own.
+	// Virtual: the plan is for the virtual engine, which has more kinds.
 	Virtual bool
 }
 
-// DefaultKinds returns the faults that a storm draws from unless told otherwise: those that table calls usual, and why; name others
-// to get them. The caller owns the slice.
+// DefaultKinds returns the kinds that a storm draws from by default. The caller owns the slice.
 func DefaultKinds() []Kind { return ranked(func(r *row) int { return r.usual }) }
 
-// slack is what a lone injection waits beyond the computed end of its aftermath. It is not divided by the speed of a run, as
-// the allowances of the guarantees are not.
+// slack is the extra time after the aftermath of a lone injection. Like the guarantees' allowances, it is not divided by a run's speed.
 const slack = 300 * time.Millisecond
 
-// failoverAllowance is G5's and G8's allowance beyond the TTL.
+// failoverAllowance is the allowance of G5 and G8 beyond the TTL.
 const failoverAllowance = 250 * time.Millisecond
 
-// Draw returns the plan that the seed gives for the parameters: the same on every machine, and valid (Plan.Validate).
+// Draw returns the seed's plan for the parameters. It is the same on every machine and valid (Plan.Validate).
 //
-// First come lone injections, one kind after another, so spaced that each change is judged with no other fault in its way
-// (guarantees: "faults that overlap"); as many kinds as the storm has time for, those that exercise a guarantee of their
-// own first. Where the time is short, injections share it that cannot delay each other. What remains of the storm is filled
-// with mixed injections that overlap freely.
+// First come lone injections, one kind after another, with enough distance to judge each change on its own. The storm's length limits the
+// number of kinds; kinds that exercise a guarantee of their own come first. In a short storm, injections that cannot delay each other may
+// overlap. Mixed injections, which overlap freely, fill the rest of the storm.
 func Draw(seed uint64, p DrawParams) Plan {
 	d := newDrawer(seed, p)
 	if !p.Mixed {
@@ -61,25 +58,24 @@ func Draw(seed uint64, p DrawParams) Plan {
 	return Plan{Version: Version, Seed: seed, Faults: d.faults}
 }
 
-// drawer is the state of one drawing: the plan so far and what the fleet will look like at the cursor.
+// drawer is the state of a draw: the plan so far, and the expected fleet at the cursor.
 type drawer struct {
 	p        DrawParams
 	rng      *rand.Rand
 	faults   []Fault
-	at       time.Duration         // the cursor: nothing more is placed before it
+	at       time.Duration         // cursor: no fault is placed before it
 	live     []int                 // slots that take part, ascending
-	several  bool                  // two owners can be hit at once at the start, and there is one more
+	several  bool                  // there are owners enough to hit two at once
 	slots    int                   // slots ever used
-	busy     map[int]time.Duration // slot → end of its latest fault's effect
-	aimed    []time.Duration       // the same of faults of owners, whoever they will be
-	servers  time.Duration         // when the next fault of a server may come
-	redis    time.Duration         // end of Redis' latest fault's effect
+	busy     map[int]time.Duration // slot → end of the effect of its latest fault
+	aimed    []time.Duration       // ends of the effects of faults of owners
+	servers  time.Duration         // earliest time of the next fault of a server
+	redis    time.Duration         // end of the effect of Redis' latest fault
 	sessions int                   // sessions ever created
 	gone     map[int]bool          // sessions removed
 	asleep   map[int]time.Duration // session → end of its latest fault
 }
 
-// stream separates this generator from others that are built from the same seed.
 const stream = 0x6c656173_6573746f
 
 func newDrawer(seed uint64, p DrawParams) *drawer {
@@ -102,13 +98,13 @@ func newDrawer(seed uint64, p DrawParams) *drawer {
 	return d
 }
 
-// settle is the time in which a change that Redis shows is balanced again (G6), with slack.
+// settle returns the time until a change that Redis shows is balanced again (G6), with slack.
 func (d *drawer) settle() time.Duration { return d.p.Discovery*12/10 + slack }
 
-// gap is the time in which an owner's silence is made up for (G5, G8).
+// gap returns the time until another instance replaces a silent owner (G5, G8).
 func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + failoverAllowance }
 
-// node returns a random slot that takes part and has no fault now; false if there is none.
+// node returns a random participating slot without a current fault; false if there is none.
 func (d *drawer) node() (int, bool) {
 	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at })
 	if len(free) == 0 {
@@ -117,8 +113,8 @@ func (d *drawer) node() (int, bool) {
 	return free[d.rng.IntN(len(free))], true
 }
 
-// healthy counts the slots that take part and have no fault now, among those that can own leases if owners is set. Whom the faults
-// of owners have in hand is not known, but how many they are.
+// healthy counts the slots without a current fault; with owners, only those that can own leases. It subtracts the faults of owners, whose
+// slots are not yet known.
 func (d *drawer) healthy(owners bool) (n int) {
 	for _, i := range d.live {
 		if d.busy[i] <= d.at && (!owners || d.p.Owns == nil || d.p.Owns(i)) {
@@ -133,7 +129,7 @@ func (d *drawer) healthy(owners bool) (n int) {
 	return n
 }
 
-// session returns a random session that exists and has no fault now; false if none was found.
+// session returns a random existing session without a current fault; false if it found none.
 func (d *drawer) session() (int, bool) {
 	for range 8 {
 		if d.sessions == 0 {
@@ -156,7 +152,6 @@ func (d *drawer) between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(d.rng.Int64N(int64((hi-lo)/time.Millisecond)))*time.Millisecond
 }
 
-// aim gives the fault its target and says whether there is one.
 func (d *drawer) aim(f *Fault) bool {
 	switch f.Kind.Scope() {
 	case ScopeNode:
@@ -184,7 +179,7 @@ func (d *drawer) aim(f *Fault) bool {
 	return true
 }
 
-// aims is how many of four mixed injections of nodes hit an owner, whoever that is.
+// aims returns how many of four mixed injections of nodes hit an owner.
 func (d *drawer) aims() int {
 	if d.p.Leader {
 		return 3
@@ -192,8 +187,8 @@ func (d *drawer) aims() int {
 	return 2
 }
 
-// add puts an aimed fault at the cursor into the plan and follows what it does to the fleet. effect is how long its target
-// is left alone. A fault that would be healed as it hits, because the storm is over, is left out.
+// add appends an aimed fault at the cursor to the plan and updates the expected fleet. Its target gets no other fault for effect. A fault
+// that would heal at once, because the storm is over, is omitted.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)

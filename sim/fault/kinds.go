@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Scope says what a kind of fault hits, and so what its Target names.
+// Scope is what a kind of fault hits. It determines the form of Target.
 type Scope uint8
 
 // The scopes.
@@ -17,70 +17,70 @@ const (
 	ScopeNode                   // Target is a node slot, NodeTarget(i)
 	ScopeRedis                  // Target is "redis" or empty
 	ScopeSession                // Target is a session, SessionTarget(i), or empty for the harness's choice
-	ScopeServers                // no target: servers of a Redis with replicas, as the engine finds them
-	ScopeElsewhere              // a fault of another engine or a later version: never injected by the real engine
+	ScopeServers                // no target: the engine chooses servers of a replicated Redis
+	ScopeElsewhere              // a fault of another engine or a later version; the real engine never injects it
 )
 
-// Errors of this package. Each is wrapped in a sentence that names what was given and what is allowed.
+// Errors of this package. Each is wrapped in a sentence with the given value and the allowed ones.
 var (
-	// ErrUnknownKind: no fault has that name.
+	// ErrUnknownKind: no fault has this name.
 	ErrUnknownKind = errors.New("unknown fault")
-	// ErrUnavailable: the fault is known, but this engine or version cannot do it.
+	// ErrUnavailable: this engine or version cannot inject the fault.
 	ErrUnavailable = errors.New("fault not available")
-	// ErrInvalid: a fault of a plan contradicts itself, its kind or the run's size.
+	// ErrInvalid: a fault contradicts itself, its kind or the run's size.
 	ErrInvalid = errors.New("invalid fault")
-	// ErrFormat: a plan's text is no plan of a version this program reads.
+	// ErrFormat: a text is no plan of a version that this program reads.
 	ErrFormat = errors.New("invalid plan")
 )
 
-// Refusal is what a Redis that answers reads refuses.
+// Refusal is what Redis refuses while it answers reads.
 type Refusal uint8
 
 // The refusals.
 const (
 	RefusesNothing Refusal = iota
-	RefusesSome            // writes of some kinds
+	RefusesSome            // some writes
 	RefusesAll             // every write
 )
 
-// Kinds returns every kind that the real engine of this version can inject, in a fixed order. The caller owns the slice.
+// Kinds returns the kinds that the real engine can inject, in a fixed order. The caller owns the slice.
 func Kinds() []Kind { return kindsOf(false) }
 
-// VirtualKinds returns every kind that the virtual engine can inject, in a fixed order. The caller owns the slice.
+// VirtualKinds returns the kinds that the virtual engine can inject, in a fixed order. The caller owns the slice.
 func VirtualKinds() []Kind { return kindsOf(true) }
 
 func kindsOf(virtual bool) []Kind {
 	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return k.OfServers() || k.AvailableOn(virtual) != nil })
 }
 
-// ServerKinds returns the kinds that only a Redis with replicas has, in a fixed order. The caller owns the slice.
+// ServerKinds returns the kinds that need a Redis with replicas, in a fixed order. The caller owns the slice.
 func ServerKinds() []Kind {
 	return slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return !k.OfServers() })
 }
 
-// OfServers reports whether only a Redis with replicas has the kind.
+// OfServers reports whether the kind needs a Redis with replicas.
 func (k Kind) OfServers() bool { return k.Scope() == ScopeServers }
 
-// OfCluster reports whether only a Redis Cluster has the kind; it is one of OfServers then.
+// OfCluster reports whether the kind needs a Redis Cluster. OfServers is then true, too.
 func (k Kind) OfCluster() bool { return k.row().cluster }
 
 // Known reports whether any engine or version has the kind.
 func (k Kind) Known() bool { return rows[k] != nil }
 
-// Scope says what the kind hits; ScopeElsewhere also for kinds that are unknown.
+// Scope returns what the kind hits, ScopeElsewhere for an unknown kind.
 func (k Kind) Scope() Scope { return k.row().scope }
 
-// TakesMs reports whether a fault of the kind needs an amount (Fault.Ms).
+// TakesMs reports whether the kind needs an amount (Fault.Ms).
 func (k Kind) TakesMs() bool { return k.row().takes&takesMs != 0 }
 
-// Refuses says which writes Redis refuses while a fault of the kind lasts, though it answers reads.
+// Refuses returns which writes Redis refuses during such a fault while it answers reads.
 func (k Kind) Refuses() Refusal { return k.row().refuses }
 
-// Available returns nil if the real engine of this version has the kind; otherwise an error that says why not:
-// ErrUnknownKind with the names that are allowed, or ErrUnavailable with the reason.
+// Available returns nil if the real engine has the kind. Otherwise the error wraps ErrUnknownKind and names the known kinds, or
+// ErrUnavailable and gives the reason.
 func (k Kind) Available() error { return k.AvailableOn(false) }
 
-// AvailableOn is Available for the virtual engine if virtual is set, else for the real one.
+// AvailableOn is Available for the virtual engine if virtual is set, otherwise for the real one.
 func (k Kind) AvailableOn(virtual bool) error {
 	switch r := k.row(); {
 	case r == &unknown:
@@ -91,9 +91,8 @@ func (k Kind) AvailableOn(virtual bool) error {
 	return nil
 }
 
-// ParseKinds reads a comma-separated list of kinds, as given to --faults; "-redis-wipe" takes one out of the usual ones (Wanted).
-// Blanks around a name are ignored, a kind named twice counts once, an empty list is refused. The errors are those of AvailableOn,
-// or ErrInvalid.
+// ParseKinds parses the comma-separated value of --faults. "-redis-wipe" removes a kind from the usual ones (Wanted). It ignores blanks
+// and duplicates and refuses an empty list. An error is one of AvailableOn or wraps ErrInvalid.
 func ParseKinds(list string, virtual bool) ([]Kind, error) {
 	var out []Kind
 	for name := range strings.SplitSeq(list, ",") {
@@ -122,17 +121,16 @@ const (
 	sessionPrefix = "session-"
 )
 
-// NodeTarget names the i-th node slot, counted from 1: a run of 10 nodes has "node-1" to "node-10", and those that join
-// later are "node-11" and on.
+// NodeTarget names the i-th node slot, counted from 1. In a run of 10 nodes, nodes that join later are "node-11" and up.
 func NodeTarget(i int) string { return nodePrefix + strconv.Itoa(i) }
 
 // SessionTarget names the i-th session in the order of creation, counted from 1.
 func SessionTarget(i int) string { return sessionPrefix + strconv.Itoa(i) }
 
-// NodeIndex returns the number of a node slot named by NodeTarget; false if the name is none.
+// NodeIndex returns the slot number of a NodeTarget, false for another target.
 func NodeIndex(target string) (int, bool) { return index(target, nodePrefix) }
 
-// SessionIndex returns the number of a session named by SessionTarget; false if the name is none.
+// SessionIndex returns the number of a SessionTarget, false for another target.
 func SessionIndex(target string) (int, bool) { return index(target, sessionPrefix) }
 
 func index(target, prefix string) (int, bool) {
@@ -147,7 +145,7 @@ func index(target, prefix string) (int, bool) {
 	return i, true
 }
 
-// knownKinds names all that can be injected, and which of them in virtual time only.
+// knownKinds lists all kinds, with the engine or topology that some need.
 func knownKinds() string {
 	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
 	several := slices.DeleteFunc(ServerKinds(), Kind.OfCluster)
@@ -164,8 +162,7 @@ func joinKinds(ks []Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// Unit returns the unit in which the amount of such a fault is printed, behind the number, and what a Jitter of 0 means and any other;
-// no ways: it is how much the amount varies.
+// Unit returns the unit of such a fault's amount, and what a zero and a nonzero Jitter mean. If ways is empty, Jitter varies the amount.
 func (k Kind) Unit() (unit string, ways [2]string) {
 	r := k.row()
 	if r.unit == "" {

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// firsts are the kinds that hit alone before all others, in that order; spares those of them that a short storm goes without, the
-// first to go first.
+// firsts are the kinds that hit alone before all others, in that order. A short storm omits the spares among them, the first one first.
 var (
 	firsts = ranked(func(r *row) int { return r.first })
 	spares = ranked(func(r *row) int { return r.spare })
 )
 
-// roundsMax bounds how often a short list of kinds is gone through alone.
+// roundsMax bounds the rounds of lone injections of a short list of kinds.
 const roundsMax = 4
 
 // lone places the lone injections and moves the cursor to the end of their aftermath.
@@ -23,7 +22,7 @@ func (d *drawer) lone() {
 			want = append(want, k)
 		}
 	}
-	chosen := len(want) // by the table above; what follows is drawn alone only where time is left
+	chosen := len(want) // the others are placed alone only if there is time
 	for _, k := range d.p.Kinds {
 		if !slices.Contains(want, k) {
 			want = append(want, k)
@@ -36,7 +35,7 @@ func (d *drawer) lone() {
 		chosen = len(want)
 	}
 	first, rest := want[:chosen], want[chosen:]
-	warm := d.p.Discovery*2 + slack // a cold start is a change too
+	warm := d.p.Discovery*2 + slack // a cold start is a change, too
 	tight := d.total(first, false) > d.p.Storm-warm
 	for tight && len(first) > 0 && d.total(first, true) > d.p.Storm-warm {
 		first = drop(first)
@@ -50,7 +49,7 @@ func (d *drawer) lone() {
 	d.extra(first, rest, tight)
 }
 
-// extra uses the time that the firsts left: the other kinds alone once, then all again, up to three quarters of the storm.
+// extra uses the remaining time, up to three quarters of the storm: the other kinds alone once, then the first ones again.
 func (d *drawer) extra(first, rest []Kind, tight bool) {
 	if tight {
 		return
@@ -70,7 +69,7 @@ func (d *drawer) extra(first, rest []Kind, tight bool) {
 	}
 }
 
-// drop returns the kinds without the one that is missed least.
+// drop removes the least important kind.
 func drop(ks []Kind) []Kind {
 	for _, k := range spares {
 		if i := slices.Index(ks, k); i >= 0 {
@@ -80,7 +79,7 @@ func drop(ks []Kind) []Kind {
 	return ks[:len(ks)-1]
 }
 
-// short places one injection early into a storm that has no time to judge any alone.
+// short places one early injection in a storm that is too short to judge any alone.
 func (d *drawer) short(k Kind) {
 	d.at = d.p.Storm / 10
 	f, _ := d.loneFault(k, true)
@@ -90,7 +89,6 @@ func (d *drawer) short(k Kind) {
 	}
 }
 
-// total is how long the kinds take alone, one after another.
 func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 	for i, k := range ks {
 		_, length := d.loneFault(k, tight)
@@ -101,15 +99,15 @@ func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 	return sum
 }
 
-// shares reports whether the i-th kind hits together with the one before it: in a short storm a black hole hits
-// while another node is stopped between check and send, where there are owners enough for both. Neither can delay what the
-// other is for: G2 and G4 have no time limit that another node's silence could stretch.
+// shares reports whether the i-th kind overlaps the one before it. In a short storm, a black hole may overlap a check-send of another
+// node, if there are owners enough for both. Neither can delay the other's verdict, because G2 and G4 have no time limit that another
+// node's silence could extend.
 func (d *drawer) shares(ks []Kind, i int, tight bool) bool {
 	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend && d.several
 }
 
-// place places the kinds one after another, each a random moment (at most a tenth of a renewal interval; none in a short
-// storm) after the aftermath of the one before.
+// place places the kinds one after another, each after the aftermath of the one before and, except in a short storm, a random delay of up
+// to a tenth of a renewal interval.
 func (d *drawer) place(ks []Kind, tight bool) {
 	for i, k := range ks {
 		if !d.placeable(k) {
@@ -118,7 +116,7 @@ func (d *drawer) place(ks []Kind, tight bool) {
 		f, length := d.loneFault(k, tight)
 		before := d.at
 		if n := len(d.faults); d.shares(ks, i, tight) && n > 0 && d.faults[n-1].Kind == ks[i-1] {
-			// The one before has moved the cursor to its end; hit shortly after its start.
+			// The one before has moved the cursor to its end. Hit shortly after its start.
 			d.at = d.faults[n-1].At + d.p.Poll
 			length = before - d.at
 		}
@@ -126,14 +124,13 @@ func (d *drawer) place(ks []Kind, tight bool) {
 			d.at += d.between(0, d.p.Renew/10)
 		}
 		if d.aim(&f) {
-			d.add(f, max(length, f.For+d.p.Renew)) // a node that is down until the calm is no target for more
+			d.add(f, max(length, f.For+d.p.Renew)) // a node that is down until the calm gets no other fault
 			d.at = max(before, f.At, d.at+length).Truncate(time.Millisecond)
 		}
 	}
 }
 
-// placeable reports whether the fleet can lose what the kind takes: a crash or a leave needs others to take over, unless
-// nothing but such kinds was asked for.
+// placeable reports whether the fleet can bear the kind: a crash or a leave needs successors, unless only such a kind is wanted.
 func (d *drawer) placeable(k Kind) bool {
 	switch {
 	case k == Leave:
@@ -146,8 +143,8 @@ func (d *drawer) placeable(k Kind) bool {
 	return true
 }
 
-// loneFault returns the kind's lone injection and how long nothing else may follow: until all that it changes has met its
-// limits. In a short storm (tight) what follows waits only for what could delay it.
+// loneFault returns the kind's lone injection and the time in which no other fault may follow: until all effects have met their limits.
+// In a short storm (tight), it excludes only faults that could delay them.
 func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	f = Fault{Kind: k, Lone: true}
 	var tail time.Duration
@@ -160,16 +157,15 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	return f, f.For + tail
 }
 
-// moment is a fault that needs no time, and a quarantine at most.
+// moment is an instant fault, followed by a quarantine at most.
 func moment(d *drawer, tight bool) (dur, tail time.Duration) { return 0, d.quarantine(tight) }
 
-// changing is a change of the fleet, with no other within a TTL (G7).
+// changing is a change of the fleet, without another one within a TTL (G7).
 func changing(d *drawer, _ bool) (dur, tail time.Duration) {
 	return 0, max(d.p.TTL, d.settle()) + slack
 }
 
-// crashing ends when the fleet is balanced without who crashed; in a short storm, with the calm, so that its return is not a change in
-// another's way.
+// crashing lasts until the fleet is balanced without the node; in a short storm until the calm, so that its return disturbs no change.
 func crashing(d *drawer, tight bool) (dur, tail time.Duration) {
 	passed := d.gap() + slack
 	if tight {
@@ -187,10 +183,10 @@ func checkSend(d *drawer, tight bool) (dur, tail time.Duration) {
 	return 0, d.p.Poll + d.gap() + d.settle()
 }
 
-// silent is a silence that outlasts trust.
+// silent is a silence that outlasts the trust window.
 func silent(d *drawer, tight bool) (dur, tail time.Duration) { return d.outlasting(tight), d.settle() }
 
-// outliving is longer than the quarantine of the master that takes over.
+// outliving outlasts the quarantine of the next master.
 func outliving(d *drawer, _ bool) (dur, tail time.Duration) { return 2*d.p.TTL + d.p.Renew, d.p.TTL }
 
 func slow(d *drawer, _ bool) (dur, tail time.Duration) { return 2 * d.p.Renew, d.settle() }
@@ -205,8 +201,7 @@ func pausing(d *drawer, _ bool) (dur, tail time.Duration) {
 
 func polling(d *drawer, _ bool) (dur, tail time.Duration) { return 2 * d.p.Poll, d.settle() }
 
-// outlasting is longer than an owner may be trusted that cannot renew from the injection on: others take over what it held while the
-// fault lasts.
+// outlasting exceeds the trust window of an owner that cannot renew, so that others take over its leases during the fault.
 func (d *drawer) outlasting(tight bool) time.Duration {
 	if tight {
 		return d.p.TTL + failoverAllowance + slack
@@ -214,10 +209,10 @@ func (d *drawer) outlasting(tight bool) time.Duration {
 	return d.p.TTL + d.p.Renew
 }
 
-// again is when owners that live on do what they did before a fault of Redis (G9).
+// again returns the time until owners that stay alive work as before a fault of Redis (G9).
 func (d *drawer) again() time.Duration { return d.p.Renew + d.p.Poll + slack }
 
-// quarantine is when the fleet does what it did before Redis lost its data.
+// quarantine returns the time until the fleet works as before Redis lost its data.
 func (d *drawer) quarantine(tight bool) time.Duration {
 	if tight {
 		return d.p.TTL + slack
@@ -232,7 +227,7 @@ func losing(d *drawer, tight bool) (dur, tail time.Duration) {
 	return d.p.Renew / 2, d.quarantine(tight)
 }
 
-// flushing is, in a short storm, the last of its kind: nothing that its quarantine could delay comes after.
+// flushing comes last of its kind in a short storm, so its quarantine delays no other fault.
 func flushing(d *drawer, tight bool) (dur, tail time.Duration) {
 	if tight {
 		return 0, d.again()
@@ -240,7 +235,7 @@ func flushing(d *drawer, tight bool) (dur, tail time.Duration) {
 	return 0, d.quarantine(tight)
 }
 
-// freezingRedis ends when all trust is over.
+// freezingRedis lasts until no owner is trusted any more.
 func freezingRedis(d *drawer, tight bool) (dur, tail time.Duration) {
 	return d.outlasting(tight), d.p.TTL + d.again()
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// weights are how often a scope's kinds are drawn in the mixed part, relative to each other.
+// weights are the relative frequencies of the scopes in the mixed part.
 var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSession: 3, ScopeServers: 12}
 
-// mixed fills the storm from the cursor to its end with injections that overlap: on different nodes, on Redis and on the
-// workload at once. A node has one fault at a time, and a third of the fleet is always without one, so that somebody is
-// left to be judged.
+// mixed fills the rest of the storm with overlapping injections on nodes, Redis and the workload. A node has one fault at a time. A third
+// of the fleet always has none, so that the run can be judged.
 func (d *drawer) mixed() {
-	// The fewer the nodes, the rarer the injections: each node sees about as many whatever the size of the fleet.
+	// Fewer nodes get rarer injections, so each node gets about as many whatever the size of the fleet.
 	mean := d.p.TTL*8/100 + d.p.TTL*4/10/time.Duration(d.p.Nodes)
 	if d.p.Rate > 0 {
 		mean = time.Duration(float64(mean) / d.p.Rate)
@@ -22,7 +21,7 @@ func (d *drawer) mixed() {
 		if d.at+d.p.Renew/4 >= d.p.Storm {
 			return
 		}
-		d.aimed = slices.DeleteFunc(d.aimed, func(end time.Duration) bool { return end <= d.at }) // a long storm has very many
+		d.aimed = slices.DeleteFunc(d.aimed, func(end time.Duration) bool { return end <= d.at }) // keeps the list short in a long storm
 		k, ok := d.mixedKind()
 		if !ok {
 			return
@@ -34,7 +33,7 @@ func (d *drawer) mixed() {
 	}
 }
 
-// mixedKind draws a kind: first the scope by its weight, then one of its kinds.
+// mixedKind draws a scope by its weight, then one of its kinds.
 func (d *drawer) mixedKind() (Kind, bool) {
 	sum := 0
 	byScope := map[Scope][]Kind{}
@@ -59,7 +58,7 @@ func (d *drawer) mixedKind() (Kind, bool) {
 	return "", false
 }
 
-// fits reports whether the kind may hit now without leaving nothing to judge.
+// fits reports whether the kind may hit now and still leaves a fleet to judge.
 func (d *drawer) fits(k Kind) bool {
 	switch k.Scope() {
 	case ScopeRedis:
@@ -83,7 +82,7 @@ func roomToLeave(d *drawer) bool {
 	return len(d.live) > max(2, d.p.Nodes*3/4) && d.healthy(false) > 2 && d.owners() > 1
 }
 
-// roomToOutlast is for what takes a TTL until it has come about.
+// roomToOutlast is for kinds that need a TTL to take effect.
 func roomToOutlast(d *drawer) bool {
 	return d.at+d.p.TTL < d.p.Storm && d.healthy(false) > max(1, d.p.Nodes/3)
 }
@@ -92,7 +91,7 @@ func roomForSessions(d *drawer) bool { return d.sessions < d.p.Sessions*3/2+1 }
 
 func roomToRemove(d *drawer) bool { return len(d.gone) < d.p.Sessions/4 }
 
-// owners counts the slots that take part and can own leases: where the last of them leaves, nothing is carried out any more.
+// owners counts the participating slots that can own leases. The last one must not leave.
 func (d *drawer) owners() (n int) {
 	for _, i := range d.live {
 		if d.p.Owns == nil || d.p.Owns(i) {
@@ -102,7 +101,7 @@ func (d *drawer) owners() (n int) {
 	return n
 }
 
-// mixedFault returns an injection of the kind with a duration drawn for it, and how long its target is left alone.
+// mixedFault returns an injection of the kind with a random duration, and the time in which its target gets no other fault.
 func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	f = Fault{Kind: k}
 	long := d.between(d.p.Renew/10, d.p.TTL*3/2)
@@ -124,7 +123,7 @@ func comingBack(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return d.between(d.p.TTL/10, d.p.TTL*3/2), d.p.Renew
 }
 
-// silence is mostly short, where windows stay open; at times longer than a TTL, where others take over.
+// silence is mostly short, so that trust windows stay open. A third outlast them, so that other instances take over.
 func silence(d *drawer, brief, long time.Duration) (dur, effect time.Duration) {
 	if d.rng.IntN(3) == 0 {
 		return long, d.p.Renew
@@ -136,8 +135,8 @@ func stopping(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return 0, 2*d.p.TTL + d.p.Renew
 }
 
-// apart is how long after a fault of a server the next one may come. Old masters beside new ones are what they are for, so half come
-// as they are drawn; but replicas that attach themselves more often than once a TTL let nobody own anything.
+// apart returns the minimum time to the next fault of a server, 0 half of the time so that old and new masters coexist. If replicas
+// attached more than once a TTL, nobody could own anything.
 func (d *drawer) apart() time.Duration {
 	if d.rng.IntN(2) == 0 {
 		return 0
@@ -145,7 +144,7 @@ func (d *drawer) apart() time.Duration {
 	return d.between(0, 3*d.p.TTL)
 }
 
-// outlasting is mostly long: for as long as a new master's quarantine lasts, and longer.
+// outlasting is mostly longer than a new master's quarantine.
 func outlasting(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return d.between(d.p.Renew/10, d.p.TTL*3), d.p.Renew
 }

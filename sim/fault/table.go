@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Kind names a fault, as it is written in plans, scenario files and after --faults.
+// Kind names a fault in plans, scenario files and --faults.
 type Kind string
 
-// Faults of processes. Target is a node slot (NodeTarget(3), "node-3", counted from 1).
+// Faults of processes. Target is a node slot ("node-3", NodeTarget(3)).
 const (
-	Crash     Kind = "crash"      // SIGKILL; started again after For (0: stays dead)
-	Terminate Kind = "terminate"  // SIGTERM, a clean stop; started again after For
-	CrashAll  Kind = "crash-all"  // SIGKILL to every node at once; all started again after For
+	Crash     Kind = "crash"      // SIGKILL; restarted after For (0: never)
+	Terminate Kind = "terminate"  // SIGTERM, a clean stop; restarted after For
+	CrashAll  Kind = "crash-all"  // SIGKILL to every node at once; all restarted after For
 	Freeze    Kind = "freeze"     // SIGSTOP for For, then SIGCONT
-	CheckSend Kind = "check-send" // freeze exactly between a poll's check and its send, thawed once the lease passed on
-	Join      Kind = "join"       // a new node is started
+	CheckSend Kind = "check-send" // freeze exactly between a poll's check and its send; thawed once the lease has another owner
+	Join      Kind = "join"       // a new node starts
 	Leave     Kind = "leave"      // SIGTERM for good
 )
 
-// Faults of the network between one node (Target) and Redis, healed after For.
+// Faults of the network between one node (Target) and Redis. They heal after For.
 const (
 	Cut          Kind = "cut"           // connections reset, new ones refused
-	BlackHole    Kind = "blackhole"     // both ways: bytes are held back and arrive late on healing
+	BlackHole    Kind = "blackhole"     // both ways: messages are held back until it heals
 	RequestsLost Kind = "requests-lost" // held back from node to Redis only
-	RepliesLost  Kind = "replies-lost"  // held back from Redis to node only: commands are executed, answers are not seen
+	RepliesLost  Kind = "replies-lost"  // held back from Redis to node only: Redis executes commands, and the node sees no answers
 	Latency      Kind = "latency"       // Ms ± JitterMs each way
 	Bandwidth    Kind = "bandwidth"     // KBps
 	Fragments    Kind = "fragments"     // every answer and request torn into small pieces
@@ -33,39 +33,38 @@ const (
 
 // Faults of Redis. Target is "redis".
 const (
-	RedisOutage  Kind = "redis-outage"      // killed, back with its data after For
+	RedisOutage  Kind = "redis-outage"      // killed, restarted with its data after For
 	RedisRestart Kind = "redis-restart"     // restarted at once with its data
-	RedisWipe    Kind = "redis-wipe"        // killed, back empty after For (the application puts sessions back)
-	RedisFlush   Kind = "redis-flush"       // FLUSHALL (sessions are put back)
+	RedisWipe    Kind = "redis-wipe"        // killed, restarted empty after For (the application restores the sessions)
+	RedisFlush   Kind = "redis-flush"       // FLUSHALL (the application restores the sessions)
 	RedisFreeze  Kind = "redis-freeze"      // SIGSTOP for For
 	RedisSlow    Kind = "redis-slow-script" // a script that blocks Redis for Ms
-	RedisLoading Kind = "redis-loading"     // restarted so that it answers -LOADING for about Ms
+	RedisLoading Kind = "redis-loading"     // restarted, and then answers -LOADING for about Ms
 	ScriptFlush  Kind = "script-flush"      // SCRIPT FLUSH
 	ClientKill   Kind = "client-kill"       // CLIENT KILL of all normal and pubsub connections
-	KeyDelete    Kind = "key-delete"        // the lease key of session Target ("session-7") deleted by a foreign hand
-	BeatStale    Kind = "heartbeat-stale"   // a foreign hand holds the heartbeat of node Target at a time long past for For
+	KeyDelete    Kind = "key-delete"        // deletes the lease key of session Target
+	BeatStale    Kind = "heartbeat-stale"   // sets the heartbeat of node Target to an old time again and again, for For
 )
 
-// Faults in which Redis answers reads and refuses writes for For, in its own words. Target is "redis".
+// Faults in which Redis answers reads and refuses writes for For. Target is "redis".
 const (
 	RedisReadOnly   Kind = "redis-readonly"   // -READONLY: it follows another server
-	RedisMemory     Kind = "redis-oom"        // -OOM: no memory is left; what needs none is written
-	RedisNoPerm     Kind = "redis-noperm"     // -NOPERM: the ACL of the nodes' user lacks what Deny names
-	RedisNoReplicas Kind = "redis-noreplicas" // -NOREPLICAS: fewer replicas are attached than it wants
+	RedisMemory     Kind = "redis-oom"        // -OOM: out of memory; writes that need no memory succeed
+	RedisNoPerm     Kind = "redis-noperm"     // -NOPERM: the ACL of the nodes' user denies Deny
+	RedisNoReplicas Kind = "redis-noreplicas" // -NOREPLICAS: fewer replicas are attached than Redis requires
 	RedisMisconf    Kind = "redis-misconf"    // -MISCONF: it cannot save its data
 )
 
-// Faults of the workload. Target is a session (SessionTarget(7), "session-7": the 7th created, counted from 1) or "" for
-// the harness's choice.
+// Faults of the workload. Target is a session ("session-7", SessionTarget(7)), or "" for a random one.
 const (
-	SessionAdd    Kind = "session-add"    // Ms new sessions appear (at least 1)
-	SessionRemove Kind = "session-remove" // it disappears
+	SessionAdd    Kind = "session-add"    // Ms new sessions (at least 1)
+	SessionRemove Kind = "session-remove" // the session disappears
 	SessionPause  Kind = "session-pause"  // isPaused for For
-	PollSlow      Kind = "poll-slow"      // the target serves it in Ms for For
-	PollHang      Kind = "poll-hang"      // the target does not answer it for For
+	PollSlow      Kind = "poll-slow"      // the target takes Ms to serve the session, for For
+	PollHang      Kind = "poll-hang"      // the target does not answer polls of the session, for For
 )
 
-// Faults that other engines or later versions have. Named by hand on the real engine, each is refused with its reason.
+// Faults of other engines or later versions. The real engine refuses each with a reason.
 const (
 	ClockStep     Kind = "clock-step"
 	ClockDrift    Kind = "clock-drift"
@@ -77,26 +76,25 @@ const (
 	RedisCluster  Kind = "redis-cluster"
 )
 
-// Faults of a Redis with replicas (--topology sentinel or cluster). They take no target: the engine finds the server when they hit.
+// Faults of a Redis with replicas (--topology sentinel or cluster). They take no target, because the engine chooses the server.
 const (
-	MasterCut     Kind = "master-cut"     // the master is cut off from replicas and sentinels, not from all of its clients
-	Failover      Kind = "failover"       // one that an operator orders (SENTINEL FAILOVER)
-	FailoverTwice Kind = "failover-twice" // and another Ms after it
+	MasterCut     Kind = "master-cut"     // the master is cut off from replicas and sentinels, but not from all clients
+	Failover      Kind = "failover"       // an operator's failover (SENTINEL FAILOVER)
+	FailoverTwice Kind = "failover-twice" // a second failover Ms after the first
 	ReplicaCut    Kind = "replica-cut"    // a replica is cut off from the other servers and the sentinels
-	ReplicaFlip   Kind = "replica-flip"   // a replica is told to follow another master, an old one or a new one, and kept there
-	ReplicaLag    Kind = "replica-lag"    // what goes to and comes from a replica is Ms late
-	ReplicaWipe   Kind = "replica-wipe"   // a replica is killed, and back empty after For
-	ReplicaDump   Kind = "replica-dump"   // a replica saves its data, is killed after For, and back with what it saved
+	ReplicaFlip   Kind = "replica-flip"   // a replica follows another master, old or new, for For
+	ReplicaLag    Kind = "replica-lag"    // messages to and from a replica are Ms late
+	ReplicaWipe   Kind = "replica-wipe"   // a replica is killed, and restarted empty after For
+	ReplicaDump   Kind = "replica-dump"   // a replica saves its data, is killed after For, and restarts with the saved data
 )
 
 // Faults of a Redis Cluster (--topology cluster).
 const (
-	ShardDown Kind = "shard-down" // all servers of the leases' shard are killed, and back with their data after For
-	SlotMoved Kind = "slot-moved" // the leases' slot moves to another shard, key by key; it begins when the shard is well, within For
+	ShardDown Kind = "shard-down" // all servers of the leases' shard are killed, and restarted with their data after For
+	SlotMoved Kind = "slot-moved" // the leases' slot moves to another shard, key by key, once the shard is well within For
 )
 
-// row is all that the package knows of a kind: what makes a fault of it valid, what it does, and how storms draw it. The zero value of
-// a column is what most kinds have.
+// row defines a kind: its valid faults, its effects, and how storms draw it. The zero value of a column is the common case.
 type row struct {
 	kind    Kind
 	scope   Scope
@@ -104,39 +102,37 @@ type row struct {
 	does    Effect
 	refuses Refusal
 	cluster bool   // only a Redis Cluster has it
-	notReal string // not empty: the real engine refuses it, and this is why; the virtual one has what has a scope
+	notReal string // reason why the real engine refuses it; "": it does not. The virtual engine supports every kind with a scope
 
-	usual   int                   // its place among DefaultKinds; 0: only where it is named
-	first   int                   // its place among the kinds that hit alone before all others (drawer.lone); 0: it is none
-	spare   int                   // its place among the firsts that a short storm goes without, the first to go being 1; 0: the last
+	usual   int                   // rank in DefaultKinds; 0: only if named
+	first   int                   // rank among the kinds that hit alone before all others (drawer.lone); 0: none
+	spare   int                   // rank among the firsts that a short storm omits, 1 first; 0: after those
 	lone    lone                  // nil: moment
 	mixed   mixed                 // nil: passing
 	amounts func(*drawer, *Fault) // nil: it has none
-	unit    string                // of Ms, as it is printed; "": ms
-	ways    [2]string             // what a Jitter of 0 means and any other; none: it is how much Ms varies
-	room    func(*drawer) bool    // whether it may hit now; nil: what its scope says (drawer.fits)
+	unit    string                // unit of Ms in print; "": ms
+	ways    [2]string             // meanings of a zero and a nonzero Jitter; none: Jitter varies Ms
+	room    func(*drawer) bool    // whether it may hit now; nil: by scope (drawer.fits)
 }
 
-// takes is what faults of a kind are given beside their time and target.
+// takes are the parameters of a kind besides time and target.
 type takes uint16
 
 const (
-	takesFor  takes = 1 << iota // they are healed after For, which must be positive
-	mayFor                      // For may be given; 0: for good
+	takesFor  takes = 1 << iota // heals after For, which must be positive
+	mayFor                      // For is optional; 0: for good
 	takesMs                     // Ms must be positive
-	lastsMs                     // they last for Ms
+	lastsMs                     // lasts for Ms
 	counts                      // Ms and Jitter are no times
-	direction                   // Jitter is none
+	direction                   // Jitter is a direction, no time
 	takesKBps                   // KBps must be positive
 	takesDeny                   // Deny must be given
 )
 
-// lone returns how long a fault that hits alone lasts, and how long nothing else may follow its end. In a short storm (tight) what
-// follows waits only for what could delay it.
+// lone returns how long a lone fault lasts, and how long no fault may follow (in a short storm, tight, only none that delays its effects).
 type lone func(d *drawer, tight bool) (dur, tail time.Duration)
 
-// mixed returns how long a fault that overlaps others lasts, of a brief time and a long one that were drawn for it, and how long its
-// target is left alone after that.
+// mixed returns how long an overlapping fault lasts (from a brief and a long draw), and how long its target then gets no other fault.
 type mixed func(d *drawer, brief, long time.Duration) (dur, effect time.Duration)
 
 const (
@@ -145,13 +141,12 @@ const (
 	modelOnly   = "the virtual engine has it (--engine virtual); real servers have failover (--topology sentinel)"
 )
 
-// table has every kind once, in the order in which they are shown. Seeds draw in it: what comes last leaves them as they are.
+// table lists every kind once, in display order. Seeds draw in this order, so append new kinds.
 //
-// First are the kinds without which a guarantee stays unexercised: changes of the fleet while Redis is well (G7 wants a TTL of quiet
-// around each), then silent owners, then Redis, whose quarantines delay every change that comes after. What each is for: session-add
-// G8; join G6, G7, G8, G11; leave also G13; crash G5; check-send G2; black hole G4; the three losses of Redis G9. Spare are those
-// whose guarantees others exercise too. Not usual are those that make the harness itself a party to the verdict (key-delete), that
-// leave no fleet to judge (crash-all), and rarer states of Redis.
+// First come the kinds that a guarantee needs: changes of the fleet on a healthy Redis (G7 needs a quiet TTL around each), then silent
+// owners, then Redis, whose quarantines delay every later change. They exercise: session-add G8; join G6, G7, G8, G11; leave also G13;
+// crash G5; check-send G2; black hole G4; the three losses of Redis G9. Other kinds exercise the guarantees of the spare ones too. Kinds
+// that involve the harness in the verdict (key-delete), leave no fleet to judge (crash-all), or cause rare states of Redis are not usual.
 var table = []row{
 	{kind: Crash, scope: ScopeNode, takes: mayFor, does: Kills | Instant, usual: 3, first: 4, lone: crashing, mixed: comingBack},
 	{kind: Terminate, scope: ScopeNode, takes: mayFor, does: Stops | Instant, usual: 10, lone: restarting, mixed: comingBack},
@@ -273,7 +268,6 @@ var table = []row{
 	{kind: ReplicaDump, scope: ScopeServers, takes: takesFor, does: Denies | Forgets, lone: losing, mixed: silence},
 }
 
-// order lists the kinds of the table, and rows finds what it says of one.
 var order, rows = func() (order []Kind, rows map[Kind]*row) {
 	rows = make(map[Kind]*row, len(table))
 	for i := range table {
@@ -284,7 +278,6 @@ var order, rows = func() (order []Kind, rows map[Kind]*row) {
 
 var unknown = row{scope: ScopeElsewhere}
 
-// row is that of a kind, which a plan may have that no version knows.
 func (k Kind) row() *row {
 	if r := rows[k]; r != nil {
 		return r
@@ -292,7 +285,7 @@ func (k Kind) row() *row {
 	return &unknown
 }
 
-// ranked lists the kinds that have a place in a column, in its order.
+// ranked lists the kinds with a rank in a column, in order of rank.
 func ranked(place func(*row) int) []Kind {
 	ks := slices.DeleteFunc(slices.Clone(order), func(k Kind) bool { return place(k.row()) == 0 })
 	slices.SortFunc(ks, func(a, b Kind) int { return place(a.row()) - place(b.row()) })

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Limits is the size of the run that a plan is meant for.
+// Limits is the size of the run that a plan is for.
 type Limits struct {
 	Nodes    int           // nodes at the start
 	Sessions int           // sessions at the start
 	Storm    time.Duration // length of the storm
-	Virtual  bool          // it is meant for the virtual engine, which has faults of its own
+	Virtual  bool          // it is for the virtual engine, which has more kinds
 }
 
-// Validate returns nil if the plan can be run: kinds that exist and are available, in order of At, inside the storm, with
-// targets that exist when they are hit and with amounts their kind needs. The error (ErrInvalid, ErrUnknownKind or
-// ErrUnavailable) names the fault by its number, counted from 1.
+// Validate returns nil if the plan can run: its kinds are available, its faults are in order of At and inside the storm, their targets
+// exist when they hit, and their amounts fit their kinds. The error wraps ErrInvalid, ErrUnknownKind or ErrUnavailable and names the
+// fault by its number, counted from 1.
 func (p Plan) Validate(l Limits) error {
 	alive := make(map[int]bool, l.Nodes)
 	for i := range l.Nodes {
@@ -54,19 +54,19 @@ func (p Plan) Validate(l Limits) error {
 	return nil
 }
 
-// What a fault may be given: no run is longer than a day, and what is much more than that does not fit an int64 of nanoseconds.
+// Limits of a fault's values: no run is longer than a day, and much longer times overflow an int64 of nanoseconds.
 const (
 	lengthMax = 24 * time.Hour
 	amountMax = int64(lengthMax / time.Millisecond)
 
-	// What a plan may bring about at the most, far beyond what any machine plays.
-	sessionsMax     = 1_000_000 // there, with those that it adds
-	joinsMax        = 1_000     // nodes at a time beyond those at the start
+	// Limits of a plan's effects, far beyond what any machine can run.
+	sessionsMax     = 1_000_000 // existing and added ones
+	joinsMax        = 1_000     // simultaneous nodes beyond those at the start
 	joinsMaxVirtual = 20_000
 )
 
-// Possible returns nil if an engine can inject the fault, whether a run of some size has room for it or not: its kind is available
-// (AvailableOn), and no number is negative or more than a run can have (ErrInvalid).
+// Possible returns nil if an engine can inject the fault in a run of any size: its kind is available (AvailableOn), and no number is
+// negative or exceeds the limits (ErrInvalid).
 func (f Fault) Possible(virtual bool) error {
 	if err := f.Kind.AvailableOn(virtual); err != nil {
 		return err
@@ -88,7 +88,6 @@ func (f Fault) Possible(virtual bool) error {
 	return nil
 }
 
-// validate checks what needs no knowledge of the faults before.
 func (f Fault) validate(l Limits) error {
 	if err := f.Possible(l.Virtual); err != nil {
 		return err
@@ -109,7 +108,6 @@ func (f Fault) validate(l Limits) error {
 	return f.validateDeny()
 }
 
-// validateDeny checks what an ACL takes away.
 func (f Fault) validateDeny() error {
 	switch takes := f.Kind.row().takes&takesDeny != 0; {
 	case takes && !slices.Contains(denials, f.Deny):
@@ -121,7 +119,7 @@ func (f Fault) validateDeny() error {
 	return nil
 }
 
-// validateTarget checks that the target exists, and follows which slots are in use.
+// validateTarget checks that the target exists, and updates the slots in use.
 func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
 	switch f.Kind.Scope() {
 	case ScopeNone, ScopeServers:

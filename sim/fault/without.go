@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// without begins a kind in a list that is taken out of the usual ones.
+// without precedes a kind that a list removes from the usual ones.
 const without = "-"
 
-// TakenOut returns the kind without its minus, and whether it has one: "-redis-wipe" in a list means all usual kinds but that.
+// TakenOut returns the kind without a leading minus, and whether it had one. "-redis-wipe" in a list removes that kind.
 func (k Kind) TakenOut() (Kind, bool) {
 	name, out := strings.CutPrefix(string(k), without)
 	return Kind(name), out
 }
 
-// Wanted returns the kinds that a list means: those it names, or, where it only takes out (or is empty), the usual ones without
-// them. The caller owns the slice.
+// Wanted returns the kinds that a list names or, if it names none, the usual ones without those it removes. The caller owns the slice.
 func Wanted(list, usual []Kind) []Kind {
 	if len(list) > 0 {
 		if _, out := list[0].TakenOut(); !out {
@@ -26,7 +25,7 @@ func Wanted(list, usual []Kind) []Kind {
 	return slices.DeleteFunc(slices.Clone(usual), func(k Kind) bool { return slices.Contains(list, without+k) })
 }
 
-// oneWay refuses a list that names kinds and takes others out: it would not say whether the usual ones are meant.
+// oneWay refuses a list that both names and removes kinds.
 func oneWay(list []Kind) error {
 	for _, k := range list {
 		if _, out := k.TakenOut(); out != strings.HasPrefix(string(list[0]), without) {
@@ -37,15 +36,15 @@ func oneWay(list []Kind) error {
 	return nil
 }
 
-// CheckKinds returns nil if a list of kinds can be drawn from; else the index of the wrong one, and why. Each must be available
-// (AvailableOn) and, if check is not nil, pass it.
+// CheckKinds returns nil if storms can draw from the list. Otherwise it returns the index of the first wrong kind and the error. Each
+// kind must be available (AvailableOn) and, if check is not nil, pass check.
 func CheckKinds(list []Kind, virtual bool, check func(Kind) error) (int, error) {
 	if err := oneWay(list); err != nil {
 		return 0, err
 	}
 	for i, k := range list {
 		name, out := k.TakenOut()
-		err := name.AvailableOn(virtual || out) // what is not there at all can be taken out
+		err := name.AvailableOn(virtual || out) // unavailable kinds may be removed
 		if err == nil && !out && check != nil {
 			err = check(name)
 		}

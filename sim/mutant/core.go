@@ -7,26 +7,25 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Rules makes what alters the exchange of one instance's core with the rest.
+// Rules returns the alterations of one instance's core.
 type Rules func(core.Config) exchange
 
-// exchange alters what passes. A nil function alters nothing.
+// exchange alters the input and output of a core. A nil function alters nothing.
 type exchange struct {
-	event  func(*core.Event)                 // before the core is told it
-	answer func(*core.Op, *core.Answer)      // likewise; the op is as the core asked for it
-	op     func(*core.Op) bool               // before it is sent; false: it is not
-	tell   func(*core.Tell) bool             // before the shell is told it; false: it is not
+	event  func(*core.Event)                 // before the core handles it
+	answer func(*core.Op, *core.Answer)      // before the core handles it; the op is the original one
+	op     func(*core.Op) bool               // before an op is sent; false: it is dropped
+	tell   func(*core.Tell) bool             // before the shell handles a tell; false: it is dropped
 	more   func(*core.Event, *core.Effects)  // after a step
-	also   func(*core.Effects) []core.Event  // what the core is told besides, at once
-	again  func(*core.Op, *core.Answer) bool // the core is not told this answer, and the op is sent once more
-	next   func(core.Time) core.Time         // when the core wants a tick
+	also   func(*core.Effects) []core.Event  // additional events for the core, at once
+	again  func(*core.Op, *core.Answer) bool // true: the core does not see this answer, and the op is sent again
+	next   func(core.Time) core.Time         // next tick of the core
 }
 
 func (r Rules) machine(c core.Config) virtual.Machine {
 	return &instance{Core: core.New(c), exchange: r(c.WithDefaults()), sent: map[uint64]core.Op{}}
 }
 
-// instance is a core behind an altered exchange.
 type instance struct {
 	*core.Core
 	exchange
@@ -66,7 +65,7 @@ func (i *instance) Step(ev core.Event) core.Effects {
 	return eff
 }
 
-// passed returns what pass lets through, as pass alters it.
+// passed returns the elements that pass accepts, as pass alters them.
 func passed[T any](all []T, pass func(*T) bool) []T {
 	if pass == nil {
 		return all

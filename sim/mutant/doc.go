@@ -1,9 +1,8 @@
-// Package mutant breaks promises on purpose and proves that the judge sees each of them, by the guarantee that it breaks.
+// Package mutant breaks guarantees on purpose and proves that the judge detects each break, by the right guarantee.
 //
-// A mutant alters what passes at a seam of the virtual engine: what a core is told and asks for, a script, what the machines of
-// elections and intents ask for, what a caller is told. The code of the library stays as it is, so a mutant outlives its refactoring.
-// Seeds 1, 2, 3, … are played until one breaks a guarantee. The first that breaks any must break the mutant's own, and with nothing
-// altered it must hold.
+// A mutant alters the data at a seam of the virtual engine: a core's input and output, a script, the effects of the machines of elections
+// and intents, or an API's answer. The library's code is unchanged, so a mutant survives refactoring. Seeds 1, 2, 3, … are played until
+// one breaks a guarantee. That seed must break the mutant's own guarantee, and must break none without the mutant.
 //
-// sim/mutant/hunt changes statements of the code itself, which nobody chose: it says what share of these the storms see.
+// sim/mutant/hunt changes random statements of the code itself and measures the share that the storms detect.
 package mutant

@@ -8,14 +8,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// emptied is a storm in which newcomers are the first to find Redis empty, or another one at its address.
+// emptied is a storm in which new processes are the first to find Redis empty or replaced.
 func emptied(local bool, left virtual.Emptied) sim.Scenario {
 	return judgedBy(sim.Scenario{
 		Nodes: 4, Sessions: 12, Faults: []fault.Kind{fault.Latency}, Virtual: sim.Virtual{Local: local, Emptied: left},
 	}, "G1")
 }
 
-// moved is a storm in which the address leads to a server that shows no sign of use, while one owner is cut off. All know an epoch.
+// moved is a storm in which the address leads to a server without signs of use, while one owner is cut off. All instances know an epoch.
 func moved() sim.Scenario {
 	s := emptied(true, virtual.EmptiedMoved)
 	s.Timings = sim.Timings{TTL: 10 * time.Second, Discovery: 3 * time.Second, Poll: 2 * time.Second}

@@ -12,29 +12,28 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Mutant breaks one promise on purpose.
+// Mutant breaks one guarantee on purpose.
 type Mutant struct {
 	Name     string // [a-z0-9-]
-	Story    string // what it does wrong, and who ships it so
-	Breaks   string // the guarantee that must catch it
-	Seeds    uint64 // it is caught within so many
+	Story    string // the defect, and which software has it
+	Breaks   string // guarantee that must detect it
+	Seeds    uint64 // number of seeds within which it is caught
 	Scenario sim.Scenario
 
-	// How it breaks the promise: one of these.
+	// The alteration: one of these.
 	Core Rules
 	Lua  []Edit
 	Run  sim.Breaker
 }
 
-// Edit replaces Old, which stands in the script exactly once, by New.
+// Edit replaces Old, which occurs exactly once in the script, by New.
 type Edit struct{ Script, Old, New string }
 
-// All returns every mutant.
 func All() []Mutant {
 	return slices.Concat(rules, replicas, scripts, fresh, others, elections, intents)
 }
 
-// Named returns the mutant of that name.
+// Named returns the mutant of that name, or an error.
 func Named(name string) (Mutant, error) {
 	all := All()
 	i := slices.IndexFunc(all, func(m Mutant) bool { return m.Name == name })
@@ -44,7 +43,7 @@ func Named(name string) (Mutant, error) {
 	return all[i], nil
 }
 
-// Bend breaks a virtual run.
+// Bend applies the mutant to a virtual run.
 func (m *Mutant) Bend(v *virtual.Config) {
 	switch {
 	case m.Core != nil:
@@ -56,10 +55,10 @@ func (m *Mutant) Bend(v *virtual.Config) {
 	}
 }
 
-// scriptHead is the first line of a script's file. What an instance sends begins with other files.
+// scriptHead matches the first line of a script's file. An instance sends several files as one text.
 var scriptHead = regexp.MustCompile(`(?m)^-- ([a-z]+)\.lua `)
 
-// edited changes the parts of a text that come from the scripts of the edits.
+// edited applies the edits to the parts of a text that come from their scripts.
 func edited(text string, edits []Edit) string {
 	heads := scriptHead.FindAllStringSubmatchIndex(text, -1)
 	for i, h := range slices.Backward(heads) {
@@ -78,15 +77,15 @@ func edited(text string, edits []Edit) string {
 	return text
 }
 
-// Caught is what became of a mutant.
+// Caught is the result of a hunt.
 type Caught struct {
-	Seed   uint64   // the first that broke anything; 0: none did
-	Broke  []string // what it broke
+	Seed   uint64   // first seed that broke anything; 0: none
+	Broke  []string // broken guarantees
 	Detail string   // of the mutant's own guarantee
 }
 
-// Hunt plays the seeds of a mutant until one breaks a guarantee. The error says why the mutant does not count as caught: nothing was
-// broken, or another guarantee; or the seed breaks a guarantee with nothing altered, too.
+// Hunt plays the mutant's seeds until one breaks a guarantee. An error says why the mutant is not caught: no or another guarantee broke,
+// or the seed also breaks one without the mutant.
 func (m *Mutant) Hunt(ctx context.Context) (Caught, error) {
 	for seed := uint64(1); seed <= m.Seeds; seed++ {
 		c, err := m.play(ctx, seed, m.Bend)
@@ -107,7 +106,6 @@ func (m *Mutant) Hunt(ctx context.Context) (Caught, error) {
 	return Caught{}, fmt.Errorf("it survives %d seeds", m.Seeds)
 }
 
-// control plays as the mutant does, with nothing altered.
 func (m *Mutant) control() sim.Breaker {
 	if m.Lua != nil {
 		return sim.Interpreted(nil)
@@ -128,10 +126,10 @@ func (m *Mutant) play(ctx context.Context, seed uint64, bend sim.Breaker) (Caugh
 	return got, err
 }
 
-// panicked stands in the place of a guarantee where an instance panicked or hung.
+// panicked replaces a guarantee if an instance panicked or hung.
 const panicked = "panic"
 
-// Broken plays a seed and returns what breaks.
+// Broken plays a seed and returns the failed verdicts.
 func Broken(ctx context.Context, s *sim.Scenario, seed uint64, bend sim.Breaker) ([]check.Verdict, error) {
 	c, plan, err := s.Swarm(seed)
 	if err != nil {
@@ -144,16 +142,15 @@ func Broken(ctx context.Context, s *sim.Scenario, seed uint64, bend sim.Breaker)
 	return slices.DeleteFunc(verdicts, func(v check.Verdict) bool { return v.Verdict != check.Fail }), err
 }
 
-// struck is a storm with faults of those kinds alone.
+// struck is a storm with faults of those kinds only.
 func struck(kinds ...fault.Kind) sim.Scenario { return sim.Scenario{Faults: kinds} }
 
-// of is s in another system.
 func of(system string, s sim.Scenario) sim.Scenario {
 	s.System = system
 	return s
 }
 
-// judgedBy is s judged by those guarantees alone.
+// judgedBy is s with those guarantees as the only criteria.
 func judgedBy(s sim.Scenario, ids ...string) sim.Scenario {
 	s.Criteria = ids
 	return s

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// behindSentinel is a storm in which Redis has replicas that the instances are told of, judged by who may believe.
+// behindSentinel is a storm on a replicated Redis whose replicas the instances know, judged by the safety guarantees.
 func behindSentinel(replicas int, faults ...fault.Kind) sim.Scenario {
 	return judgedBy(sim.Scenario{Topology: sim.TopologySentinel, Replicas: &replicas, Faults: faults}, check.Safety(check.SystemPolling)...)
 }
@@ -64,8 +64,8 @@ var replicas = []Mutant{
 	},
 }
 
-// acknowledged lets ops of a kind (0: of all) wait for fewer replicas and count as if enough had acknowledged them. With fewer 0 they
-// wait as long, and what is missing is made up.
+// acknowledged makes ops of a kind (0: all) wait for fewer replicas and count as if enough had acknowledged them. If fewer returns 0, ops
+// wait as long, and missing acknowledgements are added.
 func acknowledged(fewer func(*core.Op) int64, kind core.OpKind) Rules {
 	return func(core.Config) exchange {
 		concerns := func(op *core.Op) bool { return op.Confirm > 0 && (kind == 0 || op.Kind == kind) }
@@ -82,7 +82,7 @@ func acknowledged(fewer func(*core.Op) int64, kind core.OpKind) Rules {
 					return
 				}
 				a.Acked = op.Confirm
-				if less == op.Confirm && op.Probes() { // what does not wait does not probe
+				if less == op.Confirm && op.Probes() { // an op that does not wait does not probe
 					a.After = op.Epoch
 				}
 			},

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// rules are mutants of what an instance believes, asks for and does.
+// rules are mutants of an instance's beliefs, requests and actions.
 var rules = []Mutant{
 	{
 		Name: "trust-from-answer", Breaks: "G1", Seeds: 20,
@@ -179,10 +179,10 @@ var rules = []Mutant{
 
 func begins(t *core.Tell) bool { return t.Kind == core.TellAcquired || t.Kind == core.TellRenewed }
 
-// believing has the shell believe in each window for longer: an end that the core tells is told that much later.
+// believing makes the shell believe in each term for longer. It delays the tell of a window's end accordingly.
 func believing(longer func(*core.Config, *core.Tell) int64) Rules {
 	return func(c core.Config) exchange {
-		ends := map[string]core.Time{} // by lease
+		ends := map[string]core.Time{} // lease → end
 		var now core.Time
 		var late []core.Tell
 		return exchange{
@@ -221,7 +221,7 @@ func believing(longer func(*core.Config, *core.Tell) int64) Rules {
 
 var fromAnswer = believing(func(c *core.Config, t *core.Tell) int64 { return int64(t.At-t.Until) + c.TTL - c.Margin() })
 
-// untilTold believes for ever, whatever fails.
+// untilTold believes forever, whatever fails.
 func untilTold(c core.Config) exchange {
 	x := believing(func(c *core.Config, _ *core.Tell) int64 { return 100 * c.TTL })(c)
 	longer := x.tell
@@ -230,7 +230,7 @@ func untilTold(c core.Config) exchange {
 	return x
 }
 
-// patient defers the deadline of attempts, at which belief ends without a tell.
+// patient postpones the deadline of attempts, at which belief ends without a tell.
 func patient(c core.Config) func(*core.Op) bool {
 	return func(op *core.Op) bool {
 		if op.Kind.Extends() {
@@ -240,7 +240,7 @@ func patient(c core.Config) func(*core.Op) bool {
 	}
 }
 
-// grantsUnanswered grants what was not answered.
+// grantsUnanswered treats an unanswered acquisition as granted.
 func grantsUnanswered(core.Config) exchange {
 	return exchange{answer: func(op *core.Op, a *core.Answer) {
 		if op.Kind != core.OpAcquire || a.Failure != core.FailUnknown {
@@ -253,7 +253,7 @@ func grantsUnanswered(core.Config) exchange {
 	}}
 }
 
-// lateRenewals begins a term again that is over, when a renewal of it is answered.
+// lateRenewals restarts a finished term when a renewal of it is answered.
 func lateRenewals(c core.Config) exchange {
 	over := map[string]int64{} // lease → fence of the last term
 	var late []core.Tell
@@ -285,9 +285,9 @@ func lateRenewals(c core.Config) exchange {
 	}
 }
 
-// wallClock gives the core the wall clock for both, and the shell ends that only the wall clock has.
+// wallClock gives the core the wall clock as its monotonic clock, and makes the shell check only the wall clock.
 func wallClock(c core.Config) exchange {
-	var first, offset int64 // of the clocks
+	var first, offset int64 // wall − monotonic at the start, and its change since
 	return exchange{
 		event: func(ev *core.Event) {
 			now := ev.Now.Wall - int64(ev.Now.Mono)
@@ -310,7 +310,7 @@ func wallClock(c core.Config) exchange {
 	}
 }
 
-// releasedAtOnce answers for the shell that the work has ended when it is asked to end it.
+// releasedAtOnce reports the end of the work as soon as the core requests it.
 func releasedAtOnce(core.Config) exchange {
 	return exchange{
 		also: func(eff *core.Effects) (drops []core.Event) {
@@ -325,7 +325,7 @@ func releasedAtOnce(core.Config) exchange {
 	}
 }
 
-// longerKeys lets the core think that what others hold ends a second later.
+// longerKeys adds a second to the remaining life of other owners' keys.
 func longerKeys(core.Config) exchange {
 	return exchange{answer: func(_ *core.Op, a *core.Answer) {
 		for i := range a.Results {
@@ -336,7 +336,7 @@ func longerKeys(core.Config) exchange {
 	}}
 }
 
-// givesOnJoin asks for the end of the work of one lease when an instance joins.
+// givesOnJoin yields one lease when an instance joins.
 func givesOnJoin(core.Config) exchange {
 	held := map[string]int64{}
 	return exchange{more: func(ev *core.Event, eff *core.Effects) {
@@ -360,7 +360,7 @@ func givesOnJoin(core.Config) exchange {
 	}}
 }
 
-// rememberedSessions shows every session again that a look has shown.
+// rememberedSessions adds all earlier sessions to each discovery.
 func rememberedSessions(core.Config) exchange {
 	var seen []string
 	return exchange{answer: func(_ *core.Op, a *core.Answer) {
@@ -381,7 +381,7 @@ func rememberedSessions(core.Config) exchange {
 	}}
 }
 
-// firstReleased sends the first of several releases and answers for Redis that all are done.
+// firstReleased sends only the first of several releases and reports all as done.
 func firstReleased(core.Config) exchange {
 	return exchange{
 		op: func(op *core.Op) bool {

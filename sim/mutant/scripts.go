@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// replaceOnce changes a text in which e.Old stands once; else it leaves it.
+// replaceOnce applies e if e.Old occurs exactly once.
 func replaceOnce(text string, e Edit) string {
 	if strings.Count(text, e.Old) != 1 {
 		return text
@@ -17,12 +17,12 @@ func replaceOnce(text string, e Edit) string {
 	return strings.Replace(text, e.Old, e.New, 1)
 }
 
-// grantFence is how acquire.lua chooses a fence.
+// grantFence is the line of acquire.lua that chooses a fence.
 const grantFence = "local fence = math.max(known, seen, now - 1) + 1"
 
 var constantFence = []Edit{{"acquire", grantFence, "local fence = 1"}}
 
-// scripts are mutants of the scripts that keep leases safe, most of them a condition that is not looked at.
+// scripts are mutants of the scripts that keep leases safe. Most skip a condition.
 var scripts = []Mutant{
 	{
 		Name: "renews-without-owner-check", Breaks: "G10", Seeds: 50,
@@ -91,7 +91,7 @@ var scripts = []Mutant{
 	},
 }
 
-// others are mutants of what instances say about themselves.
+// others are mutants of the instances' logs.
 var others = []Mutant{{
 	Name: "losses-are-not-logged", Breaks: "G12", Seeds: 20,
 	Story: "A term that is lost leaves no entry in the log.",

@@ -12,10 +12,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// elected is a storm of elections with faults of those kinds alone.
+// elected is an election storm with faults of those kinds only.
 func elected(kinds ...fault.Kind) sim.Scenario { return of(sim.SystemElection, struck(kinds...)) }
 
-// elections are mutants of a member's part in an election.
+// elections are mutants of the members of an election.
 var elections = []Mutant{
 	{
 		Name: "leadership-from-answer", Breaks: "E1", Seeds: 200, Scenario: elected(),
@@ -65,7 +65,6 @@ var elections = []Mutant{
 	},
 }
 
-// twice repeats the first that matches.
 func twice[T any](all []T, matches func(T) bool) []T {
 	if i := slices.IndexFunc(all, matches); i >= 0 {
 		return slices.Insert(slices.Clone(all), i, all[i])
@@ -73,7 +72,7 @@ func twice[T any](all []T, matches func(T) bool) []T {
 	return all
 }
 
-// member alters what a member's machine asks for.
+// member alters the effects of a member's machine.
 func member(alter func(*election.Input, *election.Effects)) sim.Breaker {
 	return func(v *virtual.Config) {
 		v.Seams.Election = func(in election.Input, step func(election.Input) election.Effects) election.Effects {
@@ -84,13 +83,12 @@ func member(alter func(*election.Input, *election.Effects)) sim.Breaker {
 	}
 }
 
-// renewsOften renews ten times as often as it should.
 func renewsOften(v *virtual.Config) { v.Tune = func(c *core.Config) { c.Renew /= 10 } }
 
-// asked is a storm of intents with faults of those kinds alone.
+// asked is an intent storm with faults of those kinds only.
 func asked(kinds ...fault.Kind) sim.Scenario { return of(sim.SystemIntents, struck(kinds...)) }
 
-// intents are mutants of the system of intents and workers.
+// intents are mutants of the intent system.
 var intents = []Mutant{
 	{
 		Name: "launches-twice", Breaks: "I1", Seeds: 10, Scenario: asked(),
@@ -159,7 +157,7 @@ var intents = []Mutant{
 	},
 }
 
-// worker alters what a worker's machine asks for.
+// worker alters the effects of a worker's machine.
 func worker(alter func([]intent.Effect) []intent.Effect) sim.Breaker {
 	return func(v *virtual.Config) {
 		v.Seams.Intent = func(e intent.Event, step func(intent.Event) []intent.Effect) []intent.Effect { return alter(step(e)) }

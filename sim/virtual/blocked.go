@@ -10,7 +10,6 @@ type blockedRead struct {
 	key string
 }
 
-// block keeps a command until an entry arrives or its timeout ends.
 func (w *world) block(s *server, m *message, wait waitFor) {
 	b := &blockedRead{m, wait.key}
 	m.refs++
@@ -18,7 +17,7 @@ func (w *world) block(s *server, m *message, wait waitFor) {
 	w.after(s.clock.trueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(s, b) })
 }
 
-// unblock answers that no entry came, once the server runs.
+// unblock replies that no entry came, once the server runs.
 func (w *world) unblock(s *server, b *blockedRead) {
 	i := slices.Index(s.blocked, b)
 	switch {
@@ -61,7 +60,6 @@ func (w *world) feedBlocked(s *server) {
 	}
 }
 
-// unblockAll drops all blocked reads when the server's process ends.
 func (w *world) unblockAll(s *server) {
 	for _, b := range s.blocked {
 		w.release(b.m)
@@ -72,7 +70,6 @@ func (w *world) unblockAll(s *server) {
 // textUnblocked is Redis' reply to a blocked read when the server becomes a replica.
 const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 
-// demoteBlocked refuses the blocked reads of a deposed master, once it runs.
 func (w *world) demoteBlocked(p *peer) {
 	if len(p.s.blocked) == 0 {
 		return

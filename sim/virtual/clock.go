@@ -4,14 +4,13 @@ import "github.com/leasestorm/leasestorm/internal/core"
 
 const million = int64(1_000_000)
 
-// clock is a machine's monotonic and wall clock. Both run at (1 + ppm/10⁶) × true time from their base. Every change of rate, step and
-// suspension sets a new base.
+// clock is a monotonic and a wall clock, which advance by (1 + ppm/10⁶) × true time since base. Any step, drift or suspension rebases.
 type clock struct {
-	base      int64 // true time at which mono and wall were right
+	base      int64 // true time of the readings mono and wall
 	mono      int64
 	wall      int64
 	ppm       int64
-	suspended bool // mono stands still
+	suspended bool // mono does not advance
 }
 
 // elapsed converts d ns of true time to this clock. d × ppm stays far below 2⁶³ for a day at any rate of a plan.
@@ -28,7 +27,6 @@ func (c *clock) wallAt(t int64) int64 { return c.wall + c.elapsed(t-c.base) }
 
 func (c *clock) now(t int64) core.Now { return core.Now{Mono: c.monoAt(t), Wall: c.wallAt(t)} }
 
-// rebase makes t the base, so that rate, wall or suspension can change.
 func (c *clock) rebase(t int64) {
 	c.mono, c.wall = int64(c.monoAt(t)), c.wallAt(t)
 	c.base = t
@@ -39,7 +37,7 @@ func (c *clock) wake(t int64) {
 	c.suspended = false
 }
 
-// trueOf is the true time that passes until a reading of now becomes at least then.
+// trueOf returns the true time that passes until a reading of now becomes at least then.
 func (c *clock) trueOf(now, then int64) int64 {
 	d := then - now
 	if d <= 0 {
@@ -53,10 +51,10 @@ func (c *clock) trueOf(now, then int64) int64 {
 	return t
 }
 
-// when is the true time, from t on, at which the monotonic clock reads m.
+// when returns the true time, at or after t, at which the monotonic clock reads m.
 func (c *clock) when(t int64, m core.Time) int64 { return t + c.trueOf(int64(c.monoAt(t)), int64(m)) }
 
-// windowEnd is the true time at which a trust window ends: when the monotonic clock reads until or the wall clock untilWall.
+// windowEnd returns the true end of a trust window: the monotonic clock reads until or the wall clock reads untilWall.
 func (c *clock) windowEnd(t int64, until core.Time, untilWall int64) int64 {
 	end := t + c.trueOf(c.wallAt(t), untilWall)
 	if !c.suspended {

@@ -9,36 +9,34 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// A cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
-// in sentinel.go, with the masters of two shards and a third master that only votes in place of sentinels. New here: a server without a
-// majority stops serving after a while, and the slot may move to the other shard.
-// cluster_real_test.go compares it with real servers.
+// cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
+// in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition, a server without a
+// majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with real servers.
 type cluster struct {
-	wire redisstore.Wire // knows the keys of a script
-	move *move           // of the slot; nil: none is under way
+	wire redisstore.Wire // finds the keys of a script
+	move *move
 }
 
 type member struct {
-	owns   bool   // it takes itself for the master of the leases' slot,
-	owned  bool   // or did, and its writes of that time may still be acknowledged
-	turn   uint32 // counts when it lost sight of a majority, or got it back
-	alone  bool   // it sees none now,
-	failed bool   // and has noticed, so it serves nobody
+	owns   bool   // it believes that it is the master of the leases' slot
+	owned  bool   // owns, or lost the slot in a move; its earlier writes may still be acknowledged
+	turn   uint32 // counts calls of ready; only the last has an effect
+	alone  bool   // it hears no majority
+	failed bool   // it serves nobody (CLUSTERDOWN)
 }
 
-// move moves the slot from one master to another, key by key.
 type move struct {
 	from, to *peer
-	runs     [2]uint32 // of both processes, which forget the move when they end
-	pause    int64     // between two commands, at most
+	runs     [2]uint32 // generations of both processes, which forget the move when they end
+	pause    int64     // maximum between two commands, ns
 }
 
-// The first two are constants of redis-server, mapLife is go-redis'.
+// mapLife and mapPause are the client's times, the others those of redis-server.
 const (
-	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master that was alone goes on to serve nobody
-	writable             = int64(2 * time.Second)                                // and one that was started
+	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master serves nobody after it was alone
+	writable             = int64(2 * time.Second)                                // and after its start
 	clusterCron          = int64(100 * time.Millisecond)
-	mapLife              = int64(10 * time.Second) // a client reads its map of slots anew after it
+	mapLife              = int64(10 * time.Second) // a client rereads its slot map after this time
 	mapPause             = int64(200 * time.Millisecond)
 )
 
@@ -104,7 +102,7 @@ func (w *world) announce(m *peer) {
 	}
 }
 
-// hearsMajority reports whether a server hears a majority of the masters. A shard's acting master counts itself.
+// hearsMajority reports whether a server hears a majority of the masters. An acting master counts itself.
 func (w *world) hearsMajority(p *peer) bool {
 	heard := 0
 	if p.zone == 0 {
@@ -119,8 +117,7 @@ func (w *world) hearsMajority(p *peer) bool {
 	return heard >= clusterMajority
 }
 
-// hearEachOther runs after each event. A master without a majority fails after the node timeout.
-// A pending ping may have used none of that timeout.
+// hearEachOther runs after each event. A master that loses its majority fails after the node timeout, or up to 50 % later.
 func (w *world) hearEachOther() {
 	if !w.clustered() {
 		return
@@ -147,7 +144,7 @@ func (w *world) foundOut(p *peer) int64 {
 	return upTo(r, clusterCron)
 }
 
-// ready makes a server start or stop serving after d, unless it sees a change by then.
+// ready makes a server start or stop serving after d, unless another change comes first.
 func (w *world) ready(p *peer, serves bool, d int64) {
 	p.turn++
 	turn := p.turn
@@ -170,18 +167,18 @@ func (w *world) unready(p *peer) {
 	w.ready(p, true, d)
 }
 
-// readMap makes a process read the map of slots again after a refusal or no answer. Sometimes it has just read the map and waits a moment.
+// readMap makes a process reread the slot map after a refusal or a timeout. Half of the time it has just read the map and waits a moment.
 func (w *world) readMap(n *node) {
 	r := w.sentinels.r
 	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
 }
 
-// waitsElsewhere reports whether a request is pending at a server other than the map's. A cluster client keeps it when it reads a new map.
+// waitsElsewhere reports whether a request is pending at a server other than the map's. A cluster client keeps it with a new map.
 func (w *world) waitsElsewhere(l *link) bool {
 	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
 }
 
-// passes reports whether a message published at one server is heard at another, as in a cluster.
+// passes reports whether a message published at one server reaches the subscribers of another, as in a cluster.
 func (w *world) passes(from, to int32) bool {
 	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
 }
@@ -204,12 +201,12 @@ func (w *world) redirected(s *server, m *message) string {
 	case m.cmd.Args[0] == "MGET":
 		return w.redirectsKeys(s.peer, m.cmd.Args[1:])
 	}
-	return w.redirectsKeys(s.peer, m.cmd.Args[1:2]) // an election's program sends none without a key
+	return w.redirectsKeys(s.peer, m.cmd.Args[1:2]) // all other commands of an election begin with a key
 }
 
 func (w *world) redirects(p *peer, op *core.Op) string {
 	c := w.sentinels.cluster
-	if c == nil || op.Kind == core.OpAsk { // what is published has no key
+	if c == nil || op.Kind == core.OpAsk { // PUBLISH has no key
 		return ""
 	}
 	if c.move == nil || c.move.from != p {
@@ -225,7 +222,7 @@ func (w *world) redirects(p *peer, op *core.Op) string {
 	return w.redirectsKeys(p, c.wire.Call(&asked).Keys)
 }
 
-// redirectsKeys checks in Redis' order. While the slot leaves a server, it executes a command only if it still has all keys.
+// redirectsKeys checks in Redis' order. A server that the slot is leaving executes only commands of which it still has all keys.
 func (w *world) redirectsKeys(p *peer, keys []string) string {
 	move := w.sentinels.cluster.move
 	switch {
@@ -257,15 +254,14 @@ func (p *peer) refusesAll() bool {
 	return c != nil && (p.failed || c.move != nil && c.move.from == p)
 }
 
-// whole reports whether all servers of a shard are well and know their master. Only then may the slot leave (docs/replicas.md): a server
-// that missed the move would go on serving.
+// whole reports whether all servers of a shard run and know their master, so that none misses a move and serves on (docs/replicas.md).
+// (docs/replicas.md).
 func (w *world) whole(sh *shard) bool {
 	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
 		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
 	})
 }
 
-// moveSoon begins to move the slot as soon as possible, while the fault lasts.
 func (w *world) moveSoon(s *strike) {
 	se := w.sentinels
 	from, to := se.shards[0], se.shards[1]
@@ -293,7 +289,7 @@ func (w *world) beginMove(from, to *peer) {
 	w.migrate()
 }
 
-// discard deletes the keys that a failed move has left at a server.
+// discard deletes the keys that a failed move left at a server.
 func (w *world) discard(p *peer) {
 	defer p.untold()()
 	if s := p.s; len(w.keysOf(s)) > 0 {
@@ -319,7 +315,7 @@ func (w *world) migrate() {
 		c.move = nil
 		w.note("the slot stays at %s", w.server.name())
 		return
-	case !w.sees(m.from) || !w.sees(m.to): // no command comes about
+	case !w.sees(m.from) || !w.sees(m.to): // no command gets through
 	case len(keys) > 0:
 		w.carry(m, keys)
 	case w.whole(m.from.shard) && !m.to.failed:
@@ -329,7 +325,7 @@ func (w *world) migrate() {
 	w.after(1+upTo(w.sentinels.r, m.pause), w.migrate)
 }
 
-// carry is MIGRATE of some keys. It costs no owner its lease, so history does not show it.
+// carry is MIGRATE of some keys. No owner loses its lease, so history omits it.
 func (w *world) carry(m *move, keys []key) {
 	defer m.from.untold()()
 	defer m.to.untold()()
@@ -381,7 +377,7 @@ func (w *world) keysOf(s *server) []key {
 	return keys
 }
 
-// settle is SETSLOT: the other shard has the slot, and all servers of this one know.
+// settle is SETSLOT: the other shard owns the slot, and all servers of this shard know.
 func (w *world) settle(m *move) {
 	se := w.sentinels
 	se.cluster.move = nil

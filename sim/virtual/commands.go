@@ -16,7 +16,6 @@ type reply any
 
 type status string
 
-// refusal is an error of Redis. Nothing was executed.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -39,7 +38,7 @@ type key struct {
 
 type value struct {
 	there   bool
-	foreign bool // no string
+	foreign bool
 	text    string
 	expire  int64 // ms, or forever
 }
@@ -82,7 +81,7 @@ func (r *redis) keyAt(name string) key {
 	return key{kind: keyOther, name: name}
 }
 
-// get reads a key, and first deletes it if it has expired.
+// get reads a key, after deleting it if it has expired.
 func (r *redis) get(k key, now int64) value {
 	switch k.kind {
 	case keyLease:
@@ -138,7 +137,6 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	}
 }
 
-// until is PEXPIREAT of an existing key.
 func (r *redis) until(k key, expire int64) {
 	switch k.kind {
 	case keyLease:
@@ -159,7 +157,6 @@ func (r *redis) until(k key, expire int64) {
 	}
 }
 
-// del is DEL of an existing key.
 func (r *redis) del(k key) {
 	switch k.kind {
 	case keyLease:
@@ -177,11 +174,11 @@ func (r *redis) del(k key) {
 }
 
 type verb struct {
-	args   int // at least
+	args   int // minimum number
 	writes bool
-	memory bool   // it is refused when memory is full
-	makes  string // with this first argument too
-	again  bool   // replicas execute it too, if the master has not refused it
+	memory bool   // refused when memory is full
+	makes  string // first argument that needs memory too
+	again  bool   // replicas execute it too, unless the master refused it
 	run    func(r *redis, t int64, args []string) reply
 }
 
@@ -189,7 +186,7 @@ func (v verb) needsMemory(args []string) bool {
 	return v.memory || v.makes != "" && strings.EqualFold(args[0], v.makes)
 }
 
-// verbs are the commands of the store, its scripts and the mutants. Do not range over it.
+// verbs holds the commands of the store, its scripts and the mutants. Do not range over it.
 var verbs = map[string]verb{
 	"GET":    {args: 1, run: (*redis).cmdGet},
 	"MGET":   {args: 1, run: (*redis).cmdMGet},
@@ -254,7 +251,7 @@ func (r *redis) direct(t int64, name string, args []string) reply {
 			return refusal(why)
 		}
 	}
-	r.dirty = true // memory was asked for
+	r.dirty = true // refused has checked the memory
 	return r.command(t, name, args)
 }
 
@@ -403,7 +400,7 @@ func (r *redis) cmdPTTL(t int64, args []string) reply {
 	}
 }
 
-// cmdExpire makes a key expire n units after base, or deletes it if that is not in the future.
+// cmdExpire makes a key expire n units after base, or deletes it if that time is not in the future.
 func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {

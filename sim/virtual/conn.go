@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// conn is a production client's connection to the model. Read waits for the model's answers.
 type conn struct {
-	// ask sends a command and waits. After an error the connection is broken.
+	// ask sends a command and waits for its reply. After an error the connection is broken.
 	ask    func(args []string) (reply, error)
-	in     bytes.Buffer // what the client has sent
-	out    bytes.Buffer // what it has not read yet
+	in     bytes.Buffer // sent by the client
+	out    bytes.Buffer // not yet read by the client
 	broken error
 }
 
@@ -48,7 +47,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.out.Read(p)
 }
 
-// answer executes a command. Greetings take no round trip.
+// answer executes a command. HELLO, CLIENT and SELECT take no round trip.
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
@@ -126,7 +125,7 @@ func writeReply(out *bytes.Buffer, v reply) {
 	}
 }
 
-// Close and the methods below complete net.Conn. The world does the timeouts.
+// Close and the methods below complete net.Conn. The world handles timeouts.
 func (c *conn) Close() error {
 	c.broken = net.ErrClosed
 	return nil

@@ -5,13 +5,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// The links count the commands that a process sends (G14), even those that the network holds back or refuses.
+// The links count the commands that a process sends (G14), including those that the network holds back or refuses.
 
 // pageKeys is the page size of SCAN and of a script that reads many keys.
 const pageKeys = 1000
 
-// commands is the number of commands that m sends: one, plus WAIT and its script if acknowledgements count. A discovery scans about three
-// keys a session, once for sessions and once for heartbeats, and reads sessions, owners and heartbeats.
+// commands returns the number of commands that m sends: one, WAIT if acknowledgements count, and a second read of the epoch after an
+// acquisition. A discovery scans about three keys a session for sessions and again for heartbeats, then reads both and the owners.
 func (w *world) commands(m *message) int64 {
 	switch {
 	case m.cmd != nil:
@@ -37,7 +37,6 @@ func (w *world) countAll() {
 	w.q.push(event{at: w.t + w.bucket(), kind: evCount})
 }
 
-// count reports to history the commands sent since the last count.
 func (w *world) count(n *node) {
 	if n.link.sent > 0 {
 		w.emit(history.Event{Kind: history.Commands, Node: n.name, N: n.link.sent})

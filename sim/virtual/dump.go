@@ -2,8 +2,7 @@ package virtual
 
 import "slices"
 
-// dump is a replica's data on disk, with its offset in the stream. It resumes there if its master still has the rest. TestOldDump of
-// internal/redisstore checks that on a real server.
+// dump is a replica's data and offset on disk, where it resumes if its master still has the rest (TestOldDump of internal/redisstore).
 type dump struct {
 	data *redis
 	backlog
@@ -15,8 +14,8 @@ func (p *peer) save() *dump {
 	return d
 }
 
-// reload restarts a replica from a dump. Half of them copy everything, as if the master's repl-backlog-size were too small. A server that
-// has become a master or is gone is left alone.
+// reload restarts a replica from a dump. Half of the replicas need a full synchronization, as if the master's repl-backlog-size were too
+// small. A server that is down or has become a master is left alone.
 func (w *world) reload(s *server, d *dump) {
 	p := s.peer
 	if s.down || p.of == nil {

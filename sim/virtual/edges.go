@@ -9,15 +9,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Even draws seldom hit the limits of a promise. In a run at the edges (Net.Edge, Clock.Edge), messages arrive and faults begin and end
-// just before, at or just after the instants that matter.
+// Uniform draws seldom reach the limits of a guarantee. In a run at the edges (Net.Edge, Clock.Edge), messages arrive and faults begin
+// and end just before, at or just after the instants that matter.
 
 const streamEdges = 0x6564676573
 
-// edges draws what happens at the edges. It is nil in other runs.
 type edges struct {
 	r    *rand.Rand
-	near []int64 // candidates, reused
+	near []int64 // candidate instants, reused
 }
 
 func newEdges(cfg Config, seed uint64) *edges {
@@ -33,7 +32,7 @@ func (e *edges) beside(at int64) int64 {
 	return at + int64(e.r.IntN(3)-1)*int64(by)
 }
 
-// rate draws how fast a clock runs, in parts per million.
+// rate draws a clock's rate error in parts per million.
 func (c Clock) rate(r *rand.Rand) int64 {
 	if c.Edge {
 		return c.Drift * int64(2*r.IntN(2)-1)
@@ -41,10 +40,10 @@ func (c Clock) rate(r *rand.Rand) int64 {
 	return spread(r, c.Drift)
 }
 
-// mostHeld bounds how long a message is held back. Delays stay below the allowances of the guarantees.
+// mostHeld bounds how long a message is held back. It must stay below the allowances of the guarantees.
 const mostHeld = 30 * time.Millisecond
 
-// held is the new arrival time of a message that would arrive at at.
+// held returns the new arrival time of a message due at at.
 func (w *world) held(at int64, op *core.Op) int64 {
 	if w.edges == nil || !chance(w.edges.r, w.cfg.Net.Edge) {
 		return at
@@ -58,7 +57,7 @@ func (w *world) held(at int64, op *core.Op) int64 {
 	return max(w.t, w.drawn(at))
 }
 
-// postponed moves the beginning or end of a fault, once, by at most a renewal interval.
+// postponed moves the beginning or end of a fault once, by at most a renewal interval, and reports whether it did.
 func (w *world) postponed(kind eventKind, s *strike) bool {
 	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
 		return false
@@ -72,7 +71,7 @@ func (w *world) postponed(kind eventKind, s *strike) bool {
 	for _, b := range w.server.live {
 		w.candidate(w.server.trueOf(w.t, w.server.beats[b].expire+1), from, to)
 	}
-	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next look, renewal or time-out
+	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next discovery, renewal or timeout
 		w.candidate(n.tickAt, from, to)
 	}
 	at := min(w.drawn(w.t), to)
@@ -83,7 +82,7 @@ func (w *world) postponed(kind eventKind, s *strike) bool {
 	return true
 }
 
-// collect gathers the instants between from and to that concern all instances: quarantine ends, and beginnings and ends of faults.
+// collect gathers the instants between from and to that concern all instances: the quarantine's end, and beginnings and ends of faults.
 func (w *world) collect(from, to int64) {
 	w.edges.near = w.edges.near[:0]
 	if run, end := parseEpoch(w.server.epoch); run != "" {
@@ -109,7 +108,7 @@ func (w *world) candidate(at, from, to int64) {
 	}
 }
 
-// drawn draws an instant beside a gathered one, or returns without if there is none.
+// drawn draws an instant beside a gathered one. If there is none, it returns without.
 func (w *world) drawn(without int64) int64 {
 	near := w.edges.near
 	if len(near) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Election is the timings of an election; see Config.Election.
+// Election holds the timings of an election; see Config.Election.
 type Election struct {
 	Interval  time.Duration // between two cycles of a follower; default TTL / 2
 	Heartbeat time.Duration // between two heartbeats of the leader; default TTL / 3
@@ -22,11 +22,11 @@ type campaign struct {
 	m    *election.Machine
 	cfg  election.Config
 	id   string // the leader key
-	seq  uint64 // of plain commands
+	seq  uint64
 	look looking
 }
 
-// looking is a pending cycle: one read, and a second if the first found a heartbeat other than the leader's.
+// looking is a pending cycle: one read, and a second if the first found an unexpected leader, whose heartbeat is then read.
 type looking struct {
 	seq  uint64 // of the pending command, 0: none
 	read election.Look
@@ -115,7 +115,7 @@ func (c *campaign) lookUp(w *world, n *node, of string) {
 func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 	l := &c.look
 	if l.seq == 0 || r.Seq != l.seq {
-		return // of a heartbeat: nothing hangs on it
+		return // the reply to a heartbeat, which needs no action
 	}
 	l.seq = 0
 	switch {

@@ -9,17 +9,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Rules that panic or loop at one instant end their process, as in reality, but not the engine: the other processes go on, and the run is
-// judged.
+// Rules that panic or loop at one instant end their process, as in reality. The other processes continue, and the run is judged.
 
-// A lease in a state that the rules do not list is a defect of the rules.
+// A lease in an unlisted state is a defect of the rules.
 func init() {
 	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
 }
 
-// fall is why a process must end. The zero value means that it need not.
+// fall is the reason why a process must end. The zero value is none.
 type fall struct {
-	hang  bool // it did not panic
+	hang  bool // it looped instead of panicking
 	why   string
 	stack string
 }
@@ -31,13 +30,13 @@ func (n *node) caught() {
 	}
 }
 
-// ask gives the core an event. A core that panics has no effects.
+// ask passes an event to the core. A core that panics has no effects.
 func (n *node) ask(ev *core.Event) core.Effects {
 	defer n.caught()
 	return n.machine.Step(*ev)
 }
 
-// nextTick is the next tick of the core or the program, 0 for never.
+// nextTick returns the next tick of the core or the program, 0 for never.
 func (n *node) nextTick() core.Time {
 	defer n.caught()
 	next := n.machine.Next()
@@ -54,7 +53,7 @@ func guarded[T any](n *node, call func() T) T {
 	return call()
 }
 
-// fallen reports whether rules took the process down, and then ends it.
+// fallen ends the process if its rules panicked or looped, and reports whether they did.
 func (w *world) fallen(n *node) bool {
 	if n.fall.why == "" {
 		return false
@@ -70,7 +69,7 @@ func (w *world) fallen(n *node) bool {
 			w.out.Fell += "\n" + f.stack
 		}
 	}
-	code := int64(2) // as Go's runtime ends a program
+	code := int64(2) // exit code of a Go panic
 	if f.hang {
 		code = -1
 	}
@@ -78,16 +77,14 @@ func (w *world) fallen(n *node) bool {
 	return true
 }
 
-// Rules can loop, such as by asking for a tick at once. Sound ones tick at most 50 times in 100 ms, and repeat other requests at one
-// instant a few times for each held lease.
+// Rules can loop. Sound ones tick at most 50 times in 100 ms, and repeat other requests at one instant a few times for each held lease.
 const (
 	spinTime  = int64(100 * time.Millisecond)
-	ticksMax  = 512 // in that time; rules that want one at once, over and over, have a thousand, because timers are late
+	ticksMax  = 512 // per spinTime; looping rules reach a thousand, because timers are late
 	callsMax  = 1 << 14
-	callsHeld = 64 // more for each lease
+	callsHeld = 64 // additional calls for each held lease
 )
 
-// spin counts a process' requests while hardly any time passes.
 type spin struct {
 	since        int64
 	ticks, calls int
@@ -100,14 +97,13 @@ func (w *world) spun(n *node) *spin {
 	return &n.spin
 }
 
-// called counts a call that the program asked for, and reports whether it ends the process.
 func (w *world) called(n *node) bool {
 	s := w.spun(n)
 	s.calls++
 	return w.repeats(n, s.calls)
 }
 
-// repeats reports whether so many repeats of its own requests end the process.
+// repeats ends a process that repeats its own requests too often, and reports whether it did.
 func (w *world) repeats(n *node, often int) bool {
 	return w.tooMany(n, often, callsMax+callsHeld*len(n.terms))
 }

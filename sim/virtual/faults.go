@@ -10,23 +10,22 @@ import (
 
 type strike struct {
 	fault.Fault
-	number  int32 // among world.plan
+	number  int32 // in world.plan
 	active  bool
 	node    int32  // -1: none
 	session int32  // -1: none
-	gen     uint32 // process it struck
-	lead    int    // the fault whose node it strikes, of fault.Same
-	on      bool   // flapping: cut now
+	gen     uint32 // generation of the struck process
+	lead    int    // index of the fault whose node it strikes (fault.Same)
+	on      bool   // flapping: the link is cut now
 	narrow  narrow // bandwidth
-	was     int64  // clock drift: the one before
+	was     int64  // clock drift before the fault
 	copy    *redis
 	dump    *dump
-	server  *server // that it struck, of faults of Redis
-	shard   *shard  // likewise, of a cluster's
-	moved   [2]bool // to an edge: its beginning, its end
+	server  *server // struck server, of faults of Redis
+	shard   *shard  // struck shard, of faults of a cluster
+	moved   [2]bool // whether its beginning and its end were moved to an edge
 }
 
-// zone is the zone of the servers that the fault cuts off.
 func (s *strike) zone() int32 { return s.number + 1 }
 
 func (w *world) schedule(p fault.Plan) {
@@ -44,7 +43,7 @@ func (w *world) schedule(p fault.Plan) {
 			w.out.Skipped = append(w.out.Skipped, fmt.Sprintf("%s at %v: after the storm", f.Kind, f.At))
 			continue
 		}
-		if f.Kind == fault.RedisFailover { // first, for a replica that lags by nothing
+		if f.Kind == fault.RedisFailover { // before evFaultStart, in case the lag is 0
 			w.q.push(event{at: max(0, at-f.Ms*int64(time.Millisecond)), kind: evSnapshot, arg: int32(i)})
 		}
 		w.q.push(event{at: at, kind: evFaultStart, arg: int32(i)})
@@ -53,7 +52,7 @@ func (w *world) schedule(p fault.Plan) {
 	w.q.push(event{at: calm + int64(w.cfg.Calm), kind: evPhase, arg: phaseEnd})
 }
 
-// lasts is the duration of a fault, 0 if it is instant.
+// lasts returns the duration of a fault in ns, 0 if it is instant.
 func (w *world) lasts(f fault.Fault) int64 {
 	switch {
 	case f.Kind == fault.CheckSend:
@@ -104,10 +103,9 @@ func (w *world) start(s *strike) {
 	strikers[s.Kind].start(w, s)
 }
 
-// calm is the true time at which the storm ends.
 func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
 
-// tryAgain delays a fault of an owner while there is none, by a renewal interval at most.
+// tryAgain postpones a fault of an owner while there is no owner, by a renewal interval at most.
 func (w *world) tryAgain(s *strike) bool {
 	next := w.t + int64(fault.Retry(w.cfg.Renew))
 	if !s.Aims() || next > int64(w.cfg.Start+s.At+w.cfg.Renew) || next >= w.calm() {
@@ -147,7 +145,6 @@ func (w *world) healAll() {
 	}
 }
 
-// aim finds the fault's target, and reports whether the fault can strike it.
 func (w *world) aim(s *strike) bool {
 	switch s.Kind.Scope() {
 	case fault.ScopeNode:
@@ -205,14 +202,14 @@ func (w *world) aimNode(s *strike) bool {
 	return w.strikes(s)
 }
 
-// strikes records the process in the fault's slot, and reports whether there is one.
+// strikes records the process in the fault's slot and reports whether it runs.
 func (w *world) strikes(s *strike) bool {
 	n := w.nodes[s.node]
 	s.gen = n.gen
 	return n.alive
 }
 
-// owners are the slots of the owners in Redis, 0 for one that does not run.
+// owners returns the slots of the owners in Redis, 0 for an owner that does not run.
 func (w *world) owners() []int {
 	slots := make(map[string]int, len(w.nodes))
 	for _, n := range w.nodes {
@@ -227,7 +224,7 @@ func (w *world) owners() []int {
 	return owners
 }
 
-// atHand reports whether a fault of an owner may strike the slot: its process runs, and no other fault affects it.
+// atHand reports whether a fault of an owner may strike the slot: its process runs, and no lasting fault affects it.
 func (w *world) atHand(slot int) bool {
 	if slot > len(w.nodes) || !w.nodes[slot-1].alive || w.nodes[slot-1].draining {
 		return false

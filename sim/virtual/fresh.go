@@ -9,30 +9,29 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Emptied is what redis-wipe or redis-flush leaves at the address of Redis; "" as EmptiedStarted.
+// Emptied is the state of Redis after redis-wipe or redis-flush; "" means EmptiedStarted.
 type Emptied string
 
-// What is left. From EmptiedMoved on, redis-wipe has the address lead to another server, which has run for long.
+// The states. From EmptiedMoved on, redis-wipe makes the address lead to another server that has run for long.
 const (
-	EmptiedStarted  Emptied = "started"  // a process that has just started, or one with a FLUSHALL in its statistics
+	EmptiedStarted  Emptied = "started"  // a process that has just started, or has a FLUSHALL in its statistics
 	EmptiedByKeys   Emptied = "by-keys"  // redis-flush deletes the keys one by one
-	EmptiedMoved    Emptied = "moved"    // it shows no sign of use, so only instances on another machine notice
-	EmptiedPromoted Emptied = "promoted" // it was a replica
-	EmptiedEvicted  Emptied = "evicted"  // it evicted keys
+	EmptiedMoved    Emptied = "moved"    // no sign of use, so only instances on another machine notice
+	EmptiedPromoted Emptied = "promoted" // a former replica
+	EmptiedEvicted  Emptied = "evicted"  // has evicted keys
 	EmptiedReset    Emptied = "reset"    // its statistics were reset
-	EmptiedModule   Emptied = "module"   // it has a module
-	EmptiedForeign  Emptied = "foreign"  // it holds an epoch of another run
+	EmptiedModule   Emptied = "module"   // has a module
+	EmptiedForeign  Emptied = "foreign"  // has an epoch of another run
 )
 
-// Detected are those that an instance notices at a loopback address.
+// Detected are the states that an instance at a loopback address notices.
 var Detected = []Emptied{EmptiedStarted, EmptiedByKeys, EmptiedPromoted, EmptiedEvicted, EmptiedReset, EmptiedModule, EmptiedForeign}
 
-// use is what INFO shows of a process' life.
 type use struct {
-	since   int64 // when it started, by its own clock; 0: long ago
-	scripts int64 // that it executed
+	since   int64 // start on its own clock; 0: long ago
+	scripts int64 // executed scripts
 	flushed bool
-	other   Emptied // what else shows
+	other   Emptied // other sign of use
 }
 
 func (u *use) moved(e Emptied) {
@@ -43,18 +42,18 @@ func (u *use) moved(e Emptied) {
 
 func (r *redis) uptime(t int64) int64 { return (r.clock.wallAt(t) - r.use.since) / int64(time.Second) }
 
-// executed counts a script for commandstats. A failed one counts as failed.
+// executed counts a successful script for commandstats.
 func (r *redis) executed(op *core.Op, a *core.Answer) {
 	if r.lua == nil && a.Failure == core.FailNone && op.Kind != core.OpAsk {
 		r.use.scripts++
 	}
 }
 
-// everything is the part of INFO everything that doubt.lua reads.
+// everything returns the part of INFO everything that doubt.lua reads.
 func (r *redis) everything(t int64) string {
 	var b strings.Builder
 	for _, f := range r.shown() {
-		if f.name != "connected_slaves" && f.name != "sync_full" { // which each INFO has
+		if f.name != "connected_slaves" && f.name != "sync_full" { // every INFO has these
 			fmt.Fprintf(&b, "%s:%s\r\n", f.name, f.value)
 		}
 	}
@@ -94,7 +93,7 @@ type called struct {
 	calls int64
 }
 
-// called are the commands of the process that tell of its use.
+// called returns the commands that prove earlier use of the process.
 func (r *redis) called() (all []called) {
 	if r.use.scripts > 0 {
 		all = append(all, called{"evalsha", r.use.scripts})
@@ -108,13 +107,13 @@ func (r *redis) called() (all []called) {
 	return all
 }
 
-// doubt is doubt.lua, and when epoch.lua calls it: how much of a quarantine of length µs an epoch needs that op begins, and why, if op's
-// caller may take Redis for new.
+// doubt is doubt.lua, and epoch.lua's condition for it. It returns how much of a quarantine of length µs the epoch begun by op needs, and
+// the reason if op's caller may regard Redis as new.
 func (r *redis) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
 	wait = length
 	var condition string
 	switch {
-	case r.epoch != "" && (op.Epoch != "" || !r.local): // what always has a quarantine
+	case r.epoch != "" && (op.Epoch != "" || !r.local): // such an epoch always has a quarantine
 		return length, ""
 	case r.epoch != "":
 		condition = "a"
@@ -131,7 +130,7 @@ func (r *redis) doubt(t int64, op *core.Op, length int64) (wait int64, why strin
 	return wait, why
 }
 
-// signs returns the condition that fails, how much of a quarantine that costs, and what shows it.
+// signs returns the condition that fails, the required quarantine in µs, and the sign.
 func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
 	for _, name := range r.named(t, op) {
 		if v := r.get(r.keyAt(name), r.nowMs(t)); v.there || v.foreign {
@@ -155,7 +154,6 @@ func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wai
 	return "", 0, ""
 }
 
-// named are the keys of op's script, but for the epoch.
 func (r *redis) named(t int64, op *core.Op) []string {
 	keys := []string{r.names.group()}
 	if op.Kind != core.OpLook {

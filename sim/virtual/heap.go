@@ -3,37 +3,37 @@ package virtual
 type eventKind uint8
 
 const (
-	evTick         eventKind = iota // node: its core asked for this time
+	evTick         eventKind = iota // node: the core requested this time
 	evSend                          // node: msg leaves the process
 	evArrive                        // msg reaches Redis
 	evExec                          // Redis executes msg
 	evReply                         // msg's answer reaches node
-	evTimeout                       // node: msg's deadline passed and nothing came
+	evTimeout                       // node: msg's deadline passed without an answer
 	evNotice                        // note reaches node
 	evSubUp                         // node tries to subscribe
-	evWant                          // node: session arg is wanted
-	evHeld                          // node: term arg was held for long enough
-	evPoll                          // node: term arg is due
+	evWant                          // node: wants session arg
+	evHeld                          // node: Config.Hold of term arg is over
+	evPoll                          // node: the next poll of term arg is due
 	evPollArrive                    // poll arg reaches the target
 	evPollServed                    // the target answers poll arg
 	evPollEnd                       // node: the answer of poll arg arrives
-	evPollTimeout                   // node: poll arg's own time-out
+	evPollTimeout                   // node: poll arg times out
 	evLeaseExpiry                   // Redis: lease arg may have expired
 	evBeatExpiry                    // Redis: heartbeat arg may have expired
 	evSpawn                         // node: start a process in this slot
-	evTerm                          // node: asked to stop
-	evPollSend                      // node: poll arg leaves
-	evKill                          // node: a clean stop took too long
+	evTerm                          // node: stop cleanly
+	evPollSend                      // node: poll arg is sent
+	evKill                          // node: a clean stop timed out
 	evFaultStart                    // plan fault arg strikes
 	evFaultEnd                      // plan fault arg heals
 	evFlap                          // fault arg toggles
-	evSnapshot                      // a replica's copy for fault arg is taken
-	evSessionsBack                  // the application puts its sessions back
-	evOracle                        // session arg: an excused overlap must be over
-	evPhase                         // arg: the phase that begins
+	evSnapshot                      // copy the data of a replica for fault arg
+	evSessionsBack                  // the application restores its sessions
+	evOracle                        // session arg: the excuse of an overlap ends
+	evPhase                         // phase arg begins
 	evCall                          // call arg is due
 	evProcess                       // node: call arg is due
-	evCount                         // a bucket is over: what the nodes sent in it is told
+	evCount                         // a bucket ends: record the commands sent in it
 )
 
 // event holds no pointer, so that two fit a cache line and the garbage collector ignores the queue.
@@ -42,26 +42,26 @@ type event struct {
 	seq  uint64 // order among equal times
 	kind eventKind
 	node int32
-	arg  int32  // in the events of messages and notices, their number
+	arg  int32  // number of the message or notice, in their events
 	gen  uint32 // of node or arg; an event of an old generation is dropped
 }
 
 func (e *event) named() bool { return e.kind >= evSend && e.kind <= evTimeout }
 
-// queue orders events by time. A 4-ary heap holds those of the present slot: half a binary heap's depth, and children share a cache line or
-// two. Later ones wait unordered in the ring of slots, because most events of a large fleet are polls due in seconds.
+// queue orders events by time. A 4-ary heap holds those of the current slot: it has half a binary heap's depth, and children share a
+// cache line or two. Later ones wait unordered in the ring of slots, because most events of a large fleet are polls due in seconds.
 type queue struct {
 	heap []event
 	ring [slots][]event
-	slot int64 // the present one: time >> slotBits
+	slot int64 // current: time >> slotBits
 	seq  uint64
 }
 
-// The ring reaches 34 s ahead. Later events wait in its farthest slot and are deferred again from there.
+// The ring reaches 34 s ahead. Later events wait in its farthest slot and are placed again from there.
 const (
 	slotBits = 26 // of ns: 67 ms
 	slots    = 512
-	slotMax  = 1 << 11 // events that a slot keeps room for
+	slotMax  = 1 << 11 // capacity that a slot keeps, in events
 )
 
 func before(a, b *event) bool {
@@ -89,7 +89,7 @@ func (q *queue) place(e *event) {
 func (q *queue) putOff(e *event) {
 	i := min(e.at>>slotBits, q.slot+slots-1) % slots
 	if q.ring[i] == nil {
-		q.ring[i] = make([]event, 0, 8) // what ten instances with a hundred sessions fill
+		q.ring[i] = make([]event, 0, 8) // enough for ten instances with a hundred sessions
 	}
 	q.ring[i] = append(q.ring[i], *e)
 }
@@ -116,7 +116,7 @@ func (q *queue) refill() {
 		i := q.slot % slots
 		due := q.ring[i]
 		if q.ring[i] = due[:0]; cap(due) > slotMax {
-			q.ring[i] = nil // all instances start within one slot: what that took is not kept
+			q.ring[i] = nil // all instances start within one slot, so free the memory of that peak
 		}
 		for k := range due {
 			q.place(&due[k])

@@ -32,13 +32,13 @@ func (p *intentNode) carry(e *intent.Effect) {
 	case intent.Write:
 		service := j.entry.ServiceRef
 		p.goes(func() {
-			ev, _ := p.member.Write(p.ctx, &eff, service) // it says so
+			ev, _ := p.member.Write(p.ctx, &eff, service) // ev reports the error
 			p.answer(ev)
 		})
 	case intent.Launch:
 		p.launch(&eff, j)
 	case intent.Halt:
-		if c := j.pipeline; c != nil { // else EvReturned is on its way
+		if c := j.pipeline; c != nil { // otherwise EvReturned is pending
 			c.stop = true
 			c.letGo()
 		}
@@ -62,7 +62,7 @@ func (p *intentNode) answer(e intent.Event) {
 	}
 }
 
-// acquire attempts to get a lease, after asking From, if set, to release it.
+// acquire attempts to get a lease. If From is set, it first passes the lease on from From.
 func (p *intentNode) acquire(e *intent.Effect) {
 	if e.From == "" {
 		p.want(e.Session, e.Lease)
@@ -86,7 +86,7 @@ func (p *intentNode) want(session, id string) {
 	p.take(id, p.wants.Want(id, session, false, tm != nil))
 }
 
-// take carries out a decision about the sessions that wait for a lease. won handles the one that gets it.
+// take carries out a decision about the sessions that wait for a lease. won handles the session that gets it.
 func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	for _, c := range t.Heard {
 		e := t.Why
@@ -107,7 +107,6 @@ func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 	}
 }
 
-// heldHere is the refusal if another session of this process has the lease.
 func (p *intentNode) heldHere(id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
@@ -301,7 +300,7 @@ func (p *intentNode) over(c *pipeline) {
 	}
 }
 
-// apiStopWithin bounds pending requests when the API stops.
+// apiStopWithin bounds the wait for pending requests when the API stops.
 const apiStopWithin = int64(time.Second)
 
 func (p *intentNode) drain(w *world, n *node) bool {
@@ -310,7 +309,7 @@ func (p *intentNode) drain(w *world, n *node) bool {
 	return true
 }
 
-// stop ends the API, the pipelines, the leases, and the worker's registry entry, in this order.
+// stop ends the API, the pipelines, the leases and the worker's registry entry, in this order.
 func (p *intentNode) stop(r *routine) {
 	answers := int64(0)
 	if len(p.open) > 0 {
@@ -329,7 +328,7 @@ func (p *intentNode) stop(r *routine) {
 	}
 }
 
-// stopWorker does the same as Worker.Stop of lease/intent/worker.
+// stopWorker mirrors Worker.Stop of lease/intent/worker.
 func (p *intentNode) stopWorker(r *routine) {
 	if !p.ended.wait(r, endlessly) {
 		return
@@ -345,7 +344,7 @@ func (p *intentNode) stopWorker(r *routine) {
 	if !p.released.wait(r, p.n.clock.trueOf(0, int64(timeout))) {
 		return
 	}
-	_ = p.member.SignOff(context.Background()) // else its entry expires
+	_ = p.member.SignOff(context.Background()) // if it fails, the entry expires
 	if r.sleep(0) {
 		p.w.stopped(p.n)
 	}

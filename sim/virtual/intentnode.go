@@ -29,7 +29,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intentNode is a process of the system of intents: production API, store, member and machine, and a shell like lease/intent/worker.
+// intentNode is a process of the intent system: production API, store, member and machine, and a shell like lease/intent/worker.
 type intentNode struct {
 	plainProgram
 	w    *world
@@ -48,28 +48,28 @@ type intentNode struct {
 
 	// Worker.
 	bus      *store.Bus
-	leasesOf *redisstore.Store // passes leases on
+	leasesOf *redisstore.Store // for passing leases on
 	member   *membership.Member
 	machine  *intent.Machine
 	jobs     map[string]*intentJob
 	inbox    []intentMessage
-	busy     bool // a step of the machine is carried out
-	later    bool // pump runs again once the step of the leases is over
+	busy     bool // a step of the machine is being carried out
+	later    bool // pump runs again after the current step of the leases
 	passed   core.Passed
-	wants    policy.Waiters[string, intent.Event] // sessions that wait for the attempt at a lease
+	wants    policy.Waiters[string, intent.Event] // sessions that wait for a lease
 	releases policy.Releases[*intentRelease]
 	capacity latch // of the machine
-	kicked   latch // a beat is wanted
+	kicked   latch // a beat is requested
 	nextBeat core.Time
-	up       bool // it has signed on
-	beating  bool // a beat is under way, or it signs on
+	up       bool // it has joined
+	beating  bool // a beat or the join is in progress
 
-	// Of the stop.
+	// Stop.
 	stopping bool
-	silent   latch // no request is open
+	silent   latch // no request is pending
 	ended    latch // the machine has drained
-	beaten   latch // no beat is under way
-	released latch // the leases are given back
+	beaten   latch // no beat is in progress
+	released latch // the leases are released
 }
 
 type intentJob struct {
@@ -92,7 +92,6 @@ func (h intentHold) Valid() bool {
 	return tm != nil && h.p.n.trusts(tm, h.p.w.t)
 }
 
-// term is nil once it is over.
 func (h intentHold) term() *term {
 	if _, tm := h.p.n.term(h.id); tm != nil && tm.gen == h.gen {
 		return tm
@@ -120,7 +119,7 @@ func (w *world) newIntentNode(n *node) *intentNode {
 	return p
 }
 
-// never is the timeout of production code, because the world does the timeouts.
+// never replaces the timeouts of production code, because the world handles timeouts.
 const never = 24 * time.Hour
 
 // poolSize exceeds a process' routines: a routine that waits for a connection would block the world.
@@ -139,7 +138,6 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 	})
 }
 
-// ask sends a command and parks the current routine until the answer.
 func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
 	r := p.w.current
 	if r == nil || r.dead {
@@ -181,7 +179,7 @@ func (p *intentNode) leases() bool { return p.role != roleAPI }
 
 func (p *intentNode) start(w *world, n *node) {
 	client, patient := p.dial(storePatience), p.dial(w.cfg.OpTimeout)
-	defer client.Close() // stores have connections of their own
+	defer client.Close() // stores have their own connections
 	defer patient.Close()
 	p.store = must(store.New(client, p.storeOptions()))
 	if p.role != roleWorker {
@@ -207,7 +205,7 @@ func (p *intentNode) start(w *world, n *node) {
 		err := p.member.Join(p.ctx)
 		p.beatOver()
 		switch {
-		case errors.Is(err, context.Canceled): // it is asked to stop
+		case errors.Is(err, context.Canceled): // it is stopping
 			return
 		case err != nil:
 			w.after(0, func() { p.exit(err.Error()) })
@@ -218,7 +216,7 @@ func (p *intentNode) start(w *world, n *node) {
 	})
 }
 
-// exit ends a process that cannot join. After an ACL denial it is restarted, as an orchestrator (and the real engine) would do.
+// exit ends a process that cannot join. After an ACL denial it is restarted, as by an orchestrator (and in the real engine).
 func (p *intentNode) exit(why string) {
 	if !p.n.alive || p.n.program != program(p) {
 		return
@@ -289,7 +287,7 @@ func (p *intentNode) awaitCapacity() bool {
 	return p.capacity.wait(p.w.current, endlessly) && p.ctx.Err() == nil
 }
 
-// pause ends early if the worker stops before it has signed on.
+// pause sleeps. It ends early if the worker stops before it has joined.
 func (p *intentNode) pause(_ context.Context, d time.Duration) {
 	r, d := p.w.current, max(d, 10*time.Millisecond)
 	if p.up {
@@ -334,7 +332,7 @@ func (p *intentNode) put(m intentMessage) {
 	p.pump()
 }
 
-// pump handles the inbox. It waits for a step of the leases under way, whose answer an attempt could otherwise mistake for its own.
+// pump handles the inbox. It waits for the current step of the leases, whose answer an attempt could otherwise mistake for its own.
 func (p *intentNode) pump() {
 	if p.busy || !p.up || !p.n.alive || p.n.program != program(p) {
 		return

@@ -14,12 +14,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Intents is the system of intents and workers; see Config.Intents.
+// Intents configures the intent system; see Config.Intents.
 type Intents struct {
 	Tuners       int                   // slots that the workers share
 	Role         func(slot int) string // "api", "worker" or "both"
-	Phase1       func(slot int) bool   // the slot's API takes the lease of a service itself; nil: none does
-	SingleWriter func(slot int) bool   // the slot's worker takes itself for the only one; nil: none does
+	Phase1       func(slot int) bool   // the slot's API acquires the lease of a service itself; nil: none does
+	SingleWriter func(slot int) bool   // the slot's worker believes that it is the only one; nil: none does
 }
 
 const (
@@ -40,15 +40,14 @@ const storePatience = store.OpTimeoutDefault
 
 type intentWorld struct {
 	clients client.Config
-	number  int64 // of requests
+	number  int64 // of the last request
 	slots   []string
 	tuners  tuners
-	ids     *rand.Rand // of sessions and processes
+	ids     *rand.Rand // for IDs of sessions and processes
 }
 
 const streamIntents = 0x696e74656e7473
 
-// startIntents starts the clients with the storm's first node.
 func (w *world) startIntents(seed uint64) {
 	iw := &intentWorld{ids: rand.New(rand.NewPCG(seed, streamIntents)), tuners: tuners{places: map[string]*tunerPlace{}}}
 	w.intents = iw
@@ -82,7 +81,7 @@ func (w *world) endRoutines() {
 	w.idle = nil
 }
 
-// uuid draws a UUID like version 7, with the time of a wall clock that reads wall.
+// uuid draws a UUID like version 7, with the wall time wall in ns.
 func (iw *intentWorld) uuid(wall int64) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:8], uint64(wall/int64(time.Millisecond))<<16|iw.ids.Uint64()&0xffff)
 	binary.BigEndian.PutUint64(id[8:], iw.ids.Uint64())
@@ -90,7 +89,7 @@ func (iw *intentWorld) uuid(wall int64) (id [16]byte) {
 	return id
 }
 
-// clientWorld lends a client its routine. Its requests fail once the routine has ended.
+// clientWorld is the world of one client. Its requests fail once the routine has ended.
 type clientWorld struct{ r *routine }
 
 func (c clientWorld) Wait(d time.Duration) bool { return c.r.sleep(d) }
@@ -117,7 +116,7 @@ func (c clientWorld) APIs() []string {
 	return names
 }
 
-// Send sends a request over a network without faults: an instance cut off from Redis still serves requests.
+// Send uses a network without faults, because an instance that is cut off from Redis still serves requests.
 func (c clientWorld) Send(api string, req *client.Request) (status int, body []byte) {
 	w := c.r.w
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.name == api })
@@ -146,7 +145,7 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 	p.serve(req, func(code int, text []byte) { w.after(w.hop(), func() { done(code, text) }) })
 }
 
-// History shows a replica's view of keys that are not leases, in the system of intents only.
+// The tap records keys other than leases in the intent system only.
 
 func (x *streamTap) stored(name, text string, expire int64) { x.tellKeyed(x.s, name, text, expire, 0) }
 
@@ -172,7 +171,7 @@ func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		switch pairs[i] {
 		case "stop":
-			if s.peer != nil { // of one server the answers say it
+			if s.peer != nil { // with one server, the answers record it
 				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: n})
 			}
 		case "state":
@@ -187,7 +186,7 @@ func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 		return
 	}
 	if n != 0 {
-		e.Fence = 0 // a snapshot does not show it
+		e.Fence = 0 // a snapshot does not show the fence
 	}
 	e.Reason = strings.TrimSpace(state + " " + reason)
 	w.emitOf(s, e)

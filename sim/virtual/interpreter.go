@@ -21,14 +21,14 @@ type interpreter struct {
 	wire  redisstore.Wire
 	state *lua.LState
 	known map[string]*lua.LFunction // by text; never ranged over
-	t     int64                     // of the call under way
-	op    *core.Op                  // and the op that it is for
+	t     int64                     // of the current call
+	op    *core.Op                  // of the current call
 
 	// older, if set, returns the script and keys of an earlier version's call.
 	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 }
 
-// registry limits a script's values: owners.lua unpacks a thousand keys.
+// registry limits a script's values, because owners.lua unpacks a thousand keys.
 const registry = 1 << 15
 
 func newInterpreter(r *redis) *interpreter {
@@ -152,14 +152,14 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 		out[i] = v
 	}
 	if older {
-		out = slices.Insert(out, 3, any(int64(0))) // it knows of no group
+		out = slices.Insert(out, 3, any(int64(0))) // it returns no group
 	}
 	return out, nil
 }
 
 const rememberedMax = 1000
 
-// remembered is string.match with a result cache, because it compiles its pattern each time and scripts mostly repeat themselves.
+// remembered caches the results of string.match, which compiles its pattern each time. Scripts mostly repeat themselves.
 func remembered(match lua.LGFunction) lua.LGFunction {
 	type question struct{ text, pattern lua.LString }
 	known := map[question][]lua.LValue{}

@@ -14,28 +14,28 @@ import (
 type message struct {
 	op       core.Op
 	ans      core.Answer
-	cmd      *foreign.Command   // instead of op: a plain command of the node's program
-	reply    reply              // to it
-	done     func(reply, error) // called with reply instead of the program; error: there is no answer
-	number   int32              // among world.messages
+	cmd      *foreign.Command   // plain command of the node's program, instead of op
+	reply    reply              // to cmd
+	done     func(reply, error) // called with reply instead of the program; error: no answer
+	number   int32              // in world.messages
 	node     int32
-	gen      uint32 // of the process that sent it
-	run      uint32 // of the server it was sent to
-	to       int32  // its number
+	gen      uint32 // generation of the sending process
+	run      uint32 // generation of the receiving server
+	to       int32
 	refs     int32
 	deadline int64 // true time
-	armed    bool  // its time-out is an event
-	told     bool  // the process has got an answer or a time-out
+	armed    bool  // its timeout is scheduled
+	told     bool  // the process has got an answer or a timeout
 	noReply  bool  // its connection is gone: no answer can come
-	lost     bool  // the request died on its way
-	torn     bool  // a look whose first half is read
-	since    int64 // true time of that
+	lost     bool  // the request was lost
+	torn     bool  // a discovery whose first half has been read
+	since    int64 // true time of that read
 }
 
 type notice struct {
 	core.Notice
-	text string // of a message that is not the leases'
-	refs int32  // deliveries under way
+	text string // message that does not concern leases
+	refs int32  // pending deliveries
 }
 
 // link is the network between a machine and Redis. It has counters, because faults may overlap.
@@ -43,7 +43,7 @@ type link struct {
 	cut       int
 	holdOut   int           // requests are held back
 	holdIn    int           // answers and notices are held back
-	extra     time.Duration // latency, each way
+	extra     time.Duration // latency, one way
 	jitter    time.Duration
 	narrow    []narrow // bandwidth limits in force
 	fragments int
@@ -53,16 +53,16 @@ type link struct {
 	heldOut  []event
 	heldIn   []event
 	flight   []*message // sent, neither answered nor given up
-	noticeAt int64      // notices of one subscription arrive in order
-	to       int32      // the server that connections lead to
-	zone     int32      // the servers in the same one can be reached;
-	anywhere bool       // or all
-	told     *server    // the master that it was last told of; nil: none yet
-	astray   bool       // history says that it does not know the sentinels' master, or cannot reach it
+	noticeAt int64      // arrival of the last notice; notices of a subscription arrive in order
+	to       int32      // server of its connections
+	zone     int32      // zone of the servers that it reaches
+	anywhere bool       // it reaches all zones
+	told     *server    // master that the process last learned; nil: none
+	astray   bool       // in history, it does not know or cannot reach the sentinels' master
 	hears    bool       // subscribed
-	trying   bool       // an attempt to subscribe is under way
+	trying   bool       // an attempt to subscribe is pending
 	sub      uint32     // counts subscriptions
-	sent     int64      // commands in this bucket: history.Commands
+	sent     int64      // commands in this bucket (history.Commands)
 }
 
 func (w *world) message() *message {
@@ -108,7 +108,7 @@ type narrow struct {
 	until int64
 }
 
-// narrowed is the delay of size bytes by bandwidth limits. It ends when the last limit is lifted.
+// narrowed returns the delay of size bytes by bandwidth limits. It ends when the last limit is lifted.
 func (l *link) narrowed(now int64, size int) int64 {
 	if len(l.narrow) == 0 {
 		return 0
@@ -181,7 +181,6 @@ func (w *world) depart(n *node, m *message) {
 	w.post(w.held(w.t+w.delay(l, sizeOf(&m.op)), &m.op), evArrive, m)
 }
 
-// arm schedules a client's timeout: it closes the connection at the deadline.
 func (w *world) arm(m *message) {
 	if m.gen == w.nodes[m.node].gen && !m.armed && !m.told {
 		m.armed = true
@@ -307,7 +306,7 @@ func (w *world) shout(from int32, text string) { w.deliver(notice{text: text}, f
 func (w *world) deliver(no notice, from int32, size int) {
 	number := slot(&w.notices, &w.spare)
 	w.notices[number] = no
-	w.notices[number].refs = 1 // while it is being delivered
+	w.notices[number].refs = 1 // released at the end of this function
 	for i, n := range w.nodes {
 		l := &n.link
 		if !n.alive || !l.hears || !w.passes(from, l.to) || w.loses(w.cfg.Net.Mute) {

@@ -19,32 +19,32 @@ type node struct {
 	link  link
 
 	// The process.
-	gen      uint32 // counts processes of this slot
+	gen      uint32 // generation of the process
 	alive    bool
 	draining bool
-	frozen   int // by so many faults
+	frozen   int // number of faults that freeze it
 	instance string
 	pid      int64
 	machine  Machine
-	program  program // nil: it only has leases and polls
-	tickAt   int64   // true time of the earliest tick under way, 0: none
+	program  program // nil: it has only leases and polls
+	tickAt   int64   // true time of the pending tick; 0: none
 	inbox    []event
 	fall     fall
 	spin     spin
-	todo     []core.Event // for the core once the present step is carried out
+	todo     []core.Event // for the core, after the current step
 	working  bool         // a step is being carried out
 	routines []*routine
-	spawned  bool // a process has run here
+	spawned  bool // a process has run in this slot
 
 	terms   []term
 	vacant  []int32
-	held    map[string]int32 // lease → terms; never ranged over
+	held    map[string]int32 // lease → index in terms; never ranged over
 	left    []leftover
-	pauses  []int32       // check-send faults of the plan that wait for the next poll
-	again   time.Duration // restart this long after a clean stop; 0: never
+	pauses  []int32       // check-send faults that wait for the next poll
+	again   time.Duration // delay of the restart after a clean stop
 	restart bool
-	witness int32 // the process is thawed once this session has another owner, -1: none
-	paused  int32 // the fault that froze it
+	witness int32 // the process is thawed once this session has another owner; -1: none
+	paused  int32 // check-send fault that froze it
 }
 
 type term struct {
@@ -54,10 +54,10 @@ type term struct {
 	until   core.Time // end of the trust window
 	belief  policy.Belief
 	polls   policy.Poller
-	poll    int32 // running, -1: none
+	poll    int32 // running poll; -1: none
 }
 
-// trusts is the library's IsOwned.
+// trusts mirrors the library's IsOwned.
 func (n *node) trusts(t *term, at int64) bool {
 	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
 }
@@ -107,7 +107,7 @@ func (w *world) spawn(n *node) {
 		n.machine = w.cfg.New(cfg)
 	}
 	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
-	w.server.beatKey(n.instance) // its place in snapshots follows from its birth, not from who speaks of it first
+	w.server.beatKey(n.instance) // fixes its order in snapshots at its start
 	if w.cfg.Intents == nil {
 		w.say(n, history.Ready, "", 0, "")
 	}
@@ -258,7 +258,6 @@ func (w *world) killed(n *node, e *event) {
 	}
 }
 
-// refusedHere reports whether the connection was refused, so that no answer crosses the network.
 func (w *world) refusedHere(e *event) bool {
 	return e.named() && w.messages[e.arg].ans.Failure == core.FailUnsent
 }
@@ -298,7 +297,7 @@ func (w *world) setTick(n *node) {
 	}
 }
 
-// step gives the core ev and carries out the effects, tells before ops. Then it does the same for the shell's own events.
+// step passes ev to the core and carries out the effects, tells before ops. Then it does the same for the shell's own events.
 func (w *world) step(n *node, ev core.Event) {
 	if n.working {
 		n.todo = append(n.todo, ev)
@@ -339,7 +338,7 @@ func (w *world) act(n *node, ev *core.Event) {
 	}
 }
 
-// thaw lets the process run. Kept events and timers race.
+// thaw resumes the process. Its queued events race with its timers.
 func (w *world) thaw(n *node) {
 	if !n.alive || n.frozen == 0 {
 		return
@@ -359,7 +358,7 @@ func (w *world) thaw(n *node) {
 	w.q.push(event{at: tick, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
 }
 
-// stop asks the process to stop. If again > 0, a new process starts that long after it.
+// stop requests a clean stop. If again > 0, a new process starts that long after the end.
 func (w *world) stop(n *node, again time.Duration) {
 	n.again = again
 	n.restart = again > 0

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// object is a key other than a lease's, of the store of intents or a mutant's scripts. Its kind says which field is used. Hashes and sets
-// are ordered here, unlike in Redis.
+// object is a key of the intent store or a mutant's scripts. kind selects the field. Unlike in Redis, hashes and sets are ordered.
 type object struct {
 	kind   objectKind
 	text   string
-	hash   []string // field, value, …; in order of their first use
+	hash   []string // field, value, …; in order of first use
 	set    []string // ascending
 	zset   []scored // ascending
 	stream *stream
@@ -56,7 +55,7 @@ func cloneObjects(all map[string]*object) map[string]*object {
 	return c
 }
 
-// find returns an object, nil if there is none. wrong reports that it is of another kind.
+// find returns an object or nil. wrong reports an object of another kind.
 func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
 	k := r.keyAt(name)
 	if k.kind != keyOther {
@@ -68,7 +67,7 @@ func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bo
 	return o, o.kind != kind
 }
 
-// other returns an object, and first deletes it if it has expired.
+// other returns an object or nil, after deleting it if it has expired.
 func (r *redis) other(name string, now int64) *object {
 	o := r.others[name]
 	if o != nil && now > o.expire {
@@ -91,7 +90,7 @@ func (r *redis) remove(name string) {
 	r.tap.removed(name)
 }
 
-// with runs f on the object args[0] and then deletes it if it is empty. A missing object is made (made), or the reply is none.
+// with runs f on the object args[0] and deletes the object if f empties it. If it is missing, made creates it, else the reply is none.
 func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *object, args []string) reply,
 ) func(*redis, int64, []string) reply {
 	return func(r *redis, t int64, args []string) reply {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// believer is one term, from the instance's acquired to its lost, released, or death.
+// believer is one term, from the instance's acquired to its lost, released or death.
 type believer struct {
 	node, term int32
 	gen        uint32
 }
 
-// believes is the result of IsOwned in that process at this instant, on that machine's clocks.
+// believes returns IsOwned of that process at this instant, on that machine's clocks.
 func (w *world) believes(b believer) bool {
 	n := w.nodes[b.node]
 	t := &n.terms[b.term]
@@ -22,7 +22,7 @@ func (w *world) believes(b believer) bool {
 	return n.trusts(t, w.t)
 }
 
-// begins enters a term and judges it: no other instance may believe, and the fence must be higher than all earlier ones.
+// begins records a term and judges it: no other instance may believe, and the fence must be higher than all earlier ones.
 func (w *world) begins(b believer, s int32, fence int64) {
 	se := &w.sess[s]
 	if fence != 0 && fence <= se.granted && w.t > se.excused {

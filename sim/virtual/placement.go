@@ -6,8 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// placement is shared by all cores of a world. They compute alike, so it keeps the last result: a thousand instances would each compute
-// instances × sessions ranks.
+// placement is shared by all cores, which compute alike. It keeps the last result, because each would compute instances × sessions ranks.
 type placement struct {
 	core.Placer
 	sessions      *core.Sessions
@@ -16,7 +15,7 @@ type placement struct {
 	target, quota []int32
 }
 
-// Place is core.Placement's.
+// Place implements core.Placement.
 func (p *placement) Place(s *core.Sessions, instances []uint64, owner []int32) (target, quota []int32) {
 	if p.sessions != s || !slices.Equal(p.instances, instances) || !slices.Equal(p.owner, owner) {
 		p.target, p.quota = p.Placer.Place(s, instances, owner)

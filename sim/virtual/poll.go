@@ -18,15 +18,15 @@ type poll struct {
 	fence    int64
 	id       string // of the session
 	instance string
-	ends     int64 // true time of its time-out, 0: it counts from the send
-	arrival  int64 // the target's number, 0: not arrived
+	ends     int64 // true time of its timeout; 0: set at the send
+	arrival  int64 // number at the target; 0: not arrived
 	accepted bool
-	refused  bool // by the target, because of its fence
-	ended    bool // its context has
-	over     bool // the process has given it up, or has ended
+	refused  bool // the target refused its fence
+	ended    bool
+	over     bool // the process has given it up or ended
 }
 
-// slot returns a vacant place in all, extending all if necessary.
+// slot returns an unused index of all, and extends all if necessary.
 func slot[T any](all *[]T, vacant *[]int32) int32 {
 	if k := len(*vacant); k > 0 {
 		i := (*vacant)[k-1]
@@ -42,7 +42,6 @@ type pollTable struct {
 	vacant []int32
 }
 
-// get returns the poll of an event, nil if it is gone.
 func (p *pollTable) get(i int32, gen uint32) *poll {
 	if v := &p.polls[i]; v.gen == gen {
 		return v
@@ -65,7 +64,7 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	}
 }
 
-// polling carries out a poller's decision. Polls here return by their timeout, so none is ever stuck.
+// polling carries out a poller's decision. Polls here return by their timeout, so none is stuck.
 func (w *world) polling(n *node, ti int32, s policy.Step, why string) {
 	t := &n.terms[ti]
 	switch {
@@ -117,8 +116,7 @@ func (w *world) pollSent(pi int32, gen uint32) {
 	}
 }
 
-// hop is the delay between an instance and the target. This network has no faults, because a partitioned instance that reaches its target
-// is the dangerous case.
+// hop is the delay to the target. This network has no faults, because a cut-off instance that reaches its target is the dangerous case.
 func (w *world) hop() int64 {
 	return int64(w.cfg.Net.Delay) + upTo(w.load, int64(w.cfg.Net.Jitter))
 }
@@ -203,7 +201,7 @@ func (w *world) pollReturned(n *node, e *event) {
 	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.arg })
 }
 
-// leftover is a poll that outlasts its term. The next term of its session here waits for it.
+// leftover is a poll that outlasts its term. The next term of its session in this process takes it over.
 type leftover struct {
 	session int32
 	poll    int32
@@ -224,8 +222,7 @@ func (w *world) takeOver(n *node, ti int32) {
 
 const timedOut = "time-out"
 
-// cancel ends a running poll's context, and reports whether the poll returned. The target soon notices. A heedless poll goes on until its
-// end or timeout.
+// cancel ends a running poll's context and reports whether the poll returned. A heedless poll continues until its end or timeout.
 func (w *world) cancel(n *node, pi int32, why string) (returned bool) {
 	p := &w.polls.polls[pi]
 	if !p.ended {
@@ -247,7 +244,7 @@ func (w *world) hangUp(pi int32) {
 		return // pollArrives removes it, if it was sent
 	}
 	w.gens++
-	p.gen = w.gens // voids its other events
+	p.gen = w.gens // invalidates its other events
 	if !p.accepted {
 		w.polls.remove(pi)
 		return
@@ -255,7 +252,7 @@ func (w *world) hangUp(pi int32) {
 	w.q.push(event{at: w.t + w.hop(), kind: evPollServed, arg: pi, gen: p.gen})
 }
 
-// thawWitness ends check-send: once the lease has another owner, the frozen process resumes and sends.
+// thawWitness ends check-send: once the lease has another owner, the frozen process resumes and sends its poll.
 func (w *world) thawWitness(s int32, owner string) {
 	for _, n := range w.nodes {
 		if n.witness == s && n.frozen > 0 && n.instance != owner {

@@ -13,25 +13,22 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// program runs in a process beside the leases of its core and their polls. Polling needs none.
+// program runs in a process beside the leases of its core and their polls. Polling alone needs none.
 type program interface {
-	// start follows the start of the process and its core.
 	start(w *world, n *node)
-	// next is the time of its next tick, on the node's monotonic clock, 0 for never.
+	// next returns the time of the next tick on the node's monotonic clock, 0 for never.
 	next() core.Time
-	tick(w *world, n *node) // it is due
-	// asks precedes the send of a core's op.
+	tick(w *world, n *node)
+	// asks is called before a core's op is sent.
 	asks(w *world, n *node, op *core.Op)
-	// told follows the shell's handling of a tell.
 	told(w *world, n *node, t *core.Tell)
-	// replied gets the result of the program's own command.
+	// replied receives the result of the program's own command.
 	replied(w *world, n *node, r *foreign.Reply)
-	// answered follows the core's handling of an answer.
 	answered(w *world, n *node, op *core.Op, a *core.Answer)
-	// heard gets a message that is not the leases'. "" means that it has subscribed and may have missed some.
+	// heard receives a message that does not concern leases. "" means that the process has subscribed and may have missed some.
 	heard(w *world, n *node, text string)
 	leases() bool
-	// drained follows the core's drain. False ends the process.
+	// drained is called after the core has drained. False ends the process.
 	drained(w *world, n *node) bool
 	died(w *world, n *node)
 	// drain begins a stop. False makes the shell drain the core.
@@ -49,7 +46,6 @@ func (plainProgram) leases() bool                                   { return tru
 func (plainProgram) drained(*world, *node) bool                     { return false }
 func (plainProgram) died(*world, *node)                             {}
 
-// programOf makes the program of a new process, nil if it needs none.
 func (w *world) programOf(n *node) program {
 	if w.cfg.Foreign != nil {
 		delay := time.Duration(upTo(w.load, int64(w.cfg.TTL)/3))
@@ -68,7 +64,7 @@ func (w *world) programOf(n *node) program {
 
 func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTimeout, nil) }
 
-// request sends a command and gives the result to done or, if that is nil, to the program.
+// request sends a command and passes the result to done or, if that is nil, to the program.
 func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
 	m := w.message()
 	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
@@ -165,7 +161,7 @@ func (w *world) finished(n *node, m *message, a core.Answer) {
 
 func (w *world) concluded(m *message, a core.Answer) {
 	done := m.done
-	m.done = func(reply, error) {} // a socket gives every answer once
+	m.done = func(reply, error) {} // a socket delivers every answer once
 	switch {
 	case a.Failure == core.FailNone:
 		done(m.reply, nil)

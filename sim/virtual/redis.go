@@ -21,61 +21,61 @@ type redis struct {
 	runs  int
 	clock clock
 
-	label       string   // tells its runs from those of other servers
-	replicas    int      // how many Redis is meant to have, as the store is told (lease.Config.Replicas)
-	syncFull    int      // how often a replica attached itself to this run by a full synchronization,
-	syncPartial int      // and by a partial one
-	connected   int      // replicas that are attached
-	lived       string   // the life, where acknowledgements count
-	alike       []*redis // of the other servers, which share the numbers of keys (leaseIdx, beatIdx)
+	label       string // distinguishes its run IDs from other servers'
+	replicas    int    // lease.Config.Replicas
+	syncFull    int    // full synchronizations of replicas with this run
+	syncPartial int    // partial synchronizations
+	connected   int
+	lived       string
+	alike       []*redis // all other servers, which share the numbers of keys (leaseIdx, beatIdx)
 
-	epoch      string // value of poll:epoch, "" if the key is not there
+	epoch      string // value of poll:epoch; "": no such key
 	quarantine int64  // ns that an epoch without declared data grants nothing
-	local      bool   // its callers reach it at a loopback address
+	local      bool   // callers reach it at a loopback address
 	use        use
-	lost       bool         // all its data were, once
-	why        string       // the script under way was refused
-	dirty      bool         // the script under way has written
-	lua        *interpreter // nil: the scripts' twins run
+	lost       bool         // all data was lost at least once
+	why        string       // why the current script was refused
+	dirty      bool         // the current script has written
+	lua        *interpreter // nil: the Go twins run
 
 	leases   []leaseKey
 	leaseIdx map[string]int32 // never ranged over
 	beats    []beatKey
 	beatIdx  map[string]int32   // never ranged over
 	live     []int32            // heartbeats that were set and not yet found expired, ascending
-	scanned  []int32            // what the last scan showed
-	others   map[string]*object // never ranged over but to be copied or shown in order
+	scanned  []int32            // result of the last scan
+	others   map[string]*object // ranged over only in sorted order
 	names    names
-	fed      []string // streams that got an entry in the command under way
-	at       int64    // a command of the master's is executed as of that time of its clock, ms; 0: none is
+	fed      []string // streams that got an entry in the current command
+	at       int64    // time of a repeated command on the master's clock, ms; 0: none
 
-	staleBeats map[int32]string // what a foreign hand makes of a heartbeat, whatever is written to it
+	staleBeats map[int32]string // values that BeatStale forces on heartbeats
 
 	sessionSet  *core.Sessions // unpaused
 	sessionIdx  []int32        // lease of each session
-	sessionAt   []int32        // session of each lease, -1: it is none's; a lease that is newer is none's either
-	version     uint64         // of what a look shows, but for expiries
+	sessionAt   []int32        // session of each lease; -1 or missing: none
+	version     uint64         // counts changes of a discovery's result, except expiries
 	look        *core.Look
 	lookVersion uint64
-	lookUntil   int64 // the look is right until then, in ms of its clock
+	lookUntil   int64 // end of look's validity, ms of the server's clock
 
 	tap     tap
 	publish func(core.Notice)
-	shout   func(channel, text string) // what is published on other channels
-	onLease func(id string)            // a lease is spoken of for the first time
+	shout   func(channel, text string) // publishes on other channels
+	onLease func(id string)            // called when a lease is first named
 	seams   Seams
 }
 
 type leaseKey struct {
 	id           string
-	owner        string // "": the key is not there
+	owner        string // "": no such key
 	expire       int64  // ms; the key lives while now ≤ expire
 	fence        int64  // 0: the fence key holds none
 	fenceExpire  int64  // ms
-	foreign      bool   // the key is there and holds no string
-	fenceForeign bool   // so does the fence key
-	timer        bool   // an expiry event is under way
-	fenceText    string // what the fence key holds if that is a string but no fence, "" otherwise
+	foreign      bool   // the key exists and holds no string
+	fenceForeign bool   // the same for the fence key
+	timer        bool   // an expiry event is pending
+	fenceText    string // string in the fence key that is no fence, else ""
 }
 
 func (k *leaseKey) there() bool { return k.owner != "" || k.foreign }
@@ -85,7 +85,7 @@ func (k *leaseKey) fenced() bool { return k.fence != 0 || k.fenceText != "" || k
 // forever is the expiry of a key without one.
 const forever = int64(1) << 62
 
-// left is the remaining life of a held lease in ns, 0 if it does not expire.
+// left returns the remaining life of a held lease in ns, 0 if it does not expire.
 func (k *leaseKey) left(now int64) int64 {
 	if k.expire == forever {
 		return 0
@@ -95,7 +95,7 @@ func (k *leaseKey) left(now int64) int64 {
 
 type beatKey struct {
 	id     string
-	text   string // "" stands for "1"
+	text   string // "": the value is "1"
 	set    bool
 	since  int64 // true time at which it was last set anew
 	expire int64 // ms
@@ -104,7 +104,7 @@ type beatKey struct {
 
 func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
-// tap learns what the server does, as a replica does. Times are ms of the server's clock.
+// tap receives the server's writes, as a replica does. Times are in ms of the server's clock.
 type tap interface {
 	granted(lease int32, owner string, expire int64)
 	extended(lease int32, owner string, expire int64)
@@ -114,12 +114,12 @@ type tap interface {
 	beat(i int32, expire int64)
 	beatGone(i int32)
 	flushed()
-	// Of keys that leases do not use.
+	// The following concern keys that leases do not use.
 	stored(name, text string, expire int64)
 	hashed(name string, pairs []string)
 	added(name string, pairs []string)
 	removed(name string)
-	// ran is a command on such a key that replicas execute too, at now on the master's clock, in ms.
+	// ran is a command on such a key that replicas execute themselves. now is the master's clock in ms.
 	ran(verb string, args []string, now int64)
 }
 
@@ -140,7 +140,7 @@ func (r *redis) restart() {
 	r.version++
 }
 
-// life is life.lua: the prefix of an epoch.
+// life is life.lua. It returns the prefix of an epoch.
 func (r *redis) life() string {
 	if r.replicas == 0 {
 		return r.runID
@@ -148,7 +148,7 @@ func (r *redis) life() string {
 	return r.lived
 }
 
-// relive starts a new life, which ends with the run or when a replica is attached.
+// relive starts a new life, which lasts until the run ends or another replica attaches.
 func (r *redis) relive() {
 	if r.replicas > 0 {
 		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.replicas+1)/2)
@@ -197,7 +197,7 @@ func (r *redis) copyData() *redis {
 	return &c
 }
 
-// restore replaces all keys by an older copy's. The sessions are the application's and stay.
+// restore replaces all keys by an older copy's. It keeps the sessions, which belong to the application.
 func (r *redis) restore(old *redis) {
 	for i, k := range r.leases {
 		restored := leaseKey{id: k.id}
@@ -232,7 +232,7 @@ func (r *redis) nowMs(t int64) int64 {
 
 func (r *redis) nowUs(t int64) int64 { return r.clock.wallAt(t) / 1000 }
 
-// trueOf is the true time, not before t, at which the server's clock reads ms.
+// trueOf returns the true time, at or after t, at which the server's clock reads ms.
 func (r *redis) trueOf(t, ms int64) int64 {
 	return t + r.clock.trueOf(r.clock.wallAt(t), ms*core.Millisecond)
 }
@@ -264,7 +264,7 @@ func (r *redis) beatKey(id string) int32 {
 	return i
 }
 
-// expireLease deletes an expired lease. In Redis, a lease has expired when the clock is past its end.
+// expireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
 func (r *redis) expireLease(i int32, now int64) {
 	if k := &r.leases[i]; now > k.expire && k.there() {
 		r.deleteLease(i)
@@ -292,7 +292,7 @@ func (r *redis) deleteBeat(i int32) {
 	r.tap.beatGone(i)
 }
 
-// parseEpoch splits an epoch into the run and the end of the quarantine in µs. If it is no epoch, run is "".
+// parseEpoch splits an epoch into the run and the end of the quarantine in µs. If the text is no epoch, run is "".
 func parseEpoch(epoch string) (run string, end int64) {
 	run, digits, ok := strings.Cut(epoch, " ")
 	end, err := strconv.ParseInt(digits, 10, 64)

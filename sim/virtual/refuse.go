@@ -7,17 +7,17 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// refusals counts what Redis refuses. Faults may overlap.
+// refusals counts the faults that make Redis refuse commands. Faults may overlap.
 type refusals struct {
-	readonly int // it follows another server
-	unsaved  int // it cannot save its data
-	lonely   int // fewer replicas are attached than it wants
-	full     int // no memory is left
+	readonly int // Redis follows another server
+	unsaved  int // Redis cannot save its data
+	lonely   int // fewer replicas are attached than Redis requires
+	full     int // Redis is out of memory
 
-	denied map[string]int // what the nodes' user may not use, by fault.Fault.Deny; never ranged over
+	denied map[string]int // denials by fault.Fault.Deny; never ranged over
 }
 
-// Redis refuses a command inside a script with other texts than a client's command if an ACL is the reason.
+// If an ACL is the reason, Redis' text inside a script differs from that for a client's command.
 const (
 	textReadonly = "READONLY You can't write against a read only replica."
 	textUnsaved  = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
@@ -35,12 +35,11 @@ func (r *refusals) deny(what string, by int) {
 		r.denied = map[string]int{}
 	}
 	if r.denied[what] += by; r.denied[what] == 0 {
-		delete(r.denied, what) // so that no entry is no denial
+		delete(r.denied, what) // an empty map means no denial
 	}
 }
 
-// mayWrite checks each write of a script; memory says whether the command needs some. A refusal keeps the script's earlier effects. Once
-// the script has written, memory no longer matters.
+// mayWrite checks a script's write. A refusal keeps the script's earlier effects. Memory matters only before the script's first write.
 func (r *redis) mayWrite(command string, memory bool) bool {
 	r.why = ""
 	switch {
@@ -67,7 +66,7 @@ func (r *redis) refused(command string, v verb, args []string) string {
 	case r.deniesOne(args):
 		return textNoKey
 	case !v.writes:
-	case r.full > 0 && v.needsMemory(args) && r.readonly == 0: // a replica knows no limit of its own
+	case r.full > 0 && v.needsMemory(args) && r.readonly == 0: // a replica has no limit of its own
 		return textFull
 	case r.unsaved > 0:
 		return textUnsaved
@@ -79,7 +78,7 @@ func (r *redis) refused(command string, v verb, args []string) string {
 	return ""
 }
 
-// deniesOne reports whether one of the words is a denied key. Other arguments never begin like a lease's key.
+// deniesOne reports whether one of the words is a denied key. No other argument begins like a lease's key.
 func (r *redis) deniesOne(words []string) bool {
 	if len(r.denied) == 0 {
 		return false
@@ -96,7 +95,7 @@ func (r *redis) deniesOne(words []string) bool {
 	return false
 }
 
-// deniesOp is deniesOne for the declared keys of an op's script. Redis checks them before it runs the script, known or not.
+// deniesOp is deniesOne for the keys of an op's script, which Redis checks before it runs even an unknown script.
 func (r *redis) deniesOp(op *core.Op) bool {
 	if len(r.denied) == 0 {
 		return false
@@ -113,7 +112,7 @@ func (r *redis) deniesOp(op *core.Op) bool {
 	return fences && r.denied[fault.DenyFences] > 0 || leases && r.denied[fault.DenyLeases] > 0
 }
 
-// refuse makes a the answer to a refused op. An ACL error inside a script does not say that nothing was executed.
+// refuse turns a into the refusal of op. An ACL error inside a script does not mean that nothing was executed.
 func refuse(op *core.Op, a *core.Answer, why string) {
 	*a = core.Answer{Seq: op.Seq, Failure: core.FailRefused, Text: why, Results: a.Results[:0]}
 	if why == textScriptCommand {

@@ -8,57 +8,57 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// The model of replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT, and INFO's counts. replicas_test.go and
-// replication_test.go of internal/redisstore check its assumptions on real servers. Sentinels and clients are in sentinel.go.
+// This file models replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT and INFO's counts. Tests check its
+// assumptions on real servers (replicas_test.go, replication_test.go of internal/redisstore). Sentinels and clients are in sentinel.go.
 
 // peer is a server's part in replication: its stream, written or received, and its replicas' acknowledgements.
 type peer struct {
 	w   *world
 	s   *server
-	tap tap // what history is told
+	tap tap // receives the writes for history
 
 	shard *shard
-	of    *peer // whose replica it is; nil: a master
+	of    *peer // its master; nil: it is a master
 	backlog
-	acked    int    // so many of its records by as many replicas as must, as far as history was told
-	told     bool   // it is told what this server does,
+	acked    int    // number of its records that a majority has acknowledged, as recorded
+	told     bool   // history includes this server,
 	toldAs   string // under this name
-	applying bool   // what is written now is what the master wrote,
-	again    bool   // or what a command of its writes here
+	applying bool   // a record of the master is being applied
+	again    bool   // a command of the master is being executed again
 
-	// Of a replica: its connection to the master.
-	link    uint32 // counts them
+	// As a replica: the connection to its master.
+	link    uint32 // number of the connection
 	linked  bool   // attached
-	copying bool   // a full synchronization is under way
-	trying  bool   // an attempt to attach is
-	sent    int64  // true time at which what is under way left the master; 0: nothing is
-	upTo    int    // the offset that it reaches
-	lag     int64  // each message is that much later
-	zone    int32  // whom it can reach: those in the same one; the sentinels are in 0
-	pinned  int    // > 0: no sentinel tells it whom to follow
+	copying bool   // a full synchronization is in progress
+	trying  bool   // an attempt to attach is scheduled
+	sent    int64  // true time at which the message in transit left the master; 0: none
+	upTo    int    // offset at the end of that message
+	lag     int64  // extra delay of each message
+	zone    int32  // servers in the same zone reach each other; the sentinels are in 0
+	pinned  int    // > 0: the sentinels do not change its master
 
-	// Of a master: its replicas.
-	acks  []acknowledgement // by their numbers
+	// As a master: its replicas.
+	acks  []acknowledgement // by server number
 	waits []*waiting
 
-	frozen []func() // what arrived since its process froze
+	frozen []func() // deferred while the process is frozen
 
 	member // of a cluster
 }
 
 type backlog struct {
 	id      int // of the stream (replication ID)
-	id2     int // of the one before the last promotion,
-	shared  int // which it shares before this offset
+	id2     int // of the stream before the last promotion,
+	shared  int // which is the same before this offset
 	base    int // offset of the first record
 	records []func(*redis)
-	written []int64 // when each was
+	written []int64 // time of each record
 }
 
 type acknowledgement struct {
 	attached bool
-	link     uint32 // by this connection
-	offset   int    // highest that was acknowledged, -1: none
+	link     uint32 // connection that it belongs to
+	offset   int    // highest acknowledged; -1: none
 }
 
 type waiting struct {
@@ -68,7 +68,7 @@ type waiting struct {
 
 func (b *backlog) offset() int { return b.base + len(b.records) }
 
-// write appends to the stream and sends it to the replicas. A replica writes only what it hears.
+// write appends a record to the stream and sends it to the replicas. A replica appends only its master's records.
 func (p *peer) write(record func(*redis)) {
 	if p.of != nil && !p.applying || p.again {
 		return
@@ -81,7 +81,7 @@ func (p *peer) write(record func(*redis)) {
 	}
 }
 
-// send sends x its missing part of the stream. One message at a time is under way, which keeps their order.
+// send sends x the missing part of the stream. One message at a time is in transit, which keeps their order.
 func (p *peer) send(x *peer) {
 	w := p.w
 	if x.sent == 0 {
@@ -150,7 +150,7 @@ func (w *world) between(a, b *peer) int64 {
 
 func (w *world) meet(a, b *peer) bool { return a.zone == b.zone && !a.s.down && !b.s.down }
 
-// toServer makes a server do something after d. A frozen process does it when thawed, one that has ended never.
+// toServer calls f on a server after d. A frozen process runs f when thawed, and a process that has ended never does.
 func (w *world) toServer(p *peer, d int64, f func()) {
 	run := p.s.gen
 	var due func()
@@ -170,19 +170,19 @@ func (w *world) thawStream(s *server) {
 	p := s.peer
 	due := p.frozen
 	p.frozen = nil
-	for _, f := range due { // what arrived and what is due by its own clock race
+	for _, f := range due { // arrivals race with the server's own timers
 		w.after(upTo(w.sentinels.r, int64(40e3)), f)
 	}
 }
 
-// confirm executes an op that needs replicas' acknowledgements. In one pipeline, as a client does: the script, WAIT, and after an
-// acquisition a second read of the epoch.
+// confirm executes an op that needs acknowledgements in one pipeline: the script, WAIT and, after an acquisition, another read of the
+// epoch.
 func (w *world) confirm(s *server, m *message) {
 	p := s.peer
 	before := p.offset()
 	s.do(w.t, &m.op, &m.ans)
 	x := &waiting{m: m}
-	if p.offset() > before { // else WAIT is for what this connection wrote before, which is long acknowledged
+	if p.offset() > before { // otherwise WAIT covers only earlier writes of the connection, acknowledged long ago
 		x.offset = p.offset()
 	}
 	if p.of != nil || p.acknowledged(x.offset) >= m.op.Confirm {
@@ -203,7 +203,7 @@ func (w *world) confirm(s *server, m *message) {
 
 func (w *world) waited(p *peer, x *waiting) {
 	m := x.m
-	if p.of == nil { // else WAIT is refused
+	if p.of == nil { // a replica refuses WAIT
 		m.ans.Acked = p.acknowledged(x.offset)
 	}
 	probe := core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}
@@ -238,7 +238,6 @@ func (w *world) unlink(p *peer) {
 	w.attachSoon(p)
 }
 
-// dropReplicas disconnects all replicas, at a promotion or a change of the stream.
 func (w *world) dropReplicas(p *peer) {
 	clear(p.acks)
 	p.s.connected = 0
@@ -249,7 +248,6 @@ func (w *world) dropReplicas(p *peer) {
 	}
 }
 
-// attachSoon makes a replica try to attach until it succeeds.
 func (w *world) attachSoon(p *peer) {
 	if !p.trying && p.of != nil && !p.s.down {
 		p.trying = true
@@ -348,7 +346,7 @@ func (w *world) endStream(s *server) {
 	w.retap()
 }
 
-// beginStream starts a process with its predecessor's data, or without. A replica keeps its role and master.
+// beginStream starts a process, empty or with its predecessor's data. A replica keeps its role and master.
 func (w *world) beginStream(s *server, empty bool) {
 	p := s.peer
 	if empty {
@@ -362,9 +360,9 @@ func (w *world) beginStream(s *server, empty bool) {
 	w.retap()
 }
 
-// The stream is the store's tap: each write is one record, which a replica repeats. An acting master's writes become history.
+// The stream is the store's tap. Each write is one record, which a replica repeats. History gets an acting master's writes.
 
-// tell tells history, if the server acts as a master.
+// tell passes a write to history if history includes the server.
 func (p *peer) tell(say func(tap)) {
 	if p.told {
 		say(p.tap)
@@ -408,7 +406,7 @@ func (p *peer) beatGone(i int32) {
 	p.tell(func(t tap) { t.beatGone(i) })
 }
 
-// flushed keeps a replica's sessions: they are the application's.
+// flushed keeps a replica's sessions, which belong to the application.
 func (p *peer) flushed() {
 	p.write(func(r *redis) {
 		sessions := r.sessionSet
@@ -432,7 +430,7 @@ func (p *peer) hashed(name string, pairs []string) {
 	p.tell(func(t tap) { t.hashed(name, pairs) })
 }
 
-// added only becomes history, because replicas execute its command again.
+// added only goes to history, because replicas execute its command again.
 func (p *peer) added(name string, pairs []string) {
 	p.tell(func(t tap) { t.added(name, pairs) })
 }
@@ -442,7 +440,7 @@ func (p *peer) removed(name string) {
 	p.tell(func(t tap) { t.removed(name) })
 }
 
-// ran makes replicas execute a command too. Its consequences are part of that one record.
+// ran makes replicas execute a command too. Its effects are part of that one record.
 func (p *peer) ran(verb string, args []string, now int64) {
 	args = slices.Clone(args)
 	p.write(func(r *redis) {

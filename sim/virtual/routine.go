@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// routine runs blocking code of a process or a client in virtual time. It is a coroutine of the loop: the code that wakes it waits until it
-// parks again. n is its process, if it has one.
+// routine runs blocking code of a process or a client in virtual time. wake returns when the routine parks again.
 type routine struct {
 	w       *world
 	n       *node
-	all     *[]*routine // its process' or the world's
+	all     *[]*routine // list of its process or of the world
 	f       func(*routine)
 	on      *coroutine
 	running bool
 	dead    bool // its process or the run is over, so every wait fails at once
 }
 
-// coroutine runs one routine after another: most are short and can share a stack that has grown.
+// coroutine runs one routine after another. Most are short and can share a stack that has grown.
 type coroutine struct {
 	resume func() (struct{}, bool)
 	stop   func()
 	yield  func(struct{}) bool
-	runs   *routine // nil: none
+	runs   *routine // nil: idle
 }
 
 func newCoroutine() *coroutine {
@@ -55,7 +54,7 @@ func (w *world) goes(n *node, f func(*routine)) {
 
 func (r *routine) wake() {
 	if r.dead || r.on.runs != r {
-		return // it is over, and its coroutine may run another
+		return // the routine is over, and its coroutine may run another
 	}
 	r.run()
 	if r.on.runs == nil {
@@ -111,7 +110,7 @@ func (l *latch) set() {
 	}
 }
 
-// fire is set, but the waiter runs at once.
+// fire is set, but runs the waiter at once.
 func (l *latch) fire() {
 	l.on = true
 	if r := l.who; r != nil {
@@ -151,12 +150,12 @@ func endAll(all *[]*routine) {
 	*all = nil
 }
 
-// after calls f after d, whatever happens to any process.
+// after calls f after d, whether or not processes end.
 func (w *world) after(d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
 }
 
-// inProcess calls f in a process after d, if it still runs. A frozen process calls f when thawed.
+// inProcess calls f in a process after d, unless the process has ended. A frozen process calls f when thawed.
 func (w *world) inProcess(n *node, d int64, f func()) {
 	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
 }

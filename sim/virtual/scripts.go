@@ -18,7 +18,7 @@ const (
 	textTornLook = "the epoch changed during the look"
 )
 
-// do executes an op at true time t. a gets one result for each item, in its old slice.
+// do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
 func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	if r.lua != nil {
 		*a = r.lua.do(t, op)
@@ -91,7 +91,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// guard begins every script: it finds or writes the present epoch.
+// guard begins every script: it finds or begins the current epoch. It returns false if the script is refused.
 func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	if r.deniesOp(op) {
 		refuse(op, a, textNoKey)
@@ -153,7 +153,7 @@ func (r *redis) setEpoch(epoch string) {
 	r.tap.epochSet(epoch)
 }
 
-// agreed reads the quarantine from the present epoch's group record.
+// agreed returns the quarantine in ns that the current epoch's group record holds.
 func (r *redis) agreed(t int64) (int64, bool) {
 	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
 	if !ok || noted[0] != r.epoch {
@@ -196,7 +196,7 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 				taken = append(taken, it.ID)
 				r.set(i, op.Owner, now+op.TTL/core.Millisecond)
 			}
-			if !r.mayWrite("SET", true) { // of an adoption, the first
+			if !r.mayWrite("SET", true) { // an adoption's first SET
 				return
 			}
 			r.setFence(i, res.Fence, now+fenceLife)
@@ -208,7 +208,7 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// current finds a lease, and first deletes an expired lease or fence.
+// current finds a lease, after deleting it or its fence if they have expired.
 func (r *redis) current(id string, now int64) (int32, *leaseKey) {
 	i := r.lease(id)
 	r.expireLease(i, now)
@@ -425,18 +425,18 @@ func (r *redis) lookAt(t int64) *core.Look {
 	return &look
 }
 
-// scan is SCAN of the heartbeats. The slice is valid until the next scan.
+// scan is SCAN of the heartbeats. The slice is valid until the next call.
 func (r *redis) scan(now int64) []int32 {
 	for n := len(r.live) - 1; n >= 0; n-- {
 		r.expireBeat(r.live[n], now)
 	}
-	// SCAN has no order. The order of names does not depend on how the scripts run.
+	// SCAN has no order. Sorted names do not depend on how the scripts run.
 	r.scanned = append(r.scanned[:0], r.live...)
 	slices.SortFunc(r.scanned, func(a, b int32) int { return strings.Compare(r.beats[a].id, r.beats[b].id) })
 	return r.scanned
 }
 
-// ownersAt reads sessions and owners. Discoveries share the result until the namespace changes or a lease expires.
+// ownersAt reads sessions and owners. Discoveries share the result until it changes or a lease expires.
 func (r *redis) ownersAt(t int64) *core.Look {
 	if now := r.nowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
 		r.readOwners(now)
@@ -444,7 +444,7 @@ func (r *redis) ownersAt(t int64) *core.Look {
 	return r.look
 }
 
-// readOwners reads in memory order. Expired leases are first deleted in session order, as a script that reads one by one does.
+// readOwners reads in memory order. It first deletes expired leases in session order, as the scripts do.
 func (r *redis) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
 	until, over := forever, false

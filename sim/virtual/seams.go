@@ -5,17 +5,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core/intent"
 )
 
-// Seams alters what passes between the parts of a run, to break a promise on purpose. Config.New does so for cores.
+// Seams alters the data that passes between the parts of a run, to break a guarantee on purpose. Config.New does so for cores.
 type Seams struct {
-	Script func(text string) string // a script before it is compiled (Config.Lua)
+	Script func(text string) string // a script before compilation (Config.Lua)
 
 	Election func(election.Input, func(election.Input) election.Effects) election.Effects
 	Intent   func(intent.Event, func(intent.Event) []intent.Effect) []intent.Effect
 
-	Status func(code int) int // of an API's answer to a caller
+	Status func(code int) int // status of an API's answer
 
-	// Begun is called with the condition (a to f) for which an epoch has a quarantine where none was known, "" if it has none. It is not
-	// called with Config.Lua. lost: an epoch was known before.
+	// Begun receives the condition (a to f, docs/redis.md) that costs a new epoch a quarantine, "" if it has none. It is not called with
+	// Config.Lua, nor for an epoch that always has a quarantine. lost: Redis has lost all data before.
 	Begun func(condition string, lost bool)
 }
 

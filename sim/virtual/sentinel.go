@@ -10,29 +10,29 @@ import (
 
 const streamReplicas = 0x7265706c
 
-// sentinels decide which server is the master. They replace one that is out of sight for a while by a replica, and later make the others
-// follow it. Clients learn of it at different times, or when their connections break. Cut-off, frozen or uninformed servers meanwhile act
-// as masters, too. In a cluster, a majority of the masters decides (cluster.go).
+// sentinels decide which server is the master. They replace a master that is out of sight for a while by a replica, and later make the
+// other servers follow it. Clients learn of it at different times, or when their connections break. Meanwhile, cut-off, frozen or
+// uninformed servers also act as masters. In a cluster, a majority of the masters decides (cluster.go).
 type sentinels struct {
 	r         *rand.Rand
-	peers     []*peer  // of all servers, by number
-	shards    []*shard // one, or those of a cluster,
-	home      *shard   // of which this has the leases
-	ids       int      // of streams, so far
-	downAfter int64    // the sentinels' timeout, and the measure of other delays
-	timeout   int64    // how long a master is out of sight before it is replaced; in a cluster cluster-node-timeout
-	patience  int      // sentinels tell a server to follow another at one look of so many
-	cluster   *cluster // nil: it is sentinels
+	peers     []*peer  // by server number
+	shards    []*shard // one, or two of a cluster
+	home      *shard   // shard with the leases
+	ids       int      // last ID of a stream
+	downAfter int64    // the sentinels' timeout, and the unit of other delays, ns
+	timeout   int64    // time out of sight until a master is replaced, ns; in a cluster cluster-node-timeout
+	patience  int      // a check redirects a server with a probability of 1 / patience
+	cluster   *cluster // nil: sentinels decide
 
-	serves bool   // the master can acknowledge what counts
-	lived  string // its life
-	runID  string // of its process
+	serves bool   // the master can acknowledge writes, as recorded in history
+	lived  string // its life, as recorded
+	runID  string // of its process, as recorded
 	knew   *server
 }
 
 type shard struct {
-	master *peer // as sentinels know
-	lost   int64 // true time since when it is out of sight, 0: it is in sight
+	master *peer // as the sentinels know
+	lost   int64 // true time since when it is out of sight; 0: in sight
 }
 
 // replicasUntold is the number of replicas if Config.Replicas is 0.
@@ -86,7 +86,6 @@ func (w *world) replicate(seed uint64) {
 	}
 }
 
-// enrol adds a server to a new shard as its master, or to the last one as a replica.
 func (se *sentinels) enrol(p *peer, master bool) {
 	if master {
 		se.shards = append(se.shards, &shard{master: p})
@@ -126,7 +125,6 @@ func (w *world) look() {
 	w.after(se.downAfter/8+upTo(se.r, se.downAfter/4), w.look)
 }
 
-// watchShard returns how long the master of a shard has been out of sight.
 func (w *world) watchShard(sh *shard) int64 {
 	switch {
 	case w.sees(sh.master):
@@ -139,7 +137,7 @@ func (w *world) watchShard(sh *shard) int64 {
 	return 0
 }
 
-// demote makes x follow m, and mostly disconnects the clients of an old master, as Sentinel does.
+// demote makes x follow m. It mostly disconnects the clients of an old master, as Sentinel does.
 func (w *world) demote(x, m *peer) {
 	was := x.of == nil
 	w.follow(x, m)
@@ -190,7 +188,7 @@ func (w *world) tellClients() {
 			continue
 		}
 		d := upTo(se.r, se.downAfter)
-		if se.r.IntN(4) == 0 { // it missed the message
+		if se.r.IntN(4) == 0 { // the process missed the message
 			d = upTo(se.r, 2*int64(w.cfg.TTL))
 		}
 		w.hearSwitch(n, d)
@@ -202,7 +200,7 @@ func (w *world) hearSwitch(n *node, d int64) {
 	w.inProcess(n, d, func() {
 		if l := &n.link; w.reaches(n, nil) && l.to != w.server.number && w.sentinels.r.IntN(8) > 0 {
 			l.told = w.server
-			if w.clustered() { // what is under way elsewhere goes on
+			if w.clustered() { // requests pending elsewhere continue
 				l.to = w.server.number
 				return
 			}
@@ -231,8 +229,8 @@ func (w *world) reaches(n *node, s *server) bool {
 	return n.link.anywhere || n.link.zone == zone
 }
 
-// isolate puts a master into a zone of its own, at times with replicas. Of the clients, some are cut off with it, some from it, and some
-// reach all servers.
+// isolate puts a master, sometimes with replicas, into a zone of its own. Some clients are cut off with it, some reach all servers, and
+// the others are cut off from it.
 func (w *world) isolate(s *strike) {
 	r, m, zone := w.sentinels.r, s.server.peer, s.zone()
 	m.zone = zone
@@ -241,7 +239,7 @@ func (w *world) isolate(s *strike) {
 			x.zone = zone
 		}
 	}
-	cut, both := r.IntN(4), r.IntN(4) // of five, so many at most
+	cut, both := r.IntN(4), r.IntN(4) // bounds of a draw of five
 	for _, n := range w.nodes {
 		l := &n.link
 		switch i := r.IntN(5); {
@@ -297,7 +295,6 @@ func (w *world) aimServer(s *strike) bool {
 	return found > 0
 }
 
-// another finds another master that a replica could follow, nil if there is none.
 func (w *world) another(x *peer) *peer {
 	for _, m := range w.sentinels.peers {
 		if m.shard == x.shard && m.of == nil && m != x.of && !m.s.down {
@@ -307,7 +304,7 @@ func (w *world) another(x *peer) *peer {
 	return nil
 }
 
-// flip makes a replica follow another master, an old one or the sentinels', on either side of a cut.
+// flip makes a replica follow another master of its shard, on either side of a cut.
 func (w *world) flip(p *peer) {
 	p.pinned++
 	if m := w.another(p); m != nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// server is the Redis process. It executes one op of its queue after another.
+// server is the Redis process. It executes its queued ops one after another.
 type server struct {
 	*redis
-	number  int32 // among world.servers
-	peer    *peer // what it is to the other servers; nil: there are none
+	number  int32 // in world.servers
+	peer    *peer // part in replication; nil: a single server
 	down    bool
-	loading int   // > 0: every command is answered LOADING
+	loading int   // > 0: the reply to every command is LOADING
 	hold    int   // > 0: frozen; requests wait
-	until   int64 // busy until then
+	until   int64 // true time until which it is busy
 	gen     uint32
 	waiting []*message
-	loaded  uint16 // scripts that it knows, a bit for each kind of op
+	loaded  uint16 // loaded scripts, a bit for each kind of op
 
-	interpreter *interpreter      // runs the scripts that have no twin; nil: nobody sends any
-	scripts     map[string]string // of those, what it knows, by SHA-1; never ranged over
+	interpreter *interpreter      // runs scripts without a twin; nil: no process sends any
+	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
 	blocked     []*blockedRead
 }
 
@@ -113,7 +113,7 @@ func (w *world) execute(m *message) {
 
 func (s *server) knows(k core.OpKind) bool { return k == core.OpAsk || s.loaded>>k&1 != 0 }
 
-// sendScript is the cost of NOSCRIPT: the client sends the op again, with the script's text. Faults can hit each of both requests.
+// sendScript models NOSCRIPT: the client sends the op again, with the script's text. Faults can hit both requests.
 func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
 	w.servers[m.to].loaded |= 1 << m.op.Kind
@@ -127,8 +127,8 @@ func (w *world) sendScript(m *message) {
 	w.post(w.t+opCost+w.delay(&n.link, 0)+w.delay(&n.link, sizeOf(&m.op)), evArrive, m)
 }
 
-// join completes the answer to a discovery from several reads: half of the owners, later the other half, then the heartbeats by SCAN, which
-// may miss those that change meanwhile. If data is lost meanwhile, the discovery fails.
+// join completes a discovery of several reads: half of the owners, later the other half, then the heartbeats by SCAN, which may miss new
+// ones. If data is lost meanwhile, the discovery fails.
 func (w *world) join(first *core.Answer, m *message) {
 	a := &m.ans
 	switch {
@@ -150,7 +150,7 @@ func (w *world) join(first *core.Answer, m *message) {
 	a.Look = &look
 }
 
-// scanned is SCAN's view: all sessions that exist before and after, and some of the others.
+// scanned is SCAN's view: all sessions of both reads, and a random part of the others.
 func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 	var ids, owners []string
 	show := func(l *core.Look, i int) { ids, owners = append(ids, l.Sessions.IDs[i]), append(owners, l.Owners[i]) }
@@ -174,7 +174,6 @@ func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 	return core.NewSessions(ids), owners
 }
 
-// reply sends the answer, perhaps twice, perhaps in vain.
 func (w *world) reply(m *message) {
 	n := w.nodes[m.node]
 	switch p := w.servers[m.to].peer; {
@@ -183,7 +182,7 @@ func (w *world) reply(m *message) {
 		if _, refused := m.reply.(refusal); refused || m.ans.Failure != core.FailNone {
 			w.readMap(n)
 		}
-	case p.of != nil: // it says READONLY, or UNBLOCKED
+	case p.of != nil: // the reply is READONLY or UNBLOCKED
 		w.hearSwitch(n, upTo(w.sentinels.r, w.sentinels.downAfter))
 	}
 	if w.loses(w.cfg.Net.Lost) {
@@ -237,7 +236,7 @@ func (w *world) killServer(s *server) {
 }
 
 func (w *world) startServer(s *server, empty bool) {
-	if !s.down && s.peer != nil { // of several faults one has started it
+	if !s.down && s.peer != nil { // another fault has started it
 		return
 	}
 	s.down = false
@@ -267,7 +266,7 @@ func (w *world) application() {
 	w.q.push(event{at: w.t + upTo(w.load, int64(50*time.Millisecond)), kind: evSessionsBack})
 }
 
-// snapshot records all keys, as a replica learns them when it reconnects.
+// snapshot records all keys, as a replica reads them when it reconnects.
 func (w *world) snapshot(s *server) {
 	now := s.nowMs(w.t)
 	w.emitOf(s, history.Event{Kind: history.TapUp})
@@ -293,7 +292,7 @@ func (w *world) snapshot(s *server) {
 	w.tellRecords(s)
 }
 
-// emitOf records a server's action. It names a server that is not the sentinels' master.
+// emitOf records a server's action. It names a server other than the sentinels' master.
 func (w *world) emitOf(s *server, e history.Event) {
 	if s != w.server {
 		e.Node = s.name()
@@ -356,7 +355,7 @@ func (x *streamTap) beatGone(i int32) {
 
 func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisFlushed}) }
 
-// leaseTimer checks a lease when it expires, with one pending event for each lease, however often it is renewed.
+// leaseTimer schedules the check of a lease at its expiry. Each lease has one pending event, however often it is renewed.
 func (w *world) leaseTimer(s *server, i int32) {
 	if k := &s.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
 		k.timer = true
@@ -371,7 +370,7 @@ func (w *world) beatTimer(s *server, i int32) {
 	}
 }
 
-// stepServer steps the server's clock. The expiry of every key moves with it.
+// stepServer steps the server's clock by nanoseconds, so keys may expire at once.
 func (w *world) stepServer(by int64) {
 	s := w.server
 	s.clock.rebase(w.t)

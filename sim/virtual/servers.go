@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// History shows the streams of all acting masters, their acknowledged writes, and when the sentinels' master served whom.
+// History contains the streams of all acting masters, their acknowledged writes, and when the sentinels' master was available to whom.
 
 func (w *world) retap() {
 	for _, p := range w.sentinels.peers {
@@ -32,7 +32,7 @@ func (p *peer) acts() bool { return p.of == nil && !p.s.down && (p.owned || !p.w
 // follows reports whether the server is a replica, which expires keys only when its master does.
 func (s *server) follows() bool { return s.peer != nil && s.peer.of != nil }
 
-// streamOf names a server's stream. The sentinels' master has "".
+// streamOf names a server's stream in history. The sentinels' master has "".
 func (w *world) streamOf(s *server) string {
 	if s == w.server {
 		return ""
@@ -42,7 +42,7 @@ func (w *world) streamOf(s *server) string {
 
 func (w *world) majority() int { return (w.cfg.Replicas + 1) / 2 }
 
-// tellAcked records in history up to when a majority has acknowledged a master's writes.
+// tellAcked records up to which time a majority has acknowledged a master's writes.
 func (w *world) tellAcked(p *peer) {
 	k := w.majority()
 	if !p.told || k == 0 {
@@ -100,7 +100,6 @@ func number(b bool) int64 {
 	return 0
 }
 
-// serves reports whether a master answers and has enough replicas to acknowledge its writes.
 func (w *world) serves(m *peer) bool {
 	s := m.s
 	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.unsaved+s.lonely+s.full+s.readonly+len(s.denied) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// told carries out one tell as the production shell does: first the trust table, then its dependents.
+// told carries out a tell as the production shell does: first the trust table, then its dependents.
 func (w *world) told(n *node, t *core.Tell) {
 	w.log(n, t)
 	w.carryOut(n, t)
@@ -37,7 +37,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
 		}
 	case core.TellYield:
-		if w.cfg.Intents == nil { // a worker gives back what it was given, or leaves it to expire
+		if w.cfg.Intents == nil { // a worker releases its leases itself or lets them expire
 			w.yield(n, t.ID)
 		}
 	case core.TellKept:
@@ -69,7 +69,7 @@ func reason(t *core.Tell) string {
 	return logentry.Reason(&short)
 }
 
-// term finds the held term of a lease, nil if there is none.
+// term returns the held term of a lease, or nil.
 func (n *node) term(id string) (int32, *term) {
 	i, ok := n.held[id]
 	if !ok {
@@ -153,7 +153,7 @@ func (w *world) yield(n *node, id string) {
 	w.drop(n, id)
 }
 
-// drop releases a lease, or no longer wants it. A requested release keeps its cause.
+// drop releases a lease or stops wanting it. The core keeps the cause of a release that it requested.
 func (w *world) drop(n *node, id string) {
 	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
 }

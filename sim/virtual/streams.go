@@ -19,7 +19,7 @@ func (a streamID) String() string {
 	return strconv.FormatInt(a.ms, 10) + "-" + strconv.FormatInt(a.seq, 10)
 }
 
-// parseID reads an ID. Without a sequence, that is rest.
+// parseID parses an ID. rest is the sequence of an ID without one.
 func parseID(text string, rest int64) (id streamID, ok bool) {
 	ms, seq, full := strings.Cut(text, "-")
 	var err, err2 error
@@ -30,7 +30,7 @@ func parseID(text string, rest int64) (id streamID, ok bool) {
 	return id, err == nil && err2 == nil
 }
 
-// idRange reads both inclusive ends of a range.
+// idRange parses both inclusive ends of a range.
 func idRange(from, to string) (low, high streamID, ok bool) {
 	high = streamID{1 << 62, 1 << 62}
 	ok, ok2 := true, true
@@ -44,7 +44,7 @@ func idRange(from, to string) (low, high streamID, ok bool) {
 }
 
 type stream struct {
-	entries []streamEntry // ascending; their fields are never changed
+	entries []streamEntry // ascending; their fields never change
 	last    streamID
 	groups  map[string]*streamGroup // never ranged over
 }
@@ -226,7 +226,7 @@ func groupOf(o *object, name string) *streamGroup {
 	return o.stream.groups[name]
 }
 
-// group finds a consumer group. If there is none, no is the refusal, which ends with where.
+// group finds a consumer group. If there is none, no is the refusal, with where at its end.
 func (r *redis) group(t int64, key, name, where string) (o *object, g *streamGroup, no refusal) {
 	o, wrong := r.find(t, key, objStream)
 	if wrong {
@@ -310,7 +310,7 @@ func (g *streamGroup) summary() reply {
 	return []reply{int64(len(g.pending)), g.pending[0].id.String(), g.pending[len(g.pending)-1].id.String(), each}
 }
 
-// cmdXClaim is XCLAIM key group consumer min-idle ID …. It forgets deleted entries.
+// cmdXClaim is XCLAIM key group consumer min-idle ID …. Deleted entries leave the pending list.
 func (r *redis) cmdXClaim(t int64, args []string) reply {
 	o, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
@@ -364,7 +364,7 @@ func (r *redis) cmdXInfo(t int64, args []string) reply {
 	return out
 }
 
-// waitFor replaces the reply to a command that blocks.
+// waitFor is the result of a command that blocks.
 type waitFor struct {
 	key   string
 	block int64 // ms

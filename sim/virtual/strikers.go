@@ -14,7 +14,7 @@ import (
 // striker starts and ends a kind of fault. end, which may be nil, is called once for each start of a lasting fault.
 type striker struct{ start, end func(*world, *strike) }
 
-// strikers has each kind that this engine supports. It is set in init, because the strikers refer to it.
+// strikers holds the kinds that this engine supports. It is set in init, because the strikers refer to it.
 var strikers map[fault.Kind]striker
 
 func init() {
@@ -27,7 +27,7 @@ func init() {
 	maps.Copy(strikers, clockStrikers())
 }
 
-// counted applies change with 1, and at the fault's end with -1.
+// counted applies change with 1 at the fault's start and with -1 at its end.
 func counted(change func(w *world, s *strike, by int)) striker {
 	return striker{func(w *world, s *strike) { change(w, s, 1) }, func(w *world, s *strike) { change(w, s, -1) }}
 }
@@ -64,7 +64,7 @@ func processStrikers() map[fault.Kind]striker {
 				return
 			}
 			if k := slices.Index(n.pauses, s.number); k >= 0 {
-				n.pauses = slices.Delete(n.pauses, k, k+1) // it never came to a poll
+				n.pauses = slices.Delete(n.pauses, k, k+1) // no poll began
 				return
 			}
 			n.witness = -1
@@ -84,7 +84,7 @@ func processStrikers() map[fault.Kind]striker {
 }
 
 func networkStrikers() map[fault.Kind]striker {
-	// lasting changes a link and changes it back; the end delivers the held messages.
+	// lasting changes a link until the fault ends. The end delivers the held messages.
 	lasting := func(on, off func(*world, *link, *strike)) striker {
 		return striker{func(w *world, s *strike) { on(w, &w.nodes[s.node].link, s) }, func(w *world, s *strike) {
 			n := w.nodes[s.node]
@@ -107,7 +107,7 @@ func networkStrikers() map[fault.Kind]striker {
 		}, func(w *world, l *link, s *strike) {
 			l.holdOut--
 			l.holdIn--
-			if w.net.Int64N(2) == 0 && l.holdIn == 0 { // the client had given the connection up
+			if w.net.Int64N(2) == 0 && l.holdIn == 0 { // the client has closed the connection
 				w.dropHeldIn(l)
 				w.deafen(w.nodes[s.node])
 			}
@@ -201,7 +201,7 @@ func redisStrikers() map[fault.Kind]striker {
 		// The promoted replica's data is Ms old, and its clock is off by up to ± Jitter.
 		fault.RedisFailover: {func(w *world, s *strike) {
 			w.killServer(s.server)
-			w.server.tap.flushed() // what the old server held went with it; startServer says what the new one holds
+			w.server.tap.flushed() // the old server's keys are gone; startServer records the new server's
 			w.server.restore(s.copy)
 			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
 			if s.For == 0 {
@@ -246,8 +246,7 @@ func loadStrikers() map[fault.Kind]striker {
 			if k.owner == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
-			// G1's exception. The judge bounds the overlap by a renewal and its timeout. Only a frozen owner can exceed that here, until its window
-			// ends.
+			// G1's exception: the judge bounds the overlap by a renewal interval and its timeout. A frozen owner can exceed that here.
 			se := &w.sess[s.session]
 			se.excused = w.t + int64(w.cfg.TTL)
 			w.server.deleteLease(s.session)
@@ -285,7 +284,7 @@ func loadStrikers() map[fault.Kind]striker {
 }
 
 func clockStrikers() map[fault.Kind]striker {
-	// The process does not notice the change, but its next tick and its windows end at other true times.
+	// The process does not notice the change, but its next tick and its trust windows end at other true times.
 	changes := func(change func(c *clock, s *strike)) func(*world, *strike) {
 		return func(w *world, s *strike) {
 			n := w.nodes[s.node]

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tuners are the witness of a storm of intents, as in the real engine. Slots serve pipelines under the fences of their slot and service. A
+// tuners are the target of a storm of intents, as in the real engine. Slots serve pipelines under the fences of their slot and service. A
 // slot refuses a pipeline if slot or service has seen a newer fence, and a newer pipeline ends an older one.
 type tuners struct {
 	places map[string]*tunerPlace // slots and services; never ranged over
@@ -29,7 +29,7 @@ func (u *tuners) place(name string) *tunerPlace {
 	return p
 }
 
-// pipeline is a session's use of its slot: internal/node/pipeline.go's state in a process, and the slot's state of it.
+// pipeline is a session's use of its slot: the state of internal/node/pipeline.go in a process, and the slot's state.
 type pipeline struct {
 	p               *intentNode
 	instance        string
@@ -39,10 +39,10 @@ type pipeline struct {
 
 	// In the process.
 	state  pipelineState
-	paused bool // it was frozen between the check of its leases and the send
+	paused bool // frozen between the check of its leases and the send
 	sent   int64
-	ended  bool // the trust in a lease is over
-	stop   bool // it was asked to end
+	ended  bool // a lease is no longer trusted
+	stop   bool // an end was requested
 
 	// At the tuner.
 	n      int64
@@ -109,7 +109,7 @@ func (w *world) overAt(c *pipeline, kind history.Kind, why string) {
 	}
 }
 
-// back calls f in the pipeline's process when the slot's message arrives.
+// back calls f in the pipeline's process after the delay of the slot's message.
 func (p *intentNode) back(c *pipeline, f func()) {
 	p.w.after(p.w.hop(), func() {
 		if !c.gone {
@@ -163,7 +163,7 @@ func (c *pipeline) end() {
 	c.letGo()
 }
 
-// letGo asks the slot to confirm that it no longer serves the session, if that is due.
+// letGo makes the slot confirm that it no longer serves the session, if the pipeline must end.
 func (c *pipeline) letGo() {
 	if c.state != pipeUp || !c.stop && !c.ended {
 		return

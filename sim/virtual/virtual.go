@@ -15,16 +15,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// ErrConfig says that the configuration contradicts itself. The wrapping error names the field.
+// ErrConfig reports that the configuration contradicts itself. The wrapping error names the field.
 var ErrConfig = errors.New("invalid virtual run")
 
-// Machine is what the engine drives: the core, or a core broken on purpose.
+// Machine is the core that the engine drives, or a deliberately broken one.
 type Machine interface {
 	Step(core.Event) core.Effects
 	Next() core.Time
 }
 
-// Config is a run's size, timings and surroundings. A zero field takes its default.
+// Config is a run's size, timings and environment. Zero fields take their defaults.
 type Config struct {
 	Nodes    int // instances at the start; at least 1
 	Sessions int // unpaused sessions at the start
@@ -36,125 +36,125 @@ type Config struct {
 
 	Poll        time.Duration // interval; 0: instances hold leases without polling
 	PollTimeout time.Duration // default the smaller of Poll and TTL / 3
-	Serve       time.Duration // the target takes 0.5 to 1.5 times as long; default 5 ms
-	LongPolls   bool          // polls may outlast the trust window as long as renewals succeed
+	Serve       time.Duration // mean service time of the target, which takes 0.5 to 1.5 times as long; default 5 ms
+	LongPolls   bool          // polls may outlast the trust window while renewals succeed
 
-	// Candidates: nothing is placed. Every instance waits for every session's lease, as in an election, and does so again after a loss.
+	// Candidates turns placement off. Every instance waits for every session's lease, as in an election, and does so again after a loss.
 	Candidates bool
-	// Hold, with Candidates: an instance releases a lease after this long. Rest: it wants a lost lease again after this long.
+	// With Candidates, an instance releases a lease after Hold (0: never), and wants a lost lease again after Rest.
 	Hold, Rest time.Duration
 
-	// Lease, with Candidates and one session, is the lease's ID: an election's leader key.
+	// Lease is the ID of the only session's lease, such as an election's leader key. It needs Candidates.
 	Lease string
-	// Election, with Lease: every instance takes part in an election of the lease's holder.
+	// Election makes every instance take part in an election of Lease's holder.
 	Election *Election
-	// Intents: the instances are APIs and workers of the system of intents, and Sessions the services that clients ask for.
+	// Intents makes the instances APIs and workers of the intent system. Sessions is then the number of services that clients request.
 	Intents *Intents
-	// Foreign returns the machine of an instance of another program. nil means the library's rules.
+	// Foreign returns the machine of an instance of another program, or nil for an instance that uses the library.
 	Foreign func(Instance) foreign.Machine
 
-	Start time.Duration // before the storm, for the cold start; default TTL / 3
-	Storm time.Duration // the plan's time
-	Calm  time.Duration // all faults healed
+	Start time.Duration // cold start before the storm; default TTL / 3
+	Storm time.Duration // duration of the plan
+	Calm  time.Duration // time after the storm, without faults
 
-	// Sentinel: Redis is a master with replicas, watched by sentinels. Replicas is lease.Config.Replicas and their number; 0: the instances
-	// know of none, and there are two. Cluster: the same for each of two shards, one with the leases' slot, and a third master that votes.
+	// Sentinel gives Redis replicas, watched by sentinels. Cluster gives replicas to each of two shards, one with the leases' slot; a
+	// third master only votes. Replicas is lease.Config.Replicas and their number for each master. If 0, there are two, unknown to the
+	// instances.
 	Sentinel bool
 	Cluster  bool
 	Replicas int
 
-	Unannounced bool // Redis was not bootstrapped: the run begins with a quarantine
-	// Local: instances reach Redis at a loopback address, so a new Redis needs no quarantine. Emptied is what redis-wipe and redis-flush
-	// leave.
+	Unannounced bool // Redis was not bootstrapped, so the run begins with a quarantine
+	// Local: instances reach Redis at a loopback address, so a new one needs no quarantine. Emptied: the state after a wipe or flush.
 	Local   bool
 	Emptied Emptied
 
 	Net   Net
 	Clock Clock
 
-	// Log gets every entry that the production shell would log, with debug entries. An entry is valid until the call returns.
+	// Log receives every entry that the production shell would log, including debug entries. An entry is valid until Log returns.
 	Log func(*LogEntry)
 
-	// Lua: an interpreter runs the store's .lua files in place of their Go twins. It is slower, and the events must be the same.
+	// Lua makes an interpreter run the store's .lua files instead of their Go twins. It is slower, and the events must be the same.
 	Lua bool
-	// Loaded: Redis knows the scripts from the start, as in a fleet that has run for a while.
+	// Loaded makes Redis know all scripts from the start, as in a fleet that has run for a while.
 	Loaded bool
 
-	// New builds the machine of an instance, by default core.New. It must be pure.
+	// New builds an instance's machine, by default core.New. It must be pure.
 	New func(core.Config) Machine
-	// Tune changes the argument of New.
+	// Tune, if set, changes the argument of New.
 	Tune func(*core.Config)
-	// Seams alters what passes beside the core, in tests.
+	// Seams alters the data that passes outside the core, in tests.
 	Seams Seams
-	// Stop ends the run early once it returns true. It is called every few thousand events, and must not change what the run sees.
+	// Stop ends the run early when it returns true. It is called every few thousand events and must not affect the run otherwise.
 	Stop func() bool
 
 	_ struct{}
 }
 
-// Instance is a process that begins.
+// Instance is a starting process.
 type Instance struct {
 	Slot  int // from 1
 	ID    string
-	Delay time.Duration // drawn for it, up to a third of the TTL: for programs that wait before they begin
+	Delay time.Duration // random start delay, up to a third of the TTL, for programs that have one
 }
 
-// Net is the network without faults. Probabilities are parts per million of the messages.
+// Net is the network without faults. Probabilities are in parts per million of the messages.
 type Net struct {
-	Delay  time.Duration `yaml:"delay,omitempty"`     // one way, at least; default 100 µs
-	Jitter time.Duration `yaml:"jitter,omitempty"`    // one way, at most this much more; default 400 µs
-	Spike  time.Duration `yaml:"spike,omitempty"`     // one message in a thousand takes up to this much more
-	Late   int64         `yaml:"latePPM,omitempty"`   // an answer after its deadline is delivered nevertheless, not dropped
+	Delay  time.Duration `yaml:"delay,omitempty"`     // minimum, one way; default 100 µs
+	Jitter time.Duration `yaml:"jitter,omitempty"`    // maximum extra delay, one way; default 400 µs
+	Spike  time.Duration `yaml:"spike,omitempty"`     // maximum extra delay of one message in a thousand
+	Late   int64         `yaml:"latePPM,omitempty"`   // an answer after its deadline is delivered instead of dropped
 	Double int64         `yaml:"doublePPM,omitempty"` // an answer is delivered twice, the second time up to a TTL later
-	Lost   int64         `yaml:"lostPPM,omitempty"`   // a request or an answer disappears
-	Mute   int64         `yaml:"mutePPM,omitempty"`   // a notice disappears
-	Edge   int64         `yaml:"edgePPM,omitempty"`   // a message is held until just before or after what it bears on; of faults half are
+	Lost   int64         `yaml:"lostPPM,omitempty"`   // a request or an answer is lost
+	Mute   int64         `yaml:"mutePPM,omitempty"`   // a notice is lost
+	Edge   int64         `yaml:"edgePPM,omitempty"`   // a message moves to a relevant instant, and half of the faults do
 }
 
 // LogEntry is one entry of an instance's structured log.
 type LogEntry struct {
-	Node    string // its slot
-	Wall    int64  // ns since the epoch, on its machine's own clock
+	Node    string // name of its slot
+	Wall    int64  // ns since the epoch, on the instance's own clock
 	Level   logentry.Level
 	Message string
 	Fields  []logentry.Field
 }
 
-// Clock is how wrong the clocks are without faults.
+// Clock is the error of the clocks without faults.
 type Clock struct {
-	Drift  int64         `yaml:"driftPPM,omitempty"` // each instance's and Redis' rate error is at most this, parts per million
-	Edge   bool          `yaml:"edge,omitempty"`     // the rate error is exactly Drift, fast or slow
-	Offset time.Duration `yaml:"offset,omitempty"`   // each wall clock is off by at most this
-	Late   time.Duration `yaml:"late,omitempty"`     // timers fire at most this late; default 200 µs
+	Drift  int64         `yaml:"driftPPM,omitempty"` // maximum rate error of each instance and of Redis, in parts per million
+	Edge   bool          `yaml:"edge,omitempty"`     // each rate error is exactly Drift, fast or slow
+	Offset time.Duration `yaml:"offset,omitempty"`   // maximum error of each wall clock
+	Late   time.Duration `yaml:"late,omitempty"`     // maximum delay of timers; default 200 µs
 }
 
 // Outcome is the result of a run.
 type Outcome struct {
-	Steps     uint64 // of the event loop
+	Steps     uint64 // events of the loop
 	Acquires  uint64 // terms that began
 	Renewals  uint64 // leases renewed
-	Polls     uint64 // begun
-	Commands  uint64 // ops that Redis executed
-	VirtualNs int64  // true time that passed
+	Polls     uint64 // polls that began
+	Commands  uint64 // ops and commands that Redis executed
+	VirtualNs int64  // true time of the run
 	Stopped   bool   // Config.Stop ended the run
 
-	// Fell is the first process that its rules took down, and why, with the stack of a panic. Hung: it looped at one instant instead.
+	// Fell describes the first process whose rules panicked or looped, with the stack of a panic. Hung: they looped at one instant.
 	Fell string
 	Hung bool
 
-	// Overlaps counts the moments at which two instances believed in one lease. If a fault deleted its key, the lease is left out until its
-	// owner must have noticed (G1). First describes the first break.
+	// Overlaps counts the moments at which two instances believed in one lease (G1). After a fault deletes a lease's key, overlaps are
+	// excused until the owner must have noticed. First describes the first violation.
 	Overlaps uint64
-	// Falls counts grants whose fence is not higher than all earlier ones (G3).
+	// Falls counts grants whose fence is not higher than all earlier ones (G3), grants of unknown leases, and renewals of terms not held.
 	Falls uint64
 	First string
 
-	// At the end of the calm.
-	Alive    int      // instances that take part
-	Living   []bool   // which, by slot
+	// The state at the end of the calm.
+	Alive    int      // running instances that are not stopping
+	Living   []bool   // whether the slot has such an instance, by slot
 	Unowned  int      // unpaused sessions in which no instance believes
-	Owned    []int    // sessions in which each of them believes, by slot
-	Misowned int      // sessions paused or gone in which one still believes
+	Owned    []int    // sessions in which the slot's instance believes, by slot
+	Misowned int      // paused or removed sessions in which an instance still believes
 	Skipped  []string // faults that found no target
 }
 
@@ -180,7 +180,7 @@ const maxDrift = 100_000
 
 func (c Config) replicated() bool { return c.Sentinel || c.Cluster }
 
-// Validate returns an error that wraps ErrConfig and names the contradicting field, after defaults.
+// Validate applies the defaults and returns an error that wraps ErrConfig and names the contradicting field.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	bad := func(format string, args ...any) error {
@@ -214,7 +214,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// timings are the run's, as other engines know them. If nothing is polled, those of polls are made up to fit.
+// timings returns the run's timings for the check of all engines. Without polling, it fills in poll timings that pass.
 func (c Config) timings() timing.Timings {
 	t := timing.Timings{
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.OpTimeout, Heartbeat: c.Renew, Discovery: c.Discovery, Poll: c.Poll,
@@ -227,7 +227,7 @@ func (c Config) timings() timing.Timings {
 }
 
 // Run plays plan against a fleet and passes every event to emit (which may be nil), in order of time. It is a pure function and safe for
-// concurrent use. An error wraps ErrConfig, or names a fault that cannot be struck; then nothing ran.
+// concurrent use. An error wraps ErrConfig or names an impossible fault; then nothing ran.
 func Run(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) (Outcome, error) {
 	if err := cfg.Validate(); err != nil {
 		return Outcome{}, err

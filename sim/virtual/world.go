@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Each concern has its own stream of randomness: a change of one leaves the draws of the others.
+// Each concern has its own random stream, so a change in one does not alter the draws of the others.
 const (
 	streamNet   = 0x6e6574
 	streamLoad  = 0x6c6f6164
@@ -34,62 +34,62 @@ var phaseNames = [...]string{phaseStart: "start", phaseStorm: "storm", phaseCalm
 // world is the state of a run. One loop drives it; nothing in it is safe for concurrent use.
 type world struct {
 	cfg  Config
-	t    int64 // true time
+	t    int64 // true time, ns
 	q    queue
 	net  *rand.Rand
 	load *rand.Rand
-	pick *rand.Rand // targets of faults
+	pick *rand.Rand // for targets of faults
 	sink func(history.Event)
 
-	server    *server    // the only one, or the sentinels' master
-	servers   []*server  // all, by number
-	sentinels *sentinels // nil: Redis is one server
+	server    *server    // the only server, or the sentinels' master
+	servers   []*server  // by number
+	sentinels *sentinels // nil: a single server
 	nodes     []*node    // slot i is nodes[i-1]
-	placement placement  // of all their cores
+	placement placement  // shared by all cores
 
 	sess    []session // by creation
 	sessIdx map[string]int32
 	timings policy.Polls
 	polls   pollTable
-	arrived int64 // polls that reached the target
+	arrived int64 // number of polls that reached the target
 
-	messages []*message // that events name by number
-	free     []int32    // of messages
-	notices  []notice   // likewise
-	spare    []int32    // of notices
-	calls    []func()   // likewise
-	vacant   []int32    // of calls
+	messages []*message
+	free     []int32  // numbers of unused messages
+	notices  []notice // by number
+	spare    []int32  // numbers of unused notices
+	calls    []func() // by number
+	vacant   []int32  // numbers of unused calls
 	routines []*routine
-	idle     []*coroutine // that run nothing
-	current  *routine     // that runs now
+	idle     []*coroutine // without a routine
+	current  *routine     // the running routine
 	intents  *intentWorld
 	pids     int64
-	gens     uint32 // of terms and polls
+	gens     uint32 // last generation of a term or poll
 
 	plan   []strike
-	edges  *edges // nil: nothing is drawn to them
+	edges  *edges // nil: events are not moved to edges
 	phase  int
 	events uint64
-	entry  LogEntry // the one that is being logged
+	entry  LogEntry // the entry being logged
 	out    Outcome
 }
 
-// session is the state of a session at the application, the target and the oracle. The fields of polls come first.
+// session is the state of a session at the application, the target and the oracle.
 type session struct {
 	id       string
 	fence    int64         // highest that the target accepted
-	slow     time.Duration // the target serves it in this time
+	slow     time.Duration // minimum serving time of the target
 	hang     int
 	believed []believer
-	granted  int64 // highest fence that an instance was told
-	excused  int64 // true time until which a foreign hand excuses overlaps
+	granted  int64 // highest fence granted to an instance
+	excused  int64 // true time until which a deleted key excuses overlaps
 	paused   int
 	gone     bool
-	heedless bool // its polls do not look at their context
+	heedless bool // its polls ignore their context
 }
 
-// heedless reports whether a session's polls ignore their context, as a quarter do. Polls that fit the window stay covered by the lease;
-// long polls must heed their context.
+// heedless reports whether a session's polls ignore their context, as a quarter do. Long polls must not, as they outlast the trust
+// window.
 func heedless(cfg *Config, id string) bool {
 	return cfg.Election == nil && cfg.Foreign == nil && !cfg.LongPolls && id != "" && id[len(id)-1] < '4'
 }
@@ -159,7 +159,7 @@ func (w *world) addServer(r *redis) *server {
 	return s
 }
 
-// epochNs is the wall time at true time zero, 2024-01-01: fences are Redis' microseconds.
+// epochNs is the wall time at true time zero, 2024-01-01. Fences are microseconds of Redis' clock.
 const epochNs = int64(1_704_067_200) * int64(time.Second)
 
 // spread draws from [-d, d].
@@ -178,10 +178,9 @@ func upTo(r *rand.Rand, d int64) int64 {
 	return r.Int64N(d)
 }
 
-// chance is true in ppm of a million draws.
+// chance returns true with a probability of ppm per million.
 func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
 
-// stopEvery is the number of events between two calls of Config.Stop.
 const stopEvery = 1 << 12
 
 func (w *world) run() {
@@ -272,7 +271,6 @@ func (w *world) addSession() {
 	w.emit(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
-// pause counts pauses of a session. It is paused while any lasts.
 func (w *world) pause(i int32, by int) {
 	s := &w.sess[i]
 	was := s.paused > 0

@@ -19,7 +19,7 @@ type change struct {
 	Line     int
 	From, To int
 	New      string
-	line     string // as it is
+	line     string // original line
 	old      string
 }
 
@@ -34,7 +34,6 @@ func oneLine(s string) string {
 	return s
 }
 
-// changed is the file with the change in it.
 func (c change) changed() (string, error) {
 	if c.File == "" {
 		return "", nil
@@ -46,7 +45,7 @@ func (c change) changed() (string, error) {
 	return string(text[:c.From]) + c.New + string(text[c.To:]), nil
 }
 
-// overlay writes the changed file into dir and returns what go build -overlay takes.
+// overlay writes the changed file into dir and returns the argument of go build -overlay.
 func (c change) overlay(dir, text string) (string, error) {
 	file, err := filepath.Abs(c.File)
 	if err != nil {
@@ -63,13 +62,13 @@ func (c change) overlay(dir, text string) (string, error) {
 	return name, os.WriteFile(name, data, 0o600)
 }
 
-// accused are the folders whose code virtual time runs.
+// accused lists the files whose code virtual time runs.
 var accused = []string{
 	"internal/core/*.go", "internal/core/election/*.go", "internal/core/intent/*.go", "internal/policy/*.go", "internal/membership/*.go",
 	"lease/intent/store/*.go", "internal/redisstore/lua/*.lua", "lease/intent/store/lua/*.lua",
 }
 
-// changes are all that can be made under root.
+// changes returns all possible changes under root.
 func changes(root string) (all []change, err error) {
 	for _, pattern := range accused {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
@@ -103,13 +102,13 @@ func changes(root string) (all []change, err error) {
 	return all, nil
 }
 
-// moved is what an operator or a truth value becomes.
+// moved maps an operator or a truth value to its replacement.
 var moved = map[string]string{
 	"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "~=": "==", "&&": "||", "||": "&&", "and": "or", "or": "and",
 	"true": "false", "false": "true",
 }
 
-// ofGo are the changes of a Go file: a statement dropped, a condition negated, a comparison moved, a number raised, a truth turned.
+// ofGo returns the changes of a Go file: drop a statement, negate a condition, move a comparison, raise a number, flip a truth value.
 func ofGo(text string) (all []change, err error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, "", text, parser.SkipObjectResolution)
@@ -155,7 +154,7 @@ var (
 	luaToken     = regexp.MustCompile(`[=~<>]=|[<>]|\band\b|\bor\b|\b\d+\b|\btrue\b|\bfalse\b`)
 )
 
-// ofLua are those of a script.
+// ofLua returns the changes of a script.
 func ofLua(text string) (all []change, err error) {
 	code := luaBlanked.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("_", len(s)) })
 	for _, m := range luaStatement.FindAllStringSubmatchIndex(code, -1) {

@@ -1,6 +1,6 @@
-// Command hunt changes a sample of the library's statements, one at a time, and plays storms in virtual time with each: it says what share
-// of such faults, which nobody chose, the storms see, and lists those that they do not. "make hunt" runs it in the root of the module. A
-// survivor is equivalent, or nobody would care, or is to be judged: the list is for a reader, and fails nothing.
+// Command hunt changes a sample of the library's statements, one at a time, and plays storms in virtual time with each change. It prints
+// the share that the storms detect, and lists the survivors. Run it with "make hunt" in the root of the module. A survivor may be
+// equivalent, irrelevant, or a gap in the judge. The list is for a reader and fails nothing.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// What becomes of a change.
+// Results of a change.
 const (
 	survived = "survived"
 	unbuilt  = "" // it does not compile
@@ -80,7 +80,6 @@ func hunt(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// drawn returns what the sample is drawn with.
 func drawn() (*rand.Rand, error) {
 	from := *seed
 	if from == "" {
@@ -94,7 +93,7 @@ func drawn() (*rand.Rand, error) {
 	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(from)))), nil
 }
 
-// sideBySide tries changes in their order until as many as wanted were played.
+// sideBySide tries changes in order until the sample is complete.
 func sideBySide(ctx context.Context, dir string, all []change) (lived []change, caught int, err error) {
 	var mu sync.Mutex
 	var work sync.WaitGroup
@@ -129,10 +128,10 @@ func sideBySide(ctx context.Context, dir string, all []change) (lived []change, 
 	return lived, caught, err
 }
 
-// patience is how long the storms of one change may take; those that take longer hang, and are caught.
+// patience bounds the storms of one change. A change that takes longer hangs and counts as caught.
 const patience = 3 * time.Minute
 
-// try has this program play, with a change in it: what broke first, survived, or unbuilt.
+// try plays the storms with a change, and returns the first broken guarantee, survived, or unbuilt.
 func try(ctx context.Context, dir string, c change) (string, error) {
 	text, err := c.changed()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// play plays a fixed set of seeds of each system and prints the first guarantee that breaks, or that none does.
+// play plays a fixed set of seeds of each system and prints the first broken guarantee, or survived.
 func play(ctx context.Context) error {
 	two := 2
 	bend, err := replaced(*script)
@@ -43,7 +43,7 @@ func play(ctx context.Context) error {
 	return nil
 }
 
-// replaced has the text on standard input run in the place of a script; "": the library's own run, as twins of them in Go.
+// replaced runs the text on standard input in place of a script; "": the library runs its Go twins.
 func replaced(file string) (sim.Breaker, error) {
 	if file == "" {
 		return nil, nil

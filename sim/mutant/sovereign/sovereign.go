@@ -1,13 +1,13 @@
-// Package sovereign is leader election exactly as the document of the Sovereign library's Redis backend writes it, split
-// brains and all: the mutant of the election system. docs/election.md shows what the storm finds in it.
+// Package sovereign is leader election exactly as the documentation of the Sovereign library's Redis backend describes it, with its split
+// brains. It is the mutant of the election system. docs/election.md shows the storm's findings.
 //
-// Where the document is silent, the reading that is kindest to it is taken:
+// Where the documentation is silent, the package uses the most favorable interpretation:
 //
-//   - A leader without a heartbeat key is stale only once the follower has not seen one for leader TTL + 5 s: a leader sends
-//     its first heartbeat up to an interval after it was elected.
-//   - "Forcibly attempts election" deletes the leader key and sets it anew; there is no other way to pass SET NX.
-//   - A leader that stops ceases to lead before it gives the key back.
-//   - A command that fails or is not answered changes nothing: the next cycle tries again.
+//   - A leader without a heartbeat key is stale only once the follower has not seen one for leader TTL + 5 s, because a leader sends its
+//     first heartbeat up to an interval after its election.
+//   - "Forcibly attempts election" deletes the leader key and sets it again, because SET NX cannot succeed otherwise.
+//   - A stopping leader ceases to lead before it releases the key.
+//   - A command that fails or is not answered changes nothing: the next cycle retries.
 package sovereign
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/leasestorm/leasestorm/sim/foreign"
 )
 
-// Config is a member's. Every field must be set, StartDelay excepted.
+// Config is a member's configuration. Every field except StartDelay must be set.
 type Config struct {
 	Instance        string
 	LeaderKey       string
 	HeartbeatPrefix string
 	TTL             time.Duration // of the leader key
-	Grace           time.Duration // heartbeats live this much longer, and are stale then: 5 s at a TTL of 30 s
+	Grace           time.Duration // extra life of heartbeats, after which they are stale: 5 s at a TTL of 30 s
 	Election        time.Duration // between election cycles
 	Heartbeat       time.Duration // between heartbeats
 	StartDelay      time.Duration // before the first cycle
 }
 
-// state is one of the document's three.
+// state is one of the three documented states.
 type state string
 
 const (
@@ -39,7 +39,7 @@ const (
 	leader    state = "LEADER"
 )
 
-// step is what the election task waits for. The names are the document's.
+// step is the pending step of the election task, with its documented name.
 type step uint8
 
 const (
@@ -66,12 +66,12 @@ type Member struct {
 	election, heartbeat time.Duration // next runs of the two tasks
 
 	step    step
-	waits   uint64 // for the reply to this command, 0 none
-	coup    bool   // this attempt is the last resort
+	waits   uint64 // command whose reply is pending; 0: none
+	coup    bool   // this attempt follows a deposition
 	other   string // leader whose health is being checked
-	seen    string // leader whose heartbeat was looked at last
+	seen    string // leader of the last checked heartbeat
 	fresh   time.Duration
-	told    string // the last leader it spoke of
+	told    string // last announced leader
 	stopped bool
 
 	now  time.Duration
@@ -79,7 +79,7 @@ type Member struct {
 	eff  foreign.Effects
 }
 
-// New returns a member that has not started: its first Step starts it.
+// New returns a member, which its first Step starts.
 func New(c Config) *Member { return &Member{cfg: c, state: follower} }
 
 // Next implements foreign.Machine.
@@ -109,7 +109,7 @@ func (m *Member) Step(in foreign.Input) foreign.Effects {
 	return m.eff
 }
 
-// tasks runs what is due. A cycle that waits for Redis is not begun again.
+// tasks runs the due tasks. It starts no cycle while another waits for Redis.
 func (m *Member) tasks() {
 	if m.now >= m.election {
 		m.election = m.now + m.cfg.Election
@@ -126,7 +126,7 @@ func (m *Member) tasks() {
 	}
 }
 
-// ms is a time to live: a run at a higher speed than life's has TTLs that are no whole seconds.
+// ms formats a time to live in milliseconds, because a fast run has TTLs of fractional seconds.
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func (m *Member) send(args ...string) uint64 {
@@ -174,7 +174,7 @@ func (m *Member) answered(r *foreign.Reply) {
 	}
 }
 
-// failed: what Redis did is not known. A leader goes on leading.
+// failed handles an unknown result. A leader continues to lead.
 func (m *Member) failed(was step) {
 	switch was {
 	case attempting, verifying:
@@ -190,7 +190,7 @@ func (m *Member) masterElection(holder string) {
 	case "":
 		m.other, m.coup = "", false
 		m.attempt()
-	case m.cfg.Instance: // whoever holds it by the time this arrives: EXPIRE does not ask
+	case m.cfg.Instance: // another member may hold it by then: EXPIRE does not check
 		m.ask(renewing, "PEXPIRE", m.cfg.LeaderKey, ms(m.cfg.TTL))
 	default:
 		m.become(follower, "another leader")
@@ -205,7 +205,7 @@ func (m *Member) health(next step) {
 	m.ask(next, "GET", m.cfg.HeartbeatPrefix+m.other)
 }
 
-// stale is heartbeatAge > leaderTTL + 5 s, by the clocks of two machines.
+// stale is heartbeatAge > leaderTTL + 5 s, measured with the clocks of two machines.
 func (m *Member) stale(r *foreign.Reply) bool {
 	if m.other != m.seen {
 		m.seen, m.fresh = m.other, m.now
@@ -231,14 +231,14 @@ func (m *Member) attempted(done bool) {
 	switch {
 	case done:
 		m.ask(verifying, "GET", m.cfg.LeaderKey)
-	case m.other != "" && !m.coup: // it came here because the heartbeat was stale: is it still?
+	case m.other != "" && !m.coup: // check again whether the heartbeat is stale
 		m.health(rechecking)
 	default:
 		m.lose("held")
 	}
 }
 
-// recheck is the forced takeover of a leader whose heartbeat is stale and whose key is alive.
+// recheck is the forced takeover of a leader with a stale heartbeat and a live key.
 func (m *Member) recheck(r *foreign.Reply) {
 	if !m.stale(r) {
 		m.lose("held")
@@ -271,7 +271,7 @@ func (m *Member) lose(why string) {
 	m.say(foreign.Word{Event: "electionFailed", Reason: why})
 }
 
-// stop is releaseLeadership, then the end.
+// stop is releaseLeadership, then exit.
 func (m *Member) stop() {
 	if m.stopped {
 		return
@@ -285,7 +285,7 @@ func (m *Member) stop() {
 	m.ask(releasing, "GET", m.cfg.LeaderKey)
 }
 
-// become is transitionTo, with the events that the document's table gives.
+// become is transitionTo, with the documented events.
 func (m *Member) become(s state, why string) {
 	if m.state == s {
 		return
@@ -310,7 +310,7 @@ func (m *Member) become(s state, why string) {
 	}
 }
 
-// leading says whom this member takes for the leader, at each change.
+// leading announces the member's current leader at each change.
 func (m *Member) leading(who string) {
 	if m.told != who {
 		m.told = who
