@@ -28,7 +28,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			signal.Reset(os.Interrupt, syscall.SIGTERM) // it starts nothing, and writes whole files or none: they may end it where it is
+			signal.Reset(os.Interrupt, syscall.SIGTERM) // it starts nothing and writes only complete files: a signal may end it
 			return f.again(cmd, args[0])
 		},
 	}
@@ -38,7 +38,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 	return cmd
 }
 
-// again judges a saved run again. Where its history is damaged, what could be read is judged and the damage is told.
+// again judges a saved run again. If its history is damaged, it judges the readable part and reports the damage.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
 	r, judged, damage := report.Judge(dir)
 	if !report.Readable(damage) {
@@ -68,7 +68,6 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	return exit(r.Verdict)
 }
 
-// oneDir wants exactly the folder of a saved run.
 func oneDir(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// What is printed around the event at which two runs part.
+// Number of events printed around the one at which two runs differ.
 const (
 	alikeShown = 6
 	partsShown = 10
@@ -60,7 +60,7 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 	return cmd
 }
 
-// diff says where the two runs part.
+// diff finds the first event at which the two runs differ.
 func diff(a, z string) (page.Parting, error) {
 	p := page.Parting{With: plain.Text(a)}
 	if err := planDiff(&p, a, z); err != nil {
@@ -94,7 +94,6 @@ func diff(a, z string) (page.Parting, error) {
 	}
 }
 
-// side returns what one of them goes on with.
 func side(e *history.Event, ok bool, next func() (history.Event, error, bool)) (lines []string, err error) {
 	for range partsShown {
 		if !ok {
@@ -129,7 +128,7 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 	show(p.Here)
 }
 
-// showParting writes the page. One that cannot be written costs no answer.
+// showParting writes the page. If that fails, it prints a note.
 func showParting(out io.Writer, to string, p page.Parting) {
 	r, _, damage := report.Judge(to)
 	if !report.Readable(damage) {
@@ -143,7 +142,6 @@ func showParting(out io.Writer, to string, p page.Parting) {
 	fmt.Fprintf(out, "  see it:          %s\n", plain.Text(filepath.Join(to, page.DiffName)))
 }
 
-// planDiff says which faults only one of the runs has.
 func planDiff(p *page.Parting, a, z string) error {
 	x, err := report.Load(a)
 	if err != nil {
@@ -166,8 +164,8 @@ func planDiff(p *page.Parting, a, z string) error {
 	return nil
 }
 
-// planOf are the faults of a plan, those of owners also as the other of a run and its replay has them: a plan aims at an owner, and its
-// replay names the node that was hit (owner:node-7), which is the same fault.
+// planOf returns the faults of a plan. A fault of an owner is in it in both forms: a plan aims at an owner, and its replay names the node
+// that was hit (owner:node-7). Both are the same fault.
 func planOf(faults []fault.Fault) planned {
 	p := make(planned, 2*len(faults))
 	for _, f := range faults {
@@ -184,7 +182,8 @@ func (p planned) has(f fault.Fault) bool {
 	return p[f] || p[own]
 }
 
-// forms are what a fault of an owner is, one that aims or one that names whom it hit, and what its counterpart would be.
+// forms returns the kind of a fault of an owner as its target, and that of its counterpart: one aims at an owner, the other names the
+// node that was hit.
 func forms(f fault.Fault) (own, counterpart fault.Fault) {
 	own, counterpart = f, f
 	if !f.Aims() {

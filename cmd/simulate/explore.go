@@ -26,8 +26,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/explore"
 )
 
-// rarelyCollect lets the heap grow to five times what lives before it is collected, unless the environment says otherwise: a
-// virtual fleet is small and its garbage young, and a tenth of an exploration's time would be the collector's.
+// rarelyCollect lets the heap grow to five times its live size before a collection, unless GOGC is set. A virtual fleet is small and its
+// garbage is young. Otherwise collections take a tenth of an exploration's time.
 func rarelyCollect() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -44,7 +44,7 @@ func (f *flags) registerExplore(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: go on where the same exploration stopped")
 }
 
-// explores reports whether the command line asks for an exploration, and refuses flags that do not go together.
+// explores reports whether the command line starts an exploration. It refuses flags that contradict each other.
 func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 	if fs.Changed("seeds") {
 		switch {
@@ -65,7 +65,6 @@ func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 	return false, nil
 }
 
-// exploration makes an exploration of the command line.
 func (f *flags) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
 	f.engine = sim.EngineVirtual
 	x := explore.Exploration{
@@ -98,8 +97,8 @@ func (f *flags) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
 	return x, nil
 }
 
-// shardOfJob as the number of a shard takes it from the environment that Kubernetes gives each pod of an Indexed Job, which counts
-// from 0.
+// With shardOfJob as the number of a shard, the number comes from the environment of a pod of an Indexed Job in Kubernetes, where it
+// counts from 0.
 const (
 	shardOfJob       = "job"
 	jobIndexVariable = "JOB_COMPLETION_INDEX"
@@ -118,8 +117,8 @@ func jobIndex() (string, error) {
 	return strconv.FormatUint(n+1, 10), nil
 }
 
-// drawnBy takes the version of what seeds draw off "1-1000@1" or "42@1", and refuses another one than this program's: its
-// seeds are other runs.
+// drawnBy removes the draw version from seeds like "1-1000@1" or "42@1". It refuses another version than this program's, because the
+// seeds of that version are other runs.
 func drawnBy(seeds string) (string, error) {
 	seeds, version, given := strings.Cut(seeds, "@")
 	if given && version == "" {
@@ -145,7 +144,6 @@ func pair(a, b string, ok bool) (x, y uint64, err error) {
 	return x, y, nil
 }
 
-// unwrapNumber leaves the function's name out of an error of strconv.
 func unwrapNumber(err error) error {
 	var n *strconv.NumError
 	if errors.As(err, &n) {
@@ -154,7 +152,6 @@ func unwrapNumber(err error) error {
 	return err
 }
 
-// explore runs the exploration and prints what it covered.
 func (f *flags) explore(cmd *cobra.Command) error {
 	x, err := f.exploration(cmd.Flags())
 	if err != nil {
@@ -170,8 +167,8 @@ func (f *flags) explore(cmd *cobra.Command) error {
 	return f.covered(c, err, stdout, stderr)
 }
 
-// covered prints what an exploration covered, and says what kept it from its end, or its state from being saved. A guarantee that broke is
-// told and decides also then.
+// covered prints the coverage of an exploration, and the error that stopped it or the saving of its state. Even then, a broken guarantee
+// decides.
 func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Writer) error {
 	if unsaved != nil && c.Verdict != check.Fail {
 		return unsaved
@@ -192,9 +189,10 @@ func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Wri
 	return exit(c.Verdict)
 }
 
-// pageOfSeed returns what shows a failing seed's run beside it as soon as it has a folder: an exploration may be ended at any time.
+// pageOfSeed returns a function that draws the run of a failing seed as soon as its folder exists, because an exploration may end at any
+// time.
 func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
-	var mu sync.Mutex // over notes
+	var mu sync.Mutex // guards notes
 	return func(r sim.Result) {
 		r.Report.ReplayFlags = f.replayFlags(r)
 		var said bytes.Buffer
@@ -205,9 +203,9 @@ func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
 	}
 }
 
-// coverageLine returns what shows the progress: one line that is written over on a terminal, a line now and then elsewhere.
+// coverageLine returns a function that shows the progress: one rewritten line on a terminal, elsewhere a line now and then.
 func coverageLine(out io.Writer) func(explore.Coverage) {
-	out = below(out) // numbers only
+	out = below(out) // it prints numbers only
 	file, ok := out.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
 	var last time.Time
@@ -234,7 +232,7 @@ func coverageLine(out io.Writer) func(explore.Coverage) {
 	}
 }
 
-// rate keeps a digit behind the point where the whole number would say little.
+// rate formats a rate, with one decimal place below 10.
 func rate(perSecond float64) string {
 	if perSecond < 10 {
 		return strconv.FormatFloat(perSecond, 'f', 1, 64)
@@ -242,7 +240,7 @@ func rate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', 0, 64)
 }
 
-// rarest says how many guarantees were put to the test, and which by the fewest seeds.
+// rarest describes how many guarantees were exercised, and which by the fewest seeds.
 func rarest(c explore.Coverage) string {
 	fewest := explore.GuaranteeCount{}
 	for _, g := range c.Guarantees {
@@ -256,10 +254,8 @@ func rarest(c explore.Coverage) string {
 		fewest.ID, fewest.Exercised)
 }
 
-// failedMax is how many failing seeds are printed; the state file has them all.
 const failedMax = 20
 
-// printGuarantees prints how many seeds put each guarantee to the test.
 func printGuarantees(out io.Writer, c *explore.Coverage) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -279,7 +275,7 @@ func printGuarantees(out io.Writer, c *explore.Coverage) {
 	_ = w.Flush()
 }
 
-// printCoverage prints what the exploration covered; again stands behind the folder in the commands that run a failing seed again.
+// printCoverage prints the coverage of the exploration. again follows the folder in the commands that repeat a failing seed.
 func printCoverage(out io.Writer, c explore.Coverage, again string) {
 	printGuarantees(out, &c)
 	for i, s := range c.Failed {

@@ -5,11 +5,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// nodeArg makes this program the reference node: one binary is enough for a storm.
+// nodeArg makes this program the reference node, so that one binary is enough for a storm.
 const nodeArg = "__node"
 
-// hiddenMode runs what this binary is besides the simulator, if the arguments ask for it: the reaper (which never
-// returns) or a node.
+// hiddenMode runs the reaper (which never returns) or a node, if the arguments select one.
 func hiddenMode(args []string) (code int, ok bool) {
 	real.ReaperMain()
 	if len(args) < 2 || args[1] != nodeArg {

@@ -1,12 +1,12 @@
-// Command simulate runs N nodes that share M polling sessions through Redis, breaks things on purpose, and says guarantee
-// by guarantee whether exactly one of them polled.
+// Command simulate runs N nodes that share M polling sessions through Redis, injects faults, and judges guarantee by guarantee whether
+// exactly one node polled each session.
 //
-//	simulate --nodes 10 --sessions 100     # about a minute, a plan of faults drawn from a fresh seed
+//	simulate --nodes 10 --sessions 100     # about a minute, a plan of faults drawn from a new seed
 //	simulate replay reports/storm-42       # the same storm again
 //	simulate check reports/storm-42        # the verdict of a saved run again
 //
-// Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
-// was wrong and nothing was judged. A crash ends it by a signal.
+// Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness was wrong and
+// nothing was judged. A crash of simulate ends it by a signal.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	exitWrong   = 3
 )
 
-// verdictError carries the exit code of a verdict, which has been printed already.
+// verdictError carries the exit code of a verdict that has been printed.
 type verdictError int
 
 func (e verdictError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -40,9 +40,9 @@ func main() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code)
 	}
-	debug.SetTraceback("crash") // a panic ends the program by a signal: Go's exit code 2 is a verdict's
+	debug.SetTraceback("crash") // a panic ends the program by a signal, because Go's exit code 2 means an unknown verdict
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -50,7 +50,7 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// below is what a plain writer writes to, for what moves a terminal's cursor itself.
+// below returns the writer under a plain.Writer, for output that moves a terminal's cursor.
 func below(out io.Writer) io.Writer {
 	if w, ok := out.(*plain.Writer); ok {
 		return w.To
@@ -67,7 +67,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(out)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
-	if err == nil { // the help says nothing of it
+	if err == nil { // cobra does not report errors of printing the help
 		err = out.Err
 	}
 	var verdict verdictError
@@ -77,6 +77,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &verdict):
 		return int(verdict)
 	}
-	fmt.Fprintf(stderr, "simulate: %v\n", redisurl.Line(err)) // escaped, as everything
+	fmt.Fprintf(stderr, "simulate: %v\n", redisurl.Line(err)) // plain.Writer escapes it
 	return exitWrong
 }

@@ -98,7 +98,6 @@ func printMerged(out io.Writer, m *explore.Merged) {
 	fmt.Fprintf(out, "hash: %x\nverdict: %s (* decides)\n", m.Hash, strings.ToUpper(string(m.Verdict)))
 }
 
-// numbers lists seeds, and says that there are more.
 func numbers(seeds []uint64, of uint64) string {
 	text := strings.Trim(fmt.Sprint(seeds), "[]")
 	if uint64(len(seeds)) < of {

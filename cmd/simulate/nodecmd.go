@@ -20,8 +20,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// splitCommand splits a command line into words as a POSIX shell does, with its quotes and $NAME of the environment. What only a
-// shell itself can do, such as a pipe or a command in another, is refused.
+// splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME from the environment. It refuses pipes, nested
+// commands and everything else that needs a shell.
 func splitCommand(line string) ([]string, error) {
 	var words []*syntax.Word
 	var err error
@@ -45,28 +45,28 @@ func splitCommand(line string) ([]string, error) {
 	return fields, nil
 }
 
-// bugVariable is what nodes that can be broken on purpose read, such as scenarios/testdata/foreign_node.py.
+// bugVariable is read by nodes that can be broken on purpose, such as scenarios/testdata/foreign_node.py.
 const bugVariable = "BUG"
 
-// withBug puts that variable, where it stands before simulate instead of before the node, into the node's command: what breaks the
-// node belongs to the run, and a replay must not pass for want of it.
+// withBug adds that variable from simulate's own environment to the node's command. The variable belongs to the run: a replay without it
+// would pass.
 func (f *flags) withBug(command []string) []string {
 	value, set := os.LookupEnv(bugVariable)
 	env, argv := sim.NodeCommand(command)
 	named := slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, bugVariable+"=") })
-	if !set || named || len(argv) == 0 || f.launcher == launchContainers { // into a container comes what the command names
+	if !set || named || len(argv) == 0 || f.launcher == launchContainers { // a container gets only the variables of the command
 		return command
 	}
 	return append([]string{bugVariable + "=" + value}, command...)
 }
 
-// forgets says which variables the nodes of the saved run had that those of its replay lack or have otherwise.
+// forgets prints the variables of the saved run's nodes that the nodes of its replay lack or have with other values.
 func (f *flags) forgets(out io.Writer, c sim.Config) {
 	if f.saved == "" || c.Engine != sim.EngineReal {
 		return
 	}
 	was, err := report.Load(f.saved)
-	if err != nil { // it was read before, or there is nothing to compare with
+	if err != nil { // it was loaded before, or there is nothing to compare with
 		return
 	}
 	had, _ := sim.NodeCommand(was.NodeCmd)
@@ -78,8 +78,8 @@ func (f *flags) forgets(out io.Writer, c sim.Config) {
 	}
 }
 
-// replayFlags are the flags with which a replay is played as this run was, each after a blank: what its folder does not say, and what
-// else this machine would choose. A password is in none of them.
+// replayFlags returns the flags that repeat this run, each after a blank: values that its folder does not have, and values that differ
+// from this machine's defaults. None contains a password.
 func (f *flags) replayFlags(r sim.Result) string {
 	var b strings.Builder
 	add := func(name, value string) {
@@ -108,7 +108,7 @@ func (f *flags) replayFlags(r sim.Result) string {
 	return b.String() + nodeFlag(r.Config.NodeCmd)
 }
 
-// luaFlag is the flag that runs the scripts in virtual time, after a blank: "" where it was not given.
+// luaFlag returns the flag --lua after a blank, "" if it was not given.
 func (f *flags) luaFlag() string {
 	if f.lua {
 		return " --lua"
@@ -116,7 +116,7 @@ func (f *flags) luaFlag() string {
 	return ""
 }
 
-// nodeFlag is the flag that starts the same nodes, after a blank: "" for the reference node.
+// nodeFlag returns the flag that starts the same nodes, after a blank; "" for the reference node.
 func nodeFlag(command []string) string {
 	if len(command) == 0 {
 		return ""
@@ -124,7 +124,6 @@ func nodeFlag(command []string) string {
 	return " --node-cmd " + plain.Word(quoted(command))
 }
 
-// quoted is a command as a shell and splitCommand read it.
 func quoted(command []string) string {
 	words := make([]string, len(command))
 	for i, w := range command {
@@ -137,11 +136,11 @@ func quoted(command []string) string {
 	return strings.Join(words, " ")
 }
 
-// exists returns nil if the command's program can be started here.
+// exists returns nil if this machine can start the command's program.
 func exists(command []string) error {
 	_, argv := sim.NodeCommand(command)
 	if len(argv) == 0 {
-		return nil // Resolve says so
+		return nil // Resolve reports it
 	}
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		return fmt.Errorf("the node %s cannot be started: %w: nothing was started (flag --node-cmd)", quoted(command), err)
@@ -149,10 +148,10 @@ func exists(command []string) error {
 	return nil
 }
 
-// errNotAllowed means that a file names a program to be started as node, and that nobody at the command line asked for it.
+// errNotAllowed reports that a file names a program as node, and that the command line did not.
 var errNotAllowed = errors.New("not started")
 
-// mayStart returns nil if command may and can be started as node; in a container it is the image that must have it.
+// mayStart returns nil if the command is allowed as node and can be started. In a container, the image must have the program.
 func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
 	if len(command) == 0 {
 		return nil
@@ -163,8 +162,8 @@ func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
 	return exists(command)
 }
 
-// allowed returns nil if command may be started as node. What the command line names may be. What a scenario file names needs
-// --allow-node-cmd. What a saved run names is never started: whoever made the folder chose it.
+// allowed returns nil if the command may be started as node. A command of the command line may. A command of a scenario file needs
+// --allow-node-cmd. A command of a saved run is never started, because the author of the folder chose it.
 func (f *flags) allowed(cmd *cobra.Command, command []string) error {
 	switch {
 	case cmd.Flags().Changed("node-cmd"):

@@ -17,11 +17,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// seeIt says how to see a run's page.
+// seeIt is the line with the command that opens a run's page.
 const seeIt = "  see it:          simulate open %[1]s\n"
 
-// draw writes what shows the run beside it, and reports in a sentence what that says first, and whether it could. What cannot be written is
-// a note and costs no verdict.
+// draw writes the page and the summaries of the run into its folder. It returns the page's first sentence, and whether all were written.
+// An error is printed as a note and does not change the verdict.
 func (f *flags) draw(r report.Report, folder string, text io.Writer) (sentence string, drawn bool) {
 	note := func(err error) {
 		if err != nil {
@@ -63,7 +63,7 @@ in the browser of this machine. Where there is none, open says where the page is
 	}
 }
 
-// browse starts the browser that LEASESTORM_BROWSER names, or the machine's own, and does not wait for it.
+// browse starts the browser of LEASESTORM_BROWSER, or the machine's own, and does not wait for it.
 func browse(address string) error {
 	command := []string{"xdg-open"}
 	switch own := os.Getenv("LEASESTORM_BROWSER"); {

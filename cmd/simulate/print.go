@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// printStart says everything that was given or drawn, before the first node starts.
+// printStart prints all given and drawn parameters, before the first node starts.
 func printStart(out io.Writer, s sim.Start) {
 	c := s.Config
 	fmt.Fprintf(out, "scenario %s  seed %d  speed %v  nodes %d  sessions %d\n", c.Name, c.Seed, c.Speed, c.Nodes, c.Sessions)
@@ -67,7 +67,7 @@ func printPlan(out io.Writer, p fault.Plan) {
 	_ = w.Flush()
 }
 
-// missed names the kinds that were asked for and that the plan does not have.
+// missed lists the requested kinds of faults that the plan does not have.
 func missed(asked []fault.Kind, p fault.Plan) string {
 	var names []string
 	for _, k := range asked {
@@ -78,7 +78,6 @@ func missed(asked []fault.Kind, p fault.Plan) string {
 	return strings.Join(names, ", ")
 }
 
-// amount says how long and how much.
 func amount(f fault.Fault) string {
 	var parts []string
 	add := func(name string, n int64, unit string) {
@@ -105,5 +104,5 @@ func amount(f fault.Fault) string {
 	return strings.Join(parts, " ")
 }
 
-// ms rounds a derived duration for the eye; the files hold it exactly.
+// ms rounds a derived duration for readers. The files have the exact value.
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// Size and length of a probe: long enough for several renewals of each lease. It does not end with one, so that releases are told
+// Size and duration of a probe, long enough for several renewals of each lease. It does not end with a renewal, so that releases differ
 // from renewals.
 const (
 	probeNodes, probeSessions = 2, 6
@@ -49,7 +49,6 @@ one of the criteria would stay unknown or be judged less exactly; 3 the command 
 	return cmd
 }
 
-// probe runs the nodes and prints what was found.
 func (f *flags) probe(cmd *cobra.Command) error {
 	criteria, err := check.ParseCriteria(f.criteria)
 	if err != nil {
@@ -82,14 +81,14 @@ func (f *flags) probe(cmd *cobra.Command) error {
 	return exit(found.Verdict)
 }
 
-// probing is what a probe found, as --json writes it.
+// probing is the result of a probe, as --json writes it.
 type probing struct {
 	Verdict check.Outcome `json:"verdict"`
 	Rules   []probe.Rule  `json:"rules"`
 	Folder  string        `json:"folder"`
 }
 
-// probed runs the nodes and looks at what they did. That they do not start is found too.
+// probed runs the nodes and inspects their history. A failed start of the nodes is a finding too.
 func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 	choice, err := f.redisChoice()
 	if err == nil {

@@ -13,34 +13,33 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// plainEvery is how often a line is written where there is no terminal and nothing changes.
+// plainEvery is the interval of lines without a terminal, while nothing changes.
 const plainEvery = 10 * time.Second
 
-// barWidth is the bar's share of a terminal's line, in columns.
 const barWidth = 16
 
-// progress shows how a run goes on: a bar on a terminal, a line now and then elsewhere.
+// progress shows the progress of a run: a bar on a terminal, elsewhere a line now and then.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer
 	bar   *progressbar.ProgressBar // nil: plain lines
-	room  int                      // columns for text beside the bar
-	last  time.Duration            // elapsed at the last plain line
+	room  int                      // columns for the text beside the bar
+	last  time.Duration            // elapsed time at the last plain line
 	phase string
 	fault string
 
-	warned bool // that the host cannot carry the storm
+	warned bool // the overload of the host has been reported
 }
 
 func newProgress(out io.Writer, total time.Duration) *progress {
-	out = below(out) // it says nothing that somebody else wrote, but for a plan that was validated
+	out = below(out) // all text is its own, except for the validated plan
 	p := &progress{out: out, last: -plainEvery}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, err := term.GetSize(int(f.Fd()))
 		if err != nil || width <= 0 {
 			width = 80
 		}
-		p.room = width - barWidth - len("100% || ") - 1 // a line that wraps is drawn again and again
+		p.room = width - barWidth - len("100% || ") - 1 // a wrapped line would be drawn again and again
 		p.bar = progressbar.NewOptions64(total.Milliseconds(), progressbar.OptionSetWriter(out),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(barWidth), progressbar.OptionUseANSICodes(true),
@@ -49,7 +48,7 @@ func newProgress(out io.Writer, total time.Duration) *progress {
 	return p
 }
 
-// show is told of each moment.
+// show handles one report of the run's progress.
 func (p *progress) show(m sim.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +60,7 @@ func (p *progress) show(m sim.Progress) {
 		p.bar.ChangeMax64(max(1, m.Total.Milliseconds()))
 		text := sentence(m)
 		p.bar.Describe(text[:max(0, min(len(text), p.room))])
-		_ = p.bar.Set64(min(m.Elapsed, m.Total).Milliseconds()) // a terminal that is gone stops no run
+		_ = p.bar.Set64(min(m.Elapsed, m.Total).Milliseconds()) // a closed terminal must not stop the run
 		return
 	}
 	changed := m.Phase != p.phase || (m.Fault != p.fault && m.Fault != "")
@@ -73,7 +72,6 @@ func (p *progress) show(m sim.Progress) {
 	fmt.Fprintf(p.out, "%7s  %s\n", m.Elapsed.Round(100*time.Millisecond), sentence(m))
 }
 
-// warn says once that the host cannot carry the storm.
 func (p *progress) warn(overload string) {
 	if overload == "" || p.warned {
 		return
@@ -85,7 +83,6 @@ func (p *progress) warn(overload string) {
 	fmt.Fprintf(p.out, "note: %s\n", overload)
 }
 
-// done leaves the terminal on a fresh line.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

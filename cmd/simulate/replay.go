@@ -48,7 +48,6 @@ program draws version V, as the exploration's first line said.`,
 	return cmd
 }
 
-// dirOrSeed wants exactly what recalled takes.
 func dirOrSeed(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
@@ -56,7 +55,7 @@ func dirOrSeed(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s needs one saved run's folder, such as reports/storm-42, or one seed, such as 42", cmd.CommandPath())
 }
 
-// recalled returns the configuration of a saved run or of an exploration's seed, with its plan.
+// recalled returns the configuration and the plan of a saved run, or of an exploration's seed.
 func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	number, versionErr := drawnBy(arg)
 	if versionErr != nil {
@@ -98,7 +97,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 			return sim.Config{}, err
 		}
 	}
-	// In virtual time they find the same owners again, as the history must be the same; a smaller run has others.
+	// A run in virtual time finds the same owners again, because its history must be the same. A smaller run has other owners.
 	if !f.aimAnew && !f.shrinks && !(model && c.Engine == sim.EngineVirtual) {
 		if c, f.retargeted, err = c.Retargeted(f.saved); err != nil {
 			return sim.Config{}, err
@@ -112,7 +111,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	return c, nil
 }
 
-// isSaved returns nil if a command is given the folder that it is to do again.
+// isSaved returns nil if arg is a folder, which the command needs.
 func isSaved(command, arg string) error {
 	st, err := os.Stat(arg)
 	switch {
@@ -153,10 +152,10 @@ func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 	return c, err
 }
 
-// errOther means that a replay in virtual time was not the saved run.
+// errOther reports a replay in virtual time whose history differs from the saved one.
 var errOther = errors.New("the replay's history is not the saved one")
 
-// compare holds the history of a replay against the saved one, where it must be the same: in virtual time, of a run that was not
+// compare compares the history of a replay with the saved one if they must be equal: in virtual time, unless one of the runs was
 // interrupted.
 func (f *flags) compare(r sim.Result, text io.Writer) error {
 	if f.saved == "" || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {

@@ -20,16 +20,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// redisImageVariable names the image for Redis in a container, unless the flag does.
+// redisImageVariable is the environment variable with the default of --redis-image.
 const redisImageVariable = "LEASESTORM_REDIS_IMAGE"
 
-// Launchers of nodes.
+// Values of --launcher.
 const (
 	launchProcesses  = "process"
 	launchContainers = "container"
 )
 
-// flags are the command line of a run as given.
+// flags holds the command line of a run.
 type flags struct {
 	engine, system   string
 	topology         string
@@ -43,30 +43,30 @@ type flags struct {
 	scenario         string
 	criteria         string
 	redis            string
-	redisImage       string // of a container
-	ownImage         bool   // the flag says so
+	redisImage       string // image of --redis container
+	ownImage         bool   // --redis-image was given
 	launcher         string
 	compose          string
 	nodeImage        string
-	passwordFile     string // of Redis
+	passwordFile     string // file with the password of Redis
 	nodeCmd          string
-	allowNodeCmd     bool // that of the scenario file
+	allowNodeCmd     bool // allows the node of the scenario file
 	report           string
 	json, quiet      bool
 	noHTML           bool
-	least            int  // times that each guarantee that decides must have been exercised
-	lua              bool // the store's scripts themselves run, not their twins
+	least            int  // minimum of judged changes of each guarantee that decides
+	lua              bool // run the store's scripts instead of their Go twins
 
 	seeds, shard        string
 	parallel            int
 	keepGoing, resuming bool
 
-	shrinks bool // --criteria names what must stay broken, also of a saved run
+	shrinks bool // for shrink: --criteria names the guarantee that must stay broken, also of a saved run
 
-	saved      string // the folder whose run is done again; "": a seed
-	aimAnew    bool   // its faults of owners hit who owns now
-	retargeted int    // how many hit whom they hit then
-	folder     string // of the run
+	saved      string // folder of the run to repeat; "": a seed
+	aimAnew    bool   // faults of owners hit the present owners
+	retargeted int    // number of faults that hit the same nodes as in the saved run
+	folder     string // folder of the run
 }
 
 func newRoot() *cobra.Command {
@@ -141,7 +141,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	f.registerRun(fs)
 }
 
-// registerRun adds what a replay takes too.
+// registerRun adds the flags that a replay has too.
 func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", sim.EngineReal,
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
@@ -162,18 +162,17 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 		"start this `COMMAND` as node, NAME=value before it and quotes as in a shell (default: the reference node)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
-	_ = fs.MarkHidden("lua") // the error is that there is no such flag
+	_ = fs.MarkHidden("lua") // an error would mean that the flag does not exist
 	fs.BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
 	fs.BoolVar(&f.noHTML, "no-html", false, "write no report.html")
 	fs.BoolVar(&f.quiet, "quiet", false, "no parameters, no progress: the verdict only")
 }
 
-// registerJudged adds what is asked of a run that was judged, and of one that is judged again.
+// registerJudged adds the flags of all commands that judge a run.
 func (f *flags) registerJudged(fs *pflag.FlagSet) {
 	fs.IntVar(&f.least, "min-exercised", 0, "`N`: unknown (exit code 2) if a guarantee that decides held, but was exercised fewer times")
 }
 
-// config makes the run's configuration of scenario file and flags.
 func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 	s, err := f.given(fs)
 	if err != nil {
@@ -182,7 +181,7 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 	return s.Resolve()
 }
 
-// given is the scenario that file and flags say, without what they leave open.
+// given returns the scenario of the file and the flags. Values that both leave open stay unset.
 func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	wrong := []error{f.check(fs)}
 	var s sim.Scenario
@@ -228,7 +227,7 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	return s, errors.Join(wrong...)
 }
 
-// check refuses what a Scenario would take for "not given", and engines that are not there.
+// check refuses values that a Scenario would read as unset, and invalid engines.
 func (f *flags) check(fs *pflag.FlagSet) error {
 	var wrong []error
 	for _, name := range []string{"nodes", "sessions", "speed", "duration", "ttl", "renew", "poll", "seed"} {
@@ -249,7 +248,7 @@ func (f *flags) check(fs *pflag.FlagSet) error {
 	return errors.Join(append(wrong, f.checkRun(fs))...)
 }
 
-// checkCompose refuses flags for what a fleet that runs already has itself.
+// checkCompose refuses flags for things that a running fleet has itself.
 func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 	if strings.TrimSpace(f.compose) == "" {
 		return errors.New("--compose is empty: give the project, which is \"docker\" unless it was given another name")
@@ -308,7 +307,7 @@ func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	return errors.Join(append(wrong, err)...)
 }
 
-// flagError turns pflag's errors into one line that says what is allowed.
+// flagError turns pflag's errors into one line with the allowed values.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -321,7 +320,6 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// wanted says what a flag's value looks like.
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":

@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// redisChoice reads --redis and its password.
+// redisChoice parses --redis and reads its password.
 func (f *flags) redisChoice() (sim.RedisChoice, error) {
 	switch s := f.redis; {
 	case f.compose != "":
@@ -43,7 +43,7 @@ func (f *flags) redisChoice() (sim.RedisChoice, error) {
 
 var address = regexp.MustCompile(`^[a-zA-Z0-9.-]+(:[0-9]+)?$`)
 
-// shownRedis is --redis for a message: a URL without its password, and what is neither URL nor address not at all.
+// shownRedis returns --redis for a message: a URL without its password. If it is neither a URL nor an address, it is hidden.
 func (f *flags) shownRedis() string {
 	if address.MatchString(f.redis) {
 		return strconv.Quote(f.redis)
@@ -51,10 +51,10 @@ func (f *flags) shownRedis() string {
 	return redisurl.Show(f.redis)
 }
 
-// bend breaks the virtual engine's instances; only tests set it.
+// bend breaks the virtual engine's instances. Only tests set it.
 var bend sim.Breaker
 
-// bend is what changes a virtual run before it starts.
+// bend returns the function that changes a virtual run before its start.
 func (f *flags) bend() sim.Breaker {
 	if f.lua {
 		return sim.Interpreted(bend)
@@ -98,7 +98,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	return sim.NewReal(redis, launch), nil
 }
 
-// ownServers returns what does not go with several servers, which are processes of this program's.
+// ownServers refuses flags that contradict several servers, which are processes of this program.
 func (f *flags) ownServers(topology string) error {
 	switch {
 	case f.launcher == launchContainers:
@@ -112,7 +112,6 @@ func (f *flags) ownServers(topology string) error {
 	return nil
 }
 
-// run runs the storm, has it judged and prints what came of it.
 func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	choice, err := f.redisChoice()
 	if err != nil {
@@ -169,7 +168,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	return exit(r.Report.Verdict)
 }
 
-// printNotes says what a reader of the verdict has to know of the run.
+// printNotes prints the facts of the run that a reader of the verdict needs.
 func printNotes(text io.Writer, r sim.Result) {
 	for _, note := range r.Outcome.Notes {
 		fmt.Fprintf(text, "note: %s\n", note)
@@ -185,7 +184,7 @@ func printNotes(text io.Writer, r sim.Result) {
 	}
 }
 
-// verdict prints the end of a run or a check: the table, what broke, where the files are and how to go on.
+// verdict prints the end of a run or a check: the table, the breaks, the files and the next commands.
 func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	if f.json {
 		data, err := r.JSON()
@@ -208,7 +207,7 @@ func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
 	word := plain.Word(f.folder)
-	dir := plain.Text(f.folder) // a line end in its name begins no line here
+	dir := plain.Text(f.folder) // escaped: a newline in the name must not begin a line
 	if r.Verdict == check.Pass {
 		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.Again())
 	}
@@ -224,7 +223,7 @@ func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	return nil
 }
 
-// forPeople returns where text goes: with --json nothing but that is on standard output.
+// forPeople returns the writer for text. With --json, standard output has nothing but JSON.
 func (f *flags) forPeople(stdout, stderr io.Writer) io.Writer {
 	if f.json {
 		return stderr
@@ -232,7 +231,6 @@ func (f *flags) forPeople(stdout, stderr io.Writer) io.Writer {
 	return stdout
 }
 
-// exit turns a verdict into the program's end.
 func exit(verdict check.Outcome) error {
 	if code := verdict.ExitCode(); code != exitPass {
 		return verdictError(code)

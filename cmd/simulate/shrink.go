@@ -56,7 +56,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 		}
 	}
 	nodeCmd := c.NodeCmd
-	c.NodeCmd = nil // of the real engine only; virtual instances are this program's own
+	c.NodeCmd = nil // for the real engine only; virtual instances are this program's own
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	text := f.forPeople(stdout, stderr)
 	ours := ""
@@ -97,7 +97,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	return f.confirm(cmd, s, nodeCmd, text)
 }
 
-// enlarge has the page of the run that was made smaller hold the smallest one. A page that cannot be written is a note.
+// enlarge adds the smallest run to the page of the original run. If the page cannot be written, it prints a note.
 func (f *flags) enlarge(text io.Writer, smaller string) {
 	if f.saved == "" || f.noHTML {
 		return
@@ -113,7 +113,7 @@ func (f *flags) enlarge(text io.Writer, smaller string) {
 	}
 }
 
-// toShrink is the run to be shrunk, and the guarantee that it must go on breaking; "" for the first that it breaks.
+// toShrink returns the run to shrink, and the guarantee that must stay broken; "" for the first that the run breaks.
 func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, error) {
 	fs := cmd.Flags()
 	guarantee := ""
@@ -132,18 +132,18 @@ func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, er
 	return c, guarantee, err
 }
 
-// confirmTries is how often the real engine is tried: processes and sockets do not interleave the same way twice.
+// confirmTries is the number of tries on the real engine: processes and sockets interleave differently each time.
 const confirmTries = 3
 
-// confirm runs the smallest run on processes and Redis, and wants the same guarantee broken. nodeCmd is the program that is
-// accused there; none: the reference node.
+// confirm runs the smallest run on processes and Redis, and checks that it breaks the same guarantee. nodeCmd is the program of its
+// nodes; empty: the reference node.
 func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text io.Writer) error {
 	c, err := s.Real()
 	if err != nil {
 		return fmt.Errorf("--confirm-real: %w", err)
 	}
 	c.NodeCmd = nodeCmd
-	f.lua = false // the real engine runs the scripts in any case
+	f.lua = false // the real engine always runs the scripts
 	if s.Config.Virtual != (sim.Virtual{}) {
 		fmt.Fprintln(text, "note: the real engine's network and clocks are as they are, not as the smallest run's")
 	}

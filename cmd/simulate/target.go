@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// targetListen is where a target listens unless it is told otherwise.
+// targetListen is the default address of a target.
 const targetListen = "127.0.0.1:9090"
 
 func newTarget() *cobra.Command {
@@ -74,7 +74,6 @@ func newTargetHealth() *cobra.Command {
 	}
 }
 
-// listenable checks an address that is given.
 func listenable(addr string) error {
 	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
 		return fmt.Errorf("%q: must be host:port, such as %s", addr, targetListen)
@@ -82,10 +81,9 @@ func listenable(addr string) error {
 	return nil
 }
 
-// targetWithin bounds how long the command health waits.
 const targetWithin = 5 * time.Second
 
-// askTarget returns nil if a target serves at the address; one that listens everywhere listens here too.
+// askTarget returns nil if a target serves at the address. For an unspecified host it uses 127.0.0.1.
 func askTarget(ctx context.Context, addr string) error {
 	host, port, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -95,7 +93,7 @@ func askTarget(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: targetWithin} // through no proxy
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: targetWithin} // without a proxy
 	resp, err := client.Do(req)
 	if err != nil {
 		return err

@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// A fault may delay what a guarantee bounds in time (reach, in injection.go). Here that becomes the instant by which a change is due.
+// A fault may delay a change that a guarantee bounds in time (reach, in injection.go). This file computes the resulting deadline.
 
-// promise is that a change comes by an instant.
+// promise is the deadline of a change, and everything that may move that deadline.
 type promise struct {
-	from           int64      // since when faults can delay it
-	base           int64      // what the promise counts from
-	by             int64      // when it is due if no fault delays it
-	settle         int64      // how long after the last of what delayed it it is due
-	settleLife     int64      // where given: how long after the end of a quarantine of a Redis with replicas
-	asserts        bool       // it is that an owner asserts what it has, which no quarantine delays
-	anybody        bool       // any instance can bring it about: faults of one hold nobody up where another has met none
-	grantees       []*node    // to whom Redis granted it, whether or not they said so: faults of these delay it
-	only           *node      // where given: nobody else can bring it about, and faults of others delay nothing
-	quarantineFrom int64      // where given: when the quarantine began that it waits for, which is late where faults kept everybody from Redis
-	session        *session   // where given: what somebody left of its lease who is gone is waited for
-	but            *injection // what it follows from, which the promise allows for
-	kind           string     // what brought it about, where that is not but
+	from           int64      // start of the time in which faults can delay the change
+	base           int64      // start of the measured time
+	by             int64      // deadline if no fault delays the change
+	settle         int64      // time allowed after the reach of the last fault that delayed it
+	settleLife     int64      // the same after a quarantine of a Redis with replicas; 0: settle
+	asserts        bool       // the change is an owner's assertion, which no quarantine delays
+	anybody        bool       // any instance can make the change: faults of single nodes do not count while another instance has met none
+	grantees       []*node    // nodes that Redis granted the lease to, reported or not: their faults count even with anybody
+	only           *node      // the only node that can make the change; nil: any
+	quarantineFrom int64      // start of the quarantine that the change waits for, late if faults kept all instances from Redis; 0: none
+	session        *session   // session whose remaining lease of a gone instance must expire first; nil: none
+	but            *injection // the fault that led to the change, which the promise allows for already
+	kind           string     // cause of the change if it is not but
 }
 
-// widest is the longest allowance, in TTLs beyond the promise, that still judges anything.
+// widest is the longest allowance beyond the promise, in TTLs. A longer one would judge nothing.
 const widest = 2
 
-// settleAfter is how long after the end of what delayed it a takeover is due.
+// settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
 func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
 
-// due returns when the change must have come, and the fault that moved that last; nil: none did. A fault that goes on reaches until now.
+// due returns the deadline of the change, and the fault that moved it last; nil if none did. An open fault reaches until now.
 func (w *world) due(c promise) (until int64, by *injection) {
 	until, by = w.reached(c, c.by, nil)
 	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
@@ -48,7 +48,7 @@ func (w *world) due(c promise) (until int64, by *injection) {
 	return until, by
 }
 
-// reached moves an instant on by the faults that can delay the change until then.
+// reached moves a deadline by the faults that can delay the change until then.
 func (w *world) reached(c promise, until int64, by *injection) (int64, *injection) {
 	spare := c.anybody && w.untouched(c)
 	met := 0
@@ -58,7 +58,7 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 		}
 		if c.asserts {
 			r, ok := w.reach(inj)
-			if inj.did == didPlan && inj.silences() { // an attempt whose answer it took is given up a time-out later
+			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
 			return r, ok && inj.did != didLife && inj.did != didWithin
@@ -79,23 +79,23 @@ func (w *world) reached(c promise, until int64, by *injection) (int64, *injectio
 	return until, by
 }
 
-// waits reports whether a change that is due by an instant is still waited for at another: by as much as the host stalled it may be late.
+// waits reports whether a change due at until is still pending at at. A stall of the host may delay it by as much.
 func (w *world) waits(c promise, until, at int64) bool {
 	return at <= until || at <= until+w.stall(c.base, at)
 }
 
-// settleAfter is how long after the end of what an injection reaches the change is due.
+// settleAfter returns how long the change may take after the injection's reach.
 func (c promise) settleAfter(inj *injection) int64 {
 	switch life := inj.did == didLife || inj.did == didWithin; {
 	case c.settleLife != 0 && life:
 		return c.settleLife
-	case c.asserts && inj.did != didPlan: // its reach has the pause between two attempts
+	case c.asserts && inj.did != didPlan: // its reach includes the pause between two attempts
 		return int64(assertAllowance)
 	}
 	return c.settle
 }
 
-// availableSince is from when on, at the earliest, an instance is there who can do what is due since then.
+// availableSince returns the earliest time, not before since, from which an instance has been alive.
 func (w *world) availableSince(since int64) int64 {
 	if w.alive == 0 {
 		return w.now
@@ -103,7 +103,7 @@ func (w *world) availableSince(since int64) int64 {
 	return max(since, w.populatedSince)
 }
 
-// candidateSince is from when on somebody but the given one takes part: members of an election do some time after they came.
+// candidateSince returns when an instance other than but can take part, after its start delay; 0 without such an instance or delay.
 func (w *world) candidateSince(but *instance) int64 {
 	if w.startDelay() == 0 {
 		return 0
@@ -120,22 +120,22 @@ func (w *world) candidateSince(but *instance) int64 {
 	return first + w.startDelay()
 }
 
-// denseFaults is how many faults may delay one change before it is not judged: more than any plan has, and most storms with replicas.
+// denseFaults is the number of faults from which a change is not judged any more. No plan and few storms with replicas have that many.
 const denseFaults = 128
 
-// horizon has the injections that may still reach a change from then on. One that never ends keeps none of the others.
+// horizon holds the injections that may still reach a change after from. A fault that never ends does not keep the others.
 type horizon struct {
 	from int64
 	all  []*injection
 }
 
-// horizonTTLs is how far it lies: nearly all that is judged is over within that.
+// horizonTTLs is the age of the horizon in TTLs. Nearly every judged change is over by then.
 const horizonTTLs = 16
 
-// since returns the injections, without those that reach no change from then on as far as the horizon has passed them.
+// since returns the injections that may reach a change after from. It omits older ones only if the horizon has passed them.
 func (w *world) since(from int64) []*injection {
 	if to := w.now - horizonTTLs*int64(w.TTL); to > w.near.from+int64(w.TTL) {
-		var all []*injection // whoever goes through those of before goes on
+		var all []*injection // a new slice: callers may still iterate over the old one
 		for _, inj := range w.near.all {
 			r, _ := w.reach(inj)
 			if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= to {
@@ -150,7 +150,7 @@ func (w *world) since(from int64) []*injection {
 	return w.injections
 }
 
-// untouched reports whether an instance that could bring the change about has met no fault of its own for a TTL before it, nor since.
+// untouched reports whether some instance that could make the change has met no fault of its own since a TTL before it.
 func (w *world) untouched(c promise) bool {
 	since := c.from - int64(w.TTL)
 	late := w.since(since)
@@ -172,16 +172,15 @@ next:
 
 func (w *world) wide(c promise, until int64) bool { return until-c.by > widest*int64(w.TTL) }
 
-// standing is how a change that came stands to its promise.
 type standing uint8
 
 const (
 	inTime standing = iota
 	tooLate
-	unjudged // it is excused
+	unjudged
 )
 
-// held counts a change that came now, and returns what it was held against.
+// held counts a change that came now. It returns the limit and the result.
 func (h *hooks) held(c promise) (limit int64, stands standing) {
 	took := h.w.now - c.base
 	limit, stands = c.by-c.base, inTime
@@ -203,17 +202,16 @@ func (h *hooks) held(c promise) (limit int64, stands standing) {
 	return limit, stands
 }
 
-// of is what brought the change about.
 func (c promise) of() string {
 	return cmp.Or(c.kind, c.but.name())
 }
 
-// closer reports whether the first time comes closer to its limit (or further beyond it) than the second.
+// closer reports whether the first time is closer to its limit, or further beyond it, than the second.
 func closer(took, limit, than, thanLimit int64) bool {
 	return thanLimit == 0 || ms(took)*ms(thanLimit) > ms(than)*ms(limit)
 }
 
-// near keeps what came closest to its limit, or furthest beyond it.
+// near keeps the time that came closest to its limit, or furthest beyond it.
 func (h *hooks) near(took, limit int64) {
 	if closer(took, limit, h.worst, h.allowed) {
 		h.worst, h.allowed = took, limit
@@ -226,15 +224,15 @@ func (h *hooks) nearest(v *Verdict) {
 	}
 }
 
-// await calls missed with the limit once the change is overdue, or with the fault that excuses it. c returns the promise as it is then, and
-// false once nothing is waited for.
+// await calls missed with the limit once the change is overdue, or with the fault that excuses it. c returns the current promise, and
+// false when the wait is over.
 func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *injection)) {
 	now, waits := c()
 	if !waits {
 		return
 	}
 	if w.now <= now.base {
-		w.at(max(now.by, w.next), func() { w.await(c, missed) }) // nothing ends it before the next event
+		w.at(max(now.by, w.next), func() { w.await(c, missed) }) // nothing ends the wait before the next event
 		return
 	}
 	until, by := w.due(now)
@@ -243,7 +241,7 @@ func (w *world) await(c func() (promise, bool), missed func(limit int64, excused
 		return
 	}
 	if at := until + w.stall(now.base, max(w.now, until)); at > w.now {
-		if by != nil && by.open || now.base == w.now { // it moves on with time, and nothing ends that before the next event
+		if by != nil && by.open || now.base == w.now { // the deadline moves on with time, and nothing ends that before the next event
 			at = max(at, w.next)
 		}
 		w.at(at, func() { w.await(c, missed) })

@@ -9,17 +9,17 @@ import (
 
 // Break is one break of a guarantee. Times are those of the history.
 type Break struct {
-	From     int64      `json:"fromNs"`               // when it began: what was late counts from there
-	To       int64      `json:"toNs"`                 // when it was over, or was noticed
-	Deadline int64      `json:"deadlineNs,omitempty"` // what was missed: when a change was due, or the first owner's lease ended; 0: not known
-	Session  string     `json:"session,omitempty"`    // whose lease; "": of none
-	Owners   []Owner    `json:"owners,omitempty"`     // who had a part in it, in the order of their terms
-	Fault    *Suspected `json:"fault,omitempty"`      // that caused it, as far as can be known
-	First    bool       `json:"first,omitempty"`      // it is the one that began first
-	Text     string     `json:"text,omitempty"`       // what the judge says of it
+	From     int64      `json:"fromNs"`               // start; a delay counts from here
+	To       int64      `json:"toNs"`                 // end, or detection
+	Deadline int64      `json:"deadlineNs,omitempty"` // deadline of the late change, or end of the first owner's lease; 0: unknown
+	Session  string     `json:"session,omitempty"`    // session of the lease; "": none
+	Owners   []Owner    `json:"owners,omitempty"`     // instances that had a part in it, in the order of their terms
+	Fault    *Suspected `json:"fault,omitempty"`      // its cause, as far as it is known
+	First    bool       `json:"first,omitempty"`      // it began before all others
+	Text     string     `json:"text,omitempty"`
 }
 
-// Owner is an instance with the fence under which it had the lease.
+// Owner is an instance and the fence under which it had the lease.
 type Owner struct {
 	Instance string `json:"instance"`
 	Fence    int64  `json:"fence,omitempty"`
@@ -27,14 +27,14 @@ type Owner struct {
 
 // Suspected is a fault of the plan.
 type Suspected struct {
-	N    int64  `json:"n"` // its index in the plan
+	N    int64  `json:"n"`
 	Kind string `json:"kind"`
 }
 
-// breaksMax is how many breaks of a guarantee are listed one by one; the others are counted.
+// breaksMax is how many breaks of a guarantee are listed one by one. The others are only counted.
 const breaksMax = 50
 
-// account notes the break for tools, and which fault caused it.
+// account records the break and its cause for the report's list and counts.
 func (h *hooks) account(b *breach, first bool) {
 	by := h.w.blame(b)
 	h.kinds.of(by.name()).Broken++
@@ -56,7 +56,7 @@ func (h *hooks) account(b *breach, first bool) {
 	}
 }
 
-// brokenOnes returns the breaks that were noticed first, and the one that began first.
+// brokenOnes returns the listed breaks, always including the one that began first.
 func (h *hooks) brokenOnes() []Break {
 	if len(h.list) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (h *hooks) brokenOnes() []Break {
 	return list
 }
 
-// joinBreaks returns the breaks of two rules that have one number.
+// joinBreaks merges the breaks of two rules that share one guarantee.
 func joinBreaks(a, b []Break) []Break {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(x, y Break) int { return cmp.Compare(x.To, y.To) })
@@ -89,7 +89,7 @@ func joinBreaks(a, b []Break) []Break {
 	return all
 }
 
-// owners are those whom the rule names, else those who say that they have the lease, and who said so last.
+// owners returns the terms and instances that the rule names. Without named terms, these are the session's open terms and its last one.
 func (b *breach) owners() (all []Owner) {
 	terms := b.terms
 	if terms == nil && b.session != nil {
@@ -106,8 +106,8 @@ func (b *breach) owners() (all []Owner) {
 	return all
 }
 
-// blame returns the fault that caused the break: the rule's own, else the last one that hit an owner and was over for a TTL at most, else
-// the last such fault of the lease or of Redis; nil: there is none.
+// blame returns the fault that caused the break. If the rule names none, that is the last fault that hit an owner and was over for a TTL
+// at most. Without one, it is the last such fault of the lease or of Redis; nil if there is none.
 func (w *world) blame(b *breach) *injection {
 	if b.by != nil {
 		return b.by
@@ -130,7 +130,7 @@ func (w *world) blame(b *breach) *injection {
 	return other
 }
 
-// endsFor returns the end of the lease that Redis last granted the instance, if it is the present one or the one before; 0: not known.
+// endsFor returns the end of the lease that Redis last granted the instance, by the present grant or the one before; 0: unknown.
 func (s *session) endsFor(i *instance) int64 {
 	for _, k := range []*grant{s.granted, s.before} {
 		if k != nil && (k.holder == i.id || k.reporter == i.id) {

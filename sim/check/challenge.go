@@ -9,22 +9,22 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Challenge counts how often one kind of fault, or of change, challenged owners of leases. G1 and G2 are worth as much as there was of it.
+// Challenge counts how often one kind of fault, or of change, challenged owners of leases. Without challenges, G1 and G2 prove nothing.
 type Challenge struct {
-	By        string `json:"by"`        // a kind of fault; or handover, exit, lapse
-	Struck    int    `json:"struck"`    // leases whose owner trusted them when it began
-	Outlasted int    `json:"outlasted"` // of these, leases whose trust ended while it lasted
-	Taken     int    `json:"taken"`     // leases that another instance acquired next, because of it
+	By        string `json:"by"`        // a kind of fault, or handover, exit, lapse
+	Struck    int    `json:"struck"`    // leases that their owner trusted when the fault began
+	Outlasted int    `json:"outlasted"` // of these, leases whose trust ended during the fault
+	Taken     int    `json:"taken"`     // leases that another instance acquired next, because of the fault
 }
 
 // Changes of owner that no fault of the plan brings about.
 const (
 	byHandover = "handover" // the owner released it
-	byExit     = "exit"     // its process ended by itself
-	byLapse    = "lapse"    // its trust ended unrenewed, which the network may explain
+	byExit     = "exit"     // its process ended, but no fault killed it
+	byLapse    = "lapse"    // its trust ended unrenewed, as a slow network may cause
 )
 
-// challenges counts what faults and the fleet's own changes did to leases: who trusted one then, until when, and who had it next.
+// challenges counts the effects of faults and of the fleet's own changes on leases.
 type challenges struct {
 	w     *world
 	tally map[string]*Challenge
@@ -59,12 +59,11 @@ func (c *challenges) injected(inj *injection) {
 	}
 }
 
-// challenges reports whether the fault can take a lease from its owner.
 func (inj *injection) challenges() bool {
 	return inj.silences() || inj.ofRedis() || inj.ends() || inj.has(fault.Stops)
 }
 
-// ends reports whether the fault ends at once the owner's trust, or what that is founded on.
+// ends reports whether the fault at once ends the owner's trust or its basis.
 func (inj *injection) ends() bool {
 	return inj.has(fault.Kills | fault.Deletes | fault.StepsClock)
 }
@@ -80,8 +79,7 @@ func (inj *injection) hits(t *term) bool {
 	return inj.node != nil && t.inst.node == inj.node
 }
 
-// trusted returns until when the owner may trust its lease at most: for a TTL since it last heard that it has the lease, and no
-// longer than its window.
+// trusted returns until when the owner may trust its lease: at most a TTL after its last confirmation, and no longer than its window.
 func (w *world) trusted(t *term) int64 {
 	end := t.confirmedAt + int64(w.TTL)
 	if t.until != 0 {
@@ -90,7 +88,7 @@ func (w *world) trusted(t *term) int64 {
 	return end
 }
 
-// outlasted reports whether the trust in the term ended while the fault lasted. Who gave it back, or was killed, did not wait for it.
+// outlasted reports whether the trust in the term ended during the fault. It is false for an owner that released the lease or was killed.
 func (w *world) outlasted(t *term, inj *injection) bool {
 	end := inj.end
 	if inj.open {
@@ -108,12 +106,12 @@ func (c *challenges) healed(inj *injection) {
 	inj.terms = nil
 }
 
-// survived: who renewed its lease has survived what is over.
+// survived drops the faults that are over: the owner has renewed its lease after them.
 func (t *term) survived() {
 	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.open })
 }
 
-// taken returns by what the owner was challenged whose lease the new term takes over, the last of several; "": by nothing.
+// taken returns the last challenge of the owner from which the new term takes the lease; "" if there was none.
 func (c *challenges) taken(t *term) (by string) {
 	last := t.session.last
 	if last == nil || last.inst == t.inst {
@@ -139,7 +137,7 @@ func (c *challenges) taken(t *term) (by string) {
 	return by
 }
 
-// ownChange names what took the lease from its owner, if no fault did; "": nothing that is known, so its owner may still believe.
+// ownChange names what took the lease without a fault; "" if it is unknown, so that the owner may still believe.
 func (c *challenges) ownChange(t *term) string {
 	switch {
 	case t.over && t.how == endReleased:
@@ -161,10 +159,10 @@ func (c *challenges) finish() {
 	}
 }
 
-// Watch counts challenges while a run goes on. It is not exact, because events may come late. It is not safe for concurrent use.
+// Watch counts challenges during a run. The count is not exact, because events may come late. A Watch is not safe for concurrent use.
 type Watch struct{ w *world }
 
-// NewWatch returns a watch of a run that begins.
+// NewWatch returns a Watch for a new run.
 func NewWatch(p Params) *Watch { return &Watch{newWorld(p)} }
 
 // See takes the next event.
@@ -183,7 +181,6 @@ func (c *challenges) list() (all []Challenge) {
 	return all
 }
 
-// said lists the tally for a reader; "": nothing challenged anybody.
 func (c *challenges) said() string {
 	var parts []string
 	for _, x := range c.list() {
@@ -200,6 +197,6 @@ func (c *challenges) said() string {
 	return strings.Join(parts, ", ")
 }
 
-// unchallenged is why a guarantee of owners was not put to the test.
+// unchallenged explains why the run did not put a guarantee of owners to the test.
 const unchallenged = "no lease was challenged: no fault outlasted the trust of an owner whose lease another took over then, no owner " +
 	"was killed, and none handed a lease over"

@@ -1,30 +1,30 @@
-// Package check is the judge: it reads the history of a run and says, guarantee by guarantee (docs/guarantees.md), whether
-// it held, broke or was not put to the test.
+// Package check is the judge. It reads the history of a run and returns a verdict for each guarantee (docs/guarantees.md): it held, it
+// broke, or the run did not put it to the test.
 //
-// It reads recorded data only, in one pass, with memory for the nodes and sessions of a run and not for its length, and
-// imports nothing of the library that it judges: a saved run can be judged again by anybody, with the same result.
+// The judge uses recorded data only, in one pass. Its memory grows with the nodes and sessions of a run, not with the run's length. It
+// imports nothing of the library that it judges, so anybody can judge a saved run again with the same result.
 //
-// The words that its sources use:
+// Terms:
 //
-//	allowance         how far apart two stamps of one fact may lie, or how long a step may take beyond its bound
+//	allowance         the tolerated distance between two stamps of one fact, or the tolerated delay of a step beyond its bound
 //	calm              the phase after the storm, in which every fault is healed and the fleet settles
 //	challenge         a fault or change that could move a lease from an owner that trusts it
-//	change            what a guarantee judges one of: a takeover, a handover, a renewal, a poll
-//	epoch             the life of Redis' data: a loss of data ends it, and a quarantine begins the next one
-//	excused           of a change: not judged, because another fault could delay it beyond what judges anything
-//	exercised         of a guarantee: changes that were judged
-//	failover          another server of Redis takes over; a takeover is of a lease
+//	change            one judged case of a guarantee: a takeover, a handover, a renewal, a poll
+//	epoch             one life of Redis' data; a loss of data ends it, and a quarantine begins the next one
+//	excused           not judged, because another fault could delay the change by so much that no limit means anything
+//	exercised         the number of judged changes of a guarantee
+//	failover          another Redis server takes over (a takeover is of a lease)
 //	fence             the number that grows with each grant of a lease (a fencing token)
-//	injection         a fault of the plan that was really injected
-//	loss              Redis comes back as another one, or without its data
-//	promise           that a change comes by an instant, and what may move that instant
+//	injection         a fault of the plan that was injected
+//	loss              Redis returns with another identity, or without its data
+//	promise           the deadline of a change, and everything that may move that deadline
 //	quarantine        a TTL after a loss in which nothing is granted
 //	reach             the time in which an injection can delay what others do
-//	rest              the fleet's steady state: balanced, with nothing on the move
-//	settle            what the fleet takes to come to rest after a change
+//	rest              the fleet's steady state: balanced, and no lease moves
+//	settle            the time in which a fleet comes to rest after a change
 //	stall             a time in which the host did not run the harness
-//	tap               the replication stream of Redis, which shows what Redis did
-//	trust window      until when the owner of a term may act on it without an answer from Redis
+//	tap               the replication stream of Redis, which shows every write
+//	trust window      the time in which an owner may act on its term without an answer from Redis
 package check
 
 import (
@@ -38,50 +38,49 @@ import (
 // Outcome is a verdict. The zero value is Unknown, and Unknown never passes.
 type Outcome string
 
-// The outcomes, as they stand in report.json.
+// The outcomes, as report.json spells them.
 const (
 	Pass    Outcome = "pass"
 	Fail    Outcome = "fail"
 	Unknown Outcome = "unknown"
 )
 
-// Verdict is what the judge found about one guarantee.
+// Verdict is the judge's finding about one guarantee.
 type Verdict struct {
-	ID      string   `json:"id"`      // of the guarantee: "G1" to "G14", "E1", …
-	Spec    []string `json:"spec"`    // requirements of the specification that it stands for
-	Verdict Outcome  `json:"verdict"` //
-	Value   int64    `json:"value"`   // the worst that was seen, in Unit
-	Limit   int64    `json:"limit"`   // what Value is held against, in Unit
-	Unit    string   `json:"unit"`    //
+	ID      string   `json:"id"`   // ID of the guarantee: "G1" to "G14", "E1", …
+	Spec    []string `json:"spec"` // requirements of the specification that the guarantee answers
+	Verdict Outcome  `json:"verdict"`
+	Value   int64    `json:"value"` // worst measurement, in Unit
+	Limit   int64    `json:"limit"` // limit of Value, in Unit
+	Unit    string   `json:"unit"`
 
-	Exercised int    `json:"exercised"`           // changes that were judged
-	Excused   int    `json:"excused"`             // changes that were not, because another fault could delay them
-	Prolonged []int  `json:"prolonged,omitempty"` // of those judged: whose limit other faults moved, by at most ½, 1, 1½ and 2 TTL
-	Detail    string `json:"detail"`              // what happened, for a reader who knows nothing of the run
+	Exercised int    `json:"exercised"`
+	Excused   int    `json:"excused"`             // changes left unjudged, because another fault could delay them
+	Prolonged []int  `json:"prolonged,omitempty"` // judged changes whose limit a fault moved, by at most ½, 1, 1½ and 2 TTL
+	Detail    string `json:"detail"`              // what happened, for a reader who does not know the run
 
-	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: what the owners of leases went through
+	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: faults and changes that the owners went through
 
-	Kinds  []KindCount `json:"kinds,omitempty"`  // the same changes, by the kind of fault
-	Times  []Times     `json:"times,omitempty"`  // measured, of what is bounded in time
-	Breaks []Break     `json:"breaks,omitempty"` // as many as are listed one by one: Kinds counts all
+	Kinds  []KindCount `json:"kinds,omitempty"`  // the same counts, by kind of fault
+	Times  []Times     `json:"times,omitempty"`  // measured times of changes that have a time limit
+	Breaks []Break     `json:"breaks,omitempty"` // the listed breaks; Kinds counts all of them
 
-	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: what instances sent, by what they went through
+	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: commands of the instances, by their state
 
-	// Stalled is for how long, in ns, the host stalled where that bears on the verdict: a limit was widened by it, or it may have caused
-	// what broke.
+	// Stalled is the host's stall, in ns, that bears on the verdict: it widened a limit, or may have caused the breaks.
 	Stalled int64 `json:"-"`
 
-	// The break that Value tells of, else the first: its session, if any, when it began and was noticed, in ns, and the events around it.
+	// The break behind Value, or else the first break: its session, its start and its detection in ns, and the events around it.
 	From     int64           `json:"-"`
 	At       int64           `json:"-"`
 	Session  string          `json:"-"`
 	Evidence []history.Event `json:"-"`
 }
 
-// Stats counts what happened in a run, whoever's fault it was.
+// Stats counts the events of a run, whatever caused them.
 type Stats struct {
-	Events   int64 // in the history
-	Entries  int64 // in the nodes' logs, of those that G12 needs
+	Events   int64
+	Entries  int64 // log entries of the nodes that G12 needs
 	Polls    int64 // accepted by the target
 	Rejected int64 // refused by the target for an older fence
 	Acquires int64
@@ -89,14 +88,14 @@ type Stats struct {
 	Losses   int64
 	Releases int64
 	LastT    int64 // ns: time of the last event
-	Stalled  int64 // ns in which the host did not schedule the harness
+	Stalled  int64 // ns in which the host did not run the harness
 }
 
 // Result is the judgement of a run.
 type Result struct {
 	Verdicts []Verdict // one for each guarantee of the run's system, in order
 	Stats    Stats
-	Complete bool // the history reaches the run's end
+	Complete bool // whether the history reaches the run's end
 }
 
 // Verdict returns the verdict with that ID, and false if there is none.
@@ -109,28 +108,28 @@ func (r Result) Verdict(id string) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// ErrUnordered is the condition of a history whose events are not in order of time.
+// ErrUnordered reports a history whose events are not in order of time.
 var ErrUnordered = errors.New("check: history is not in order of time")
 
-// checker judges one guarantee. The world calls its hooks in the order of the history, once it is up to date. hooks has empty ones.
+// checker judges one guarantee. The world updates itself first, then calls the hooks in the order of the history. hooks has empty ones.
 type checker interface {
-	event(e *history.Event)     // each event; e is valid until the hook returns
-	belief(t *term, on bool)    // an instance begins or ceases to trust its term
-	began(t *term)              // a new term
-	ended(t *term, how ending)  // a term is over
-	injected(inj *injection)    // a fault of the plan is injected
-	healed(inj *injection)      // it is healed
-	finish()                    // the history is at its end
-	verdict() Verdict           //
-	aside(e *history.Event)     // an event of a server that is not the master which the sentinels know
-	attach(w *world, v Verdict) // before everything else: where to look, and the guarantee's constants
+	event(e *history.Event)  // each event; e is valid until the hook returns
+	belief(t *term, on bool) // an instance begins or ceases to trust its term
+	began(t *term)
+	ended(t *term, how ending)
+	injected(inj *injection)
+	healed(inj *injection)
+	finish()
+	verdict() Verdict
+	aside(e *history.Event)     // an event of a server other than the master that the sentinels know
+	attach(w *world, v Verdict) // called first, with the guarantee's constants
 }
 
-// Judge reads the events, which must be in order of T, once, and returns a verdict for each guarantee of the run's system.
-// logs may be nil: what the nodes logged is unknown then. They are looked at when the events are at their end.
+// Judge reads the events, which must be in order of T, and returns a verdict for each guarantee of the run's system. It reads logs after
+// the last event. Without logs (nil), everything that needs them is unknown.
 //
-// An error of the sequence (a file that is cut off) or a history out of order ends the reading: the result then covers
-// what was read, nothing in it passes that a complete history could still break, and the error is returned beside it.
+// An error of the sequence (a truncated file) or an event out of order ends the reading. Judge then returns that error and a result for
+// the events before it. In that result, no guarantee passes that the missing part could have broken.
 func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
 	return judging(p, logs).judge(events, logs)
 }
@@ -165,13 +164,13 @@ func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Resul
 }
 
 func (w *world) read(events iter.Seq2[history.Event, error]) error {
-	var e history.Event // one for all: the checkers keep none
+	var e history.Event // reused: no checker keeps it
 	for next, err := range events {
 		if err != nil {
 			return err
 		}
 		e = next
-		if e.T < w.now { // at first the run's begin: times count from there
+		if e.T < w.now { // w.now begins as the start of the run, from which times count
 			return fmt.Errorf("%w: event %d (%s) is of %s, the one before it of %s", ErrUnordered, w.stats.Events+1,
 				e.Kind, clock(e.T), clock(w.now))
 		}
@@ -180,7 +179,7 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 	return nil
 }
 
-// incomplete turns what passes into unknown: the missing part could have broken it. What broke stays broken.
+// incomplete turns each pass into unknown, because the missing part could have broken it.
 func (r *Result) incomplete(w *world) {
 	why := "the history has no end"
 	switch {

@@ -8,11 +8,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// ErrCriterion is the condition of a criterion that is no guarantee.
+// ErrCriterion reports a criterion that is no guarantee.
 var ErrCriterion = errors.New("check: unknown guarantee")
 
-// Exercisable returns the guarantees that a run of these parameters can put to the test: its criteria, unless others are
-// named. A kind of fault counts where the plan leaves its change free of others that could delay it.
+// Exercisable returns the guarantees that a run of these parameters can put to the test. They are the run's criteria if none are named. A
+// kind of fault counts only if the plan has one whose change no other fault could delay.
 func Exercisable(p Params) []string {
 	var ids []string
 	s := systemOf(p.System)
@@ -24,7 +24,7 @@ func Exercisable(p Params) []string {
 	return ids
 }
 
-// counts reports whether what the instances send can be held against a budget: another program's is its own.
+// counts reports whether a budget limits the commands of the instances. Budgets do not apply to another program.
 func (p Params) counts() bool { return p.Counted && !p.Foreign }
 
 func (p Params) count(kinds ...fault.Kind) (n int) {
@@ -36,7 +36,6 @@ func (p Params) count(kinds ...fault.Kind) (n int) {
 	return n
 }
 
-// most is how many instances the plan has at once.
 func (p Params) most() int {
 	n := p.Nodes
 	most := n
@@ -52,27 +51,26 @@ func (p Params) most() int {
 	return most
 }
 
-// has reports whether the plan has a fault with one of the effects.
 func (p Params) has(any fault.Effect) bool { return p.count(fault.Having(any)...) > 0 }
 
-// unanswered reports whether a fault with one of the effects keeps a node, or all, from renewing anything for so long.
+// unanswered reports whether a fault with one of the effects keeps a node, or all nodes, from every renewal for at least d.
 func (p Params) unanswered(d time.Duration, any fault.Effect) bool {
 	return slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
 		return f.Kind.Has(any) && f.Kind.Refuses() != fault.RefusesSome && f.For >= d
 	})
 }
 
-// alone reports whether the plan has a fault of one of the kinds whose aftermath no fault that could delay it overlaps.
+// alone reports whether the plan has a fault of these kinds that nothing overlaps until limit after it. Faults that delay nobody may.
 func (p Params) alone(limit time.Duration, kinds ...fault.Kind) bool {
 	return p.apart(0, limit, false, kinds)
 }
 
-// quiet reports the same where nothing else may change at all, before and after.
+// quiet is like alone, but no fault at all may overlap, and the time in which the fleet settles before it counts too.
 func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
 	return p.apart(time.Duration(p.settle()), limit, true, kinds)
 }
 
-// apart reports whether the plan has a fault of one of the kinds that no other overlaps. Faults that delay nobody count if all is set.
+// apart reports whether the plan has a fault of these kinds that no other overlaps. With all, faults that delay nobody overlap too.
 func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
 	others := map[int]span{}
 	for i, f := range p.Plan.Faults {
@@ -86,7 +84,7 @@ func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind)
 		}
 		from, to := int64(f.At-before), int64(f.At+f.For+after)
 		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
-			to = int64(f.At + after) // For is when it is started again
+			to = int64(f.At + after) // For is the time until the restart
 		}
 		overlapped := false
 		for j, r := range others {
@@ -99,7 +97,6 @@ func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind)
 	return false
 }
 
-// planned is the reach of a fault if it hits and is healed as planned.
 func (p Params) planned(f fault.Fault) (span, bool) {
 	w := world{Params: p}
 	inj := &injection{Fault: f, start: int64(f.At), end: int64(f.At + f.For)}
@@ -110,8 +107,8 @@ func (p Params) planned(f fault.Fault) (span, bool) {
 	return r, true
 }
 
-// Decides returns the guarantees that must pass: those named (Params.Criteria), else those that the plan can exercise
-// (where none are named, Decide also fails on any other that broke).
+// Decides returns the guarantees that must pass: the named ones (Params.Criteria), or else those that the plan can exercise. If none are
+// named, Decide also fails on any other guarantee that broke.
 func Decides(p Params) []string {
 	if len(p.Criteria) > 0 {
 		return p.Criteria
@@ -119,8 +116,7 @@ func Decides(p Params) []string {
 	return Exercisable(p)
 }
 
-// Deciding returns those of the named criteria that decide a judged run. G10 beside others does not where no change of a lease in
-// Redis could be matched to an instance.
+// Deciding returns the named criteria that decide a judged run: all, without a G10 for which no change in Redis matched an instance.
 func Deciding(p Params, r Result) []string {
 	v, _ := r.Verdict("G10")
 	if v.Verdict != Unknown || v.Exercised > 0 || len(p.Criteria) < 2 {
@@ -129,9 +125,11 @@ func Deciding(p Params, r Result) []string {
 	return slices.DeleteFunc(slices.Clone(p.Criteria), func(id string) bool { return id == "G10" })
 }
 
-// Decide returns the verdict of a run: fail if a criterion or any that is never excused (Safety) failed, or any at all where
-// no criteria were named; unknown if one of Decides was not put to the test, or fewer than Params.Least times, or the run is incomplete,
-// else pass. Where there is none it is unknown.
+// Decide returns the verdict of a run:
+//   - fail, if a criterion or a safety guarantee failed, or, where no criteria are named, any guarantee;
+//   - unknown, if the run is incomplete, nothing decides, or a deciding guarantee did not pass or was exercised fewer than Params.Least
+//     times;
+//   - pass otherwise.
 func Decide(p Params, r Result) Outcome {
 	criteria, named := Decides(p), len(p.Criteria) > 0
 	out := Pass
@@ -150,7 +148,7 @@ func Decide(p Params, r Result) Outcome {
 	return out
 }
 
-// Thin reports whether the guarantee decides and held, but was exercised less often than it must be.
+// Thin reports whether the guarantee decides and passed, but was exercised fewer than Params.Least times.
 func Thin(p Params, v Verdict) bool {
 	return v.Verdict == Pass && v.Exercised < p.Least && slices.Contains(Decides(p), v.ID)
 }

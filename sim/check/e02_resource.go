@@ -2,16 +2,15 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// e2: the fenced resource accepts no write of an older leader, and two leaders never write at once, except the late write of a frozen one,
-// which is rejected. It is G2 of the resource's own record. Where a leader sends no fence, the order in which leaders began decides.
+// e2 judges that the fenced resource accepts no write of an older leader, and that two leaders never write at once. It applies G2 to the
+// resource's own record. If a leader sends no fence, the order in which leaders began decides.
 type e2 struct {
 	g2
-	terms  int64               // leaderships so far
+	terms  int64
 	order  map[*instance]int64 // number of an instance's last leadership
 	newest map[string]leading  // by session: the newest leader whose write was accepted
 }
 
-// leading is a leadership by its number.
 type leading struct {
 	number int64
 	inst   *instance

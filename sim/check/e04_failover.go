@@ -2,10 +2,10 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// e4: a new leader within TTL + 250 ms of a crash or partition, and within 250 ms of a clean stop.
+// e4 judges that a new leader exists within TTL + 250 ms of a crash or partition, and within 250 ms of a clean stop.
 //
-// It is G5, judged of partitions too, and G13, under one number: the worse of both against its own limit. And as nobody can lead before
-// the quarantine that follows a loss of data is over, that loss must be noticed, by the followers where the leader is out.
+// It combines G5, extended to partitions, and G13: the verdict is the worse of the two against its own limit. Nobody can lead before the
+// quarantine after a loss of data is over, so instances must also notice a loss in time.
 type e4 struct {
 	failover g5
 	handover g13
@@ -32,8 +32,8 @@ func (g *e4) aside(*history.Event)  {}
 func (g *e4) healed(inj *injection) { g.failover.healed(inj); g.handover.healed(inj) }
 func (g *e4) finish()               { g.failover.finish(); g.handover.finish() }
 
-// lost: whoever looks at the leader key sees that it is gone, once in an election interval, and a script begins the epoch. Where a replica
-// attached itself, or took over, it is there: the quarantine begins with whatever is asked next.
+// lost judges whether an instance notices a loss of data in time. Each reads the leader key once per election interval, and a script that
+// finds it gone begins the epoch. If a replica took over, the key exists, and the next request begins the quarantine.
 func (g *e4) lost(inj *injection) {
 	w, f := g.failover.w, &g.failover
 	if inj.did != didPlan || !inj.forgets() || w.Foreign || w.epoch.value == "" {
@@ -45,7 +45,7 @@ func (g *e4) lost(inj *injection) {
 		if inj.open || w.epoch.down {
 			base = w.now
 		}
-		// Another epoch began while Redis was not watched, or is an older one.
+		// Another epoch began while Redis was not watched, or an older one is back.
 		unseen := inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
 		return promise{from: inj.start, base: base, by: base + within, settle: within, anybody: true, but: inj}, unseen && w.phase != "end"
 	}, func(limit int64, excused *injection) {
@@ -64,7 +64,7 @@ func (g *e4) lost(inj *injection) {
 func (g *e4) verdict() Verdict {
 	a, b := g.failover.verdict(), g.handover.verdict()
 	v, other := a, b
-	if a.Verdict != Fail && (b.Verdict == Fail || a.Verdict == Unknown && b.Verdict == Pass) { // or no leader fell, but some stopped
+	if a.Verdict != Fail && (b.Verdict == Fail || a.Verdict == Unknown && b.Verdict == Pass) { // or no leader crashed, but some stopped
 		v, other = b, a
 	}
 	if v.Exercised, v.Excused = a.Exercised+b.Exercised, a.Excused+b.Excused; other.Verdict != Unknown {

@@ -6,12 +6,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// e5: a leader that cannot renew says that it is none before its lease can be anybody else's. By the time at which the key expires, or goes
-// to another, its holder's last event must not be that it leads. That it does nothing more as a leader is G4 of its writes.
+// e5 judges that a leader that cannot renew reports its loss before another instance can own its lease. When the key expires or goes to
+// another instance, the holder's last event must not be that it leads. That the former leader writes nothing more is judged as G4.
 type e5 struct {
 	g4
 	keys       map[string]*grant
-	claims     map[owning]int64 // since when an instance says that it leads; absent: it does not
+	claims     map[owning]int64 // since when an instance reports that it leads; absent: it does not
 	silent     int              // leaderships that ended without a release
 	unreported int
 }
@@ -65,7 +65,7 @@ func (g *e5) event(e *history.Event) {
 	}
 }
 
-// passed looks at what the holder says of a lease that is not its own any more. Events are stamped a moment after the fact.
+// passed judges the messages of the former holder of a lease. Events are stamped a moment after the fact.
 func (g *e5) passed(holder string, e *history.Event, what string) {
 	inst := g.w.instance(holder)
 	key, at := owning{inst, e.Session}, e.T

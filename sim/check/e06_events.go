@@ -7,30 +7,30 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// e6: events: each transition publishes exactly what the specification's table says, once, in order; after the calm there is
-// exactly one leader, and all agree who.
+// e6 judges that each transition publishes exactly the events of the specification's table, once and in order. After the calm there must
+// be exactly one leader, and all members must agree who it is.
 type e6 struct {
 	hooks
 	members map[*instance]*member
 	moves   int
-	fallen  int  // transitions of killed processes whose events were cut off
-	tells   bool // somebody says whom it takes for the leader
-	quiet   int  // runs whose calm was long enough to be judged
+	fallen  int  // transitions of killed processes whose events are missing
+	tells   bool // members report whom they take for the leader
+	quiet   int  // runs whose calm was long enough to judge
 
 	endings endings
 }
 
-// member is what one instance has said of itself.
+// member is the state of one instance, by its own messages.
 type member struct {
 	state  string
-	next   []history.Kind // events that its last transition is still to publish
-	fence  int64          // of the leadership that its last transition began or ended
-	moved  int64          // time of the last transition
-	change string         // the last transition, for the reader
-	led    int64          // fence of the last LeadershipAcquired
-	leads  string         // whom it takes for the leader
-	under  int64          // the fence that it takes the leadership to have; 0: it does not know
-	spoke  bool           // it tells of transitions at all
+	next   []history.Kind // events of its last transition that are not published yet
+	fence  int64
+	moved  int64
+	change string
+	led    int64
+	leads  string // ID of the leader, as it reports
+	under  int64  // fence of that leader, as it reports; 0: unknown
+	spoke  bool   // it reports transitions
 }
 
 // States of the specification.
@@ -40,7 +40,7 @@ const (
 	stateLeader    = "LEADER"
 )
 
-// published is the specification's table, row by row: a transition that matches two rows publishes each event once.
+// published is the specification's table, row by row. A transition that matches two rows publishes each event once.
 var published = map[string][]history.Kind{
 	stateFollower + " " + stateCandidate: nil,
 	stateCandidate + " " + stateLeader:   {history.LeadershipAcquired},
@@ -105,7 +105,7 @@ func (g *e6) changed(i *instance, e *history.Event) {
 	}
 }
 
-// campaigns: who led and fell tries again, whoever leads by then, unless it resigns. How another program goes on is its own affair.
+// campaigns judges that a fallen leader campaigns again, whoever leads by then, unless it resigns. Other programs may behave differently.
 func (g *e6) campaigns(i *instance, m *member, s *session) {
 	if g.w.Foreign || i.node == nil {
 		return
@@ -121,7 +121,7 @@ func (g *e6) campaigns(i *instance, m *member, s *session) {
 	})
 }
 
-// missing notes what the last transition was to publish and did not.
+// missing breaks E6 if the last transition has unpublished events.
 func (g *e6) missing(i *instance, e *history.Event) {
 	m := g.member(i)
 	if len(m.next) > 0 {
@@ -154,7 +154,7 @@ func (g *e6) publishes(i *instance, e *history.Event) {
 	}
 }
 
-// believes: who holds the lease is LEADER and nobody else is, a moment later.
+// believes judges that exactly the holder of the lease is LEADER, a moment after e.
 func (g *e6) believes(i *instance, e *history.Event) {
 	s, at, kind := g.w.session(e.Session), e.T, e.Kind
 	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
@@ -184,10 +184,10 @@ func (g *e6) ended(t *term, how ending) {
 	}
 }
 
-// agree looks at the end of the calm, if that was long enough for a quarantine and an election.
+// agree judges the end of the calm, if the calm was long enough for a quarantine and an election.
 func (g *e6) agree() {
-	// An election interval until it is seen that Redis forgot, a quarantine, and an election.
-	// A replica may attach itself, which ends an epoch, and learn whom to follow, long after its fault was healed.
+	// This is an election interval to notice a loss of data, a quarantine, and an election. A replica may attach itself, which ends an
+	// epoch, and find its master long after its fault was healed.
 	quiet := max(g.w.calm, g.w.epoch.since, g.w.servers.servedSince(g.w, nil))
 	if g.w.calm == 0 || g.w.now-quiet-g.w.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
@@ -214,7 +214,7 @@ func (g *e6) agree() {
 			len(leaders), asked, strings.Join(leaders, ", "))
 		return
 	}
-	// Others hear of it by a notice that may be lost, and see it at their next look, an election interval later at most.
+	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
 	since := g.members[g.w.instances[leaders[0]]].moved
 	if ttl := int64(g.w.TTL); g.w.now-since-g.w.stall(since, g.w.now) < ttl/2+ttl/10 {
 		g.note("the leader at the end of the calm is too new for all to know it")
@@ -224,25 +224,24 @@ func (g *e6) agree() {
 	g.quiet++
 }
 
-// agreed looks whether everybody says that it is this one who leads, under its fence: who does not say so does not agree.
+// agreed judges whether all members report this leader and its fence. A member that does not report the leader disagrees.
 func (g *e6) agreed(leader *instance) {
 	fence := g.members[leader].led
 	for _, id := range sortedKeys(g.w.instances) {
 		i := g.w.instances[id]
-		looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // an old master that lives on names another
+		looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // a deposed master names another leader
 		switch m := g.member(i); {
-		case !g.tells || !i.ready || i.gone || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not looked yet
+		case !g.tells || !i.ready || i.gone || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
 		case m.leads == "":
 			g.broke(g.only(), "at the end of the calm %s is leader, and %s does not know who is", leader.who(), i.who())
 		case m.leads != leader.id:
 			g.broke(g.only(), "at the end of the calm %s is leader, but %s takes %s for it", leader.who(), i.who(), m.leads)
-		case m.under != 0 && m.under < fence: // Redis may be ahead of the leader: an attempt of its own that came late
+		case m.under != 0 && m.under < fence: // Redis may be ahead of the leader, because of a late attempt of its own
 			g.broke(g.only(), "at the end of the calm %s leads under fence %d, and %s takes it to be %d", leader.who(), fence, i.who(), m.under)
 		}
 	}
 }
 
-// only is the election's lease.
 func (g *e6) only() *session {
 	if len(g.w.created) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance wants, and
-// the leader's writes are its polls. So E1 to E5 begin with what judges polling.
+// the leader's writes are its polls. So E1 to E5 reuse the rules for polling.
 var electionSystem = &system{
 	name: SystemElection,
 	guarantees: []guarantee{
@@ -28,7 +28,7 @@ var electionSystem = &system{
 	exercises: electionExercises,
 }
 
-// silent are the effects of faults that cut a living leader off from Redis, or stop it.
+// silent has the effects of faults that cut a living leader off from Redis, or freeze it.
 const silent = fault.Partitions | fault.Freezes
 
 func electionExercises(p Params, id string) bool {
@@ -49,7 +49,7 @@ func electionExercises(p Params, id string) bool {
 	return false
 }
 
-// hits reports whether the plan aims such a fault at the leader for at least so long. Whether it found one the history says.
+// hits reports whether the plan aims such a fault at the leader for at least d. Only the history shows whether it hit one.
 func (p Params) hits(d time.Duration, any fault.Effect) bool {
 	return p.count(fault.CrashAll) > 0 || slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
 		return f.Kind.Has(any) && f.Aims() && f.For >= d

@@ -7,28 +7,28 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// endings holds the events of all instances to this: a term ends with exactly one lost or released, and why is true of what Redis shows.
-// Who asks before each use has no term to lose, and another program may say less.
+// endings judges two rules: a term ends with exactly one lost or released, and its reason agrees with Redis. Instances that query Redis
+// before each use have no terms to lose. Another program may report less.
 type endings struct {
-	over    *term                   // that the event in hand ended
-	taken   map[leaseAt]*succession // whose lease Redis has shown
-	servers []string                // that have shown any
-	gap     int64                   // when what Redis does was last not seen
+	over    *term                   // term that the current event ended
+	taken   map[leaseAt]*succession // last grants that Redis has shown
+	servers []string
+	gap     int64 // last time at which the view of Redis may be incomplete
 }
 
-// leaseAt is a lease as one server holds it; "" is the one, or the master that the sentinels know.
+// leaseAt is a lease as one server holds it. The server "" is the only one, or the master that the sentinels know.
 type leaseAt struct {
 	session *session
 	server  string
 }
 
-// succession is who had a lease, as Redis shows it.
+// succession is the last owner of a lease, as Redis shows it.
 type succession struct {
-	holder string // who was granted it last
-	since  int64  // since then
+	holder string
+	since  int64 // when it was first granted the lease
 }
 
-// ended is notified of each end of a term, before the event that it is of.
+// ended is called for each end of a term, before the event that caused it.
 func (x *endings) ended(h *hooks, t *term, how ending) {
 	switch how {
 	case endLost, endReleased:
@@ -63,7 +63,7 @@ func (x *endings) event(h *hooks, e *history.Event) {
 	}
 }
 
-// aside: another server may have given the lease to another, and may have answered for a key that it does not have.
+// aside handles another server. It may have given the lease to another instance, or answered for a key that it does not have.
 func (x *endings) aside(h *hooks, e *history.Event) {
 	if !h.w.Foreign && e.Kind == history.RedisGranted {
 		x.granted(h, e)
@@ -92,13 +92,12 @@ func (x *endings) granted(h *hooks, e *history.Event) {
 	}
 }
 
-// Causes of a lost term that Redis can confirm.
 const (
-	causeTaken = "taken" // another has it
-	causeGone  = "gone"  // nobody has
+	causeTaken = "taken" // another instance has the lease
+	causeGone  = "gone"  // no instance has the lease
 )
 
-// cause holds the reason of a loss against what Redis shows.
+// cause checks the reason of a loss against Redis.
 func (x *endings) cause(h *hooks, t *term, e *history.Event) {
 	why, _, _ := strings.Cut(e.Reason, ":")
 	switch {
@@ -111,7 +110,7 @@ func (x *endings) cause(h *hooks, t *term, e *history.Event) {
 		}
 	case why == causeTaken:
 		s, at := h.w.subject, e.T
-		h.w.at(at+eventAllowance, func() { // Redis may be seen a little later than heard
+		h.w.at(at+eventAllowance, func() { // the stream may come after the answer
 			for _, server := range x.servers {
 				if g := x.taken[leaseAt{s, server}]; g != nil && (g.holder != t.inst.id || g.since >= t.since) {
 					return

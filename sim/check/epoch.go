@@ -8,27 +8,26 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// epoch is one life of Redis' data. It begins with the first script that finds another Redis. Earlier grants are void in it: owners assert
-// their leases anew, and for one quarantine nothing else is granted. Its length follows from the run's TTL, not from the key.
+// epoch is one life of Redis' data. The first script that finds another Redis begins it. Owners assert their earlier leases anew, and
+// nothing else is granted for one quarantine. Its length follows from the run's TTL, not from the key.
 type epoch struct {
-	value string // of its key, as last seen
-	since int64  // it did not begin before; 0: not in this history
-	until int64  // nor after; never: that was not seen
-	shown int64  // when its beginning was shown
-	blind int64  // when it was last lost from sight what Redis does
-	down  bool   // it is not seen now
+	value string
+	since int64 // earliest possible start; 0: not in this history
+	until int64 // latest possible start; never: the start was not seen
+	shown int64 // when its start was shown
+	blind int64 // when the view of Redis' data was last lost
+	down  bool  // the view is lost now
 }
 
-// quarantined begins the reason of who is refused because a quarantine lasts (docs/log.md).
+// quarantined is the prefix of the reason of a request that is refused during a quarantine (docs/log.md).
 const quarantined = "quarantine"
 
-// never is an instant that does not come.
 const never = int64(math.MaxInt64)
 
-// clockStep is what one reading of Redis' clock can be off: it counts milliseconds.
+// clockStep is the resolution of Redis' clock, which counts milliseconds.
 const clockStep = int64(time.Millisecond)
 
-// blur is how late what Redis did may be shown: a replication stream is read when it comes. In virtual time nothing is late.
+// blur returns how late an event of Redis may be shown: its stream is read as it comes. In virtual time nothing is late.
 func (p Params) blur() int64 {
 	if p.Redis == "model" {
 		return 0
@@ -36,7 +35,7 @@ func (p Params) blur() int64 {
 	return eventAllowance
 }
 
-// epochs follows the epoch. A key that is written before anybody is there declares that nothing was lost.
+// epochs follows the epoch. A key that is written before any instance is there declares that nothing was lost.
 func (w *world) epochs(e *history.Event) {
 	if e.Kind == history.RedisEpoch && e.N == 0 {
 		w.lossDetected()
@@ -70,10 +69,10 @@ func (p *epoch) follow(w *world, e *history.Event) {
 	}
 }
 
-// shows reports whether the stream of Redis shows when the injection takes its data: it may grant for a while after the fault has begun.
+// shows reports whether Redis' stream shows when the injection takes the data. Redis may grant for a while after the fault began.
 func (p *epoch) shows(w *world, inj *injection) bool { return inj.did == didPlan && w.shows() }
 
-// stopped takes the end of the server, or that it is back, for the end of its data where a fault of the plan takes them.
+// stopped ends the epoch if a fault of the plan takes the data, as the server has ended or is back.
 func (p *epoch) stopped(w *world) {
 	if !w.shows() {
 		return
@@ -85,16 +84,16 @@ func (p *epoch) stopped(w *world) {
 	}
 }
 
-// lost ends an epoch not before at; the next begins when somebody notices.
+// lost ends an epoch, at the earliest at the given time. The next epoch begins when an instance notices.
 func (p *epoch) lost(at, shown int64) { p.since, p.until, p.shown = at, never, shown }
 
-// quarantine returns until when nothing is granted, at least and at most: Redis' clock may run fast or slow by the margin of a window.
+// quarantine returns until when nothing is granted, at least and at most. Redis' clock may run fast or slow by the margin of a window.
 func (w *world) quarantine() (first, last int64) { return w.epoch.quarantine(w) }
 
 func (p *epoch) quarantine(w *world) (first, last int64) {
 	length, off := int64(w.TTL), w.margin()+expirySlack
 	switch {
-	case p.since == 0 || w.Foreign: // how another program waits is its own affair: G1 judges
+	case p.since == 0 || w.Foreign: // another program chooses its own wait, which G1 judges
 		return 0, never
 	case p.until == never || p.down:
 		return p.since + length - off, never

@@ -10,32 +10,32 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// hooks is what every checker starts from: hooks that do nothing, and the account of what it found.
+// hooks is the base of every checker: empty hooks, and the record of its findings.
 type hooks struct {
 	w         *world
 	v         Verdict
 	breaks    int
-	when      []int64   // of the first breaks
-	headline  *breach   // the largest, and of those as large the one noticed first
-	first     *breach   // the one that began first
-	earliest  []*breach // those that were noticed first
-	notes     []string  // said in any case
-	widened   int64     // ns: the most that a limit was widened for a stalled host
-	unplaced  int       // breaks that depend on when exactly Redis did something, which is not known
+	when      []int64 // times of the first breaks
+	headline  *breach // the largest break; the earliest noticed of equals
+	first     *breach
+	earliest  []*breach // the first textsMax breaks, as noticed
+	notes     []string  // always part of the detail
+	widened   int64     // ns: the largest extension of a limit for a stalled host
+	unplaced  int       // breaks that depend on the exact time of an event in Redis, which is unknown
 	stalls    int       // breaks that a stalled host may have caused
-	longest   span      // of the time around them, the one with the longest stall
-	untested  string    // why it could not be judged, if that is not simply that nothing happened
+	longest   span      // the time around them with the longest stall
+	untested  string    // reason why it was not judged, if there were changes at all
 	exercised int
 	excused   int
-	worst     int64           // ns: what came closest to its limit, or furthest beyond it
-	allowed   int64           // that limit; 0: nothing was held against one
+	worst     int64           // ns: the time that came closest to its limit, or furthest beyond it
+	allowed   int64           // limit of worst; 0: no time was held against a limit
 	prolonged int             // changes whose limit a fault moved
 	spread    [2 * widest]int // by how much, in halves of a TTL
 	kinds     kinds
 	measured  []*times
 
-	list        []Break // those that were noticed first
-	firstBroken Break   // and the one that began first
+	list        []Break // the first breaksMax breaks, as noticed
+	firstBroken Break
 }
 
 func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
@@ -48,38 +48,37 @@ func (h *hooks) healed(*injection)          {}
 func (h *hooks) finish()                    {}
 func (h *hooks) aside(*history.Event)       {}
 
-// breach is a break of a guarantee.
 type breach struct {
-	session *session  // nil: of none
-	from    int64     // when it began
-	size    int64     // of what the verdict's value is the largest; 0 where breaks are counted
-	exhibit *follower // what was seen around it; nil: what is seen now
+	session *session
+	from    int64
+	size    int64     // share of the break in the verdict's value; 0 where breaks are counted
+	exhibit *follower // the events around it; nil: the current ones
 
-	to    int64       // when it was over; 0: now
-	due   int64       // the instant that was missed; 0: none is known
-	by    *injection  // the fault that caused it; nil: what the faults before it explain
-	shown bool        // it depends on when Redis did what its stream shows
-	timed bool        // a stalled host can cause it, as any that missed an instant
-	terms []*term     // of who had a part in it; nil: those who have the lease, and had it last
-	who   []*instance // who had a part in what is of no lease
+	to    int64       // end; 0: now
+	due   int64       // missed deadline; 0: unknown
+	by    *injection  // the fault that caused it; nil: blame finds it
+	shown bool        // it depends on when exactly Redis executed an event of its stream
+	timed bool        // a stalled host can cause it, as it can cause every missed deadline
+	terms []*term     // terms with a part in it; nil: the session's open and last ones
+	who   []*instance // instances with a part in a break of no lease
 
-	at   int64 // when it was noticed
+	at   int64
 	text string
 }
 
-// textsMax bounds how many breaks are described in full; the others are counted.
+// textsMax is how many breaks are described in full. The others are counted.
 const textsMax = 3
 
-// whenMax bounds how many breaks are remembered by their time, for G9.
+// whenMax is how many breaks are remembered by their time, for G9.
 const whenMax = 256
 
-// broke records a break that begins now, with the events around it.
+// broke records a break that begins and is noticed now.
 func (h *hooks) broke(s *session, format string, args ...any) {
 	h.breach(breach{session: s, from: h.w.now}, format, args...)
 }
 
-// breach records a break. It returns false for one that depends on when exactly Redis did something, where that is not known, and for one
-// that a stalled host may have caused.
+// breach records a break. It returns false, and counts no break, if a stalled host may have caused it. The same applies to a break that
+// depends on an event in Redis whose exact time is unknown.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
 		h.unplaced++
@@ -114,10 +113,10 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	return true
 }
 
-// stalledShare is which part of the time around a break a host must have stalled to be its possible cause: a quarter.
+// stalledShare is the divisor of the time around a break for which a host must have stalled to be a possible cause: a quarter.
 const stalledShare = 4
 
-// stalled reports whether a stalled host may have caused a break that began then: it stalled for a quarter of the time since a TTL before.
+// stalled reports whether a stalled host may have caused a break that began at from. A TTL before the break counts as well.
 func (h *hooks) stalled(from int64) bool {
 	around := span{max(0, from-int64(h.w.TTL)), h.w.now}
 	stall := h.w.stall(around.from, around.to)
@@ -131,7 +130,6 @@ func (h *hooks) stalled(from int64) bool {
 	return true
 }
 
-// texts describes the breaks, the one of the headline first and the one that began first beside it.
 func (h *hooks) texts() []string {
 	if h.headline == nil {
 		return nil
@@ -152,7 +150,7 @@ func (h *hooks) note(format string, args ...any) {
 	h.notes = append(h.notes, fmt.Sprintf(format, args...))
 }
 
-// within holds a measured time against its limit, widened by what the host stalled in between.
+// within holds a measured time against its limit. A stall of the host within that time widens the limit.
 func (h *hooks) within(took, limit, from int64) bool {
 	applied := h.applied(took, limit, from)
 	h.widened = max(h.widened, applied-limit)
@@ -168,7 +166,7 @@ func (h *hooks) applied(took, limit, from int64) int64 {
 	return limit
 }
 
-// verdict is the common end: a break fails, nothing judged is unknown.
+// verdict returns fail if there was a break, and unknown if nothing was judged.
 func (h *hooks) verdict() Verdict {
 	v := h.v
 	h.said(&v)
@@ -235,12 +233,11 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return keys
 }
 
-// leases returns the sessions of which the instance has an open term, in a fixed order.
 func (w *world) leases(i *instance) []string {
 	return sortedKeys(i.held)
 }
 
-// who names an instance for a reader: the slot, if known, and the instance.
+// who names an instance by its slot, if known, and its ID.
 func (i *instance) who() string {
 	if i == nil {
 		return "nobody"
@@ -251,7 +248,7 @@ func (i *instance) who() string {
 	return i.node.name + " (" + i.id + ")"
 }
 
-// short names an instance that the reader has met: by its slot, if it has one.
+// short names an instance that the text has introduced: by its slot, if it has one.
 func (i *instance) short() string {
 	if i.node == nil || i.node.name == "" {
 		return i.id
@@ -259,7 +256,7 @@ func (i *instance) short() string {
 	return i.node.name
 }
 
-// How many events of each sort are shown before a break, and how many after it.
+// The number of events of each sort shown before a break, and after it.
 const (
 	leaseLen   = 8
 	renewalLen = 2
@@ -270,7 +267,7 @@ const (
 
 type ring struct {
 	events []history.Event
-	next   int // the oldest, once it is full
+	next   int // index of the oldest event, once the ring is full
 }
 
 func (r *ring) add(e *history.Event, most int) {
@@ -284,10 +281,9 @@ func (r *ring) add(e *history.Event, most int) {
 
 func (r *ring) all() []history.Event { return slices.Concat(r.events[r.next:], r.events[:r.next]) }
 
-// expired is the reason that is shown of a key that went by itself.
 const expired = "expired"
 
-// exhibit returns the event as it is shown. A holder does not delete a key whose time is over: it expires.
+// exhibit returns the event as a report shows it. A deletion after the lease's end is Redis' own: the key expired.
 func (w *world) exhibit(e *history.Event) *history.Event {
 	if e.Kind != history.RedisDeleted || e.Reason != "" {
 		return e
@@ -300,11 +296,11 @@ func (w *world) exhibit(e *history.Event) *history.Event {
 	return &shown
 }
 
-// keep remembers the event for those who will want to see it.
+// keep remembers the event as evidence for later breaks.
 func (w *world) keep(e *history.Event) {
 	e = w.exhibit(e)
 	switch {
-	case e.Kind == history.AcquireFailed: // explains nothing, and comes from everybody
+	case e.Kind == history.AcquireFailed: // explains nothing, and every instance reports it
 		return
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
 		switch s := w.subject; {
@@ -332,12 +328,12 @@ func (w *world) keep(e *history.Event) {
 	}
 }
 
-// isPoll reports whether the event is one of those that come with every poll, and would drown the others.
+// isPoll reports whether the event belongs to a poll. Such events would crowd out the others.
 func isPoll(k history.Kind) bool {
 	return k >= history.PollStart && k <= history.PollEnd || k >= history.Arrived && k <= history.Aborted
 }
 
-// isRoutine reports whether the event is of a renewal, which come again and again while nothing happens.
+// isRoutine reports whether the event belongs to a renewal.
 func isRoutine(k history.Kind) bool {
 	return k == history.RenewStart || k == history.Renewed || k == history.RenewFailed || k == history.RedisExtended
 }
@@ -348,7 +344,7 @@ type follower struct {
 	after   []history.Event
 }
 
-// follow begins with what was seen until now, and the faults that hit the session's owners whenever that was.
+// follow begins the evidence of a break: the recent events, and the faults that hit the session's owners at any time.
 func (w *world) follow(s *session) *follower {
 	f := &follower{before: w.recent.all()}
 	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
@@ -364,7 +360,7 @@ func (w *world) follow(s *session) *follower {
 	return f
 }
 
-// unusual returns the renewals that failed, or were not those of who owns the session.
+// unusual returns the renewals that are worth showing: failed ones, those of non-owners, and extensions that the owner did not request.
 func (s *session) unusual() []history.Event {
 	owner := ""
 	switch {
@@ -381,7 +377,6 @@ func (s *session) unusual() []history.Event {
 	return slices.DeleteFunc(all, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
 }
 
-// causes adds the faults that hit the term and are not there yet.
 func (f *follower) causes(t *term) {
 	if t == nil {
 		return
@@ -406,7 +401,7 @@ func (f *follower) shows(e *history.Event) bool {
 	return false
 }
 
-// wants: after a break neither what is routine nor the beginnings and ends of polls explain anything.
+// wants reports whether the event may explain the break after it happened. Renewals and the starts and ends of polls do not.
 func (f *follower) wants(e *history.Event) bool {
 	switch e.Kind {
 	case history.PollStart, history.PollEnd, history.Served, history.AcquireFailed:

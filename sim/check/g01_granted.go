@@ -2,10 +2,10 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// grants holds G1 against Redis, where it was watched: a window that reaches beyond what Redis granted is an overlap in waiting.
+// grants holds trust windows against the grants that Redis shows. A window beyond its grant would overlap the next one.
 type grants struct {
 	g     *g1
-	worst int64 // ns by which a window reached beyond
+	worst int64 // ns by which a window exceeded its grant
 }
 
 func (r *grants) event(e *history.Event) {
@@ -14,7 +14,7 @@ func (r *grants) event(e *history.Event) {
 	}
 }
 
-// trusted looks at a window that a node says it has. Redis' side of it may be seen a moment later.
+// trusted checks a window that a node reports. Redis' stream may show the grant or extension a moment later.
 func (r *grants) trusted(e *history.Event) {
 	s := r.g.w.subject
 	l := s.granted
@@ -29,7 +29,7 @@ func (r *grants) trusted(e *history.Event) {
 			return
 		}
 		b := breach{session: s, from: said.T, to: said.Until, due: l.until, size: beyond, exhibit: exhibit, shown: true}
-		b.terms = []*term{{session: s, inst: w.instance(said.Instance), fence: said.Fence}} // alone: who else trusts it is an overlap's
+		b.terms = []*term{{session: s, inst: w.instance(said.Instance), fence: said.Fence}} // an overlap is a break of its own
 		if r.g.breach(b, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
 			"own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T), said.Session,
 			inBrackets(said.Fence), clock(said.Until), clock(l.until), ms(beyond)) {
@@ -38,7 +38,7 @@ func (r *grants) trusted(e *history.Event) {
 	})
 }
 
-// theirs reports whether the lease is that of the event's instance. A token is that of whoever says acquired while Redis holds it.
+// theirs reports whether the lease is the instance's. A token belongs to the instance that reports acquired while Redis holds it.
 func (r *grants) theirs(l *grant, e *history.Event) bool {
 	if i := r.g.w.instances[l.holder]; i != nil && i.node != nil {
 		return l.holder == e.Instance

@@ -6,32 +6,32 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g1: no two instances' trust windows for one lease overlap.
+// g1 judges that no two instances' trust windows for one lease overlap.
 //
-// A window opens with acquired, is extended (or opened again) by renewed, and closes with renewFailed, lost, released, the
-// end of its process, or at its until. A frozen process still believes until then: that is the case worth catching.
+// Acquired opens a window, and renewed extends it or opens it again. RenewFailed, lost, released, the end of the process or its until
+// closes it. A frozen process believes until its until: such an overlap is a break.
 type g1 struct {
 	hooks
-	fences   *g3                     // the model check's other half
-	overlaps map[*session][]*overlap // none of most
+	fences   *g3 // the other half of the model check
+	overlaps map[*session][]*overlap
 	second   *modelCheck
-	asking   int // terms of instances that ask before each use
-	uses     int // of such terms
-	taken    int // terms taken over from challenged owners, whether trusted or not
+	asking   int // terms of instances that query Redis before each use
+	uses     int // uses of such terms
+	taken    int // terms taken over from challenged owners, trusted or not
 	granted  grants
 	worst    int64
-	broken   map[string]bool // sessions, for comparison with the model check
+	broken   map[string]bool // broken sessions, for comparison with the model check
 	deleted  int             // overlaps that a deleted key explains
 	deletedW int64
 }
 
-// overlap is a time in which two instances believe in one lease.
+// overlap is a time in which two instances believe that they own one lease.
 type overlap struct {
 	first, second *term
 	from          int64
-	untils        [2]int64  // what each believed when it began
-	due           int64     // the end of the first's lease, as Redis had granted it; 0: not known
-	exhibit       *follower // of its beginning, where its cause is seen
+	untils        [2]int64  // end of each window as the overlap began
+	due           int64     // end of the first's lease, as Redis had granted it; 0: unknown
+	exhibit       *follower // evidence from the start of the overlap
 }
 
 func (g *g1) attach(w *world, v Verdict) {
@@ -64,7 +64,7 @@ func (g *g1) belief(t *term, on bool) {
 		if t.inst.asks {
 			g.uses++
 		}
-		if t.challenged != "" && !t.used { // who never believes in what it takes over puts nothing to the test
+		if t.challenged != "" && !t.used { // an instance that never trusts its term puts nothing to the test
 			t.used = true
 			g.exercise(t.challenged)
 		}
@@ -86,7 +86,7 @@ func (g *g1) belief(t *term, on bool) {
 	g.overlaps[s] = still
 }
 
-// begins finds the overlaps that begin with the belief in a term, all of which have one exhibit.
+// begins finds the overlaps that begin as t's instance begins to trust it. All of them share one exhibit.
 func (g *g1) begins(t *term) {
 	s := t.session
 	var exhibit *follower
@@ -103,8 +103,8 @@ func (g *g1) begins(t *term) {
 
 func (g *g1) overlap(o *overlap, to int64) {
 	s, length := o.first.session, to-o.from
-	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot learn of it before its thaw or the end of its window
-	// A thawed owner renews at once, and without an answer it knows by the time-out.
+	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot know before its thaw or the end of its window
+	// A thawed owner renews at once. Without an answer, it knows when the renewal times out.
 	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
 	if g.w.deletedUnknown(s, o.from) && (asleep || short) ||
 		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace-int64(g.w.RenewTimeout))) && g.asleepSince(o) {
@@ -120,7 +120,7 @@ func (g *g1) overlap(o *overlap, to int64) {
 	}
 	b := breach{session: s, from: o.from, to: to, size: length, exhibit: o.exhibit, due: o.due, terms: []*term{o.first, o.second}}
 	if b.by = g.w.blame(&b); b.by != nil && b.by.forgets() {
-		b.due = max(b.by.start, b.by.end) + int64(g.w.TTL) // when a quarantine would have ended
+		b.due = max(b.by.start, b.by.end) + int64(g.w.TTL) // end of the quarantine, had there been one
 	}
 	g.breach(b,
 		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
@@ -130,8 +130,8 @@ func (g *g1) overlap(o *overlap, to int64) {
 		z, clock(o.second.since), inBrackets(o.second.fence), until(o.untils[1]))
 }
 
-// asleepSince reports whether the plan deleted the first owner's key, and froze that owner before it could know, for as
-// long as the overlap lasts: it believes until its window ends, whenever another takes what Redis shows as free.
+// asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.
+// Such an owner believes until its window ends.
 func (g *g1) asleepSince(o *overlap) bool {
 	frozen := o.first.inst.node.frozenAt
 	from := max(o.first.since, o.from-int64(g.w.TTL), frozen-int64(g.w.Renew+g.w.RenewTimeout))

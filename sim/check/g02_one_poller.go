@@ -6,35 +6,35 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g2: the polled target never serves two instances for one session at once, never accepts a poll with an older fence, and is never polled
-// by an instance that has lost the session (stales).
+// g2 judges that the polled target never serves two instances for one session at once, and never accepts a poll with an older fence. It
+// also judges that no instance polls a session that it has lost (stales).
 //
-// The target's own record decides. The nodes only say when a poll begins, and the plan which of them it has frozen. Where the plan deleted
-// the lease's key, two may own it for a moment (the exception of G1): two polls that meet are counted apart, as long as the later one has
-// the higher fence.
+// The target's own record decides. The nodes only report when a poll begins, and the plan shows which of them it froze. After the plan
+// deleted the lease's key, two instances may own the lease for a moment (the exception of G1). Two polls that meet then are counted apart
+// if the later one has the higher fence.
 type g2 struct {
 	hooks
 	arrivals int
-	older    int               // accepted with an older fence, or one fence from two instances
-	together int               // overlapping arrivals that nothing explains
-	frozen   int               // overlaps with the work of a frozen process
-	deleted  int               // overlaps that a deleted key explains
-	hungUp   int               // overlaps with a poll whose client was gone, which the target had yet to notice
-	meetings map[int64]meeting // by the number of the first, whose client had hung up
-	gone     map[owning]int64  // when an instance last said that a poll of a session is over
-	late     int               // polls of a process that had been frozen, refused by fence
+	older    int               // accepted polls with an older fence, or with a fence of another instance
+	together int               // unexplained overlaps of arrivals
+	frozen   int               // overlaps with a poll of a frozen process
+	deleted  int               // overlaps explained by a deleted key
+	hungUp   int               // overlaps with a poll whose client had hung up before the target noticed
+	meetings map[int64]meeting // by the number of the first poll, whose client had hung up
+	gone     map[owning]int64  // when an instance last reported that it cancelled a poll of a session
+	late     int               // refused polls of processes that had been frozen
 	rejected int
 	stale    stales
 }
 
-// targeted is what the target knows of one session.
+// targeted is the target's view of one session.
 type targeted struct {
 	fence   int64  // highest accepted
-	holder  string // instance that was accepted with it
+	holder  string // instance whose poll with that fence was accepted
 	serving []arrival
 }
 
-// arrival is a poll that was accepted and not yet answered.
+// arrival is an accepted poll without an answer yet.
 type arrival struct {
 	n     int64
 	inst  string
@@ -42,14 +42,13 @@ type arrival struct {
 	at    int64
 }
 
-// meeting is a poll that arrived while the target served another.
 type meeting struct {
 	s      *session
 	first  arrival
 	second history.Event
 }
 
-// sentLate is how long after a thaw a poll may still arrive that was begun before the freeze.
+// sentLate is how long after a thaw a poll from before the freeze may arrive.
 const sentLate = int64(failoverAllowance)
 
 func (g *g2) attach(w *world, v Verdict) {
@@ -75,7 +74,7 @@ func (g *g2) event(e *history.Event) {
 		switch _, met := g.meetings[e.N]; {
 		case !met:
 		case e.Kind == history.Served:
-			g.met(e.N) // it was served to the end
+			g.met(e.N) // served to its end: the client had not hung up
 		default:
 			delete(g.meetings, e.N)
 			g.hungUp++
@@ -119,7 +118,7 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 			continue
 		}
 		met := meeting{s, a, *e}
-		if g.gone[owning{g.w.instance(a.inst), s.id}] > a.at { // its client has hung up, which is on its way to the target
+		if g.gone[owning{g.w.instance(a.inst), s.id}] > a.at { // its client has hung up, and the target will notice soon
 			g.meetings[a.n] = met
 			g.w.at(e.T+int64(failoverAllowance), func() { g.met(a.n) })
 			continue
@@ -129,7 +128,7 @@ func (g *g2) arrived(t *targeted, e *history.Event) {
 	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T})
 }
 
-// met judges a meeting with a poll whose client had hung up, if the target has not noticed that by now.
+// met judges a meeting with a poll whose client had hung up, unless the target has noticed that by now.
 func (g *g2) met(n int64) {
 	if m, ok := g.meetings[n]; ok {
 		delete(g.meetings, n)
@@ -147,7 +146,6 @@ func (g *g2) overlapped(m *meeting) {
 		clock(e.T))
 }
 
-// fenced holds the poll's fence against the highest that the target has accepted.
 func (g *g2) fenced(s *session, t *targeted, e *history.Event) {
 	switch {
 	case e.Fence == 0:

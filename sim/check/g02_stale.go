@@ -6,38 +6,37 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// stales is the half of G2 that needs no two polls at once: a poll that begins after another was granted the session is stale, whether the
-// target accepts it or not. Two pollers mostly miss each other at the target, because a request is short.
+// stales is the half of G2 that needs no two polls at once. A poll that begins after another instance was granted the session is stale,
+// whether or not the target accepts it. Two pollers mostly miss each other at the target, because a request is short.
 type stales struct {
 	g       *g2
-	polls   int // that nothing explains
-	frozen  int // of processes that had been frozen, which had checked before
-	deleted int // by who could not know yet that the plan had deleted its key
+	polls   int // unexplained stale polls
+	frozen  int // stale polls of processes that had been frozen
+	deleted int // stale polls of owners that could not know yet that the plan had deleted their key
 }
 
-// turns is whose turn it is to poll one session.
+// turns is the state of the turns to poll one session.
 type turns struct {
-	shown    holding            // by Redis; of nobody while what it grants is not known, or is granted to no instance's name
-	reported holding            // by the nodes
-	begun    map[string]int64   // when each instance last said that it polls, until that poll arrives
-	suspects map[int64]*suspect // by the numbers of their polls
-	taken    string             // the instance that took it over from a challenged owner, until it polls; "": none
-	by       string             // what challenged that owner
+	shown    holding          // last grant that Redis showed; none if it is unknown or not of an instance's ID
+	reported holding          // last grant that a node reported
+	begun    map[string]int64 // start of each instance's last reported poll, until that poll arrives
+	suspects map[int64]*suspect
+	taken    string // instance that took the session over from a challenged owner, until it polls; "": none
+	by       string // challenge of that owner
 }
 
-// holding is the last grant.
 type holding struct {
-	inst  string // "": not known
+	inst  string // "": unknown
 	at    int64
-	fence int64 // of those that are reported
+	fence int64 // of reported grants only
 }
 
 // suspect is a poll that is stale unless Redis granted its sender the session, which may be shown a moment later.
 type suspect struct {
 	poll    history.Event
 	begun   int64
-	turn    holding // of another
-	shown   bool    // by Redis
+	turn    holding // last grant, to another instance
+	shown   bool    // turn was shown by Redis
 	cleared bool
 	exhibit *follower
 }
@@ -56,7 +55,7 @@ func (x *stales) event(e *history.Event) {
 		t.begun[e.Instance] = e.T
 	case history.Acquired:
 		if e.Until != 0 && e.Until <= e.T || e.Fence != 0 && e.Fence < t.reported.fence {
-			return // reported late: it is over
+			return // the term was over when it was reported
 		}
 		t.reported = holding{e.Instance, e.T, e.Fence}
 		t.clear(e.Instance, false)
@@ -73,7 +72,7 @@ func (x *stales) event(e *history.Event) {
 	}
 }
 
-// granted: where keys hold something else than the names of instances, the nodes' events alone say whose turn it is.
+// granted sets the turn that Redis shows. If keys do not hold the IDs of instances, the nodes' messages alone decide.
 func (x *stales) granted(t *turns, e *history.Event) {
 	t.shown = holding{}
 	if i := x.g.w.instances[e.Instance]; i != nil && i.node != nil {
@@ -82,7 +81,7 @@ func (x *stales) granted(t *turns, e *history.Event) {
 	}
 }
 
-// over reports whether a poll that its sender says began then must have ended before this one arrived. Its clock may run 1 % slow.
+// over reports whether a poll that began at at must have ended before this one arrived. The sender's clock may run 1 % slow.
 func (x *stales) over(at int64, e *history.Event) bool {
 	w := x.g.w
 	if i := w.instances[e.Instance]; i != nil && i.node.frozenWithin(at) {
@@ -94,8 +93,8 @@ func (x *stales) over(at int64, e *history.Event) bool {
 	return e.T > at+int64(w.PollTimeout)*101/100+eventAllowance+w.stall(at-eventAllowance, e.T)
 }
 
-// began returns when the poll that arrives began: as its sender reported, unless that one is over, else what it takes to arrive before.
-// Neither counts what the host stalled.
+// began returns the start of the arriving poll: as reported, unless that poll must be over, else a moment before the arrival. A stall of
+// the host makes it earlier.
 func (x *stales) began(t *turns, e *history.Event) int64 {
 	at := e.T - int64(stampAllowance)
 	if said, ok := t.begun[e.Instance]; ok && !x.over(said, e) {
@@ -105,7 +104,7 @@ func (x *stales) began(t *turns, e *history.Event) int64 {
 	return at - x.g.w.stall(at-eventAllowance, e.T)
 }
 
-// arrived judges a poll once Redis must have shown what it granted before. A history that ends until then does not say it.
+// arrived judges a poll once Redis must have shown earlier grants. If the history ends before that, the poll is not judged.
 func (x *stales) arrived(t *turns, e *history.Event) {
 	begun, whose := x.began(t, e), t.shown
 	if whose.inst == "" {
@@ -131,7 +130,6 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() { x.judge(s, p) })
 }
 
-// clear: the polls of who was granted the session were its own.
 func (t *turns) clear(inst string, shown bool) {
 	for _, p := range t.suspects {
 		p.cleared = p.cleared || p.poll.Instance == inst && p.shown == shown
@@ -155,14 +153,14 @@ func (x *stales) judge(s *session, p *suspect) {
 	}
 }
 
-// counted: the poll is reported as a break of another kind.
+// counted clears a poll that is reported as a break of another kind.
 func (t *turns) counted(n int64) {
 	if p := t.suspects[n]; p != nil {
 		p.cleared = true
 	}
 }
 
-// inBrackets writes a fence in brackets, and nothing where there is none.
+// inBrackets formats a fence in brackets; "" for no fence.
 func inBrackets(fence int64) string {
 	if fence == 0 {
 		return ""

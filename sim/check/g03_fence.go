@@ -6,28 +6,27 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g3: fences of a lease strictly increase with each new term, also across the loss of all Redis data. Three witnesses are heard: the owners
-// (each acquired), the target (a fence comes from one instance) and Redis (a fence is not set below an earlier one).
+// g3 judges that fences of a lease strictly increase with each new term, also across the loss of all Redis data. It has three witnesses:
+// the owners (each acquired), the target (one fence comes from one instance) and Redis (no fence is set below an earlier one).
 type g3 struct {
 	hooks
-	losses  int64           // times at which Redis lost everything, so far
-	across  int             // terms that followed such a loss
-	without int             // terms whose owner gives no fence
+	losses  int64
+	across  int // terms that followed a loss
+	without int
 	late    int             // terms reported after a later one, whose key the plan had deleted
-	broken  map[string]bool // sessions of which a term has no larger fence than the one before
-	gap     bool            // in what Redis shows
+	broken  map[string]bool // sessions with a term whose fence is not above the one before
+	gap     bool            // Redis' stream has a gap
 }
 
-// fences is what is known of one lease's fences.
 type fences struct {
-	last   int64 // of the last term
+	last   int64 // fence of the last term
 	holder *instance
 	losses int64
-	polled int64 // highest fence seen at the target
+	polled int64 // highest fence at the target
 	poller string
-	set    int64  // highest fence seen at Redis
-	setFor string // the instance that it was granted to
-	heldBy string // the instance that Redis shows as the owner
+	set    int64  // highest fence in Redis
+	setFor string // instance that set was granted to
+	heldBy string // owner that Redis shows
 	given  given
 }
 
@@ -55,7 +54,7 @@ func (g *g3) began(t *term) {
 		}
 		switch {
 		case t.fence > f.last:
-		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the key went, and reported late
+		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the deletion, reported late
 			g.late++
 		default:
 			g.broken[t.session.id] = true
@@ -87,8 +86,8 @@ func (g *g3) event(e *history.Event) {
 	}
 }
 
-// set looks at a fence that Redis was given. It may fall where nobody ever had the higher one: an abandoned attempt to acquire that is
-// executed late leaves a higher fence behind. If Redis forgets that one, the owner asserts the fence that it knows.
+// set checks a fence that Redis was given. The fence may fall if no instance ever had the higher one: an abandoned attempt to acquire
+// that is executed late leaves a higher fence behind. If Redis forgets that fence, the owner asserts the one that it knows.
 func (g *g3) set(e *history.Event) {
 	f := &g.w.subject.fences
 	unheard := f.setFor == f.heldBy && f.last < f.set

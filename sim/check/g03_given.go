@@ -6,16 +6,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// given is who was given which fence of one lease, by the words or by what Redis shows, and which fences the target saw that nobody was. It
-// is judged at the end, by sets: words, the stream and the target's record come in any order.
+// given holds the fences of one lease that instances were given, by their messages or by Redis' stream. It also holds the fences that the
+// target saw although no instance was given them. It is judged at the end, because the three records come in any order.
 type given struct {
-	polled  int64 // the last that the target saw of those that were given
+	polled  int64 // the last given fence that the target saw
 	fences  map[int64]bool
-	shown   bool      // by Redis, one at least
-	strange []strange // that nobody was given yet
+	shown   bool      // Redis showed at least one fence
+	strange []strange // polls with fences that no instance was given yet
 }
 
-// strange is the first poll of an instance with a fence that nobody was given yet.
+// strange is an instance's first poll with a fence that no instance was given yet.
 type strange struct {
 	inst  string
 	fence int64
@@ -44,7 +44,7 @@ func (x *given) sees(e *history.Event) {
 	}
 }
 
-// heard follows who is given fences, and who shows them.
+// heard records which fences are given, and which witnesses show them.
 func (g *g3) heard(e *history.Event) {
 	if e.Kind == history.Stopped {
 		g.w.reporter.stopped = true
@@ -69,15 +69,15 @@ func (g *g3) heard(e *history.Event) {
 	}
 }
 
-// aside: another server that acts as a master gives fences too.
+// aside records fences of another server that acts as a master.
 func (g *g3) aside(e *history.Event) {
 	if e.Kind == history.RedisFence {
 		g.heard(e)
 	}
 }
 
-// finish breaks G3 for a fence that the target saw and that neither its instance's words nor Redis' stream have. One of the two must be
-// without a gap: the last words of a process that did not say that it stops may be lost.
+// finish breaks G3 for a fence at the target that neither the instances' messages nor Redis' stream have. One of these records must be
+// whole: the last messages of a process that ended without reporting its stop may be lost.
 func (g *g3) finish() {
 	if !g.w.ends {
 		return

@@ -8,40 +8,40 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g4: a renewal that fails, or is not answered within its time-out, stops polling at once; no polling begins again before a
-// success; at the end of the trust window running polls are cancelled.
+// g4 judges that a renewal that fails, or is not answered in time, stops polling at once, and that no polling begins again before a
+// success. At the end of the trust window running polls must be cancelled.
 type g4 struct {
 	hooks
 	failures  int
 	silent    int // renewals without an answer in time
 	cancelled int // polls that ran when a window closed
 	frozen    int // polls of processes that had just been thawed
-	stalled   int // polls that began in the very moment in which their renewal's time-out was noticed
+	stalled   int // polls that began in the moment in which their renewal's timeout was noticed
 	starts    bool
-	asks      bool // nodes that ask before each poll: what a renewal said is not what they go by
+	asks      bool // some nodes query Redis before each poll: renewals do not decide for them
 }
 
 // renewal is the state of one instance's renewals and polls of one session.
 type renewal struct {
 	inst    *instance
 	session *session
-	armed   int64 // when the timer that watches the end of the window is due; 0: there is none
+	armed   int64 // time of the timer for the end of the window; 0: no timer
 
 	failed   bool
 	failAt   int64
-	noticed  int64        // when it last said that one failed, or that the term is over
-	failedBy history.Kind // that said so
+	noticed  int64        // when it last reported a failure or the end of its term
+	failedBy history.Kind // kind of the event that reported the failure
 	reason   string
-	sent     int64 // a renewal waits for its answer; 0: none does
-	running  int   // polls that run
+	sent     int64 // start of the renewal that waits for its answer; 0: none
+	running  int
 	begun    int64
-	closes   int64 // end of the window, as last said
-	overrun  int64 // end of a window that closed while a poll ran
+	closes   int64 // last reported end of the window
+	overrun  int64 // end of a window that closed during a poll
 }
 
 func (g *g4) renewal() *renewal {
 	s := g.w.subject
-	for _, r := range slices.Backward(s.renewals) { // mostly it is about the latest
+	for _, r := range slices.Backward(s.renewals) { // mostly the latest one
 		if r.inst == g.w.reporter {
 			return r
 		}
@@ -51,7 +51,6 @@ func (g *g4) renewal() *renewal {
 	return r
 }
 
-// fail notes the event after which nothing may begin.
 func (r *renewal) fail(e *history.Event) {
 	r.failed, r.failAt, r.failedBy, r.reason, r.sent, r.noticed = true, e.T, e.Kind, e.Reason, 0, e.T
 }
@@ -63,7 +62,7 @@ func (r *renewal) why() string {
 	return fmt.Sprintf("it had said %s at %s (%s) and not acquired it since", r.failedBy, clock(r.failAt), r.reason)
 }
 
-// thawGrace is what a process gets after a thaw before what was overdue must have been noticed.
+// thawGrace is the time after a thaw within which a process must notice an overdue event.
 const thawGrace = int64(100 * time.Millisecond)
 
 func (g *g4) event(e *history.Event) {
@@ -110,7 +109,6 @@ func (g *g4) forget(e *history.Event) {
 	}
 }
 
-// started judges a poll that begins.
 func (g *g4) started(r *renewal, e *history.Event) {
 	r.running++
 	r.begun = e.T
@@ -143,11 +141,11 @@ func (g *g4) started(r *renewal, e *history.Event) {
 	}
 }
 
-// overdue judges a poll that began when a renewal should have been answered. The time-out is not seen, only renewFailed. A process that
-// the host did not run notices both at once.
+// overdue judges a poll that began when a renewal should have been answered. Only renewFailed shows the timeout. A process that the host
+// did not run notices both at once.
 func (g *g4) overdue(r *renewal, at int64) {
 	due, sent := g.due(r), r.sent
-	patience := func() int64 { // what of it the host took is known afterwards only
+	patience := func() int64 { // the host's stalls are known only afterwards
 		if stall := g.w.stall(sent, g.w.now); stall > 0 {
 			return thawGrace + stall
 		}
@@ -156,7 +154,7 @@ func (g *g4) overdue(r *renewal, at int64) {
 	var look func()
 	look = func() {
 		switch until := at + patience(); {
-		case r.noticed >= at || r.sent != sent && g.w.stall(sent, at) > 0: // it failed, or the answer had waited for the host too
+		case r.noticed >= at || r.sent != sent && g.w.stall(sent, at) > 0: // it failed, or the host delayed the answer too
 			g.stalled++
 		case until > g.w.now:
 			g.w.at(until, look)
@@ -169,17 +167,17 @@ func (g *g4) overdue(r *renewal, at int64) {
 	g.w.at(at+patience(), look)
 }
 
-// unanswered reports whether a renewal is overdue. What time-out a foreign node gives its renewals is not known.
+// unanswered reports whether a renewal is overdue. The timeout of a foreign node's renewals is unknown.
 func (g *g4) unanswered(r *renewal, now int64) bool {
 	return !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.due(r)+int64(stampAllowance)
 }
 
-// due is when a renewal must have been answered, by a node's clock that may run 1 % slow, as the margin of a trust window allows.
+// due returns when a renewal must have been answered. The node's clock may run 1 % slow, as the margin of a trust window allows.
 func (g *g4) due(r *renewal) int64 {
 	return r.sent + int64(g.w.RenewTimeout) + int64(g.w.RenewTimeout)/100
 }
 
-// watch notes, when the window has closed, that a poll still runs. One timer follows the window as it moves on.
+// watch records polls that still run when the window closes. One timer follows the window.
 func (g *g4) watch(r *renewal) {
 	if r.closes == 0 || r.armed != 0 {
 		return
@@ -198,7 +196,7 @@ func (g *g4) watch(r *renewal) {
 	})
 }
 
-// returned judges the end of a poll that still ran when its window closed. Nodes that do not tell of ends are not judged.
+// returned judges the end of a poll that ran when its window closed. Nodes that do not report ends of polls are not judged.
 func (g *g4) returned(r *renewal, e *history.Event) {
 	r.running = max(0, r.running-1)
 	if e.Kind == history.PollCancelled {

@@ -7,33 +7,34 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g5: a crashed owner's sessions are owned again within TTL + 250 ms of the crash, or of the victim's last command that Redis executed if
-// that is later. Most crashes come some time after a renewal, which would leave slow waiters as much time. So where Redis was watched, the
-// 250 ms also count from the end of the lease, or of its owner's heartbeat if later: waiters read the leases of instances without one.
+// g5 judges that a crashed owner's sessions are owned again within TTL + 250 ms of the crash. If Redis executed the victim's last command
+// later, the limit counts from there. Most crashes come some time after a renewal, which would leave slow waiters as much more time.
+// So where Redis was watched, the 250 ms also count from the end of the lease. If the owner's heartbeat ends later, they count from that
+// end: waiters read the leases of instances without a heartbeat.
 type g5 struct {
 	hooks
 	crashes int
 	took    *times
-	lags    *times // after the end of the lease
+	lags    *times // from the end of the lease
 	limit   int64
-	slow    bool // a break was one of time after the crash
+	slow    bool // at least one break exceeds the limit after the crash
 
-	partitions bool // owners that are cut off, or stopped, are judged as crashed ones are (E4)
+	partitions bool // owners that are cut off or frozen count as crashed (E4)
 }
 
-// takeover is a session whose owner crashed, or was cut off.
+// takeover tracks a session whose owner crashed or was cut off, until another instance acquires it.
 type takeover struct {
 	session  *session
 	victim   *term
 	crash    *injection
-	alive    bool    // its owner is only cut off
-	at       int64   // of the crash
-	base     int64   // what the limit counts from
-	ends     int64   // when the lease and its owner's heartbeat end by themselves, as Redis showed; 0: not known
-	why      string  // what base is, if it is not the crash
-	grantees []*node // to whom Redis granted it since
+	alive    bool    // its owner was cut off only
+	at       int64   // time of the crash
+	base     int64   // start of the limit
+	ends     int64   // when the lease and its owner's heartbeat expire, as Redis showed; 0: unknown
+	why      string  // reason for base, if that is not the crash
+	grantees []*node // nodes that Redis has granted it to since
 	over     bool
-	late     int64 // the limit that has passed; 0: none
+	late     int64 // the exceeded limit; 0: none
 }
 
 func (g *g5) attach(w *world, v Verdict) {
@@ -43,14 +44,14 @@ func (g *g5) attach(w *world, v Verdict) {
 	g.took, g.lags = g.measures("failover"), g.measures("after the lease's end")
 }
 
-// ended sees the crash: the victim's open terms end with its process.
+// ended sees a crash, which ends the victim's open terms.
 func (g *g5) ended(t *term, how ending) {
 	if how != endExited || !t.inst.killed || t.passed || g.w.phase == "end" {
 		return
 	}
 	crash := t.inst.node.killer
 	if crash == nil {
-		return // it died of something else
+		return // no fault killed it
 	}
 	s := t.session
 	if !s.unpaused() && s.added {
@@ -79,10 +80,10 @@ func (g *g5) injected(inj *injection) {
 	}
 }
 
-// cutOff begins to wait for who takes over from an owner that Redis does not hear any more.
+// cutOff begins a takeover from an owner that Redis does not hear any more.
 func (g *g5) cutOff(t *term, inj *injection) {
 	if t.session.takeover != nil || t.passed {
-		return // somebody has to take it already
+		return // a takeover is pending already, or has happened
 	}
 	g.crashes++
 	to := &takeover{session: t.session, victim: t, crash: inj, alive: true, at: g.w.now, base: g.w.now}
@@ -93,7 +94,7 @@ func (g *g5) cutOff(t *term, inj *injection) {
 	g.watch(to)
 }
 
-// healed: an owner that is heard again in time has nothing to lose.
+// healed closes the takeovers from owners that are heard again in time: these have lost nothing.
 func (g *g5) healed(inj *injection) {
 	if !g.partitions {
 		return
@@ -105,18 +106,17 @@ func (g *g5) healed(inj *injection) {
 	}
 }
 
-// watch finds the takeover that nobody makes in time.
 func (g *g5) watch(to *takeover) {
 	g.w.await(func() (promise, bool) {
 		g.candidates(to)
-		if !to.over && (g.w.alive == 0 || to.alive && g.w.alive == 1) { // and that one is its owner
+		if !to.over && (g.w.alive == 0 || to.alive && g.w.alive == 1) { // its owner is the only one
 			to.ends = 0
 			g.rebase(to, g.w.now, "no instance was there to take it before")
 		}
 		return g.promise(to), !to.over
 	}, func(limit int64, excused *injection) {
 		if excused == nil {
-			to.late = limit // it is broken; how late it will be is seen when somebody takes it
+			to.late = limit // broken; the acquisition shows how late it is
 			return
 		}
 		g.close(to)
@@ -124,7 +124,7 @@ func (g *g5) watch(to *takeover) {
 	})
 }
 
-// promise is that somebody takes the session. What an instance that is gone was granted ends first.
+// promise returns the promise that an instance acquires the session. Grants to instances that are gone must expire first.
 func (g *g5) promise(to *takeover) promise {
 	p := promise{
 		from: to.at, base: to.base, by: to.base + g.limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
@@ -135,8 +135,8 @@ func (g *g5) promise(to *takeover) promise {
 	return p
 }
 
-// lagging reports whether a waiting instance noticed the end of a lease too late. It is judged where no other fault reached into the
-// takeover: whether an instance has room, and so waits, may follow from what came long before.
+// lagging reports whether a waiting instance noticed the end of a lease too late. It judges only takeovers that no other fault reached:
+// an earlier fault may have left an instance without room, so that it did not wait.
 func (g *g5) lagging(to *takeover) bool {
 	ends := to.ends
 	if len(to.grantees) > 0 {
@@ -164,7 +164,7 @@ func (to *takeover) since() string {
 	return fmt.Sprintf("%s (%s)", clock(to.base), to.why)
 }
 
-// candidates: members of an election take part some time after they came.
+// candidates moves the start of the limit to the time at which a member of an election can take part.
 func (g *g5) candidates(to *takeover) {
 	if from := g.w.candidateSince(to.victim.inst); !to.over && from > to.base {
 		to.ends = 0
@@ -186,7 +186,7 @@ func (g *g5) close(to *takeover) {
 }
 
 func (g *g5) event(e *history.Event) {
-	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without any
+	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without instances
 		for _, s := range g.w.sessions.all {
 			if to := s.takeover; to != nil {
 				to.ends = 0
@@ -202,7 +202,7 @@ func (g *g5) event(e *history.Event) {
 	}
 	to := g.w.subject.takeover
 	switch e.Kind {
-	case history.RedisExtended: // the victim's own bytes, held back by a partition, arrive after its death
+	case history.RedisExtended: // the victim's own command, held back by a partition, arrives after its death
 		if e.Instance == to.victim.inst.id {
 			g.rebase(to, e.T, "the victim's last command that Redis executed")
 			to.ends = max(to.ends, e.Until)
@@ -225,7 +225,7 @@ func (g *g5) event(e *history.Event) {
 	}
 }
 
-// beat is a heartbeat of a dead instance that was under way when it died.
+// beat handles a heartbeat of a dead instance that Redis executes after the death.
 func (g *g5) beat(i *instance, until int64) {
 	for _, s := range g.w.sessions.all {
 		if to := s.takeover; to != nil && to.victim.inst == i {
@@ -237,7 +237,7 @@ func (g *g5) beat(i *instance, until int64) {
 	}
 }
 
-// silenced reports whether a fault keeps the instance from hearing that it was granted something.
+// silenced reports whether a fault keeps the instance from hearing of a grant.
 func (g *g5) silenced(i *instance) bool {
 	return i.node != nil && i.node.silenced > 0
 }
@@ -272,7 +272,6 @@ func (g *g5) began(t *term) {
 	}
 }
 
-// finish names those that nobody took at all.
 func (g *g5) finish() {
 	for _, s := range g.w.sessions.sorted() {
 		if to := s.takeover; to != nil && to.late > 0 {

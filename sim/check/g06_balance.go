@@ -2,12 +2,12 @@ package check
 
 import "fmt"
 
-// g6: 1.2 discovery intervals after the last change that Redis shows (two after a change of the sessions) every instance
-// owns within 1 of ideal, and nothing moves any more.
+// g6 judges that every instance owns within 1 of ideal, and no lease moves any more, 1.2 discovery intervals after the last change that
+// Redis shows. After a change of the sessions, the time is two intervals.
 type g6 struct {
 	hooks
-	worst  int64 // leases off ideal, rounded up
-	putOff int   // looks that waited for the end of a fault that hit meanwhile
+	worst  int64 // largest distance from ideal, in leases, rounded up
+	putOff int   // judgements delayed until the end of a fault that hit meanwhile
 }
 
 func (g *g6) attach(w *world, v Verdict) {
@@ -15,7 +15,6 @@ func (g *g6) attach(w *world, v Verdict) {
 	w.rest.observers = append(w.rest.observers, g)
 }
 
-// rested looks at who owns what, at the moment by which it must be settled.
 func (g *g6) rested() {
 	live := g.w.rest.live()
 	if len(live) == 0 || g.w.existing == 0 {
@@ -61,7 +60,7 @@ func (g *g6) rested() {
 	}
 }
 
-// absent looks for who lives and has no heartbeat: nobody counts it, and it gets nothing.
+// absent finds living instances without a heartbeat: the others do not count them, and they get nothing.
 func (g *g6) absent() {
 	if !g.w.rest.tap {
 		return
@@ -77,8 +76,8 @@ func (g *g6) absent() {
 	}
 }
 
-// movedAtRest is notified of the first lease that moves after everything was settled. Where the host stalled for longer than a renewal
-// interval in the TTL before, the owner may have had no turn to keep it.
+// movedAtRest is called for the first lease that moves after the fleet settled. If the host stalled for more than a renewal interval in
+// the TTL before, the owner may have had no turn to keep the lease.
 func (g *g6) movedAtRest() {
 	if g.w.stall(g.w.now-int64(g.w.TTL), g.w.now) > int64(g.w.Renew) {
 		g.excuseFor("a host that stalled")

@@ -8,27 +8,26 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g7: a join moves only what the newcomer needs, a leave only what the leaver held. Judged for one join or leave of a fleet
+// g7 judges that a join moves only what the newcomer needs, and a leave only what the leaver held. It judges one join or leave of a fleet
 // at rest, until the next change, for a TTL at most.
 type g7 struct {
 	hooks
-	now   *movement // the change that is being watched
+	now   *movement
 	joins int
 	gone  int
 	moves int
 	extra int
 }
 
-// movement is one join or leave and what it has moved so far.
 type movement struct {
 	joiner, leaver *instance
 	injection      *injection
 	at             int64
-	need           int             // what the newcomer is short of
-	held           map[string]bool // what the leaver held and nobody has taken yet
+	need           int             // leases that the newcomer lacks
+	held           map[string]bool // leases that the leaver held and no instance has acquired yet
 	taken          int
 	extra          int
-	first          string // the first needless move
+	first          string
 	session        *session
 }
 
@@ -41,7 +40,7 @@ func (g *g7) rested()              {}
 func (g *g7) movedAtRest()         {}
 func (g *g7) disturbed(*injection) {}
 
-// injected begins a watch at a clean stop or a join from rest. Each fault ends the one that runs: nothing else moved what has moved.
+// injected begins to watch a clean stop or a join from rest. Each fault ends the current watch, so that no other cause moves its leases.
 func (g *g7) injected(inj *injection) {
 	if inj.has(fault.Aside) {
 		return
@@ -66,7 +65,7 @@ func (g *g7) injected(inj *injection) {
 	}
 }
 
-// event ends the watch when something else changes: another process, or the one that left comes back.
+// event ends the watch when something else changes: another process, or the leaver returns.
 func (g *g7) event(e *history.Event) {
 	m := g.now
 	if m == nil {
@@ -81,12 +80,12 @@ func (g *g7) event(e *history.Event) {
 		if m.leaver != nil || e.Node != m.injection.node.name {
 			g.stop()
 		}
-	case history.Ready: // of a process that was started before
+	case history.Ready: // of a process that started earlier
 		if g.w.reporter.since == e.T && (m.leaver != nil || e.Node != m.injection.node.name) {
 			g.stop()
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
-		g.stop() // what comes back is taken by whoever has room
+		g.stop() // any instance with room acquires a returning session
 	case history.Exited:
 		if m.leaver == nil || e.Node != m.injection.node.name {
 			g.stop()
@@ -104,7 +103,6 @@ func (g *g7) watch(m *movement) {
 	})
 }
 
-// stop ends the watch, if one runs, and judges what has moved.
 func (g *g7) stop() {
 	if m := g.now; m != nil {
 		g.now = nil
@@ -112,12 +110,12 @@ func (g *g7) stop() {
 	}
 }
 
-// turn separates the instances that wait for a lease. A host that stalls for longer lets the wrong one take it, which must hand it on.
+// turn is the delay between the attempts of waiting instances. A longer stall of the host lets the wrong one acquire the lease.
 const turn = int64(20 * time.Millisecond)
 
 func (g *g7) judge(m *movement) {
 	if m.leaver == nil && m.joiner == nil || m.at == g.w.now {
-		return // the newcomer has not come, or there was no time in which anything could move
+		return // the newcomer has not come, or no lease had time to move
 	}
 	if over := m.taken - m.need; m.joiner != nil && over > 0 {
 		m.extra += over
@@ -175,7 +173,7 @@ func (g *g7) began(t *term) {
 	}
 }
 
-// joined notes the newcomer, and what it needs: the whole part of an equal share.
+// joined records the newcomer and its need: the whole part of an equal share.
 func (g *g7) joined(m *movement, i *instance) {
 	m.joiner = i
 	if n := len(g.w.rest.live()); n > 0 {

@@ -9,33 +9,33 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g8: no session is unpolled for longer than one TTL + one poll interval + 250 ms around any join, leave, crash or partition
-// of its owner; a session that appears is polled within one discovery interval + 1 s; around a graceful handover, not
-// longer than one poll interval + 100 ms.
+// g8 judges that no session is unpolled for longer than
+//   - one TTL + one poll interval + 250 ms around any join, leave, crash or partition of its owner;
+//   - one discovery interval + 1 s after it appeared;
+//   - one poll interval + 100 ms around a graceful handover.
 //
-// Polls are those that the target accepted. What Redis' own faults cost is G9's.
+// Only polls that the target accepted count. G9 judges the effects of Redis' own faults.
 type g8 struct {
 	hooks
 	gapLimit, handLimit, news int64
 	gap, hand, appear         int64 // the worst of each
-	gaps, hands, appears      int   // judged
+	gaps, hands, appears      int
 	took                      [3]*times
-	storm                     int64 // when the storm began
+	storm                     int64
 }
 
-// polled is what is known of one session's polls.
 type polled struct {
 	known   bool   // the session appeared, or was polled
-	serving int    // polls that the target is answering
-	last    int64  // end of the last one, or when the session appeared
-	inst    string // who polled last
-	fresh   bool   // it appeared and was not polled yet
-	initial bool   // it was there before the storm
-	handed  bool   // its owner released it since then, of its own will
-	handedA string // that owner
-	left    int64  // until when, as it appeared, Redis held a lease on it in which nobody trusted any more; 0: there was none
-	sent    int64  // a renewal of who polled last that Redis has not executed yet; 0: none
-	late    int64  // how late Redis executed the one that was on its way when the last poll ended
+	serving int    // polls that the target is serving
+	last    int64  // end of the last poll, or when the session appeared
+	inst    string // instance that polled last
+	fresh   bool   // it appeared and has not been polled yet
+	initial bool   // it existed before the storm
+	handed  bool   // its owner has released it since, not as part of a stop
+	handedA string
+	left    int64 // end of a lease that Redis held when the session appeared, and whose owner had lost it; 0: none
+	sent    int64 // start of a renewal by the last poller that Redis has not executed yet; 0: none
+	late    int64 // delay of the renewal that was in flight when the last poll ended
 }
 
 func (g *g8) attach(w *world, v Verdict) {
@@ -81,7 +81,7 @@ func (g *g8) event(e *history.Event) {
 		g.released(e)
 	case history.RenewStart:
 		if p := g.target(); p.inst == e.Instance {
-			p.sent = 0 // what is sent after polling has ended is no reason to wait longer
+			p.sent = 0 // a renewal after the end of polling does not widen the limit
 			if e.T <= p.last+int64(g.w.Poll) {
 				p.sent = e.T
 			}
@@ -107,7 +107,7 @@ func (g *g8) event(e *history.Event) {
 	}
 }
 
-// released notes a graceful handover: by an owner that neither stops nor suffers from a fault.
+// released records a graceful handover, unless the owner is stopping.
 func (g *g8) released(e *history.Event) {
 	i := g.w.reporter
 	if i.node != nil && (i.node.asked != nil || i.gone) {
@@ -117,9 +117,8 @@ func (g *g8) released(e *history.Event) {
 	p.handed, p.handedA = true, e.Instance
 }
 
-// polled judges the time for which the session had not been polled.
 func (g *g8) polled(p *polled, e *history.Event) {
-	from := max(p.last, g.storm, g.w.populatedSince, p.left) // nobody can take a lease before it ends
+	from := max(p.last, g.storm, g.w.populatedSince, p.left) // no instance can acquire a lease before it ends
 	if e.T <= from {
 		return
 	}
@@ -129,7 +128,7 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	case p.fresh && p.initial:
 		return // a cold start
 	case !p.fresh && !handed && !another && gap <= g.handLimit:
-		return // in time, by the same: nearly every poll, and no cause is looked for
+		return // in time, by the same instance: nearly every poll, so no causes are searched
 	}
 	by := g.causes(e.Session, from, e.T)
 	switch {
@@ -142,7 +141,7 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	}
 }
 
-// unwanted judges a poll of a session that was removed or paused: who polls it sees that by its second look from then.
+// unwanted judges a poll of a removed or paused session. Its owner notices at its second discovery after that.
 func (g *g8) unwanted(e *history.Event) {
 	s := g.w.subject
 	if !s.added || g.w.nodeOf(e) == nil {
@@ -156,14 +155,14 @@ func (g *g8) unwanted(e *history.Event) {
 	}
 }
 
-// promise is that a session is polled again. What comes after the last of several faults is what would come after one.
+// promise returns the promise that a session is polled again. After several faults, the limit applies from the last one.
 func (g *g8) promise(from, limit int64, but *injection) promise {
 	return promise{
 		from: from, base: from, by: from + limit, settle: g.gapLimit, settleLife: g.w.settleAfter() + int64(g.w.Poll), but: but,
 	}
 }
 
-// simple returns the one fault that explains a gap, if it is no more than the loss of an instance, for which the limit is; else nil.
+// simple returns the one fault that explains a gap if it is only the loss of an instance, which the limit allows for; else nil.
 func (g *g8) simple(by []*injection, from int64) *injection {
 	if len(by) != 1 || by[0].ofRedis() || g.beyond(by[0], from) {
 		return nil
@@ -171,8 +170,8 @@ func (g *g8) simple(by []*injection, from int64) *injection {
 	return by[0]
 }
 
-// beyond reports whether the one fault is more than the loss of an instance: it hit the only one that was there, or messages arrive so
-// late that renewals extend the lease and yet are not answered in time.
+// beyond reports whether the fault is more than the loss of an instance. It may have hit the only instance. Or it delays messages so much
+// that renewals extend the lease but are not answered in time.
 func (g *g8) beyond(inj *injection, from int64) bool {
 	switch inj.Kind {
 	case fault.Reorder:
@@ -184,7 +183,7 @@ func (g *g8) beyond(inj *injection, from int64) bool {
 	}
 }
 
-// class judges a gap of one of the three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
+// class judges a gap of one of three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
 func (g *g8) class(kind int, e *history.Event, p promise, by []*injection) {
 	if p.kind = [...]string{"", "handover", "appeared"}[kind]; len(by) > 0 {
 		p.kind = string(by[0].Kind)
@@ -206,7 +205,6 @@ func (g *g8) class(kind int, e *history.Event, p promise, by []*injection) {
 		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
 }
 
-// late is that a session was not polled in time.
 func (g *g8) late(s *session, p promise, limit int64, by []*injection) breach {
 	b := breach{session: s, from: p.base, due: p.base + limit}
 	if len(by) > 0 {
@@ -222,7 +220,7 @@ func (g *g8) around(by []*injection) string {
 	return "around " + by[0].String()
 }
 
-// causes returns the faults that could keep the session from being polled between from and to.
+// causes returns the faults that could prevent polls of the session between from and to.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
 	late := g.w.since(from)
 	if s := g.w.sessions.find(session); s != nil {
@@ -250,10 +248,10 @@ func (g *g8) causes(session string, from, to int64) (by []*injection) {
 	return by
 }
 
-// remaining judges, at the end of the run, the sessions that are unpolled by then.
+// remaining judges the sessions that are unpolled when the run ends.
 func (g *g8) remaining() {
 	if g.w.alive == 0 {
-		return // nobody is there to poll
+		return // no instance is left to poll
 	}
 	for _, s := range g.w.sessions.sorted() {
 		p := &s.polled

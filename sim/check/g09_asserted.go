@@ -6,8 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// asserted judges, with replicas, what living owners hold: whoever doubts its term when a majority is together again at the master to
-// which its connections lead asserts it there, unless its window ends before.
+// asserted judges the leases of living owners, with replicas. When a majority is together again at the master to which an owner's
+// connections lead, the owner must assert each term that it doubts. A term whose window ends before is exempt.
 type asserted struct {
 	g     *g9
 	waits map[*term]*assertion
@@ -19,10 +19,10 @@ type assertion struct {
 	from  int64
 }
 
-// assertAllowance is what an attempt takes beside the pause before it.
+// assertAllowance is how long an attempt takes, without the pause before it.
 const assertAllowance = 250 * time.Millisecond
 
-// limit is the longest pause between two attempts, and what one takes.
+// limit returns the longest pause between two attempts, plus the time of one.
 func (a *asserted) limit() int64 { return int64(a.g.w.Renew)/4 + int64(assertAllowance) }
 
 func (a *asserted) healed(inj *injection) {
@@ -56,7 +56,7 @@ func (a *asserted) wait(t *term, inj *injection) {
 		})
 }
 
-// may reports whether the owner still can: its term is not over, nor its window.
+// may reports whether the owner can still assert the term: neither the term nor its window has ended.
 func (a *asserted) may(t *term) bool {
 	return !t.over && !t.inst.gone && t.inst.node.asked == nil && (t.until == 0 || t.until > a.g.w.now)
 }

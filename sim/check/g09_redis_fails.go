@@ -10,30 +10,30 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g9: when Redis fails and returns, G1 to G3 hold, and every session is polled again within one renewal interval and one poll
-// interval (+ 250 ms) of its return, or, where trust windows had closed and a quarantine runs, of the quarantine's end.
+// g9 judges that G1 to G3 hold while Redis fails, and that every session is polled again in time: within one renewal interval, one poll
+// interval and 250 ms of Redis' return. If trust windows had closed and a quarantine runs, the limit counts from its end.
 type g9 struct {
 	hooks
 	safety     []*hooks     // G1 to G3
-	failing    []*injection // of Redis, not yet returned from
+	failing    []*injection // faults of Redis that are not over
 	recoveries []*recovery
-	after      map[string]int // recoveries judged, by kind of fault
+	after      map[string]int // judged recoveries, by kind of fault
 	took       *times
 	judged     []*recovery
 	asserted   asserted
 }
 
-// recovery is the time after one return of Redis.
+// recovery tracks the sessions after one return of Redis, until each is polled.
 type recovery struct {
 	injection *injection
 	back      int64
-	missing   map[string]int64 // session → its limit after back
-	late      map[string]int64 // session → how long it took
+	missing   map[string]int64 // limit of each unpolled session, from back
+	late      map[string]int64 // time that each late session took
 	slowest   int64
-	limit     int64      // of the slowest
-	moved     *injection // the fault that moved a limit furthest; nil: none did
-	further   int64      // how far
-	excused   *injection // a fault that moved one too far to judge it
+	limit     int64
+	moved     *injection // fault that moved a limit furthest; nil: none
+	further   int64      // how far, in ns
+	excused   *injection // fault that moved a limit too far to judge it
 	over      bool
 }
 
@@ -47,7 +47,7 @@ func (g *g9) attach(w *world, v Verdict) {
 }
 
 func (g *g9) injected(inj *injection) {
-	if inj.has(fault.Deletes) { // its owner loses it by another cause
+	if inj.has(fault.Deletes) { // its owner loses it for another cause
 		for _, r := range g.recoveries {
 			delete(r.missing, inj.session)
 		}
@@ -66,7 +66,7 @@ func (g *g9) injected(inj *injection) {
 	}
 }
 
-// finish holds G1 to G3 against the times in which Redis failed. An overlap is known when it ends, a trust window later at most.
+// finish checks G1 to G3 in the times in which Redis failed. An overlap is recorded when it ends, at most a trust window later.
 func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, r := range g.judged {
@@ -90,7 +90,7 @@ func (g *g9) healed(inj *injection) {
 	}
 }
 
-// back is the return from one fault, if it was not seen yet.
+// back ends the fault, unless its end has been seen.
 func (g *g9) back(inj *injection) {
 	for i, f := range g.failing {
 		if f == inj {
@@ -109,7 +109,7 @@ func (g *g9) event(e *history.Event) {
 		g.failing = nil
 		for _, inj := range failing {
 			if inj.did != didPlan || inj.Kind == fault.RedisLoading {
-				g.failing = append(g.failing, inj) // up, and answers nothing before it has loaded
+				g.failing = append(g.failing, inj) // up, but loading, or not a fault of the plan: its end comes apart
 				continue
 			}
 			g.returned(inj)
@@ -130,11 +130,11 @@ func (g *g9) event(e *history.Event) {
 	}
 }
 
-// refused: an instance that is refused for a quarantine has seen one that lasts, or just did. Its clock stood still while its machine was
-// suspended, and after that it acquires nothing for a TTL in any case.
+// refused judges a request refused for a quarantine, which must last or have just ended. An instance whose machine was suspended acquires
+// nothing for a TTL afterwards, because its clock stood still.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.quarantine()
-	for _, p := range g.w.servers.beside { // which of several masters refused is not said
+	for _, p := range g.w.servers.beside { // the message does not say which of several masters refused
 		_, other := p.quarantine(g.w)
 		last = max(last, other)
 	}
@@ -162,7 +162,6 @@ func (g *g9) refused(e *history.Event) {
 	})
 }
 
-// returned begins to wait for each session's next poll.
 func (g *g9) returned(inj *injection) {
 	r := &recovery{injection: inj, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
 	for _, t := range g.w.sessions.all {
@@ -170,7 +169,7 @@ func (g *g9) returned(inj *injection) {
 			continue
 		}
 		r.missing[t.id] = g.closed(inj)
-		if trusted(t) && !g.w.deletedUnknown(t, r.back) { // who may find its key gone, and lose it, asserts nothing
+		if trusted(t) && !g.w.deletedUnknown(t, r.back) { // an owner that may find its key gone asserts nothing
 			r.missing[t.id] = g.open()
 		}
 	}
@@ -184,7 +183,7 @@ func (g *g9) returned(inj *injection) {
 	g.watch(r)
 }
 
-// takesOver lets a loss of data alone wait for what those before it waited for: they would wait for its quarantine too, and no less long.
+// takesOver moves the pending sessions of earlier recoveries to this loss of data, whose quarantine they wait for as well.
 func (g *g9) takesOver(r *recovery) {
 	for _, before := range g.recoveries {
 		for id := range r.missing {
@@ -194,13 +193,12 @@ func (g *g9) takesOver(r *recovery) {
 		case len(before.missing) > 0:
 		case before.limit > 0:
 			g.judge(before)
-		default: // nothing of it is known, and nothing is left to wait for
+		default: // nothing was judged, and nothing is pending
 			g.close(before)
 		}
 	}
 }
 
-// watch waits for the sessions that are not polled in time.
 func (g *g9) watch(r *recovery) {
 	g.w.await(func() (promise, bool) {
 		limit, last := int64(0), (*session)(nil)
@@ -222,19 +220,18 @@ func (g *g9) watch(r *recovery) {
 	})
 }
 
-// promise is that a session is polled again so long after the return. Where nobody was there to poll, it counts from when somebody
-// came. What another fault delays may have cost the owner its window: then it is due as if that had been closed.
+// promise returns the promise that a session is polled again within limit of the return. If no instance was there, the limit counts from
+// the arrival of one. If another fault delays the poll, the owner may have lost its window, so the limit of a closed window applies.
 func (g *g9) promise(r *recovery, s *session, limit int64) promise {
 	base := g.w.availableSince(r.back)
 	p := promise{from: r.injection.start, base: base, by: base + limit, settle: g.closed(r.injection), session: s, but: r.injection}
-	if heard := r.injection.detectedAt; heard != 0 { // the end of its quarantine is known, and is not waited for twice
+	if heard := r.injection.detectedAt; heard != 0 { // the end of the quarantine is known; do not wait for it twice
 		p.settle, p.quarantineFrom = g.open(), heard
 	}
 	return p
 }
 
-// ended notes that an instance closed a window itself, because it stops or did not know yet that Redis forgot: nobody takes over in a
-// quarantine.
+// ended handles a release by an instance that stops or has not noticed the loss. No other acquires the lease in a quarantine.
 func (g *g9) ended(t *term, how ending) {
 	if how != endReleased || t.inst.node == nil {
 		return
@@ -250,10 +247,10 @@ func (g *g9) ended(t *term, how ending) {
 	}
 }
 
-// open is the limit for sessions of which a window is open when Redis is back.
+// open returns the limit of a session with an open window when Redis returns.
 func (g *g9) open() int64 { return int64(g.w.Renew + g.w.Poll + failoverAllowance) }
 
-// closed is that for the others, which wait for the end of a quarantine if the fault is followed by one.
+// closed returns the limit of the other sessions. They wait for the end of a quarantine if the fault causes one.
 func (g *g9) closed(inj *injection) int64 {
 	if g.w.forgets(inj) {
 		return g.open() + int64(g.w.TTL)
@@ -261,7 +258,6 @@ func (g *g9) closed(inj *injection) int64 {
 	return g.open()
 }
 
-// trusted reports whether an instance trusts its lease of the session now.
 func trusted(s *session) bool {
 	for _, t := range s.terms {
 		if t.believes {
@@ -285,7 +281,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 		}
 		limit = until - p.base
 		if !g.within(took, limit, p.base) {
-			r.late[session] = took // reported when all is known
+			r.late[session] = took // reported when all are known
 		}
 	}
 	if r.excused == nil && closer(took, limit, r.slowest, r.limit) {
@@ -296,7 +292,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 	}
 }
 
-// close ends the wait for a recovery. Who goes through the recoveries meanwhile sees them as they were.
+// close ends a recovery. It copies the list, because callers may be iterating over it.
 func (g *g9) close(r *recovery) {
 	r.over = true
 	g.recoveries = slices.DeleteFunc(slices.Clone(g.recoveries), func(other *recovery) bool { return other == r })
@@ -331,7 +327,6 @@ func (g *g9) judge(r *recovery) {
 	}
 }
 
-// breach is that a session was not polled again in time, of those the one that came furthest beyond its limit.
 func (r *recovery) breach(s *session) breach {
 	return breach{session: s, from: r.back, due: r.back + r.limit, by: r.injection}
 }

@@ -2,8 +2,8 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// used matches an extension to one of the holder's renewals. One that nobody sent is a break. The event of a renewal comes before it is
-// sent, and may be recorded a moment after its effect.
+// used matches an extension to one of the holder's renewals. An extension without one is a break. A node reports a renewal before it
+// sends it, and the report may be recorded a moment after the effect.
 func (g *g10) used(k *key, at int64) {
 	i := g.w.instances[k.holder]
 	if i == nil || !i.sends || i.asks {
@@ -16,11 +16,11 @@ func (g *g10) used(k *key, at int64) {
 	}
 	nth := s.shown
 	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
-		if s.unused+(s.shown-nth) >= 0 { // those that came after it take theirs from later events
+		if s.unused+(s.shown-nth) >= 0 { // later extensions use later renewals
 			return
 		}
 		s.unused++
-		if i.gone && i.killed { // its last events went with it
+		if i.gone && i.killed { // its last events were lost
 			return
 		}
 		g.broke(k.session, "at %s somebody extended the lease of %s once more than its owner had asked for (session %s): whoever extends a "+
@@ -28,8 +28,8 @@ func (g *g10) used(k *key, at int64) {
 	})
 }
 
-// refused: an adoption extends a lease too, and a script that Redis refuses half way has done so without a fence, at whichever server has
-// the lease as the instance's. It is reported when its time is over, and may be executed later.
+// refused counts a refused acquisition as a possible extension: a script that Redis refuses halfway may have extended an adopted lease
+// without setting a fence. Redis may execute the attempt after the report.
 func (g *g10) refused(e *history.Event) {
 	for _, x := range g.stores.all {
 		if k := x.key(g.w.subject); k.holder == e.Instance {
@@ -41,8 +41,8 @@ func (g *g10) refused(e *history.Event) {
 	}
 }
 
-// answered: an answer to the only renewal under way leaves none that Redis is still to execute. Effects may still be to be shown, and
-// what was sent before may be under way for as long as messages are kept back.
+// answered handles the answer to a renewal. If it was the only one in flight, Redis has none left to execute. Its effect may not be shown
+// yet, and earlier attempts may still be delayed.
 func (g *g10) answered(k *key, s *said, sent int64) {
 	if sent == 0 || s.waits != sent || s.unused <= 0 ||
 		s.before != 0 && g.w.now <= s.before+g.w.blur()+g.w.stall(s.before, g.w.now) || s.open != 0 && sent < g.underWay(s.inst, s.open) {
@@ -54,8 +54,8 @@ func (g *g10) answered(k *key, s *said, sent int64) {
 	}
 }
 
-// underWay returns until when Redis may execute what an instance sent without an answer. A kernel sends again after pauses that double, so
-// it may come when the fault has been over for as long as it lasted.
+// underWay returns until when Redis may execute an unanswered request. A kernel retransmits with pauses that double, so the request may
+// arrive as long after a fault as the fault lasted.
 func (g *g10) underWay(inst string, sent int64) int64 {
 	until, late := sent+2*int64(g.w.TTL), g.w.blur()
 	if late == 0 {
@@ -72,7 +72,7 @@ func (g *g10) underWay(inst string, sent int64) int64 {
 	return until
 }
 
-// reaches: no script gives a lease more than a TTL, by a clock that may run fast or slow by the margin.
+// reaches checks that an extension gives a lease no more than a TTL, by a clock that may be off by the margin.
 func (g *g10) reaches(k *key, e *history.Event) {
 	if e.Until == 0 {
 		g.endless(k, e.T)
@@ -86,7 +86,7 @@ func (g *g10) reaches(k *key, e *history.Event) {
 		clock(e.Until), ms(beyond))
 }
 
-// endless: a lease without an end outlives its owner. A node that sets the end with its next command is given time for that.
+// endless checks that a lease has an end, because an endless one outlives its owner. A node may set the end with its next command.
 func (g *g10) endless(k *key, at int64) {
 	since := k.since
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {

@@ -2,7 +2,7 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// inQuarantine: a new fence begins a new term, and none begins in a quarantine. A known fence is that of a term that is asserted anew.
+// inQuarantine judges a new fence, which begins a term: none may begin in a quarantine. A known fence is of a term asserted anew.
 func (g *g10) inQuarantine(k *key, e *history.Event) {
 	first, _ := k.store.epoch.quarantine(g.w)
 	if first > 0 && k.known && k.holder != "" {
@@ -15,15 +15,15 @@ func (g *g10) inQuarantine(k *key, e *history.Event) {
 	}
 }
 
-// unheard: an instance that has trusted a term since before the present epoch has not heard of it, and no script serves that term. An
-// instance that hears of the epoch says first that it does not trust the term.
+// unheard judges a script for an instance that has trusted its term since before the present epoch. Such an instance has not heard of the
+// epoch, because one that hears first reports that it does not trust the term. No script may serve it.
 func (g *g10) unheard(k *key, inst string) {
 	if i := g.w.instances[inst]; i != nil {
 		g.deaf(k.store, k.session.heldBy(i))
 	}
 }
 
-// beat is a heartbeat that was set.
+// beat judges a heartbeat in the same respect.
 func (g *g10) beat(i *instance) {
 	x := g.stores.now
 	if e := x.epoch; e.until == never || g.w.now > e.until+int64(g.w.TTL) {
@@ -36,7 +36,7 @@ func (g *g10) beat(i *instance) {
 	}
 }
 
-// deaf holds a script's effect against the term of whom it was executed for, and reports whether it is one that could not be.
+// deaf judges a script executed for the term's owner. It reports whether that owner cannot have heard of the epoch.
 func (g *g10) deaf(x *store, t *term) bool {
 	p, at := x.epoch, g.w.now
 	if t == nil || p.until == never || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.since {

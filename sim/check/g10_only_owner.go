@@ -8,60 +8,61 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g10: acquire is atomic; only the owner of the current term renews or releases. What Redis did is matched to what the owners say.
+// g10 judges that acquiring is atomic, and that only the owner of the current term renews or releases. It matches the changes in Redis to
+// the owners' messages.
 type g10 struct {
 	hooks
 	stores stores
 
-	fences  bool           // leases have fences
-	without string         // the first change of an owner's lease by a command that does not show what it did; "": there was none
-	changes map[string]int // of leases, by whom Redis shows as their holder
+	fences  bool
+	without string         // first change of an owner's lease by a command that does not show its effect; "": none
+	changes map[string]int // changes of leases, by the holder that Redis shows
 }
 
-// key is a lease as Redis holds it, of several servers one.
+// key is a lease as one Redis server holds it.
 type key struct {
 	session       *session
 	store         *store
 	known         bool
-	stale         bool // the holder is what a replica knew that took over: a re-assertion replaces it if its fence is higher
+	stale         bool // the holder comes from a replica that took over: an assertion with a higher fence replaces it
 	holder        string
-	was           string // who had it before it went last; "": nobody, or it is not known
-	went          int64  // when that was
+	was           string // holder before the key last went; "": none, or unknown
+	went          int64
 	since         int64
 	until         int64
 	fenced        int64   // when its fence was last set
-	fence         int64   // the highest that Redis has shown
-	reportedFence int64   // the highest that an owner has reported
-	pushed        int64   // when it was last extended, 0: nothing was done to it since that
-	said          []*said // one an instance that said anything, to whichever server
-	effects       effects // with replicas
-	over          bool    // it was given while another's lasted; its fence says whether that may be
-	end           int64   // as last shown, which may be earlier than until; 0: none
+	fence         int64   // highest fence that Redis has shown
+	reportedFence int64   // highest fence that an owner has reported
+	pushed        int64   // last extension; 0: none since the grant
+	said          []*said // one per instance that reported anything, for all servers
+	effects       effects // kept with replicas only
+	over          bool    // granted over another's lease; its fence shows whether that is allowed
+	end           int64   // end as last shown, which may be earlier than until; 0: none
 }
 
-// said is what an instance last said about a lease.
+// said is the state of one instance's messages about a lease.
 type said struct {
 	inst     string
 	at       int64
-	released int64 // when it last gave the lease back
-	over     int64 // when it last gave the lease back or lost it
-	asked    int64 // when its last renewal was sent, 0: it is answered
-	sent     int64 // when its last renewal was sent
-	waits    int64 // since when it has had one without an answer
-	before   int64 // when the one before that was sent
-	open     int64 // when the last one was sent that was followed by another attempt before its answer
-	granted  int64 // when Redis last granted it the lease, or let it adopt it
-	unused   int   // renewals it has sent that Redis has not shown; below 0: Redis has shown more
+	released int64 // when it last released the lease
+	over     int64 // when it last released or lost the lease
+	asked    int64 // start of its last renewal; 0: it is answered
+	sent     int64 // start of its last renewal
+	waits    int64 // start of the first unanswered renewal
+	before   int64 // start of the renewal before the last
+	open     int64 // start of the last attempt that another one followed before its answer
+	granted  int64 // when Redis last granted it the lease or let it adopt the lease
+	unused   int   // renewals that it has started and Redis has not shown; below 0: Redis has shown more
 	shown    int   // renewals that Redis has shown
 }
 
-// eventAllowance is how far a node's event and what Redis shows of it may lie apart.
+// eventAllowance is the largest distance between a node's event and its effect in Redis' stream.
 const eventAllowance = int64(250 * time.Millisecond)
 
-// expirySlack is how much earlier than shown a key may go by itself: rounding, and the clocks' offset.
+// expirySlack is how much earlier than shown a key may expire: rounding, and the offset of the clocks.
 const expirySlack = int64(20 * time.Millisecond)
 
-// snapshotReason marks what Redis held when the tap opened: not a grant of that moment.
+// snapshotReason marks the leases that Redis held when the tap opened. They are no grants of that moment.
 const snapshotReason = "snapshot"
 
 func (g *g10) attach(w *world, v Verdict) {
@@ -77,7 +78,7 @@ func (g *g10) key() *key { return g.stores.of(g.w.subject) }
 
 func (k *key) by(inst string) *said {
 	root := &k.session.key
-	for _, s := range slices.Backward(root.said) { // it is mostly about the latest
+	for _, s := range slices.Backward(root.said) { // mostly the latest one
 		if s.inst == inst {
 			return s
 		}
@@ -87,7 +88,7 @@ func (k *key) by(inst string) *said {
 	return s
 }
 
-// aside: another server that may act as a master is held to the same.
+// aside applies the same rules to another server that may act as a master.
 func (g *g10) aside(e *history.Event) { g.event(e) }
 
 func (g *g10) event(e *history.Event) {
@@ -119,7 +120,7 @@ func (g *g10) event(e *history.Event) {
 }
 
 func (g *g10) granted(k *key, e *history.Event) {
-	if e.Instance == "" { // nobody's words can be held against what is not known
+	if e.Instance == "" { // the holder is unknown, so no messages can contradict it
 		g.changes[""]++
 		g.unread(k, e)
 		k.known, k.holder, k.since, k.until, k.end, k.pushed, k.stale = false, "", e.T, 0, 0, 0, false
@@ -148,18 +149,17 @@ func (g *g10) granted(k *key, e *history.Event) {
 	}
 }
 
-// renews reports whether the holder's own name was set again in a living key, which extends it: the stream does not show that the SET had
-// an XX. With a fence just before it, it is a grant.
+// renews reports whether the holder's own name was set again in a living key, which extends it. The stream does not show the XX of that
+// SET. With a fence just before, the SET is a grant.
 func (k *key) renews(e *history.Event) bool {
 	return k.known && k.holder == e.Instance && e.Reason != snapshotReason && !k.stale && k.lives(e.T) &&
 		(k.fenced == 0 || k.fenced < e.T-int64(stampAllowance))
 }
 
-// lives reports whether the lease has not ended, as Redis showed its end last.
 func (k *key) lives(at int64) bool { return k.end == 0 || k.end > at }
 
-// fenced: who has the lease and is given a fence adopts it, which is as good as a grant. A fence that is not new and comes with a grant
-// is that of a term which is asserted anew, by a renewal; with none it is kept alive.
+// fenced handles a new fence. A holder that gets one without a grant adopts its lease, which counts as a grant. A known fence that comes
+// with a grant belongs to a renewal that asserts the term anew. A known fence without a grant keeps the fence's key alive.
 func (g *g10) fenced(k *key, e *history.Event) {
 	k.fenced = e.T
 	if k.known && k.holder != "" {
@@ -168,8 +168,8 @@ func (g *g10) fenced(k *key, e *history.Event) {
 		s.granted = e.T
 		switch adopted := k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance); {
 		case adopted:
-			s.unused++ // it was no renewal that extended it
-		case s.unused > 0 && e.Fence <= k.fence && k.pushed == 0 && e.T <= k.since+int64(stampAllowance): // where a new term has it, that is G3's
+			s.unused++ // no renewal extended it
+		case s.unused > 0 && e.Fence <= k.fence && k.pushed == 0 && e.T <= k.since+int64(stampAllowance): // of a new term, G3 judges it
 			s.unused--
 		}
 	}
@@ -178,7 +178,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	k.fence = max(k.fence, e.Fence)
 }
 
-// fencing: a lease is granted together with its fence. What makes a key without one should only have extended it.
+// fencing checks that a grant sets a fence. A command that makes a key without one should only have extended the key.
 func (g *g10) fencing(k *key) {
 	holder, since := k.holder, k.since
 	g.w.at(since+eventAllowance, func() {
@@ -190,7 +190,7 @@ func (g *g10) fencing(k *key) {
 	})
 }
 
-// unread: a command that does not show what it did changed a lease before its end. It may not have compared the owner: nothing passes.
+// unread records a command that does not show its effect on a lease. It may not have compared the owner, so G10 cannot pass.
 func (g *g10) unread(k *key, e *history.Event) {
 	if g.without == "" && g.w.shows() && k.known && k.holder != "" && !g.nobody(k.holder) && k.lives(e.T) {
 		g.without = fmt.Sprintf("at %s the lease of session %s, which %s held, was changed by a command that does not show what it did to "+
@@ -200,7 +200,7 @@ func (g *g10) unread(k *key, e *history.Event) {
 
 func (g *g10) who(inst string) string { return g.w.instance(inst).who() }
 
-// extended: each extension is that of one attempt of the holder, and reaches no further than a TTL.
+// extended handles an extension: it must belong to one attempt of the holder, and reach no further than a TTL.
 func (g *g10) extended(k *key, e *history.Event) {
 	if !k.known || k.holder == "" {
 		return
@@ -215,7 +215,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 	g.used(k, e.T)
 }
 
-// deleted: before its end only the holder deletes its lease, and says so.
+// deleted handles a deletion: before the lease's end only the holder may delete it, and must report that.
 func (g *g10) deleted(k *key, e *history.Event) {
 	holder, since, until, at := k.holder, k.since, k.until, e.T
 	known := k.known
@@ -242,7 +242,7 @@ func (g *g10) deleted(k *key, e *history.Event) {
 	})
 }
 
-// faulty reports whether a fault keeps the instance from saying what it did.
+// faulty reports whether a fault keeps the instance from reporting its actions.
 func (g *g10) faulty(inst string, at int64) bool {
 	i := g.w.instances[inst]
 	if i == nil || i.node == nil || i.gone && i.killed {
@@ -257,7 +257,7 @@ func (g *g10) faulty(inst string, at int64) bool {
 	return false
 }
 
-// nodeEvent is what a node reports; where Redis shows that it cannot be, somebody's check is missing.
+// nodeEvent handles a node's message. If Redis shows that it cannot be true, some check is missing.
 func (g *g10) nodeEvent(k *key, e *history.Event) {
 	s := k.by(e.Instance)
 	sent := s.asked
@@ -274,7 +274,7 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 		s.sent = e.T
 		s.asked = e.T
 		return
-	case history.Lost: // it need not have deleted anything
+	case history.Lost: // a lost lease need not have been deleted
 		s.over = e.T
 		return
 	case history.Released:
@@ -291,7 +291,7 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 	}
 	g.answered(k, s, sent)
 	s.asked = 0
-	gone := sent != 0 && k.since < s.waits-expirySlack // which of several was answered is not said
+	gone := sent != 0 && k.since < s.waits-expirySlack // the answer may belong to any of several attempts
 	if sent == 0 {
 		sent = e.T - int64(g.w.RenewTimeout) - eventAllowance
 	}
@@ -306,7 +306,7 @@ func (g *g10) nodeEvent(k *key, e *history.Event) {
 	}
 }
 
-// anothers judges a renewal of a lease that Redis shows as another's, once the stream must have shown a grant in between.
+// anothers judges a renewal of a lease that Redis shows with another holder, once the stream must have shown a grant in between.
 func (g *g10) anothers(k *key, e *history.Event) {
 	inst, at, fence, holder, since := e.Instance, e.T, e.Fence, k.holder, k.since
 	g.w.at(at+g.w.blur()+g.w.stall(at-eventAllowance, at), func() {
@@ -318,8 +318,8 @@ func (g *g10) anothers(k *key, e *history.Event) {
 	})
 }
 
-// nothing: a renewal of a key that was gone before it was sent, which needs a node that says when it sends. What Redis granted meanwhile
-// may still be to be shown.
+// nothing judges a renewal of a key that was gone before the renewal was sent, if the node reports when it sends. A grant in between may
+// not be shown yet.
 func (g *g10) nothing(k *key, e *history.Event) {
 	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
@@ -331,7 +331,7 @@ func (g *g10) nothing(k *key, e *history.Event) {
 	})
 }
 
-// claimed: what a node says it acquired, Redis must have granted it.
+// claimed checks an acquisition that a node reports: Redis must have granted it.
 func (g *g10) claimed(k *key, e *history.Event) {
 	inst, at, fence := e.Instance, e.T, e.Fence
 	if !k.store.tap || !k.known || k.holder == inst {
@@ -341,7 +341,7 @@ func (g *g10) claimed(k *key, e *history.Event) {
 		if !k.store.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
 			return
 		}
-		if k.session.deletedWithin(at-eventAllowance, at+eventAllowance) { // the key went while its owner was being answered
+		if k.session.deletedWithin(at-eventAllowance, at+eventAllowance) { // the key was deleted while Redis answered its owner
 			return
 		}
 		if g.stranger(k, at) {
@@ -356,12 +356,12 @@ func (g *g10) claimed(k *key, e *history.Event) {
 	})
 }
 
-// stranger reports whether a foreign node's key holds no instance's ID, or did when the node said acquired and may have released since.
+// stranger reports whether a foreign node's key holds no instance's ID, or held none when the node reported acquired.
 func (g *g10) stranger(k *key, at int64) bool {
 	return g.w.Foreign && (k.holder != "" && g.nobody(k.holder) || k.holder == "" && k.went >= at-eventAllowance && g.nobody(k.was))
 }
 
-// finish counts what could be held against its owner's events: a holder that no node is called has said nothing.
+// finish counts the changes that could be matched. A holder that is no node's ID has sent no messages.
 func (g *g10) finish() {
 	nobodys := 0
 	for holder, n := range g.changes {
@@ -384,7 +384,7 @@ func (g *g10) finish() {
 	}
 }
 
-// nobody reports whether a holder that Redis shows is an ID that no node gave itself.
+// nobody reports whether the holder that Redis shows is no node's ID.
 func (g *g10) nobody(holder string) bool {
 	i := g.w.instances[holder]
 	return i == nil || i.node == nil

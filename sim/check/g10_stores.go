@@ -6,33 +6,31 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// stores are the servers that may grant leases: Redis, and with replicas each that may act as a master, as a deposed one does. Each is held
-// to the same rules by itself. A grant that too few replicas acknowledged does not count: nobody may say that it has it.
+// stores holds the servers that may grant leases: one Redis, or with replicas also a deposed master. The rules apply to each by itself. A
+// grant that too few replicas acknowledged does not count, and no instance may report it.
 type stores struct {
 	w   *world
-	now *store            // of the event in hand
-	all map[string]*store // by name, that of the master that the sentinels know being empty
+	now *store            // server of the current event
+	all map[string]*store // by name; "" is the master that the sentinels know
 }
 
-// store is one of them.
 type store struct {
-	tap    bool // what it holds is being watched
-	beside bool // others may be: its effects are kept
+	tap    bool // its keys are being watched
+	beside bool // there may be other servers, so its effects are kept
 	epoch  *epoch
-	acked  int64             // what it did by then was acknowledged by as many replicas as must
-	keys   map[*session]*key // nil: they lie with their sessions
+	acked  int64             // its effects until then were acknowledged by enough replicas
+	keys   map[*session]*key // nil: the keys are in their sessions
 }
 
-// effects are the last that scripts had for instances on a lease.
 type effects []effect
 
 type effect struct {
 	inst  string
 	at    int64
-	fence int64 // that was set for it; 0: none
+	fence int64 // fence set for the instance; 0: none
 }
 
-// effectsMax is more than any instance has under way.
+// effectsMax is more than any instance has in flight.
 const effectsMax = 12
 
 func (x *stores) init(w *world) {
@@ -41,7 +39,7 @@ func (x *stores) init(w *world) {
 	x.now = x.all[""]
 }
 
-// at finds the server that the event is of. What nodes say is kept with the first.
+// at selects the server of the event. Messages of nodes belong to the first server.
 func (x *stores) at(e *history.Event) {
 	name := ""
 	if x.w.replicated() && e.Aside() {
@@ -73,7 +71,6 @@ func (x *store) key(s *session) *key {
 	return k
 }
 
-// event follows what is known of the server's keys.
 func (x *stores) event(e *history.Event) {
 	switch s := x.now; e.Kind {
 	case history.TapUp:
@@ -85,7 +82,7 @@ func (x *stores) event(e *history.Event) {
 		for _, of := range x.w.sessions.all {
 			k := s.key(of)
 			k.known = false
-			if e.Kind == history.TapDown && e.Reason != "" { // it acts as a master on, under that name
+			if e.Kind == history.TapDown && e.Reason != "" { // it still acts as a master, under that name
 				x.named(e.Reason).key(of).effects, k.effects = k.effects, nil
 			}
 		}
@@ -106,14 +103,14 @@ func (k *key) effect(e *history.Event, inst string) {
 }
 
 // asserted reports whether a grant over another's lease may be an assertion in a quarantine. It may replace a lower fence, which too few
-// may have acknowledged. Its own fence follows.
+// replicas may have acknowledged. Its own fence follows.
 func (g *g10) asserted(k *key) bool {
 	_, last := k.store.epoch.quarantine(g.w)
 	k.over = k.store.beside && k.store.epoch.since != 0 && g.w.now <= last
 	return k.over
 }
 
-// above: it had the higher fence.
+// above checks the fence of such an assertion, which must not be lower.
 func (g *g10) above(k *key, e *history.Event) {
 	if k.over && e.Fence < k.fence {
 		g.broke(k.session, "at %s Redis let %s assert its lease of session %s under fence %d over one with %d", clock(e.T), g.who(k.holder),
@@ -122,7 +119,7 @@ func (g *g10) above(k *key, e *history.Event) {
 	k.over = false
 }
 
-// counts holds what a node says it was given against what any server did for it, which as many replicas must have acknowledged by now.
+// counts checks a reported grant or renewal against the effects of all servers. Enough replicas must have acknowledged one by now.
 func (g *g10) counts(s *said, e *history.Event, since int64) {
 	if g.w.Foreign {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// others returns what all instances but one have said about the lease until now.
+// others returns the messages so far of all instances but one about the lease.
 func (k *key) others(but string) (out []said) {
 	for _, s := range k.session.key.said {
 		if s.inst != but {
@@ -20,7 +20,7 @@ func (k *key) others(but string) (out []said) {
 	return out
 }
 
-// deleter names the instance whose own term of the lease was over and whose command may have arrived closest to a deletion.
+// deleter names the most likely cause of a deletion: the instance whose term was over and whose command may have arrived closest to it.
 func (g *g10) deleter(suspects []said, at int64) string {
 	var who said
 	best := int64(0)
@@ -37,8 +37,8 @@ func (g *g10) deleter(suspects []said, at int64) string {
 	return fmt.Sprintf(", most likely by %s, which had lost or released it at %s", g.who(who.inst), clock(who.over))
 }
 
-// off returns how far an instant is from the time at which Redis may execute a command that an instance sends as it ends a term: at once,
-// as late as a fault of its node delays it, or when that fault is healed.
+// off returns the distance of at from the time at which Redis may execute a command that ends a term. That is at once, or as late as a
+// fault of the node delays it, or when that fault is healed.
 func (g *g10) off(inst string, said, at int64) int64 {
 	apart := func(t int64) int64 { return max(at-t, t-at) }
 	off := apart(said)
@@ -54,8 +54,7 @@ func (g *g10) off(inst string, said, at int64) int64 {
 	return off
 }
 
-// extender names an instance that said something about the lease around a time. An instance that was granted the lease afterwards is its
-// rightful owner.
+// extender names an instance with a message about the lease within a second of at. One that was granted it afterwards owns it.
 func (g *g10) extender(suspects []said, at int64) string {
 	for _, s := range suspects {
 		if s.at > 0 && s.granted <= at && max(s.at-at, at-s.at) <= int64(time.Second) {

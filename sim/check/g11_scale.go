@@ -8,21 +8,20 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g11: 10 instances and more, no configuration of counts; join and leave at run time. What it means that they work together
-// is judged by the other guarantees; here that so many took part, that one came and took work, and that one went.
+// g11 judges that 10 or more instances work without configured counts, and that instances join and leave at run time. The other
+// guarantees judge that they work together. g11 requires that so many took part, that one joined and acquired a lease, and that one left.
 type g11 struct {
 	hooks
 	most    int
-	waiting map[*instance]*newcomer // that have no lease yet
+	waiting map[*instance]*newcomer // newcomers without a lease
 	joins   int
 	leaves  int
 }
 
-// newcomer is an instance that the plan let join, and which has no lease yet.
 type newcomer struct {
 	inst *instance
 	join *injection
-	at   int64 // when it was ready
+	at   int64 // time of its ready message
 }
 
 func (g *g11) attach(w *world, v Verdict) {
@@ -45,7 +44,6 @@ func (g *g11) event(e *history.Event) {
 	}
 }
 
-// joined waits for the newcomer's first lease.
 func (g *g11) joined(i *instance) {
 	var join *injection
 	for _, inj := range slices.Backward(g.w.injections) {
@@ -55,12 +53,12 @@ func (g *g11) joined(i *instance) {
 		}
 	}
 	if join == nil || g.w.existing < len(g.w.rest.live())+1 {
-		return // it was asked for otherwise, or there is no work for it
+		return // another cause started it, or there is no work for it
 	}
 	n := &newcomer{inst: i, join: join, at: g.w.now}
 	g.waiting[i] = n
 	g.w.await(func() (promise, bool) {
-		// More may come than there is work for.
+		// Other newcomers may have taken the work.
 		return g.promise(n), g.waiting[i] == n && !i.gone && g.w.phase != "end" && g.w.existing >= len(g.w.rest.live())
 	}, func(limit int64, excused *injection) {
 		delete(g.waiting, i)
@@ -75,7 +73,6 @@ func (g *g11) joined(i *instance) {
 	})
 }
 
-// promise is that the newcomer takes its first lease.
 func (g *g11) promise(n *newcomer) promise {
 	settle := int64(g.w.TTL) + g.w.settle()
 	return promise{from: n.at, base: n.at, by: n.at + settle, settle: settle, but: n.join}
@@ -87,7 +84,7 @@ func (g *g11) began(t *term) {
 		return
 	}
 	delete(g.waiting, t.inst)
-	if _, stands := g.held(g.promise(n)); stands != unjudged { // one that comes too late was missed before
+	if _, stands := g.held(g.promise(n)); stands != unjudged { // else it was counted when it was overdue
 		g.joins++
 	}
 }

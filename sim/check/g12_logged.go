@@ -6,14 +6,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g12: every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint, fence, reason and
-// time. Events and entries are summed up per instance and kind: as many of both, with the same (endpoint, fence) pairs.
+// g12 judges that every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint,
+// fence and time. It sums up events and entries per instance and kind: both need the same number and the same (endpoint, fence) pairs.
 type g12 struct {
 	hooks
 	logs     *Logs // nil: not kept
 	reported map[string]*[saidKinds]sum
-	held     map[string]int // instances that were killed → terms open at their end
-	blind    []string       // nodes with events and without a log
+	held     map[string]int // open terms of killed instances, at their end
+	blind    []string       // nodes with events but no log
 	missing  int
 	endings  endings
 }
@@ -52,7 +52,7 @@ func (g *g12) finish() {
 	if g.logs.bare > 0 {
 		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", g.logs.bare, g.logs.example)
 	}
-	if !g.w.ends { // the nodes spoke on, and logged what they said
+	if !g.w.ends { // the nodes went on to report and log
 		g.untested = "the history has no end up to which logs could be held against it"
 		return
 	}
@@ -64,7 +64,6 @@ func (g *g12) finish() {
 	}
 }
 
-// count names the first of several.
 func count(n int, what, first string) string {
 	if n == 1 {
 		return first
@@ -72,8 +71,8 @@ func count(n int, what, first string) string {
 	return fmt.Sprintf("%d %ss, %s first", n, what, first)
 }
 
-// killedSlack is how many entries of a killed process may be missing beside one for each lease that it held, or could have been
-// refused: events and entries leave it through two pipes, and the kill falls between.
+// killedSlack is how many entries of a killed process may be missing, beside one for each lease that it held or could have been refused.
+// Events and entries leave a process through two pipes, and the kill may fall between them.
 const killedSlack = 16
 
 func (g *g12) slack(i *instance, kind history.Kind) int {
@@ -83,7 +82,6 @@ func (g *g12) slack(i *instance, kind history.Kind) int {
 	return g.held[i.id] + len(i.held) + killedSlack
 }
 
-// compare holds an instance's events against its entries.
 func (g *g12) compare(i *instance, events *[saidKinds]sum) {
 	logged := sumsOf(g.logs.said, i.id)
 	if *logged == ([saidKinds]sum{}) && g.logs.blind(i.slot()) {
@@ -97,9 +95,9 @@ func (g *g12) compare(i *instance, events *[saidKinds]sum) {
 		event, entry := &events[k], &logged[k]
 		g.exercised += event.count
 		missing := event.count - entry.count
-		switch cut := i.killed || !i.gone; { // it was ended in mid-sentence, or still speaks
+		switch cut := i.killed || !i.gone; { // it was cut off, or still runs
 		case kind == history.AcquireFailed && event.count == 0:
-			continue // a node may leave that event out, as histories of before do
+			continue // a node may omit that event
 		case cut && max(missing, -missing) <= g.slack(i, kind) && event.begins(entry):
 			continue
 		}

@@ -8,24 +8,24 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g13: a stopped instance releases all it holds, and the others own it within 250 ms.
+// g13 judges that a stopped instance releases all its leases, and that others own them within 250 ms.
 type g13 struct {
 	hooks
-	handovers map[string]*handover // released by an instance that stops, and owned by nobody since
+	handovers map[string]*handover // leases that a stopping instance released and no instance has acquired since
 	stops     map[*injection]bool
-	beatless  bool // heartbeats are not judged: a member of an election may still write one while it stops, and nobody waits for its end
+	beatless  bool // heartbeats are not judged: a member of an election may write one while it stops, and nobody waits for its end
 	took      *times
 }
 
-// handover is one lease that an instance released because it was stopped.
+// handover is a lease that an instance released because it stops.
 type handover struct {
 	session *session
 	from    *instance
 	stop    *injection
 	at      int64
-	known   int64 // when those who believe to hold it, because a foreign hand deleted its key, know better; 0: somebody does not believe so
+	known   int64 // when the believing holders must know that its key was deleted by hand; 0: another instance is free
 	over    bool
-	late    int64 // the limit that has passed; 0: none
+	late    int64 // the exceeded limit; 0: none
 }
 
 func (g *g13) attach(w *world, v Verdict) {
@@ -51,7 +51,7 @@ func (g *g13) ended(t *term, how ending) {
 		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s%s",
 			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
 	case how == endReleased && g.takenFrom(t):
-		return // it has an owner already
+		return // another instance owns it already
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n, nil):
 		h := &handover{session: t.session, from: t.inst, stop: stop, at: g.w.now}
 		if !g.others(n, t.session) {
@@ -62,13 +62,13 @@ func (g *g13) ended(t *term, how ending) {
 	}
 }
 
-// takenFrom reports whether another instance holds what t's instance believed to hold, because a foreign hand deleted the key.
+// takenFrom reports whether another instance owns the lease that t's instance still believed in, because its key was deleted by hand.
 func (g *g13) takenFrom(t *term) bool {
 	o := t.session.owner(g.w.now)
 	return o != nil && o.inst != t.inst
 }
 
-// others reports whether anybody is there to take what the node leaves, but who believes to hold it.
+// others reports whether an instance other than the leaver, and not a believing holder of the session, can acquire its leases.
 func (g *g13) others(leaver *node, believes *session) bool {
 	for _, n := range g.w.nodes {
 		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil &&
@@ -79,7 +79,7 @@ func (g *g13) others(leaver *node, believes *session) bool {
 	return false
 }
 
-// believedBy reports whether the instance believes to hold the session, although another may have acquired it since.
+// believedBy reports whether the instance believes that it holds the session, although another may have acquired it since.
 func (s *session) believedBy(i *instance) bool {
 	t := s.heldBy(i)
 	return t != nil && t.believes
@@ -88,7 +88,7 @@ func (s *session) believedBy(i *instance) bool {
 func (g *g13) watch(h *handover) {
 	g.w.await(func() (promise, bool) { return g.promise(h), !h.over && g.w.phase != "end" }, func(limit int64, excused *injection) {
 		if excused == nil {
-			h.late = limit // it is broken; how late it will be is seen when somebody takes it
+			h.late = limit // broken; the acquisition shows how late it is
 			return
 		}
 		g.close(h)
@@ -96,7 +96,7 @@ func (g *g13) watch(h *handover) {
 	})
 }
 
-// promise is that somebody takes what was released. Whom Redis did not answer until just before may not know yet that it does.
+// promise returns the promise that an instance acquires the released lease. An instance may not know yet that Redis answers it again.
 func (g *g13) promise(h *handover) promise {
 	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
 	return promise{
@@ -104,7 +104,6 @@ func (g *g13) promise(h *handover) promise {
 	}
 }
 
-// finish names those that nobody took at all.
 func (g *g13) finish() {
 	for _, id := range sortedKeys(g.handovers) {
 		if h := g.handovers[id]; h.late > 0 {
@@ -129,7 +128,7 @@ func (g *g13) event(e *history.Event) {
 	switch e.Kind {
 	case history.PollStart:
 		g.polls(g.w.subject, g.w.reporter)
-	case history.PollEnd: // one that is cancelled runs until it returns
+	case history.PollEnd: // a cancelled poll runs until it returns
 		g.polled(g.w.subject, g.w.reporter)
 	case history.Stopped:
 		g.left(g.w.reporter)
@@ -146,7 +145,7 @@ func (g *g13) injected(inj *injection) {
 	}
 }
 
-// polls notes that i polls s. Where another polls it still, because its lease went without its knowing, that goes on.
+// polls records that i polls s. Another instance may still poll s, if it has not noticed the loss of its lease.
 func (g *g13) polls(s *session, i *instance) {
 	if slices.Contains(s.pollers, i) {
 		return
@@ -169,7 +168,7 @@ func (g *g13) polled(s *session, i *instance) {
 	}
 }
 
-// drains watches that an instance that is asked to stop gives back all that it holds, as soon as no poll of its own runs.
+// drains waits until a stopping instance has released all its leases, counted from the end of its last poll.
 func (g *g13) drains(stop *injection, i *instance) {
 	idle := i.idle
 	g.w.await(func() (promise, bool) {
@@ -193,7 +192,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 	})
 }
 
-// left looks at what is left of an instance that stopped: its heartbeat must be gone.
+// left judges that the heartbeat of a stopped instance is gone.
 func (g *g13) left(i *instance) {
 	stop, at := i.leave, g.w.now
 	if stop == nil || g.beatless || g.w.rest.beats[i.id] == 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g14: in any window of one renewal interval an instance sends no more client commands than its budget, whatever happens. What
-// it sends is counted on its way to Redis (history.Commands), and the budget follows from the history alone.
+// g14 judges that in any window of one renewal interval an instance sends no more client commands than its budget, whatever happens. The
+// engines count the commands sent to Redis (history.Commands). The budget follows from the history alone.
 //
-// A window is eleven buckets, of which ten are the interval: whichever moment it begins at, an interval lies within eleven.
-// What an instance does about a change takes up to an interval more, so changes count from the window's beginning and the
-// interval before it. Nothing is excused; one stall that is longer than a renewal may wait counts as a Redis that does not answer.
+// A window is eleven buckets, of which ten make an interval: wherever an interval begins, it lies within eleven. The reaction to a change
+// takes up to an interval more, so changes in the interval before the window count too. Nothing is excused. A stall of the host above the
+// renewal timeout counts as a Redis that does not answer.
 type g14 struct {
 	hooks
 	needs  needs
@@ -21,21 +21,21 @@ type g14 struct {
 	pace   pace
 	loads  map[*node]*load
 
-	changes [changeKinds]int64 // when the last of each kind was; 0: there was none
-	stirs   tally              // changes of all kinds
-	moves   tally              // terms that began or ended, anybody's
-	writes  tally              // records and events that Redis was given, anybody's
-	vain    tally              // starts that found every tuner slot taken
-	open    map[string]bool    // sessions of intents that have not ended
-	gone    tally              // heartbeats that went
-	touches touch              // of all nodes
-	away    map[string]bool    // instances whose heartbeat went
+	changes [changeKinds]int64 // time of the last change of each kind; 0: none
+	stirs   tally
+	moves   tally           // terms of any instance that began or ended
+	writes  tally           // records and events written to Redis by any instance
+	vain    tally           // starts that found no free tuner slot
+	open    map[string]bool // intent sessions that have not ended
+	gone    tally           // heartbeats that ended
+	touches touch           // faults of all nodes
+	away    map[string]bool // instances without their former heartbeat
 
 	most [states]Load
 }
 
-// askedMost is how many looks an instance makes in an interval because others ask it for leases: it leaves a fiftieth between two.
-// In a drawn fleet, of those that may ask a quarter does.
+// askedMost is the most discoveries in an interval that requests of other instances cause: a fiftieth of an interval lies between two.
+// One in askedShare of the instances may send such requests.
 const (
 	askedMost  = 50
 	askedShare = 4
@@ -46,22 +46,22 @@ const (
 	sinceBuckets  = 21 // a window and the interval before it
 )
 
-// needs are what the instances of a system may send, in commands.
+// needs are the commands that the instances of a system may send.
 type needs struct {
 	constant int64
-	start    int64              // beside it for a process that is new: connections' greetings, checks, scripts that are not known yet
-	beats    bool               // each reads the others' heartbeats
-	look     func(g *g14) int64 // one look at everything that concerns it
-	again    int64              // looks while not all is settled, one in each tenth of an interval
-	discover bool               // it looks once in each discovery interval, however often it renews
-	asked    bool               // each of the others may have it look once more, by asking for a lease
-	own      int64              // about each of its own terms that begins or ends
-	others   float64            // about each of others'
-	session  int64              // about each session of intents that has not ended: who waits for one reads it
-	write    int64              // about each record of a session, or event about one
-	request  int64              // about each request of a client to it
-	silence  int64              // while Redis or the network fails it, beside looksRefused
-	stuck    int64              // then, about each of its own terms of the last TTL: what cannot be given back, or written, is tried again
+	start    int64 // extra for a new process: greetings of connections, checks, unknown scripts
+	beats    bool  // each instance reads the others' heartbeats
+	look     func(g *g14) int64
+	again    int64   // discoveries while not all is settled, one per tenth of an interval
+	discover bool    // one discovery per discovery interval, however often the instance renews
+	asked    bool    // each other instance may cause one more discovery by a request for a lease
+	own      int64   // per own term that begins or ends
+	others   float64 // per term of another instance that begins or ends
+	session  int64   // per intent session that has not ended, for the reads of a waiting process
+	write    int64   // per record of a session, or event about one
+	request  int64   // per request of a client to the instance
+	silence  int64   // extra while Redis or the network fails the instance, beside looksRefused
+	stuck    int64   // extra then, per own term of the last TTL: failed releases and writes are retried
 }
 
 var pollingNeeds = needs{
@@ -76,19 +76,19 @@ var intentNeeds = needs{
 	constant: 30, start: 10, look: func(*g14) int64 { return 2 }, again: 12, own: 5, session: 3, write: 3, request: 8, silence: 80, stuck: 3,
 }
 
-// looksRefused is how many more looks an instance may try for in each interval of them while it is failed: each is repeated, ever more
-// rarely, and what it may not take stays free.
+// looksRefused is the number of extra discoveries per interval while a fault fails the instance. Each is retried ever more rarely, and
+// leases that the instance may not acquire stay free.
 const looksRefused = 6
 
-// lookAll is a look at all sessions and heartbeats: both are found by SCAN among all keys, of which a session has three (its
-// own, its lease, its fence), and read, each 1,000 at a time.
+// lookAll is a discovery of all sessions and heartbeats. SCAN finds both among all keys, of which a session has three (its own, its
+// lease, its fence). They are read 1,000 at a time.
 func lookAll(g *g14) int64 {
 	pages := func(keys int) int64 { return int64(1 + keys/1000) }
 	sessions := len(g.w.created)
 	return 2*pages(3*sessions+g.listed()) + 2*pages(sessions) + pages(g.listed())
 }
 
-// change is a kind of change that has instances look at everything, again and again until all is settled.
+// change is a kind of change that causes repeated discoveries until all is settled.
 type change uint8
 
 const (
@@ -101,22 +101,22 @@ const (
 	changeKinds
 )
 
-// load is what one process sends, and what bears on it.
+// load is the commands that one process sends, and the facts that its budget depends on.
 type load struct {
 	node     *node
 	began    int64
 	sent     tally
-	own      tally // terms of its own that began or ended
-	slots    tally // those of them that began in a tuner slot
-	requests tally // of clients to it
+	own      tally // own terms that began or ended
+	slots    tally // own terms on a tuner slot that began
+	requests tally // clients' requests to it
 	touches  touch
-	over     bool // its last window broke the budget: reported once
+	over     bool // its last window broke the budget; each excess is reported once
 }
 
-// touch is when faults of one place last failed whom they hit, by what they do.
+// touch records when faults of one node, or of all, last failed their victims, by kind of failure.
 type touch struct {
 	open [failures]int
-	last [failures]int64 // when the last of them ended; 0: there was none
+	last [failures]int64 // end of the last one; 0: none
 }
 
 func (g *g14) attach(w *world, v Verdict) {
@@ -135,7 +135,7 @@ func (g *g14) load(n *node) *load {
 	return l
 }
 
-// now is the bucket that ends now, or the one that is under way: a process that ends has sent what it did in a part of it.
+// now returns the bucket that ends now, or the current one: a process that ends has used only a part of it.
 func (g *g14) now() int64 { return (g.w.now - 1) / g.bucket }
 
 func (g *g14) changed(c change) {
@@ -143,12 +143,12 @@ func (g *g14) changed(c change) {
 	g.stirs.add(g.now(), 1)
 }
 
-// listed is how many instances one may have taken for alive in this window: the living, and the dead while their heartbeats last.
+// listed returns how many instances may have counted as alive in this window: the living, and the dead while their heartbeats last.
 func (g *g14) listed() int {
 	return max(g.w.alive, len(g.w.rest.beats)+int(g.gone.sum(g.now(), windowBuckets)))
 }
 
-// since reports whether t, 0 for never, lies in the window that ends now or in the interval before it.
+// since reports whether t lies in the window that ends now or in the interval before it. 0 is never.
 func (g *g14) since(t int64) bool { return t != 0 && t > g.w.now-sinceBuckets*g.bucket }
 
 func (g *g14) event(e *history.Event) {
@@ -179,7 +179,7 @@ func (g *g14) event(e *history.Event) {
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		g.changed(changeSessions)
-	case history.RedisUp, history.RedisFlushed, history.RedisLife, history.Routed: // a quarantine follows, or its end is waited for
+	case history.RedisUp, history.RedisFlushed, history.RedisLife, history.Routed: // a quarantine follows, or instances wait for its end
 		g.changed(changeEpoch)
 	case history.RedisState, history.RedisIntent:
 		g.writes.add(g.now(), 1)
@@ -189,7 +189,6 @@ func (g *g14) event(e *history.Event) {
 	}
 }
 
-// record follows the sessions of intents.
 func (g *g14) record(e *history.Event) {
 	if e.Kind != history.RedisState {
 		return
@@ -240,7 +239,7 @@ func (g *g14) healed(inj *injection) {
 			t.open[f]--
 		}
 		if inj.node != nil {
-			g.changed(changeJoin) // it is heard again
+			g.changed(changeJoin) // the others hear it again
 		}
 	}
 }
@@ -252,8 +251,8 @@ func (g *g14) touched(inj *injection) *touch {
 	return &g.load(inj.node).touches
 }
 
-// failing reports whether such a fault fails the process now, or did since the interval before the window. A host or a Redis that stalls
-// for longer than a renewal may wait counts as a Redis that does not answer.
+// failing reports whether such a fault fails the process now, or did since the interval before the window. If the host or Redis stalls
+// for more than a renewal timeout, that counts as a Redis that does not answer.
 func (g *g14) failing(l *load, f failure) bool {
 	if f == failRedis && g.w.longest(g.w.now-sinceBuckets*g.bucket, g.w.now) > int64(g.w.RenewTimeout) {
 		return true
@@ -261,7 +260,7 @@ func (g *g14) failing(l *load, f failure) bool {
 	return l.touches.open[f]+g.touches.open[f] > 0 || g.since(l.touches.last[f]) || g.since(g.touches.last[f])
 }
 
-// judge adds the n commands of the bucket that ends now, and holds the window that ends with it against its budget.
+// judge adds the n commands of the bucket that ends now. It holds the window that ends with this bucket against its budget.
 func (g *g14) judge(l *load, n int64) {
 	now := g.now()
 	l.sent.add(now, n)
@@ -290,9 +289,9 @@ func (n *node) who() string {
 
 type budget struct {
 	constant int64
-	rounds   int64 // renewals, heartbeats and reads of others' heartbeats, by the hundred
+	rounds   int64 // renewals, heartbeats and reads of others' heartbeats, per hundred
 	looks    int64
-	changes  int64 // looks while not all is settled
+	changes  int64 // discoveries while not all is settled
 	moves    int64
 	work     int64 // sessions' records and clients' requests
 	silence  int64
@@ -315,7 +314,6 @@ func (b budget) String() string {
 	return text
 }
 
-// budget is what the process may have sent in the window that ends now.
 func (g *g14) budget(l *load) budget {
 	held := 0
 	if i := l.node.current; i != nil {
@@ -338,14 +336,14 @@ func (g *g14) budget(l *load) budget {
 	}
 	g.acknowledged(&b, l, hundreds(held), own)
 	if g.needs.asked {
-		b.constant += int64(min(60, 2*g.listed())) // who lacks leases asks each owner, twice at a look
+		b.constant += int64(min(60, 2*g.listed())) // an instance that lacks leases asks each owner, twice per discovery
 	}
 	if g.since(max(1, l.began)) {
 		b.constant += g.needs.start
 	}
 	if g.unsettled(l) {
 		looks := g.needs.again
-		if g.state(l) == stateMoves { // nothing but leases
+		if g.state(l) == stateMoves { // only leases moved
 			looks -= looks / 3
 		}
 		if g.needs.asked {
@@ -362,7 +360,7 @@ func (g *g14) budget(l *load) budget {
 	return b
 }
 
-// spells is how many intervals may have had something to settle: all of a quarantine, else as many as each change takes.
+// spells returns the number of intervals with something to settle: all of them in a quarantine, else as many as the changes take.
 func (g *g14) spells() int64 {
 	if g.quarantined() {
 		return g.pace.spells
@@ -370,8 +368,8 @@ func (g *g14) spells() int64 {
 	return min(g.pace.spells, g.pace.settles*max(1, g.stirs.sum(g.now(), sinceBuckets)))
 }
 
-// acknowledged adds what acknowledgements cost: a WAIT behind each hundred renewals or assertions, and behind each acquisition a WAIT and
-// the script that reads the epoch again. A start may have tried all slots before it found one, or none.
+// acknowledged adds the cost of acknowledgements. A WAIT follows each hundred renewals or assertions. A WAIT and a script that reads the
+// epoch again follow each acquisition. A start may have tried all slots before it found one, or none.
 func (g *g14) acknowledged(b *budget, l *load, held, own int64) {
 	tried := l.slots.sum(g.now(), sinceBuckets) + g.vain.sum(g.now(), sinceBuckets)
 	b.rounds += g.waits() * 4 * (1 + held)
@@ -379,7 +377,7 @@ func (g *g14) acknowledged(b *budget, l *load, held, own int64) {
 	b.work += g.waits() * 2 * int64(g.w.Tuners) * tried
 }
 
-// waits is 1 where acknowledgements count, else 0.
+// waits returns 1 if acknowledgements count, else 0.
 func (g *g14) waits() int64 {
 	if g.w.replicated() && g.w.Replicas > 0 {
 		return 1
@@ -387,7 +385,7 @@ func (g *g14) waits() int64 {
 	return 0
 }
 
-// unsettled reports whether the process may look more often than once an interval: it is new, was disturbed, or something changed.
+// unsettled reports whether the process may run more than one discovery per interval: it is new, was disturbed, or something changed.
 func (g *g14) unsettled(l *load) bool {
 	if g.since(max(1, l.began)) || g.failing(l, failOther) || g.quarantined() {
 		return true
@@ -400,14 +398,14 @@ func (g *g14) unsettled(l *load) bool {
 	return false
 }
 
-// quarantined reports whether Redis came back as another one so recently that nothing is granted yet, or was until just now.
+// quarantined reports whether Redis returned as another one so recently that a quarantine lasts, or has just ended.
 func (g *g14) quarantined() bool {
 	at := g.changes[changeEpoch]
 	return at != 0 && g.w.now <= at+int64(g.w.TTL+2*g.w.Renew)
 }
 
 func (g *g14) finish() {
-	if g.w.Foreign { // its rules are its own
+	if g.w.Foreign { // another program has its own rules
 		g.untested = "the nodes are another program, of which it is only reported"
 		if g.breaks > 0 {
 			g.untested += ": " + strings.Join(g.texts(), "; ")

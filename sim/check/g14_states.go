@@ -2,16 +2,16 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/fault"
 
-// Load is what instances sent while they were in one state: of all windows that of which the most of its budget was used.
+// Load is the number of commands that instances sent in one state. Sent and Limit are of the window that came closest to its limit.
 type Load struct {
 	State   string `json:"state"`
-	Windows int    `json:"windows"` // that were judged
-	Most    int64  `json:"most"`    // commands in any of them
-	Sent    int64  `json:"sent"`    // commands in the window that came nearest to its limit
-	Limit   int64  `json:"limit"`   // of that one
+	Windows int    `json:"windows"`
+	Most    int64  `json:"most"`
+	Sent    int64  `json:"sent"`  // commands in the window that came closest to its limit
+	Limit   int64  `json:"limit"` // limit of that window
 }
 
-// closer reports whether the window came nearer to its limit than one of so many commands and that limit.
+// closer reports whether the window came closer to its limit than a window with the given numbers.
 func (l Load) closer(sent, limit int64) bool { return limit == 0 || l.Sent*limit > sent*l.Limit }
 
 func (l *Load) see(sent, limit int64) {
@@ -22,7 +22,7 @@ func (l *Load) see(sent, limit int64) {
 	}
 }
 
-// state is what an instance goes through in a window, by what bears most on what it sends.
+// state is the circumstance that bears most on an instance's commands in a window.
 type state uint8
 
 const (
@@ -51,7 +51,7 @@ var stateNames = [states]string{
 
 func (s state) String() string { return stateNames[s] }
 
-// state names the window that ends now. Where several things bear on it, the first of them in the list of states counts.
+// state returns the state of the window that ends now. If several apply, the first in the list of states counts.
 func (g *g14) state(l *load) state {
 	for f, s := range []state{failRefusing: stateRefused, failNetwork: stateSilent, failFrozen: stateFrozen, failRedis: stateAway,
 		failOther: stateDisturbed} {
@@ -82,20 +82,19 @@ func (g *g14) state(l *load) state {
 	return stateQuiet
 }
 
-// failure is how a fault fails an instance.
 type failure uint8
 
 const (
 	failNothing  failure = iota
 	failRefusing         // Redis answers, and refuses
-	failNetwork          // the instance's way to Redis
+	failNetwork          // the instance's connection to Redis
 	failFrozen           // the instance does not run
-	failRedis            // Redis does not answer anybody, or is another one when it does
+	failRedis            // Redis answers nobody, or returns as another one
 	failOther
 	failures
 )
 
-// failureOf is how the injection fails whom it hits: its node, or everybody if it names none.
+// failureOf returns how the injection fails its node, or all nodes if it names none.
 func failureOf(inj *injection) failure {
 	switch {
 	case inj.did == didStray:
@@ -118,7 +117,7 @@ func failureOf(inj *injection) failure {
 	return failOther
 }
 
-// lasts reports whether the injection goes on until it is healed.
+// lasts reports whether the injection lasts until it is healed.
 func (inj *injection) lasts() bool {
 	if inj.did != didPlan {
 		return inj.did == didOutage || inj.did == didStray
@@ -126,7 +125,7 @@ func (inj *injection) lasts() bool {
 	return !inj.has(fault.Instant | fault.StepsClock)
 }
 
-// tally counts by buckets, as far back as budgets ask. The zero value is empty.
+// tally counts by buckets, as far back as budgets need. The zero value is empty.
 type tally struct {
 	last int64 // the newest bucket
 	n    [tallyBuckets]int64
@@ -139,7 +138,6 @@ func (t *tally) add(bucket, n int64) {
 	t.n[bucket%tallyBuckets] += n
 }
 
-// turn forgets what is too old to be asked for.
 func (t *tally) turn(bucket int64) {
 	for t.last = max(t.last, bucket-tallyBuckets); t.last < bucket; {
 		t.last++
@@ -147,7 +145,6 @@ func (t *tally) turn(bucket int64) {
 	}
 }
 
-// sum is what was counted in the newest so many buckets.
 func (t *tally) sum(bucket, buckets int64) (sum int64) {
 	t.turn(bucket)
 	for b := bucket; b > bucket-buckets && b >= 0; b-- {

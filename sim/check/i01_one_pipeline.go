@@ -6,22 +6,21 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i1: a tuner slot, and a service, never serves two pipelines at once. It is judged from the tuners' own record: a pipeline
-// arrives at a slot for a service, each under the fence of its lease, and is served until it lets go, breaks off or is
-// pushed out by a newer fence. Of the nodes only is used which of them the plan had frozen.
+// i1 judges that a tuner slot, and a service, never serves two pipelines at once. It uses the tuners' own record. A pipeline arrives at a
+// slot for a service, under the fences of both leases. It is served until it lets go, breaks off, or a newer fence pushes it out. The
+// nodes' messages are not used, but the freezes of the plan are.
 type i1 struct {
 	hooks
 	book     *intents
 	places   map[string]*place
 	streams  int
 	rejected int
-	late     int // of a process that had been frozen, refused by fence
+	late     int // refused pipelines of processes that had been frozen
 	frozen   int // overlaps with the pipeline of a frozen process
 }
 
-// place is a slot or a service.
 type place struct {
-	fence   int64 // highest accepted
+	fence   int64
 	holder  string
 	last    arrival
 	serving []arrival
@@ -49,7 +48,7 @@ func (g *i1) event(e *history.Event) {
 		g.arrived(g.place(e.Session), e)
 	case history.Served, history.Aborted:
 		g.leave(g.place(e.Session), func(a arrival) bool { return a.n == e.N })
-	case history.Exited: // a process that is gone uses nothing, even if its connections are not closed yet
+	case history.Exited: // an ended process uses nothing, even if its connections are not closed yet
 		for _, name := range sortedKeys(g.places) {
 			g.leave(g.places[name], func(a arrival) bool { return a.inst == e.Instance })
 		}

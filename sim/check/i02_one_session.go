@@ -7,9 +7,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i2: one idempotency key in force gives one session and exactly one accepted start, however often and wherever it is sent.
-// A key is in force from its first accepted start until it expires or its session has ended. What Redis holds is matched to
-// what clients asked for and the API answered; the key itself is computed anew.
+// i2 judges that one idempotency key in force gives one session and exactly one accepted start, however often and wherever clients send
+// it. A key is in force from its first accepted start until it expires or its session has ended. i2 matches Redis' keys and records to
+// the clients' requests and the API's answers. It computes the key itself.
 type i2 struct {
 	hooks
 	book    *intents
@@ -52,14 +52,14 @@ func (g *i2) event(e *history.Event) {
 	}
 }
 
-// keyed: Redis lets a key answer with a session from now on. Its stamp may lie a little before that of the request.
+// keyed handles a key that Redis assigns to a session. Its stamp may be a little before that of the request.
 func (g *i2) keyed(b *intents, e *history.Event) {
 	v, s := b.byHash[e.Reason], b.session(e.Session)
 	if v == nil {
 		late := *e
 		g.w.at(e.T+eventAllowance, func() {
 			if v := b.byHash[late.Reason]; v != nil {
-				if b.unknownAt > late.T || v.keyedAt > late.T { // Redis has let it go since, or has shown what came next
+				if b.unknownAt > late.T || v.keyedAt > late.T { // the key has ended since, or has a newer assignment
 					b.place(s, v)
 				} else {
 					g.keyed(b, &late)
@@ -73,7 +73,7 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 	}
 	b.place(s, v)
 	v.keyedAt = e.T
-	if v.inForce != nil && v.inForce.created > s.created { // it has passed on already
+	if v.inForce != nil && v.inForce.created > s.created { // the key has passed on already
 		s.passed = v.inForce.created
 		return
 	}
@@ -99,10 +99,10 @@ func (g *i2) keyed(b *intents, e *history.Event) {
 	v.until = e.Until
 }
 
-// keyLife is how long a key answers for a session that no worker has made run. No run lasts as long.
+// keyLife is how long a key lives for a session that no worker has made run. No run lasts as long.
 const keyLife = 24 * time.Hour
 
-// runs: the session's key answers for as long as it runs, so Redis must not let it expire. One step of Redis may be seen in several.
+// runs judges that the key of a running session has no end. The history may show one step of Redis as several events.
 func (g *i2) runs(s *intent) {
 	since := s.since
 	g.w.at(since+eventAllowance, func() {
@@ -112,7 +112,7 @@ func (g *i2) runs(s *intent) {
 	})
 }
 
-// answered: a client has the answer that its start was accepted.
+// answered judges the session that an accepted start was given.
 func (g *i2) answered(b *intents, r *request, e *history.Event) {
 	s := b.session(e.Session)
 	if r.want.accepted > 1 {

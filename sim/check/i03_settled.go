@@ -8,23 +8,23 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i3: every accepted intent reaches a terminal or running state within a stated time; none is lost by any crash. What delays it is
-// in the account, so that it is judged in the storm as it is in the calm. A session that says it runs must be served by a tuner,
-// one that was asked to stop must end, and what Redis has forgotten must not be served any more.
+// i3 judges that every accepted intent reaches a terminal or running state within a stated time, and that no crash loses one. The
+// deadline accounts for delays, so i3 judges the storm like the calm. A tuner must serve a session that is RUNNING. A stopped session
+// must end, and a session that Redis lost must not be served any more.
 type i3 struct {
 	hooks
 	book *intents
-	took *times // from when a session was not in order until it was
+	took *times // time until a session was in order again
 }
 
-// settleAllowance is the part of I3's limit that no interval of the lease explains.
+// settleAllowance is the fixed part of I3's limit.
 const settleAllowance = time.Second
 
-// slotAllowance is what a worker may need to find out that a tuner slot is taken: it tries one after the other.
+// slotAllowance is the time that a worker may need to find one tuner slot taken. It tries one slot after the other.
 const slotAllowance = 50 * time.Millisecond
 
-// settleIntents is how long an intent may take while nothing delays it. A session whose answer was lost is found again with the second
-// heartbeat of its worker, of which there are ten in a TTL.
+// settleIntents returns how long an intent may take if nothing delays it. A session whose answer was lost is found again with the second
+// heartbeat of its worker, of which there are ten per TTL.
 func (p Params) settleIntents() time.Duration {
 	return p.TTL/5 + settleAllowance + time.Duration(p.Tuners)*slotAllowance
 }
@@ -76,7 +76,7 @@ func (g *i3) lookAtAll() {
 	}
 }
 
-// answered: what was accepted begins to be due, and a stop anew.
+// answered begins the wait for an accepted start or stop. A stop restarts a wait that is pending.
 func (g *i3) answered(b *intents, r *request, e *history.Event) {
 	s := b.session(cmp.Or(r.session, e.Session))
 	if s.pending != nil && s.stopped == e.T {
@@ -85,11 +85,11 @@ func (g *i3) answered(b *intents, r *request, e *history.Event) {
 	g.look(s)
 }
 
-// endAllowance is how long a tuner may serve a session whose record says that it ended.
+// endAllowance is how long a tuner may serve a session after its record says ENDED.
 const endAllowance = int64(time.Second)
 
-// over holds the session to its end: an instance whose term was over wrote ENDED while the session is served. A frozen process cannot let
-// go. After a loss of data an older copy, in which nobody ran it yet, may say so: whoever runs it may go on until its window ends.
+// over judges that a session is not served after it ended: else an instance without a valid term wrote ENDED. A frozen process is exempt.
+// After a loss of data, an older copy may say ENDED, and the serving worker may go on until its window ends.
 func (g *i3) over(s *intent, at int64) {
 	from := at
 	if g.book.forgiven(s) {
@@ -106,20 +106,20 @@ func (g *i3) over(s *intent, at int64) {
 	})
 }
 
-// led reports whether the worker of a pipeline asked the master that the sentinels know, since then. One that did not may have its leases
-// at another; when it has to let go the account says, as nothing is in order that is served and has ended.
+// led reports whether a pipeline's worker has been led to the master that the sentinels know. Other workers may hold leases at another
+// master. The promise of i3 bounds them, because an ended session that is served is not in order.
 func (g *i3) led(p *served, since int64) bool {
 	n := g.w.instance(p.inst).node
 	return n == nil || g.book.ledSince(n.name, since)
 }
 
-// pending is that a session comes to be in order.
+// pending is the wait until a session is in order.
 type pending struct {
 	since    int64
-	reported bool // it did not in time, or nothing can be said of that
+	reported bool // it is late or excused
 }
 
-// settled reports whether the session's record says what it should in the end, and it is served if and only if the record says so.
+// settled reports whether the session's record is as it should be in the end, and whether tuners serve it exactly if it is RUNNING.
 func (b *intents) settled(s *intent) bool {
 	switch {
 	case s.state == stateRunning:
@@ -132,7 +132,7 @@ func (b *intents) settled(s *intent) bool {
 	return false
 }
 
-// look begins to wait for a session that is not in order, and holds one that has come to be against its limit.
+// look begins to wait for a session that is not in order, and judges one that has come to be in order.
 func (g *i3) look(s *intent) {
 	o, settled := s.pending, g.book.settled(s)
 	switch {
@@ -167,7 +167,7 @@ func (g *i3) look(s *intent) {
 	}
 }
 
-// promise is that the session comes to be in order. Without a view of Redis, clients alone show its state: it is judged from the calm on.
+// promise returns the promise that the session comes to be in order. Without a view of Redis, the wait begins with the calm.
 func (g *i3) promise(s *intent, o *pending) promise {
 	base := g.book.availableSince(o.since)
 	if !g.w.Tap {
@@ -177,8 +177,8 @@ func (g *i3) promise(s *intent, o *pending) promise {
 		}
 	}
 	limit := int64(g.w.settleIntents())
-	settle := limit + int64(g.w.TTL) // what was lost on its way to a worker is swept up, also where that was just before
-	if g.book.outlived(s) {          // it is delivered again, and who had it before may have the service for another now, which is waited for
+	settle := limit + int64(g.w.TTL) // a start that was lost before it reached a worker is swept up late
+	if g.book.outlived(s) {          // it is delivered again, and its former worker may hold the service for another session now
 		limit += int64(g.w.TTL)
 	}
 	return promise{from: o.since - settle, base: base, by: base + limit, settle: settle}

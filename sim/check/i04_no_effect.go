@@ -6,12 +6,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i4: a rejected request changes nothing. Requests that must be refused ask for what nobody else asks for, so that any trace
-// of it in Redis is theirs; so is one of a start whose every request was refused.
+// i4 judges that a rejected request changes nothing. Clients that mean to be refused ask for what no other client asks for, so any trace
+// in Redis is theirs. A start whose every request was refused must leave no trace either.
 type i4 struct {
 	hooks
 	book *intents
-	by   map[string]int // rejections by status
+	by   map[string]int
 }
 
 func (g *i4) attach(w *world, v Verdict) {
@@ -44,14 +44,14 @@ func (g *i4) event(e *history.Event) {
 	}
 }
 
-// aside: no server may have one, whoever asked it.
+// aside applies the rule to every other server.
 func (g *i4) aside(e *history.Event) {
 	if e.Kind == history.RedisKeyed {
 		g.event(e)
 	}
 }
 
-// keyed: Redis has a session of what was refused. Its stamp may lie a little before that of the request.
+// keyed judges a key for a start that was refused. Its stamp may be a little before that of the request.
 func (g *i4) keyed(v *want, session string, at int64) {
 	g.w.at(at+eventAllowance, func() {
 		if !v.refused() {
@@ -65,7 +65,6 @@ func (g *i4) keyed(v *want, session string, at int64) {
 	})
 }
 
-// refused reports whether all that asked for it were.
 func (v *want) refused() bool { return v.open == 0 && v.accepted == 0 && v.rejected > 0 }
 
 func (g *i4) finish() {

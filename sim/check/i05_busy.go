@@ -9,35 +9,33 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i5: the busy contract. A start that conflicts ends with R_LEASE_BUSY or R_NO_TUNER; it never hangs and never harms the
-// running one. Who ends so must have met a lease that was held; who conflicts must end within a second where nothing delays it;
-// and a running session loses its leases or its pipeline only where a fault can explain it.
+// i5 judges the busy contract. A start that conflicts ends with R_LEASE_BUSY or R_NO_TUNER. It never hangs and never harms the running
+// session. A session that ends as busy must have met a held lease. A conflicting session must end within a second if nothing delays it. A
+// running session loses its leases or its pipeline only if a fault can explain it.
 type i5 struct {
 	hooks
 	book   *intents
 	leases map[string]*held
-	slots  []*held // of these, in order of their first use
+	slots  []*held // tuner slots among leases, in order of first use
 	busy   map[string]int
-	took   *times // from the answer to the end of who conflicts
+	took   *times // time from the answer to the end of a conflicting session
 
-	refused history.Event // the last pipeline that a tuner refused
+	refused history.Event // last pipeline that a tuner refused
 }
 
-// held is a lease as Redis shows it.
 type held struct {
 	name  string
 	by    string // "": nobody
 	until int64
-	freed int64 // when it was free again last; -1: never
-	trust int64 // end of the last window in which a worker said that it held it, or in which a pipeline used it
+	freed int64 // when it last became free; -1: never
+	trust int64 // end of the last window that a worker reported, or of the last pipeline that used it
 
-	serving map[int64]string // pipelines that use it → of whom
+	serving map[int64]string // instances of the pipelines that use it
 }
 
-// busyLimit is how long a conflicting start may take to end.
 const busyLimit = int64(time.Second)
 
-// Reasons of a session's end that the judge knows.
+// Reasons for the end of a session that the judge knows.
 const (
 	reasonBusy     = "R_LEASE_BUSY"
 	reasonNoTuner  = "R_NO_TUNER"
@@ -102,7 +100,7 @@ func (g *i5) event(e *history.Event) {
 	}
 }
 
-// uses follows the pipelines. A worker that lost a slot must stop what uses it, and hear so from the tuner, before another session gets it.
+// uses tracks the pipelines. A worker that lost a slot must stop its pipeline, and hear of that, before another session gets the slot.
 func (g *i5) uses(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -124,7 +122,7 @@ func (g *i5) uses(e *history.Event) {
 
 func (g *i5) grant(e *history.Event) {
 	l := g.lease(e.Session)
-	if e.Instance == "" { // by a command that is not read: it may be anybody's, and may have been until now
+	if e.Instance == "" { // from an unread command: its holder is unknown, and may have been so until now
 		g.free(l)
 	}
 	l.by, l.until = e.Instance, e.Until
@@ -136,13 +134,13 @@ func (g *i5) free(l *held) {
 	}
 }
 
-// since reports whether the lease was held, or used, at any moment from then on. A Redis that has just lost its data does not show a lease
-// that its owner still trusts, and that no other session may have.
+// since reports whether the lease was held or used at any moment since t. A Redis that has just lost its data does not show a lease that
+// its owner still trusts, and that no other session may have.
 func (l *held) since(t int64) bool {
 	return l.by != "" || l.freed >= t || l.trust >= t || len(l.serving) > 0
 }
 
-// tried is how many slots were held at some moment since then. A worker tries one after the other, so not all need be held at once.
+// tried returns how many slots were held at some moment since then. A worker tries one after the other, so not all need be held at once.
 func (g *i5) tried(since int64) (n int) {
 	for _, l := range g.slots {
 		if l.since(since) {
@@ -152,14 +150,14 @@ func (g *i5) tried(since int64) (n int) {
 	return n
 }
 
-// conflict waits for the end of a session that was accepted while another one of its service ran.
+// conflict waits for the end of a session that was accepted while another session of its service ran.
 func (g *i5) conflict(s *intent, v *want, at int64) {
 	if s.accepted != at || !g.rivalled(s, v) {
 		return
 	}
 	s.conflicts = at
 	if g.met(s); s.conflicts == 0 {
-		return // it was reported before the answer came
+		return // it ended before the answer came
 	}
 	g.w.await(func() (promise, bool) {
 		return g.promise(s), s.conflicts != 0 && !g.book.forgiven(s) && g.w.phase != "end"
@@ -175,13 +173,12 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 	})
 }
 
-// promise is that a session that conflicts ends, or runs. An answer that was lost just before may have had its start with it.
+// promise returns the promise that a conflicting session ends or runs. A fault just before may have lost its start along with an answer.
 func (g *i5) promise(s *intent) promise {
 	base, settle := g.book.availableSince(s.conflicts), int64(g.w.settleIntents())
 	return promise{from: s.conflicts - settle, base: base, by: base + busyLimit, settle: settle + int64(g.w.TTL)}
 }
 
-// met holds a session that conflicted, and has ended or runs, against its limit.
 func (g *i5) met(s *intent) {
 	if s.conflicts == 0 || !s.ended() && s.state != stateRunning {
 		return
@@ -195,7 +192,7 @@ func (g *i5) met(s *intent) {
 	s.conflicts = 0
 }
 
-// rivalled reports whether another session of the same service runs, as far as a Redis that lost data since can be believed.
+// rivalled reports whether another session of the same service runs, unless Redis may have lost that session's data since.
 func (g *i5) rivalled(s *intent, v *want) bool {
 	for _, o := range g.book.running {
 		if o != s && o.want != nil && o.want.service == v.service && !g.book.forgiven(o) {
@@ -205,7 +202,6 @@ func (g *i5) rivalled(s *intent, v *want) bool {
 	return false
 }
 
-// closed judges how a session ended.
 func (g *i5) closed(s *intent) {
 	g.busy[s.reason]++
 	now := g.w.now
@@ -235,11 +231,11 @@ func (g *i5) closed(s *intent) {
 	}
 }
 
-// maxTries is how often a start is delivered before it is given up.
+// maxTries is how often a start is delivered before it fails.
 const maxTries = 5
 
-// harmed reports whether something can have ended the session's pipeline: its worker is gone, or a fault hit that worker or Redis in the
-// last TTL and renewal interval. One that no worker began was given up, and each delivery but the first needs a fault.
+// harmed reports whether the end of the session's pipeline has a cause: its worker is gone, or a fault hit that worker or Redis in the
+// last TTL and renewal interval. If no worker began the session, each failed delivery but the first needs a fault.
 func (g *i5) harmed(s *intent) (_ bool, why string) {
 	now := g.w.now
 	from := now - int64(g.w.TTL+g.w.Renew)

@@ -8,26 +8,25 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i6: a slot of a crashed worker is free within TTL + 250 ms of the crash, or of the victim's last command that Redis executed;
-// after a restart of the same worker within 250 ms of its readiness. Free is a lease that Redis has let go, or given to another
-// process. What a living worker has no session for is given back within 250 ms.
+// i6 judges that a slot of a crashed worker is free within TTL + 250 ms of the crash, or of the victim's last command that Redis
+// executed. After a restart of the same worker, it must be free within 250 ms of the worker's readiness. A lease is free when Redis has
+// dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
 type i6 struct {
 	hooks
 	book        *intents
 	keys        map[string]*taken
-	of          map[string]*holdings // by instance
-	obligations []*obligation        // by crashed processes, in order
+	of          map[string]*holdings
+	obligations []*obligation // leases of crashed processes, in order
 	limit       int64
-	took        *times // after the crash
-	again       *times // after the readiness of the same worker
+	took        *times // time after the crash
+	again       *times // time after the readiness of the same worker
 	crashes     int
 }
 
-// taken is a lease as Redis holds it.
 type taken struct {
 	grant
-	heard bool  // its holder said that it has it, and not that it lost it
-	idle  *idle // it is a service's that no session uses; nil: one does
+	heard bool  // its holder reported that it has the lease, and not that it lost it
+	idle  *idle // a service's lease without a session; nil: a session uses it
 }
 
 // obligation is a lease that a crashed process left behind.
@@ -35,9 +34,9 @@ type obligation struct {
 	name   string
 	victim *instance
 	crash  *injection
-	at     int64 // of the crash
-	base   int64 // what the limit counts from
-	ready  int64 // when the same worker was ready again; 0: it was not
+	at     int64 // time of the crash
+	base   int64 // start of the limit
+	ready  int64 // when the same worker was ready again; 0: not yet
 	over   bool
 }
 
@@ -82,7 +81,7 @@ func (g *i6) event(e *history.Event) {
 	case history.RedisFlushed, history.TapDown:
 		clear(g.keys)
 		for _, h := range g.of {
-			*h = holdings{} // what it held is not known, and nothing is waited for
+			*h = holdings{} // its holdings are unknown, so no wait is pending
 		}
 		for _, d := range g.obligations {
 			d.over = true
@@ -99,7 +98,6 @@ func (g *i6) event(e *history.Event) {
 	}
 }
 
-// open returns the obligations that are not met, and forgets the others.
 func (g *i6) open() []*obligation {
 	kept := g.obligations[:0]
 	for _, d := range g.obligations {
@@ -111,7 +109,7 @@ func (g *i6) open() []*obligation {
 	return kept
 }
 
-// exited: the process left its leases behind if the plan killed it. The world has forgotten already who ran there.
+// exited handles the end of a process, which leaves its leases if the plan killed it. The world has already dropped its instance.
 func (g *i6) exited(e *history.Event) {
 	inst := g.w.instances[e.Instance]
 	switch {
@@ -140,7 +138,7 @@ func (g *i6) exited(e *history.Event) {
 	}
 }
 
-// late: the victim's own bytes, held back by a partition, arrive after its death.
+// late restarts the limit: a command of the victim, held back by a partition, arrived after its death.
 func (g *i6) late(e *history.Event) {
 	for _, d := range g.obligations {
 		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
@@ -150,7 +148,6 @@ func (g *i6) late(e *history.Event) {
 	}
 }
 
-// due is when the lease must be free.
 func (d *obligation) due(limit int64) int64 {
 	due := d.base + limit
 	if d.ready != 0 {
@@ -165,7 +162,7 @@ func (g *i6) watch(d *obligation) {
 		if d.over || d.due(g.limit) > due {
 			return
 		}
-		if due+g.w.stall(d.at, g.w.now) > g.w.now { // it stalled since
+		if due+g.w.stall(d.at, g.w.now) > g.w.now { // the host stalled since
 			g.watch(d)
 			return
 		}
@@ -173,7 +170,7 @@ func (g *i6) watch(d *obligation) {
 		switch {
 		case k == nil || k.holder != d.victim.id:
 			g.paid(d, g.w.now)
-		case k.until != 0 && k.until <= due: // Redis grants it to whoever asks, and tells of its end when it gets to it
+		case k.until != 0 && k.until <= due: // Redis grants an expired lease at once, but shows its end late
 			g.paid(d, k.until)
 		case g.w.phase == "end":
 			d.over = true
@@ -186,7 +183,6 @@ func (g *i6) watch(d *obligation) {
 	})
 }
 
-// free counts a lease that was let go, and holds it against its limit if nobody used it.
 func (g *i6) free(name string, k *taken) {
 	if k == nil {
 		return
@@ -212,7 +208,7 @@ func (g *i6) owe(d *obligation, k *taken) {
 		d.victim.who(), clock(d.at), d.name, clock(k.until))
 }
 
-// let: the lease is no longer with whom it was, unless that is to.
+// let handles a lease that leaves its holder, unless it goes to the same instance.
 func (g *i6) let(name, to string) {
 	for _, d := range g.open() {
 		if d.name == name && d.victim.id != to {

@@ -9,22 +9,22 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// The second half of i6: what no session uses any more is given back. A worker gives back all that a session held before it writes that
-// the session has ended, so it holds a service only for a session that has not, and no more slots than services.
+// The second half of i6: a worker must give back leases that no session uses. It gives back all leases of a session before it writes the
+// session's end. So it holds a service only for a session that has not ended, and no more slots than services.
 
-// holdings is how many leases Redis holds for a worker.
+// holdings counts the leases that Redis holds for a worker.
 type holdings struct {
 	services, slots int
-	extra           *idle // it has more slots than services; nil: it has not
+	extra           *idle // excess of slots over services; nil: none
 }
 
-// idle is that a worker gives back what it holds for nobody.
+// idle is a lease without a session, until the worker gives it back.
 type idle struct {
 	since    int64
 	reported bool
 }
 
-// holds counts a lease that Redis holds for the worker, as that knows, from now on or no more.
+// holds adds by, 1 or -1, to the leases that Redis holds for the worker with the worker's knowledge.
 func (g *i6) holds(name, holder string, by int) {
 	h := g.of[holder]
 	if h == nil {
@@ -40,7 +40,7 @@ func (g *i6) holds(name, holder string, by int) {
 	g.wait(&h.extra, holder, "a tuner slot beside those of the services that it held", func() bool { return h.slots > h.services })
 }
 
-// heard: a holder sends no release of a grant that it never heard of, or of a lease that it says it lost. Both are left to expire.
+// heard tracks whether the holder knows of its lease. Grants that it never heard of, and leases that it reported as lost, expire.
 func (g *i6) heard(e *history.Event) {
 	k := g.keys[e.Session]
 	if has := e.Kind != history.Lost; k != nil && k.holder == e.Instance && k.heard != has {
@@ -54,7 +54,7 @@ func (g *i6) heard(e *history.Event) {
 	}
 }
 
-// serves looks whether a service is held for anybody.
+// serves starts or ends the wait for a service's lease that no session uses.
 func (g *i6) serves(name string) {
 	k := g.keys[name]
 	if k == nil || !strings.HasPrefix(name, servicePrefix) {
@@ -66,11 +66,11 @@ func (g *i6) serves(name string) {
 	})
 }
 
-// wait begins to wait for the end of what is idle, and holds one that has come against its limit.
+// wait begins to wait for the end of an idle state, and judges one that has ended.
 func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	worker := g.w.instances[holder]
 	if worker == nil || worker.gone || g.w.phase == "end" {
-		*of = nil // what the dead left is judged apart
+		*of = nil // leases of dead workers are judged apart
 		return
 	}
 	idles := still()
@@ -96,8 +96,8 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	}
 }
 
-// back is that a worker gives back what it holds for nobody, whatever befalls others. It may learn that a session has ended only when it
-// has tried the slots.
+// back returns the promise that a worker gives back an idle lease, which only faults of that worker delay. It may learn of a session's
+// end only after it has tried all slots.
 func (g *i6) back(i *idle, worker *instance) promise {
 	within := int64(failoverAllowance + time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
 	return promise{from: i.since - g.limit, base: i.since, by: i.since + within, settle: int64(g.w.TTL/10) + within, only: worker.node}
@@ -109,7 +109,7 @@ func (g *i6) kept(i *idle, worker *instance, what string) {
 		clock(i.since))
 }
 
-// stopped: a process that was asked to stop, and ended by itself, has given back all that it held, unless it was kept from it.
+// stopped judges that a process that was asked to stop, and ended by itself, has given back all its leases, unless a fault prevented it.
 func (g *i6) stopped(inst *instance) {
 	var stop *injection
 	for _, inj := range slices.Backward(g.w.injections) {
@@ -137,7 +137,7 @@ func (g *i6) stopped(inst *instance) {
 	}
 }
 
-// used looks at what a session's state says of its service.
+// used updates the wait for the service of a session whose state changed.
 func (g *i6) used(e *history.Event) {
 	if s := g.book.sessions[e.Session]; s != nil && s.want != nil {
 		g.serves(s.service())

@@ -11,25 +11,25 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// injection is a fault of the plan that was really injected.
+// injection is a fault of the plan that was injected, or an effect of such a fault on servers.
 type injection struct {
 	fault.Fault
 	index         int64
 	node          *node
 	session       string
 	start         int64
-	end           int64        // when it was healed; 0: not yet, or never
-	open          bool         // it goes on
-	detectedAt    int64        // when somebody wrote to Redis first after it was healed: a quarantine begins by then; 0: nobody yet
-	terms         []*term      // that it hit, until it is healed
-	endedUnclean  int64        // when the process that it stopped ended without being able to sign off; 0: it did not
-	did           did          // what it did to servers, if it is not of the plan
-	id            int64        // among those that are open
+	end           int64 // 0: not yet, or never
+	open          bool
+	detectedAt    int64        // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
+	terms         []*term      // terms that it hit, until it is healed
+	endedUnclean  int64        // when the process that it stopped ended without signing off; 0: it signed off
+	did           did          // effect on servers; didPlan: the fault itself
+	id            int64        // key in world.open
 	anew          bool         // an epoch ended while it lasted
-	jumps         bool         // Redis' clock is another's from then on
-	known         bool         // does is
-	does          fault.Effect // looked up once
-	blocksAcquire bool         // somebody sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
+	jumps         bool         // from its end on, Redis' clock is another server's
+	known         bool         // does is valid
+	does          fault.Effect // cached effects of the kind
+	blocksAcquire bool         // an instance sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
 func (inj *injection) String() string {
@@ -58,7 +58,7 @@ func (inj *injection) silences() bool {
 	return inj.has(fault.Silences)
 }
 
-// lingers is for how long after its end, in ns, what was under way may still arrive.
+// lingers returns for how many ns after the fault's end delayed messages may still arrive.
 func (inj *injection) lingers() int64 {
 	if inj.did == didPlan && inj.has(fault.Lingers) {
 		return (inj.Ms + inj.Jitter) * int64(time.Millisecond)
@@ -66,12 +66,11 @@ func (inj *injection) lingers() int64 {
 	return 0
 }
 
-// freezes reports whether the fault stops its process.
 func (inj *injection) freezes() bool {
 	return inj.did == didPlan && inj.has(fault.Freezes)
 }
 
-// forgets reports whether Redis comes back from it as another one (run_id or marker), so that a quarantine follows.
+// forgets reports whether Redis returns from the fault as another one (run_id or marker). A quarantine follows.
 func (inj *injection) forgets() bool {
 	if inj.did != didPlan {
 		return inj.did == didLife || inj.did == didWithin || inj.anew && !inj.open
@@ -79,7 +78,7 @@ func (inj *injection) forgets() bool {
 	return inj.has(fault.Forgets)
 }
 
-// ofRedis reports whether the fault takes Redis away from everybody for a while.
+// ofRedis reports whether the fault takes Redis away from all instances for a while.
 func (inj *injection) ofRedis() bool {
 	if inj.did != didPlan {
 		return inj.did == didOutage || inj.did == didLife
@@ -87,14 +86,14 @@ func (inj *injection) ofRedis() bool {
 	return inj.has(fault.Denies)
 }
 
-// failsOver reports whether another server takes over, whose clock is another.
+// failsOver reports whether another server, with another clock, becomes the master.
 func (inj *injection) failsOver() bool {
 	return inj.jumps || inj.did == didPlan && inj.has(fault.FailsOver)
 }
 
-// missedFailover reports whether the fault, which ends now, may have kept an instance from hearing of a failover. The other server's clock
-// may differ, so an instance that hears of it acquires nothing for a TTL. An undisturbed one hears of it at its next renewal or heartbeat;
-// disturbances with less time than that between them are one.
+// missedFailover reports whether the fault, which ends now, may have kept an instance from hearing of a failover. The clocks of two
+// servers may differ, so an instance that hears of a failover acquires nothing for a TTL. An undisturbed instance hears of it at its next
+// renewal or heartbeat. Faults that leave less time than that between them count as one.
 func (w *world) missedFailover(by *injection) bool {
 	if !slices.ContainsFunc(w.losses, (*injection).failsOver) {
 		return false
@@ -113,10 +112,10 @@ func (w *world) missedFailover(by *injection) bool {
 	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.failsOver() && lasted(inj) })
 }
 
-// span is an interval of time, ends included.
+// span is an interval of time, including its ends.
 type span struct{ from, to int64 }
 
-// reach is the time in which the injection, or its aftermath, can delay what others do. Faults that can delay nobody have none.
+// reach returns the time in which the injection, or its aftermath, can delay other instances. It returns false if it can delay none.
 func (w *world) reach(inj *injection) (span, bool) {
 	end := inj.end
 	if inj.open {
@@ -129,7 +128,7 @@ func (w *world) reach(inj *injection) (span, bool) {
 	switch {
 	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{inj.start, inj.start + int64(w.TTL)}, true
-	case inj.endedUnclean != 0: // the others find out as they do of one that was killed
+	case inj.endedUnclean != 0: // the others notice it as they notice a kill
 		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
 	case inj.has(fault.Stops | fault.Disconnects):
 		return span{inj.start, inj.start + int64(failoverAllowance)}, true
@@ -137,9 +136,9 @@ func (w *world) reach(inj *injection) (span, bool) {
 		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
 	case inj.Kind == fault.RedisSlow:
 		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
-	case w.forgets(inj): // the quarantine begins with the first script that sees the loss: a renewal at the latest
+	case w.forgets(inj): // the quarantine begins with the first script that sees the loss, at the latest with a renewal
 		return span{inj.start, max(end+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}, true
-	case inj.Kind.Refuses() > fault.RefusesNothing: // what it refused last is tried again after a quarter of an interval at most (G14)
+	case inj.Kind.Refuses() > fault.RefusesNothing: // a refused request is retried within a quarter of a renewal interval (G14)
 		return span{inj.start, end + int64(w.Renew)/4}, true
 	case inj.has(fault.BlocksAcquire):
 		return span{inj.start, end + int64(w.TTL)}, true
@@ -149,7 +148,7 @@ func (w *world) reach(inj *injection) (span, bool) {
 	return span{}, false
 }
 
-// acquireReach is the time in which the injection can delay an acquisition.
+// acquireReach returns the time in which the injection can delay an acquisition.
 func (w *world) acquireReach(inj *injection) (span, bool) {
 	r, ok := w.reach(inj)
 	if inj.blocksAcquire {
@@ -158,7 +157,7 @@ func (w *world) acquireReach(inj *injection) (span, bool) {
 	return r, ok
 }
 
-// reaching yields the injections other than the given one that reach into the time since then, in order of their beginning.
+// reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.
 func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
 	return func(yield func(*injection, span) bool) {
 		for _, inj := range w.since(from) {
@@ -172,7 +171,7 @@ func (w *world) reaching(from int64, but *injection, reach func(*injection) (spa
 	}
 }
 
-// overlapping returns the first of them that begins by an instant; nil: there is none.
+// overlapping returns the first of them whose reach starts at to or earlier; nil if there is none.
 func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
 	for inj, r := range w.reaching(from, but, reach) {
 		if r.from <= to {
@@ -182,12 +181,12 @@ func (w *world) overlapping(from, to int64, but *injection, reach func(*injectio
 	return nil
 }
 
-// delayed returns an injection other than the given one that could delay an acquisition between from and to; nil: there is none.
+// delayed returns an injection, other than but, that could delay an acquisition between from and to; nil if there is none.
 func (w *world) delayed(from, to int64, but *injection) *injection {
 	return w.overlapping(from, to, but, w.acquireReach)
 }
 
-// hindered returns such an injection of that node, or of Redis, that could delay what the node does itself.
+// hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
 func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
 	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
 		if inj.node != nil && inj.node != n {
@@ -197,7 +196,6 @@ func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
 	})
 }
 
-// nodeOf returns the node whose instance the event names; nil: it is not known.
 func (w *world) nodeOf(e *history.Event) *node {
 	if i := w.instances[e.Instance]; i != nil {
 		return i.node
@@ -205,15 +203,15 @@ func (w *world) nodeOf(e *history.Event) *node {
 	return nil
 }
 
-// observeHeartbeat notes the first heartbeat after a loss: a process that is frozen or cut off does not see the loss. In an election no
-// script sets heartbeats, and the epochs show it where the history has them, as all with replicas do.
+// observeHeartbeat notes the first heartbeat after a loss, because a frozen or cut-off process does not see the loss. In an election no
+// script sets heartbeats. There the epochs show the detection, if the history has them; with replicas it always has.
 func (w *world) observeHeartbeat(e *history.Event) {
 	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.System != SystemElection || w.epoch.value == "" && !w.replicated()) {
 		w.lossDetected()
 	}
 }
 
-// lossDetected notes that somebody sees now what Redis has lost, if nobody did before.
+// lossDetected records that an instance sees all past losses of data now, unless one saw them earlier.
 func (w *world) lossDetected() {
 	var still []*injection
 	for _, inj := range w.unseen {
@@ -240,7 +238,7 @@ func (w *world) inject(e *history.Event) {
 		inj.node = w.node(e.Node)
 	}
 	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
-		inj.session = w.created[n-1] // the plan's name for it
+		inj.session = w.created[n-1] // the fault has the plan's name of the session
 	}
 	inj.open, inj.id = !inj.has(fault.Instant), inj.index
 	if w.hitsServers(inj) {
@@ -251,12 +249,11 @@ func (w *world) inject(e *history.Event) {
 	w.begin(inj)
 }
 
-// loses records a loss of data, which nobody has seen yet.
 func (w *world) loses(inj *injection) {
 	w.losses, w.unseen = append(w.losses, inj), append(w.unseen, inj)
 }
 
-// inserted puts an injection among those before, in order of their beginning: some are noticed late.
+// inserted inserts an injection in order of start, because some are noticed late.
 func (w *world) inserted(all []*injection, inj *injection) []*injection {
 	at := len(all)
 	for at > 0 && all[at-1].start > inj.start {
@@ -274,7 +271,7 @@ func (w *world) begin(inj *injection) {
 			w.epoch.lost(inj.start, inj.start)
 		}
 	}
-	w.goesOn(w.open[inj.id], -1) // nothing heals it any more
+	w.goesOn(w.open[inj.id], -1) // the injection that this one replaces will not be healed
 	w.open[inj.id] = inj
 	w.goesOn(inj, 1)
 	if inj.did == didPlan {
@@ -287,7 +284,7 @@ func (w *world) begin(inj *injection) {
 	}
 }
 
-// goesOn counts an injection among those that last, or n = -1, no more.
+// goesOn adds n, 1 or -1, to the counts of lasting injections.
 func (w *world) goesOn(inj *injection, n int) {
 	if inj == nil || !inj.open {
 		return
@@ -306,7 +303,7 @@ func (w *world) goesOn(inj *injection, n int) {
 	}
 }
 
-// process notes what the injection does to processes.
+// process records the injection's effects on processes.
 func (w *world) process(inj *injection) {
 	switch {
 	case inj.has(fault.Deletes):
@@ -340,7 +337,7 @@ func (n *node) freeze(now int64) {
 	n.frozen, n.ever = true, true
 }
 
-// thawed ends a freeze, which a death does too: what is asked of the process' last moment is asked of a frozen one.
+// thawed ends a freeze. The end of a frozen process ends it too, so that rules see the process as frozen until its last moment.
 func (n *node) thawed(now int64) {
 	if n.frozen {
 		n.frozen, n.thawedAt = false, now
@@ -369,7 +366,7 @@ func (w *world) over(inj *injection) {
 		w.challenges.healed(inj)
 	}
 	inj.blocksAcquire = inj.blocksAcquire || (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
-	if inj.freezes() && inj.node != nil && inj.node.freezing == 0 { // or another fault still holds it
+	if inj.freezes() && inj.node != nil && inj.node.freezing == 0 { // otherwise another fault still freezes it
 		inj.node.thawed(w.now)
 	}
 	w.rest.healed(inj)
@@ -378,18 +375,17 @@ func (w *world) over(inj *injection) {
 	}
 }
 
-// frozenWithin reports whether the node's process was stopped at any moment between from and now.
+// frozenWithin reports whether the node's process was frozen at any moment between from and now.
 func (n *node) frozenWithin(from int64) bool {
 	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
 }
 
-// frozenSince reports whether the plan froze the instance's process at any moment since then.
 func (w *world) frozenSince(inst string, since int64) bool {
 	i := w.instances[inst]
 	return i != nil && i.node.frozenWithin(since)
 }
 
-// stalled adds a time in which the host did not run the harness. Stalls come in order of their beginning.
+// stalled adds a time in which the host did not run the harness. Stalls come in order of their start.
 func (w *world) stalled(from, to int64) {
 	if to <= from {
 		return
@@ -403,7 +399,7 @@ func (w *world) stalled(from, to int64) {
 	w.stalls = append(w.stalls, span{from, to})
 }
 
-// placedBadly reports whether it is not known well when Redis did what it did around a break that began then.
+// placedBadly reports whether the times of Redis' events around a break that began at from are uncertain.
 func (w *world) placedBadly(from int64) bool {
 	for _, late := range slices.Backward(w.unplaced) {
 		if late.to >= from-int64(w.TTL) && late.from <= w.now {
@@ -413,7 +409,7 @@ func (w *world) placedBadly(from int64) bool {
 	return false
 }
 
-// earliest returns when Redis may have executed at the earliest what its stream shows at that time.
+// earliest returns the earliest time at which Redis may have executed an event that its stream showed at the given time.
 func (w *world) earliest(shown int64) int64 {
 	read := shown - w.blur()
 	at := read - w.stall(read, shown)
@@ -425,7 +421,7 @@ func (w *world) earliest(shown int64) int64 {
 	return at
 }
 
-// latest is the longest time within which it is not known when Redis did something.
+// latest returns the length of the longest span in which the times of Redis' events are unknown.
 func (w *world) latest() (longest int64) {
 	for _, late := range w.unplaced {
 		longest = max(longest, late.to-late.from)
@@ -433,7 +429,7 @@ func (w *world) latest() (longest int64) {
 	return longest
 }
 
-// stall is how much of the time between from and to the host stalled.
+// stall returns for how long the host stalled between from and to.
 func (w *world) stall(from, to int64) (sum int64) {
 	sum, _ = w.stallsWithin(from, to)
 	return sum

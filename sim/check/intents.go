@@ -10,29 +10,29 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intents is what the history has shown of intents so far: what clients asked for, what the API answered, what Redis holds.
-// The checkers of I1 to I6 share it; the first of them keeps it up to date. A session's state is Redis' record of it,
-// or, where Redis was not watched, what the API reported.
+// intents is the state of all intents that the history has shown: the clients' requests, the API's answers, and Redis' data. The checkers
+// of I1 to I6 share it, and the first of them updates it. A session's state is its record in Redis, or, where Redis was not watched, the
+// API's report.
 type intents struct {
 	w            *world
 	requests     map[int64]*request
 	wants        map[string]*want // by "service:profile:bucket"
 	byHash       map[string]*want // by idempotency key
 	sessions     map[string]*intent
-	running      map[string]*intent // of these, those whose record says so
-	order        []*intent          // of sessions, by when they were first heard of
+	running      map[string]*intent // sessions whose record says RUNNING
+	order        []*intent          // all sessions, in order of their first mention
 	streams      map[int64]*served
-	touched      *intent         // whose pipeline the event in hand is; nil: it is of none
-	staffedSince int64           // since when a worker has been there all the time; -1: none is there
-	asked        map[string]bool // slots that have an API
+	touched      *intent         // session of the pipeline in the current event; nil: none
+	staffedSince int64           // since when a worker has always been there; -1: none is there
+	asked        map[string]bool // slots with an API
 	acquirers    map[string]bool // slots that have acquired a lease
-	inUse        map[string]int  // by the lease of a service: its sessions that have not ended
-	unplaced     int             // sessions that have not ended, and of which it is not known what they want
-	lostAt       int64           // when Redis last lost its data; -1: never
-	unknownAt    int64           // when what it holds had to be seen again last
-	gapAt        int64           // when what Redis does was last not seen; -1: never
-	showing      bool            // what that holds is being shown
-	shown        bool            // the event in hand is the first after that
+	inUse        map[string]int  // sessions that have not ended, by the lease of their service
+	unplaced     int             // sessions that have not ended and whose start is unknown
+	lostAt       int64           // last loss of Redis' data; -1: never
+	unknownAt    int64           // when Redis' data was last unknown and had to be shown again
+	gapAt        int64           // last time without a view of Redis; -1: never
+	showing      bool            // a tap shows Redis' data now
+	shown        bool            // the current event is the first after that
 }
 
 type request struct {
@@ -44,44 +44,42 @@ type request struct {
 	answered bool
 }
 
-// want is what starts ask for: all that ask for the same share an idempotency key.
+// want is the content of a start. Starts with the same content share an idempotency key.
 type want struct {
 	payload  string
 	service  string
 	hash     string
-	open     int // requests that were not answered
+	open     int // requests without an answer
 	accepted int
 	rejected int
-	inForce  *intent // whom the key answers with, as Redis shows it
-	keyedAt  int64   // when it showed that last
-	since    int64   // since then
-	until    int64   // when Redis lets it go by itself; 0: never
+	inForce  *intent // session of the key, as Redis shows it
+	keyedAt  int64   // when Redis last showed the key
+	since    int64   // start of inForce
+	until    int64   // when the key expires; 0: never
 }
 
-// intent is one session.
 type intent struct {
 	id        string
-	want      *want // nil: not known yet
-	asked     int64 // when the first request was sent that was given it
-	accepted  int64 // when the first answer came that gave it; 0: none did
-	created   int64 // when it was first heard of
-	starts    int   // published
-	published bool  // also at a server that is not the master that the sentinels know
-	lost      bool  // the master that the sentinels know has no record of it: another had
-	seen      bool  // it has, as what it holds was shown last
-	stopped   int64 // when a stop was accepted; 0: none was
+	want      *want // nil: unknown
+	asked     int64 // time of the first request that was given the session
+	accepted  int64 // time of the first answer that gave the session; 0: none
+	created   int64 // time of its first mention
+	starts    int
+	published bool  // start published, at any server
+	lost      bool  // another server had its record, but the master that the sentinels know has none
+	seen      bool  // the present master has shown its record
+	stopped   int64 // when a stop was accepted; 0: none
 	state     string
 	reason    string
-	since     int64    // of the state
-	passed    int64    // when the key was given to another session; 0: it was not
-	pending   *pending // I3: it is not in order; nil: it is
-	conflicts int64    // I5: when it was accepted beside another that ran, until it has ended or runs; 0: it is not
-	uses      string   // the lease of its service while it has not ended; "?": that is not known; "": it has ended
-	worker    string   // whose pipeline served it last; "": none did
+	since     int64
+	passed    int64    // when its key was given to another session; 0: not yet
+	pending   *pending // I3: wait until it is in order; nil: it is in order
+	conflicts int64    // I5: when it was accepted beside a running session, until it has ended or runs; 0: no conflict
+	uses      string   // lease of its service while it has not ended; "?": unknown; "": ended
+	worker    string   // worker whose pipeline served it last; "": none
 	serving   []*served
 }
 
-// served is a pipeline at a tuner.
 type served struct {
 	of   *intent
 	inst string
@@ -93,7 +91,7 @@ const (
 	stateGone    = "gone"
 )
 
-// Reasons by which a worker says that Redis came back as another one.
+// Reasons with which a worker reports that Redis returned as another one.
 const (
 	reasonQuarantine = "quarantine"
 	reasonForgot     = "redis forgot"
@@ -112,14 +110,14 @@ func newIntents() *intents {
 	}
 }
 
-// want returns what a payload asks for. Its key follows from the specification (ADR-003, 3.3), not from the code that is judged.
+// want returns the content of a start. The key follows from the specification (ADR-003, 3.3), not from the judged code.
 func (b *intents) want(payload string) *want {
 	v := b.wants[payload]
 	if v == nil {
 		sum := sha256.Sum256([]byte("v1:stream.start:" + payload))
 		v = &want{payload: payload, hash: hex.EncodeToString(sum[:])}
 		v.service = payload
-		for range 2 { // neither profile nor bucket has a colon, a service may
+		for range 2 { // a service may contain colons, profile and bucket may not
 			v.service = v.service[:max(0, strings.LastIndexByte(v.service, ':'))]
 		}
 		b.wants[payload], b.byHash[v.hash] = v, v
@@ -139,7 +137,7 @@ func (b *intents) session(id string) *intent {
 
 func (s *intent) ended() bool { return s.state == stateEnded || s.state == stateGone }
 
-// service names the lease that its pipeline needs beside a slot's; "" while that is not known.
+// service returns the lease that its pipeline needs beside a slot; "" if unknown.
 func (s *intent) service() string {
 	if s.want == nil {
 		return ""
@@ -147,15 +145,15 @@ func (s *intent) service() string {
 	return servicePrefix + s.want.service
 }
 
-// forgiven reports whether Redis lost its data after the session was asked for, or that session: nobody can know of it any more.
+// forgiven reports whether Redis may have lost the session: with its data, or because another server had it.
 func (b *intents) forgiven(s *intent) bool { return s.lost || s.asked <= b.lostAt }
 
-// outlived reports whether the session was asked for before Redis lost its data, or another server's data took its place.
+// outlived reports whether the session was requested before Redis lost its data or another server became the master.
 func (b *intents) outlived(s *intent) bool {
 	return b.forgiven(s) || b.w.servers.switched > 0 && s.asked <= b.w.servers.switched
 }
 
-// take brings the book up to the event. The checkers see the event afterwards.
+// take updates the state by the event. The checkers handle the event afterwards.
 func (b *intents) take(e *history.Event) {
 	b.touched = nil
 	b.follow(e)
@@ -198,7 +196,7 @@ func (b *intents) take(e *history.Event) {
 		b.unknown()
 	case history.TapUp:
 		if b.gapAt >= 0 {
-			b.gapAt = e.T // what was executed until now is shown by what is stored, not by what was published
+			b.gapAt = e.T // until now, stored records show what was executed, not published events
 		}
 	case history.Arrived:
 		if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
@@ -216,7 +214,7 @@ func (b *intents) take(e *history.Event) {
 	}
 }
 
-// staff follows whether a worker is there. A process that is asked for starts and has never acquired a lease is an API only.
+// staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.
 func (b *intents) staff() {
 	for _, n := range b.w.nodes {
 		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
@@ -230,15 +228,15 @@ func (b *intents) staff() {
 	b.staffedSince = -1
 }
 
-// detected: a script has seen what Redis lost, by the nodes' words. With replicas the epoch that it began shows it, because words may be of
-// the one before.
+// detected records that a script has seen a loss of data, as a node reported. With replicas the new epoch shows that instead: the report
+// may be about an earlier loss.
 func (b *intents) detected() {
 	if !b.w.replicated() {
 		b.w.lossDetected()
 	}
 }
 
-// left: a process that was asked to stop has ended. Where a fault of its own or of Redis met the stop, it may not have signed off.
+// left handles the end of a process that was asked to stop. A fault may have kept it from signing off.
 func (b *intents) left(e *history.Event) {
 	i := b.w.instances[e.Instance]
 	if i == nil || i.killed {
@@ -255,7 +253,7 @@ func (b *intents) left(e *history.Event) {
 	}
 }
 
-// availableSince is from when on, at the earliest, a worker is there that can do what is due since then.
+// availableSince returns the earliest time, not before since, from which a worker has been there.
 func (b *intents) availableSince(since int64) int64 {
 	if b.staffedSince < 0 {
 		return b.w.now
@@ -276,7 +274,7 @@ func (b *intents) ask(e *history.Event) {
 
 func (b *intents) answer(e *history.Event) {
 	r := b.requests[e.N]
-	if r == nil || r.answered || isNone(e.Reason) { // without an answer it stays open: it may have been heard
+	if r == nil || r.answered || isNone(e.Reason) { // without an answer the request stays open: it may have been executed
 		return
 	}
 	r.answered = true
@@ -301,7 +299,7 @@ func (b *intents) answer(e *history.Event) {
 	}
 }
 
-// isNone reports whether the answer leaves open what happened: there was none, or the API could not know.
+// isNone reports whether an answer leaves the result open: there was none, or the API could not know.
 func isNone(status string) bool {
 	return !strings.HasPrefix(status, "2") && !strings.HasPrefix(status, "4")
 }
@@ -310,7 +308,7 @@ func (b *intents) state(e *history.Event) {
 	s := b.session(e.Session)
 	s.lost, s.seen = false, true
 	state, reason, _ := strings.Cut(e.Reason, " ")
-	if state == s.state || s.state == stateEnded && state == stateGone { // seen again; forgotten after its time
+	if state == s.state || s.state == stateEnded && state == stateGone { // shown again, or deleted after its time
 		return
 	}
 	s.state, s.reason, s.since = state, reason, e.T
@@ -322,7 +320,6 @@ func (b *intents) state(e *history.Event) {
 	b.count(s)
 }
 
-// count follows whether the session uses its service.
 func (b *intents) count(s *intent) {
 	was, is := s.uses, ""
 	switch {
@@ -364,7 +361,6 @@ func (b *intents) lost() {
 	}
 }
 
-// unknown: what Redis holds has to be seen again.
 func (b *intents) unknown() {
 	b.unknownAt = b.w.now
 	for _, v := range b.wants {

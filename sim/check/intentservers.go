@@ -2,11 +2,11 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// The book of intents, of a Redis with replicas, is of the master that the sentinels know. Another master has its data as far as they were
-// copied to it, and what its tap shows when it opens says how far that is: what it does not show is lost, as by a loss of data, and what it
-// does is due. What only another server knows, as an old master that lives on, nobody else can; so are its answers.
+// With replicas, the state of intents is that of the master that the sentinels know. When another server takes its place, its tap shows
+// the copied data. Everything else is lost, as in a loss of data. What only another server has is due nowhere, and neither are its
+// answers.
 
-// follow records what another master holds.
+// follow tracks the data that another master shows.
 func (b *intents) follow(e *history.Event) {
 	b.shown = false
 	switch {
@@ -22,12 +22,12 @@ func (b *intents) follow(e *history.Event) {
 	}
 }
 
-// shows reports whether the event is of what stood there when a tap opened.
+// shows reports whether the event shows data that existed when a tap opened.
 func shows(e *history.Event) bool {
 	return (e.Kind.OfRedis() || e.Kind.OfRecords()) && (e.N == 1 || e.Reason == snapshotReason)
 }
 
-// copied: all that the master holds has been shown. What is not in order at another master is waited for anew.
+// copied handles the end of that data. The waits for sessions that are not in order at another master begin anew.
 func (b *intents) copied() {
 	another := b.w.servers.switched == b.w.now
 	for _, s := range b.order {
@@ -43,7 +43,7 @@ func (b *intents) copied() {
 	}
 }
 
-// aside records what a server holds that is not the master that the sentinels know.
+// aside records the data of a server other than the master that the sentinels know.
 func (b *intents) aside(e *history.Event) {
 	switch e.Kind {
 	case history.RedisState:
@@ -57,7 +57,7 @@ func (b *intents) aside(e *history.Event) {
 	}
 }
 
-// published: an event for the workers, or a stop that stands in a record.
+// published handles an event for the workers, or a stop in a record.
 func (b *intents) published(e *history.Event) {
 	s := b.session(e.Session)
 	switch {
@@ -69,7 +69,7 @@ func (b *intents) published(e *history.Event) {
 	}
 }
 
-// ledSince reports whether what a process asked since then it asked the master that the sentinels know.
+// ledSince reports whether a process' requests since then went to the master that the sentinels know.
 func (b *intents) ledSince(node string, since int64) bool {
 	if !b.w.replicated() {
 		return true

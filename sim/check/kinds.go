@@ -2,22 +2,22 @@ package check
 
 import "slices"
 
-// KindCount is what of a guarantee's changes a kind of fault had a part in. Each sum over all kinds is that of the verdict.
+// KindCount counts the changes of a guarantee that one kind of fault affected. The counts of all kinds add up to the verdict's.
 type KindCount struct {
-	// Kind of fault, or what else it was: "handover" of an owner's own will, "appeared" of sessions, a host that stalled; "none" where
-	// nothing is known that brought it about.
+	// Kind is a kind of fault, or another cause: "handover" of a release, "appeared" of a session, a stalled host; "none" if it is
+	// unknown.
 	Kind string `json:"kind"`
 
-	Exercised uint64 `json:"exercised,omitempty"` // changes that such a fault brought about, and that were judged
-	Prolonged uint64 `json:"prolonged,omitempty"` // changes that were judged, and whose limit such a fault moved last
-	Excused   uint64 `json:"excused,omitempty"`   // changes that were not judged, because such a fault could delay them
-	Broken    uint64 `json:"broken,omitempty"`    // breaks, as far as is known of such a fault
+	Exercised uint64 `json:"exercised,omitempty"` // judged changes that such a fault brought about
+	Prolonged uint64 `json:"prolonged,omitempty"` // judged changes whose limit such a fault moved last
+	Excused   uint64 `json:"excused,omitempty"`   // changes left unjudged, because such a fault could delay them
+	Broken    uint64 `json:"broken,omitempty"`    // breaks that such a fault caused, as far as it is known
 }
 
-// kindNone is of what nothing is known that brought it about.
+// kindNone is the kind of changes without a known cause.
 const kindNone = "none"
 
-// Join adds another's counts.
+// Join adds the counts of o.
 func (k *KindCount) Join(o KindCount) {
 	k.Exercised += o.Exercised
 	k.Prolonged += o.Prolonged
@@ -25,7 +25,7 @@ func (k *KindCount) Join(o KindCount) {
 	k.Broken += o.Broken
 }
 
-// JoinKinds adds counts up, by kind, in order.
+// JoinKinds adds counts by kind and sorts them by kind.
 func JoinKinds(a, b []KindCount) []KindCount {
 	all := kinds{}
 	for _, c := range slices.Concat(a, b) {
@@ -34,7 +34,6 @@ func JoinKinds(a, b []KindCount) []KindCount {
 	return all.list()
 }
 
-// kinds counts by kind.
 type kinds map[string]*KindCount
 
 func (k *kinds) of(kind string) *KindCount {
@@ -59,7 +58,6 @@ func (k kinds) list() (all []KindCount) {
 	return all
 }
 
-// tally is one of the counts, by kind.
 func (k kinds) tally(count func(*KindCount) uint64) map[string]int {
 	m := map[string]int{}
 	for kind, c := range k {
@@ -70,16 +68,16 @@ func (k kinds) tally(count func(*KindCount) uint64) map[string]int {
 	return m
 }
 
-// exercise counts a change that was judged, by what brought it about; "": that is not known.
+// exercise counts a judged change by its cause; "" if that is unknown.
 func (h *hooks) exercise(kind string) {
 	h.exercised++
 	h.kinds.of(kind).Exercised++
 }
 
-// excuse counts a change that the injection could delay.
+// excuse counts a change that is not judged because the injection could delay it.
 func (h *hooks) excuse(by *injection) { h.excuseFor(string(by.Kind)) }
 
-// excuseFor counts a change that something else could delay.
+// excuseFor counts a change that is not judged for another reason.
 func (h *hooks) excuseFor(why string) {
 	h.excused++
 	h.kinds.of(why).Excused++
@@ -93,20 +91,18 @@ func (h *hooks) prolong(by *injection, allowance int64) {
 	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
-// measures returns what collects measured times of that name, for the verdict.
 func (h *hooks) measures(of string) *times {
 	t := &times{of: of}
 	h.measured = append(h.measured, t)
 	return t
 }
 
-// said puts the counts and the times into the verdict.
 func (h *hooks) said(v *Verdict) {
 	v.Exercised, v.Excused = h.exercised, h.excused
 	if h.prolonged > 0 {
 		v.Prolonged = h.spread[:]
 	}
-	rest := uint64(h.exercised) // what rules count without naming a kind
+	rest := uint64(h.exercised) // changes that rules counted without a kind
 	for _, c := range h.kinds {
 		rest -= c.Exercised
 	}
@@ -122,7 +118,7 @@ func (h *hooks) said(v *Verdict) {
 	v.Breaks = h.brokenOnes()
 }
 
-// ails is the last fault that hit the instance's term of the session, which it has not survived; "": none did.
+// ails returns the kind of the last fault that hit the instance's term and that the term has not survived; "" if there is none.
 func (w *world) ails(s *session, i *instance) string {
 	t := s.heldBy(i)
 	if t == nil && s.last != nil && s.last.inst == i {

@@ -19,25 +19,22 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Logs is what the nodes logged, as far as G12 needs it: summed up per instance, so that no entry is kept. It is not safe for concurrent
-// use.
+// Logs holds the nodes' logs, as far as G12 needs them: sums per instance, but no entries. It is not safe for concurrent use.
 type Logs struct {
-	all     bool            // every node's entries are added
-	nodes   map[string]bool // those whose log was found → it says anything at all
+	all     bool            // all nodes' entries are added
+	nodes   map[string]bool // nodes whose log was found; true: it has a line
 	said    map[string]*[saidKinds]sum
 	seed    maphash.Seed
 	entries int
 	bare    int    // entries that lack a field
-	example string // the first of them
+	example string // first entry that lacks a field
 	err     error
 
-	files map[string]string // of a folder: SHA-256 in hexadecimal by file name
+	files map[string]string // of a folder: SHA-256 in hexadecimal, by file name
 }
 
-// saidKinds is how many kinds of events need an entry.
 const saidKinds = history.Released - history.AcquireFailed + 1
 
-// needsEntry reports whether an event of the kind needs an entry.
 func needsEntry(k history.Kind) bool {
 	switch k {
 	case history.AcquireFailed, history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released:
@@ -46,18 +43,18 @@ func needsEntry(k history.Kind) bool {
 	return false
 }
 
-// sum is a number of events or entries of one kind of one instance, whatever their order.
+// sum sums up the events or entries of one kind of one instance, regardless of their order.
 type sum struct {
 	count   int
 	hash    uint64 // of endpoints and fences
-	reasons int    // those that give one
+	reasons int    // number with a reason
 	last    [lastMax]uint64
 }
 
-// lastMax is how many of the last of them are known one by one, so that it is known what the sum was before them.
+// lastMax is how many of the last hashes are kept, so that the sum before them can be computed.
 const lastMax = 64
 
-// before returns the hash without the last n; false: that is not known.
+// before returns the hash without the last n, and false if it is unknown.
 func (s *sum) before(n int) (hash uint64, ok bool) {
 	if n > lastMax || n > s.count {
 		return 0, false
@@ -69,7 +66,7 @@ func (s *sum) before(n int) (hash uint64, ok bool) {
 	return hash, true
 }
 
-// begins reports whether one of the two is how the other begins, whatever the order, as far as that is known.
+// begins reports whether the shorter of the two is a prefix of the longer, regardless of order, as far as that is known.
 func (s *sum) begins(o *sum) bool {
 	if s.count > o.count {
 		s, o = o, s
@@ -78,20 +75,20 @@ func (s *sum) begins(o *sum) bool {
 	return !ok || hash == s.hash
 }
 
-// LogEntry is one structured entry of a node's log, as far as the judge looks at it.
+// LogEntry is one structured entry of a node's log, with the fields that the judge reads.
 type LogEntry struct {
 	Event, Instance, Endpoint, Reason string
 	Fence                             int64
 	HasFence, HasTime                 bool
 }
 
-// NewLogs returns the logs of nodes whose every entry will be added, at the latest with the last event that Judge reads.
+// NewLogs returns empty Logs. Add every entry of the nodes before Judge has read the last event.
 func NewLogs() *Logs {
 	return &Logs{all: true, nodes: map[string]bool{}, said: map[string]*[saidKinds]sum{}, seed: maphash.MakeSeed()}
 }
 
-// ReadLogs reads the <node>.log files of the folder of that name in a run's. One that does not exist holds no logs. What cannot be
-// read comes back as the error of Judge. Of a node whose log has more than logMax bytes nothing is read, as if it had none.
+// ReadLogs reads the <node>.log files in the folder name of a run's folder. A missing folder holds no logs. Judge returns an error for a
+// log that cannot be read. A log above logMax bytes counts as missing.
 func ReadLogs(run, name string) *Logs {
 	l := NewLogs()
 	l.all, l.files = false, map[string]string{}
@@ -111,13 +108,12 @@ func ReadLogs(run, name string) *Logs {
 	return l
 }
 
-// logSuffix ends the name of a node's log.
 const logSuffix = ".log"
 
-// logMax is far more than the log of a node that logs at the debug level: a day of a hundred sessions takes some 300 MB.
+// logMax is far more than a node logs at the debug level: a day of a hundred sessions takes some 300 MB.
 const logMax = 1 << 30
 
-// unread stands in the place of the sum of a log that is too large.
+// unread replaces the sum of a log that is too large.
 const unread = "that of too large a file to be read"
 
 func (l *Logs) read(run, name, node string) error {
@@ -141,10 +137,10 @@ func (l *Logs) read(run, name, node string) error {
 	return err
 }
 
-// Err returns why a log could not be read, nil if all could.
+// Err returns why a log could not be read, and nil if all could.
 func (l *Logs) Err() error { return l.err }
 
-// Sums returns the SHA-256 in hexadecimal of the files that were read, by name; none of a nil Logs.
+// Sums returns the SHA-256 of the files that were read, in hexadecimal, by name. A nil Logs has none.
 func (l *Logs) Sums() map[string]string {
 	if l == nil {
 		return nil
@@ -152,7 +148,7 @@ func (l *Logs) Sums() map[string]string {
 	return l.files
 }
 
-// lines gives away r's lines, each valid until the next. Of one longer than 64 KiB only the end is seen, which is no entry.
+// lines calls each with r's lines, each valid until the next. Of a line longer than 64 KiB it passes only the end, which is no entry.
 func lines(r io.Reader, each func([]byte)) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -172,7 +168,7 @@ func lines(r io.Reader, each func([]byte)) error {
 	}
 }
 
-// line adds the entry that a line of a log is, if it is one: a panic's trace or a line that was cut off by a kill is none.
+// line adds the entry of a log line, if it has one. A panic's trace has none, nor has a line that a kill cut off.
 func (l *Logs) line(line []byte) {
 	if !bytes.Contains(line, []byte(`"event"`)) {
 		return
@@ -209,7 +205,7 @@ func decode(line []byte, e *LogEntry) bool {
 	return true
 }
 
-// Add adds one entry. Those that no event needs are passed over.
+// Add adds one entry. It ignores entries that no event needs.
 func (l *Logs) Add(e *LogEntry) {
 	kind, ok := history.ParseKind(e.Event)
 	if !ok || !needsEntry(kind) {
@@ -225,7 +221,7 @@ func (l *Logs) Add(e *LogEntry) {
 	}
 }
 
-// Entries is how many entries were added of those that G12 needs.
+// Entries returns how many of the added entries G12 needs.
 func (l *Logs) Entries() int64 { return int64(l.entries) }
 
 func sumsOf(m map[string]*[saidKinds]sum, instance string) *[saidKinds]sum {
@@ -246,7 +242,7 @@ func (s *sum) add(hash uint64, reason string) {
 	}
 }
 
-// hash mixes the two, so that sums of hashes do not come out alike by chance.
+// hash mixes endpoint and fence, so that equal sums of hashes are no coincidence.
 func (l *Logs) hash(endpoint string, fence int64) uint64 {
 	const odd = 0x9e3779b97f4a7c15
 	h := maphash.String(l.seed, endpoint) ^ uint64(fence)*odd
@@ -254,5 +250,5 @@ func (l *Logs) hash(endpoint string, fence int64) uint64 {
 	return h ^ h>>29
 }
 
-// blind reports whether nothing can be said of a node's events: it has no log, or one in which nothing stands.
+// blind reports whether a node's events cannot be judged, because its log is missing or empty.
 func (l *Logs) blind(node string) bool { return !l.all && !l.nodes[node] }

@@ -12,25 +12,25 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// modelCheck judges G1 and G3 a second time: porcupine holds sampled leases against a model of a lease. It follows the nodes' events by
-// itself, so that a mistake in the world's book-keeping shows as a disagreement.
+// modelCheck judges G1 and G3 a second time: porcupine checks sampled leases against a model of a lease. It follows the nodes' events by
+// itself, so that an error in the world's state shows as a disagreement.
 type modelCheck struct {
 	w      *world
 	every  uint32
 	leases map[string]*sampled
 }
 
-// notSampled stands for the leases that are not in the sample.
+// notSampled marks the leases outside the sample.
 var notSampled = &sampled{}
 
-// Bounds of the sample: so that a long run costs the model check seconds, not minutes.
+// Bounds of the sample, so that the model check of a long run takes seconds, not minutes.
 const (
 	sampledLeases = 16
 	sampledOps    = 20_000
-	sampledTime   = 5 * time.Second // for one lease
+	sampledTime   = 5 * time.Second // per lease
 )
 
-// sampled is one lease of the sample: who believes, and what was done so far.
+// sampled is one lease of the sample: its open windows and its operations so far.
 type sampled struct {
 	holders map[string]*window
 	ops     []porcupine.Operation
@@ -158,7 +158,6 @@ func (l *sampled) opened(e *history.Event) {
 	l.op(leaseOp{do: opens, inst: e.Instance}, e.T)
 }
 
-// expire closes the windows whose time has come by now.
 func (l *sampled) expire(now int64) {
 	for _, inst := range sortedKeys(l.holders) {
 		if h := l.holders[inst]; h.until != 0 && h.until <= now {
@@ -179,16 +178,16 @@ func (l *sampled) op(op leaseOp, at int64) {
 	l.ops = append(l.ops, porcupine.Operation{ClientId: len(l.ops), Input: op, Call: at, Return: at})
 }
 
-// compare runs the model over the sample and holds its answers against those of G1 and G3.
+// compare checks the sample against the model, and compares the results with those of G1 and G3.
 func (o *modelCheck) compare(g *g1) {
 	asked, agreed := 0, 0
 	for _, id := range sortedKeys(o.leases) {
 		l := o.leases[id]
 		if len(o.w.session(id).deletes) > 0 || len(l.ops) == 0 {
-			continue // the model knows nothing of the exception
+			continue // the model does not know the exception for deleted keys
 		}
 		l.expire(o.w.now)
-		if !o.w.complete { // what else was said in the last instant is not known
+		if !o.w.complete { // other messages of the last instant may be missing
 			l.ops = slices.DeleteFunc(l.ops, func(op porcupine.Operation) bool { return op.Call >= o.w.now })
 		}
 		sort.SliceStable(l.ops, func(i, j int) bool { return l.ops[i].Call < l.ops[j].Call })

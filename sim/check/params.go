@@ -10,34 +10,34 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// Params is what a run was: all that the judge must know beside the history to judge it, again and again. Its JSON form
-// is the "config" of report.json (times in milliseconds) without the plan, which stands there as "faults".
+// Params describes a run: everything beside the history that the judge needs. Its JSON form is the "config" of report.json (times in
+// milliseconds) without Plan, which is the "faults" there.
 type Params struct {
-	System   string // what the nodes share: SystemPolling if empty
+	System   string // system of the nodes; empty: SystemPolling
 	Nodes    int    // at the start
 	Sessions int    // at the start
 
 	timing.Timings
 
-	Duration time.Duration // storm and calm
-	Speed    float64       // what the default timings were divided by; 0: not known
+	Duration time.Duration // of storm and calm
+	Speed    float64       // divisor of the default timings; 0: unknown
 
 	Plan fault.Plan
 
-	Topology string // of Redis: TopologySentinel; else it is one server
-	Replicas int    // that Redis has, as the instances know it
+	Topology string // of Redis; empty: one server
+	Replicas int    // configured replicas of Redis
 
-	Tuners int // slots that the workers of intents share; 0 in other systems
+	Tuners int // slots shared by the workers of intents; 0 in other systems
 
-	Tap         bool     // what Redis did was recorded
-	Followed    bool     // of several servers: what was acknowledged was too, and whom each process was led to
-	Counted     bool     // how many commands the nodes sent was recorded
-	Interrupted bool     // the run was ended from outside before its time
-	Foreign     bool     // the nodes are another program, known by the node protocol only
-	Scenario    string   // its name
-	Redis       string   // kind of Redis: server, embedded, url, …
+	Tap         bool // the history has Redis' stream
+	Followed    bool // with several servers, the history has acknowledgements and the master that each process was led to
+	Counted     bool // the history has the number of commands that nodes sent
+	Interrupted bool // the run was stopped before its time
+	Foreign     bool // the nodes are another program, known only by the node protocol
+	Scenario    string
+	Redis       string   // server, embedded, url, …
 	Criteria    []string // guarantees that decide the verdict; empty: Decides
-	Least       int      // times that each of them must have been exercised for a pass
+	Least       int      // minimum of judged changes of each of them for a pass
 }
 
 type paramsJSON struct {
@@ -68,7 +68,7 @@ type paramsJSON struct {
 	Least          int      `json:"minExercised,omitempty"`
 }
 
-// millis is a duration in JSON: milliseconds, with a fraction only where there is one.
+// millis is a duration that JSON holds in milliseconds, with a fraction only if needed.
 type millis time.Duration
 
 func (m millis) MarshalJSON() ([]byte, error) {
@@ -103,7 +103,7 @@ func (p Params) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the config of report.json; Plan is left as it is. Unknown fields are ignored.
+// UnmarshalJSON reads the config of report.json. It keeps Plan, and ignores unknown fields.
 func (p *Params) UnmarshalJSON(data []byte) error {
 	var j paramsJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -122,30 +122,30 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Allowances of the guarantees: never divided by the speed of a run.
+// Allowances of the guarantees. The speed of a run does not divide them.
 const (
 	failoverAllowance = 250 * time.Millisecond // G5, G8, G9, G13: noticing and taking over
 	handoverAllowance = 100 * time.Millisecond // G8: a graceful handover
 	appearAllowance   = time.Second            // G8: a session that appears
-	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of what follows it
+	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of its consequence
 )
 
-// settle is how long after a change of the fleet it must be balanced (G6). Looks may be far more frequent than repeated attempts, which
-// wait for a quarter of a renewal interval, and than the turns of waiting instances.
+// settle returns how long after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated attempts,
+// which wait for a quarter of a renewal interval, and than the turns of waiting instances.
 func (p Params) settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
-// settleSessions is the same after a change of the sessions, which is seen at the next look.
+// settleSessions is the same for a change of the sessions, which instances see at their next discovery.
 func (p Params) settleSessions() int64 {
 	return int64(p.Discovery) + max(int64(p.Discovery), p.takeOver())
 }
 
-// takeOver is how long it takes to have what was seen to be free, or asked for, where the first attempts failed.
+// takeOver returns how long it takes to acquire a free or requested lease if the first attempts failed.
 func (p Params) takeOver() int64 { return int64(p.Renew/4 + failoverAllowance) }
 
-// probe is the longest pause between two questions of an instance that Redis does not answer.
+// probe returns the longest pause between two probes of an instance that Redis does not answer.
 func (p Params) probe() int64 { return max(int64(p.Renew)/20, int64(10*time.Millisecond)) }
 
-// startDelay is the longest that an instance waits before it takes part: members of an election do.
+// startDelay returns the longest delay before a new instance takes part. Only elections have one.
 func (p Params) startDelay() int64 {
 	if p.System != SystemElection {
 		return 0
@@ -153,12 +153,11 @@ func (p Params) startDelay() int64 {
 	return int64(p.TTL) / 3
 }
 
-// electionInterval is the time between two looks of a follower at the leader key, and between two attempts that are in vain.
+// electionInterval returns the time between two reads of the leader key by a follower, and between two failed attempts.
 func (p Params) electionInterval() int64 { return int64(p.TTL) / 2 }
 
-// clockWithin is how soon an undisturbed instance hears that Redis' clock is another: by a renewal, a heartbeat or a new connection. A
-// follower of an election has no renewals or heartbeats, and on a cluster nobody ends its connections: it asks when the lease that it waits
-// for should end.
+// clockWithin returns how soon an undisturbed instance hears of a new clock of Redis: by a renewal, a heartbeat or a new connection. On a
+// cluster, a follower of an election has none of these and asks only at the end of the lease that it waits for.
 func (p Params) clockWithin() int64 {
 	if p.System == SystemElection && p.Topology == TopologyCluster {
 		return int64(p.TTL)
@@ -166,5 +165,5 @@ func (p Params) clockWithin() int64 {
 	return int64(p.Renew)
 }
 
-// margin is what a trust window ends before its lease (error of clock rate, docs/guarantees.md): 1 % of the TTL, at least 5 ms.
+// margin returns how much earlier than its lease a trust window ends, for the error of the clock rate: 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }

@@ -38,10 +38,10 @@ var polling = &system{
 	exercises: pollingExercises,
 }
 
-// instancesNeeded is how many instances at once G11 wants to see.
+// instancesNeeded is the number of instances at once that G11 requires.
 const instancesNeeded = 10
 
-// Least reports whether the guarantee's limit is the least that must be seen, and not the most that may be.
+// Least reports whether the guarantee's limit is a minimum, not a maximum.
 func Least(id string) bool { return id == "G11" }
 
 func pollingExercises(p Params, id string) bool {

@@ -7,34 +7,34 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// rest follows whether the fleet should be at rest: balanced, with nothing moving. G6 judges that state, G7 changes that begin from it.
+// rest tracks whether the fleet should be at rest: balanced, with no lease moving. G6 judges that state, G7 changes that begin from it.
 //
-// Every heartbeat or session that comes or goes, and the end of every fault, sets a deadline. While a fault goes on, or a dead process'
-// heartbeat lives, there is none.
+// Every heartbeat or session that comes or goes, and the end of every fault, sets a deadline. While a fault lasts, or a dead process'
+// heartbeat lives, there is no deadline.
 type rest struct {
 	w           *world
-	beats       map[string]int64 // instance → end of its heartbeat, as Redis shows it (0: as long as the process lives)
-	dead        map[string]bool  // instances that are dead while their heartbeat lives
-	returns     map[string]bool  // instances that a fault silenced until just now: their next heartbeat is a change
-	tap         bool             // what Redis shows is known
-	forgot      bool             // Redis lost data, and nobody was heard there since: its quarantine is still to begin
-	due         int64            // when the fleet must be at rest
-	since       int64            // the last change
-	stalled     int64            // what the host stalled between it and the time at which all had to be settled
-	pending     bool             // a deadline runs
-	atRest      bool             // it passed, and nothing has changed since
-	wasAtRest   bool             // it was so when the last fault hit
-	by          *injection       // the last fault that hit, or was healed, since it was at rest; nil: none
-	left        string           // whose heartbeat went last in the state of rest
-	leftAt      int64            // when
-	movedAtRest bool             // something moved in the state of rest (G6 reports it once)
+	beats       map[string]int64 // end of each instance's heartbeat, as Redis shows it (0: as long as the process lives)
+	dead        map[string]bool  // dead instances whose heartbeat lives
+	returns     map[string]bool  // instances that a fault silenced until now: their next heartbeat is a change
+	tap         bool             // heartbeats come from Redis' stream
+	forgot      bool             // Redis lost data, and its quarantine has not begun: no heartbeat has come since
+	due         int64            // deadline of the rest
+	since       int64
+	stalled     int64 // stall of the host between since and due
+	pending     bool
+	atRest      bool       // the deadline passed, and nothing has changed since
+	wasAtRest   bool       // atRest, when the last fault hit
+	by          *injection // last fault that hit, or was healed, since the last rest; nil: none
+	left        string     // instance whose heartbeat went last during rest
+	leftAt      int64
+	movedAtRest bool // a lease moved at rest (G6 reports it once)
 	observers   []restObserver
 }
 
-// beatSlack is how late Redis may notice, and the tap tell, that a heartbeat has expired.
+// beatSlack is how late Redis may notice, and the tap show, the end of a heartbeat.
 const beatSlack = int64(100 * time.Millisecond)
 
-// restObserver is notified when the fleet must be at rest, when a lease moves in that state, and when a fault hits before a deadline.
+// restObserver is notified when the fleet must be at rest, when a lease then moves, and when a fault hits before a deadline.
 type restObserver interface {
 	rested()
 	movedAtRest()
@@ -45,7 +45,7 @@ func (r *rest) init(w *world) {
 	*r = rest{w: w, beats: map[string]int64{}, dead: map[string]bool{}, returns: map[string]bool{}, tap: w.Tap}
 }
 
-// change begins a new wait: everything must be settled so long after now.
+// change sets a deadline: the fleet must settle within settle from now.
 func (r *rest) change(settle int64) { r.changeAt(r.w.now, settle) }
 
 func (r *rest) changeAt(at, settle int64) {
@@ -53,7 +53,7 @@ func (r *rest) changeAt(at, settle int64) {
 	r.since = r.w.now
 	due := at + settle
 	if r.pending && due <= r.due {
-		return // a shorter wait does not end a longer one
+		return // the later deadline counts
 	}
 	r.due, r.pending = due, true
 	r.w.at(due, r.reached)
@@ -70,7 +70,7 @@ func (r *rest) reached() {
 	}
 	for _, id := range sortedKeys(r.beats) {
 		if until := r.beats[id]; until != 0 && until+beatSlack < r.w.now {
-			r.forget(id) // its end was not shown: that is the change
+			r.forget(id) // the heartbeat ended unseen, which is a change
 			r.changeAt(max(until, r.since), r.w.settle())
 			if r.due > r.w.now {
 				return
@@ -78,11 +78,11 @@ func (r *rest) reached() {
 		}
 	}
 	if until, settle := r.leftBehind(), r.w.settle(); until+settle > r.w.now {
-		r.changeAt(until, settle) // its end is a change too, which may have come just now
+		r.changeAt(until, settle) // the end of that lease is a change too, perhaps of this moment
 		return
 	}
 	if r.busy() {
-		return // the end of what keeps it busy is a change of its own
+		return // the end of the busy state is a change of its own
 	}
 	r.pending, r.atRest, r.due = false, true, r.w.now
 	for _, l := range r.observers {
@@ -91,7 +91,7 @@ func (r *rest) reached() {
 	r.by = nil
 }
 
-// leftBehind returns when the last lease ends of an instance that is gone and could not release it, because Redis did not answer.
+// leftBehind returns the end of the last lease of a gone instance that could not release it, because Redis did not answer.
 func (r *rest) leftBehind() (until int64) {
 	for _, s := range r.w.sessions.all {
 		if k := s.granted; k != nil && k.until > until {
@@ -103,7 +103,7 @@ func (r *rest) leftBehind() (until int64) {
 	return until
 }
 
-// freed is called when a lease ends. The leases of an instance that is gone go to the first one that acquires them, which may hand them on.
+// freed is called when a lease ends. The leases of a gone instance go to the first instance that acquires them, which may hand them over.
 func (r *rest) freed(k *grant) {
 	if k == nil {
 		return
@@ -113,7 +113,7 @@ func (r *rest) freed(k *grant) {
 	}
 }
 
-// busy reports whether a fault goes on, or a process is dead whose heartbeat still says that it lives.
+// busy reports whether a fault lasts, or the heartbeat of a dead process lives.
 func (r *rest) busy() bool {
 	for id := range r.dead {
 		if _, beats := r.beats[id]; beats {
@@ -159,8 +159,8 @@ func (r *rest) redis(e *history.Event) {
 	}
 }
 
-// withdrew reports whether a living instance took its heartbeat back, because it could not take what it was given. It keeps its leases,
-// which the others do not get, and is back after a TTL.
+// withdrew reports whether a living instance removed its heartbeat, because it could not acquire the leases meant for it. It keeps its
+// leases, which the others do not get, and returns after a TTL.
 func (r *rest) withdrew(id string) bool {
 	i := r.w.instances[id]
 	return i != nil && i.node != nil && !i.gone && i.node.asked == nil && r.beats[id] > r.w.now
@@ -188,7 +188,7 @@ func (r *rest) exited(i *instance) {
 	r.change(r.w.settle())
 }
 
-// expireBeat ends a dead instance's heartbeat if nothing shows its end: when Redis showed that it expires, else a TTL after the death.
+// expireBeat ends a dead instance's heartbeat if nothing shows its end: at the end that Redis showed, or else a TTL after the death.
 func (r *rest) expireBeat(id string) {
 	due := r.beats[id]
 	if due == 0 {
@@ -237,7 +237,7 @@ func (r *rest) injected(inj *injection) {
 	r.change(settle)
 }
 
-// leaves reports whether the injection itself ended the rest: what Redis did because of it may be stamped a moment earlier.
+// leaves reports whether the injection itself ended the rest: its effect in Redis may be stamped a moment earlier.
 func (r *rest) leaves(inj *injection) bool {
 	return inj.node != nil && inj.node.current != nil && inj.node.current.id == r.left && r.w.now-r.leftAt <= int64(stampAllowance)
 }
@@ -247,7 +247,7 @@ func (r *rest) healed(inj *injection) {
 		r.by = inj
 	}
 	switch {
-	case r.w.forgets(inj): // nothing is granted for a quarantine's length; sessions are put back
+	case r.w.forgets(inj): // nothing is granted during a quarantine, and sessions are restored
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 	case inj.silences(), inj.ofRedis():
 		settle := r.w.settle()
@@ -263,7 +263,7 @@ func (r *rest) healed(inj *injection) {
 	}
 }
 
-// back: an instance that was silent is counted again by the others when they see its heartbeat refreshed.
+// back waits for the next heartbeat of an instance that was silent: the others count the instance again when they see it.
 func (r *rest) back(n *node) {
 	switch {
 	case n == nil || n.current == nil || n.current.gone:
@@ -272,7 +272,7 @@ func (r *rest) back(n *node) {
 	default:
 		id := n.current.id
 		r.returns[id] = true
-		r.w.at(r.w.now+int64(r.w.TTL), func() { // it stays away: that is no reason to wait for ever
+		r.w.at(r.w.now+int64(r.w.TTL), func() { // it does not return, so the wait ends
 			if r.returns[id] {
 				delete(r.returns, id)
 				r.change(r.w.settle())
@@ -287,7 +287,7 @@ func (r *rest) forget(id string) {
 	delete(r.returns, id)
 }
 
-// held returns how much longer a lease may stay where it is: its owner waits for a poll that the target does not answer.
+// held returns how much longer a lease may stay with its owner, which waits for a poll that the target does not answer.
 func (r *rest) held() int64 {
 	for _, k := range r.w.since(r.since - int64(r.w.PollTimeout)) {
 		if k.has(fault.Holds) && (k.open || k.end+int64(r.w.PollTimeout) >= r.since) {
@@ -297,7 +297,6 @@ func (r *rest) held() int64 {
 	return 0
 }
 
-// moved is notified of every acquisition, loss and release.
 func (r *rest) moved() {
 	if r.atRest && !r.movedAtRest {
 		r.movedAtRest = true

@@ -8,42 +8,42 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// servers follows what befell a Redis with replicas. What a fault of a server costs depends on the server: a replica, the master, or one
-// that nobody asks any more. So such faults of the plan delay nothing by themselves. What they did does, as the history shows it, and is an
-// injection of its own:
+// servers follows the servers of a Redis with replicas. The cost of a server's fault depends on the server's role: a replica, the master,
+// or one that no instance uses any more. So such faults of the plan delay nothing by themselves. Each of their effects, as the history
+// shows it, is an injection of its own:
 //
 //   - no majority: the master does not answer, or too few replicas are attached, or none of them acknowledges in time;
 //   - another life: another master, process or attachment, which begins an epoch and with it a quarantine;
 //   - astray: the connections of one process do not lead to the master.
 type servers struct {
-	plan     []*injection         // of the plan, that hit servers
-	open     map[int64]*injection // of those, by index in the plan
-	ids      int64                // of what they did, so far, counted down
-	outage   *injection           // no majority is together; nil: one is
-	late     *injection           // what was written last is acknowledged late; nil: it is not
-	pending  []int64              // when what is not acknowledged was written, in order
-	switched int64                // when the last other master was heard of
-	joined   int64                // when a majority was last together anew
+	plan     []*injection         // faults of the plan that hit servers
+	open     map[int64]*injection // those of plan that are not healed, by index in the plan
+	ids      int64                // id of the last effect, counted down
+	outage   *injection           // the effect "no majority"; nil: a majority is together
+	late     *injection           // the effect "the last write is acknowledged late"; nil: it is not late
+	pending  []int64              // times of the unacknowledged writes, in order
+	switched int64                // when the master last changed
+	joined   int64                // when a majority last came together again
 	astray   map[*node]*injection
-	led      map[*node]int64   // when the connections of each that was astray last led to the master again
-	began    map[string]int64  // when each epoch did, by what its key holds
-	beside   map[string]*epoch // of servers that are not the master that the sentinels know
+	led      map[*node]int64   // when the connections of a process that was astray last led to the master again
+	began    map[string]int64  // start of each epoch, by the value of its key
+	beside   map[string]*epoch // epochs of servers other than the master that the sentinels know, by name
 }
 
 type did uint8
 
 const (
-	didPlan   did = iota // it is one of the plan
+	didPlan   did = iota // the fault of the plan itself
 	didOutage            // no majority is together
 	didLife              // an epoch ended
 	didWithin            // an epoch ended while no majority was together
 	didStray             // a process was led elsewhere
 )
 
-// ackAllowance is how long an acknowledgement may take before it is late, which is well within what acquiring is given (250 ms).
+// ackAllowance is the time from which an acknowledgement is late. It is well within the 250 ms allowed for an acquisition.
 const ackAllowance = int64(50 * time.Millisecond)
 
-// hitsServers reports whether a fault of the plan is one of servers, which delays nothing by itself. What empties the data does.
+// hitsServers reports whether a fault of the plan is one of servers, which delays nothing by itself. A flush is none: it delays.
 func (w *world) hitsServers(inj *injection) bool {
 	if !w.replicated() {
 		return false
@@ -51,7 +51,6 @@ func (w *world) hitsServers(inj *injection) bool {
 	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush
 }
 
-// hit records such a fault.
 func (x *servers) hit(inj *injection) {
 	if x.open == nil {
 		x.open = map[int64]*injection{}
@@ -59,7 +58,7 @@ func (x *servers) hit(inj *injection) {
 	x.plan, x.open[inj.index] = append(x.plan, inj), inj
 }
 
-// cause is the fault of the plan to which what happens now is put down: the last that hit one.
+// cause returns the fault of the plan to which an effect is attributed: the last that hit servers.
 func (x *servers) cause() fault.Fault {
 	if n := len(x.plan); n > 0 {
 		return x.plan[n-1].Fault
@@ -74,7 +73,7 @@ func (x *servers) causeIndex() int64 {
 	return -1
 }
 
-// begin begins what delays those who need Redis.
+// begin begins an effect, which delays every instance, or n alone.
 func (x *servers) begin(w *world, what did, n *node, at int64) *injection {
 	inj := &injection{Fault: x.cause(), index: x.causeIndex(), node: n, start: at, did: what, open: what != didLife && what != didWithin}
 	if !inj.open {
@@ -117,7 +116,7 @@ func (x *servers) together(w *world) {
 	if inj.anew {
 		for _, loss := range slices.Backward(w.losses) {
 			if loss.start >= inj.start {
-				inj.detectedAt = loss.detectedAt // 0: nobody has seen it yet
+				inj.detectedAt = loss.detectedAt // 0: no instance has seen it yet
 				break
 			}
 		}
@@ -126,7 +125,7 @@ func (x *servers) together(w *world) {
 	w.over(inj)
 }
 
-// writes records that the master wrote something, which is late if it is not acknowledged soon.
+// writes records a write of the master, to see whether it is acknowledged in time.
 func (x *servers) writes(w *world, e *history.Event) {
 	if !w.replicated() || w.Replicas == 0 || e.Reason == snapshotReason {
 		return
@@ -173,7 +172,7 @@ func (x *servers) caughtUp(w *world) {
 	}
 }
 
-// servedSince is since when a majority has been together at the known master, and the connections of n have led there; n may be nil.
+// servedSince returns since when a majority has been together at the known master, and the connections of n have led there. n may be nil.
 func (x *servers) servedSince(w *world, n *node) int64 {
 	if x.outage != nil || x.astray[n] != nil {
 		return w.now
@@ -192,15 +191,16 @@ func (x *servers) routed(w *world, n *node, there bool) {
 	case there && inj != nil:
 		delete(x.astray, n)
 		x.led[n] = w.now
-		// It hears now that Redis' clock is another; one that began so has never heard this master's.
+		// The process hears only now that the master's clock is another. One that began astray has never heard that clock.
 		began := n.current != nil && n.current.since >= inj.start
 		inj.blocksAcquire = x.switched >= inj.start || began && x.switched > 0
 		w.over(inj)
 	}
 }
 
-// reachOfServers: what is refused, or not answered, is tried again after a quarter of a renewal interval at most. The first script that
-// sees another life begins a quarantine: a renewal at the latest. An instance that hears another server's clock acquires nothing for a TTL.
+// reachOfServers returns the reach of an effect. A refused or unanswered request is retried within a quarter of a renewal interval. The
+// first script that sees another life begins a quarantine, at the latest with a renewal. An instance that hears another server's clock
+// acquires nothing for a TTL.
 func (w *world) reachOfServers(inj *injection, end int64) span {
 	seen := inj.start + int64(w.Renew)
 	switch {
@@ -214,7 +214,6 @@ func (w *world) reachOfServers(inj *injection, end int64) span {
 	return span{inj.start, seen + int64(w.TTL)}
 }
 
-// begins records that a script began an epoch.
 func (x *servers) begins(e *history.Event) {
 	if x.began == nil {
 		x.began = map[string]int64{}
@@ -222,7 +221,6 @@ func (x *servers) begins(e *history.Event) {
 	x.began[e.Reason] = max(1, e.T)
 }
 
-// epochOf is the epoch of a server that is not the master that the sentinels know.
 func (x *servers) epochOf(name string) *epoch {
 	if x.beside == nil {
 		x.beside = map[string]*epoch{}
@@ -233,7 +231,7 @@ func (x *servers) epochOf(name string) *epoch {
 	return x.beside[name]
 }
 
-// aside has those who want to know hear of a server that is not the master which the sentinels know.
+// aside handles an event of a server other than the master that the sentinels know.
 func (w *world) aside(e *history.Event) {
 	w.servers.epochOf(e.Node).follow(w, e)
 	for _, c := range w.checkers {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sessions are all that a history names, by ID and in the order in which it does.
+// sessions holds all sessions of a history, by ID and in the order of their first mention.
 type sessions struct {
 	all  []*session
 	byID map[string]*session
@@ -13,7 +13,6 @@ type sessions struct {
 
 func (s *sessions) find(id string) *session { return s.byID[id] }
 
-// add makes a session of an ID that was not met before.
 func (s *sessions) add(id string) *session {
 	if s.byID == nil {
 		s.byID = map[string]*session{}

@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// The systems that a run can have (Params.System): what its nodes share.
+// The systems that a run can have (Params.System).
 const (
 	SystemPolling  = "polling"  // many leases, each on a polling session
 	SystemElection = "election" // one lease that all instances want: leadership
-	SystemIntents  = "intents"  // leases on demand, taken in pairs by workers
+	SystemIntents  = "intents"  // leases on demand, acquired in pairs by workers
 )
 
-// system is one list of guarantees and of the checkers that judge them. A checker gets others that it needs when it is made.
+// system is a list of guarantees and the checkers that judge them.
 type system struct {
 	name       string
-	guarantees []guarantee // in order; documents number them
-	safety     int         // the first so many decide a run whether they are criteria or not, and are never excused
+	guarantees []guarantee // in the order of their numbers
+	safety     int         // so many of the first are never excused, and decide every run
 	checkers   func(logs *Logs) []checker
-	exercises  func(p Params, id string) bool // whether a run of these parameters can put it to the test
+	exercises  func(p Params, id string) bool // whether a run of these parameters can put the guarantee to the test
 }
 
-// guarantee is the constants of its verdict, and what it promises in a few words; docs/guarantees.md says it in full.
+// guarantee holds the constants of its verdict and a short form of its promise. docs/guarantees.md has the full text.
 type guarantee struct {
 	Verdict
 	promise string
 }
 
-// systems has every system that this version can judge, in a fixed order.
+// systems lists every system that this version can judge, in a fixed order.
 var systems = []*system{polling, electionSystem, intentSystem}
 
 // Systems returns the names of the systems that this version can judge, in a fixed order.
@@ -39,7 +39,7 @@ func Systems() (names []string) {
 	return names
 }
 
-// systemOf returns the system of that name; that of polling if it is empty or unknown, as in reports of older versions.
+// systemOf returns the system of that name. An empty or unknown name, as in reports of older versions, means polling.
 func systemOf(name string) *system {
 	for _, s := range systems {
 		if s.name == name {
@@ -60,7 +60,7 @@ func (s *system) ids() []string {
 // IDs returns the IDs of all guarantees of a system, in order.
 func IDs(system string) []string { return systemOf(system).ids() }
 
-// Promise says in a few words what the guarantee of that ID promises, "" of one that this version does not know.
+// Promise returns the short form of what a guarantee promises, "" for an unknown ID.
 func Promise(id string) string {
 	for _, s := range systems {
 		for i := range s.guarantees {
@@ -72,14 +72,14 @@ func Promise(id string) string {
 	return ""
 }
 
-// Safety returns the IDs of those guarantees of a system that are never excused: they decide a run in any case.
+// Safety returns the IDs of the guarantees of a system that are never excused. They decide every run.
 func Safety(system string) []string {
 	s := systemOf(system)
 	return s.ids()[:s.safety]
 }
 
-// ParseCriteria reads a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files give it. Each is
-// named once, in order of its number. Guarantees of any system are known.
+// ParseCriteria parses a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files use it. It returns each ID
+// once, in the order of their numbers. It accepts the guarantees of all systems; an unknown ID or an empty list is an ErrCriterion.
 func ParseCriteria(list string) ([]string, error) {
 	var all, ids []string
 	for _, name := range Systems() {

@@ -2,7 +2,7 @@ package check
 
 import "container/heap"
 
-// timers run what is due, in order of time and, at one time, of asking.
+// timers run in order of time, and at one time in order of their creation.
 type timers []timer
 
 type timer struct {
@@ -20,12 +20,12 @@ func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
 func (t *timers) Pop() any {
 	last := len(*t) - 1
 	x := (*t)[last]
-	(*t)[last] = timer{} // keeps nothing alive
+	(*t)[last] = timer{} // releases the closure
 	*t = (*t)[:last]
 	return x
 }
 
-// at runs f once the history is past t: after every event of that very moment, so that what happens at a limit meets it.
+// at runs f once the history is past t. Events at t itself come first, so that an event at a limit meets it.
 func (w *world) at(t int64, f func()) {
 	w.seq++
 	heap.Push(&w.timers, timer{at: t, seq: w.seq, run: f})

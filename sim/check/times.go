@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Times are measured times of one kind, as report.json and explorations have them. Their buckets make what is read off them at most a 64th
-// (1.6 %) too large, and never larger than the maximum.
+// Times are measured times of one kind, as report.json and explorations hold them. Percentiles are read from the buckets: at most a 64th
+// (1.6 %) too large, and never above the maximum.
 type Times struct {
-	Of  string `json:"of"` // what was measured
+	Of  string `json:"of"` // name of the measured time
 	N   uint64 `json:"n"`
 	P50 millis `json:"p50Ms"`
 	P99 millis `json:"p99Ms"`
@@ -22,14 +22,14 @@ type Times struct {
 	Buckets Buckets `json:"buckets"`
 }
 
-// Join adds another's times.
+// Join adds the times of o, which must be of the same kind.
 func (t *Times) Join(o Times) {
 	t.Max = max(t.Max, o.Max)
 	t.Buckets = t.Buckets.join(o.Buckets)
 	t.read()
 }
 
-// JoinTimes adds measured times up, by what was measured, in the order in which that is met.
+// JoinTimes merges two lists by kind, in the order in which the kinds occur.
 func JoinTimes(a, b []Times) []Times {
 	all := slices.Clone(a)
 	for _, t := range b {
@@ -43,13 +43,12 @@ func JoinTimes(a, b []Times) []Times {
 	return all
 }
 
-// read computes from the buckets what is reported of them.
 func (t *Times) read() {
 	t.N = t.Buckets.count()
 	t.P50, t.P99 = t.at(50), t.at(99)
 }
 
-// at returns the time that so many percent of those measured do not exceed.
+// at returns the time that the given percentage of the measured times does not exceed.
 func (t *Times) at(percent uint64) millis {
 	left := (t.N*percent + 99) / 100
 	for _, b := range t.Buckets {
@@ -61,36 +60,34 @@ func (t *Times) at(percent uint64) millis {
 	return t.Max
 }
 
-// Buckets are those that hold something, in order.
+// Buckets holds the buckets that are not empty, in order.
 type Buckets []Bucket
 
-// Bucket is how many times fell into the bucket of that number.
+// Bucket is the number N of times in bucket number At.
 type Bucket struct {
 	At int
 	N  uint64
 }
 
-// Of each power of two, in microseconds, there are as many buckets as half of what stands below the first; the last power holds a day.
+// From 128 µs on, each power of two has 64 buckets of equal width; below, each microsecond has its own. The last power exceeds a day.
 const (
 	bucketBits = 6
 	powers     = 32
 	bucketsLen = powers << bucketBits
 )
 
-// bucketOf returns the number of the bucket that a time falls into.
 func bucketOf(ns int64) int {
 	us := uint64(max(0, ns)) / uint64(time.Microsecond)
 	power := max(0, bits.Len64(us)-bucketBits-1)
 	return min(power<<bucketBits+int(us>>power), bucketsLen-1)
 }
 
-// upper is the longest time, in whole microseconds, that falls into the bucket.
 func upper(at int) int64 {
 	power := max(0, at>>bucketBits-1)
 	return (int64(at-power<<bucketBits+1)<<power - 1) * int64(time.Microsecond)
 }
 
-// Longest is the longest time that falls into the bucket.
+// Longest returns the longest time in the bucket.
 func (b Bucket) Longest() time.Duration { return time.Duration(upper(b.At)) }
 
 func (b Buckets) count() (n uint64) {
@@ -130,7 +127,7 @@ func (b Buckets) MarshalText() (text []byte, err error) {
 
 var errBuckets = errors.New("no buckets of measured times")
 
-// timesMax is more than any exploration measures, and few enough that sums do not overflow.
+// timesMax is more than any exploration measures, and so small that sums do not overflow.
 const timesMax = 1 << 50
 
 // UnmarshalText reads what MarshalText writes.
@@ -150,7 +147,7 @@ func (b *Buckets) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Consistent reports whether what is reported of the times is what their buckets hold.
+// Consistent reports whether N and the percentiles match the buckets.
 func (t Times) Consistent() bool {
 	again := t
 	again.read()
@@ -162,7 +159,7 @@ type times struct {
 	of     string
 	n      uint64
 	max    int64
-	counts []uint64 // by bucket; nil: nothing was measured
+	counts []uint64
 }
 
 func (t *times) add(ns int64) {

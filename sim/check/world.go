@@ -8,43 +8,43 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// world is what the history has shown so far: processes, sessions, terms, faults. All of it follows from events. The checkers share it.
+// world is the state that follows from the events so far: processes, sessions, terms, faults. All checkers share it.
 type world struct {
 	Params
 	checkers []checker
 
 	now            int64
-	next           int64  // the time of the event that comes next
-	calm           int64  // when the calm began; 0: not yet
+	next           int64  // time of the next event
+	calm           int64  // start of the calm; 0: not yet
 	phase          string // "", "start", "storm", "calm", "end"
 	complete       bool
-	ends           bool   // the history has the end of the run, be it before its time
-	fell           string // the first process that its own rules took down, and how; "": none
+	ends           bool   // the run has ended, also if before its time
+	fell           string // the first process that its own rules ended, and how; "": none
 	stats          Stats
 	nodes          map[string]*node
 	instances      map[string]*instance
 	sessions       sessions
-	subject        *session  // of the event in hand; that of no name if it names none
-	reporter       *instance // the instance that reports the event in hand; nil: none does
-	alive          int       // instances that take part
-	populatedSince int64     // when the first of them came, after there had been none
-	redundantSince int64     // when the second of them came, after there had been fewer
-	existing       int       // sessions that exist and are not paused
-	created        []string  // sessions in the order of their creation
+	subject        *session  // session of the current event; the session named "" if the event names none
+	reporter       *instance // instance that reports the current event; nil: none
+	alive          int       // ready instances that have not left
+	populatedSince int64     // when alive last became 1 after 0
+	redundantSince int64     // when alive last became 2 after 1
+	existing       int       // existing sessions that are not paused
+	created        []string  // sessions in order of creation
 	injections     []*injection
-	near           horizon // those of them that may reach what happens now, or happened not long ago
+	near           horizon // injections that may still reach recent changes
 	servers        servers
-	losses         []*injection         // those of them after which Redis comes back as another one
-	unseen         []*injection         // those of these that nobody has seen yet, and some that somebody has
-	open           map[int64]*injection // by index in the plan, not yet healed
-	hinders        int                  // of these, those of Redis and of processes that they leave unheard
+	losses         []*injection         // injections after which Redis returns as another one
+	unseen         []*injection         // losses that may not be detected yet
+	open           map[int64]*injection // injections that are not healed, by id
+	hinders        int                  // open injections of Redis, or that silence a process
 	stalls         []span
-	unplaced       []span // when Redis did what is in one of these is not known any better
+	unplaced       []span // spans in which the exact times of Redis' events are unknown
 	timers         timers
 	seq            int64
 	rest           rest
 	epoch          epoch
-	recent         ring // the last that concern everybody
+	recent         ring // the last events that concern all sessions
 	followers      []*follower
 
 	challenges challenges
@@ -86,7 +86,7 @@ func (w *world) session(id string) *session {
 	return s
 }
 
-// take brings the world up to the event and tells the checkers.
+// take updates the world by the event, then calls the checkers.
 func (w *world) take(e *history.Event) {
 	w.elapse(e.T)
 	w.now = e.T
@@ -105,7 +105,7 @@ func (w *world) take(e *history.Event) {
 	}
 }
 
-// find looks up, once for all, what the event is about. A fault names its session as the plan does, which makes none known.
+// find sets the subject and the reporter of the event. A fault names a session as its plan does, which may not be the session's ID.
 func (w *world) find(e *history.Event) {
 	w.subject, w.reporter = w.sessions.find(e.Session), nil
 	if w.subject == nil && e.Kind != history.FaultStart && e.Kind != history.FaultEnd {
@@ -116,8 +116,8 @@ func (w *world) find(e *history.Event) {
 	}
 }
 
-// reporterOf returns the instance that reports the event. A name belongs to one process: another that uses it while the first lives is
-// given a name of its own, in the event too, or the two would be one owner.
+// reporterOf returns the instance that reports the event. If a second process uses an ID while the first lives, it gets an ID of its own,
+// also in the event. Otherwise the two would count as one owner.
 func (w *world) reporterOf(e *history.Event) *instance {
 	i := w.instance(e.Instance)
 	if e.Node == "" || i.process != nil && i.process.name == e.Node {
@@ -161,7 +161,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Ready:
-		if inst.readies++; inst.readies == 1 { // a later one would undo what was held against it
+		if inst.readies++; inst.readies == 1 { // a later message must not change how the instance is judged
 			inst.asks = e.Reason == history.Asks
 		}
 		w.join(inst)
@@ -192,7 +192,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 }
 
-// term returns the open term that a node's event is about, with its fence where both give one. A late event is about none.
+// term returns the open term that a node's event is about; nil for a late event, whose fence differs.
 func (w *world) term(e *history.Event) *term {
 	t := w.subject.heldBy(w.reporter)
 	if t == nil || (e.Fence != 0 && t.fence != 0 && e.Fence != t.fence) {
@@ -201,7 +201,6 @@ func (w *world) term(e *history.Event) *term {
 	return t
 }
 
-// heldBy returns the instance's open term of the session, nil if it has none.
 func (s *session) heldBy(i *instance) *term {
 	for _, t := range s.terms {
 		if t.inst == i {
@@ -214,13 +213,13 @@ func (s *session) heldBy(i *instance) *term {
 func (w *world) acquired(inst *instance, e *history.Event) {
 	s := w.subject
 	w.end(s.heldBy(inst), endReplaced)
-	if !s.added { // a history that does not tell of its sessions
+	if !s.added { // the history does not report its sessions
 		w.appear(s, true, false)
 	}
 	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
-		switch late := t.fence != 0 && t.fence < u.fence; { // it was granted before, and its instance heard of that after
+		switch late := t.fence != 0 && t.fence < u.fence; { // t was granted before u, but reported after it
 		case u.inst == inst:
 		case late:
 			t.passed = true
@@ -244,8 +243,8 @@ func (w *world) opens(t *term) {
 	t.inst.held[t.session.id] = t
 }
 
-// uses follows an instance that asks before each use. It trusts its lease from the beginning of a poll, before which Redis answered, to its
-// end, or for as long as a poll may take.
+// uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
+// end, for one poll timeout at most.
 func (w *world) uses(e *history.Event) {
 	t := w.term(e)
 	switch {
@@ -265,7 +264,7 @@ func (w *world) uses(e *history.Event) {
 
 func (w *world) renewed(inst *instance, e *history.Event) {
 	t := w.term(e)
-	if t == nil { // it renews what it never said it had: it believes, and that is what counts
+	if t == nil { // no acquisition was reported, but its belief counts
 		s := w.subject
 		w.end(s.heldBy(inst), endReplaced)
 		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
@@ -275,7 +274,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	case inst.asks:
 		return
 	case e.Until != 0 && e.Until <= w.now:
-		return // an answer after the window that it gives is worth nothing
+		return // the answer came after the end of its own window
 	case t.believes:
 		t.until = max(t.until, e.Until)
 	default:
@@ -288,10 +287,10 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	w.trust(t)
 }
 
-// trust lets the instance believe in the term from now on, until its window closes.
+// trust records that the instance believes in the term from now on, until its window closes.
 func (w *world) trust(t *term) {
 	if t.until != 0 && t.until <= w.now {
-		return // an answer after the window is worth nothing
+		return // the answer came after the end of its own window
 	}
 	if !t.believes {
 		t.believes, t.from = true, w.now
@@ -302,7 +301,7 @@ func (w *world) trust(t *term) {
 	w.watch(t)
 }
 
-// watch closes the window in time. One timer a term follows the window; only one that closes earlier than before needs another.
+// watch closes the window in time. One timer per term follows the window; only an earlier end needs another timer.
 func (w *world) watch(t *term) {
 	due := t.until
 	if due == 0 || (t.armed != 0 && t.armed <= due) {
@@ -403,7 +402,7 @@ func (w *world) harness(e *history.Event) {
 		w.appear(w.session(e.Session), true, false)
 	case history.SessionRemoved:
 		w.appear(w.session(e.Session), false, false)
-	case history.SessionPaused, history.SessionResumed: // of a session that was removed meanwhile they change nothing
+	case history.SessionPaused, history.SessionResumed: // no effect after the removal of the session
 		s := w.session(e.Session)
 		w.appear(s, s.exists || !s.added, e.Kind == history.SessionPaused)
 	case history.Stall:
@@ -451,7 +450,6 @@ func (w *world) exited(n *node, e *history.Event) {
 	w.rest.exited(inst)
 }
 
-// finish closes the books: the checkers see the end of the history.
 func (w *world) finish(err error) {
 	w.ends = w.complete && err == nil
 	if err != nil || w.Interrupted || w.fell != "" {
@@ -463,10 +461,10 @@ func (w *world) finish(err error) {
 	}
 }
 
-// clock writes a time of the history: seconds since the run's start.
+// clock formats a time of the history, as the time since the run's start.
 func clock(t int64) string { return time.Duration(t).Round(10 * time.Microsecond).String() }
 
-// ms rounds up to milliseconds, so that the smallest excess over 0 is seen.
+// ms rounds up to milliseconds, so that the smallest excess over 0 shows.
 func ms(ns int64) int64 {
 	if ns <= 0 {
 		return 0

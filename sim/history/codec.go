@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// ErrMalformed is the condition of a line that is no event: neither this package nor encoding/json can read it.
+// ErrMalformed reports a line that is no event: neither this package nor encoding/json can read it.
 var ErrMalformed = errors.New("history: line is no event")
 
-// AppendLine appends e as one line of history.jsonl, with its newline, and returns the extended slice. Fields stand in
-// a fixed order (t, ev, node, instance, session, fence, until, n, reason) and zero fields are left out, so that equal
-// events give equal bytes.
+// AppendLine appends e as one line of history.jsonl, with its newline, and returns the extended slice. The order of fields is fixed (t,
+// ev, node, instance, session, fence, until, n, reason) and zero fields are omitted, so equal events give equal bytes.
 func AppendLine(dst []byte, e *Event) []byte {
 	dst = appendHead(dst, e.T, e.Kind)
 	dst = appendText(dst, `,"node":`, e.Node)
@@ -64,9 +63,8 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(dst, quoted...)
 }
 
-// isPlain reports whether s stands in JSON as it is: printable ASCII without quote and backslash. Eight bytes are
-// looked at together: with high bits clear, a byte b is below 0x20 exactly if b-0x20 borrows, and equal to c exactly if
-// (b^c)-1 borrows.
+// isPlain reports whether s is the same in JSON: printable ASCII without quote and backslash. It checks eight bytes at once. With high
+// bits clear, a byte b is below 0x20 exactly if b-0x20 borrows, and equal to c exactly if (b^c)-1 borrows.
 func isPlain(s string) bool {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for len(s) >= 8 {
@@ -86,19 +84,19 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Decoder turns lines into events. It keeps one copy of each string that it has seen, so that a long history costs the
-// memory of its distinct names only. It is not safe for concurrent use. The zero value is ready.
+// Decoder decodes lines into events. It keeps one copy of each distinct string, to save memory. It is not safe for concurrent use. The
+// zero value is ready.
 type Decoder struct {
 	names map[string]string
 }
 
-// internMax and internLen bound what is kept: reasons may differ in every line, names of nodes and sessions do not.
+// internMax and internLen bound the kept strings: reasons may differ in every line, names of nodes and sessions do not.
 const (
 	internMax = 1 << 17
 	internLen = 256
 )
 
-// Decode reads one line, with or without its newline, into e. On an error (ErrMalformed) e is of no use.
+// Decode decodes one line, with or without its newline, into e. After an error (ErrMalformed), e is undefined.
 func (d *Decoder) Decode(line []byte, e *Event) error {
 	if d.fast(line, e) {
 		return nil
@@ -106,7 +104,7 @@ func (d *Decoder) Decode(line []byte, e *Event) error {
 	return d.slow(line, e)
 }
 
-// fast reads a line as AppendLine writes it. It gives up on anything else.
+// fast decodes a line as AppendLine writes it, and returns false for any other.
 func (d *Decoder) fast(line []byte, e *Event) bool {
 	*e = Event{}
 	rest, ok := cut(line, `{"t":`)
@@ -143,7 +141,7 @@ func cut(b []byte, prefix string) ([]byte, bool) {
 	return b[len(prefix):], true
 }
 
-// number reads at most 18 digits, which cannot overflow; longer ones are left to the slow path.
+// number reads at most 18 digits, which cannot overflow. The slow path reads longer numbers.
 func number(b []byte) (int64, []byte, bool) {
 	i, neg := 0, false
 	if len(b) > 0 && b[0] == '-' {
@@ -179,7 +177,7 @@ func text(b []byte) (s, rest []byte, ok bool) {
 	return nil, b, false
 }
 
-// optional and name leave rest as it is when the field is absent or odd; what is odd then fails at the closing brace.
+// optional and name return rest unchanged if the field is absent or unusual. An unusual field then fails at the closing brace.
 func optional(rest []byte, field string, n *int64) []byte {
 	after, ok := cut(rest, field)
 	if !ok {
@@ -243,7 +241,7 @@ func (d *Decoder) slow(b []byte, e *Event) error {
 	}
 	kind, known := ParseKind(l.Ev)
 	if !known && l.Reason == "" {
-		l.Reason = l.Ev // a word of a later version: kept, shown, never judged
+		l.Reason = l.Ev // a message of a later version: kept and shown, but never judged
 	}
 	*e = Event{
 		T: *l.T, Kind: kind, Node: d.intern([]byte(l.Node)), Instance: d.intern([]byte(l.Instance)),

@@ -1,142 +1,142 @@
-// Package history is the record of a storm: what each node said it believed, what Redis granted, when work really
-// happened at the polled target, and what the harness did to them, as one list of events on one clock.
+// Package history is the record of a storm: one list of events on one clock. The events are the nodes' messages, the grants of Redis, the
+// work at the polled target, and the actions of the harness.
 //
-// Both engines write it; the judge (sim/check) reads nothing else but it and the nodes' logs. It imports nothing of the
-// accused, so that a mistake in the library cannot hide itself in the record.
+// Both engines write it. The judge (sim/check) reads only the history and the nodes' logs. The package imports nothing of the library
+// under test, so that an error of the library cannot hide in the record.
 package history
 
 import "time"
 
-// Kind says what happened. The text form of a kind (String) is what stands in history.jsonl under "ev" and never changes.
+// Kind is the kind of an event. Its text form (String) is the value of "ev" in history.jsonl, and never changes.
 type Kind uint8
 
-// The kinds, grouped by who witnessed them. Each comment names the fields of Event that carry meaning beside T.
+// The kinds, grouped by their witness. Each comment names the fields of Event that the kind uses beside T.
 const (
-	// KindUnknown is a node's word this version does not know: kept and shown, never judged. Reason holds the word.
+	// KindUnknown is a node's message that this version does not know. It is kept and shown, but never judged. Reason holds its name.
 	KindUnknown Kind = iota
 
-	// What a node says (docs/node-protocol.md). Node and Instance are always set.
+	// Messages of a node (docs/node-protocol.md). Node and Instance are always set.
 
-	Ready         // the node takes part from now on. N: the version of the protocol that it speaks; Reason: Asks, or nothing
-	AcquireFailed // Session, Reason: an attempt to acquire was refused, failed or was not answered in time
+	Ready         // the node takes part from now on. N: its version of the protocol; Reason: Asks, or nothing
+	AcquireFailed // Session, Reason: an attempt to acquire was refused, failed or timed out
 	Acquired      // Session, Fence, Until: the term begins, trusted until Until
 	RenewStart    // Session, Fence: an attempt to renew is about to be sent
 	Renewed       // Session, Fence, Until: the attempt succeeded
-	RenewFailed   // Session, Fence, Reason: refused, failed or unanswered in time: polling must stop
+	RenewFailed   // Session, Fence, Reason: refused, failed or timed out; polling must stop
 	Lost          // Session, Fence, Reason: the term is over without a release
-	Released      // Session, Fence, Reason: the term was given back
+	Released      // Session, Fence, Reason: the term was released
 	PollStart     // Session, Fence: a poll begins
-	PollCancelled // Session, Fence, Reason: a running poll's context was ended
+	PollCancelled // Session, Fence, Reason: the context of a running poll was cancelled
 	PollEnd       // Session, Fence, Reason: the poll returned
-	Paused        // Session, Fence: the node stops itself between its check and its send
+	Paused        // Session, Fence: the node freezes itself between its check and its send
 	Stopped       // the node has released everything and is about to exit
 
-	// What the polled target saw: the independent witness. N is the arrival's own number, shared by its Served or Aborted.
+	// Events at the polled target, the independent witness. N is the arrival's own number, which its Served or Aborted repeats.
 
 	Arrived  // Session, Instance, Fence, N: a poll arrived and was accepted
 	Rejected // Session, Instance, Fence, N, Reason: a poll arrived with an older fence and was refused
 	Served   // Session, Instance, N: the accepted poll was answered
-	Aborted  // Session, Instance, N: the client went away before the answer
+	Aborted  // Session, Instance, N: the client disconnected before the answer
 
-	// What Redis did, read from its replication stream, outside the proxies.
+	// Changes in Redis, read from its replication stream, outside the proxies.
 
-	RedisGranted  // Session, Instance, Until: the lease key was set (Instance "": what it holds from here, and until when, is unknown)
+	RedisGranted  // Session, Instance, Until: the lease key was set (Instance "": holder and end are unknown from here)
 	RedisExtended // Session, Until: its expiry was moved (Instance: the holder as last set, "" if unknown)
-	RedisDeleted  // Session: the key went (released, expired or deleted by hand)
+	RedisDeleted  // Session: the key was released, expired or deleted by hand
 	RedisFence    // Session, Fence: the lease's fence was set
 	RedisBeat     // Instance, Until: a heartbeat was set or extended
 	RedisBeatGone // Instance: a heartbeat was deleted or expired
-	RedisFlushed  // all keys went at once
-	TapDown       // what Redis grants is unknown from here (Reason: under which name it is read on, of a Redis with replicas)
-	TapUp         // what Redis grants is known again from here (a snapshot of the leases follows as RedisGranted)
+	RedisFlushed  // all keys were deleted at once
+	TapDown       // the view of Redis is lost from here (Reason: the server's later name in Node, with replicas)
+	TapUp         // the view of Redis is complete from here (RedisGranted events with the existing leases follow)
 
-	// What the harness did and saw.
+	// Actions and observations of the harness.
 
 	Phase          // Reason: "start" (T 0), "storm", "calm", "end"
 	Spawned        // Node, N: a process was started with PID N
-	Exited         // Node, N, Reason: the process ended (N: exit code, -1 by signal; Reason "asked" if the plan did it)
-	FaultStart     // N: index in the plan; Reason: kind; Node, Session: the target, if it is one
-	FaultEnd       // N, Reason, Node, Session as above: healed (instant faults have none)
+	Exited         // Node, N, Reason: the process ended (N: exit code, -1 by signal; Reason: "asked" if the plan ended it)
+	FaultStart     // N: index in the plan; Reason: kind; Node, Session: the target, if any
+	FaultEnd       // N, Reason, Node, Session as above: healed (instant faults have no end)
 	SessionAdded   // Session
 	SessionRemoved // Session
 	SessionPaused  // Session
 	SessionResumed // Session
-	RedisDown      // Redis stopped answering by the harness's doing
-	RedisUp        // Redis answers the harness again (Reason: "kept" or "empty": what it remembers)
-	Stall          // Until: the harness's own canary was not scheduled from T to Until
-	StreamLate     // Until: when Redis did what it did between T and Until is known no better, because its stream was read late
-	Malformed      // Node, Reason: a line of a node that is no protocol line (its first 200 bytes)
-	Note           // Reason: anything a reader should know
+	RedisDown      // the harness stopped Redis
+	RedisUp        // Redis answers the harness again (Reason: "kept" or "empty", for its data)
+	Stall          // Until: the harness' canary did not run from T to Until
+	StreamLate     // Until: the times of Redis' events between T and Until are uncertain, because its stream was read late
+	Malformed      // Node, Reason: an invalid line of a node (its first 200 bytes)
+	Note           // Reason: a remark for readers
 
-	// What a node of an election says beside: each transition and the events that its listeners are told, in their order.
+	// More messages of a node in an election: its transitions, and the events that it publishes, in order.
 
 	StateChanged       // Session, Fence (to or from LEADER), Reason: the two states, "FOLLOWER CANDIDATE"
 	LeadershipAcquired // Session, Fence
 	LeadershipLost     // Session, Fence, Reason
 	ElectionFailed     // Session, Reason
-	Leading            // Session, Fence (0: not known), Reason: the instance that this node takes for the leader from now on
+	Leading            // Session, Fence (0: unknown), Reason: the instance that this node takes for the leader from now on
 
-	// What clients of the intents API saw. N is the request's own number. A start is known by what it asks for,
+	// Observations of clients of the intents API. N is the request's own number. A start is identified by its content,
 	// "service:profile:bucket", everything else by its session.
 
-	Asked    // N, Node: the slot asked; Reason: "start", "stop" or "bad …"; Session: what is asked for, or to be stopped
-	Answered // N, Node, Reason: the status ("202"), or "none …"; Session: the session that a start was given
-	Seen     // Session, Reason: its state as the API told it: "RUNNING", "ENDED R_STOPPED", "gone"
+	Asked    // N, Node: the slot of the API; Reason: "start", "stop" or "bad …"; Session: the content of a start, or the session to stop
+	Answered // N, Node, Reason: the status ("202"), or "none …"; Session: the session given to a start
+	Seen     // Session, Reason: its state, as the API reports it: "RUNNING", "ENDED R_STOPPED", "gone"
 
-	// What Redis did for intents, read as above. N is 1 for what stood there when the tap opened.
+	// Changes of intents in Redis, read as above. N is 1 for data that existed when the tap opened.
 
 	RedisIntent  // Session, Reason: "start" or "stop": an event for the workers was published
-	RedisKeyed   // Session, Reason: the idempotency key answers with that session from now on; Until
-	RedisUnkeyed // Reason: the idempotency key went
-	RedisState   // Session, Reason: its record's state, as with Seen; Fence: under which it was written, Instance: by whom
+	RedisKeyed   // Session, Reason: the idempotency key that answers with the session from now on; Until
+	RedisUnkeyed // Reason: the idempotency key that was deleted or expired
+	RedisState   // Session, Reason: its record's state, as in Seen; Fence, Instance: fence and writer of the record
 
-	// What the nodes' ways to Redis saw. A process that sent nothing in a bucket (Bucket) is not told of.
+	// Traffic of the nodes to Redis. There is no event for a process that sent nothing in a bucket (Bucket).
 
-	Commands // Node, N: so many commands did its process send towards Redis in the bucket that ends at T
+	Commands // Node, N: number of commands that its process sent to Redis in the bucket that ends at T
 
-	// What Redis did to the epoch of its data, read as leases are. N is 1 for what stood there when the tap opened.
+	// Changes of the epoch of Redis' data, read as leases are. N is 1 for an epoch that existed when the tap opened.
 
-	RedisEpoch // Reason: the epoch key was set to that, which begins an epoch
+	RedisEpoch // Reason: the new value of the epoch key, which begins an epoch
 
-	// Of a Redis with replicas. What is read of the master that the sentinels know has no Node, what is read of another that may act as
-	// one has the server's name there.
+	// With replicas. Events of the master that the sentinels know have no Node. Events of another server that may act as a master have
+	// the server's name in Node.
 
-	RedisAcked    // Node as above; Until: what it wrote by then was acknowledged by as many replicas as must
-	RedisMajority // N: 1 from when on the master that the sentinels know answers and as many replicas are attached as must, 0 from when on not
-	RedisLife     // Reason: LifeSwitch, LifeRestart or LifeAttachment: what ends the epoch at it, so that the next script begins one
-	Routed        // Node: of a process; N: 1 from when on it was told of the master that sentinels know and can reach it, 0 from when on not
+	RedisAcked    // Node as above; Until: its writes until then are acknowledged by enough replicas
+	RedisMajority // N: 1 if, from now on, the master that the sentinels know answers and enough replicas are attached; else 0
+	RedisLife     // Reason: LifeSwitch, LifeRestart or LifeAttachment: the cause of the epoch's end; the next script begins an epoch
+	Routed        // Node: of a process; N: 1 if, from now on, it has been led to the master that the sentinels know and can reach it, or 0
 
 	kindCount
 )
 
-// Asks is the Reason of a Ready whose node asks Redis before each use instead of trusting a window.
+// Asks is the Reason of a Ready whose node queries Redis before each use, and trusts no window.
 const Asks = "asks before each use"
 
 // Reasons of a RedisLife.
 const (
 	LifeSwitch     = "switch"     // the sentinels know another server as the master
-	LifeRestart    = "restart"    // its process is another
-	LifeAttachment = "attachment" // a replica attached itself to it
+	LifeRestart    = "restart"    // the process is another one
+	LifeAttachment = "attachment" // a replica attached itself
 )
 
-// Fell begins the Reason of an Exited whose process the engine ended because its rules panicked, or went on without an end.
+// Fell is the prefix of the Reason of an Exited whose process the engine ended, because its rules panicked or did not end.
 const Fell = "fell: "
 
-// Bucket is how long the time is over which Commands sums up: a tenth of the renewal interval, at least 10 ms. Both engines
-// count in it, and the judge expects it.
+// Bucket returns the length of the time that Commands counts: a tenth of the renewal interval, at least 10 ms. Both engines and the judge
+// use it.
 func Bucket(renew time.Duration) time.Duration { return max(renew/10, 10*time.Millisecond) }
 
-// Event is one thing that happened. A field that a kind does not use is zero.
+// Event is one event. Fields that its kind does not use are zero.
 type Event struct {
-	T        int64  // ns since the run's start, on the harness's one clock
-	Kind     Kind   //
-	Node     string // the slot the harness started ("node-3"), "" if none
-	Instance string // the instance ID as the witness knows it
-	Session  string // session ID
-	Fence    int64  // 0: none
-	Until    int64  // ns on the same clock as T; 0: none
-	N        int64  // number whose meaning the kind gives
-	Reason   string //
+	T        int64 // ns since the run's start, on the clock of the harness
+	Kind     Kind
+	Node     string // slot ("node-3"), "" if none
+	Instance string // instance ID, as the witness knows it
+	Session  string
+	Fence    int64 // 0: none
+	Until    int64 // ns on the same clock as T; 0: none
+	N        int64 // meaning depends on Kind
+	Reason   string
 }
 
 var kindNames = [kindCount]string{
@@ -160,10 +160,10 @@ var kindNames = [kindCount]string{
 	RedisAcked: "redisAcked", RedisMajority: "redisMajority", RedisLife: "redisLife", Routed: "routed",
 }
 
-// Said reports whether the kind is a word of a node.
+// Said reports whether the kind is a message of a node.
 func (k Kind) Said() bool { return k >= Ready && k <= Stopped || k >= StateChanged && k <= Leading }
 
-// Words returns the kinds that a node can say, in order.
+// Words returns the kinds that are messages of nodes, in order.
 func Words() (words []Kind) {
 	for k := range kindCount {
 		if k.Said() {
@@ -173,13 +173,13 @@ func Words() (words []Kind) {
 	return words
 }
 
-// OfRedis reports whether the kind is what a server of Redis did to leases, heartbeats and its epoch, as its stream shows.
+// OfRedis reports whether the kind is a change of leases, heartbeats or the epoch, as a Redis server's stream shows.
 func (k Kind) OfRedis() bool { return k >= RedisGranted && k <= TapUp || k == RedisEpoch }
 
-// OfRecords reports whether the kind is what a server of Redis did to what intents keep beside their leases.
+// OfRecords reports whether the kind is a change of the records that intents keep in Redis beside their leases.
 func (k Kind) OfRecords() bool { return k >= RedisIntent && k <= RedisState }
 
-// Aside reports whether the event is of a server beside the one that the sentinels know as the master.
+// Aside reports whether the event is of a server other than the master that the sentinels know.
 func (e *Event) Aside() bool {
 	return e.Node != "" && (e.Kind.OfRedis() || e.Kind.OfRecords() || e.Kind == RedisAcked)
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/leasestorm/leasestorm/internal/files"
 )
 
-// FileName is the name of the history in a run's folder; it may have CompressedSuffix behind it.
+// FileName is the name of the history in a run's folder. A compressed history has the suffix CompressedSuffix.
 const (
 	FileName         = "history.jsonl"
 	CompressedSuffix = ".zst"
 )
 
-// Conditions of a saved history; each comes wrapped in a message that names the file and the line.
+// Errors of a saved history. Each is wrapped in a message with the file and the line.
 var (
-	// ErrNotFound: the folder holds neither history.jsonl nor history.jsonl.zst.
+	// ErrNotFound: the folder has no history file.
 	ErrNotFound = errors.New("history: no history file")
-	// ErrEmpty: the file holds no event at all.
+	// ErrEmpty: the file has no event.
 	ErrEmpty = errors.New("history: file is empty")
-	// ErrTruncated: the file ends in the middle of a line (or of a compressed block). What stands before was read.
+	// ErrTruncated: the file ends in the middle of a line (or of a compressed block). The events before it were read.
 	ErrTruncated = errors.New("history: file is cut off")
 )
 
@@ -42,7 +42,7 @@ type Writer struct {
 	err  error
 }
 
-// Create begins a history file at path, compressed if path ends in ".zst". Nothing stands at path before Close.
+// Create begins a history file at path, compressed if path ends in ".zst". The file appears at path only at Close.
 func Create(path string) (*Writer, error) {
 	f, err := files.Create(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func Create(path string) (*Writer, error) {
 	return w, nil
 }
 
-// Write appends one event. An error stays: every later call and Close return it.
+// Write appends one event. After an error, every later call and Close return that error.
 func (w *Writer) Write(e *Event) error {
 	w.line = AppendLine(w.line[:0], e)
 	return w.writeLine()
@@ -73,7 +73,7 @@ func (w *Writer) writeLine() error {
 	return w.err
 }
 
-// Close finishes the file and puts it at its path. On an error nothing is left behind.
+// Close finishes the file and moves it to its path. On an error it leaves no file.
 func (w *Writer) Close() error {
 	if w.err == nil {
 		w.err = w.buf.Flush()
@@ -89,7 +89,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Find returns the name of the history in a run's folder. Without one: ErrNotFound.
+// Find returns the name of the history in a run's folder, or ErrNotFound.
 func Find(dir string) (string, error) {
 	for _, name := range []string{FileName, FileName + CompressedSuffix, JournalName} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -101,9 +101,8 @@ func Find(dir string) (string, error) {
 	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, dir, FileName, FileName, CompressedSuffix)
 }
 
-// Open returns the events of the history that is saved in a run's folder, in the order of the file. The file is opened when
-// the sequence is walked and closed at its end, and the sequence can be walked again. An error is yielded once, as the last
-// element; errors.Is tells ErrNotFound, ErrEmpty, ErrTruncated and ErrMalformed apart.
+// Open returns the events of the saved history in a run's folder, in the order of the file. Each iteration opens and closes the file. The
+// last element may be an error: ErrNotFound, ErrEmpty, ErrTruncated, ErrUnfinished or ErrMalformed.
 func Open(dir string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := walk(dir, yield); err != nil {
@@ -142,17 +141,17 @@ func walk(dir string, yield func(Event, error) bool) error {
 	return err
 }
 
-// lineMax is far more than an event takes: the longest holds what a node gave as a reason.
+// lineMax is far more than the longest event takes, which has a node's reason.
 const lineMax = 1 << 20
 
-// Limits of a history, which may be somebody else's: its size, packed or not, and the window of its compression.
+// Limits of a history, whose author may be anybody: its size, packed or not, and the window of its compression.
 const (
 	sizeMax   = 4 << 30
 	windowMax = 32 << 20
 )
 
-// Read yields the events of r, which messages call name, until yield returns false. It returns nil at the end or when
-// it was told to stop; otherwise an error that names the line and how many events were readable before it.
+// Read yields the events of r until yield returns false. name is the name of r in messages. It returns nil at the end or if yield stopped
+// it. Otherwise the error has the line and the number of readable events before it.
 func Read(r io.Reader, name string, yield func(Event, error) bool) error {
 	var (
 		d       Decoder
@@ -202,7 +201,7 @@ func Read(r io.Reader, name string, yield func(Event, error) bool) error {
 	}
 }
 
-// broken tells a compressed file that ends too early from one that cannot be read.
+// broken distinguishes a compressed file that ends too early from one that cannot be read.
 func broken(name string, lineNo, decoded int, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && decoded == 0:

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// JournalName is the file in a run's folder to which a run writes its events as they come, in the order in which they were
-// told. It is there as long as the history is not saved: a run that was killed leaves it behind.
+// JournalName is the file in a run's folder to which a run writes its events as they come, so not in order of T. It exists until the
+// history is saved: a killed run leaves it behind.
 const JournalName = "history.partial.jsonl"
 
-// journal writes a Recorder's events as they come. The recorder's lock guards it.
+// journal writes a Recorder's events as they come. The Recorder's lock guards it.
 type journal struct {
 	path string
 	file *os.File
@@ -22,10 +22,10 @@ type journal struct {
 	err  error
 }
 
-// ErrUnfinished: the run was ended before its history was saved. What it wrote as it went was read.
+// ErrUnfinished reports a run that ended before its history was saved. The events of its journal were read.
 var ErrUnfinished = errors.New("history: the run was ended before its history was saved")
 
-// Journal begins to write what is recorded into the run's folder too, until EndJournal.
+// Journal also writes the recorded events to the run's folder, until EndJournal.
 func (r *Recorder) Journal(dir string) error {
 	path := filepath.Join(dir, JournalName)
 	f, err := os.Create(path)
@@ -45,7 +45,7 @@ func (j *journal) add(e *Event) {
 	}
 }
 
-// FlushJournal brings everything recorded so far to the file. It does nothing without a journal.
+// FlushJournal writes all events so far to the file. Without a journal it does nothing.
 func (r *Recorder) FlushJournal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,8 +54,7 @@ func (r *Recorder) FlushJournal() {
 	}
 }
 
-// EndJournal ends the journal, and removes it if the history was saved in its place. The error is the first that writing it
-// met.
+// EndJournal ends the journal, and removes its file if the history was saved. It returns the first error of writing the journal.
 func (r *Recorder) EndJournal(saved bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,10 +76,10 @@ func (r *Recorder) EndJournal(saved bool) error {
 	return nil
 }
 
-// isJournal reports whether the file's events are in the order in which they were told, not in that of time.
+// isJournal reports whether the file's events are in the order of their recording, not of T.
 func isJournal(file string) bool { return strings.HasSuffix(file, JournalName) }
 
-// inOrder yields the events of a journal in order of time, and then that it is no whole history.
+// inOrder yields the events of a journal in order of time, and returns ErrUnfinished after them.
 func inOrder(file string, read func(func(Event, error) bool) error, yield func(Event, error) bool) error {
 	rec := NewRecorder()
 	err := read(func(e Event, _ error) bool {

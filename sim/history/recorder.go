@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// Recorder collects the events of a run. Witnesses tell late (a frozen process is heard of when it thaws), so events
-// are kept, compactly, and put in order of T when they are asked for; events of one T stay in the order of Add.
-// All methods are safe for concurrent use.
+// Recorder collects the events of a run. Witnesses may report late (a frozen process reports after its thaw), so it sorts the events by T
+// when they are read. Events with equal T stay in the order of Add. All methods are safe for concurrent use.
 type Recorder struct {
 	mu     sync.Mutex
 	chunks [][]compact
@@ -19,19 +18,19 @@ type Recorder struct {
 	ids    map[string]uint32
 	names  []string
 
-	journal *journal // nil: nothing is written as it goes
+	journal *journal // nil: no journal
 	hear    func(*Event)
 }
 
-// compact is an Event with its strings replaced by their numbers in Recorder.names: 56 bytes for 104, and no pointers
-// for the collector to follow.
+// compact is an Event with its strings replaced by indexes in Recorder.names. It takes 56 bytes instead of 104, and has no pointers for
+// the garbage collector.
 type compact struct {
 	t, fence, until, n              int64
 	node, instance, session, reason uint32
 	kind                            Kind
 }
 
-// chunkLen keeps growth from copying what is already there.
+// chunkLen is the length of a chunk. Full chunks are never copied.
 const chunkLen = 4096
 
 // NewRecorder returns an empty recorder.
@@ -39,7 +38,7 @@ func NewRecorder() *Recorder {
 	return &Recorder{ids: map[string]uint32{"": 0}, names: []string{""}}
 }
 
-// Add records one event. Text that is not valid UTF-8 is made so, because the file it goes to is JSON.
+// Add records one event. It replaces invalid UTF-8, because the history file is JSON.
 func (r *Recorder) Add(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,12 +59,12 @@ func (r *Recorder) Add(e Event) {
 		r.hear(&e)
 	}
 	if r.journal != nil {
-		e.Reason = r.names[r.id(e.Reason)] // as it will be saved
+		e.Reason = r.names[r.id(e.Reason)] // as in the saved history
 		r.journal.add(&e)
 	}
 }
 
-// Hear has f called with each event from now on, in the order of Add, one at a time. f must not call the recorder.
+// Hear sets f to be called with each later event, one at a time, in the order of Add. f must not call the Recorder.
 func (r *Recorder) Hear(f func(*Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +85,7 @@ func (r *Recorder) id(s string) uint32 {
 	return id
 }
 
-// Counts returns how many events of each kind were recorded so far; kinds without an event are absent.
+// Counts returns how many events of each kind were recorded so far. Kinds without events are absent.
 func (r *Recorder) Counts() map[Kind]int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +112,7 @@ func (r *Recorder) len() int {
 	return (len(r.chunks)-1)*chunkLen + len(r.chunks[len(r.chunks)-1])
 }
 
-// Events returns what was recorded until now, in order of T. The error is always nil; it is there so that the judge
-// reads memory and files alike.
+// Events returns the events so far, in order of T. The error is always nil; the judge can so read a Recorder and a file alike.
 func (r *Recorder) Events() iter.Seq2[Event, error] {
 	parts, names := r.parts()
 	return func(yield func(Event, error) bool) {
@@ -126,14 +124,14 @@ func (r *Recorder) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// parts returns the events until now in parts, each in order, and the names they refer to. Names only grow, so that the returned
-// slice stays valid while more is recorded. Nothing but the last part is copied: a history may take half of what there is.
+// parts returns the events so far in sorted parts, and their names. Names are only appended, so the returned slice stays valid. Only the
+// last part is copied, because a history may take half of the memory.
 func (r *Recorder) parts() (parts [][]compact, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	parts = slices.Clone(r.chunks)
 	for i, c := range parts {
-		if i == len(parts)-1 { // to which events are added
+		if i == len(parts)-1 { // still grows
 			c = slices.Clone(c)
 			parts[i] = c
 		}
@@ -146,7 +144,7 @@ func (r *Recorder) parts() (parts [][]compact, names []string) {
 
 func byTime(a, b compact) int { return cmp.Compare(a.t, b.t) }
 
-// merging is a heap of parts by their first event. Of one time that of the earlier part is first.
+// merging is a heap of parts by their first event. Of equal times, the earlier part comes first.
 type merging []part
 
 type part struct {
@@ -172,7 +170,7 @@ func (m *merging) Pop() any {
 	return last
 }
 
-// merged yields the events of all parts in order of time; those of one time as they were added.
+// merged yields the events of all parts in order of time, and of equal times in the order of Add.
 func merged(parts [][]compact) iter.Seq[*compact] {
 	return func(yield func(*compact) bool) {
 		var m merging
@@ -202,15 +200,14 @@ func (c *compact) event(names []string) Event {
 	}
 }
 
-// Save writes the events, in order of T, to path, compressed if path ends in ".zst". The file appears whole or not at
-// all: it is written beside path and renamed.
+// Save writes the events in order of T to path, compressed if path ends in ".zst". The file appears complete or not at all.
 func (r *Recorder) Save(path string) error {
 	w, err := Create(path)
 	if err != nil {
 		return err
 	}
 	parts, names := r.parts()
-	quoted := make([][]byte, len(names)) // each name is escaped once, not once a line
+	quoted := make([][]byte, len(names)) // each name is escaped once, not once per line
 	for i, s := range names {
 		quoted[i] = appendQuoted(nil, s)
 	}
@@ -223,7 +220,7 @@ func (r *Recorder) Save(path string) error {
 	return w.Close()
 }
 
-// append writes the same line as AppendLine.
+// append appends the same line as AppendLine.
 func (c *compact) append(dst []byte, quoted [][]byte) []byte {
 	dst = appendHead(dst, c.t, c.kind)
 	dst = appendName(dst, `,"node":`, c.node, quoted)

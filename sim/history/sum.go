@@ -7,17 +7,17 @@ import (
 	"iter"
 )
 
-// Sum is the SHA-256 of events as the lines of history.jsonl: equal histories have equal sums, on any machine. It is not
-// safe for concurrent use.
+// Sum is the SHA-256 of events, as lines of history.jsonl. Equal histories have equal sums on any machine. It is not safe for concurrent
+// use.
 type Sum struct {
 	hash hash.Hash
 	buf  []byte
 }
 
-// sumBatch is how many bytes are hashed at once.
+// sumBatch is the number of bytes hashed at once.
 const sumBatch = 1 << 15
 
-// NewSum returns the sum of no events.
+// NewSum returns a Sum without events.
 func NewSum() *Sum { return &Sum{hash: sha256.New(), buf: make([]byte, 0, sumBatch+1<<10)} }
 
 // Add adds one event.
@@ -33,13 +33,13 @@ func (s *Sum) flush() {
 	s.buf = s.buf[:0]
 }
 
-// String returns the sum of the events so far in hexadecimal.
+// String returns the sum of the events so far, in hexadecimal.
 func (s *Sum) String() string {
 	s.flush()
 	return hex.EncodeToString(s.hash.Sum(nil))
 }
 
-// Summed returns the same events, and a function that returns the sum of those that have been walked in the latest walk.
+// Summed returns the same events and a function. The function returns the sum of the events of the latest iteration so far.
 func Summed(events iter.Seq2[Event, error]) (iter.Seq2[Event, error], func() string) {
 	s := NewSum()
 	return func(yield func(Event, error) bool) {

@@ -17,7 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// How many breaks can be drawn, of each guarantee and of all.
+// Largest number of breaks that are drawn, of each guarantee and of all.
 const (
 	drawnMax = 50
 	allMax   = 120
@@ -32,7 +32,7 @@ type builder struct {
 	c  *collector
 }
 
-// build reads the run's history. What of it cannot be read is missing from the model, which says so.
+// build reads the run's history and makes the model. The model names the parts of the history that could not be read.
 func build(in string, r report.Report) *model {
 	b := &builder{in: in, r: r, p: r.Params(), m: &model{
 		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
@@ -53,16 +53,14 @@ func build(in string, r report.Report) *model {
 	return b.m
 }
 
-// one is a break with the guarantee that it is of.
 type one struct {
 	check.Break
 	id   string
 	more bool // not the first of its guarantee
 }
 
-// broken returns the breaks in the order in which they are worth looking at: the first of each guarantee, that which opens the page
-// first, and then the others. What may never break comes before what came too late: of a fence that fell, much that is late is the
-// consequence.
+// broken returns the breaks in the order of their importance: first the first break of each guarantee, then the others. Safety guarantees
+// come before late changes, which a fallen fence may have caused.
 func (b *builder) broken() (all []one) {
 	safety := check.Safety(b.p.System)
 	safe := func(x one) bool { return slices.Contains(safety, x.id) }
@@ -85,7 +83,7 @@ func (b *builder) broken() (all []one) {
 	return all[:min(len(all), allMax)]
 }
 
-// firstOverlap is the one that began first, -1 where no two trusted one lease: what one trusts for too long only lets that happen.
+// firstOverlap returns the index of the overlap that began first, -1 if there is none. A window that is too long only allows an overlap.
 func firstOverlap(all []one) int {
 	at := -1
 	for i, x := range all {
@@ -96,7 +94,6 @@ func firstOverlap(all []one) int {
 	return at
 }
 
-// less puts true before false.
 func less(x, y bool) int {
 	switch {
 	case x == y:
@@ -107,11 +104,11 @@ func less(x, y bool) int {
 	return 1
 }
 
-// two reports whether the break is of two who trusted the same lease.
+// two reports whether two owners trusted the same lease.
 func two(x one) bool { return (x.id == "G1" || x.id == "E1") && len(x.Owners) > 1 }
 
-// spans are what is kept of each session: two TTLs before and after a break begins, and one more before, in which a lease that
-// stands there was extended.
+// spans returns the kept times of each session: from three TTLs before the start of a break to at least two after it. The third TTL
+// before may have the last extension of the lease.
 func (b *builder) spans(found []one) map[string][]span {
 	ttl, all := int64(b.p.TTL), map[string][]span{}
 	for _, x := range found {
@@ -123,7 +120,7 @@ func (b *builder) spans(found []one) map[string][]span {
 	return all
 }
 
-// order gives the nodes the order of their numbers.
+// order sorts the nodes by their number.
 func (b *builder) order() {
 	nodes := make([]int, len(b.m.Nodes))
 	for i := range nodes {
@@ -188,7 +185,6 @@ func (b *builder) guarantees() {
 	}
 }
 
-// detailMax is how many bytes of an explanation are shown.
 const detailMax = 4000
 
 func timesOf(t check.Times) times {
@@ -254,7 +250,7 @@ func (b *builder) config() {
 	add("history sha256", s.HistorySHA256)
 }
 
-// head writes the first section; failed is the error that ended the reading of the history.
+// head makes the first section. failed is the error that ended the reading of the history.
 func (b *builder) head(failed error) {
 	h, p := &b.m.Head, b.p
 	h.Verdict = cmp.Or(b.r.Verdict, check.Unknown)
@@ -267,7 +263,7 @@ func (b *builder) head(failed error) {
 	add("%s", plainly(int64(p.Duration)))
 	add("TTL %s", plainly(int64(p.TTL)))
 	add("%s engine", b.r.Engine)
-	if p.Topology != "" { // as the instances know it
+	if p.Topology != "" { // as configured for the instances
 		add("%s, Replicas %d", p.Topology, p.Replicas)
 	}
 	if b.r.Redis.Version != "" {
@@ -289,7 +285,7 @@ func (b *builder) commands() {
 	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
 	var muted []string
 	add("judge again", "simulate check "+dir)
-	if again := b.r.Again(); len(again.Lacks) > 0 { // without them it would be another run
+	if again := b.r.Again(); len(again.Lacks) > 0 { // without these flags it would be another run
 		text := "run again: simulate replay " + dir + again.Flags + " with the run's own " + strings.Join(again.Lacks, " and ")
 		if len(again.Was) > 0 {
 			text += " (" + strings.Join(again.Was, "; ") + ")"
@@ -302,7 +298,7 @@ func (b *builder) commands() {
 	case b.r.Verdict != check.Fail:
 	case b.p.Foreign:
 		muted = append(muted, "make smaller: shrink accuses the library only, and these nodes are foreign")
-	case len(b.m.Breaks) > 0: // of several that broke, what is shown
+	case len(b.m.Breaks) > 0: // of several broken guarantees, the one shown first
 		add("make smaller", "simulate shrink "+dir+" --criteria "+b.m.Breaks[0].Guarantee+plain.Text(b.r.Smaller()))
 	default:
 		add("make smaller", "simulate shrink "+dir+plain.Text(b.r.Smaller()))

@@ -12,17 +12,17 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// What is kept of a run at most, so that neither the page nor what it takes to make it grows with the run's length.
+// Bounds of the kept data, so that neither the page nor the memory to make it grows with the run's length.
 const (
 	termsMax   = 250_000
 	eventsMax  = 30_000
 	notesMax   = 12
 	faultsMax  = 5_000
-	textMax    = 200 // bytes of what a node said
+	textMax    = 200 // bytes of a node's message
 	bucketsMax = 600
 )
 
-// How a term ended.
+// The endings of a term.
 const (
 	howOpen uint16 = iota
 	howLost
@@ -40,15 +40,15 @@ type collector struct {
 	ttl       int64 // ns
 	nodes     map[string]int
 	instances map[string]int  // instance → node
-	servers   map[string]bool // of Redis: what a node is called that is none
+	servers   map[string]bool // names of Redis servers, which are no nodes
 	sessions  map[string]int
 	strings   map[string]int32
 	open      map[key]*term
 	byNode    map[int]map[key]*term
-	around    map[string][]span // what is kept of which session
-	struck    map[int64]int     // plan index → the last of m.Faults
+	around    map[string][]span // kept time spans, by session
+	struck    map[int64]int     // index in m.Faults of the last fault with that plan index
 	sent      map[[2]int64]int64
-	used      map[string][]int // the leases under which what broke ran, where it is itself no lease
+	used      map[string][]int // leases under which a session of a break ran, if it has none itself
 	last      int64
 	ended     bool
 	dropped   struct{ terms, events, faults, stalls, notes int }
@@ -61,14 +61,14 @@ type key struct {
 
 type span struct{ from, to int64 }
 
-// term is one whose end is not known yet; times are ns.
+// term is a term whose end is not known yet. Times are in ns.
 type term struct {
 	key
 	node    int
 	from    int64
-	until   int64 // 0: it said none
+	until   int64 // 0: not reported
 	fence   int64
-	doubt   int64 // since when, -1: it does not doubt
+	doubt   int64 // start of a doubt; -1: no doubt
 	doubted []span
 }
 
@@ -81,11 +81,11 @@ func newCollector(m *model, p check.Params, around map[string][]span) *collector
 	}
 	c.m.Terms.Hows = howNames
 	c.m.Load.Width = max(1000, p.Duration.Milliseconds()/bucketsMax)
-	c.text("") // number 0
+	c.text("") // index 0
 	return c
 }
 
-// read takes the events until their end or an error, which it returns: what was read before it is in the model.
+// read collects the events up to an error, which it returns.
 func (c *collector) read(all iter.Seq2[history.Event, error]) (failed error) {
 	for e, err := range all {
 		if err != nil {
@@ -130,7 +130,7 @@ func (c *collector) node(name string) int {
 	return n
 }
 
-// of is the node that an event is of: its slot, else the one that its instance runs in; -1: not known.
+// of returns the node of an event: that of its slot, or else that of its instance; -1 if it is unknown.
 func (c *collector) of(e *history.Event) int {
 	if e.Node == "" {
 		if n, known := c.instances[e.Instance]; known {
@@ -193,10 +193,10 @@ func (c *collector) event(e *history.Event) {
 	}
 }
 
-// usesMax is how many leases are shown of what ran under several.
+// usesMax is the largest number of leases shown for a session that ran under several.
 const usesMax = 4
 
-// uses remembers under which lease a session of intents ran.
+// uses records the lease under which a session of intents ran.
 func (c *collector) uses(e *history.Event) {
 	if _, watched := c.around[e.Reason]; !watched || e.Reason == "" || e.Reason == e.Session {
 		return
@@ -207,7 +207,6 @@ func (c *collector) uses(e *history.Event) {
 	}
 }
 
-// harness takes what the harness did and saw.
 func (c *collector) harness(e *history.Event, n int) {
 	switch e.Kind {
 	case history.Spawned:
@@ -238,8 +237,8 @@ func (c *collector) harness(e *history.Event, n int) {
 	}
 }
 
-// late takes a time in which the host did not run the harness, or in which it read Redis' stream late. The judge widens limits by the
-// short ones too; those that are hundreds to a TTL are not drawn.
+// late collects a stall of the host, or a late read of Redis' stream. Stalls below 1 % of a TTL are not drawn, although the judge widens
+// limits by them too.
 func (c *collector) late(e *history.Event) {
 	switch {
 	case e.Kind == history.Stall && e.Until-e.T < c.ttl/100:
@@ -263,7 +262,7 @@ func (c *collector) exited(e *history.Event, n int) {
 		return
 	}
 	terms := c.byNode[n]
-	delete(c.byNode, n) // a map is as large to go through as it ever was
+	delete(c.byNode, n) // a map's iteration takes as long as its largest size ever did
 	for k := range terms {
 		c.end(k, e.T, howExited)
 	}
@@ -304,7 +303,7 @@ func (c *collector) appear(e *history.Event, there bool) {
 	}
 }
 
-// believe begins a term, or goes on with it. What is said after the window that it gives is worth nothing.
+// believe begins a term or continues it. A message after the end of its own window has no effect.
 func (c *collector) believe(e *history.Event, n int) {
 	k := key{c.session(e.Session), e.Instance}
 	if k.session < 0 || e.Until != 0 && e.Until <= e.T {
@@ -335,7 +334,6 @@ func (c *collector) believe(e *history.Event, n int) {
 	t.until = e.Until
 }
 
-// certain ends a doubt.
 func (t *term) certain(at int64) {
 	if t.doubt >= 0 {
 		t.doubted = append(t.doubted, span{t.doubt, at})
@@ -374,7 +372,7 @@ func (c *collector) end(k key, at int64, how uint16) {
 	all.How = append(all.How, how)
 }
 
-// keep takes an event of a session that broke: what comes again and again near the break only, all else always.
+// keep keeps an event of a session that broke. It keeps routine events only near the break.
 func (c *collector) keep(e *history.Event, n int) {
 	spans, watched := c.around[e.Session]
 	if e.Session == "" || !watched {
@@ -400,7 +398,6 @@ func (c *collector) keep(e *history.Event, n int) {
 	all.Reason = append(all.Reason, c.text(e.Reason))
 }
 
-// often reports whether the kind comes again and again while nothing happens.
 func often(k history.Kind) bool {
 	switch k {
 	case history.RenewStart, history.Renewed, history.RenewFailed, history.RedisExtended, history.AcquireFailed:
@@ -432,7 +429,7 @@ func (c *collector) finish() {
 	c.left()
 }
 
-// left says what is not on the page.
+// left lists what is not on the page.
 func (c *collector) left() {
 	say := func(n int, format string) {
 		if n > 0 {

@@ -12,11 +12,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// kept is the break of G13 of one who gives nothing back.
+// kept is the break of G13 by an owner that does not release its leases.
 const kept = "G13 kept"
 
-// words are what a break that has an end is, between its beginning, the moment it was due and its end. What is broken at once the judge
-// says in its own words.
+// words describe a break with a duration: its verb, its start, its deadline and its end. The judge's text describes all others.
 var words = map[string]struct{ what, begins, due, over string }{
 	"G1": {
 		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.",
@@ -42,7 +41,7 @@ var words = map[string]struct{ what, begins, due, over string }{
 	},
 }
 
-// other tells of a break that is no overlap.
+// other describes a break that is no overlap.
 func (s *story) other() ([]part, []step) {
 	if o, ok := s.outlived(); ok {
 		return s.onward(o)
@@ -75,7 +74,7 @@ func (s *story) other() ([]part, []step) {
 	return sentence, steps
 }
 
-// what says what broke: of a lease, in the words of its guarantee, else in the judge's.
+// what returns the first part of the sentence: in the words of the guarantee for a lease, else in the judge's.
 func (s *story) what(verb string) []part {
 	switch {
 	case (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0:
@@ -97,13 +96,12 @@ func (s *story) what(verb string) []part {
 		" from %s, %s longer than allowed (%s). ", when(s.From), plainly(max(0, s.To-s.due)), named(s.id))})
 }
 
-// saidMax is how many bytes of what the judge says of a break are shown.
 const saidMax = 500
 
-// inBrackets is an instance as the judge names it, behind its slot.
+// inBrackets matches an instance's ID, which the judge writes in brackets behind its slot.
 var inBrackets = regexp.MustCompile(` \(([^() ]+)\)`)
 
-// said is what the judge says of the break, without the instances' own names where their slots are named, and with short sessions.
+// said returns the judge's text of the break, with short session names, and without the IDs of instances whose slots are known.
 func (s *story) said(text string) string {
 	text = inBrackets.ReplaceAllStringFunc(plain.Text(plain.Cut(text, saidMax)), func(found string) string {
 		if _, known := s.c.instances[found[2:len(found)-1]]; known {
@@ -117,7 +115,6 @@ func (s *story) said(text string) string {
 	return timed(text)
 }
 
-// kind is the guarantee, or what of it broke.
 func (s *story) kind() string {
 	if s.id == "G13" && s.due != 0 && slices.ContainsFunc(s.Owners, func(o check.Owner) bool { return s.trusts(o.Instance, s.due) }) {
 		return kept
@@ -125,19 +122,19 @@ func (s *story) kind() string {
 	return s.id
 }
 
-// trusts reports whether the instance had said that it has the lease, and nothing else since.
+// trusts reports whether the last message of the instance about the lease was that it acquired it.
 func (s *story) trusts(instance string, at int64) bool {
 	e := s.lastOf(instance, at, history.Acquired, history.Released, history.Lost)
 	return e != nil && e.kind == history.Acquired
 }
 
-// ending are the events that end what was late.
+// ending lists the events that end a late change.
 var ending = map[string][]history.Kind{
 	"G5": {history.Acquired}, "E4": {history.Acquired}, "G13": {history.Acquired},
 	"G8": {history.Arrived}, "G9": {history.Arrived}, kept: {history.Released},
 }
 
-// over says which of two ends it was, where the words name both: that of what was late, or the run's.
+// over selects between the two endings that the words name: the event that ends the delay, or the end of the run.
 func (s *story) over(words string) string {
 	again, both := strings.CutSuffix(words, ", or the run ends.")
 	kinds := ending[s.kind()]
@@ -152,20 +149,20 @@ func (s *story) over(words string) string {
 		return "Its owner’s process ends."
 	case next >= 0:
 		return fmt.Sprintf("The judge measures until here. %s at %s.", again, when(s.events[next].at))
-	case often(kinds[0]) && s.To+perMs < s.m.End*perMs: // what comes later is not kept
+	case often(kinds[0]) && s.To+perMs < s.m.End*perMs: // later events are not kept
 		return "The judge measures until here."
 	}
 	return "It was not over when the run ended."
 }
 
-// endedThen reports whether the first owner's process ended when the break was over.
+// endedThen reports whether the first owner's process ended at the end of the break.
 func (s *story) endedThen() bool {
 	return len(s.owners) > 0 && s.owners[0].Node >= 0 && slices.ContainsFunc(s.m.Nodes[s.owners[0].Node].Lives, func(l [2]int64) bool {
 		return l[1] >= ms(s.To)-1 && l[1] <= ms(s.To)+1
 	})
 }
 
-// afterwards moves the end of what was noticed when it was due to when it was over.
+// afterwards extends a break that was noticed at its deadline to its real end.
 func (s *story) afterwards() {
 	if s.due == 0 || s.To > s.due+perMs {
 		return
@@ -186,7 +183,7 @@ func (s *story) afterwards() {
 	}
 }
 
-// trustedUntil is when the owner's trust ended, which went on when it was due.
+// trustedUntil returns the end of the owner's trust that lasted beyond the deadline.
 func (s *story) trustedUntil() int64 {
 	all := &s.m.Terms
 	for i, of := range all.Session {
@@ -198,7 +195,8 @@ func (s *story) trustedUntil() int64 {
 	return 0
 }
 
-// explained is why, as far as the events tell: how far a trust reached beyond its lease, else what was said meanwhile; and the last fault.
+// explained returns the explanation, as far as the events show it: the excess of a window over its grant, or the last messages, and the
+// last fault.
 func (s *story) explained() string {
 	if (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0 {
 		return cmp.Or(s.anchored(), s.last())
@@ -217,7 +215,7 @@ func (s *story) explained() string {
 	return strings.TrimSpace(s.last() + " " + s.meanwhile())
 }
 
-// anchored says from where the owner counted a trust that was too long; "" where the events do not tell.
+// anchored explains a window that was too long by the moment from which the owner counted it; "" if the events do not show it.
 func (s *story) anchored() string {
 	id, a := shown(s.Owners[0].Instance), s.owners[0].Name
 	mine := func(kinds ...history.Kind) func(e *event) bool {
@@ -243,7 +241,7 @@ func (s *story) anchored() string {
 		plainly(said.until-asked.at), when(done.at), plainly(s.due-done.at))
 }
 
-// emptied says that Redis lost its data after it had given the fence before; "" where it did not.
+// emptied explains a fallen fence by a loss of Redis' data since the grant before; "" if there was none.
 func (s *story) emptied() string {
 	before := s.before(s.From-perMs, func(e *event) bool { return e.kind == history.Acquired })
 	if before == nil {
@@ -259,7 +257,7 @@ func (s *story) emptied() string {
 	return ""
 }
 
-// wiped is the fault by which Redis lost its data at that moment, in ms; nil: none of the plan.
+// wiped returns the fault that took Redis' data at that moment, in ms; nil if none of the plan did.
 func (s *story) wiped(at int64) *spell {
 	for i := range s.m.Faults {
 		if f := &s.m.Faults[i]; f.Node < 0 && f.Session < 0 && f.From <= at+1 && at <= f.To+1 && strings.HasPrefix(f.Kind, "redis-") {
@@ -269,12 +267,12 @@ func (s *story) wiped(at int64) *spell {
 	return nil
 }
 
-// told are the words of a node about its lease.
+// told lists the messages of a node about its lease.
 var told = []history.Kind{
 	history.RenewStart, history.Renewed, history.RenewFailed, history.Acquired, history.Lost, history.Released, history.AcquireFailed,
 }
 
-// meanwhile says what the nodes had last said of a lease that should have had an owner, and whether anybody asked for it.
+// meanwhile describes the last message about a lease that should have had an owner, and the next one.
 func (s *story) meanwhile() string {
 	if s.due == 0 || s.session < 0 || len(s.events) == 0 {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// nameTokens replaces the tokens that a lease's key holds by the instances that own them. As in G1, a token is that of the instance
-// that says acquired first while Redis holds it.
+// nameTokens replaces the tokens in a lease's key by the instances that own them. As in G1, a token belongs to the instance that first
+// reports acquired while Redis holds it.
 func (c *collector) nameTokens(events []event) {
 	holder, owner := "", map[string]string{}
 	for _, e := range events {
@@ -31,8 +31,8 @@ func (c *collector) nameTokens(events []event) {
 	}
 }
 
-// renewsAnothers reports whether an owner renewed the key of the other within that time: it says that it renewed, and Redis extended the
-// key more often than the other says.
+// renewsAnothers reports whether owner by renewed the key of owner of between from and to: by reported a renewal, and Redis extended the
+// key more often than of reported.
 func (s *story) renewsAnothers(by, of int, from, to int64) bool {
 	id, other := shown(s.Owners[by].Instance), shown(s.Owners[of].Instance)
 	renewed, extended := false, 0
@@ -51,7 +51,7 @@ func (s *story) renewsAnothers(by, of int, from, to int64) bool {
 	return renewed && extended > 0
 }
 
-// lasted says why the overlap did not end at the first owner's next renewal; "" if that is not known.
+// lasted explains why the overlap outlasted the first owner's next renewal; "" if that is unknown.
 func (s *story) lasted() string {
 	if !s.renewsAnothers(0, 1, s.From, s.To) {
 		return ""
@@ -59,7 +59,7 @@ func (s *story) lasted() string {
 	return fmt.Sprintf(" It lasted because %s kept renewing the lease of %s without comparing its owner.", s.owners[0].Name, s.owners[1].Name)
 }
 
-// begins says how the second owner came to trust the lease.
+// begins returns the verb for how the second owner came to trust the lease.
 func (s *story) begins() string {
 	if e := s.lastOf(s.Owners[1].Instance, s.From, history.Acquired, history.Renewed); e != nil && e.kind == history.Renewed {
 		return "renews"

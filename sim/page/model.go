@@ -7,49 +7,49 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// model is what the page is drawn from, as JSON. Times are whole milliseconds of the history's clock, those of Events microseconds.
-// All text in it is printable: what a node said was escaped on its way in.
+// model is the data of the page, as JSON. Times are whole milliseconds of the history's clock; times of Events and Breaks are
+// microseconds. All text is printable: messages of nodes are escaped when they are read.
 type model struct {
 	Head       head        `json:"head"`
 	Guarantees []guarantee `json:"guarantees"`
-	Breaks     []drawing   `json:"breaks"` // the one that the page opens with first
+	Breaks     []drawing   `json:"breaks"` // the one that opens the page comes first
 	Nodes      []node      `json:"nodes"`
 	Sessions   []session   `json:"sessions"`
-	Part       [2]int      `json:"part"` // of the names of sessions that are UUIDs, the letters that tell them apart: from, to
+	Part       [2]int      `json:"part"` // range of letters that distinguishes sessions whose names are UUIDs: from, to
 	Terms      terms       `json:"terms"`
 	Doubts     doubts      `json:"doubts"`
 	Faults     []spell     `json:"faults"`
-	Stalls     []spell     `json:"stalls"` // of the host, with the times in which Redis' stream was read late
+	Stalls     []spell     `json:"stalls"` // stalls of the host, and late reads of Redis' stream
 	Marks      []mark      `json:"marks"`
 	Events     events      `json:"events"`
 	Load       load        `json:"load"`
 	Plan       []planned   `json:"plan"`
 	Config     [][2]string `json:"config"`
-	Notes      []string    `json:"notes"` // what the harness and the nodes said beside, the first of them
-	Left       []string    `json:"left"`  // what was left out or summed up, a sentence each
+	Notes      []string    `json:"notes"` // first remarks of the harness and the nodes
+	Left       []string    `json:"left"`  // parts that were left out or summed up, one sentence each
 	Strings    []string    `json:"strings"`
-	Kinds      []string    `json:"kinds"` // names of the events' kinds
-	Calm       int64       `json:"calm"`  // 0: it never came
-	End        int64       `json:"end"`   // of what was read
+	Kinds      []string    `json:"kinds"` // names of event kinds
+	Calm       int64       `json:"calm"`  // 0: never
+	End        int64       `json:"end"`   // end of the history
 	Planned    int64       `json:"planned"`
 	TTL        int64       `json:"ttl"`
 	Parting    *Parting    `json:"parting,omitempty"`
-	Smaller    *model      `json:"smaller,omitempty"` // the smallest run that breaks the same
+	Smaller    *model      `json:"smaller,omitempty"` // the smallest run with the same break
 }
 
-// head is the first section. What plain.html alone shows is no data of the script, as in guarantee.
+// head is the first section. Fields that only plain.html shows are not in the script's data; the same applies to guarantee.
 type head struct {
 	Verdict  check.Outcome `json:"verdict"`
 	Facts    []string      `json:"-"`
 	Sentence []part        `json:"-"`
 	Sub      string        `json:"-"`
-	Commands [][2]string   `json:"-"`      // what it is for, and the command
+	Commands [][2]string   `json:"-"`      // purpose and command
 	Muted    string        `json:"-"`      // why a command is not offered
-	Banner   string        `json:"banner"` // what is missing of the run
+	Banner   string        `json:"banner"` // what the run lacks
 	Title    string        `json:"-"`
 }
 
-// part is a piece of the sentence; As is "a" or "b" for a guilty node, "red" for the time, "code" for a name.
+// part is a piece of the sentence. As is "a" or "b" for an accused node, "red" for a time, "code" for a name.
 type part struct {
 	Text string `json:"t"`
 	As   string `json:"as,omitempty"`
@@ -61,7 +61,7 @@ type guarantee struct {
 	Decides   bool              `json:"-"`
 	Verdict   check.Outcome     `json:"verdict"`
 	Value     int64             `json:"value"`
-	Shown     string            `json:"-"` // value and limit as a table shows them
+	Shown     string            `json:"-"` // value and limit, as a table shows them
 	Bound     string            `json:"-"`
 	Limit     int64             `json:"limit"`
 	Unit      string            `json:"unit"`
@@ -73,7 +73,7 @@ type guarantee struct {
 	Broken    uint64            `json:"broken,omitempty"`
 }
 
-// times are measured times as dots: At in milliseconds, and how many.
+// times holds measured times as dots: milliseconds and count.
 type times struct {
 	Of   string       `json:"of"`
 	N    uint64       `json:"n"`
@@ -83,30 +83,29 @@ type times struct {
 	Dots [][2]float64 `json:"dots"`
 }
 
-// drawing is a break that can be drawn.
 type drawing struct {
 	Guarantee string  `json:"id"`
-	Session   int     `json:"session"` // -1: of none
-	From      int64   `json:"from"`    // µs, as the others
+	Session   int     `json:"session"` // -1: none
+	From      int64   `json:"from"`    // µs, like To and Deadline
 	To        int64   `json:"to"`
 	Deadline  int64   `json:"deadline"`
-	Missed    string  `json:"missed"` // what the deadline was
+	Missed    string  `json:"missed"` // meaning of the deadline
 	Owners    []owner `json:"owners"`
 	Steps     []step  `json:"steps"`
-	Fault     int     `json:"fault"` // index in the plan, -1: not known
+	Fault     int     `json:"fault"` // index in the plan; -1: unknown
 	First     bool    `json:"first"`
-	Watched   bool    `json:"watched"` // its events are there
+	Watched   bool    `json:"watched"` // the history has events of its session
 	Lead      string  `json:"lead"`
 	Sentence  []part  `json:"sentence"`
 
-	Leases []int `json:"leases,omitempty"` // the sessions whose leases it ran under, where it has none itself
+	Leases []int `json:"leases,omitempty"` // sessions whose leases it ran under, if it has no lease itself
 
-	Said  string   `json:"said,omitempty"`  // the judge's text, where there is no drawing of a lease
-	Lines []string `json:"lines,omitempty"` // and the events that it shows of the guarantee, as simulate check prints them
+	Said  string   `json:"said,omitempty"`  // judge's text, if no lease is drawn
+	Lines []string `json:"lines,omitempty"` // events that the judge shows, as simulate check prints them
 }
 
 type owner struct {
-	Node  int    `json:"node"` // -1: not known
+	Node  int    `json:"node"` // -1: unknown
 	Name  string `json:"name"`
 	Fence exact  `json:"fence"`
 }
@@ -123,10 +122,10 @@ type node struct {
 
 type session struct {
 	Name  string     `json:"name"`
-	There [][2]int64 `json:"there"` // when it existed and was not paused
+	There [][2]int64 `json:"there"` // times in which it existed and was not paused
 }
 
-// terms are columns: each term's session, node, begin, length, fence and how it ended (howNames).
+// terms holds the columns of all terms: session, node, start, length, fence and ending (howNames).
 type terms struct {
 	Session []int32  `json:"s"`
 	Node    []int32  `json:"n"`
@@ -137,21 +136,21 @@ type terms struct {
 	Hows    []string `json:"hows"`
 }
 
-// doubts are columns: the term, and from when to when its node doubted it.
+// doubts holds the columns of all doubts: term, start and length.
 type doubts struct {
 	Term []int32 `json:"i"`
 	From []int64 `json:"t"`
 	For  []int64 `json:"d"`
 }
 
-// spell is a fault that struck.
+// spell is a fault, or a stall of the host.
 type spell struct {
 	N       int64  `json:"n"`
 	Kind    string `json:"kind"`
 	Node    int    `json:"node"`
 	Session int    `json:"session"`
 	From    int64  `json:"from"`
-	To      int64  `json:"to"` // From: an instant
+	To      int64  `json:"to"` // equal to From for an instant
 }
 
 // mark is a moment of Redis or of the harness.
@@ -161,7 +160,7 @@ type mark struct {
 	Why  string `json:"why,omitempty"`
 }
 
-// events are columns: all that happened to the sessions of the breaks that can be drawn, near those breaks.
+// events holds the columns of the events of sessions with a drawn break, near that break.
 type events struct {
 	At       []int64  `json:"t"`
 	Kind     []uint16 `json:"k"`
@@ -174,7 +173,7 @@ type events struct {
 	Reason   []int32  `json:"r"`
 }
 
-// load is how many commands each node sent in each bucket.
+// load holds the number of commands that each node sent in each bucket.
 type load struct {
 	Width int64     `json:"width"` // ms
 	Sent  [][]int64 `json:"sent"`  // by node
@@ -189,12 +188,12 @@ type planned struct {
 	Lone   bool   `json:"lone"`
 }
 
-// exact is a number that JavaScript may not be able to hold; such a one is written as text.
+// exact is a number that is written as text if JavaScript cannot represent it.
 type exact int64
 
 const exactMax = 1 << 53
 
-// MarshalJSON writes a number where that is exact, else a string.
+// MarshalJSON writes a number if JavaScript can represent it, else a string.
 func (n exact) MarshalJSON() ([]byte, error) {
 	if n > -exactMax && n < exactMax {
 		return strconv.AppendInt(nil, int64(n), 10), nil

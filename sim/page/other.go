@@ -9,20 +9,19 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Parting is where a run and another part, for its page: events as lines, as simulate check prints them.
+// Parting is the point from which two runs differ, for the page. Events are lines, as simulate check prints them.
 type Parting struct {
 	With   string   `json:"with"`  // the other run
-	Parts  bool     `json:"parts"` // false: they are the same
-	Same   int      `json:"same"`  // events that are
-	At     int64    `json:"at"`    // ns: of this run's first event that differs, else of the last
-	Plans  []string `json:"plans"` // the faults that only one of them has
+	Parts  bool     `json:"parts"` // false: the runs are equal
+	Same   int      `json:"same"`  // number of equal events
+	At     int64    `json:"at"`    // ns: this run's first event that differs, or else its last event
+	Plans  []string `json:"plans"` // faults that only one run has
 	Before []string `json:"before"`
 	Here   []string `json:"here"`
 	There  []string `json:"there"`
 }
 
-// SaveParting writes the page of a judged run that tells first where it parts from another, as DiffName into its folder, in
-// which it was judged.
+// SaveParting writes the page of a judged run, with its parting from another run first, as DiffName into the run's folder.
 func SaveParting(to string, r report.Report, p Parting) error {
 	m := build(to, r)
 	p.With = shown(p.With)
@@ -36,11 +35,10 @@ func SaveParting(to string, r report.Report, p Parting) error {
 	return write(to, DiffName, text, err)
 }
 
-// lineMax is how many bytes of an event's line are shown.
 const lineMax = 1000
 
-// AddSmaller copies the files of the smallest run that breaks the same into the folder of the run that it was made of, to: from then on the
-// page of that run holds it.
+// AddSmaller copies smaller, the folder of the smallest run with the same break, into to, the folder of the original run. From then on,
+// the page of the original run contains it.
 func AddSmaller(to, smaller string) error {
 	dir := filepath.Join(to, SmallerName)
 	err := os.RemoveAll(dir)
@@ -53,7 +51,7 @@ func AddSmaller(to, smaller string) error {
 	return nil
 }
 
-// smaller is the model of the smallest run that breaks the same, nil where none was looked for or it cannot be read.
+// smaller returns the model of the smallest run with the same break; nil if there is none or it cannot be read.
 func (b *builder) smaller() *model {
 	if filepath.Base(b.in) == SmallerName {
 		return nil

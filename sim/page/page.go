@@ -1,8 +1,8 @@
-// Package page draws a run: report.html, one file that shows without a network which promise broke, when, between whom and why, or
-// how near each came to its limit; and what tools read, junit.xml and summary.md.
+// Package page draws a run. report.html is one file that works without a network. It shows which promise broke, when, between which
+// instances and why, or how close each guarantee came to its limit. Tools read junit.xml and summary.md.
 //
-// It reads a run's saved files only. What a node said reaches the page as data, and its script sets it as text. Terms, faults, events and
-// notes are kept up to fixed bounds, which the page names where they were reached.
+// The package reads a run's saved files only. Messages of nodes reach the page as data, and its script sets them as text. Terms, faults,
+// events and notes are kept up to fixed bounds. The page names each bound that a run reached.
 package page
 
 import (
@@ -28,18 +28,18 @@ const (
 	SummaryName = "summary.md"
 	JUnitName   = "junit.xml"
 	DiffName    = "diff.html"
-	SmallerName = "smaller" // the folder of the smallest run that breaks the same
+	SmallerName = "smaller" // folder of the smallest run with the same break
 )
 
 //go:embed assets
 var assets embed.FS
 
-// scripts are the page's, in the order in which they are put together.
+// scripts are the parts of the page's script, in their order.
 var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
-// Save reads a judged run once and writes into its folder what other tools show of it, SummaryName and JUnitName, and, if asked to, its
-// page. A run whose history is cut off or missing has a page that says so. What cannot be made is an error, never a panic: the run's
-// verdict must not be lost for it. It returns the page's first sentence: what broke and why, in text that is printable.
+// Save writes SummaryName and JUnitName of a judged run into its folder, and the page if asPage is set. It reads the run's history once.
+// The page of a run with a truncated or missing history says so. Save returns an error and never panics, because the run's verdict must
+// survive. It also returns the page's first sentence, what broke and why, in printable text.
 func Save(dir string, r report.Report, asPage bool) (sentence string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -61,7 +61,6 @@ func Save(dir string, r report.Report, asPage bool) (sentence string, err error)
 	return sentence, err
 }
 
-// write writes a file that was made unless err is set.
 func write(dir, name string, text []byte, err error) error {
 	if err == nil {
 		err = files.Write(filepath.Join(dir, name), text)
@@ -74,13 +73,13 @@ func write(dir, name string, text []byte, err error) error {
 
 func asset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
-	if err != nil { // it is embedded, and named in this file
+	if err != nil { // the name is one of this package's own
 		panic(err)
 	}
 	return string(text)
 }
 
-// compose puts the page together. Its policy lets nothing run but the page's own script, and nothing be loaded.
+// compose makes the page. Its policy allows no script but the page's own, and no loading.
 func compose(m *model) ([]byte, error) {
 	var packed bytes.Buffer
 	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

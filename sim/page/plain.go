@@ -12,14 +12,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// plainRun is what plain.html shows of a run.
 type plainRun struct {
 	*model
-	Smaller []string // facts of the smallest run that breaks the same
-	Hidden  bool     // it is that one
+	Smaller []string // facts of the smallest run with the same break
+	Hidden  bool     // it is the smallest run
 }
 
-// plainHTML writes the headline and the table of guarantees, which a reader without scripts sees too.
+// plainHTML makes the headline and the table of guarantees, which readers without scripts see too.
 func plainHTML(m *model) (string, error) {
 	runs := []plainRun{{model: m}}
 	if s := m.Smaller; s != nil {
@@ -40,17 +39,17 @@ func plainHTML(m *model) (string, error) {
 	return b.String(), err
 }
 
-// By returns the kinds of fault that exercised the guarantee, up to so many, with their counts.
+// By returns the kinds of fault that exercised the guarantee, most of them at most, with their counts.
 func (g guarantee) By(most int) string {
 	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Exercised })
 }
 
-// Excuses returns the kinds of fault that excused it.
+// Excuses returns the kinds of fault that excused changes of the guarantee, with their counts.
 func (g guarantee) Excuses(most int) string {
 	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Excused })
 }
 
-// Breakers returns the kinds of fault under which it broke.
+// Breakers returns the kinds of fault under which the guarantee broke, with their counts.
 func (g guarantee) Breakers(most int) string {
 	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Broken })
 }
@@ -69,13 +68,13 @@ func kindsText(kinds []check.KindCount, most int, count func(check.KindCount) ui
 	return text
 }
 
-// barWidth is how wide the bar is that shows a value against its limit, and barTick where the limit lies.
+// barWidth is the width of the bar that shows a value, and barTick the position of the limit on it.
 const (
 	barWidth = 150
 	barTick  = 105
 )
 
-// Filled is how much of the bar the value fills. A limit of 0 allows nothing.
+// Filled returns how much of the bar the value fills. A limit of 0 allows nothing.
 func (g guarantee) Filled() int64 {
 	switch {
 	case g.Limit != 0:
@@ -86,7 +85,6 @@ func (g guarantee) Filled() int64 {
 	return 0
 }
 
-// Tick is where the limit lies.
 func (g guarantee) Tick() int64 {
 	if g.Limit == 0 {
 		return 1

@@ -11,16 +11,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// outlived is a poll of one who had no lease any more, with what shows that.
+// outlived is a poll by an instance without a lease, with the evidence.
 type outlived struct {
 	poll  event
-	gone  *event // what its poller had said of that; nil: nothing
-	taken *event // Redis' grant to another; nil: none
-	last  event  // of its polls that are known
-	n     int    // of them
+	gone  *event // poller's last message that its lease or its renewal failed; nil: none
+	taken *event // Redis' grant to another instance; nil: none
+	last  event  // last known poll of the poller
+	n     int    // number of its polls
 }
 
-// outlived finds of whom the poll is that broke G2, G4 and their like; false: the events do not tell.
+// outlived finds the poll that broke G2, G4 or their like; false if the events do not show it.
 func (s *story) outlived() (o outlived, ok bool) {
 	if s.session < 0 || !slices.Contains([]string{"G2", "G4", "E2", "I1"}, s.id) {
 		return o, false
@@ -58,7 +58,7 @@ func polls(e *event) bool {
 	return e.kind == history.PollStart || e.kind == history.Arrived || e.kind == history.Rejected
 }
 
-// onward tells of polls that went on without a lease.
+// onward describes polls that went on without a lease.
 func (s *story) onward(o outlived) ([]part, []step) {
 	a := s.nameOf(o.poll.node, o.poll.instance)
 	s.owners = slices.DeleteFunc(s.owners, func(x owner) bool { return x.Node == o.poll.node })
@@ -111,7 +111,7 @@ func inWords(reason string) string {
 	return " (" + plain.Cut(reason, 60) + ")"
 }
 
-// fenceOf is the fence of the last term of the break's session that the instance had, 0 if that is not known.
+// fenceOf returns the fence of the instance's last term of the session; 0 if it is unknown.
 func (s *story) fenceOf(instance string) exact {
 	for i := range slices.Backward(s.m.Events.At) {
 		all := &s.m.Events
@@ -123,7 +123,7 @@ func (s *story) fenceOf(instance string) exact {
 	return 0
 }
 
-// revived says that the fence which fell was put there anew, by one whose term was over; "" where the events do not tell.
+// revived explains a fallen fence that belongs to an ended term of its owner; "" if the events do not show it.
 func (s *story) revived() string {
 	all := &s.m.Terms
 	for _, o := range s.owners {
@@ -143,7 +143,7 @@ func (s *story) revived() string {
 	return ""
 }
 
-// beside is what else the judge says of the same instance and guarantee, where the break is of no lease: the next of it.
+// beside returns the judge's text of another break of the same instance, guarantee and moment, for a break without a session.
 func (s *story) beside() string {
 	of := inBrackets.FindString(s.Text)
 	if s.session >= 0 || of == "" || s.more {
@@ -159,7 +159,7 @@ func (s *story) beside() string {
 	return ""
 }
 
-// accused makes the instance that the judge names in the text of a break without owners its owner.
+// accused sets the owner of a break without owners and session to the instance in the judge's text.
 func (s *story) accused() {
 	if len(s.owners) > 0 || s.session >= 0 {
 		return
@@ -171,10 +171,10 @@ func (s *story) accused() {
 	}
 }
 
-// aTime is a moment or a length as Go writes it, between blanks or other signs that are no part of a name.
+// aTime matches a moment or a duration in Go's format that is no part of a name.
 var aTime = regexp.MustCompile(`(^|[ (])((?:[0-9]+h)?(?:[0-9]+m)?[0-9]+(?:\.[0-9]+)?m?s)\b($|[^-a-zA-Z0-9_])`)
 
-// timed writes the times in a text as the page's axes do: "5m9.39627s" is 309.396 s there.
+// timed rewrites the times in a text as the page's axes show them: "5m9.39627s" becomes 309.396 s.
 func timed(text string) string {
 	return aTime.ReplaceAllStringFunc(text, func(found string) string {
 		p := aTime.FindStringSubmatch(found)
@@ -193,13 +193,13 @@ func timed(text string) string {
 	})
 }
 
-// withdrawnWords are what a session had become that should not be polled.
+// withdrawnWords describe why a session must not be polled.
 var withdrawnWords = map[history.Kind]string{
 	history.SessionRemoved: "The session is removed: nobody is to poll it.",
 	history.SessionPaused:  "The session is paused: nobody is to poll it.",
 }
 
-// withdrawn is what took the session away that was polled for too long; nil where it was not polled for too long, which G8 is too.
+// withdrawn returns the removal or pause of a session that was still polled; nil for other breaks of G8.
 func (s *story) withdrawn() *event {
 	if s.id != "G8" || s.due != 0 {
 		return nil
@@ -215,7 +215,7 @@ func (s *story) withdrawn() *event {
 	return e
 }
 
-// keeper says who kept a session that had been taken away, and until when.
+// keeper names the node that kept a withdrawn session, and until when.
 func (s *story) keeper(gone *event) string {
 	all := &s.m.Terms
 	for i, of := range all.Session {

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// plainly writes a length for a reader: "854 ms", "12.53 s", "10 min".
+// plainly formats a duration for a reader: "854 ms", "12.53 s", "10 min".
 func plainly(ns int64) string {
 	d := time.Duration(ns)
 	switch {
@@ -27,12 +27,12 @@ func plainly(ns int64) string {
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-// when writes a moment of the run.
+// when formats a moment of the run.
 func when(ns int64) string { return fmt.Sprintf("%.3f s", time.Duration(ns).Seconds()) }
 
 func named(id string) string { return strings.TrimSpace(id + " " + check.Promise(id)) }
 
-// sentence says in one sentence what broke, or that nothing did.
+// sentence writes the headline: what broke, or that nothing did.
 func (b *builder) sentence() {
 	h := &b.m.Head
 	var broke, passed, unknown []check.Verdict
@@ -84,7 +84,7 @@ func held(passed, unknown, broke int) string {
 	return fmt.Sprintf("%d of %d guarantees held (the others were %s)", passed, passed+unknown+broke, strings.Join(others, ", or "))
 }
 
-// closest is the guarantee that came nearest to its limit, of those that are measured.
+// closest returns the measured guarantee that came closest to its limit.
 func closest(all []check.Verdict) (near check.Verdict, ok bool) {
 	for _, v := range all {
 		if v.Limit > 0 && len(v.Times)+len(v.Loads) > 0 && (!ok || v.Value*near.Limit > near.Value*v.Limit) {
@@ -124,7 +124,6 @@ func (b *builder) unknownSentence(unknown []check.Verdict) {
 	b.m.Head.Sentence = []part{{Text: text}}
 }
 
-// clause is the first of an explanation's clauses.
 func clause(detail string) string {
 	first, _, _ := strings.Cut(detail, "; ")
 	return timed(shown(first))
@@ -164,7 +163,7 @@ func (b *builder) brokeSentence(broke []check.Verdict) {
 	}
 }
 
-// overlaps is the value of a guarantee that is measured in milliseconds of overlap, in ns; 0: it is not.
+// overlaps returns the value of a guarantee in ns if it is measured in ms of overlap, else 0.
 func overlaps(v check.Verdict) int64 {
 	if strings.HasPrefix(v.Unit, "ms of") {
 		return v.Value * perMs
@@ -172,7 +171,7 @@ func overlaps(v check.Verdict) int64 {
 	return 0
 }
 
-// worst says what the value in the table is of, where that is not the break which the sentence tells.
+// worst describes the value in the table if it belongs to another break than the sentence.
 func worst(v check.Verdict, shown drawing) string {
 	value, told := overlaps(v), (shown.To-shown.From)*perUs
 	if len(shown.Owners) == 1 && shown.Deadline != 0 {
@@ -195,7 +194,7 @@ func worst(v check.Verdict, shown drawing) string {
 	return fmt.Sprintf(" The worst of all was %d ms.", v.Value)
 }
 
-// others says how many breaks of the guarantee there are beside the one that is shown.
+// others describes the number of breaks of the guarantee beside the one that is shown.
 func (b *builder) others(v check.Verdict, shown drawing) string {
 	n, sessions, longest := uint64(0), map[string]bool{}, (shown.To-shown.From)*perUs
 	what := "break"
@@ -229,7 +228,7 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 	if text += "; this one began first"; len(shown.Owners) > 1 && what == "break" && overlaps(v) > 0 {
 		text += " of the overlaps"
 	}
-	if longest >= perMs && overlaps(v) == 0 { // else the sentence says it
+	if longest >= perMs && overlaps(v) == 0 { // otherwise the sentence has it
 		text += ", the longest lasted " + plainly(longest)
 	}
 	if v.Unit == "commands" {

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// server is the server of Redis that the event is of, "" for the master that the sentinels know, or the only one.
+// server returns the Redis server of the event; "" for the only one, or for the master that the sentinels know.
 func (s *story) server(e *event) string {
 	if e.node < 0 || !(e.kind.OfRedis() || e.kind.OfRecords()) {
 		return ""
@@ -18,7 +18,6 @@ func (s *story) server(e *event) string {
 	return ""
 }
 
-// known names a server in a sentence.
 func (s *story) known(server string) string {
 	switch {
 	case server != "":
@@ -29,7 +28,7 @@ func (s *story) known(server string) string {
 	return "the master that the sentinels know"
 }
 
-// split finds that two servers acted as masters, of which each had the lease as another's: it needs what each last did for either.
+// split explains the overlap by two servers that acted as masters. It needs the last grant of each server.
 func (s *story) split(first *event, a, z string) bool {
 	second := s.grantOf(shown(s.Owners[1].Instance))
 	if first == nil || second == nil || s.server(first) == s.server(second) {
@@ -46,7 +45,7 @@ func (s *story) split(first *event, a, z string) bool {
 		s.known(s.server(first)), did(first, "the lease"), a, when(first.at), when(first.until), s.known(at), did(second, "it"), z,
 		when(second.at))
 	gone := s.before(second.at, func(e *event) bool { return e.kind == history.RedisDeleted && s.server(e) == at })
-	if gone == nil || gone.at+int64(s.p.TTL) < second.at { // it was that of another time
+	if gone == nil || gone.at+int64(s.p.TTL) < second.at { // that deletion belongs to an earlier lease
 		s.why += "."
 		return true
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Times of a break are nanoseconds here, those of the model's faults and marks milliseconds, of its events microseconds.
+// Units: times of a break are ns here. Those of the model's faults and marks are ms, those of its events µs.
 const (
 	perMs = int64(time.Millisecond)
 	perUs = int64(time.Microsecond)
 )
 
-// untilSlack is how much later than what Redis granted a node may believe, by what its messages take.
+// untilSlack is how much longer than Redis granted a node may believe, because of its messages' delays.
 const untilSlack = 5 * time.Millisecond
 
-// deletedBy is how near a word that tells why a key went stands to its going.
+// deletedBy is the largest distance of a deletion from the event that explains it.
 const deletedBy = 20 * time.Millisecond
 
-// event is one that was kept, with its time and its until in ns.
+// event is a kept event, with its times in ns.
 type event struct {
 	at, until int64
 	kind      history.Kind
@@ -34,19 +34,18 @@ type event struct {
 	reason    string
 }
 
-// story is a break with what explains it.
 type story struct {
 	*builder
 	one
 	session int
-	name    string // of the session, short
+	name    string // short name of the session
 	owners  []owner
-	events  []event // of the session, in order
+	events  []event // events of the session, in order
 	fault   *spell
 	due     int64
 	missed  string
 	why     string
-	step2   string // of the missed deadline
+	step2   string // text of the step at the missed deadline
 }
 
 func (b *builder) draw(found []one) {
@@ -114,7 +113,7 @@ func (s *story) drawing() drawing {
 	return d
 }
 
-// evidence is what the judge shows of the guarantee, a line an event; only of its first break, which it is of.
+// evidence returns the judge's events of the guarantee as lines. They belong to its first break only.
 func (s *story) evidence() (lines []string) {
 	for _, v := range s.r.Guarantees {
 		if v.ID != s.id || s.more {
@@ -127,10 +126,9 @@ func (s *story) evidence() (lines []string) {
 	return lines
 }
 
-// linesMax is how many events are printed of a break that is of no lease.
 const linesMax = 60
 
-// users makes those who last used it the break's owners too: what has no lease has no other, and of two pollers one may own nothing.
+// users adds the last users to the break's owners. A break without a lease has no other owners, and one of two pollers may own nothing.
 func (s *story) users() {
 	for i := range slices.Backward(s.events) {
 		e := &s.events[i]
@@ -141,7 +139,7 @@ func (s *story) users() {
 	}
 }
 
-// lead puts who had the lease when the break began before who had it next.
+// lead puts the owner at the start of the break first.
 func (s *story) lead() {
 	had, since, fence := -1, int64(-1), exact(0)
 	all := &s.m.Terms
@@ -163,7 +161,6 @@ func (s *story) nameOf(node int, instance string) string {
 	return shown(instance)
 }
 
-// cause finds the fault: the judge's, else none.
 func (s *story) cause() {
 	if s.Fault == nil {
 		return
@@ -175,7 +172,7 @@ func (s *story) cause() {
 	}
 }
 
-// struck says what the fault did, as a main clause in the past perfect; "" where there is none.
+// struck returns the fault's effect as a main clause in the past perfect; "" if there is no fault.
 func (s *story) struck() string {
 	f := s.fault
 	if f == nil {
@@ -200,7 +197,7 @@ func (s *story) struck() string {
 	return a + f.Kind + " had struck " + whom
 }
 
-// before returns the last event that was told no later than then and of which is true.
+// before returns the last event at at or earlier for which is returns true; nil if there is none.
 func (s *story) before(at int64, is func(e *event) bool) *event {
 	for i := range slices.Backward(s.events) {
 		if e := &s.events[i]; e.at <= at && is(e) {
@@ -210,22 +207,22 @@ func (s *story) before(at int64, is func(e *event) bool) *event {
 	return nil
 }
 
-// lastOf returns the last event of those kinds that the instance told no later than then.
+// lastOf returns the last such event of the instance with one of the kinds.
 func (s *story) lastOf(instance string, at int64, kinds ...history.Kind) *event {
 	return s.before(at, func(e *event) bool { return e.instance == shown(instance) && slices.Contains(kinds, e.kind) })
 }
 
-// granted is what Redis last granted the first owner before the break began, nil if that is not known.
+// granted returns the last grant of Redis to the first owner before the break; nil if it is unknown.
 func (s *story) granted() *event { return s.grantOf(shown(s.Owners[0].Instance)) }
 
 func (s *story) grantOf(id string) *event {
 	return s.before(s.From, func(e *event) bool {
 		return (e.kind == history.RedisGranted || e.kind == history.RedisExtended) && (e.instance == id || e.instance == "") && e.until > 0 &&
-			e.until <= s.From+int64(s.p.TTL*101/100) // by a clock that runs slow within the margin
+			e.until <= s.From+int64(s.p.TTL*101/100) // a clock may run slow within the margin
 	})
 }
 
-// forgot returns when Redis came back without its data while the first owner had its lease; false: it did not.
+// forgot returns when Redis returned without its data while the first owner had its lease; false if it did not.
 func (s *story) forgot() (at int64, what string, ok bool) {
 	since := s.lastOf(s.Owners[0].Instance, s.From, history.Acquired)
 	for _, m := range s.m.Marks {
@@ -247,7 +244,7 @@ func (s *story) forgot() (at int64, what string, ok bool) {
 	return at, what, true
 }
 
-// because finds by rule why two owners trusted one lease. The first rule that fits says it.
+// because explains why two owners trusted one lease. The first rule that fits explains it.
 func (s *story) because() {
 	a, z := s.owners[0].Name, s.owners[1].Name
 	said := s.lastOf(s.Owners[0].Instance, s.From, history.Acquired, history.Renewed)
@@ -306,7 +303,7 @@ func (s *story) ends(granted *event, a string) {
 	s.due, s.missed = granted.until, "deadline: the lease of "+a+" ended at Redis"
 }
 
-// last names the last fault, where no rule fits.
+// last names the last fault, for breaks that no rule explains.
 func (s *story) last() string {
 	if s.fault == nil {
 		return "No fault of the plan explains it."
@@ -321,7 +318,7 @@ func (s *story) last() string {
 	return fmt.Sprintf("The last fault before it was %s%s, at %s.", s.fault.Kind, whom, when(s.fault.From*perMs))
 }
 
-// erased returns the deletion of the first owner's key before its end, nil if there was none.
+// erased returns the deletion of the first owner's key before its end; nil if there is none.
 func (s *story) erased(granted *event) *event {
 	if granted == nil {
 		return nil
@@ -333,7 +330,7 @@ func (s *story) erased(granted *event) *event {
 	return key
 }
 
-// eraser says who deleted the key. A release that does not compare its owner may have been held up since another had the lease.
+// eraser describes who deleted the key. A delayed release without a comparison of owners may have deleted another owner's key.
 func (s *story) eraser(key *event) string {
 	for _, e := range s.events {
 		if e.kind == history.Released && e.at >= key.at-int64(deletedBy) && e.at <= key.at+int64(deletedBy) {
@@ -382,7 +379,7 @@ func (s *story) overlap() ([]part, []step) {
 	return sentence, steps
 }
 
-// faultStep says what the fault did and until when, if there is one.
+// faultStep describes the fault and its end, if there is one.
 func (s *story) faultStep() []step {
 	f := s.fault
 	if f == nil {
@@ -414,7 +411,7 @@ func (s *story) faultStep() []step {
 	return []step{{f.From * 1000, text + "."}}
 }
 
-// ending says how the overlap ended, as far as one of its two owners said.
+// ending describes the end of the overlap, as far as an owner reported it.
 func (s *story) ending() string {
 	for _, e := range s.events {
 		own := slices.IndexFunc(s.Owners, func(o check.Owner) bool { return shown(o.Instance) == e.instance })

@@ -12,13 +12,18 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Judge judges a saved run again, from its files alone: report.json and plan.json for what the run was, the history for what
-// happened, logs for what the nodes told. It writes nothing. A plan or a scenario that is not the run's is ErrDamaged.
+// Judge judges a saved run again, from its files alone: report.json, plan.json, the history and the nodes' logs. It writes nothing.
 //
-// Where the history is cut off or damaged, what stands before is judged, the error says which line and how many events
-// were readable, and both are returned; a report without events (ErrNotFound, ErrEmpty) holds no verdict but unknown. Logs
-// that are not those of the run (ErrLogs) accuse nobody; a run that broke off (ErrBrokeOff) is judged as far as it went, and one that ended
-// without a verdict is not (ErrNoVerdict).
+// Errors with a judgement:
+//   - If the history is truncated, the events before are judged. The error has the line and the number of readable events. A report
+//     without events (history.ErrNotFound, history.ErrEmpty) has unknown verdicts only.
+//   - ErrLogs: the logs are not those of the run, so G12 is unknown.
+//   - ErrBrokeOff: the run broke off, and is judged as far as it went.
+//
+// Errors without a usable judgement (see Readable) are those of Load and:
+//   - ErrNoVerdict: the run ended without a verdict.
+//   - ErrDamaged: the plan or the scenario is not the run's.
+//   - ErrAltered: the history is not the run's.
 func Judge(dir string) (Report, check.Result, error) {
 	saved, err := Load(dir)
 	if err != nil {
@@ -78,10 +83,10 @@ func Judge(dir string) (Report, check.Result, error) {
 	return again, result, err
 }
 
-// begun reports whether the report was written when the run began, and by nobody since.
+// begun reports whether the report has not been written since the run began.
 func (r Report) begun() bool { return len(r.Guarantees) == 0 }
 
-// tapped reports whether what Redis granted is in the history, which nobody had the time to say.
+// tapped reports whether the history has the grants of Redis. The report of a run that broke off does not say.
 func tapped(dir string) bool {
 	for e, err := range history.Open(dir) {
 		if err == nil && (e.Kind == history.RedisFence || e.Kind == history.RedisGranted) {
@@ -91,27 +96,27 @@ func tapped(dir string) bool {
 	return false
 }
 
-// ErrLogs: the nodes' logs are not those that the report was made of. What stands in the history was judged.
+// ErrLogs reports logs that are not those that the report was made from. The history was judged.
 var ErrLogs = errors.New("report: lines of the nodes' logs are missing, added or changed")
 
-// ErrBrokeOff: the simulator was ended before the run was. What there is of it was judged.
+// ErrBrokeOff reports that the simulator ended before the run did. The events so far were judged.
 var ErrBrokeOff = errors.New("report: the run broke off and was not judged")
 
-// ErrNoVerdict: the storm ended by an error of the harness, such as a machine without memory, and what it left may have holes.
+// ErrNoVerdict reports a storm that ended by an error of the harness, such as a lack of memory. Its history may have gaps.
 var ErrNoVerdict = errors.New("report: the run ended without a verdict, and is not judged")
 
-// noVerdictMax is how many bytes of the reason are shown.
+// noVerdictMax is the number of bytes of the reason that are shown.
 const noVerdictMax = 1000
 
-// ErrAltered: the history is not the one that the report was made of.
+// ErrAltered reports a history that is not the one that the report was made from.
 var ErrAltered = errors.New("report: the history was changed")
 
-// whole yields the events, and at their end an error if they are not those that the report counted and summed up.
+// whole yields the events. It yields an error at their end if their number or sum differs from the report's.
 func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() string) iter.Seq2[history.Event, error] {
 	return func(yield func(history.Event, error) bool) {
 		n, unsaved := int64(0), error(nil)
 		for e, err := range events {
-			if errors.Is(err, history.ErrUnfinished) { // nothing was cut off: all that there is was read
+			if errors.Is(err, history.ErrUnfinished) { // nothing is missing: the journal was read to its end
 				unsaved = err
 				break
 			}
@@ -133,8 +138,8 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 	}
 }
 
-// Intact returns nil if the folder holds the history that r was made of, else what is wrong with it. r's run was judged, and its history
-// has a sum.
+// Intact returns nil if the folder holds the history that r was made from, else an error. r must be of a judged run, with a sum of its
+// history.
 func (r Report) Intact(dir string) error {
 	events, sum := history.Summed(history.Open(dir))
 	for _, err := range whole(events, r.Stats, sum) {
@@ -145,8 +150,8 @@ func (r Report) Intact(dir string) error {
 	return nil
 }
 
-// Readable reports whether the error of Judge leaves a judgement of what could be read. A history that is not the one of the
-// run, or is damaged elsewhere than at its end, leaves none: its breaks may be those of its editor, or of the damage.
+// Readable reports whether Judge returned a usable judgement beside the error. A history of another run, or one damaged before its end,
+// gives none: its breaks may come from an edit or from the damage.
 func Readable(err error) bool {
 	return err == nil || errors.Is(err, history.ErrTruncated) || errors.Is(err, history.ErrUnfinished) ||
 		errors.Is(err, ErrLogs) || errors.Is(err, ErrBrokeOff)

@@ -13,31 +13,31 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// lanes draws what happened to one session around a break, time going to the right: who held its key in Redis, who believed in it,
-// who polled it, and the faults that hit meanwhile.
+// lanes draws one session around a break, with time from left to right: the holder of its key in Redis, the nodes that trusted it, its
+// polls, and the faults.
 type lanes struct {
 	session  string
 	from, to int64
 	nodes    map[string]*lane
 	slots    map[string]string // instance → node
-	key      lane              // its marks are names of nodes, by number
+	key      lane              // its marks have the instances whose key it was
 	polls    []visit
 	faults   []*spell
-	lasting  map[int64][]*spell // those that go on, by their index in the plan
+	lasting  map[int64][]*spell // open faults, by index in the plan
 }
 
-// lane is a row of the drawing: what held when. Marks are 0 for nothing.
+// lane is a row of the drawing. A mark of 0 draws nothing.
 type lane struct {
 	spans []stretch
 	mark  mark
 	since int64
-	until int64 // when the mark ends by itself, 0: not
-	shown bool  // it has something of the session in the drawing's time
+	until int64 // when the mark ends by itself; 0: never
+	shown bool  // it has an event of the session within the drawing's time
 }
 
 type mark struct {
 	rune rune
-	inst string // whose key; "" in lanes of nodes
+	inst string // instance whose key it is; "" in lanes of nodes
 }
 
 type stretch struct {
@@ -51,25 +51,25 @@ type visit struct {
 	refused bool
 }
 
-// spell is a fault from its beginning to its end.
+// spell is a fault from its start to its end.
 type spell struct {
 	text     string
 	node     string
-	from, to int64 // to 0: it goes on, or has no end
+	from, to int64 // to 0: it lasts, or has no end
 }
 
-// What fits beside the names of nodes, and how many of each are drawn.
+// Sizes of a drawing, and the largest number of each item.
 const (
 	lanesWidth   = 96
 	lanesNodes   = 8
 	lanesFaults  = 4
 	lanesBreaks  = 3  // guarantees of a run
-	lanesTTLs    = 10 // of time
+	lanesTTLs    = 10 // largest length of a drawing, in TTLs
 	lanesLabel   = 11
 	lanesUnknown = '?'
 )
 
-// newLanes returns the empty drawing of a break; nil if it is of no session.
+// newLanes returns the empty drawing of a break; nil if the break has no session.
 func newLanes(v check.Verdict, ttl time.Duration) *lanes {
 	if v.Session == "" {
 		return nil
@@ -81,8 +81,8 @@ func newLanes(v check.Verdict, ttl time.Duration) *lanes {
 	}
 }
 
-// drawings reads the history once and draws the breaks, by guarantee. A break that is seen in the drawing of one before it has none;
-// where the history cannot be read there are none.
+// drawings reads the history once and draws the breaks, by guarantee. A break that an earlier drawing shows gets no drawing of its own.
+// If the history cannot be read, there are no drawings.
 func (r Report) drawings(in string, broken []check.Verdict) map[string]string {
 	all := map[string]*lanes{}
 	var order []string
@@ -125,7 +125,7 @@ func (l *lanes) node(name string) *lane {
 	return n
 }
 
-// set gives the lane another mark from then on.
+// set gives the lane another mark from t on. The mark ends at until, if that is not 0.
 func (n *lane) set(t int64, m mark, until int64) {
 	n.lapse(t)
 	if n.mark.rune != 0 && t > n.since {
@@ -134,7 +134,7 @@ func (n *lane) set(t int64, m mark, until int64) {
 	n.mark, n.since, n.until = m, t, until
 }
 
-// lapse ends a mark whose time has come by then.
+// lapse ends a mark whose end is t or earlier.
 func (n *lane) lapse(t int64) {
 	if n.until != 0 && n.until <= t {
 		n.spans = append(n.spans, stretch{n.since, n.until, n.mark})
@@ -175,14 +175,13 @@ func (l *lanes) event(e *history.Event) {
 	}
 }
 
-// ofSession is what concerns the session alone.
 func (l *lanes) ofSession(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed:
 		n := l.node(e.Node)
 		n.set(e.T, mark{rune: '='}, e.Until)
 		if holder := l.key.mark.inst; holder != "" && l.slots[holder] == "" {
-			l.slots[holder] = e.Node // a key whose value is no instance's name
+			l.slots[holder] = e.Node // the key's value is no instance ID
 		}
 		n.shown = n.shown || e.T >= l.from || e.Until == 0 || e.Until >= l.from
 	case history.RenewFailed, history.Lost, history.Released:
@@ -192,7 +191,7 @@ func (l *lanes) ofSession(e *history.Event) {
 	case history.RedisGranted:
 		m := mark{'k', e.Instance}
 		if e.Instance == "" {
-			m = mark{} // not known
+			m = mark{} // holder unknown
 		}
 		l.key.set(e.T, m, e.Until)
 	case history.RedisExtended:
@@ -208,12 +207,11 @@ func (l *lanes) ofSession(e *history.Event) {
 	}
 }
 
-// column is where a moment stands in a row.
 func (l *lanes) column(t int64) int {
 	return int(max(0, min(lanesWidth-1, (t-l.from)*lanesWidth/max(1, l.to-l.from))))
 }
 
-// row paints a lane. What is shorter than a column takes one.
+// row paints a lane. A span shorter than a column takes one column.
 func (l *lanes) row(n *lane, as func(mark) rune) string {
 	n.set(l.to, mark{}, 0)
 	cells := blank()
@@ -234,7 +232,7 @@ func (l *lanes) row(n *lane, as func(mark) rune) string {
 
 func blank() []rune { return []rune(strings.Repeat(" ", lanesWidth)) }
 
-// String returns the drawing; "" if there is nothing in it.
+// String returns the drawing; "" if it is empty.
 func (l *lanes) String() string {
 	shown := l.shown()
 	if len(shown) == 0 {
@@ -288,7 +286,7 @@ func (l *lanes) String() string {
 	return b.String()
 }
 
-// shown returns the nodes that have a part in it, in order.
+// shown returns the nodes with a part in the drawing, in order.
 func (l *lanes) shown() (names []string) {
 	for _, p := range l.polls {
 		if n := l.nodes[l.slots[p.inst]]; n != nil {
@@ -304,7 +302,7 @@ func (l *lanes) shown() (names []string) {
 	return names[:min(len(names), lanesNodes)]
 }
 
-// marksOf gives each node a character of its own: the last of its name, where these differ.
+// marksOf gives each node a character of its own: the last of its name, or a letter if those are not distinct.
 func marksOf(names []string) map[string]rune {
 	marks, taken := map[string]rune{}, map[rune]bool{}
 	for i, name := range names {
@@ -317,7 +315,7 @@ func marksOf(names []string) map[string]rune {
 	return marks
 }
 
-// faultRows writes the faults that hit the nodes that are shown, or Redis, where they began and as far as they lasted.
+// faultRows draws the faults of the shown nodes and of Redis, from their start to their end.
 func (l *lanes) faultRows(shown []string) (rows []string) {
 	var lines [][]rune
 	var ends []int

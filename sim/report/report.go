@@ -1,5 +1,5 @@
-// Package report is what a run leaves behind for people and tools: report.json, the table of verdicts, and the text of a
-// failure. It runs nothing; it reads a run's folder and judges it again.
+// Package report writes what a run leaves for people and tools: report.json, the table of verdicts, and the text of a failure. It starts
+// no runs: it reads a run's folder and judges it again.
 package report
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Version is the format of report.json that this program writes and reads. Version 1 had no sums of the run's files.
+// Version is the format of report.json that this program writes and reads.
 const Version = 2
 
-// Names in a run's folder.
+// Names of files in a run's folder.
 const (
 	FileName = "report.json"
 	PlanName = "plan.json"
@@ -28,16 +28,16 @@ const (
 	ScenarioName = "scenario.yaml"
 )
 
-// FaultsMax is the most faults of a run. A day with the shortest TTL has 240,000.
+// FaultsMax is the largest number of faults of a run. A day with the shortest TTL has 240,000.
 const FaultsMax = 250_000
 
-// fileMax is the most bytes of a report or a plan. A fault takes 115 to 200.
+// fileMax is the largest size of a report or a plan, in bytes. A fault takes 115 to 200.
 const fileMax = 64 << 20
 
-// fleetMax is more nodes, and more sessions, than any run has: what is reckoned from them does not overflow.
+// fleetMax is above the nodes, and the sessions, of any run. Computations with it do not overflow.
 const fleetMax = 1 << 24
 
-// Errors of a saved report. Each comes wrapped in a message that names the file.
+// Errors of a saved report. Each is wrapped in a message with the file.
 var (
 	ErrNotFound = errors.New("report: no report.json")
 	ErrEmpty    = errors.New("report: file is empty")
@@ -52,44 +52,44 @@ type Report struct {
 	Seed       uint64          `json:"seed"`
 	Commit     string          `json:"commit"`
 	Redis      Redis           `json:"redis"`
-	Config     check.Params    `json:"config"` // without its Plan: that is Faults
+	Config     check.Params    `json:"config"` // without Plan, which is Faults
 	Faults     []fault.Fault   `json:"faults"`
 	Guarantees []check.Verdict `json:"guarantees"`
 	Stats      Stats           `json:"stats"`
 	Verdict    check.Outcome   `json:"verdict"`
 
-	// NoVerdict is why the storm ended without one, "" for all others. What it left is not judged: it may have holes.
+	// NoVerdict is the reason why the storm ended without a verdict, or "". Such a run is not judged, because its history may have gaps.
 	NoVerdict string `json:"noVerdict,omitempty"`
 
-	// Sums are the SHA-256 in hexadecimal of the run's other files, by name: PlanName, ScenarioName, "logs/node-1.log". That of
-	// the history is Stats.HistorySHA256.
+	// Sums are the SHA-256 of the run's other files, in hexadecimal, by name: PlanName, ScenarioName, "logs/node-1.log". The history's
+	// sum is Stats.HistorySHA256.
 	Sums map[string]string `json:"sums"`
 
-	// NodeCmd are the words with which the run's nodes were started, NAME=value before the program; none: this program's own node. It
-	// is data: whoever plays the run again says what to start.
+	// NodeCmd is the command of the run's nodes, NAME=value before the program; empty: this program's own node. It is data only: a replay
+	// must name the program to start itself.
 	NodeCmd []string `json:"nodeCmd,omitempty"`
 
-	// Launcher is LaunchContainers where the nodes were containers, "" where they were processes.
+	// Launcher is LaunchContainers if the nodes were containers, "" if they were processes.
 	Launcher string `json:"launcher,omitempty"`
 
-	// ReplayFlags is what "simulate replay" needs beside the folder to do the same again. A run that has just ended knows it; a
-	// saved one does not: what its folder names is not proposed to anybody as a command.
+	// ReplayFlags are the flags that "simulate replay" needs beside the folder. Only a run that has just ended has them: no command is
+	// proposed from the content of a saved folder.
 	ReplayFlags string `json:"-"`
 
-	// Smallest: it is what simulate shrink has just made, and nothing smaller was found.
+	// Smallest reports that simulate shrink has just made this run, and found no smaller one.
 	Smallest bool `json:"-"`
 }
 
-// LaunchContainers is the launcher of nodes in containers, as the command line calls it.
+// LaunchContainers is the launcher of nodes in containers, as on the command line.
 const LaunchContainers = "container"
 
-// Redis says which Redis a run used.
+// Redis is the Redis that a run used.
 type Redis struct {
 	Kind    string `json:"kind"` // "server", "container", "embedded", "model" or "url"
 	Version string `json:"version"`
 }
 
-// Stats counts what happened.
+// Stats counts the events of a run.
 type Stats struct {
 	Polls         int64 `json:"polls"`
 	Rejected      int64 `json:"rejected"`
@@ -98,32 +98,32 @@ type Stats struct {
 	Losses        int64 `json:"losses"`
 	Releases      int64 `json:"releases"`
 	Events        int64 `json:"events"`
-	LogEntries    int64 `json:"logEntries,omitempty"` // of the nodes, as G12 needs them
+	LogEntries    int64 `json:"logEntries,omitempty"` // of the nodes, as far as G12 needs them
 	RedisCommands int64 `json:"redisCommands"`
 	StalledMs     int64 `json:"stalledMs"`
 	WallMs        int64 `json:"wallMs"`
 	VirtualMs     int64 `json:"virtualMs"`
 
-	// HistorySHA256 is that of the history's uncompressed lines: equal for equal runs of the virtual engine, and on any engine
-	// what shows a history that was changed.
+	// HistorySHA256 is the SHA-256 of the history's uncompressed lines. It is equal for equal runs of the virtual engine. On any engine
+	// it reveals a changed history.
 	HistorySHA256 string `json:"historySha256,omitempty"`
 }
 
-// Meta is what a report says of a run beside its parameters and judgement.
+// Meta holds the parts of a report that are neither parameters nor judgement.
 type Meta struct {
 	Engine        string
 	Commit        string
 	Redis         Redis
 	RedisCommands int64
-	Wall          time.Duration // how long the run took
-	Virtual       time.Duration // what it simulated, in a virtual engine
+	Wall          time.Duration // real duration of the run
+	Virtual       time.Duration // simulated time of the virtual engine
 	SHA256        string        // of the history's lines
 	Sums          map[string]string
 	NodeCmd       []string
 	Launcher      string
 }
 
-// New makes the report of a judged run. Its criteria are check.Deciding's, its verdict is check.Decide's.
+// New makes the report of a judged run. check.Deciding selects its criteria, check.Decide its verdict.
 func New(m Meta, p check.Params, r check.Result) Report {
 	faults := p.Plan.Faults
 	if faults == nil {
@@ -143,14 +143,14 @@ func New(m Meta, p check.Params, r check.Result) Report {
 	}
 }
 
-// Params returns the parameters of the run with its plan, as Judge needs them.
+// Params returns the parameters of the run with its plan, as check.Judge needs them.
 func (r Report) Params() check.Params {
 	p := r.Config
 	p.Plan = fault.Plan{Version: fault.Version, Seed: r.Seed, Faults: r.Faults}
 	return p
 }
 
-// JSON returns report.json's text, with a newline at its end.
+// JSON returns the text of report.json, with a newline at its end.
 func (r Report) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -171,7 +171,7 @@ func (r Report) Save(dir string) error {
 	return nil
 }
 
-// Load reads report.json from a run's folder. errors.Is tells ErrNotFound, ErrEmpty and ErrFormat apart.
+// Load reads report.json from a run's folder. Its errors are ErrNotFound, ErrEmpty, ErrFormat and ErrDamaged.
 func Load(dir string) (Report, error) {
 	file := filepath.Join(dir, FileName)
 	text, err := files.Read(dir, FileName, fileMax)
@@ -186,7 +186,7 @@ func Load(dir string) (Report, error) {
 	var v struct {
 		Version *int `json:"version"`
 	}
-	if json.Unmarshal(text, &v) == nil && v.Version != nil && *v.Version != Version { // before values that this one does not know
+	if json.Unmarshal(text, &v) == nil && v.Version != nil && *v.Version != Version { // another version may have unknown values
 		return Report{}, fmt.Errorf("%w: %s has version %d, this program reads version %d", ErrFormat, file, *v.Version, Version)
 	}
 	var r Report
@@ -207,7 +207,7 @@ func Load(dir string) (Report, error) {
 	return r, nil
 }
 
-// lineOf says at which line of the file the error is, if it knows.
+// lineOf returns the line of the file with the error, in brackets, or "" if it is unknown.
 func lineOf(text []byte, err error) string {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) || syntax.Offset > int64(len(text)) {

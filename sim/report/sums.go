@@ -14,20 +14,20 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// summed are the files that every run has from its beginning, and whose sums stand in its report.
+// summed lists the files that every run has from its beginning, and whose sums are in its report.
 var summed = []string{PlanName, ScenarioName}
 
-// ScenarioMax is the most bytes that a scenario file may have. It is written by hand.
+// ScenarioMax is the largest size of a scenario file in bytes.
 const ScenarioMax = 64 << 10
 
-// Files are a run's plan and scenario as they were read, each once: what is held against its sum is what is used, also where
-// somebody replaces the files meanwhile.
+// Files holds a run's plan and scenario as read once. The same bytes are checked against their sums and used, even if the files are
+// replaced meanwhile.
 type Files struct {
 	dir            string
 	plan, scenario []byte
 }
 
-// ReadFiles reads a run's plan and scenario. One that is missing, no regular file or too large is ErrDamaged, with its name.
+// ReadFiles reads a run's plan and scenario. A file that is missing, not regular or too large is ErrDamaged, with its name.
 func ReadFiles(dir string) (Files, error) {
 	plan, err := files.Read(dir, PlanName, fileMax)
 	var scenario []byte
@@ -40,13 +40,13 @@ func ReadFiles(dir string) (Files, error) {
 	return Files{dir, plan, scenario}, nil
 }
 
-// Scenario is the text of the scenario, not to be changed.
+// Scenario returns the text of the scenario. The caller must not change it.
 func (f Files) Scenario() []byte { return f.scenario }
 
-// Plan is the run's plan. Errors are those of fault.Parse.
+// Plan parses the run's plan. Its errors are those of fault.Parse.
 func (f Files) Plan() (fault.Plan, error) { return fault.Parse(filepath.Join(f.dir, PlanName), f.plan) }
 
-// Sums returns the SHA-256 in hexadecimal of plan and scenario, by name.
+// Sums returns the SHA-256 of plan and scenario, in hexadecimal, by name.
 func (f Files) Sums() map[string]string {
 	hexed := func(text []byte) string {
 		sum := sha256.Sum256(text)
@@ -55,7 +55,7 @@ func (f Files) Sums() map[string]string {
 	return map[string]string{PlanName: hexed(f.plan), ScenarioName: hexed(f.scenario)}
 }
 
-// LogSums adds the sums of the nodes' logs to those of the other files, as "logs/node-1.log".
+// LogSums returns sums with the sums of the nodes' logs added, under names like "logs/node-1.log".
 func LogSums(sums map[string]string, logs *check.Logs) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, sums)
@@ -65,8 +65,8 @@ func LogSums(sums map[string]string, logs *check.Logs) map[string]string {
 	return out
 }
 
-// Matches returns nil if the plan and the scenario are those that the run had, else ErrDamaged with the file's name. Who edits a
-// folder can edit the sums too: they show an accident or a careless hand, and are no signature.
+// Matches returns nil if the plan and the scenario are those of the run, else ErrDamaged with the file's name. The sums reveal accidents.
+// They are no signature, because an editor of the folder can change the sums too.
 func (r Report) Matches(f Files) error {
 	sums := f.Sums()
 	for _, name := range summed {
@@ -77,7 +77,7 @@ func (r Report) Matches(f Files) error {
 	return nil
 }
 
-// logsMatch returns nil if the logs are those that the report was made of, else ErrLogs.
+// logsMatch returns nil if the logs are those that the report was made from, else ErrLogs.
 func (r Report) logsMatch(dir string, logs *check.Logs) error {
 	if err := logs.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrLogs, err)

@@ -13,8 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Table writes the verdicts as a table that is read without colour: one line a guarantee, those that decide the run's
-// verdict marked with a star.
+// Table writes the verdicts as a table without colour, one line per guarantee. A star marks the guarantees that decide the run's verdict.
 func (r Report) Table(w io.Writer) error {
 	rows := [][]string{{"", "promise", "verdict", "value", "limit", "unit", "exercised", "excused"}}
 	decides := check.Decides(r.Params())
@@ -40,7 +39,7 @@ func (r Report) Table(w io.Writer) error {
 	return err
 }
 
-// Stalled returns what a table adds to verdicts on which a stall of the host bears; "" if none does.
+// Stalled returns the text that a table adds to verdicts on which a stall of the host bears; "" if none does.
 func Stalled(of ...check.Verdict) string {
 	if text := Stall(of...); text != "" {
 		return ", the " + text
@@ -48,7 +47,7 @@ func Stalled(of ...check.Verdict) string {
 	return ""
 }
 
-// Stall says how long the host stalled if that bears on any of the verdicts, as "host stalled 2.0 s"; "" if it does not.
+// Stall returns the longest stall of the host that bears on the verdicts, as "host stalled 2.0 s"; "" if there is none.
 func Stall(of ...check.Verdict) string {
 	longest := int64(0)
 	for _, v := range of {
@@ -64,8 +63,8 @@ func Stall(of ...check.Verdict) string {
 	}
 }
 
-// Cells are the value of a verdict and its limit as tables show them. "-" is the value of what was not put to the test, and where something
-// else broke the guarantee than what is measured, which held.
+// Cells returns the value of a verdict and its limit, as tables show them. The value is "-" if the guarantee was not put to the test. It
+// is also "-" if the guarantee broke although the measured value is within its limit.
 func Cells(v check.Verdict) (value, limit string) {
 	value, limit = strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
 	if check.Least(v.ID) {
@@ -77,7 +76,6 @@ func Cells(v check.Verdict) (value, limit string) {
 	return value, limit
 }
 
-// beyond reports whether the value breaks the guarantee.
 func beyond(v check.Verdict) bool {
 	if check.Least(v.ID) {
 		return v.Value < v.Limit
@@ -85,7 +83,6 @@ func beyond(v check.Verdict) bool {
 	return v.Value > v.Limit
 }
 
-// challenges writes what hit the owners of leases, if anything did.
 func (r Report) challenges(w io.Writer) error {
 	rows := [][]string{{"", "leases struck", "trust outlasted", "taken over"}}
 	for _, v := range r.Guarantees {
@@ -127,9 +124,9 @@ func writeRows(w io.Writer, rows [][]string, right []bool) error {
 	return nil
 }
 
-// Failures writes what a reader needs when a run did not pass: for each guarantee that broke its explanation and the
-// events around the first break; for each criterion that stayed unknown why; the seed; and the commands that run and judge
-// it again. in is the run's folder. Of a run that passed it says what broke without being asked for, if anything did.
+// Failures writes the explanation of a run that did not pass, for each guarantee that broke or that decides and stayed unknown. It also
+// writes the seed, and the commands that run and judge the run again. in is the run's folder. For a run that passed, it writes which
+// other guarantees broke, if any.
 func (r Report) Failures(w io.Writer, in string) error {
 	var b strings.Builder
 	if r.Verdict == check.Pass {
@@ -162,22 +159,22 @@ func (r Report) Failures(w io.Writer, in string) error {
 	b.WriteByte('\n')
 	quoted := plain.Word(in)
 	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
-	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a program of somebody's own cannot run in virtual time
+	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a foreign program cannot run in virtual time
 		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// Again is what plays a run again, beside its folder.
+// Again holds what a replay needs beside the run's folder.
 type Again struct {
-	Flags string   // of simulate replay, each after a blank
-	Lacks []string // flags whose values a saved run does not propose
-	Was   []string // what is told of them
+	Flags string   // flags of simulate replay, each after a blank
+	Lacks []string // flags that the user must set, because a saved run does not propose their values
+	Was   []string // descriptions of the lacking values
 }
 
-// Again says how the run is played again. Which program a saved run's nodes were is told and proposed to nobody, as whoever made the folder
-// chose it; which server a URL named is not even told.
+// Again returns what a replay of the run needs. For a saved run it describes the nodes' program but does not propose to start it, because
+// the author of the folder chose it. It does not even show the URL of a server.
 func (r Report) Again() (a Again) {
 	if r.ReplayFlags != "" {
 		return Again{Flags: r.ReplayFlags}
@@ -209,7 +206,7 @@ func (r Report) Again() (a Again) {
 	return a
 }
 
-// Smaller is what simulate shrink needs beside the folder, each after a blank: the flags of a run in virtual time, where it plays too.
+// Smaller returns the flags that simulate shrink needs beside the folder, each after a blank. Only runs in virtual time have some.
 func (r Report) Smaller() string {
 	if r.Engine != "virtual" {
 		return ""
@@ -217,7 +214,7 @@ func (r Report) Smaller() string {
 	return r.ReplayFlags
 }
 
-// String is what stands behind the folder in the command.
+// String returns the text behind the folder in the command.
 func (a Again) String() string {
 	text := a.Flags
 	for _, flag := range a.Lacks {
@@ -229,8 +226,8 @@ func (a Again) String() string {
 	return text
 }
 
-// Chosen is what --redis must be for the same kind of Redis on a machine that would choose another; "" for the server that it looks for
-// first, and for what has a name of its own.
+// Chosen returns the value of --redis for the same kind of Redis on a machine that would choose another kind. It returns "" for the
+// default, and for kinds with an address or a name of their own.
 func (r Redis) Chosen() string {
 	if r.Kind == "container" || r.Kind == "embedded" {
 		return r.Kind
@@ -238,7 +235,7 @@ func (r Redis) Chosen() string {
 	return ""
 }
 
-// Nodes are the words with which the run's nodes were started, for a reader: "BUG=x python3 node.py".
+// Nodes returns the command of the run's nodes for a reader: "BUG=x python3 node.py".
 func (r Report) Nodes() string {
 	words := make([]string, len(r.NodeCmd))
 	for i, w := range r.NodeCmd {
@@ -247,13 +244,13 @@ func (r Report) Nodes() string {
 	return strings.Join(words, " ")
 }
 
-// Asked reports whether a break of the guarantee decides: where none are named any does, and safety always.
+// Asked reports whether a break of the guarantee decides the run. Without named criteria every break does, and safety always.
 func (r Report) Asked(id string) bool {
 	p := r.Params()
 	return len(p.Criteria) == 0 || slices.Contains(p.Criteria, id) || slices.Contains(check.Safety(p.System), id)
 }
 
-// others says what decides and stayed unknown, and in one line what broke without being asked for.
+// others writes the deciding guarantees that stayed unknown, and in one line those that broke without deciding.
 func (r Report) others(b *strings.Builder) {
 	var broke []string
 	for _, v := range r.Guarantees {
@@ -273,7 +270,7 @@ func (r Report) others(b *strings.Builder) {
 	}
 }
 
-// Times writes how often something was: "once", "7 times".
+// Times formats a number of times: "once", "7 times".
 func Times(n int) string {
 	if n == 1 {
 		return "once"
@@ -281,8 +278,8 @@ func Times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// measured says what was found beside its limit. A value within its limit is of what held: something else broke the guarantee,
-// which its explanation says.
+// measured returns the value and the limit of the verdict, in brackets. It returns "" if the value is within the limit: something else
+// broke the guarantee, which the explanation names.
 func measured(v check.Verdict) string {
 	if !beyond(v) {
 		return ""
@@ -290,10 +287,8 @@ func measured(v check.Verdict) string {
 	return fmt.Sprintf(" (%d %s, limit %d)", v.Value, v.Unit, v.Limit)
 }
 
-// textWidth is how wide a paragraph is.
 const textWidth = 110
 
-// writeWrapped writes a text as an indented paragraph.
 func writeWrapped(b *strings.Builder, text string) {
 	column := 0
 	for word := range strings.FieldsSeq(text) {
@@ -314,8 +309,7 @@ func writeWrapped(b *strings.Builder, text string) {
 	b.WriteByte('\n')
 }
 
-// writeEvents writes events as a story: when, who, what. What the target and Redis say of an instance is told by its slot,
-// where a word of its own shows which that is.
+// writeEvents writes events as a list: when, who, what. It names an instance by its slot if one of the events shows the slot.
 func writeEvents(b *strings.Builder, events []history.Event) {
 	slots := map[string]string{}
 	for _, e := range events {
@@ -331,14 +325,13 @@ func writeEvents(b *strings.Builder, events []history.Event) {
 	}
 }
 
-// Line writes one event for a reader: time in seconds since the run's start, node, word, and what it is about, on one line whatever
-// a node calls itself.
+// Line formats one event on one line for a reader: seconds since the run's start, node, kind, and the other fields.
 func Line(e *history.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%11.5fs  %-8s %-13s", time.Duration(e.T).Seconds(), e.Node, e.Kind)
 	instance := e.Instance
 	if e.Node != "" {
-		instance = "" // the slot says it; which process it is, the text does
+		instance = "" // the slot names it
 	}
 	for _, part := range []struct {
 		name, value string
