@@ -1,4 +1,4 @@
-// Package callback calls what a user gave. A function that panics or ends its goroutine harms nobody else.
+// Package callback calls functions of the user. A function that panics or ends its goroutine harms no other code.
 package callback
 
 import (
@@ -7,11 +7,11 @@ import (
 	"runtime/debug"
 )
 
-// Exited is what a listener is said to have panicked with that ended its goroutine, as the FailNow of a test does.
+// Exited replaces the panic value of a function that ended its goroutine, as FailNow of a test does.
 const Exited = "it ended its goroutine (runtime.Goexit)"
 
-// Tell calls f, the function of that name, with each of what, in order, unless f is nil, and waits until it has returned. A function that
-// panics, or ends its goroutine, misses that one item. f runs in a goroutine of its own, because nothing keeps it from ending that.
+// Tell calls f with each item of what, in order, and waits until all calls have returned; a nil f is not called. A call that panics or ends
+// its goroutine goes to c.Panicked with name, and Tell continues with the next item. f runs in a goroutine of its own, which it may end.
 func Tell[T any](c *Calls, name string, f func(T), what ...T) {
 	for f != nil && len(what) > 0 {
 		told, over := 0, make(chan struct{})
@@ -29,7 +29,7 @@ func Tell[T any](c *Calls, name string, f func(T), what ...T) {
 	}
 }
 
-// guarded calls f, and failed if f does not return: with what it panicked, or Exited.
+// guarded calls f. If f does not return normally, guarded calls failed with the panic value, or with Exited.
 func guarded(f func(), failed func(with any)) {
 	returned := false
 	defer func() {
@@ -55,13 +55,14 @@ type Panic struct {
 // Error implements error.
 func (p *Panic) Error() string { return p.text }
 
-// Call calls f, of that name, and returns its error, or a *Panic. An f that ends its goroutine ends the caller's.
+// Call calls f and returns its error, or a *Panic with name if f panics. f runs in the caller's goroutine: if f ends it, Call does not
+// return.
 func Call(name string, f func() error) (err error) {
 	guarded(func() { err = f() }, func(with any) { err = &Panic{fmt.Sprintf("%s panicked: %v", name, with), debug.Stack()} })
 	return err
 }
 
-// Stack returns where the function panicked that err is of, nil if it did not.
+// Stack returns the stack trace of the *Panic in err, nil if there is none.
 func Stack(err error) []byte {
 	var p *Panic
 	if errors.As(err, &p) {

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Calls are the functions of a user that run now, so that one that blocks can be named. A nil *Calls knows of none. Safe for concurrent
-// use.
+// Calls records the running functions of the user, to name one that blocks. A nil *Calls records nothing. Safe for concurrent use.
 type Calls struct {
-	Panicked func(name string, with any) // what a function panicked with
+	Panicked func(name string, with any) // called after a panic; with is the panic value, or Exited
 
 	mu      sync.Mutex
 	running map[*Running]struct{}
 	begun   uint64
 }
 
-// Running is a function that runs.
+// Running is a running function.
 type Running struct {
 	calls    *Calls
 	name     string
@@ -24,7 +23,7 @@ type Running struct {
 	turn     uint64
 }
 
-// Call is the function Call for an f that may take as long as patience.
+// Call is like the function Call and records f, which may take as long as patience.
 func (c *Calls) Call(name string, patience time.Duration, f func() error) error {
 	if c == nil {
 		return Call(name, f)
@@ -33,7 +32,7 @@ func (c *Calls) Call(name string, patience time.Duration, f func() error) error 
 	return Call(name, f)
 }
 
-// Begin records that the function of that name begins, and may take as long as patience.
+// Begin records that the function name begins and may take as long as patience. A nil c returns a nil *Running, whose methods do nothing.
 func (c *Calls) Begin(name string, patience time.Duration) *Running {
 	if c == nil {
 		return nil
@@ -43,7 +42,7 @@ func (c *Calls) Begin(name string, patience time.Duration) *Running {
 	return r
 }
 
-// End records that the function has returned, or calls something that is not the user's.
+// End records that the function has returned, or calls code that is not the user's.
 func (r *Running) End() {
 	if r != nil {
 		r.calls.mu.Lock()
@@ -68,8 +67,8 @@ func (r *Running) Resume() {
 	c.running[r] = struct{}{}
 }
 
-// Late returns the function that began last of those whose patience had ended at that time, and when it began; "" for none. What others
-// call waits for it too.
+// Late returns the function that began last among those whose patience had ended at at, and when it began; "" for none. The last one is
+// the innermost if functions call each other.
 func (c *Calls) Late(at time.Time) (name string, since time.Time) {
 	if c == nil {
 		return "", time.Time{}

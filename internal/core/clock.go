@@ -1,6 +1,6 @@
 package core
 
-// advance moves time, and makes every term uncertain when the clocks stepped.
+// advance moves time. If the clocks stepped, it shortens and doubts every term.
 func (c *Core) advance(now Now) {
 	step := c.terms.advance(now)
 	if step == 0 {
@@ -16,7 +16,7 @@ func (c *Core) advance(now Now) {
 	}
 }
 
-// distrusted returns what is left of an answer: one that is not believed says nothing.
+// distrusted returns a if it is believed, and otherwise a failed answer.
 func (c *Core) distrusted(in *inflight, a *Answer) *Answer {
 	if a.Failure != FailNone {
 		return a
@@ -32,8 +32,8 @@ func (c *Core) distrusted(in *inflight, a *Answer) *Answer {
 	return &said
 }
 
-// learn takes from an answer what it says of Redis itself. After a loss of data terms whose windows are open are asserted again, a
-// round trip later; everything else is looked up.
+// learn updates Redis' clock and epoch from an answer. After a loss of data it doubts all held terms, reasserts them (or renews them, if
+// the quarantine is over) and starts a discovery.
 func (c *Core) learn(in *inflight, a *Answer) {
 	if jump := c.watchRedisClock(&in.op, a); jump != 0 {
 		c.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: jump, Text: "redis"})
@@ -50,25 +50,24 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	if news == epochFirst {
 		return
 	}
-	if c.epoch.acks > 0 { // each attachment of a replica ends an epoch: what failed before it is no reason to wait
+	if c.epoch.acks > 0 { // each attachment of a replica ends an epoch, so earlier failures are no reason to wait
 		c.paces[OpReassert] = pace{}
 	}
 	for _, l := range c.held {
 		if l.yielding && l.cause == CauseRebalance && !c.draining {
-			c.keep(l, CauseForgot) // what is given up in a quarantine nobody can take; who stops keeps nothing
+			c.keep(l, CauseForgot) // in a quarantine nobody could acquire it; a draining instance keeps nothing
 		}
 		c.forgot(&l.term)
 		c.doubt(l, CauseForgot, a.Epoch)
 		c.requestRenew(l)
 	}
 	if quarantined && c.epoch.quarantine == 0 {
-		c.observeWanted() // it was declared new: who waits had the end of that quarantine as its time
+		c.observeWanted() // the quarantine ended early, and waiters wait for its planned end
 	}
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	c.fleet.discover(discoverEpoch)
 }
 
-// supersede sends for a new epoch in place of the one that was rejected.
 func (c *Core) supersede() {
 	if c.epoch.rejected == "" || c.paced(OpSupersede) || c.ops.any(OpSupersede) {
 		return
@@ -77,7 +76,7 @@ func (c *Core) supersede() {
 	c.epoch.rejected = ""
 }
 
-// Disbelieved returns the epoch that the server speaks for and that is not believed, "" once what was sent later is believed.
+// Disbelieved returns the epoch of the server if it is not believed, "" once the answer to a later op is believed.
 func (c *Core) Disbelieved() string {
 	if e := &c.epoch; e.disbelieved.sent > e.sent {
 		return e.disbelieved.epoch
@@ -94,9 +93,9 @@ func (c *Core) Blocked() (Time, Cause) {
 	return until, cause
 }
 
-// askIdle has the epoch read by an instance without a heartbeat that neither holds nor watches a lease, or may not acquire one
-// yet: it sends nothing else, and would learn of a loss of data, or that Redis' clock has jumped, only when it wants something,
-// and then be blocked for a TTL from there on (G9, I3, I5). One read a renewal interval, however many leases wait.
+// askIdle reads the epoch once a renewal interval, if an instance without a heartbeat holds no lease and either wants none or may not
+// acquire yet. Such an instance sends no other requests. Without this read it would notice a loss of data, or a jump of Redis' clock, only
+// when it wants a lease. It would then be blocked for a TTL from that moment on (G9, I3, I5).
 func (c *Core) askIdle() {
 	if !c.cfg.NoHeartbeat || len(c.held) > 0 || c.silence.on || c.draining {
 		return

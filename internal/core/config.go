@@ -2,7 +2,7 @@ package core
 
 import "cmp"
 
-// Defaults (FR-004, FR-006).
+// Defaults of Config, and units of time in ns.
 const (
 	Millisecond = int64(1_000_000)
 	Second      = 1000 * Millisecond
@@ -13,29 +13,29 @@ const (
 	BatchDefault     = 100
 )
 
-// Config is what a core needs to know. All durations are nanoseconds.
+// Config configures a Core. All durations are in nanoseconds.
 type Config struct {
 	Instance    string    // instance ID
 	TTL         int64     // of leases and of the heartbeat; whole milliseconds
-	Quarantine  int64     // that the instance insists on beside its TTL: a group that has agreed on less is not joined
+	Quarantine  int64     // shortest quarantine that this instance accepts of a group, if longer than TTL
 	Renew       int64     // renewal and heartbeat interval
-	Discovery   int64     // interval of the full look; a safety net
-	OpTimeout   int64     // an attempt without an answer for this long is unanswered
+	Discovery   int64     // discovery interval; a safety net
+	OpTimeout   int64     // time to wait for an answer
 	MarginPPM   int64     // clock rate error allowed for, parts per million of TTL
-	MarginMin   int64     // and at least this
-	Batch       int       // items an op carries at most
+	MarginMin   int64     // smallest margin
+	Batch       int       // most items in an op
 	Stagger     int64     // a waiter of order k acquires k × Stagger after the first
-	StaggerMax  int       // k is at most this
-	Lead        int64     // a waiter reads a lease this long before the expiry it knows
-	HeirGrace   int64     // how long others leave a released lease to its heir
+	StaggerMax  int       // largest k
+	Lead        int64     // time before the known expiry of a lease at which a waiter reads it again
+	HeirGrace   int64     // time in which others leave a released lease to its heir
 	Place       bool      // place sessions and wait for them; else only leases on demand
-	LookBudget  int64     // keys a second that all instances' looks together may read
-	MaxProbe    int64     // longest pause between two probes of a silent Redis
+	LookBudget  int64     // keys a second that the discoveries of all instances together may read
+	MaxProbe    int64     // longest pause between two probes in a silence
 	NoHeartbeat bool      // leases on demand only: no registry
-	Placement   Placement // decides who should own what; nil: a Placer
+	Placement   Placement // nil: a Placer
 }
 
-// Margin is the part of a TTL that is not trusted (error of clock rate).
+// Margin returns the part of a TTL that is not trusted, because clocks run at different rates.
 func (c *Config) Margin() int64 {
 	return max(c.TTL/1_000_000*c.MarginPPM, c.MarginMin)
 }
@@ -58,10 +58,12 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Placement decides who should own what: for each session the instance that should take it, or -1 where its owner keeps it,
-// and for each instance its share. instances are the hashes of the live instances' IDs in ascending order of the IDs; owner holds
-// an index into them, or -1 for a session that is free or whose owner is not among them. It must decide alike whenever it is
-// asked the same, as every instance does for itself. What it returns is valid until the next call.
+// Placement decides which instance should own which session. For each session it returns the instance that should take it, or -1 if
+// the owner keeps it; for each instance it returns the quota.
+//
+// instances holds the hashes of the live instances' IDs, ascending by ID. owner holds an index into it for each session, or -1 if the
+// session is free or its owner is not live. Every instance computes the placement for itself, so equal arguments must give equal
+// results. The results are valid until the next call.
 type Placement interface {
 	Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32)
 }

@@ -1,6 +1,6 @@
 package core
 
-// Core is one instance's view of everything it shares with the others, and the rules by which it acts.
+// Core is one instance's view of the leases, the sessions and the other instances. It is not safe for concurrent use.
 type Core struct {
 	terms // the safety kernel
 	eff   Effects
@@ -11,21 +11,21 @@ type Core struct {
 
 	next      Time // as of the last step
 	timers    timerHeap
-	nextRenew Time // the tick on which everything held is renewed and the heartbeat is set
-	nextProbe Time // while silent
-	nextHeard Time // what is waited for is read: the channel was heard again too often of late
+	nextRenew Time // when all held leases are renewed and the heartbeat is set
+	nextProbe Time // when to probe: in a silence, or to find a new epoch (seek)
+	nextHeard Time // when observeWanted runs, if resubscriptions were too frequent
 
-	leases    map[string]*lease // every lease this instance holds, wants or watches; never ranged over
-	held      []*lease          // those it holds, in any but a fixed order
+	leases    map[string]*lease // every lease this instance holds, wants or watches; ranged over only in sorted order
+	held      []*lease          // held leases, in an arbitrary but reproducible order
 	releasing int               // leases whose release is not confirmed
-	acquiring int               // leases that were asked for and not answered
+	acquiring int               // leases whose acquisition is not answered
 
 	ops    inflights
-	asking []*lease // while ops of many leases are made
+	asking []*lease // scratch space of batch
 
 	silence silence
 	paces   [kinds]pace // by OpKind
-	slowed  Time        // the latest that any of them waits until
+	slowed  Time        // no pace ends later
 	refusal refusal
 
 	registry registry
@@ -34,15 +34,15 @@ type Core struct {
 	queue queue
 }
 
-// queue collects what is to be asked, so that it leaves in as few ops as possible: at the end of the step, or later if requests
-// of its kind have failed (pace).
+// queue collects requests, so that they leave in as few ops as possible: at the end of the step, or later if requests of their kind
+// have failed (pace).
 type queue struct {
 	leases [kinds][]*lease // by OpKind
 	probe  bool
 }
 
-// New returns the core of one instance. cfg's zero fields take their defaults. The caller has checked that durations do
-// not contradict each other.
+// New returns the core of one instance. cfg's zero fields take their defaults. The caller must have checked that the durations are
+// consistent.
 func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
 	c := &Core{
@@ -58,11 +58,11 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// stepped looks at a core after each step, where tests have set it.
+// stepped is called after each step, if a test has set it.
 var stepped func(*Core)
 
-// Step takes one event and returns what follows from it. The effects are valid until the next Step. Time must not run
-// backwards: an event older than the one before it is taken as if it happened at that one's instant.
+// Step takes one event and returns its effects, which are valid until the next Step. An event that is older than the previous one
+// counts as if it happened at the same instant as that.
 func (c *Core) Step(ev Event) Effects {
 	c.eff.Tells = c.eff.Tells[:0]
 	c.eff.Ops = c.eff.Ops[:0]
@@ -119,8 +119,7 @@ func (c *Core) start() {
 			c.fleet.starts()
 		}
 	}
-	// Nothing is done in an epoch that is not known: ask for it.
-	c.queue.probe = true
+	c.queue.probe = true // most requests need the epoch, which is not known yet
 }
 
 func (c *Core) drain() {
@@ -129,7 +128,7 @@ func (c *Core) drain() {
 	}
 	c.draining = true
 	c.fleet.stops()
-	c.registry.leaves(c.started) // before the heirs are chosen: computed once, so that together they are balanced
+	c.registry.leaves(c.started) // before heirs are chosen, so that one placement without this instance balances them
 	for _, l := range c.held {
 		if !l.yielding {
 			c.yield(l, "", CauseDrain)
@@ -141,7 +140,7 @@ func (c *Core) drain() {
 // Unreleased reports whether a lease is, or may be, in this instance's name at Redis.
 func (c *Core) Unreleased() bool { return len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 }
 
-// drainedYet tells when nothing of this instance is left in Redis, as far as can be known: who stops then is not remembered.
+// drainedYet reports the end of a drain once nothing of this instance is left in Redis, as far as it can know.
 func (c *Core) drainedYet() {
 	if !c.draining || c.drained || c.Unreleased() || c.registry.own.leave || c.ops.any(OpBeat, OpLeave) {
 		return
@@ -151,8 +150,8 @@ func (c *Core) drainedYet() {
 	c.tell(Tell{Kind: TellDrained})
 }
 
-// runIntervals does what recurs. The next time is counted from the last planned one, not from now: an interval restarted
-// after the work drifts, and loses leases on a loaded machine.
+// runIntervals starts the periodic work that is due. The next renewal counts from the planned time, not from now: otherwise the
+// interval would drift and lose leases on a loaded machine.
 func (c *Core) runIntervals() {
 	if c.due(&c.nextRenew) {
 		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.now.Mono)
@@ -186,8 +185,8 @@ func (c *Core) tell(t Tell) {
 	c.eff.Tells = append(c.eff.Tells, t)
 }
 
-// flush turns what the step collected into ops. While Redis is silent nothing leaves that extends: it would go on
-// lengthening, unseen, what this instance can no longer use (G5).
+// flush turns the queued requests into ops. In a silence it sends nothing that extends: that could lengthen leases which this instance
+// can no longer use (G5).
 func (c *Core) flush() {
 	q := &c.queue
 	if !c.started {
@@ -196,7 +195,7 @@ func (c *Core) flush() {
 	switch {
 	case c.silence.on:
 		c.holdBack()
-	case c.epoch.value == "": // the first answer tells it; until then the queues wait
+	case c.epoch.value == "": // the queues wait for the first answer, which contains the epoch
 	default:
 		c.batch(OpReassert)
 		c.batch(OpRenew)
@@ -229,7 +228,7 @@ func (c *Core) flush() {
 	}
 }
 
-// holdBack decides what becomes of attempts that may not be sent now.
+// holdBack empties the queues of requests that extend, in a silence: terms become uncertain, acquisitions are refused.
 func (c *Core) holdBack() {
 	for _, kind := range []OpKind{OpRenew, OpReassert} {
 		for _, l := range c.queue.leases[kind] {
@@ -243,7 +242,6 @@ func (c *Core) holdBack() {
 	c.refuseQueued(CauseNoAnswer)
 }
 
-// refuseQueued ends acquisitions that were wanted before it was known that they may not be sent.
 func (c *Core) refuseQueued(cause Cause) {
 	for _, l := range c.queue.leases[OpAcquire] {
 		if c.stillFor(OpAcquire, &l.term) {
@@ -254,7 +252,6 @@ func (c *Core) refuseQueued(cause Cause) {
 	c.drainedYet()
 }
 
-// add queues l to be asked for in a request of kind.
 func (q *queue) add(kind OpKind, l *lease) {
 	l.op = queued
 	q.leases[kind] = append(q.leases[kind], l)
@@ -265,7 +262,6 @@ func (q *queue) empty(kind OpKind) {
 	q.leases[kind] = q.leases[kind][:0]
 }
 
-// batch sends the leases queued for kind in ops of at most Config.Batch items.
 func (c *Core) batch(kind OpKind) {
 	list := c.queue.leases[kind]
 	if len(list) == 0 || c.paced(kind) || kind == OpAcquire && c.acknowledging() {
@@ -299,9 +295,8 @@ func (c *Core) batch(kind OpKind) {
 	c.queue.empty(kind)
 }
 
-// acknowledging reports whether an acquisition waits for replicas to acknowledge it. What is wanted meanwhile goes together once that is
-// answered: it needs no WAIT of its own, and at a master without a majority leases that run out one by one would each have one (G14,
-// seed 200006869).
+// acknowledging reports whether an acquisition still waits for replicas to acknowledge it. Further acquisitions wait for its answer and
+// leave together. Otherwise, at a master without a majority, leases that expire one by one would each cost a WAIT (G14).
 func (c *Core) acknowledging() bool { return c.epoch.acks > 0 && c.ops.any(OpAcquire) }
 
 func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
@@ -315,16 +310,14 @@ func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	return c.seq
 }
 
-// timeout takes an op as unanswered. A later answer to it finds nothing.
 func (c *Core) timeout(seq uint64) {
 	c.answer(&Answer{Seq: seq, Failure: FailUnknown, Text: "no answer in time"})
 }
 
-// answer takes what became of an op.
 func (c *Core) answer(a *Answer) {
 	in := c.ops.take(a.Seq)
 	if in == nil {
-		return // it was given up: trust that began with it has run out, or will be asked for again
+		return // the op timed out, and its leases are requested again or have expired
 	}
 	defer c.ops.recycle(in)
 	if a = c.distrusted(in, a).Counted(&in.op); a.Failure != FailNone {
@@ -334,9 +327,9 @@ func (c *Core) answer(a *Answer) {
 	c.heard(in)
 	c.learn(in, a)
 	switch {
-	case a.Stale || in.op.Kind == OpSupersede: // two masters that are both reached must not be ended in turn at their speed
+	case a.Stale || in.op.Kind == OpSupersede: // or two reachable masters would be superseded in turn at network speed
 		c.setback(in, false)
-	case in.op.Kind != OpAcquire && !in.probes(): // of an acquisition only a grant shows that it can have an effect
+	case in.op.Kind != OpAcquire && !in.probes(): // an acquisition has an effect only if it is granted
 		c.effective(in.op.Kind)
 	}
 	switch in.op.Kind {
@@ -363,7 +356,6 @@ func (c *Core) answer(a *Answer) {
 	}
 }
 
-// failed takes an op that has no result.
 func (c *Core) failed(in *inflight, a *Answer) {
 	cause := CauseFailed
 	switch a.Failure {
@@ -383,11 +375,11 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	}
 	switch in.op.Kind {
 	case OpAcquire:
-		if first && cause != CauseUncounted { // which is Redis' doing, and not this instance's
+		if first && cause != CauseUncounted { // missing acknowledgements are not this instance's fault
 			c.acquisitionsFail(in)
 		}
 	case OpRenew:
-		c.registry.own.unable = 0 // it is not only acquisitions that fail
+		c.registry.own.unable = 0 // not only acquisitions fail
 	case OpBeat:
 		c.registry.own.beatFailed()
 	case OpLook:
@@ -400,7 +392,6 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	c.drainedYet()
 }
 
-// failedFor takes an op that has no result for l.
 func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 	switch in.op.Kind {
 	case OpAcquire:

@@ -1,6 +1,5 @@
 package core
 
-// lease returns the entry of id, which it makes if there is none.
 func (c *Core) lease(id string) *lease {
 	l, ok := c.leases[id]
 	if !ok {
@@ -13,7 +12,7 @@ func (c *Core) lease(id string) *lease {
 	return l
 }
 
-// entry returns the entry of session i, nil without one. Few of a large fleet's sessions have one.
+// entry returns the entry of session i, nil without one. In a large fleet few sessions have an entry.
 func (c *Core) entry(i int32) *lease {
 	if !c.fleet.known[i].entered {
 		return nil
@@ -21,7 +20,7 @@ func (c *Core) entry(i int32) *lease {
 	return c.leases[c.fleet.sessions.IDs[i]]
 }
 
-// entryOf returns the entry of id, which is session i or nobody's.
+// entryOf returns the entry of id, nil without one; i is its session or nobody.
 func (c *Core) entryOf(id string, i int32) *lease {
 	if i == nobody {
 		return c.leases[id]
@@ -29,9 +28,9 @@ func (c *Core) entryOf(id string, i int32) *lease {
 	return c.entry(i)
 }
 
-// forget drops the entry of a lease that nobody holds, wants or watches here.
+// forget drops the entry of a lease that this instance neither holds, wants nor watches any more.
 func (c *Core) forget(l *lease) {
-	l.gen++ // its timers
+	l.gen++ // cancels its timer
 	l.op = 0
 	delete(c.leases, l.id)
 	if l.session != nobody {
@@ -39,23 +38,22 @@ func (c *Core) forget(l *lease) {
 	}
 }
 
-// holds notes at l's session whether it is held.
 func (c *Core) holds(l *lease, held bool) {
 	if l.session != nobody {
 		c.fleet.known[l.session].held = held
 	}
 }
 
-// placed returns the entry of session i, which placement is after.
+// placed returns the entry of session i and marks it as wanted by placement.
 func (c *Core) placed(i int32) *lease {
 	l := c.lease(c.fleet.sessions.IDs[i])
 	l.place = true
 	return l
 }
 
-// stands notes where the session of id's entry stands now, if it has one; came is what is known of a session that came. Where the
-// session is gone and an attempt to acquire its lease was not answered, what that won is to be given back soon, not when a lease runs
-// out that another held meanwhile.
+// stands sets the session of id's entry, if there is one, to index i. came is the entry in known of a new session, else nil. If the
+// session is gone and an attempt to acquire its lease was not answered, the lease is read soon, to give back what that attempt may have
+// won.
 func (c *Core) stands(id string, i int32, came *known) {
 	l := c.leases[id]
 	if l == nil {

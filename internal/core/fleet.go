@@ -5,73 +5,73 @@ import (
 	"slices"
 )
 
-// fleet is what this instance knows of the sessions and their owners: the last look, corrected by what notices and its own acts told
-// since; and who should have what by that. It reads the registry, and knows nothing of what this instance does about its leases. What
-// it gets wrong moves a lease in vain or late, never to two owners: terms do not ask it.
+// fleet is this instance's view of the sessions and their owners, and the placement that follows from it. Discoveries set the view;
+// notices and the instance's own actions correct it in between. The fleet reads the registry, but does not depend on the keeper. Its
+// errors move a lease in vain or late, but never give it two owners: terms do not use it.
 //
-//   - known, owners and target are aligned with sessions; a session is named by its index until the next set of sessions.
-//   - target, live, place, owned and quota are of one placement; while they are outdated only placement reads them, and stagger.
-//   - A session that is free of an owner is never held, and one that is held is entered.
+//   - known, owners and target are aligned with sessions; a session is identified by its index until the next set of sessions.
+//   - target, live, place, owned and quota belong to one placement; while they are outdated, only placement and stagger read them.
+//   - A session without an owner is never held, and a held one is entered.
 type fleet struct {
-	k *terms // read, never changed
+	k *terms // read only
 	r *registry
 
-	on       bool   // it looks
-	next     Time   // look
-	due      bool   // a look is to be sent
-	look     uint64 // the look under way, 0 none
-	lookedAt Time   // when the last look was sent
-	blocked  Time   // nothing may be acquired before, as of the last look; 0 if it may
+	on       bool   // discoveries are on
+	next     Time   // when the next discovery is due
+	due      bool   // a discovery is to be sent
+	look     uint64 // the discovery under way, 0 none
+	lookedAt Time   // when the last discovery was sent
+	blocked  Time   // as of the last discovery, nothing may be acquired before; 0 if allowed
 	sessions *Sessions
 	known    []known // aligned with sessions
-	anyFree  bool    // the last look showed a session that nobody owns
-	touched  []int32 // sessions that changed owner by what this instance did while a look was under way: it may be older than that
-	left     []left  // what the last look shows free although its owner lives, ascending by session
-	denied   []int32 // what it shows as not this instance's, which believes to own it
+	anyFree  bool    // the last discovery showed a session without an owner
+	touched  []int32 // sessions whose owner this instance changed during a discovery, whose answer may be older
+	left     []left  // sessions that the last discovery shows free although their owner lives, ascending by session
+	denied   []int32 // sessions that this instance holds and the last discovery shows as not its own
 
-	hoped   []int32 // sessions that this instance wanted of others at the last look, ascending: they may be released to it
-	asks    []ask   // to be decided on what the next look shows
-	missing int     // sessions that the last look asked others for
-	asked   int     // looks in a row that asked for as many
-	askings tenth   // looks that asked
-	turned  tenth   // sessions that were placed anew only to tell a turn
+	hoped   []int32 // sessions that this instance wanted of others at the last discovery, ascending: they may be released to it
+	asks    []ask   // to be decided on the next discovery
+	missing int     // sessions to ask others for, at the last discovery
+	asked   int     // discoveries in a row with the same missing
+	askings tenth   // discoveries that asked others for sessions
+	turned  tenth   // sessions that were placed again only to find this instance's turn
 
-	hearings tenth // times that the channel came to be heard
+	hearings tenth // subscriptions to the channel
 
-	dirty  bool    // target is out of date
-	counts uint64  // version of the registry that it was computed for
+	dirty  bool    // target is outdated
+	counts uint64  // version of the registry that target was computed for
 	live   []int32 // instances that count, ascending by ID: index into registry.nodes
 	place  []int32 // registry.nodes → index into live, or nobody
 	owned  []int32 // aligned with registry.nodes: how many sessions each owns
 	owners []int32 // aligned with sessions; index into live, or nobody
-	target []int32 // aligned with sessions; index into live, or nobody where the owner keeps it
+	target []int32 // aligned with sessions; index into live, or nobody if the owner keeps it
 	quota  []int32 // aligned with live
 	hashes []uint64
 	waits  []int32
 }
 
-// known is what this instance knows of a session. Each move of each session is told to every instance: what that asks for
-// lies together, because in a large fleet none of it is in the cache.
+// known is what this instance knows of a session. Every instance handles a notice for each move of each session, so the fields it needs
+// are in one struct: in a large fleet none of them is in the CPU cache.
 type known struct {
 	owner   int32 // index into registry.nodes, nobody if free
-	free    bool  // found free at the last look already
-	asked   bool  // it vanished under a living owner, who was asked: no look has shown an owner since
+	free    bool  // the last discovery showed it free
+	asked   bool  // it vanished under a living owner, who was asked; no discovery has shown an owner since
 	entered bool  // this instance has an entry of its lease
-	held    bool  // and holds it
+	held    bool  // this instance holds it
 
-	passed uint8  // looks in a row that were passed over for what others said
-	talk   uint32 // the last look, by its number, while which something was said of it
+	passed uint8  // discoveries in a row that were ignored for it because of notices
+	talk   uint32 // number of the last discovery during which a notice about it arrived
 }
 
 const nobody = int32(-1)
 
-// tenth counts what comes in a tenth of an interval.
+// tenth counts events within a tenth of the discovery interval.
 type tenth struct {
 	from Time
 	n    int
 }
 
-// add counts n more, and returns how many that are in this tenth.
+// add adds n and returns the count of the current tenth.
 func (t *tenth) add(k *terms, n int) int {
 	if k.now.Mono-t.from >= Time(k.cfg.Discovery/10) {
 		*t = tenth{from: k.now.Mono}
@@ -80,10 +80,8 @@ func (t *tenth) add(k *terms, n int) int {
 	return t.n
 }
 
-// outdated reports whether sessions or instances changed so that target says nothing.
 func (f *fleet) outdated() bool { return f.dirty || f.counts != f.r.version }
 
-// placement brings target up to date.
 func (f *fleet) placement() {
 	if !f.outdated() {
 		return
@@ -120,7 +118,7 @@ func (f *fleet) placement() {
 	f.target, f.quota = append(f.target[:0], target...), append(f.quota[:0], quota...)
 }
 
-// targetOf returns the instance that should take session i, nobody where its owner keeps it.
+// targetOf returns the instance that should take session i, nobody if its owner keeps it.
 func (f *fleet) targetOf(i int32) int32 {
 	f.placement()
 	return f.placedOn(i)
@@ -134,7 +132,7 @@ func (f *fleet) placedOn(i int32) int32 {
 	return nobody
 }
 
-// heirOf returns who should take session i when this instance is gone, "" for nobody in particular.
+// heirOf returns the instance that should take session i after this instance, "" for any.
 func (f *fleet) heirOf(i int32) string {
 	if i == nobody {
 		return ""
@@ -145,11 +143,12 @@ func (f *fleet) heirOf(i int32) string {
 	return ""
 }
 
-// placedMax bounds the sessions that are placed anew in a tenth of an interval only to tell turns, as a hundred releases of leases of a
-// thousand sessions ask for. Whoever may publish can tell of releases without end, and while sessions are placed no answer is heard.
+// placedMax bounds the sessions that are placed again in a tenth of an interval only to find turns: about a hundred releases in a fleet
+// of a thousand sessions. A client that may publish can send release notices without end, and a core that places sessions handles no
+// answers.
 const placedMax = 1 << 17
 
-// placeTurn brings target up to date, unless that was done so often of late that the order as of then has to do.
+// placeTurn brings target up to date, unless placedMax is exceeded; then the older order has to do.
 func (f *fleet) placeTurn() {
 	if !f.outdated() {
 		return
@@ -160,8 +159,8 @@ func (f *fleet) placeTurn() {
 	}
 }
 
-// stagger is how long this instance leaves session i to those before it: the target acquires at once, the others in order, by how
-// little they own and then by rank. A dead successor so costs milliseconds, not a TTL.
+// stagger returns how long this instance leaves session i to those before it. The target acquires at once; the others follow in order of
+// how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
 func (f *fleet) stagger(i int32) int64 {
 	f.placeTurn()
 	t := f.placedOn(i)
@@ -170,10 +169,10 @@ func (f *fleet) stagger(i int32) int64 {
 	}
 	h := f.sessions.hashes[i]
 	mine := rank(f.r.nodes[0].hash, h)
-	k := 1 // the target is before
+	k := 1 // the target comes first
 	for _, j := range f.live {
 		if k >= f.k.cfg.StaggerMax {
-			break // whoever comes later comes then
+			break // all later ones share this turn
 		}
 		if j == 0 || j == t {
 			continue
@@ -185,8 +184,8 @@ func (f *fleet) stagger(i int32) int64 {
 	return int64(min(k, f.k.cfg.StaggerMax)) * f.k.cfg.Stagger
 }
 
-// heirNow returns who is to have session i, which heir asked for a while ago: who asked may have had its share from others since, and
-// another lacks one.
+// heirNow returns the instance that session i should go to, which heir requested a while ago: heir if it is still below its quota, else
+// the instance below its quota that ranks i highest, else heir all the same.
 func (f *fleet) heirNow(i int32, heir string) string {
 	f.placement()
 	if k, ok := f.r.index[heir]; ok {
@@ -204,7 +203,7 @@ func (f *fleet) heirNow(i int32, heir string) string {
 	return heir
 }
 
-// lacks reports whether instance i owns less than its share. known is false for who is not placed on.
+// lacks reports whether instance i is below its quota. known is false if no sessions are placed on i.
 func (f *fleet) lacks(i int32) (lacks, known bool) {
 	p := f.place[i]
 	if p == nobody {

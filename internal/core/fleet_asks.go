@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// left is a session without the owner that it had.
+// left is a session that a discovery shows without the owner it had.
 type left struct {
 	session, owner int32
-	ask            bool
+	ask            bool // the owner is to be asked
 }
 
-// ask is what another instance wants; it is decided on a look that was sent after it was heard.
+// ask is another instance's request for leases. A discovery that was sent after the request arrived decides it.
 type ask struct {
 	from  string
 	ids   []string
-	after uint64 // ops sent before it was heard
-	at    Time   // when it was heard
-	again bool   // a look has shown nothing to give
+	after uint64 // last op sent before it arrived
+	at    Time   // when it arrived
+	again bool   // a discovery did not settle it
 	bytes int    // of the ids
 }
 
-// vanished reports whether session i had a living owner until this look, that nothing told of a release and nobody here
-// asked for one: a foreign hand may have deleted the key without its owner's knowing.
+// vanished reports whether session i lost its living owner without a notice of a release, and without a request of this instance for it.
+// Another program may have deleted the key without the owner's knowledge. If so, vanished marks the owner to be asked.
 func (f *fleet) vanished(i int32) bool {
 	if _, hoped := slices.BinarySearch(f.hoped, i); hoped {
 		return false
@@ -35,12 +35,12 @@ func (f *fleet) vanished(i int32) bool {
 	return true
 }
 
-// formers returns what the owners of what vanished are asked for, a message each: to look for themselves, which they are given until
-// the next look. It comes soon, because mostly it was a release that was not heard.
+// formers returns the requests to the owners of vanished sessions, one for each owner. A request makes the owner run a discovery; this
+// instance takes the sessions no sooner than after its own next one. That comes soon, because mostly a notice of a release was lost.
 func (f *fleet) formers() (asks [][]Item) {
 	f.left = slices.DeleteFunc(f.left, func(l left) bool { return !l.ask })
 	if f.blocked != 0 {
-		return nil // nobody takes anything now
+		return nil // no instance may acquire now
 	}
 	all := f.left
 	slices.SortStableFunc(all, func(a, b left) int { return cmp.Compare(a.owner, b.owner) })
@@ -57,8 +57,8 @@ func (f *fleet) formers() (asks [][]Item) {
 	return asks
 }
 
-// wanted returns what the owners of what this instance should have are asked for, a message each. It is repeated at every look: a
-// message may be lost, and nobody gives up unasked.
+// wanted returns the requests to the owners of sessions that this instance should have, one for each owner. They are repeated at every
+// discovery, because messages may be lost and no instance releases a lease without a request.
 func (f *fleet) wanted() (asks [][]Item) {
 	f.hoped = f.hoped[:0]
 	f.placement()
@@ -68,7 +68,7 @@ func (f *fleet) wanted() (asks [][]Item) {
 	}
 	me := f.place[0]
 	if me == nobody {
-		return nil // nobody would give it anything
+		return nil // nobody would release anything to it
 	}
 	f.waits = f.waits[:0]
 	for i, t := range f.target {
@@ -81,7 +81,7 @@ func (f *fleet) wanted() (asks [][]Item) {
 	}
 	f.hoped = append(f.hoped, f.waits...)
 	f.askAgain(len(f.waits))
-	if len(f.waits) == 0 || f.askings.add(f.k, 1) > 2 { // in a tenth of the interval: one when it joins, and one on what came of it
+	if len(f.waits) == 0 || f.askings.add(f.k, 1) > 2 { // two in a tenth of an interval: when it joins, and on the result
 		return nil
 	}
 	for _, i := range f.waits {
@@ -92,7 +92,6 @@ func (f *fleet) wanted() (asks [][]Item) {
 	return asks
 }
 
-// askOf names those of sessions that o owns.
 func (f *fleet) askOf(o int32, sessions []int32) (items []Item) {
 	for _, i := range sessions {
 		if f.known[i].owner == o {
@@ -102,7 +101,6 @@ func (f *fleet) askOf(o int32, sessions []int32) (items []Item) {
 	return items
 }
 
-// askAgain counts the looks in a row that asked for as much.
 func (f *fleet) askAgain(missing int) {
 	if missing != f.missing {
 		f.missing, f.asked = missing, 0
@@ -111,20 +109,19 @@ func (f *fleet) askAgain(missing int) {
 	f.discover(discoverAsking)
 }
 
-// countedAgain has this instance ask afresh: until now the others may have counted it out.
+// countedAgain restarts the requests of this instance, because the others may not have counted it until now.
 func (f *fleet) countedAgain() {
 	f.asked = 0
 	f.discover(discoverCounted)
 }
 
-// asksMax bounds what is kept until the next look. An instance asks each other twice in the time of one at the most.
+// asksMax bounds the requests that are kept until the next discovery. In that time an instance sends at most two to each other.
 const asksMax = 1024
 
-// askBytesMax bounds what the names in them take, as a fleet of a hundred thousand sessions asks for. Whoever may publish can ask for
-// names that nobody has.
+// askBytesMax bounds the memory of their lease names, and suffices for a fleet of a hundred thousand sessions. A client that may publish
+// can request any number of names.
 const askBytesMax = 8 << 20
 
-// bytesOf is what names take.
 func bytesOf(ids []string) (n int) {
 	const header = 16 // of a string
 	for _, id := range ids {
@@ -133,7 +130,7 @@ func bytesOf(ids []string) (n int) {
 	return n
 }
 
-// hear keeps what another instance wants until the next look. It takes the place of what that one wanted before.
+// hear keeps another instance's request until the next discovery. It replaces an earlier one that a discovery did not settle.
 func (f *fleet) hear(n *Notice) {
 	if len(f.asks) >= asksMax {
 		return
@@ -149,12 +146,11 @@ func (f *fleet) hear(n *Notice) {
 	}
 }
 
-// forgetAsks drops what others asked for.
 func (f *fleet) forgetAsks() { f.asks = f.asks[:0] }
 
-// decide takes up, on what the look just made shows, what others asked for before it was sent: give gives of an asking what can be
-// given, and reports whether something is lacking still. Who asks may know of an instance that is not counted here yet: what cannot be
-// given now is kept in mind for an interval.
+// decide decides the requests that arrived before the discovery look was sent. give releases the leases that can be given and reports
+// whether some cannot. The asking instance may know of an instance that is not counted here yet, so an unsettled request is kept for an
+// interval.
 func (f *fleet) decide(look uint64, give func(*ask) (lacking bool)) {
 	later := f.asks[:0]
 	for _, a := range f.asks {
@@ -166,7 +162,6 @@ func (f *fleet) decide(look uint64, give func(*ask) (lacking bool)) {
 	f.asks = later
 }
 
-// stillAsks decides on one asking, and reports whether something of it is to be kept in mind.
 func (f *fleet) stillAsks(a *ask, give func(*ask) (lacking bool)) bool {
 	i, ok := f.r.index[a.from]
 	if !ok || !f.r.nodes[i].alive {
@@ -176,12 +171,12 @@ func (f *fleet) stillAsks(a *ask, give func(*ask) (lacking bool)) bool {
 	if a.again && !lacks {
 		return false
 	}
-	// It may have asked more than once, or others gave: what it got since, the others lack.
+	// An instance that has reached its quota since gets no more, or others would lack it.
 	a.again = known && !lacks || give(a)
 	return a.again
 }
 
-// excess returns how many this instance is to give of the placed ones that it holds, if asked. ok is false where it is not placed on.
+// excess returns how many of its held placed leases this instance has above its quota. ok is false if no sessions are placed on it.
 func (f *fleet) excess(held int) (n int, ok bool) {
 	f.placement()
 	me := f.place[0]

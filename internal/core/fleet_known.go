@@ -2,7 +2,7 @@ package core
 
 import "slices"
 
-// ownedBy notes who owns session i now; "" nobody.
+// ownedBy records the owner of session i as this instance has seen or caused it; "" nobody.
 func (f *fleet) ownedBy(i int32, owner string) {
 	if i == nobody {
 		return
@@ -12,12 +12,12 @@ func (f *fleet) ownedBy(i int32, owner string) {
 	f.moveOwner(i, f.ownerIndex(i, owner))
 }
 
-// passedMax is how many looks in a row are passed over for what is said of a session while they are under way.
+// passedMax is how many discoveries in a row are ignored for a session because a notice about it arrived during them.
 const passedMax = 2
 
-// said notes who owns session i now, as another instance says, and reports whether that counts. A look under way may be older than what
-// is said, so what it shows of the session is passed over; but whoever may publish could so say for ever that what is free has an owner.
-// After a few such looks nothing that is said of the session counts, and the looks do, until one in which nothing was said.
+// said records the owner of session i from a notice, and reports whether the notice counts. A discovery under way may be older than the
+// notice, so its result for the session is ignored. But then a client that may publish could claim forever that a free session has an
+// owner. Therefore, after passedMax such discoveries, notices about the session do not count until a discovery without any.
 func (f *fleet) said(i int32, owner string) bool {
 	if i == nobody {
 		return true
@@ -34,7 +34,6 @@ func (f *fleet) said(i int32, owner string) bool {
 	return true
 }
 
-// believed reports whether what the look of that number shows of session i counts.
 func (f *fleet) believed(i int32, look uint64) bool {
 	k := &f.known[i]
 	talked := k.talk == uint32(look)
@@ -51,7 +50,7 @@ func (f *fleet) believed(i int32, look uint64) bool {
 	return true
 }
 
-// ownerIndex is the index of the owner of session i, who mostly is who it was; nobody for "".
+// ownerIndex returns the index of owner, nobody for "". Mostly it is still the known owner of session i, which saves the map access.
 func (f *fleet) ownerIndex(i int32, owner string) int32 {
 	if owner == "" {
 		return nobody
@@ -62,16 +61,15 @@ func (f *fleet) ownerIndex(i int32, owner string) int32 {
 	return f.r.know(owner)
 }
 
-// touch makes what a look under way shows of session i count for nothing: it may have been read before what just happened.
+// touch makes a discovery under way not count for session i, because it may be older than the present change.
 func (f *fleet) touch(i int32) {
 	if i != nobody && f.look != 0 {
 		f.touched = append(f.touched, i)
 	}
 }
 
-// moveOwner notes the owner of session i. A session that went where it was to go is a step of the plan that stands, and a
-// placement made anew would be the rest of the same plan: a rebalance of many sessions, told one by one, does not cost a
-// placement each. Nor does a session that loses a dead owner: to the placement it was free already.
+// moveOwner sets the owner of session i. If the session went to its target, the placement remains valid: a rebalance of many sessions
+// costs no new placement for each. The same holds for a session that loses a dead owner, because the placement took it as free.
 func (f *fleet) moveOwner(i, o int32) {
 	old := f.known[i].owner
 	if old == o {
@@ -82,7 +80,7 @@ func (f *fleet) moveOwner(i, o int32) {
 	switch {
 	case f.outdated():
 		return
-	case f.placeOf(o) == f.placeOf(old): // both nobody's
+	case f.placeOf(o) == f.placeOf(old): // both are nobody
 	case f.placeOf(o) != nobody && f.target[i] == f.place[o]:
 		f.target[i] = nobody
 	default:
@@ -97,7 +95,7 @@ func (f *fleet) moveOwner(i, o int32) {
 	}
 }
 
-// placeOf returns where instance o stands among those that are placed on, nobody if it does not.
+// placeOf returns the index of instance o in live, nobody if it is not there.
 func (f *fleet) placeOf(o int32) int32 {
 	if o == nobody {
 		return nobody
@@ -105,8 +103,8 @@ func (f *fleet) placeOf(o int32) int32 {
 	return f.place[o]
 }
 
-// shown is the owner whom a notice names, or "" for one whom nothing in Redis has shown yet, which a look soon does: who is known by what
-// is said would be placed around, and remembered, as many as somebody makes up.
+// shown returns owner, which a notice names, or "" if Redis has not shown that instance yet; a discovery will. Instances known only from
+// notices would otherwise affect placement and take memory, in any number that a client makes up.
 func (f *fleet) shown(owner string) string {
 	if _, known := f.r.index[owner]; known || owner == "" {
 		return owner
@@ -115,8 +113,8 @@ func (f *fleet) shown(owner string) string {
 	return ""
 }
 
-// see takes over the sessions and owners that the look of that number showed. It reports whether the set of sessions changed. stands is
-// told of each session that is entered and stands elsewhere, or nowhere, now, and of each that came, with what is known of it.
+// see takes over the sessions and owners of discovery number seq. It reports whether the set of sessions changed. It calls stands for each
+// entered session whose index changed, with nobody if the session is gone, and for each new session, with its entry in known.
 func (f *fleet) see(seq uint64, look *Look, stands func(id string, i int32, came *known)) (changed bool) {
 	if f.sessions != look.Sessions {
 		changed = !slices.Equal(f.sessions.IDs, look.Sessions.IDs)
@@ -127,7 +125,7 @@ func (f *fleet) see(seq uint64, look *Look, stands func(id string, i int32, came
 	for i, owner := range look.Owners {
 		k := &f.known[i]
 		if o := k.owner; o > 0 && f.r.nodes[o].id == owner && !k.asked && k.passed == 0 {
-			continue // as most are: nothing is new
+			continue // nothing is new, as for most sessions
 		}
 		if s := int32(i); f.believed(s, seq) {
 			f.seeOwner(s, owner)
@@ -136,7 +134,6 @@ func (f *fleet) see(seq uint64, look *Look, stands func(id string, i int32, came
 	return changed
 }
 
-// seeOwner takes over the owner of session i that a look showed.
 func (f *fleet) seeOwner(i int32, owner string) {
 	k, o := &f.known[i], f.ownerIndex(i, owner)
 	if o != nobody {
@@ -144,7 +141,7 @@ func (f *fleet) seeOwner(i int32, owner string) {
 	}
 	was := k.owner
 	if k.held && was == 0 && o != 0 {
-		f.denied = append(f.denied, i) // a foreign hand, or a read older than the grant: ask
+		f.denied = append(f.denied, i) // another program changed the key, or the read is older than the grant
 		return
 	}
 	if o == nobody && was > 0 && f.r.nodes[was].alive {
@@ -153,7 +150,7 @@ func (f *fleet) seeOwner(i int32, owner string) {
 	f.moveOwner(i, o)
 }
 
-// remap carries what is known over to another set of sessions. Both sets are sorted, so it is one walk.
+// remap carries known over to another set of sessions. Both sets are sorted, so one pass suffices.
 func (f *fleet) remap(to *Sessions, stands func(id string, i int32, came *known)) {
 	all := make([]known, len(to.IDs))
 	slices.Sort(f.touched)
@@ -162,7 +159,7 @@ func (f *fleet) remap(to *Sessions, stands func(id string, i int32, came *known)
 	j := 0
 	for i, id := range to.IDs {
 		s, k, from := int32(i), &all[i], j
-		for j < len(was) && was[j] != id && was[j] < id { // mostly it is the very same string, which is told without reading it
+		for j < len(was) && was[j] != id && was[j] < id { // != is fast: mostly both are the very same string
 			j++
 		}
 		f.wentFrom(from, j, stands)
@@ -187,7 +184,7 @@ func (f *fleet) remap(to *Sessions, stands func(id string, i int32, came *known)
 	f.dirty, f.target = true, f.target[:0]
 }
 
-// wentFrom tells of the sessions from from to before end, which went.
+// wentFrom calls stands for the entered sessions in [from, end), which are gone.
 func (f *fleet) wentFrom(from, end int, stands func(id string, i int32, came *known)) {
 	for ; from < end; from++ {
 		if f.known[from].entered {
@@ -209,9 +206,8 @@ func (f *fleet) unowned() []int32 {
 	return f.waits
 }
 
-// found takes note that a look showed session i free. It reports whether this instance is to take it now, or in its turn: one that is
-// merely found free is taken only by its target; one that was already free at the look before, by whoever comes first in order. What
-// could not be taken is found free at the look after.
+// found records that a discovery showed session i free. It reports whether this instance should take it now, or in its turn. Only the
+// target takes a session that is found free for the first time; after a second discovery, the others take it in order.
 func (f *fleet) found(i int32) (now, turn bool) {
 	second := f.known[i].free
 	f.known[i].free = f.blocked == 0
@@ -222,8 +218,8 @@ func (f *fleet) found(i int32) (now, turn bool) {
 	return now, !now && second
 }
 
-// leaves takes note whether a look left something free. What is free while nobody may take it is looked at when that is over
-// (discoverBlocked), and not until then: a quarantine would be ten looks an interval, by each instance that had tried to acquire.
+// leaves records whether a discovery left a session free, and plans the next one then. While acquisitions are blocked, discoverBlocked
+// does that instead: otherwise each instance would run ten discoveries an interval during a quarantine.
 func (f *fleet) leaves(free bool) {
 	f.anyFree = free && f.blocked == 0
 	if f.anyFree {

@@ -1,6 +1,6 @@
 package core
 
-// hashID is FNV-1a, 64 bits. It is not used raw: rank mixes two of them.
+// hashID returns the 64-bit FNV-1a hash of s. Only rank uses it, which mixes two of them.
 func hashID(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -9,8 +9,8 @@ func hashID(s string) uint64 {
 	return h
 }
 
-// rank is the weight of a session at an instance: the higher, the rather it goes there. FNV-1a avalanches badly and
-// concatenated IDs are ambiguous, so each ID is hashed once and the pair is put through a finalizer (docs/guarantees.md, G6).
+// rank returns the weight of a session at an instance: the session prefers the instance with the highest rank. FNV-1a avalanches badly,
+// and concatenated IDs are ambiguous, so each ID is hashed once and a finalizer mixes the pair (docs/guarantees.md, G6).
 func rank(instance, session uint64) uint64 {
 	x := instance ^ session
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd

@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// beat sets the heartbeat once the renewals under way have been answered, and to end with the first of what is held. The
-// others watch it in place of the leases, so it must not outlive them (G5).
+// beat sets the heartbeat once the renewals under way are answered, so that it expires no later than any held lease. The others watch
+// it in place of the leases, so it must not outlive them (G5).
 func (c *Core) beat() {
 	own := &c.registry.own
 	if !own.beat || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
@@ -15,7 +15,7 @@ func (c *Core) beat() {
 	}
 	ttl := c.cfg.TTL
 	for _, l := range c.held {
-		if l.until > c.now.Mono { // what has ended already has no part in it
+		if l.until > c.now.Mono {
 			ttl = min(ttl, int64(l.until-c.now.Mono)+c.margin)
 		}
 	}
@@ -25,7 +25,6 @@ func (c *Core) beat() {
 	own.sent(op.Deadline + Time(ttl))
 }
 
-// readHeartbeats reads the heartbeats that are due.
 func (c *Core) readHeartbeats() {
 	if len(c.registry.unread) == 0 || c.paced(OpNodes) {
 		return
@@ -47,8 +46,8 @@ func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 	}
 }
 
-// watch reads the leases of an instance that seems to have died, so as to be there when they expire; what was free may have been
-// left to it, and is looked at again. Not while nothing may be acquired, as takeFree does not.
+// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Free sessions may have been left to o as
+// their target, so a discovery follows. watch does nothing while acquisitions are blocked, for the same reason as takeFree.
 func (c *Core) watch(o int32) {
 	if until, _ := c.Blocked(); !c.cfg.Place || until != 0 {
 		return
@@ -75,7 +74,6 @@ func (c *Core) beatAnswered(a *Answer) {
 	own.beatEnded()
 }
 
-// acquisitionsFail has an instance that can take nothing leave the registry for a while.
 func (c *Core) acquisitionsFail(in *inflight) {
 	if pause := c.registry.acquisitionFailed(in.op.Sent); pause > 0 {
 		c.tell(Tell{Kind: TellWithdrawn, Wait: pause})

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// inflight is an op that was sent and not answered.
 type inflight struct {
 	op     Op
 	leases []*lease // aligned with op.Items; an item counts only while lease.op is still this op
 }
 
-// inflights are the ops under way, by Op.Seq. They are few, mostly one or none.
+// inflights holds the ops under way, in order of Op.Seq. Mostly there is one or none.
 type inflights struct {
 	all   []*inflight
 	spare []*inflight
@@ -40,7 +39,7 @@ func (f *inflights) find(seq uint64) *inflight {
 	return nil
 }
 
-// take is find, for an op that is under way no longer.
+// take removes an op and returns it, nil if it is not under way.
 func (f *inflights) take(seq uint64) *inflight {
 	i, ok := f.at(seq)
 	if !ok {
@@ -51,18 +50,17 @@ func (f *inflights) take(seq uint64) *inflight {
 	return in
 }
 
-// What is kept for later is bounded: a moment with many ops under way, or large ones, costs memory for that moment only.
+// Bounds of the entries kept for reuse: many or large ops under way take memory only as long as they are.
 const (
 	inflightSpare  = 8
 	inflightLeases = 64
 )
 
-// any reports whether an op of one of the kinds is under way.
 func (f *inflights) any(kinds ...OpKind) bool {
 	return slices.ContainsFunc(f.all, func(in *inflight) bool { return slices.Contains(kinds, in.op.Kind) })
 }
 
-// recycle takes what nobody will look at again.
+// recycle keeps in for reuse. The caller must not use it any more.
 func (f *inflights) recycle(in *inflight) {
 	if len(f.spare) == inflightSpare || cap(in.leases) > inflightLeases {
 		return
@@ -72,5 +70,4 @@ func (f *inflights) recycle(in *inflight) {
 	f.spare = append(f.spare, in)
 }
 
-// probes reports whether in only asks whether Redis answers.
 func (in *inflight) probes() bool { return in.op.Kind == OpObserve && len(in.leases) == 0 }

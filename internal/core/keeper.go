@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// lease is one lease as this instance sees it. An instance has an entry for what it holds, wants or watches, not for all
-// there are.
+// lease is one lease as this instance sees it. An instance has entries only for leases that it holds, wants or watches.
 type lease struct {
 	term
 
-	heir   heir   // releasing, yielding; else its id is whose it was last, if since is known
-	holder string // idle: who held it when last seen
+	heir   heir   // releasing, yielding: its heir; else heir.id is its last owner, if since is known
+	holder string // idle: its owner at the last read or notice
 
-	exp   Time // idle: when Redis lets the holder's lease expire, as far as known
-	since Time // yielding: when its work was asked to end; releasing: when it was given back; idle, acquiring: when it has no owner
+	exp   Time // idle: when the holder's lease expires, as far as known
+	since Time // yielding: when TellYield was sent; releasing: when it was given back; idle, acquiring: see Vacancy.Since
 
-	due Time   // when its timer wakes it, or did last
+	due Time   // when its timer fires, or fired last
 	gen uint32 // of its timer
 	pos int32  // owned: index in Core.held
 
@@ -24,14 +23,14 @@ type lease struct {
 
 	next  next
 	cause Cause   // yielding: why
-	stuck []int64 // fences of its terms whose work does not end: never acquired again before that
+	stuck []int64 // fences of its terms whose work has not ended: it is not acquired before that
 
-	want       bool // a user asked for it
+	want       bool // a user wants it
 	wait       bool // and waits until it is held
-	place      bool // placement is after it
+	place      bool // placement wants it
 	yielding   bool // its work is being ended
 	unanswered bool // an acquire was not answered: the key may be ours
-	told       bool // releasing: a failed release was told
+	told       bool // releasing: TellReleaseFailed was sent
 	givenBack  bool // idle, acquiring: its last owner gave it back
 }
 
@@ -43,7 +42,7 @@ func (c *Core) want(id string, wait bool) {
 	}
 }
 
-// tryAcquire asks for l if that is allowed now.
+// tryAcquire requests l if that is allowed now, and refuses it otherwise.
 func (c *Core) tryAcquire(l *lease) {
 	until, cause := c.Blocked()
 	switch {
@@ -65,8 +64,8 @@ func (c *Core) tryAcquire(l *lease) {
 	c.queue.add(OpAcquire, l)
 }
 
-// refuse ends an acquisition that did not succeed and decides when the next one may. wait is how long, if that is known
-// other than by l.exp.
+// refuse ends an acquisition that did not succeed and plans the next one. wait is the time until then; for CauseHeld it is l.exp that
+// counts.
 func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text string) {
 	c.answered(l)
 	if cause == CauseHeld {
@@ -77,7 +76,7 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 		l.want = false
 	}
 	if cause == CauseWrongType {
-		// Somebody else's key, and nobody's fault here. It looks free, so it is asked about once a TTL whatever looks show.
+		// The key belongs to another program. Discoveries show it as free, so it is tried once a TTL only.
 		l.unanswered, l.holder = false, ""
 		l.vacant(Vacancy{})
 		wait = c.cfg.TTL
@@ -105,9 +104,9 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.stagger(l)))
 }
 
-// awaitExpiry makes l wake when the holder's lease is about to run out: a little before to read it once more, and if that
-// read was just made, at the expiry itself in this instance's turn. Leases that run out at about the same time are read in one
-// request: after an outage that all leases outlast nobody has a heartbeat, and everybody watches what it did not get (G14).
+// awaitExpiry sets l's timer to shortly before the holder's lease expires, to read it once more. After that read, it sets the timer to
+// the expiry itself, plus this instance's stagger. Leases that expire at about the same time are read in one request: if all leases
+// outlast an outage and no heartbeat does, every instance watches all leases of the others (G14).
 func (c *Core) awaitExpiry(l *lease) {
 	if lead, together := l.exp-Time(c.cfg.Lead), Time(c.cfg.Lead/2); lead > c.now.Mono {
 		l.will(nextRead)
@@ -118,7 +117,7 @@ func (c *Core) awaitExpiry(l *lease) {
 	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.stagger(l)))
 }
 
-// wakeLease does what l's timer was set for; at is when it was due.
+// wakeLease handles l's timer, which was due at at.
 func (c *Core) wakeLease(l *lease, at Time) {
 	switch l.phase {
 	case owned:
@@ -135,26 +134,25 @@ func (c *Core) wakeLease(l *lease, at Time) {
 		case c.unwanted(l) && !l.unanswered:
 			c.forget(l)
 		case c.silence.on:
-			// What cannot be heard cannot be used if it is won.
+			// In a silence the grant would not arrive.
 			c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
 		case l.next == nextTurn:
 			l.will(nextAcquire)
 			c.armLease(l, c.now.Mono+Time(max(c.stagger(l), c.cfg.Stagger)))
 		case l.next == nextRead || c.unwanted(l) || c.now.Mono > at+Time(c.cfg.Lead):
-			c.observe(l) // also when this instance slept through its turn
+			c.observe(l) // also if this instance slept past its turn
 		default:
 			c.tryAcquire(l)
 		}
 	}
 }
 
-// unwanted reports whether nobody here is after l any more: no user, and its session is gone or paused. If an attempt to
-// acquire it was not answered it is looked at, to give back what that won, and not tried again.
+// unwanted reports whether no user wants l, and placement does not either, or its session is gone or paused. If an attempt to acquire it
+// was not answered, l is still read once, to give back what that attempt may have won.
 func (c *Core) unwanted(l *lease) bool {
 	return !l.want && (!l.place || l.session == nobody)
 }
 
-// answered ends an attempt to acquire, if one is under way.
 func (c *Core) answered(l *lease) {
 	l.op = 0
 	if l.phase == acquiring {
@@ -187,7 +185,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			l.holder = r.Owner
 			l.exp = c.heldUntil(&in.op, r.PTTL)
 			if meant == nextAgain {
-				c.tryAcquire(l) // it was held when this was answered, and has been given back since
+				c.tryAcquire(l) // it may have been given back since
 				continue
 			}
 			c.heldBy(l, r)
@@ -210,11 +208,10 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 	c.drainedYet()
 }
 
-// granted begins a term. Trust is counted from the stamp of the attempt (G1).
 func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	c.effective(OpAcquire)
 	if !c.begin(&l.term, &in.op, r.Fence) {
-		// The answer came after the window it opens. The key is ours all the same: ask again and adopt it.
+		// The answer came too late, but the key is ours all the same: acquire again, to adopt it.
 		l.unanswered = true
 		c.tryAcquire(l)
 		return
@@ -231,23 +228,22 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	c.armLease(l, l.until)
 	c.fleet.ownedBy(l.session, c.self)
 	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)}
-	if r.Outcome == OutGranted { // what is adopted had this instance as its owner
+	if r.Outcome == OutGranted { // an adopted lease was ours already
 		t.Vacant = c.vacancy(l)
 	}
 	l.vacant(Vacancy{})
 	c.tell(t)
-	switch { // is anybody left to use it?
+	switch { // it may have become unwanted meanwhile
 	case c.draining:
 		c.release(l, CauseDrain)
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
 	case c.unwanted(l):
-		c.fleet.discover(discoverUnwanted) // which shows whether its session is really gone
+		c.fleet.discover(discoverUnwanted) // is its session really gone?
 	}
 }
 
-// renewAll is the renewal tick: everything held, in as few calls as it takes, and then the heartbeat, so that both expire
-// together when the instance dies.
+// renewAll is the renewal tick. It renews all held leases and then the heartbeat, so that they expire together if the instance dies.
 func (c *Core) renewAll() {
 	c.tellSilent()
 	c.traces.age(c.now.Mono, c.cfg.TTL)
@@ -263,7 +259,7 @@ func (c *Core) renewAll() {
 	c.askIdle()
 }
 
-// renewNow renews one lease before its tick. One that is being renewed already is left to that, and all are while Redis is silent.
+// renewNow renews one held lease before its tick, unless a request for it is under way or Redis is silent.
 func (c *Core) renewNow(id string) {
 	if l := c.leases[id]; l != nil && l.phase == owned && l.op == 0 && !c.silence.on {
 		c.requestRenew(l)
@@ -306,7 +302,7 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 	}
 }
 
-// renewed lengthens a term. An answer that comes after its own window is worth nothing but a reason to ask again.
+// renewed extends a term. If the answer came after its own window, the term is doubted and renewed again.
 func (c *Core) renewed(l *lease, in *inflight) {
 	doubted := l.uncertain
 	if !c.extend(&l.term, &in.op) {
@@ -317,8 +313,7 @@ func (c *Core) renewed(l *lease, in *inflight) {
 	c.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), Sent: in.op.Sent})
 }
 
-// doubt makes a term uncertain (docs/specification.md, 001-27): nothing begins under it until it is renewed (G4). What
-// follows is a read and then a quick retry, not the next tick.
+// doubt makes a term uncertain: no work begins under it until it is renewed (G4).
 func (c *Core) doubt(l *lease, cause Cause, text string) {
 	again, ok := c.terms.doubt(&l.term)
 	if !ok {
@@ -328,7 +323,6 @@ func (c *Core) doubt(l *lease, cause Cause, text string) {
 		UntilWall: c.wall(l.until), Text: text})
 }
 
-// lost ends a term that was not given back.
 func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.unhold(l, idle)
 	c.traces.leave(l.id)
@@ -346,7 +340,6 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.drainedYet()
 }
 
-// unhold takes l out of the held ones.
 func (c *Core) unhold(l *lease, to phase) {
 	last := len(c.held) - 1
 	c.held[l.pos] = c.held[last]
@@ -364,14 +357,13 @@ func (c *Core) unhold(l *lease, to phase) {
 	l.will(nextNothing)
 }
 
-// observe reads l before anything is done about it.
 func (c *Core) observe(l *lease) {
 	if l.op == 0 {
 		c.queue.add(OpObserve, l)
 	}
 }
 
-// subscribed looks up what may have been said while the channel was not heard, as often as whenHeard allows.
+// subscribed reads what notices may have been missed about, as often as whenHeard allows.
 func (c *Core) subscribed() {
 	c.fleet.hearings.add(&c.terms, 1)
 	if c.nextHeard, _ = c.fleet.whenHeard(); c.due(&c.nextHeard) {
@@ -380,7 +372,7 @@ func (c *Core) subscribed() {
 	c.fleet.discover(discoverSubscribed)
 }
 
-// observeWanted reads every lease that is waited for: a release of it may have gone unheard.
+// observeWanted reads every idle lease that a user waits for, because a notice of its release may have been lost.
 func (c *Core) observeWanted() {
 	c.nextHeard = 0
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
@@ -408,7 +400,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			c.observedHeld(l, in, r)
 		case OutFree:
 			if !c.vacated(l) {
-				l.vacant(Vacancy{}) // free before its time, and nobody told
+				l.vacant(Vacancy{}) // it was freed early, at an unknown time
 			}
 			c.fleet.ownedBy(l.session, "")
 			if c.unwanted(l) {
@@ -430,17 +422,17 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	c.heldBy(l, r)
 	switch {
 	case r.Owner == c.self && c.traces.has(l.id):
-		c.tryAcquire(l) // an attempt that was not answered succeeded: adopt it
+		c.tryAcquire(l) // an unanswered attempt succeeded: adopt it
 	case c.unwanted(l):
 		c.forget(l)
 	case l.place && !l.want && c.registry.fresh(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
-		c.forget(l) // renewed, and its owner's heartbeat is watched
+		c.forget(l) // it was renewed, and its owner's heartbeat is watched instead
 	default:
 		c.awaitExpiry(l)
 	}
 }
 
-// result returns the i-th result, or an unknown one if the store said less than it was asked.
+// result returns the i-th result, or an unknown one if the store returned too few.
 func (a *Answer) result(i int) *Result {
 	if i < len(a.Results) {
 		return &a.Results[i]
@@ -448,7 +440,6 @@ func (a *Answer) result(i int) *Result {
 	return &Result{}
 }
 
-// stagger is how long this instance leaves l to those before it.
 func (c *Core) stagger(l *lease) int64 {
 	if !l.place || l.session == nobody {
 		return 0

@@ -8,7 +8,7 @@ var causeNames = [...]string{
 	CauseGroup: "quarantine of the group too short", CauseUncounted: "not acknowledged", CauseAttached: "replica attached",
 }
 
-// String returns the cause as it stands in logs and histories.
+// String returns the name of the cause for logs and histories.
 func (c Cause) String() string {
 	if int(c) < len(causeNames) {
 		return causeNames[c]

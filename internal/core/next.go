@@ -1,21 +1,21 @@
 package core
 
-// next is what becomes of a lease next. When, its timer says; a lease whose acquisition is blocked has the end of that as its time.
+// next is the planned next action on a lease. For an idle lease, its timer says when.
 type next uint8
 
 const (
-	nextNothing next = iota // what is under way decides
-	nextRead                // idle: at the next wake it is read
-	nextTurn                // idle: at the next wake this instance's turn is waited for, and then it is acquired
-	nextAcquire             // idle: at the next wake it is acquired
-	nextAgain               // acquiring: a release was heard meanwhile, so if the answer says held it is acquired again
-	nextInherit             // acquiring: it was released to this instance, so if the answer says held there is something else to look for
-	nextYield               // owned: its session was not there at the last look, so if the next shows none either its work is ended
+	nextNothing next = iota // the answer under way decides
+	nextRead                // idle: read it when the timer fires
+	nextTurn                // idle: when the timer fires, wait for this instance's turn, then acquire it
+	nextAcquire             // idle: acquire it when the timer fires
+	nextAgain               // acquiring: a notice of a release arrived meanwhile; if the answer is held, acquire it again
+	nextInherit             // acquiring: it was released to this instance; if the answer is held, run a discovery
+	nextYield               // owned: the last discovery did not show its session; if the next does not either, end its work
 
 	nexts
 )
 
-// nextsOf are the states of a lease, by its phase: there are no others.
+// nextsOf lists the only valid states of a lease, by its phase.
 var nextsOf = [...][nexts]bool{
 	idle:      {nextNothing: true, nextRead: true, nextTurn: true, nextAcquire: true},
 	acquiring: {nextNothing: true, nextAgain: true, nextInherit: true},
@@ -29,14 +29,13 @@ var (
 		nextInherit: "inherit", nextYield: "yield"}
 )
 
-// state is what l is and does next, in a word.
 func (l *lease) state() string { return phaseNames[l.phase] + "/" + nextNames[l.next] }
 
-// Unlisted is told of a lease that comes to a state which nextsOf does not list. Tests and virtual time set it before they begin;
-// nil in production.
+// Unlisted is called for a lease in a state that nextsOf does not list. Tests and virtual time set it before they begin; in production
+// it is nil.
 var Unlisted func(lease, state string)
 
-// will sets what becomes of l next, and is the only place that does. Where the phase changes, it has changed before.
+// will sets l.next; nothing else does. The caller must have set l.phase before.
 func (l *lease) will(n next) {
 	l.next = n
 	if !nextsOf[l.phase][n] && Unlisted != nil {

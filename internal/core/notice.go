@@ -2,13 +2,12 @@ package core
 
 import "slices"
 
-// notice takes what another instance said to all. Notices only save time: each names something that a look would show.
 func (c *Core) notice(n *Notice) {
 	if n.From == c.self || !c.started || c.draining {
 		return
 	}
 	switch n.Kind {
-	case NoticeJoined: // what is placed on it, or given to it, waits for a look that shows its heartbeat: anybody may say so
+	case NoticeJoined: // any client can publish it, so the instance counts only after a discovery shows its heartbeat
 		c.fleet.discover(discoverJoined)
 	case NoticeLeft:
 		if c.registry.left(n.From) {
@@ -30,14 +29,13 @@ func (c *Core) notice(n *Notice) {
 	}
 }
 
-// mayHave reports whether something of what another asks for may be this instance's. Where acknowledgements count, Redis names it as the
-// owner of what it was granted and too few replicas have: at a master without a majority that is everything, the others ask for it at
-// each of their looks, and one here for each asking would be in vain (G14, seed 12046).
+// mayHave reports whether this instance may hold one of the requested leases. If acknowledgements count, Redis also names it as the owner
+// of grants that too few replicas acknowledged. At a master without a majority these are all leases: the others request them at each
+// discovery, and a discovery here for each request would be in vain (G14).
 func (c *Core) mayHave(ids []string) bool {
 	return c.epoch.acks == 0 || slices.ContainsFunc(ids, func(id string) bool { l := c.leases[id]; return l != nil && l.phase == owned })
 }
 
-// heir is who shall take the k-th of the leases that were released.
 func (n *Notice) heir(k int) heir {
 	if k < len(n.Peers) {
 		return heirNamed(n.Peers[k], n.From)
@@ -45,11 +43,11 @@ func (n *Notice) heir(k int) heir {
 	return heir{}
 }
 
-// taken acts on an acquisition of id, which is session i.
+// taken handles a notice that owner acquired id, which is session i or nobody's.
 func (c *Core) taken(id string, i int32, owner string) {
 	l := c.entryOf(id, i)
 	if l != nil && l.phase == owned {
-		return // Redis decides, not hearsay: the next renewal tells
+		return // a notice ends no term: the next renewal decides
 	}
 	if l == nil && c.cfg.Place && i < 0 {
 		c.fleet.discover(discoverUnknown)
@@ -64,12 +62,12 @@ func (c *Core) taken(id string, i int32, owner string) {
 	case l.place && !l.want && c.registry.fresh(owner):
 		c.forget(l)
 	case l.want || l.place:
-		l.will(nextRead) // a hint puts no wait off: the lease is read when that ends
+		l.will(nextRead) // a notice does not postpone the timer: the lease is read when it fires
 	}
 }
 
-// freed acts on a release of id, which is session i, by from: the heir, or without one the target, acquires at once; whoever waits for
-// this very lease does too; the others of the fleet give the heir a moment and then come in order.
+// freed handles a notice that from released id, which is session i or nobody's. The heir acquires it at once, or without one the target.
+// An instance whose user wants the lease does too. The others leave it to the heir for a moment and then follow in order.
 func (c *Core) freed(id string, i int32, from string, to heir) {
 	l := c.entryOf(id, i)
 	if l != nil && (l.phase != idle || len(l.stuck) > 0) {
@@ -90,15 +88,14 @@ func (c *Core) freed(id string, i int32, from string, to heir) {
 		return
 	}
 	if to.none {
-		c.fleet.said(i, "") // its session went or was paused, which this instance has yet to see
+		c.fleet.said(i, "") // its session is gone or paused, as a discovery will show
 		c.fleet.discover(discoverToNobody)
 		return
 	}
 	c.leftTo(i, l, from, to)
 }
 
-// leftTo is freed for session i that placement minds, whose entry is l, nil without one: to whom it is left is as good as its owner, and
-// what follows is placed around that.
+// leftTo is freed for session i under placement, whose entry is l, nil without one. Placement takes the heir as the owner already.
 func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	c.fleet.said(i, c.fleet.shown(to.id))
 	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
@@ -113,14 +110,14 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 		}
 		return
 	}
-	turn, wait := nextTurn, c.heirGrace() // by then most have heard who took it, and need no order
+	turn, wait := nextTurn, c.heirGrace() // after that, most have a notice of the acquisition and need no turn
 	if to.id == "" {
 		turn, wait = nextAcquire, c.stagger(l)
 	}
 	switch at := c.now.Mono + Time(wait); {
 	case wait == 0:
 		c.retry(l)
-	case inLine && (to.id != "" || l.due <= at): // whoever says it again puts no turn off
+	case inLine && (to.id != "" || l.due <= at): // a repeated notice does not postpone the turn
 	default:
 		l.op = 0
 		l.will(turn)
@@ -131,14 +128,13 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 // heirMoves is how many leases may change hands within HeirGrace.
 const heirMoves = 600
 
-// heirGrace is how long a lease is left to its heir: HeirGrace, and longer where many wait here, because Redis serves their heirs one after
-// another. If all came in their turns before that, each would ask for each, and what they ask would be waited for longer than they wait.
+// heirGrace returns how long a lease is left to its heir: HeirGrace, and longer if many leases are waited for here, because Redis serves
+// the heirs one after another. If the others did not wait for that, each would request each lease, and delay the heirs further.
 func (c *Core) heirGrace() int64 {
 	waiting := int64(len(c.leases) - len(c.held))
 	return max(1, waiting/heirMoves) * c.cfg.HeirGrace
 }
 
-// retry acquires l now, whatever was being waited for.
 func (c *Core) retry(l *lease) {
 	l.op = 0
 	c.tryAcquire(l)

@@ -1,24 +1,24 @@
 package core
 
-// pace says how soon a kind of request may be made again after it failed. Every request that is repeated because it failed waits
-// here and nowhere else, so that no failure, however quick it is told, is repeated at the speed of the network (G14).
+// pace delays requests of one kind after failures. It is the only delay of failed requests, so that a failure, however quickly Redis
+// reports it, is not repeated at the speed of the network (G14).
 type pace struct {
-	failed int  // attempts in a row without the effect they were made for
+	failed int  // attempts in a row without effect
 	at     Time // when the last of them failed
-	until  Time // not sent again before
+	until  Time // when the next may be sent
 	silent bool // the last of them was not answered
 }
 
-// refusal is a Redis that answers and refuses what it is asked to write: READONLY, out of memory, an ACL.
+// refusal records that Redis answers but refuses writes: READONLY, out of memory, an ACL.
 type refusal struct {
-	text string // its last words, "" if it refuses nothing
-	at   Time   // when it said them
-	from Time   // what was said before is not told any more: one entry an interval, and none of what may be over
+	text string // its last error, "" if it refuses nothing
+	at   Time   // when that error came
+	from Time   // earlier errors are not reported: at most one in a renewal interval, and none that may be over
 	told bool
 }
 
-// pause is how long to leave a request that failed n times in a row. The first is repeated at once: what it met has often passed
-// with it. The cap lets the first lease be had within a renewal interval of when writes are accepted again.
+// pause returns how long to wait after n failures in a row. The first retry is immediate, because many causes pass at once. The cap
+// makes the first acquisition succeed within a renewal interval after Redis accepts writes again.
 func (c *Core) pause(n int) int64 {
 	if n < 2 {
 		return 0
@@ -26,8 +26,8 @@ func (c *Core) pause(n int) int64 {
 	return min(c.cfg.MaxProbe<<min(max(n-6, 0), 16)>>max(6-n, 0), c.cfg.Renew/4)
 }
 
-// setback takes note that in had no effect. Attempts that were under way together count as one. A probe has waits of its own, and
-// says nothing of whether leases may be read.
+// setback records that in had no effect. Failures of attempts that were under way together count as one. Probes have a pace of their own
+// (probeLater), and their failure must not delay reads of leases.
 func (c *Core) setback(in *inflight, silent bool) {
 	p := &c.paces[in.op.Kind]
 	if in.op.Sent < p.at || in.probes() {
@@ -39,8 +39,8 @@ func (c *Core) setback(in *inflight, silent bool) {
 	c.slowed = max(c.slowed, p.until)
 }
 
-// resume lets what went unanswered of a release or a leave be sent at once: Redis answers again, and somebody waits for what that gives
-// back. It may fail again no sooner than before.
+// resume lets unanswered releases and leaves be repeated at once when Redis answers again, because others wait for those leases. It keeps
+// the count of failures, so that the pauses stay as long.
 func (c *Core) resume() {
 	for _, kind := range []OpKind{OpRelease, OpLeave} {
 		if p := &c.paces[kind]; p.silent {
@@ -49,9 +49,8 @@ func (c *Core) resume() {
 	}
 }
 
-// effective takes note that a request of kind had its effect.
 func (c *Core) effective(kind OpKind) {
-	if kind == OpBeat && c.paces[kind].failed > 0 { // until now the others may have counted it out, and given it nothing it asked for
+	if kind == OpBeat && c.paces[kind].failed > 0 { // without a heartbeat, the others may have released nothing to it
 		c.fleet.countedAgain()
 	}
 	c.paces[kind] = pace{}
@@ -64,8 +63,8 @@ func (c *Core) effective(kind OpKind) {
 	c.refusal = refusal{}
 }
 
-// fails reports whether a request to write failed and has not succeeded since, of any kind that is still made: whatever is
-// repeated is repeated within an interval.
+// fails reports whether a write of any kind has failed within the last renewal interval and has not succeeded since. Older failures are
+// of requests that are no longer repeated.
 func (c *Core) fails() bool {
 	for k := range c.paces {
 		if p := &c.paces[k]; p.failed > 0 && OpKind(k).writes() && c.now.Mono-p.at < Time(c.cfg.Renew) {
@@ -75,17 +74,16 @@ func (c *Core) fails() bool {
 	return false
 }
 
-// paced reports whether a request of kind has to wait.
 func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.now.Mono }
 
-// refusedBy keeps Redis' words. They are told when a read was answered: until then it may be that nothing is.
+// refusedBy keeps the error of a refused write. tellRefusing reports it once a read is answered; until then, Redis may refuse everything.
 func (c *Core) refusedBy(in *inflight, a *Answer) {
-	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.writes() { // with an epoch it is this instance that does not believe it
+	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.writes() { // with an epoch, it is reject that refused
 		c.refusal.text, c.refusal.at = a.Text, c.now.Mono
 	}
 }
 
-// tellRefusing tells of a refusal, with its time, and once in a renewal interval as long as there are more.
+// tellRefusing reports a refusal with its own time, and repeats that once in a renewal interval while refusals go on.
 func (c *Core) tellRefusing() {
 	if r := &c.refusal; r.text != "" && r.at >= r.from {
 		r.told, r.from = true, max(c.nextRenew, r.at+1)

@@ -1,10 +1,10 @@
 package core
 
-// Passed are the leases that another owner has passed on to this instance, or may have: an acquisition may find them in its
-// name, which otherwise only an earlier attempt of its own could explain. The zero value knows of none.
+// Passed holds the leases that another owner has, or may have, passed on to this instance. An acquisition may then find a lease in this
+// instance's name without an earlier attempt of its own. The zero value is empty. Not safe for concurrent use.
 type Passed struct{ names map[string]bool }
 
-// Add takes note of a lease before it is passed on: if the answer is lost, the next attempt finds what it left.
+// Add adds a lease. Call it before passing the lease on, because the answer to that may be lost.
 func (p *Passed) Add(name string) {
 	if p.names == nil {
 		p.names = map[string]bool{}
@@ -12,7 +12,7 @@ func (p *Passed) Add(name string) {
 	p.names[name] = true
 }
 
-// Asked marks what an acquisition about to be sent may find in this instance's name.
+// Asked marks the items of op, an acquisition about to be sent, that may be in this instance's name already: they are not Fresh.
 func (p *Passed) Asked(op *Op) {
 	if len(p.names) == 0 || op.Kind != OpAcquire {
 		return
@@ -24,7 +24,7 @@ func (p *Passed) Asked(op *Op) {
 	}
 }
 
-// Answered forgets what is settled.
+// Answered removes the leases that the answer to an acquisition settles.
 func (p *Passed) Answered(op *Op, a *Answer) {
 	if len(p.names) == 0 || op.Kind != OpAcquire || a.Stale {
 		return

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// NewSessions returns the set of ids. It sorts ids, drops doubles and keeps the slice.
+// NewSessions returns the set of ids. It sorts ids, drops duplicates and keeps the slice.
 func NewSessions(ids []string) *Sessions {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -17,7 +17,6 @@ func NewSessions(ids []string) *Sessions {
 	return s
 }
 
-// find returns the index of id, or -1.
 func (s *Sessions) find(id string) int32 {
 	if i, ok := s.index[id]; ok {
 		return i
@@ -25,28 +24,28 @@ func (s *Sessions) find(id string) int32 {
 	return -1
 }
 
-// Placer is the Placement of all instances. It keeps its working memory between calls; the zero value is ready.
+// Placer is the Placement of all instances. It keeps its working memory between calls; the zero value is ready. Not safe for concurrent
+// use.
 //
-// Rendezvous ranks choose, quotas bound, and what an instance owns within its quota stays. So
-// every instance is within one of the ideal, and a join or a leave moves only what it must (G6, G7).
+// Rendezvous ranks choose the target, quotas bound the shares, and an instance keeps the sessions within its quota. Every share is
+// therefore within one of the ideal, and a join or a leave moves as few sessions as possible (G6, G7).
 type Placer struct {
 	quota  []int32  // per instance
 	target []int32  // per session
 	owned  []int32  // per instance
-	order  []int32  // instances as quotas are handed out
+	order  []int32  // instances in the order in which they get quotas
 	pool   []int32  // sessions to be placed
-	room   []int32  // instances with room
-	start  []int32  // where an instance's sessions stand in ranks
+	room   []int32  // instances below their quota
+	start  []int32  // per instance: index of its sessions in ranks
 	ranks  []ranked // sessions of the instances above their quota
 }
 
-// ranked is a session as an instance ranks it.
 type ranked struct {
 	rank uint64
 	s    int32
 }
 
-// Place is Placement's.
+// Place implements Placement.
 func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32) {
 	n, m := len(instances), len(s.IDs)
 	p.target = resize(p.target, m)
@@ -73,9 +72,9 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) (target, 
 	return p.target, p.quota
 }
 
-// quotas gives the instances their share: q or q+1 each, the larger share to those that own more than q already, so that
-// nothing moves only because the sum does not divide. Among the others how little they own counts for nothing: the shares
-// would change with every lease that moves, and whoever looks half way through a rebalance would ask for another outcome.
+// quotas sets the quota of each instance to q or q+1. Instances that own more than q get q+1 first, so that no session moves only because
+// of the remainder. How few sessions the others own must not count: the quotas would change with every lease that moves, and a
+// discovery during a rebalance would lead to another outcome.
 func (p *Placer) quotas(instances []uint64, m int) {
 	n := len(instances)
 	q, r := int32(m/n), m%n
@@ -97,11 +96,10 @@ func (p *Placer) quotas(instances []uint64, m int) {
 	}
 }
 
-// clip makes all that own more than q equal, and all that do not.
 func clip(owned, q int32) int32 { return min(max(owned, q), q+1) }
 
-// shed puts what instances own above their quota into the pool: the sessions with the lowest rank there. One pass sorts the
-// sessions of those instances into buckets; a selection in each finds the lowest.
+// shed moves the sessions above an instance's quota into the pool: those that it ranks lowest. One pass sorts the sessions of those
+// instances into buckets; a selection in each finds the lowest.
 func (p *Placer) shed(s *Sessions, instances []uint64, owner []int32) {
 	p.start = resize(p.start, len(instances))
 	total := int32(0)
@@ -175,18 +173,17 @@ func (p *Placer) fill(s *Sessions, instances []uint64) {
 	}
 	for _, j := range p.pool {
 		if len(p.room) == 0 {
-			return // cannot be: the quotas sum to the number of sessions
+			return // cannot happen: the quotas sum to the number of sessions
 		}
 		at := p.highest(instances, s.hashes[j])
 		i := p.room[at]
 		p.target[j] = i
 		if p.owned[i]++; p.owned[i] == p.quota[i] {
-			p.room = slices.Delete(p.room, at, at+1) // keeps the order, so that a tie falls the same way everywhere
+			p.room = slices.Delete(p.room, at, at+1) // keeps the order, so that every instance breaks a tie alike
 		}
 	}
 }
 
-// highest returns where in room the instance stands that ranks the session highest.
 func (p *Placer) highest(instances []uint64, session uint64) (at int) {
 	best := uint64(0)
 	for k, i := range p.room {

@@ -1,54 +1,52 @@
 package core
 
-// This file is the core's whole boundary: what it is told (Event), what it asks of a store (Op) and of its shell (Tell),
-// and what a store answers (Answer). Everything here is plain data, so that a shell over sockets, a model of Redis in
-// virtual time and a text scenario drive the same rules.
+// This file is the core's whole boundary: its input (Event), its requests to a store (Op), their results (Answer) and its notifications
+// to the shell (Tell). All of it is plain data, so that production, virtual time and text scenarios drive the same rules.
 
 // Time is a reading of the instance's own monotonic clock in nanoseconds. Only differences of one instance's readings
-// mean anything. Zero is "never".
+// are meaningful. Zero means never.
 type Time int64
 
-// Now is one reading of both clocks of an instance. Trust windows are held against both, because the monotonic clock of
-// most systems stops while the machine is suspended and the wall clock may be stepped (G1, G4).
+// Now is one reading of both clocks of an instance. Trust windows are checked against both: on most systems the monotonic clock stops
+// while the machine is suspended, and the wall clock may be stepped (G1, G4).
 type Now struct {
 	Mono Time
 	Wall int64 // ns since the epoch
 }
 
-// EventKind says what an Event tells the core.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// What the core can be told.
+// The kinds of events.
 const (
-	// EvTick: time has reached Core.Next (or passed; a shell may also tick early, which does nothing).
+	// EvTick: time has reached or passed Core.Next. An earlier tick does nothing.
 	EvTick EventKind = iota + 1
 	// EvStart: take part. The first event of a core.
 	EvStart
-	// EvAnswer: Answer is what a store said to an Op, or that it said nothing.
+	// EvAnswer: Answer is the result of an Op, or reports that the store did not answer.
 	EvAnswer
-	// EvNotice: Notice was heard on the channel. Notices may be lost, late, doubled and forged by bugs: they save time,
-	// nothing relies on them.
+	// EvNotice: Notice arrived on the channel. Notices may be lost, late, doubled or forged: they save time, but no rule relies on them.
 	EvNotice
-	// EvSubscribed: the channel is (again) being heard, so whatever was missed must be looked up.
+	// EvSubscribed: the channel is subscribed (again), and notices may have been missed before.
 	EvSubscribed
 	// EvWant: acquire the lease ID now, and with Wait keep waiting until it is held or dropped.
 	EvWant
-	// EvDrop: the guarded work of ID has ended or never began; give the lease back, or stop wanting it.
+	// EvDrop: the guarded work of ID has ended or never began; release the lease, or stop wanting it.
 	EvDrop
 	// EvAbandon: the work under the term Fence of ID is stuck: never renew and never release that term, let it expire, and do not
 	// acquire ID again. The term may be over.
 	EvAbandon
 	// EvRecovered: the stuck work under the term Fence of ID has returned; this instance may own ID again.
 	EvRecovered
-	// EvDoubt: what was read elsewhere may mean that Redis lost its data: its epoch is read now.
+	// EvDoubt: the shell suspects that Redis lost its data: read the epoch now.
 	EvDoubt
 	// EvRenew: renew the lease ID now, not at the next tick, if it is held.
 	EvRenew
-	// EvDrain: stop taking, leave the registry. The shell drops each held lease when its work has ended.
+	// EvDrain: acquire nothing more and leave the registry. The shell drops each held lease when its work has ended.
 	EvDrain
 )
 
-// Event is one thing the core is told, at one instant.
+// Event is one input of the core, at one instant.
 type Event struct {
 	Kind   EventKind
 	Now    Now
@@ -64,25 +62,25 @@ type Event struct {
 // OpKind is a request to the store.
 type OpKind uint8
 
-// The requests. Those that extend something (OpAcquire, OpRenew, OpReassert, OpBeat) are never sent after an attempt
-// without answer before a read (OpObserve, OpNodes, OpLook) was answered (G5).
+// The requests. After an attempt without an answer, those that extend (OpAcquire, OpRenew, OpReassert, OpBeat) wait until a read
+// (OpObserve, OpNodes, OpLook) is answered (G5).
 const (
 	OpAcquire   OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same and not Fresh, grant a fence
 	OpRenew                       // extend each item that its owner still holds
 	OpReassert                    // after a loss of data, in quarantine only: restore each item with its fence
 	OpRelease                     // delete each item whose owner and fence match; publish, naming Item.Peer as heir
 	OpObserve                     // read owner and PTTL of each item; with no item, only the epoch
-	OpBeat                        // set the instance's heartbeat; publish when it was not there
+	OpBeat                        // set the instance's heartbeat; publish if it is new
 	OpLeave                       // delete the instance's heartbeat; publish
-	OpNodes                       // read the PTTL of the heartbeats of the instances named by the items
+	OpNodes                       // read the PTTL of the heartbeats of the instances in the items
 	OpLook                        // read everything: sessions, heartbeats, owners
 	OpAsk                         // publish that Owner wants the items of Item.Peer (all items name one peer)
-	OpSupersede                   // begin a new epoch, if the present one is still Op.Epoch: it must not be believed
+	OpSupersede                   // begin a new epoch in place of Op.Epoch, which must not be believed, if that is still the present one
 
-	kinds // how many there are, and one more
+	kinds // number of kinds, plus one
 )
 
-// Extends reports whether an executed op of this kind lengthens what its instance holds.
+// Extends reports whether an executed op of this kind begins or lengthens a lease or a heartbeat of its instance.
 func (k OpKind) Extends() bool {
 	return k == OpAcquire || k == OpRenew || k == OpReassert || k == OpBeat
 }
@@ -97,68 +95,67 @@ func (k OpKind) reads() bool { return k == OpObserve || k == OpNodes || k == OpL
 type Item struct {
 	ID    string
 	Fence int64  // OpRenew, OpReassert, OpRelease: the term's fence
-	Peer  string // OpRelease: heir, "" for none, Owner itself where nobody shall take it; OpAsk: the owner asked
-	Fresh bool   // OpAcquire: no earlier attempt of this core can have left the lease in its name: adopt nothing
+	Peer  string // OpRelease: heir, "" for anyone, Owner itself for nobody; OpAsk: the owner to publish the request to
+	Fresh bool   // OpAcquire: do not adopt, because no earlier attempt or term of this core can have left the key in its name
 }
 
-// Op is one attempt. A store executes it at most once; whoever carries it may not retry it.
+// Op is one attempt. A store executes it at most once; the shell must not retry it.
 type Op struct {
 	Seq   uint64 // echoed in the Answer
 	Kind  OpKind
-	Epoch string // the epoch the instance knows; in another one the store does nothing (G9)
+	Epoch string // the epoch the instance knows; in any other the store does nothing (G9)
 
-	Quarantine int64 // ns that an epoch begun by this op grants nothing; 0: as the store is configured
-	Confirm    int64 // replicas that have to acknowledge what the op did; 0: none, and it counts as it is answered
+	Quarantine int64 // ns of quarantine, if this op begins an epoch; 0: as the store is configured
+	Confirm    int64 // replicas that must acknowledge the op's writes before they count; 0: none
 
 	Owner    string // the instance
 	TTL      int64  // ns, whole milliseconds
 	Fence    int64  // OpAcquire: the highest fence the instance has seen
-	Items    []Item // owned by whoever carries the op
-	Sent     Time   // the stamp trust is counted from; it precedes the send
-	Deadline Time   // the core takes the op as unanswered from here
+	Items    []Item // owned by the shell once the op is returned
+	Sent     Time   // stamp that trust counts from; it precedes the send
+	Deadline Time   // when the core gives the op up as unanswered
 
 	offset int64 // wall − mono when it was sent
 }
 
-// Probes reports whether the epoch is to be read again once the op is acknowledged.
+// Probes reports whether the store must read the epoch again after replicas acknowledged op.
 func (op *Op) Probes() bool { return op.Confirm > 0 && op.Kind == OpAcquire }
 
 // Failure says why an op has no result.
 type Failure uint8
 
-// The ways to fail. An op that may have been executed and extends something begins a silence (G5); the others differ in
-// what a user is told.
+// The failures. An unanswered op that extends begins a silence (G5).
 const (
 	FailNone      Failure = iota
-	FailUnknown           // sent and not answered: it may have been executed
-	FailUnsent            // not sent, for want of a connection or of time: certainly not executed
-	FailRefused           // not executed: Redis, or the store, said why not
-	FailUncounted         // executed, and not to be believed: too few replicas acknowledged it, or its epoch ended meanwhile
+	FailUnknown           // sent but not answered: it may have been executed
+	FailUnsent            // not sent, because there was no connection or no time: certainly not executed
+	FailRefused           // not executed: Redis or the store refused it
+	FailUncounted         // executed, but not to be believed: too few replicas acknowledged it, or its epoch ended meanwhile
 )
 
-// Outcome is what became of one item.
+// Outcome is the result of an op for one item.
 type Outcome uint8
 
-// The outcomes, with the fields of Result that they set.
+// The outcomes, the ops that have them, and the fields of Result that they set.
 const (
-	OutUnknown    Outcome = iota // the op failed or was void
+	OutUnknown    Outcome = iota // any: the op failed or was void
 	OutGranted                   // acquire: Fence
-	OutAdopted                   // acquire: the same owner held it; Fence, a new one if Op.Fence was not below it
+	OutAdopted                   // acquire: the same owner held it; Fence, a new one unless Op.Fence was below its fence
 	OutHeld                      // acquire, observe: Owner, PTTL (Fence if the store knows it)
 	OutFree                      // observe: nobody holds it
-	OutQuarantine                // acquire, free or own: nothing is granted until Answer.Quarantine is over
+	OutQuarantine                // acquire: the lease is free or ours, but Redis grants nothing until Answer.Quarantine is over
 	OutRenewed                   // renew
 	OutReasserted                // reassert
 	OutLost                      // renew, release: this owner (and fence) does not hold it; Owner, PTTL if another does
 	OutReleased                  // release
 	OutSuperseded                // reassert: a higher fence was granted; Owner
 	OutClosed                    // reassert: the quarantine is over; renew instead
-	OutWrongType                 // the key holds no string: somebody else's key
+	OutWrongType                 // the key is not a string, so it belongs to another program
 	OutAlive                     // nodes: PTTL
 	OutGone                      // nodes
 )
 
-// Result is what a store says of one item.
+// Result is a store's answer for one item.
 type Result struct {
 	Outcome Outcome
 	Owner   string
@@ -166,19 +163,19 @@ type Result struct {
 	PTTL    int64 // ns; 0: unknown or none
 }
 
-// Answer is what became of an Op.
+// Answer is the result of an Op.
 type Answer struct {
 	Seq        uint64
 	Failure    Failure
-	Text       string   // of a failure
-	Err        error    // of a failure, for the shell: what Text says, to be told from others
-	Epoch      string   // the present epoch, "" if the store did not say
+	Text       string   // why it failed
+	Err        error    // the same as an error, for the shell
+	Epoch      string   // present epoch, "" if unknown
 	Stale      bool     // the op was void: its epoch is not the present one
 	Quarantine int64    // ns of quarantine left when the store answered, 0 if none
-	Acked      int64    // replicas that acknowledged what the op did, 0 if it is not known
-	After      string   // the epoch after that, where the op probes; "" if it is not known
-	Group      int64    // ns: the quarantine that the epoch's group has agreed on; 0 where the op's epoch is the present one
-	RedisNow   int64    // Redis TIME in µs, 0 if the store did not say
+	Acked      int64    // replicas that acknowledged the op's writes, 0 if unknown
+	After      string   // epoch after the acknowledgement, for an op that probes; "" if unknown
+	Group      int64    // ns: quarantine that the epoch's group has agreed on; 0 if the op's epoch is the present one
+	RedisNow   int64    // Redis TIME in µs, 0 if unknown
 	Results    []Result // one per item
 	Look       *Look    // OpLook
 }
@@ -196,26 +193,26 @@ type Seen struct {
 	PTTL int64 // ns
 }
 
-// Sessions is the set of what is to be owned: unpaused sessions, ascending by ID. Immutable; NewSessions builds it.
+// Sessions is the set of sessions that need an owner, which are not paused. They ascend by ID. Immutable; NewSessions builds it.
 type Sessions struct {
 	IDs    []string
 	hashes []uint64
 	index  map[string]int32 // never ranged over
 }
 
-// NoticeKind is a message of one instance to all.
+// NoticeKind is the kind of a Notice.
 type NoticeKind uint8
 
 // The notices.
 const (
 	NoticeTaken  NoticeKind = iota + 1 // From acquired IDs
-	NoticeFreed                        // From released IDs; Peers[i] is the heir of IDs[i], "" for none, From itself for nobody
+	NoticeFreed                        // From released IDs; Peers[i] is the heir of IDs[i], "" for anyone, From itself for nobody
 	NoticeJoined                       // From's heartbeat is new
 	NoticeLeft                         // From deleted its heartbeat
 	NoticeAsked                        // From wants IDs of Peers[0]
 )
 
-// Notice is a heard message.
+// Notice is a message that an instance published to all.
 type Notice struct {
 	Kind  NoticeKind
 	From  string
@@ -223,42 +220,42 @@ type Notice struct {
 	Peers []string
 }
 
-// TellKind is what the core tells its shell.
+// TellKind is the kind of a Tell.
 type TellKind uint8
 
-// What is told. For leases, ID, Fence and At are always set.
+// The notifications, with the fields of Tell that they set. Those about leases always set ID, Fence and At.
 const (
 	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, Vacant
 	TellRenewed                           // Until, UntilWall, Sent, Doubted
 	TellUncertain                         // an attempt failed (Cause, Text): believe nothing until renewed
 	TellLost                              // the term is over (Cause; Owner if another is known to hold it)
 	TellReleased                          // the term was given back (Cause; Owner is the heir, if any)
-	TellReleaseFailed                     // the release was not confirmed (Cause, Text); it is tried again until it cannot matter
+	TellReleaseFailed                     // the release was not confirmed (Cause, Text); it is retried until the key has expired
 	TellRefused                           // an acquisition did not succeed: Cause, Owner, Wait (ns until it may), Text
-	TellYield                             // end the guarded work of ID, then send EvDrop (Owner: who asked)
-	TellKept                              // TellYield is taken back: the guarded work of ID goes on
+	TellYield                             // end the guarded work of ID, then send EvDrop (Owner: the instance that asked for the lease)
+	TellKept                              // TellYield is revoked: the guarded work of ID goes on
 	TellSuspect                           // Owner's lease ID expired while its heartbeat lived
 	TellEpoch                             // Redis lost data or restarted: Text is the new epoch, Wait the quarantine left
 	TellClock                             // a clock stepped: Wait (ns, signed); Cause is CauseFailed and Text "redis" for Redis' clock
-	TellRejected                          // an epoch is not believed, and another is asked for: Text, Cause, Wait its group's quarantine
+	TellRejected                          // an epoch (Text) is not believed, and will be superseded: Cause, Wait (its group's quarantine)
 	TellOutside                           // the group's quarantine (Wait) is too short for this instance: it takes no part
-	TellSilent                            // Redis went silent for this instance (Text)
-	TellHeard                             // Redis is heard again
-	TellWithdrawn                         // this instance left the registry for a while: it cannot take what it is given
-	TellRefusing                          // Redis answers, and refuses what it is asked to write (Text: its words)
-	TellAccepting                         // it writes again (Text: what it had refused with)
+	TellSilent                            // Redis stopped answering this instance (Text)
+	TellHeard                             // Redis answers again
+	TellWithdrawn                         // this instance left the registry for Wait ns, because its acquisitions fail
+	TellRefusing                          // Redis answers, but refuses writes (Text: its error)
+	TellAccepting                         // Redis accepts writes again (Text: its earlier error)
 	TellDrained                           // EvDrain is done: no lease is held and none is being released
 )
 
-// Cause says why something was told.
+// Cause is the reason for a Tell.
 type Cause uint8
 
-// The causes; String gives the form that stands in logs.
+// The causes; String gives the form that logs use.
 const (
 	CauseNone       Cause = iota
 	CauseExpired          // the trust window ended
 	CauseTaken            // another owner holds it
-	CauseGone             // the key is not there any more
+	CauseGone             // the key no longer exists
 	CauseSuperseded       // a higher fence was granted
 	CauseNoAnswer         // an attempt was not answered in time
 	CauseFailed           // an attempt failed
@@ -268,42 +265,42 @@ const (
 	CauseRebalance        // another instance asked for it
 	CauseDrain            // this instance stops
 	CauseHeld             // another owner holds it
-	CauseQuarantine       // Redis forgot; nothing is granted yet
+	CauseQuarantine       // Redis lost its data and grants nothing yet
 	CauseWrongType        // the key holds another type
 	CauseUnwanted         // its session went or was paused
-	CauseForgot           // Redis may have forgotten it: to be asserted again
+	CauseForgot           // Redis may have lost it: to be reasserted
 	CauseGroup            // the group's quarantine is shorter than this instance's TTL
 	CauseUncounted        // too few replicas acknowledged it
 	CauseAttached         // a replica attached itself
 )
 
-// Tell is one thing the core tells its shell. Tells of a step are carried out before its ops.
+// Tell is one notification of the core to its shell. The shell carries out the tells of a step before its ops.
 type Tell struct {
 	Kind      TellKind
 	Cause     Cause
-	Again     bool // TellUncertain: nothing was renewed since the last one
+	Again     bool // TellUncertain: the term was uncertain already
 	Doubted   bool // TellRenewed: the term was uncertain
 	ID        string
 	Fence     int64
 	At        Time
 	Until     Time  // end of the trust window on the monotonic clock
 	UntilWall int64 // and on the wall clock: trust ends at whichever comes first
-	Sent      Time  // when the attempt was sent that succeeded
+	Sent      Time  // stamp of the attempt that succeeded
 	Owner     string
 	Wait      int64 // ns
 	Text      string
-	Vacant    *Vacancy // nil: not known
+	Vacant    *Vacancy // nil: unknown
 }
 
-// Vacancy is how a lease came to have no owner, as far as an instance that acquires it knows. It is told, and nothing is done by it.
+// Vacancy is how a lease came to have no owner, as far as its next owner knows. It is for reports only: no rule uses it.
 type Vacancy struct {
-	Since Time   // GivenBack: when that was heard; else when the key of the last owner expires, as it was last read
+	Since Time   // GivenBack: when the notice arrived; else when the last owner's key expires, by the last read
 	Owner string // the last owner
 
 	GivenBack bool
 }
 
-// Effects is what one step asks for. Both slices are valid until the next step; Op.Items stay valid for ever.
+// Effects is the output of one step. Both slices are valid until the next step; Op.Items stay valid forever.
 type Effects struct {
 	Tells []Tell
 	Ops   []Op

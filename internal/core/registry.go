@@ -2,22 +2,21 @@ package core
 
 import "slices"
 
-// registry is what this instance knows of the instances by their heartbeats: who lives, and who seems dead although its heartbeat
-// lives. It knows nothing of sessions and leases. What it gets wrong makes a takeover late or a share uneven, never a lease owned
-// twice: terms do not ask it.
+// registry is this instance's view of the instances by their heartbeats: which live, and which are suspect. It does not depend on
+// sessions and leases. Its errors make a takeover late or a share uneven, but never give a lease two owners: terms do not use it.
 //
-//   - nodes[0] is this instance. An index means the same instance until prune, which drops only the dead that own nothing.
+//   - nodes[0] is this instance. An index means the same instance until prune, which drops only dead instances that own nothing.
 //   - An instance that is alive and not suspect counts; version changes with the set of those that count.
 //   - A heartbeat has a timer while it lives, or is being read, so its end is noticed.
 type registry struct {
-	k    *terms                             // read, never changed
-	wake func(i int32, gen uint32, at Time) // has due called at at, if gen is still the node's own
+	k    *terms                             // read only
+	wake func(i int32, gen uint32, at Time) // calls due(i) at at, unless gen is outdated by then
 
 	nodes   []node
 	index   map[string]int32 // instance ID → nodes; never ranged over
-	vacant  []int32          // entries of nodes that nobody uses
+	vacant  []int32          // unused entries of nodes
 	version uint64           // of the set of instances that count
-	looks   uint64           // at all heartbeats, so far
+	looks   uint64           // number of discoveries so far
 	unread  []int32          // nodes whose heartbeats are to be read
 
 	own membership
@@ -25,37 +24,36 @@ type registry struct {
 
 // membership is this instance's own part in the registry.
 type membership struct {
-	beat, leave bool // a heartbeat is to be set, or to be deleted
+	beat, leave bool // the heartbeat is to be set, or to be deleted
 	leaving     bool // for good
 	ends        Time // when every heartbeat that was sent has expired
 
-	written     bool // a heartbeat was set since the last acquisition that failed
-	othersTake  bool // another instance was seen to take a lease since then
-	unable      int  // acquisitions in a row that failed though Redis is heard, and others took what they wanted
-	unableAt    Time // when the last of them did
-	withdrawals int  // in a row, because of that
+	written     bool // a heartbeat was set since the last failed acquisition
+	othersTake  bool // another instance was seen to take a lease since the last failed acquisition
+	unable      int  // acquisitions in a row that failed although Redis answers and others acquire leases
+	unableAt    Time // when the last of them failed
+	withdrawals int  // in a row, because of failed acquisitions
 	rejoin      Time // withdrawn until then
 }
 
-// node is an instance, as its heartbeat and its leases show it.
 type node struct {
 	id      string
 	hash    uint64
 	exp     Time   // when its heartbeat expires, as far as known
-	seen    Time   // when it was last known to live: an older look does not say that it is gone
-	look    uint64 // the last that showed it
+	seen    Time   // when it was last known to live: an older discovery cannot show that it is gone
+	look    uint64 // number of the last discovery that showed it
 	gen     uint32 // of its timer
 	alive   bool   // its heartbeat lives
-	suspect bool   // a lease of it expired while its heartbeat lived: not counted until the heartbeat is refreshed
+	suspect bool   // it seems dead although its heartbeat lives: not counted until the heartbeat is refreshed
 	reading bool   // its heartbeat is being read
 	checked bool   // its heartbeat was read shortly before it expires and was not refreshed
-	since   Time   // suspect: the expiry its heartbeat had then
+	since   Time   // suspect: the expiry its heartbeat had when it became suspect
 }
 
 // counts reports whether sessions are placed on n.
 func (n *node) counts() bool { return n.alive && !n.suspect }
 
-// know returns the index of an instance, which it makes known if it was not.
+// know returns the index of an instance and adds the instance if it is new.
 func (r *registry) know(id string) int32 {
 	if i, ok := r.index[id]; ok {
 		return i
@@ -82,13 +80,12 @@ func (r *registry) fresh(owner string) bool {
 	return ok && i > 0 && r.nodes[i].alive && r.nodes[i].exp > r.k.now.Mono+Time(r.k.cfg.Lead)
 }
 
-// arm has the heartbeat of instance i looked at at at, instead of whenever it would have been.
 func (r *registry) arm(i int32, at Time) {
 	r.nodes[i].gen++
 	r.wake(i, r.nodes[i].gen, at)
 }
 
-// shown takes note that instance i's heartbeat expires at exp. It reports whether i counts since.
+// shown records that instance i's heartbeat lives and expires at exp. It reports whether i was not counted before.
 func (r *registry) shown(i int32, exp Time) (changed bool) {
 	n := &r.nodes[i]
 	changed = !n.alive
@@ -109,7 +106,6 @@ func (r *registry) shown(i int32, exp Time) (changed bool) {
 	return changed
 }
 
-// gone takes note that instance i shows no heartbeat.
 func (r *registry) gone(i int32) {
 	n := &r.nodes[i]
 	n.gen++
@@ -120,7 +116,7 @@ func (r *registry) gone(i int32) {
 	r.version++
 }
 
-// left takes note that an instance says that it leaves. It reports whether that one was known.
+// left records a notice that an instance leaves. It reports whether that instance was known.
 func (r *registry) left(id string) bool {
 	i, ok := r.index[id]
 	if ok {
@@ -130,8 +126,8 @@ func (r *registry) left(id string) bool {
 	return ok
 }
 
-// accuse takes note that a lease of holder, which was to end at exp, was won under its living heartbeat. It reports whether holder is
-// suspect since.
+// accuse records that this instance won a lease of holder, which was to expire at exp. It reports whether holder became suspect, because
+// it did not renew that lease although its heartbeat lives.
 func (r *registry) accuse(holder string, exp Time) bool {
 	i, ok := r.index[holder]
 	if !ok || !r.nodes[i].counts() {
@@ -140,9 +136,9 @@ func (r *registry) accuse(holder string, exp Time) bool {
 	n := &r.nodes[i]
 	switch {
 	case exp > r.k.now.Mono:
-		return false // it has not come to its end: it was given back, which is yet to be heard or was while this was asked for
+		return false // it cannot have expired, so it was given back
 	case n.exp > exp+Time(r.k.cfg.Renew/4):
-		return false // its heartbeat was set since: it lives, and lost a race
+		return false // its heartbeat was set later: it lives, and lost a race
 	}
 	r.suspect(n)
 	return true
@@ -153,14 +149,13 @@ func (r *registry) suspect(n *node) {
 	r.version++
 }
 
-// due has the heartbeat of instance i read: it is about to expire, or should have.
+// due queues a read of instance i's heartbeat, which is about to expire or should have expired.
 func (r *registry) due(i int32) {
-	if !r.nodes[i].reading && !r.own.leaving { // else the answer sets the next time, or nobody asks
+	if !r.nodes[i].reading && !r.own.leaving {
 		r.unread = append(r.unread, i)
 	}
 }
 
-// dueAgain takes note that a read of heartbeats failed.
 func (r *registry) dueAgain(items []Item) {
 	for _, it := range items {
 		if i, ok := r.index[it.ID]; ok {
@@ -170,8 +165,8 @@ func (r *registry) dueAgain(items []Item) {
 	}
 }
 
-// reads returns the heartbeats to be read now. What would be due within a renewal interval is read along: one by one, every instance
-// of a large fleet would read every other's heartbeat with a call of its own.
+// reads returns the heartbeats to be read now, including those that expire within about a renewal interval. Otherwise every instance of a
+// large fleet would read every other's heartbeat in a call of its own.
 func (r *registry) reads() (items []Item) {
 	soon := r.k.now.Mono + Time(r.k.cfg.Lead+r.k.cfg.Renew)
 	for i := 1; i < len(r.nodes); i++ {
@@ -181,7 +176,7 @@ func (r *registry) reads() (items []Item) {
 	}
 	slices.Sort(r.unread)
 	for _, i := range slices.Compact(r.unread) {
-		if n := &r.nodes[i]; n.alive { // neither gone nor forgotten since
+		if n := &r.nodes[i]; n.alive { // it may be gone or pruned since
 			n.reading = true
 			items = append(items, Item{ID: n.id})
 		}
@@ -190,16 +185,15 @@ func (r *registry) reads() (items []Item) {
 	return items
 }
 
-// heartbeat is what a read of one says.
 type heartbeat uint8
 
 const (
-	heartbeatLives   heartbeat = iota // or nothing is known
-	heartbeatOverdue                  // it was not refreshed when it should long have been: its instance is not counted any more
+	heartbeatLives   heartbeat = iota // or unknown
+	heartbeatOverdue                  // long due for a refresh, for the first time: its instance is suspect now
 	heartbeatGone
 )
 
-// read takes what op showed of the heartbeat of instance id.
+// read records what op showed of the heartbeat of instance id. It returns the index of that instance.
 func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 	i := r.know(id)
 	n := &r.nodes[i]
@@ -211,7 +205,7 @@ func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 		r.arm(i, r.k.now.Mono+Time(r.k.cfg.MaxProbe))
 		return i, heartbeatLives
 	case res.Outcome == OutGone && n.seen > op.Sent:
-		if n.alive { // seen so since this was sent: which came first is not known
+		if n.alive { // it was seen alive after op was sent, so the order is unknown
 			r.rearm(i)
 		}
 		return i, heartbeatLives
@@ -223,8 +217,8 @@ func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 	if n.exp-r.k.now.Mono > 2*Time(r.k.cfg.Lead) {
 		return i, heartbeatLives
 	}
-	// It is about to expire. The leases of its owner expire at about the same time; that it is not counted settles the order in which
-	// the others come for them before that.
+	// The heartbeat is about to expire, and its instance's leases at about the same time. The instance stops counting now, so that the
+	// others agree on the order in which they acquire those leases.
 	said := heartbeatLives
 	if !n.checked {
 		n.checked = true
@@ -235,7 +229,7 @@ func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 	return i, said
 }
 
-// rearm has instance i's heartbeat read shortly before it expires, or, if that is past, when it should have.
+// rearm has instance i's heartbeat read shortly before it expires, or at its expiry if that moment has passed.
 func (r *registry) rearm(i int32) {
 	exp := r.nodes[i].exp
 	if lead := exp - Time(r.k.cfg.Lead); lead > r.k.now.Mono {
@@ -245,7 +239,7 @@ func (r *registry) rearm(i int32) {
 	r.arm(i, max(exp, r.k.now.Mono)+Time(Millisecond))
 }
 
-// see takes over the heartbeats that a look showed. It reports whether the set of instances that count changed.
+// see records the heartbeats of a discovery. It reports whether the set of instances that count changed.
 func (r *registry) see(op *Op, seen []Seen) (changed bool) {
 	r.looks++
 	for _, s := range seen {
@@ -268,8 +262,7 @@ func (r *registry) see(op *Op, seen []Seen) (changed bool) {
 	return changed
 }
 
-// prune forgets the dead that own nothing, so that a fleet whose instances come and go for years costs no memory. owns is aligned
-// with nodes.
+// prune drops dead instances that own nothing, so that memory does not grow as instances come and go. owns is aligned with nodes.
 func (r *registry) prune(owns []int32) {
 	for i := 1; i < len(r.nodes); i++ {
 		n := &r.nodes[i]
@@ -281,58 +274,55 @@ func (r *registry) prune(owns []int32) {
 	}
 }
 
-// leaves takes this instance out for good: whoever is still to stop is not an heir.
+// leaves removes this instance for good, so that its placement gives it nothing more.
 func (r *registry) leaves(started bool) {
 	r.own.leaving, r.own.rejoin = true, 0
 	r.own.leave = started && !r.k.cfg.NoHeartbeat
 	r.countSelf(false)
 }
 
-// beatFailed has the heartbeat set again.
 func (m *membership) beatFailed() {
-	m.unable = 0 // it is not only acquisitions that fail
+	m.unable = 0 // not only acquisitions fail
 	m.beat = true
 	m.beatEnded()
 }
 
-// beatEnded takes note that no heartbeat is under way any more: one that was when the instance left may have been set after it was
-// deleted.
+// beatEnded records that no heartbeat is under way any more. A leaving instance deletes its heartbeat again, because the one under way may
+// have been set after the deletion.
 func (m *membership) beatEnded() { m.leave = m.leave || m.leaving }
 
-// sent takes note of a heartbeat that has expired by then. One that is refused leaves the one before.
+// sent records a heartbeat that will have expired at ends. The earlier ones remain in place if it is refused.
 func (m *membership) sent(ends Time) { m.ends = max(m.ends, ends) }
 
-// leaveFailed has the heartbeat deleted by another attempt, unless it has expired by itself. A withdrawal is told once: it ends by a
-// heartbeat.
+// leaveFailed retries to delete the heartbeat, unless it has expired by itself or this instance is only withdrawn.
 func (m *membership) leaveFailed(now Time) { m.leave = m.leave || m.leaving && now < m.ends }
 
-// countSelf takes note whether this instance may be counted on.
 func (r *registry) countSelf(counts bool) {
 	r.nodes[0].alive = counts
 	r.version++
 }
 
-// able takes note that acquisitions have an effect again. It reports whether that is news.
+// able records that an acquisition was answered. It reports whether this instance was doubtful before.
 func (m *membership) able() bool {
 	news := m.doubtful()
 	m.unable, m.withdrawals = 0, 0
 	return news
 }
 
-// doubtful reports whether this instance has yet to show that it can take what it is given.
+// doubtful reports whether acquisitions of this instance failed and none has been answered since.
 func (m *membership) doubtful() bool { return m.unable > 0 || m.withdrawals > 0 }
 
-// acquisitionFailed counts acquisitions that fail, by when they were sent. An instance that can be heard and yet wins nothing it is
-// given would keep asking for its share and have it released for nothing: it leaves the registry, for longer each time. It returns for
-// how long, 0 where it does not leave.
+// acquisitionFailed counts failed acquisitions. An instance that beats but can acquire nothing would keep asking for its share, and the
+// others would release leases in vain. It therefore leaves the registry after three failures, for longer each time. pause is for how
+// long, 0 if it does not leave. sent is when the failed request was sent.
 func (r *registry) acquisitionFailed(sent Time) (pause int64) {
 	m := &r.own
-	m.beat = m.beat || !r.k.cfg.NoHeartbeat // which shows, before the next attempt, who it is that cannot
+	m.beat = m.beat || !r.k.cfg.NoHeartbeat // shows before the next attempt whether this instance can write at all
 	if !m.written || !m.othersTake {
-		return 0 // not even a heartbeat can be written, or nobody takes anything: it is Redis, not this instance
+		return 0 // Redis may be the reason: not even heartbeats succeed, or no instance takes anything
 	}
 	if sent < m.unableAt {
-		return 0 // it was under way when the last one failed, and says nothing new
+		return 0 // it was under way when the last one failed, so it is no new failure
 	}
 	m.written, m.othersTake, m.unableAt = false, false, r.k.now.Mono
 	if m.unable++; m.unable < 3 || r.k.cfg.NoHeartbeat || m.rejoin != 0 || m.leaving {
@@ -346,7 +336,6 @@ func (r *registry) acquisitionFailed(sent Time) (pause int64) {
 	return pause
 }
 
-// rejoins ends a withdrawal.
 func (r *registry) rejoins() {
 	r.own.rejoin, r.own.unable = 0, 0
 	r.own.beat = true

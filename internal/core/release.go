@@ -2,13 +2,13 @@ package core
 
 import "slices"
 
-// heir is who shall take a lease that is given back.
+// heir is the instance that should take a released lease.
 type heir struct {
-	id   string // "": whoever comes first in order
-	none bool   // nobody: its session is gone
+	id   string // "": the first in order
+	none bool   // no instance, because its session is gone
 }
 
-// peer is h as the message of a release names it: nobody is named by who releases, who would not give a lease to itself.
+// peer returns h as the notice of a release encodes it: the releasing instance itself means that no instance should take the lease.
 func (h heir) peer(self string) string {
 	if h.none {
 		return self
@@ -16,7 +16,6 @@ func (h heir) peer(self string) string {
 	return h.id
 }
 
-// heirNamed is the heir that a message of from names.
 func heirNamed(peer, from string) heir {
 	if peer == from {
 		return heir{none: true}
@@ -24,15 +23,14 @@ func heirNamed(peer, from string) heir {
 	return heir{id: peer}
 }
 
-// yield asks the shell to end the work under l; the release follows with its EvDrop (kubernetes learned that the hard
-// way: a lock given back before its work returned is held by two).
+// yield makes the shell end the work under l. The release follows with the shell's EvDrop, not before the work has ended: otherwise two
+// instances would work under the lease.
 func (c *Core) yield(l *lease, to string, cause Cause) {
 	l.yielding = true
 	l.heir, l.cause, l.since = heir{id: to}, cause, c.now.Mono
 	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: to})
 }
 
-// keep takes a yield back.
 func (c *Core) keep(l *lease, cause Cause) {
 	l.yielding, l.heir = false, heir{}
 	c.tell(Tell{Kind: TellKept, Cause: cause, ID: l.id, Fence: l.fence})
@@ -60,7 +58,7 @@ func (c *Core) drop(id string, cause Cause) {
 	}
 }
 
-// release gives a term back: trust ends now, the key goes when Redis hears of it.
+// release gives a term back. Trust ends now; the key is deleted when the request reaches Redis.
 func (c *Core) release(l *lease, cause Cause) {
 	switch cause {
 	case CauseDrain:
@@ -110,8 +108,8 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 	}
 }
 
-// overtaken takes a release that found the lease ours under another fence: an attempt to acquire it that was never answered
-// was executed after the one that was. It is adopted, and the term that gives is released in turn.
+// overtaken handles a release that found the lease ours under another fence: an unanswered attempt to acquire it was executed after the
+// answered one. The lease is adopted, and the resulting term is released in turn.
 func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
@@ -130,7 +128,7 @@ func (c *Core) released(l *lease) {
 	c.releasing--
 	c.fleet.touch(l.session)
 	if l.session != nobody && c.fleet.known[l.session].owner == 0 {
-		c.fleet.ownedBy(l.session, l.heir.id) // a look answered meanwhile had still shown it as ours
+		c.fleet.ownedBy(l.session, l.heir.id) // a discovery answered meanwhile still showed it as ours
 	}
 	l.vacant(Vacancy{})
 	switch {
@@ -144,8 +142,8 @@ func (c *Core) released(l *lease) {
 	c.drainedYet()
 }
 
-// releaseFailed tells that l is still to be released. That is tried again: the release names its term, so it can come late or
-// twice without harm.
+// releaseFailed reports, once, that the release of l failed. It is retried: a late or repeated release does no harm, because it names the
+// fence of its term.
 func (c *Core) releaseFailed(l *lease, cause Cause, text string) {
 	if !l.told {
 		l.told = true
@@ -156,14 +154,14 @@ func (c *Core) releaseFailed(l *lease, cause Cause, text string) {
 func (c *Core) retryRelease(l *lease) {
 	switch {
 	case c.now.Mono >= l.since+Time(c.cfg.TTL):
-		c.released(l) // Redis has let it expire by now
+		c.released(l) // the key has expired by now
 	case l.op == 0:
 		c.requestRelease(l)
 	}
 }
 
-// abandon notes that the work under a term is stuck. The term ends, if it has not: its key is left to expire, because the work may still
-// be going on. A later term of the same lease is another's, and is not ended.
+// abandon handles stuck work under a term. The term ends, if it has not yet. Its key is left to expire, because the work may still
+// go on. A later term of the same lease does not end.
 func (c *Core) abandon(id string, fence int64) {
 	l := c.lease(id)
 	if !slices.Contains(l.stuck, fence) {
@@ -175,7 +173,7 @@ func (c *Core) abandon(id string, fence int64) {
 			c.lost(l, CauseStuck, "")
 		}
 	case acquiring:
-		c.traces.leave(id) // what it may win is left to expire too
+		c.traces.leave(id) // a key that the attempt wins is left to expire, too
 		c.block(l)
 		c.drainedYet()
 	case idle:
@@ -183,9 +181,9 @@ func (c *Core) abandon(id string, fence int64) {
 	}
 }
 
-// block ends what is being done about l, whose work is stuck, and tells who waits for it.
+// block cancels all plans for l, whose work is stuck, and refuses it to a user who wants it.
 func (c *Core) block(l *lease) {
-	l.gen++ // its timer
+	l.gen++ // cancels its timer
 	l.place = false
 	l.will(nextNothing)
 	if l.want {
@@ -195,7 +193,7 @@ func (c *Core) block(l *lease) {
 	c.answered(l)
 }
 
-// recovered lets a lease be acquired again when the last of what was stuck under it has returned.
+// recovered lets a lease be acquired again once all stuck work under it has returned.
 func (c *Core) recovered(id string, fence int64) {
 	l := c.leases[id]
 	if l == nil || len(l.stuck) == 0 {
@@ -204,7 +202,7 @@ func (c *Core) recovered(id string, fence int64) {
 	l.stuck = slices.DeleteFunc(l.stuck, func(f int64) bool { return f == fence })
 	switch {
 	case len(l.stuck) > 0 || l.phase != idle:
-	case l.want: // it was asked for meanwhile, and is waited for
+	case l.want: // a user waits for it
 		c.tryAcquire(l)
 	default:
 		c.forget(l)

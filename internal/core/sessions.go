@@ -2,7 +2,6 @@ package core
 
 import "slices"
 
-// lookAnswered acts on a reading of everything.
 func (c *Core) lookAnswered(in *inflight, a *Answer) {
 	f := &c.fleet
 	if !f.lookEnded(in.op.Seq) || a.Look == nil || c.draining || c.registry.own.rejoin != 0 || c.epoch.outside {
@@ -25,7 +24,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 	c.registry.prune(f.owned)
 }
 
-// askRedis has renewed what a look showed as not this instance's.
+// askRedis renews the held leases that a discovery showed as not this instance's, to find out whether they are.
 func (c *Core) askRedis() {
 	for _, i := range c.fleet.denied {
 		if l := c.entry(i); l.op == 0 {
@@ -40,14 +39,14 @@ func (c *Core) ask(asks [][]Item) {
 	}
 }
 
-// answerAsks gives what others asked for and this instance owns above its quota.
+// answerAsks yields leases above this instance's quota that others requested.
 func (c *Core) answerAsks(look uint64) {
 	f := &c.fleet
 	if len(f.asks) == 0 {
 		return
 	}
 	if c.epoch.quarantine > c.now.Mono {
-		f.forgetAsks() // what is given up now nobody can take
+		f.forgetAsks() // in a quarantine nobody could acquire a released lease
 		return
 	}
 	held := 0
@@ -61,7 +60,7 @@ func (c *Core) answerAsks(look uint64) {
 	}
 }
 
-// give gives what it can of an asking within excess, and reports whether something is lacking still.
+// give yields the requested leases within excess, and reports whether excess did not suffice.
 func (c *Core) give(a *ask, excess *int) (lacking bool) {
 	for _, id := range a.ids {
 		l := c.leases[id]
@@ -77,9 +76,9 @@ func (c *Core) give(a *ask, excess *int) (lacking bool) {
 	return false
 }
 
-// takeFree acts on the sessions without a live owner. One whose owner shows no heartbeat is watched. None of it while nothing may be
-// acquired: in a Redis that has just lost its data no heartbeat lives and every session is free, and each instance of a large fleet
-// would come to watch all of them. What is left then is seen by the look that fleet.wanted makes.
+// takeFree handles the sessions without a living owner. It acquires free ones and reads those whose owner has no heartbeat. While
+// acquisitions are blocked, it does neither: after a loss of data no heartbeat lives and every session is free, so each instance of a
+// large fleet would watch all of them. fleet.wanted plans a discovery for later.
 func (c *Core) takeFree() {
 	anyFree := false
 	for _, i := range c.fleet.unowned() {
@@ -89,14 +88,14 @@ func (c *Core) takeFree() {
 	c.fleet.leaves(anyFree)
 }
 
-// takeUp acts on session i, which has no live owner, and reports whether it is free and may come to this instance.
+// takeUp handles session i, which has no living owner, and reports whether it is free and may come to this instance.
 func (c *Core) takeUp(i int32) (free bool) {
 	f := &c.fleet
 	o, l := f.known[i].owner, c.entry(i)
 	switch {
 	case l != nil && c.decided(l, o):
 		return o == nobody && len(l.stuck) == 0
-	case o == 0: // ours in Redis, no term here: an attempt that was not answered, whatever was waited for since
+	case o == 0: // ours in Redis without a term here: an attempt was not answered
 		c.tryAcquire(c.placed(i))
 	case o != nobody:
 		if f.blocked == 0 {
@@ -109,16 +108,15 @@ func (c *Core) takeUp(i int32) (free bool) {
 	return false
 }
 
-// decided reports whether l, whose session belongs to o, who does not live, is held, under way, or has its turn set already.
+// decided reports whether l, of owner o, needs no action of takeUp: it is held, stuck, under way, or waited for already.
 func (c *Core) decided(l *lease, o int32) bool {
 	return l.phase != idle || len(l.stuck) > 0 || l.place && o != 0 && (o > 0 || !c.givenBack(l))
 }
 
-// givenBack reports whether l, found free, is waited for because somebody held it who must have given it back since. A key that a
-// foreign hand made has a holder without a name, and is asked about once a TTL.
+// givenBack reports whether l, found free, had an owner that must have released it before its expiry. The key of another program has no
+// owner's name: it is tried once a TTL only.
 func (c *Core) givenBack(l *lease) bool { return l.holder != "" && l.exp > c.now.Mono }
 
-// takeFound acquires session i, which was found free, or waits for its turn.
 func (c *Core) takeFound(i int32) {
 	now, turn := c.fleet.found(i)
 	if !now && !turn {
@@ -133,9 +131,8 @@ func (c *Core) takeFound(i int32) {
 	}
 }
 
-// dropUnwanted ends the work of placed leases whose session was gone or paused at two looks in a row. Not while Redis has
-// just forgotten: its sessions come back from whoever keeps them, and a lease given up in a quarantine is out of reach
-// until its end.
+// dropUnwanted ends the work of placed leases whose session was gone or paused in two discoveries in a row. In a quarantine it does
+// nothing: lost sessions may be restored, and a released lease could not be acquired again before its end.
 func (c *Core) dropUnwanted() {
 	for _, l := range c.held {
 		switch {
@@ -151,8 +148,8 @@ func (c *Core) dropUnwanted() {
 	}
 }
 
-// PreferredOwner returns the instance that should own id: its owner where that keeps it, else the one it is to be given
-// to, else, for an unknown session, the live instance that ranks it highest. "" if no instance is live.
+// PreferredOwner returns the instance that should own id: its target, or its owner if that keeps it. For an unknown session, it is the
+// live instance that ranks the session highest; "" if no instance is live.
 func (c *Core) PreferredOwner(id string) string {
 	f := &c.fleet
 	f.placement()
@@ -173,7 +170,7 @@ func (c *Core) PreferredOwner(id string) string {
 	return owner
 }
 
-// LiveNodes returns the IDs of the instances with a live heartbeat in ascending order, this one included.
+// LiveNodes returns the IDs of the instances that count, in ascending order. This one is included unless it is draining or withdrawn.
 func (c *Core) LiveNodes() []string {
 	c.fleet.placement()
 	ids := make([]string, 0, len(c.fleet.live))
@@ -183,7 +180,7 @@ func (c *Core) LiveNodes() []string {
 	return ids
 }
 
-// Settled reports whether this instance sees nothing left to move: every session has a live owner, and none is to be given to another.
+// Settled reports whether this instance sees no session left to move: every session has a live owner, and none has another target.
 func (c *Core) Settled() bool {
 	if !c.started || c.draining || c.silence.on || c.cfg.Place && c.registry.looks == 0 {
 		return false

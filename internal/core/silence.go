@@ -1,23 +1,22 @@
 package core
 
-// silence is what the instance knows of a Redis that does not answer.
 type silence struct {
 	on     bool
-	since  Time   // when it was noticed: only an answer to a read sent at or after it ends the silence
-	from   Time   // when what was not answered was sent
-	again  bool   // and it was not the first of its kind
+	since  Time   // when it was noticed: only the answer to a read that was sent later ends the silence
+	from   Time   // when the unanswered op was sent
+	again  bool   // the op was not the first of its kind to fail
 	asked  Time   // when the last probe was sent
-	op     uint64 // the probe in flight
+	op     uint64 // the probe under way, 0 none
 	failed int    // probes without answer in a row
-	text   string // what the first failure said
-	told   bool
-	toldAt Time   // when one was told last
+	text   string // of the first failure
+	told   bool   // TellSilent was sent
+	toldAt Time   // when the last TellSilent was sent
 	items  []Item // of the largest attempt to extend that was not answered
 }
 
-// fellSilent takes note that an op has no result. After an attempt to extend something, or a probe, the only thing sent is
-// a read, until one is answered: when replies are lost and requests are not, an owner that has stopped working would
-// otherwise go on extending what it holds for as long as the fault lasts (G5).
+// fellSilent handles an op without a result. After an unanswered attempt to extend, or an unanswered probe, the core sends only reads
+// until one is answered. Otherwise, if replies are lost and requests are not, an owner that has stopped working would extend its leases
+// for as long as the fault lasts (G5).
 func (c *Core) fellSilent(in *inflight, a *Answer) {
 	s := &c.silence
 	probe := s.op
@@ -33,8 +32,7 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 		return
 	}
 	if in.op.Seq != probe && !(in.op.Kind.Extends() && a.Failure == FailUnknown) {
-		// What was refused, or only read, has extended nothing; it is a reason to find out whether Redis answers, not yet one to
-		// hold everything back. Not with every failure of many: the last read tells enough.
+		// A refused op or a read has extended nothing. It is a reason to probe, but not with every failure of many.
 		if s.asked == 0 || c.now.Mono-s.asked >= Time(c.cfg.MaxProbe) {
 			c.queue.probe = true
 		}
@@ -45,7 +43,7 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
-	if c.fleet.look != 0 { // its answer may be far behind the fault; a fresh one follows the silence
+	if c.fleet.look != 0 { // its answer may come long after the fault; a new discovery follows the silence
 		c.fleet.lookFailed(c.fleet.look)
 	}
 	if s.toldAt == 0 || c.now.Mono-s.toldAt >= Time(c.cfg.Renew) {
@@ -53,7 +51,7 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	}
 }
 
-// tellSilent tells of a silence, once. One that follows another within a renewal interval is told at the next renewal, if it lasts.
+// tellSilent reports a silence once. If one follows another within a renewal interval, it is reported at the next renewal, if it lasts.
 func (c *Core) tellSilent() {
 	if s := &c.silence; s.on && !s.told {
 		s.told, s.toldAt = true, c.now.Mono
@@ -69,29 +67,28 @@ func (c *Core) probeLater() {
 	c.nextProbe = c.now.Mono + Time(max(pause, Millisecond))
 }
 
-// seekShare is how many times in a renewal interval an instance of a replicated Redis asks at most whether it can assert what it holds:
-// after a failover that is all that its owners wait for, and a probe is one command.
+// seekShare is how many probes an instance of a replicated Redis sends in a renewal interval at most, to find a new epoch. After a
+// failover owners wait for nothing else, and a probe is a single command.
 const seekShare = 50
 
-// seek has the epoch asked for while what is held waits for its next attempt, because it was refused or too few replicas acknowledged it.
-// Another master, and a replica that attaches itself, each begin another epoch, and who hears of it asserts at once.
+// seek plans a probe while held leases wait for their next attempt, because Redis refused it or too few replicas acknowledged it. A new
+// master begins another epoch, and so does a replica that attaches itself. Then the instance reasserts its leases at once.
 func (c *Core) seek() {
 	if c.epoch.acks > 0 && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
 		c.nextProbe = c.now.Mono + Time(max(c.cfg.Renew/seekShare, Millisecond))
 	}
 }
 
-// probe asks for the epoch, and reads along whatever the largest attempt to extend asked for that was not answered: on a path
-// that lets only small messages through in time, a small read would be answered again and again, and each attempt that
-// follows be executed too late to be used (G8).
+// probe reads the epoch, and also the leases of the largest unanswered attempt to extend. Otherwise, on a path that lets only small
+// messages through in time, the probe would be answered, and each attempt after it executed too late to be of use (G8).
 func (c *Core) probe() {
 	if c.silence.op != 0 {
 		return
 	}
 	seq := c.send(OpObserve, c.silence.items, nil)
 	c.silence.op, c.silence.asked = seq, c.now.Mono
-	// A probe is given up sooner than an attempt: when the path heals, the time until it is used again is what counts.
-	// Each failure doubles the patience, so that a path which is merely slow is found too.
+	// A probe has a shorter timeout than an attempt, so that a healed path is used again soon. Each failure doubles the timeout, so that
+	// a probe succeeds on a slow path, too.
 	patience := max(c.cfg.OpTimeout/6, 50*Millisecond) << min(c.silence.failed, 6)
 	in := c.ops.find(seq)
 	in.op.Deadline = c.now.Mono + Time(min(patience, c.cfg.OpTimeout))
@@ -99,8 +96,8 @@ func (c *Core) probe() {
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }
 
-// heard takes note that an op was answered. What ends a silence is the answer to a read that was sent after it began, and
-// that is as large as what was not answered.
+// heard handles an answer. A silence ends with the answer to a read that was sent after the silence began, and that is as large as the
+// unanswered attempt.
 func (c *Core) heard(in *inflight) {
 	s := &c.silence
 	probe := in.op.Seq == s.op
@@ -112,7 +109,7 @@ func (c *Core) heard(in *inflight) {
 		c.tellRefusing()
 	}
 	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
-		c.queue.probe = c.queue.probe || s.on && probe // it was under way when the silence began, and ends nothing
+		c.queue.probe = c.queue.probe || s.on && probe // a probe sent before the silence does not end it: send another
 		return
 	}
 	was, brief := *s, s.again && c.now.Mono-s.from < Time(c.cfg.Discovery/100)
@@ -128,13 +125,12 @@ func (c *Core) heard(in *inflight) {
 	} else {
 		c.fleet.discover(discoverHeard)
 	}
-	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // as long as anything waits: what repeats itself faster is not resumed each time (G14)
+	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
 		c.resume()
 	}
 	c.catchUp()
 }
 
-// catchUp sends what a silence has held back.
 func (c *Core) catchUp() {
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {

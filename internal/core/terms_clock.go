@@ -7,13 +7,13 @@ type clockState struct {
 	redis    bool
 	lo, hi   int64  // Redis' clock − mono lies between
 	at       Time   // when lo and hi were last narrowed
-	acquires Time   // nothing is acquired before: Redis' clock jumped
+	acquires Time   // nothing is acquired before, because Redis' clock jumped
 	stepped  uint64 // ops up to this one were stamped before the own clocks stepped
 }
 
-// advance moves time. It returns by how much the wall clock stepped against the monotonic one, 0 where not by more than the margin,
-// either way: the machine slept (then the monotonic clock may have stood still while Redis' did not) or somebody set the clock (then
-// the wall reading says nothing). What is under way was stamped by clocks that may have stood still (I7).
+// advance moves time. It returns how far the wall clock stepped against the monotonic one, 0 if by no more than the margin. Either the
+// machine slept, and the monotonic clock may have stopped while Redis' did not, or somebody set the wall clock. The stamps of ops under
+// way may come from a stopped clock, so those ops begin no term (I7).
 func (k *terms) advance(now Now) (step int64) {
 	if now.Mono < k.now.Mono {
 		now = k.now
@@ -31,8 +31,8 @@ func (k *terms) advance(now Now) (step int64) {
 	return step
 }
 
-// shift applies a step of the own clocks to t: by the wall clock its window has run out as much earlier. A renewal of a closed window
-// would be refused by Redis if another holds it; an assertion after a loss would not be. It reports whether the window is shorter.
+// shift applies a step of the own clocks to t: if the wall clock went ahead, the window ends as much earlier. Redis would refuse to
+// renew a lease that another owner holds by now, but not to reassert it after a loss of data. It reports whether the window is shorter.
 func (k *terms) shift(t *term, step int64) (shorter bool) {
 	t.op = 0
 	if step > 0 {
@@ -41,7 +41,7 @@ func (k *terms) shift(t *term, step int64) (shorter bool) {
 	return step > 0
 }
 
-// doubt makes a held term uncertain (I3). again says that it was, ok that it is held.
+// doubt makes a held term uncertain (I3). again reports whether it was uncertain already, ok whether it is held.
 func (k *terms) doubt(t *term) (again, ok bool) {
 	if t.phase != owned {
 		return false, false

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// epochState is what the instance knows of the life of Redis' data (G9).
+// epochState is what the instance knows of the epoch of Redis' data (G9).
 type epochState struct {
-	value      string // poll:epoch as last told, "" before the first answer
-	sent       Time   // stamp of the op that told it: an older op cannot bring an older epoch back
+	value      string // poll:epoch as last read, "" before the first answer
+	sent       Time   // stamp of the op that read it: an older op cannot bring an older epoch back
 	quarantine Time   // until then nothing is granted; an upper bound
-	fence      int64  // the highest fence ever seen: every acquire carries it
-	acks       int64  // how many replicas have to acknowledge what counts in it
+	fence      int64  // highest fence ever seen: every acquire carries it
+	acks       int64  // replicas that must acknowledge an op in this epoch
 
-	group    int64               // ns: the quarantine that the epoch's group has agreed on
-	outside  bool                // which is too short for this instance: it has no part in what the others do
+	group    int64               // ns: quarantine that the epoch's group has agreed on
+	outside  bool                // group is too short for this instance, which takes no part
 	past     map[string]struct{} // epochs that were seen superseded; never ranged over
-	rejected string              // an epoch that a server is to end
+	rejected string              // epoch that a server must end
 
 	disbelieved struct { // the last answer that was not believed
 		sent  Time
@@ -30,11 +30,11 @@ const (
 	textUnderrated = "an instance with a shorter TTL began this epoch: another is asked for"
 )
 
-// distrust returns why an answer in a's epoch is worth nothing, "" if it is worth what it says.
+// distrust returns why an answer in a's epoch is not believed, CauseNone and "" if it is.
 //
-// An epoch that was seen superseded is that of an old master, or of old data: what was granted elsewhere meanwhile it does not
-// know. And after a loss of data an epoch may be begun by who has never heard of this group: its quarantine is as long as that
-// one's TTL, and not as long as the group's leases are believed in.
+// A superseded epoch belongs to an old master, or to old data, which does not know the grants made elsewhere since. And after a loss of
+// data an instance that does not know this group may begin an epoch: its quarantine is as long as that instance's TTL, which may be
+// shorter than the group's windows.
 func (k *terms) distrust(a *Answer) (cause Cause, text string) {
 	e := &k.epoch
 	if _, past := e.past[a.Epoch]; past {
@@ -46,13 +46,13 @@ func (k *terms) distrust(a *Answer) (cause Cause, text string) {
 	return CauseNone, ""
 }
 
-// tooShort reports whether a group that has agreed on this quarantine is none for this instance. One that has agreed on more than
-// it needs is: so a fleet gets another TTL (docs/guarantees.md, G9).
+// tooShort reports whether this instance must not join a group that has agreed on this quarantine. It joins a group with a longer one
+// than it needs, which is how a fleet changes its TTL (docs/guarantees.md, G9).
 func (k *terms) tooShort(group int64) bool {
 	return group > 0 && group < max(k.cfg.TTL, k.cfg.Quarantine)
 }
 
-// quarantine is how long one has to last that this instance begins: as long as any of its group may believe in a lease.
+// quarantine returns how long a quarantine that this instance begins must last: as long as any of its group may believe in a lease.
 func (k *terms) quarantine() int64 {
 	if k.epoch.outside {
 		return k.epoch.group
@@ -60,9 +60,8 @@ func (k *terms) quarantine() int64 {
 	return max(k.cfg.TTL, k.cfg.Quarantine, k.epoch.group)
 }
 
-// reject makes of an answer that is not believed one that says nothing, and has the server begin another epoch if it was asked
-// after the present one was heard of. What the op did there it may
-// have done. told says that this is news.
+// reject returns a failed answer in place of one that is not believed. It has the server begin another epoch if op was sent after the
+// one that read the present epoch; told reports that this is new. The op may have been executed, if a is of its own epoch.
 func (k *terms) reject(op *Op, a *Answer, text string) (said Answer, told bool) {
 	e := &k.epoch
 	if told = op.Sent > e.sent && e.rejected != a.Epoch; told {
@@ -78,7 +77,6 @@ func (k *terms) reject(op *Op, a *Answer, text string) (said Answer, told bool) 
 	return Answer{Seq: a.Seq, Failure: failure, Text: text, Epoch: a.Epoch}, told
 }
 
-// epochNews is what an answer told of the epoch.
 type epochNews uint8
 
 const (
@@ -87,7 +85,6 @@ const (
 	epochOther // Redis lost data, or may have
 )
 
-// learn takes from an answer what it says of the epoch.
 func (k *terms) learn(op *Op, a *Answer) epochNews {
 	e := &k.epoch
 	if a.Epoch == "" || op.Sent < e.sent {
@@ -95,8 +92,8 @@ func (k *terms) learn(op *Op, a *Answer) epochNews {
 	}
 	if a.Quarantine > 0 {
 		end := k.now.Mono + Time(a.Quarantine)
-		// Of several answers the earliest end is nearest. One that has come and was not the end was told by a clock that runs slower,
-		// unless this answer is so old that what it says is over.
+		// Each end is an upper bound, so the earliest counts. If that has passed and Redis still reports a quarantine, its clock is
+		// slower, and the new end counts, unless this answer is so old that its quarantine is over too.
 		if over := e.quarantine <= k.now.Mono && op.Sent+Time(a.Quarantine) > k.now.Mono; a.Epoch != e.value || end < e.quarantine || over {
 			e.quarantine = end
 		}
@@ -109,7 +106,7 @@ func (k *terms) learn(op *Op, a *Answer) epochNews {
 	}
 	news := epochFirst
 	if e.value == "" {
-		e.fence = max(e.fence, a.RedisNow) // fences of before are of no attempt of this core (I8)
+		e.fence = max(e.fence, a.RedisNow) // lower fences are not of an attempt of this core (I8)
 	} else {
 		news = epochOther
 		if e.past == nil {
@@ -124,8 +121,8 @@ func (k *terms) learn(op *Op, a *Answer) epochNews {
 	return news
 }
 
-// LifeOf reads an epoch, "<run_id>:<attachments>:<acks> <end of quarantine>": by what process it was begun, how often a replica had
-// attached itself, and how many have to acknowledge. Where they need not, it is "<run_id> <end of quarantine>".
+// LifeOf parses an epoch, "<run_id>:<attachments>:<acks> <end of quarantine>": the Redis process that began it, how often a replica had
+// attached itself, and how many replicas must acknowledge. Without acknowledgements the form is "<run_id> <end of quarantine>".
 func LifeOf(epoch string) (run, attachments string, acks int64) {
 	life, _, _ := strings.Cut(epoch, " ")
 	parts := strings.Split(life, ":")
@@ -136,7 +133,7 @@ func LifeOf(epoch string) (run, attachments string, acks int64) {
 	return parts[0], parts[1], acks
 }
 
-// follows returns why one epoch followed another, where that shows.
+// follows returns why one epoch followed another, CauseNone if they do not show it.
 func follows(before, now string) Cause {
 	was, attached, _ := LifeOf(before)
 	if run, attachments, _ := LifeOf(now); was == run && attached != "" && attached != attachments {
@@ -145,8 +142,8 @@ func follows(before, now string) Cause {
 	return CauseNone
 }
 
-// Counted returns a, or, where what op did must not be believed because too few replicas have it, or may not have kept it, an answer
-// that says so (I9).
+// Counted returns a if op counts. If too few replicas have acknowledged op, or its epoch ended meanwhile, Counted returns a failed
+// answer (I9).
 func (a *Answer) Counted(op *Op) *Answer {
 	var text string
 	switch {
@@ -162,5 +159,5 @@ func (a *Answer) Counted(op *Op) *Answer {
 	return &Answer{Seq: a.Seq, Failure: FailUncounted, Text: text, Epoch: a.Epoch}
 }
 
-// forgot makes t a term of an epoch that is over: it is asserted again, and nothing begins under it before that is confirmed (I6).
+// forgot makes t a term of an earlier epoch, which must be reasserted (I6).
 func (k *terms) forgot(t *term) { t.reassert, t.op = true, 0 }

@@ -1,16 +1,14 @@
 package core
 
-// timerKind says what a timer wakes.
 type timerKind uint8
 
 const (
-	timerLease timerKind = iota // lease l, if gen is still its own
-	timerNode                   // node n, if gen is still its own
-	timerOp                     // op n, if it is still in flight
+	timerLease timerKind = iota // lease l, if gen is still its gen
+	timerNode                   // node n, if gen is still its gen
+	timerOp                     // op n, if it is still under way
 )
 
-// timer is one entry of the heap. Timers are cancelled by making them stale (a newer gen, an op that ended), never by
-// searching the heap.
+// timer is one entry of the heap. A newer gen, or the end of the op, cancels a timer; it stays in the heap until it is due.
 type timer struct {
 	at   Time
 	kind timerKind
@@ -19,8 +17,7 @@ type timer struct {
 	l    *lease
 }
 
-// timerHeap is a 4-ary min-heap: shallower than a binary one and kinder to the cache, which is what counts when virtual
-// time moves thousands of times faster than real time.
+// timerHeap is a 4-ary min-heap. It is shallower than a binary one and uses the CPU cache better, which makes virtual time fast.
 type timerHeap struct{ a []timer }
 
 func (h *timerHeap) push(t timer) {
@@ -68,7 +65,6 @@ func (h *timerHeap) pop() timer {
 	return top
 }
 
-// live reports whether t still means something.
 func (c *Core) live(t *timer) bool {
 	switch t.kind {
 	case timerLease:
@@ -80,7 +76,6 @@ func (c *Core) live(t *timer) bool {
 	}
 }
 
-// armLease makes l wake at at, instead of whenever it would have.
 func (c *Core) armLease(l *lease, at Time) {
 	l.gen++
 	l.due = at
@@ -91,8 +86,8 @@ func (c *Core) armNode(i int32, gen uint32, at Time) {
 	c.timers.push(timer{at: at, kind: timerNode, gen: gen, n: uint64(i)})
 }
 
-// runTimers wakes everything that is due. It runs before anything else in a step, so that an answer which comes at the
-// very instant a window ends finds the window closed.
+// runTimers handles all due timers. A step calls it before handling its event: an answer that arrives at the end of a window finds the
+// window closed.
 func (c *Core) runTimers() {
 	for len(c.timers.a) > 0 && c.timers.a[0].at <= c.now.Mono {
 		t := c.timers.pop()
@@ -111,7 +106,7 @@ func (c *Core) runTimers() {
 	c.runIntervals()
 }
 
-// Next returns when the core wants EvTick: the earliest instant at which it would do something. Zero: never.
+// Next returns when the core needs an EvTick; zero: never.
 func (c *Core) Next() Time { return c.next }
 
 func (c *Core) earliest() Time {
@@ -142,7 +137,6 @@ func (c *Core) earliest() Time {
 	return next
 }
 
-// queued reports whether a request of kind waits for its pace.
 func (c *Core) queued(kind OpKind) bool {
 	q := &c.queue
 	switch kind {

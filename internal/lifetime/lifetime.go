@@ -1,4 +1,4 @@
-// Package lifetime is about what is started once and stopped once, whoever asks for it and how often.
+// Package lifetime makes Start and Stop of a service idempotent and safe for concurrent use.
 package lifetime
 
 import (
@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Lifetime is that of one thing. It is made with New, and safe for concurrent use.
+// Lifetime is the lifetime of one service. Use New to create one. Safe for concurrent use.
 type Lifetime struct {
-	mu      sync.Mutex // held while it is being started
+	mu      sync.Mutex // held during Start
 	started bool
-	stopped bool // or is being stopped
+	stopped bool // Stop was called
 	err     error
 	done    chan struct{}
 }
 
-// New returns the lifetime of something that is not started.
+// New returns the Lifetime of a service that has not started.
 func New() *Lifetime { return &Lifetime{done: make(chan struct{})} }
 
-// Start calls start, unless a call of it has returned nil before. Once Stop was called it returns over instead.
+// Start calls start and returns its error, unless an earlier start has succeeded. After Stop was called, it returns over instead.
 func (l *Lifetime) Start(over error, start func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,15 +34,15 @@ func (l *Lifetime) Start(over error, start func() error) error {
 	return err
 }
 
-// State reports whether it was started, and whether Stop was called. It waits for a start under way.
+// State reports whether the service was started, and whether Stop was called. It waits for a Start under way.
 func (l *Lifetime) State() (started, stopped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.started, l.stopped
 }
 
-// Stop calls stop, which is told whether there was a start, the first time only. Every call waits for its end and returns its error. It
-// waits for a start under way first.
+// Stop waits for a Start under way and then calls stop, only the first time. started is whether the service was started. Every call of
+// Stop waits until stop has returned, and returns its error.
 func (l *Lifetime) Stop(stop func(started bool) error) error {
 	l.mu.Lock()
 	first, started := !l.stopped, l.started
@@ -57,8 +57,8 @@ func (l *Lifetime) Stop(stop func(started bool) error) error {
 	return l.err
 }
 
-// Run calls start, waits until ctx ends or Stop was called, and returns the error of stop. It returns an error of start, unless that is the
-// end of ctx: a requested stop is no error.
+// Run calls start, waits until ctx ends or the service has stopped, then calls stop and returns its error. If start fails, Run returns
+// that error without calling stop. If start fails because ctx has ended, Run calls stop: a requested stop is not an error.
 func (l *Lifetime) Run(ctx context.Context, start func(context.Context) error, stop func() error) error {
 	err := start(ctx)
 	switch {
@@ -74,5 +74,5 @@ func (l *Lifetime) Run(ctx context.Context, start func(context.Context) error, s
 	return stop()
 }
 
-// Done is closed when everything has ended.
+// Done returns a channel that is closed when the stop function has returned.
 func (l *Lifetime) Done() <-chan struct{} { return l.done }

@@ -1,6 +1,6 @@
-// Package logentry says what the library logs (G12): which tells of the core become a structured entry, at which level, with
-// which message and fields. It is pure, so that the production shell, which writes entries, and the virtual engine, which
-// has them judged, log the same.
+// Package logentry defines the log entries of the library (G12): which tells of the core become a structured entry, with which level,
+// message and fields. It is pure. Therefore the production shell, which writes entries, and the virtual engine, which checks them, have
+// the same ones.
 package logentry
 
 import (
@@ -12,16 +12,15 @@ import (
 // Level is an entry's level. Its numbers are those of zapcore.Level.
 type Level int8
 
-// The levels that entries have.
+// The levels.
 const (
 	Info Level = iota
 	Warn
 )
 
-// String returns the level as it stands in a log.
+// String returns the name of the level in a log.
 func (l Level) String() string { return [...]string{"info", "warn"}[l] }
 
-// form is what is fixed about the entries of one kind of tell.
 type form struct {
 	event   string
 	level   Level
@@ -60,11 +59,10 @@ func formOf(k core.TellKind) form {
 	return form{}
 }
 
-// Event returns the name of what was told, the field "event"; "" if it has no entry.
+// Event returns the value of the field "event" for a kind of tell; "" if that has no entry.
 func Event(k core.TellKind) string { return formOf(k).event }
 
-// Head returns level and message of the tell's entry, and false if it has none. A shell may choose another level for renewals
-// that succeed.
+// Head returns level and message of the entry for t, and false if there is none. A shell may choose another level for successful renewals.
 func Head(t *core.Tell) (Level, string, bool) {
 	f := formOf(t.Kind)
 	switch {
@@ -86,21 +84,20 @@ func Head(t *core.Tell) (Level, string, bool) {
 	return f.level, f.message, f.event != ""
 }
 
-// reply reports whether text is what Redis answered, an error that begins with a code of capitals, and not what became of the way
-// to it.
+// reply reports whether text is an error reply of Redis, which begins with a code in capitals, and not an error of the connection.
 func reply(text string) bool {
 	code, rest, _ := strings.Cut(text, " ")
 	return rest != "" && code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// forgot reports whether t is told of a lease because Redis has another epoch: no renewal of it has failed, and the entry of the epoch says
-// what there is to say.
+// forgot reports whether t makes a lease uncertain only because Redis has another epoch. No renewal has failed then, and the entry of the
+// epoch has the details.
 func forgot(t *core.Tell) bool { return t.Kind == core.TellUncertain && t.Cause == core.CauseForgot }
 
-// ofRedisClock reports whether t is told of a jump of Redis' clock, and not of one of the instance's own.
+// ofRedisClock reports whether t is about a jump of Redis' clock, not of the instance's own.
 func ofRedisClock(t *core.Tell) bool { return t.Kind == core.TellClock && t.Text == "redis" }
 
-// FieldKind says how a field's value is written.
+// FieldKind is the type of a field's value.
 type FieldKind uint8
 
 // The kinds of values.
@@ -118,8 +115,7 @@ type Field struct {
 	Number int64 // of Number and Duration
 }
 
-// Fields appends the fields of the entry that an instance makes of a tell, those that say something. ttl, in ns, is that of its
-// leases.
+// Fields appends the fields of instance's entry for t to dst, without empty ones. ttl is the TTL of its leases in ns.
 func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	f := formOf(t.Kind)
 	dst = append(dst, Field{Key: "event", Text: f.event}, Field{Key: "instance", Text: instance})
@@ -143,7 +139,7 @@ func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	return dst
 }
 
-// Cause is why something was told, in one of few words that do not depend on what the store said.
+// Cause returns the cause of t as one of a few fixed texts, independent of the store's error.
 func Cause(t *core.Tell) string {
 	switch {
 	case ofRedisClock(t):
@@ -154,7 +150,8 @@ func Cause(t *core.Tell) string {
 	return t.Cause.String()
 }
 
-// storeSaid is what the tell repeats of the store's words. Of what is over they were said when it began.
+// storeSaid returns the field with the store's error or epoch; empty if t has none. It is also empty for the end of a silence or refusal,
+// whose error was logged at the beginning.
 func storeSaid(t *core.Tell) Field {
 	switch {
 	case t.Kind == core.TellEpoch || t.Kind == core.TellRejected:
@@ -165,7 +162,7 @@ func storeSaid(t *core.Tell) Field {
 	return Field{Key: "error", Text: t.Text}
 }
 
-// Reason is why something was told: the cause, and what the store said.
+// Reason returns the cause of t together with the store's error.
 func Reason(t *core.Tell) string {
 	cause := Cause(t)
 	switch {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// retries counts how often in a row something failed: the sessions' writes and attempts at leases, by session, and the reading of the
-// bus, "". The zero value has met no failure. Safe for concurrent use.
+// retries counts failures in a row: of writes and acquisitions, by session, and of fetches from the bus, as "". The zero value has no
+// failures. Safe for concurrent use.
 type retries struct {
 	mu     sync.Mutex
 	failed map[string]int
@@ -28,15 +28,15 @@ func (r *retries) succeeds(what string) {
 	delete(r.failed, what)
 }
 
-// Retry is how soon a machine repeats at the earliest what had no effect, in a fleet where a worker is dead after that life.
+// Retry returns the shortest time after which a machine retries, in a fleet where a worker is dead after life without a beat.
 func Retry(life time.Duration) time.Duration { return max(life/100, 10*time.Millisecond) }
 
-// Failed takes note that something about a session had no effect, and returns how long to leave it: twice as long as the last time,
-// at most a quarter of the renewal interval, so that what is in doubt is settled soon after Redis is itself again (I7).
+// Failed records a failed request for a session and returns how long to wait before the next: twice as long as the last time, but at most
+// a quarter of the renewal interval, so that doubts are settled soon after Redis recovers (I7).
 func (m *Member) Failed(session string) time.Duration {
 	retry := Retry(m.Life)
 	return max(retry, min(retry<<min(m.retries.fails(session)-1, 16), m.Renew/4))
 }
 
-// Answered takes note that Redis has answered something about a session.
+// Answered records that Redis has answered a request for a session.
 func (m *Member) Answered(session string) { m.retries.succeeds(session) }

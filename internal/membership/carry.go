@@ -25,11 +25,11 @@ var wrotes = map[store.Wrote]core.Wrote{
 	store.WroteMissing: core.WroteMissing,
 }
 
-// ReasonText is a reason as it is stored.
+// ReasonText returns r in its stored form.
 func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
-// Write carries out a Write of the machine and returns the event that answers it, and what kept Redis from it. One that failed is
-// answered late, since the machine repeats it a Retry later.
+// Write carries out a Write of the machine and returns the event that answers it, with the error of Redis if it failed. A failed one is
+// answered late, to back off: the machine repeats it only a Retry after the answer.
 func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
 	wrote, err := m.Bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
@@ -47,8 +47,7 @@ func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (cor
 	return ev, nil
 }
 
-// Attempted is the event of an attempt at a lease as the machine is to be told it: after one without an answer it waits, each time
-// longer.
+// Attempted returns e, the result of an attempt at a lease, for the machine. If the attempt had no answer, it sets Wait to the backoff.
 func (m *Member) Attempted(e core.Event) core.Event {
 	if e.Outcome == core.NoAnswer {
 		e.Wait = int64(m.Failed(e.Session))
@@ -58,29 +57,28 @@ func (m *Member) Attempted(e core.Event) core.Event {
 	return e
 }
 
-// Bury makes an entry a dead letter, and ends its session with that reason, core.NoReason for not at all. If Redis does not answer, the
-// entry is delivered again and buried then.
+// Bury makes an entry a dead letter, and ends its session with reason unless that is core.NoReason. If Redis does not answer, the bus
+// delivers the entry again and it is buried then.
 func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64, reason core.Reason) {
 	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}
 	session := e.Session
-	if !sessionid.Valid(session) { // it may be the password
+	if !sessionid.Valid(session) { // it may contain a password
 		session = ""
 	}
 	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", session), zap.String("why", why))
 }
 
-// entryEvent is an entry as the machine is told it.
 func entryEvent(e *store.Entry) core.Event {
 	return core.Event{Kind: core.EvEntry, Entry: core.Entry{
 		ID: e.ID, Session: e.Session, Service: e.ServiceRef, Tries: e.Tries, From: e.From, Owner: e.Owner, Fence: e.Fence,
 	}}
 }
 
-// Deliver hands entries to the machine. jobs is what the worker has in hand, by session, which job begins and step may end; what cannot
-// have been put on the bus by the store is buried.
+// Deliver passes entries to the machine with step. jobs are the worker's jobs by session: job creates one, and step may end it. Deliver
+// buries malformed entries, which the store cannot have put on the bus.
 func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, job func(store.Entry) J, step func(core.Event),
 	bury func(e store.Entry, why string)) {
 	for _, e := range entries {
@@ -99,7 +97,7 @@ func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, j
 	}
 }
 
-// Buried is the entry that a Bury of the machine is about; known is what was delivered, if the machine has it in hand.
+// Buried returns the entry of a Bury effect; known is the delivered entry, nil if the worker has no job for it.
 func Buried(e *core.Effect, known *store.Entry) store.Entry {
 	entry := store.Entry{ID: e.Ack}
 	if known != nil {
@@ -109,7 +107,7 @@ func Buried(e *core.Effect, known *store.Entry) store.Entry {
 	return entry
 }
 
-// malformed says why an entry cannot have been put on the bus by the store, "" if it can.
+// malformed returns why the store cannot have put e on the bus, "" if it can.
 func malformed(e *store.Entry) string {
 	canonical, err := e.Canonical()
 	switch {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Incarnation says which process a worker is, so that its successor on the same machine can tell whether it still runs.
+// Incarnation identifies the process of a worker, so that its successor on the same machine can find out whether it still runs.
 type Incarnation struct {
 	Name  string `json:"name"`
 	Boot  string `json:"boot,omitempty"`  // of the kernel
@@ -19,10 +19,10 @@ type Incarnation struct {
 	Time  string `json:"time,omitempty"`  // namespace in which Start counts; "" where the system has none
 	PID   int    `json:"pid,omitempty"`
 	Start uint64 `json:"start,omitempty"` // ticks after the boot
-	Life  int64  `json:"life,omitempty"`  // ms without a beat after which it is dead; 0: as long as the reader's
+	Life  int64  `json:"life,omitempty"`  // ms without a beat after which it is dead; 0: the reader's life
 }
 
-// WhoAmI describes this process, as far as the system tells (Linux does).
+// WhoAmI describes this process. Where /proc does not show it, only Name is set.
 func WhoAmI(name string) Incarnation {
 	me := Incarnation{Name: name}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -33,7 +33,7 @@ func WhoAmI(name string) Incarnation {
 	if err != nil {
 		return me
 	}
-	// Of a /proc that shows another namespace than that in which this process runs nothing is to be believed.
+	// /proc may show another PID namespace than that of this process. Then its PIDs mean other processes.
 	if shown, err := os.Readlink("/proc/self"); err != nil || shown != strconv.Itoa(os.Getpid()) {
 		return me
 	}
@@ -48,19 +48,19 @@ func WhoAmI(name string) Incarnation {
 	return me
 }
 
-// Fate is what one process can tell of another.
+// Fate is what one process knows of another.
 type Fate uint8
 
-// The fates. Unknown is one on another machine or in another container.
+// The fates. A process on another machine or in another container is Unknown.
 const (
 	Unknown Fate = iota
-	Alive        // it runs, or stands still, on this machine
+	Alive        // it runs, or is stopped, on this machine
 	Dead         // it certainly does not run any more
 )
 
-// FateOf tells what became of the process that another worker was. It is dead if this machine has not booted since, and its process ID
-// stands for nobody, or for a process that began at another time. A namespace that is gone has taken its processes with it, so one
-// that was given the same name since proves the same.
+// FateOf returns the fate of another worker's process. It is Dead if this machine has not booted since, and its process ID is unused or
+// belongs to a process that began at another time. A namespace that is gone took its processes with it, so a newer namespace with the
+// same name proves the same.
 func (me Incarnation) FateOf(other Incarnation) Fate {
 	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || me.Time != other.Time || other.PID == 0 {
 		return Unknown
@@ -69,8 +69,8 @@ func (me Incarnation) FateOf(other Incarnation) Fate {
 	return fate(other.Start, start, ended, err, func() error { return syscall.Kill(other.PID, 0) })
 }
 
-// fate is that of a process that began at a time, where one that began at start, and may have ended, was read in its place. What /proc does
-// not show may be hidden (hidepid): no such process is there only if it cannot be signalled either, be it for want of rights.
+// fate returns the fate of a process that began at began. start, ended and read are the result of processStart for its ID. /proc may hide
+// processes (hidepid), so one that is missing there is dead only if signalled returns ESRCH; EPERM means that it exists.
 func fate(began, start uint64, ended bool, read error, signalled func() error) Fate {
 	switch {
 	case read == nil && start == began && !ended:
@@ -87,19 +87,19 @@ func parseIncarnation(text string) (i Incarnation, ok bool) {
 
 func (me Incarnation) String() string {
 	text, err := json.Marshal(me)
-	if err != nil { // strings and numbers only: it cannot fail
+	if err != nil { // cannot happen: strings and numbers only
 		return "{}"
 	}
 	return string(text)
 }
 
-// processStart reads when a process began, and whether all of it has ended and only its parent has not looked yet.
+// processStart reads when a process began, in ticks after the boot, and whether it is a zombie without other threads.
 func processStart(pid int) (ticks uint64, ended bool, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false, err
 	}
-	// The command may hold spaces and parentheses; what follows the last one does not.
+	// The command may contain spaces and parentheses, so the fields count from the last parenthesis.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const state, threads, start = 0, 17, 19 // from the third field on, proc(5)
 	if len(fields) <= start {

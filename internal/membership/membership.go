@@ -1,6 +1,6 @@
-// Package membership is what a worker of intents does beside the rules of its sessions (internal/core/intent): it signs on, proves
-// dead what it was before and frees what that held, takes entries off the bus, beats, and sweeps up behind workers that died.
-// The production worker runs it in goroutines; the virtual engine runs the same in virtual time.
+// Package membership contains a worker's part in the fleet of intent workers, beside the rules of its sessions (internal/core/intent). A
+// worker signs on, frees the leases of its own dead predecessors, fetches entries from the bus, beats, and takes over the entries of dead
+// workers. The production worker runs this code in goroutines, the virtual engine in virtual time.
 package membership
 
 import (
@@ -22,15 +22,15 @@ import (
 // ErrOtherWorker: SingleWriter is set and another worker has gone on beating for a whole Life.
 var ErrOtherWorker = errors.New("another worker lives")
 
-// ErrQuit: Quit said so before the worker had signed on.
+// ErrQuit: Quit returned true before the worker had signed on.
 var ErrQuit = errors.New("stopped before it had signed on")
 
 const (
-	fetchMax   = 64          // entries taken from the bus at once
-	fetchBlock = time.Second // longest wait for one; Stop cuts it short
+	fetchMax   = 64          // most entries in one fetch
+	fetchBlock = time.Second // longest wait for an entry; Stop cuts it short
 )
 
-// Member is one worker's. Its methods block and may be called at the same time; all fields are set before.
+// Member is one worker's membership. Its methods block and are safe for concurrent use; set all fields before.
 type Member struct {
 	Me           Incarnation
 	Instance     string
@@ -41,37 +41,34 @@ type Member struct {
 	Bus          *store.Bus
 	Logger       *zap.Logger
 
-	// Evict is that of the keeper; FateOf tells what became of another process.
-	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error)
-	FateOf func(Incarnation) Fate
-	// Deliver hands entries on, Stop and Check what the records say to the worker's machine. Running asks it how many sessions run,
-	// and Takes whether it takes any into hand still.
-	Deliver func([]store.Entry)
-	Stop    func(session string)
-	Check   func()
-	Running func() int
-	Takes   func() bool
-	Unknown func(sessions []string) []string // those that are not in the machine's hands
-	// AwaitCapacity waits until the machine can take more; false: the worker stops. Kick asks for a beat and a sweep soon. Pause waits,
-	// no longer than ctx lasts.
-	AwaitCapacity func() bool
-	Kick          func()
-	Pause         func(ctx context.Context, d time.Duration)
-	Quit          func() bool
-	// Tried is told the outcome of each attempt to sign on; nil: nobody.
-	Tried func(error)
-	// Fetched is told the outcome of each fetch from the bus; nil: nobody.
-	Fetched func(error)
+	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error) // the keeper's Evict
+	FateOf func(Incarnation) Fate                                                     // the fate of another worker's process
 
-	server  string        // whose records are known to say no more than runs; Beat's
-	more    bool          // the last time they said that more has begun than runs; Beat's
-	asking  sync.Map      // sessions whose records CheckStop looks into
-	waited  time.Duration // for another worker's heartbeat to end, while this one's were accepted; Join's
+	// These call the worker's machine.
+	Deliver func([]store.Entry)
+	Stop    func(session string)             // a stop of the session was requested
+	Check   func()                           // Redis may have lost records
+	Running func() int                       // how many sessions run
+	Takes   func() bool                      // whether it still accepts starts
+	Unknown func(sessions []string) []string // those that the machine does not have
+
+	AwaitCapacity func() bool                                // waits until the machine can accept more; false: the worker stops
+	Kick          func()                                     // requests a beat and a sweep soon
+	Pause         func(ctx context.Context, d time.Duration) // waits for d, or until ctx ends
+	Quit          func() bool                                // whether the worker stops
+
+	Tried   func(error) // called with the result of each attempt to sign on; may be nil
+	Fetched func(error) // called with the result of each fetch; may be nil
+
+	server  string        // Beat only: the run of Redis whose records were last reconciled (Bus.Disown)
+	more    bool          // Beat only: the last beat's records showed more sessions begun than run
+	asking  sync.Map      // sessions whose records CheckStop is reading
+	waited  time.Duration // Join only: time spent waiting for another worker's heartbeat to end, while this one's were accepted
 	signed  atomic.Bool
 	retries retries
 }
 
-// Consume fetches whenever the machine can take more, until the worker stops.
+// Consume fetches entries whenever the machine can accept more, until the worker stops.
 func (m *Member) Consume(ctx context.Context) {
 	for m.AwaitCapacity() {
 		for m.Takes() {
@@ -83,7 +80,7 @@ func (m *Member) Consume(ctx context.Context) {
 				m.Fetched(err)
 			}
 			if err != nil {
-				// An answer may have been lost: what it held is found by a sweep.
+				// The answer may have been lost with its entries: a sweep finds them.
 				m.Kick()
 				m.Pause(ctx, m.Failed(""))
 			} else {
@@ -97,8 +94,8 @@ func (m *Member) Consume(ctx context.Context) {
 	}
 }
 
-// CheckStop looks into the record of a session in hand that the channel says is to be stopped, once at a time. Anybody can say so there;
-// and if Redis does not answer, the next beat tells.
+// CheckStop handles a notice that a session should stop. It reads the session's record, because any client can publish such a notice. It
+// does nothing while the record is being read already. If Redis does not answer, the next beat finds the stop.
 func (m *Member) CheckStop(ctx context.Context, session string) {
 	if _, asking := m.asking.LoadOrStore(session, true); asking {
 		return
@@ -109,18 +106,18 @@ func (m *Member) CheckStop(ctx context.Context, session string) {
 	}
 }
 
-// BeatInterval is how often a worker of that life beats.
+// BeatInterval returns the time between two beats of a worker that is dead after life without a beat.
 func BeatInterval(life time.Duration) time.Duration { return life / 10 }
 
-// Beat keeps the worker alive in the registry, and looks after what dead ones left behind.
+// Beat keeps the worker alive in the registry, reconciles the records of its sessions, and takes over the entries of dead workers.
 func (m *Member) Beat(ctx context.Context) error {
 	before := m.Running()
 	stops, begun, server, err := m.Bus.Beat(ctx, m.Me.String())
 	if err != nil {
 		return err
 	}
-	// Another run of Redis may have an older copy, in which what has ended since runs here, and its key answers with it. So may records
-	// say after a write that was long on the way; once they say more it may be what is being written.
+	// Another run of Redis may have older data, in which sessions still run here that have ended since. A delayed write can have the same
+	// effect. If only one beat shows more sessions than run, the surplus may be a write under way, so it takes two in a row.
 	after, more := m.Running(), m.more
 	m.more = begun > max(before, after)
 	if server != m.server || more && m.more {
@@ -132,15 +129,16 @@ func (m *Member) Beat(ctx context.Context) error {
 	for _, id := range stops {
 		m.Stop(id)
 	}
-	// More run than the records say that were begun: Redis has lost some.
+	// More sessions run than the records show as begun: Redis has lost some records.
 	if begun < min(before, after) {
 		m.Check()
 	}
 	return m.sweep(ctx, BeatInterval(m.Life), m.Takes)
 }
 
-// Join signs on and deals with this worker's own past. It tries until Redis answers or ctx ends, unless an ACL denies it. The end
-// of ctx is told with what went wrong last.
+// Join signs on and frees the leases of this worker's dead predecessors. It retries while Redis is unavailable, until ctx ends or the
+// worker quits (ErrQuit); it fails at once on other errors, such as an ACL that denies it. If ctx ends, the error also wraps that of the
+// last attempt.
 func (m *Member) Join(ctx context.Context) error {
 	var last error
 	m.waited = 0
@@ -164,7 +162,7 @@ func (m *Member) Join(ctx context.Context) error {
 		} else if done, err := m.tried(err); done {
 			return err
 		} else {
-			m.waited = 0 // Redis refuses beats, perhaps those of the other too
+			m.waited = 0 // Redis refuses beats, perhaps also those of the other worker
 		}
 		if err := m.rest(ctx, pause, last); err != nil {
 			return err
@@ -172,7 +170,6 @@ func (m *Member) Join(ctx context.Context) error {
 	}
 }
 
-// rest pauses between two attempts to sign on. The error is that of ctx or ErrQuit, whichever came meanwhile.
 func (m *Member) rest(ctx context.Context, d time.Duration, last error) error {
 	m.Pause(ctx, d)
 	switch {
@@ -184,7 +181,6 @@ func (m *Member) rest(ctx context.Context, d time.Duration, last error) error {
 	return nil
 }
 
-// ended is what is told where ctx ended before the worker had signed on.
 func ended(ctx context.Context, last error) error {
 	if last == nil {
 		return context.Cause(ctx)
@@ -192,7 +188,7 @@ func ended(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 }
 
-// tried tells the outcome of an attempt to sign on, and reports whether it is the last.
+// tried reports the result of an attempt to sign on, and returns whether it was the last one.
 func (m *Member) tried(err error) (done bool, _ error) {
 	if m.Tried != nil {
 		m.Tried(err)
@@ -211,7 +207,8 @@ func (m *Member) tried(err error) (done bool, _ error) {
 	return false, nil
 }
 
-// SignOff leaves the registry, if this worker is in it. Last, when its leases are free: whoever is told takes over what is left.
+// SignOff leaves the registry, if this worker is in it. Call it last, when its leases are free: the other workers then take over its
+// entries.
 func (m *Member) SignOff(ctx context.Context) error {
 	if !m.signed.Swap(false) {
 		return nil
@@ -227,7 +224,7 @@ func (m *Member) signOn(ctx context.Context) error {
 	if err := m.Bus.Create(ctx); err != nil {
 		return err
 	}
-	m.signed.Store(true) // also if there is no answer
+	m.signed.Store(true) // before the beat, whose answer may be lost
 	if _, _, _, err := m.Bus.Beat(ctx, m.Me.String()); err != nil {
 		return err
 	}
@@ -266,8 +263,8 @@ func (m *Member) signOn(ctx context.Context) error {
 	return m.reclaim(ctx, dead)
 }
 
-// reclaim frees what earlier processes of this worker held: the leases themselves say which. What says of a session who has it may be
-// gone with the data of Redis, or by a foreign hand, or be another's by now.
+// reclaim frees the leases of this worker's dead predecessors. The leases themselves show their owner. The records of the sessions are no
+// reliable source: Redis or another program may have lost them, or another worker may have taken the session over.
 func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	freed := map[string][]string{}
 	if err := m.found(m.Store.Leases(ctx, func(names []string) error {
@@ -292,8 +289,8 @@ func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	return m.sweepAll(ctx)
 }
 
-// found returns the error of looking for the leases that Redis has, unless it is only that not all were found: who holds the others is dead
-// and does not renew them, and a worker that looked again would never start.
+// found returns err, the error of a scan for leases, unless the scan was only incomplete. The remaining leases belong to dead workers and
+// expire, and a worker that repeated the scan might never start.
 func (m *Member) found(err error) error {
 	if !errors.Is(err, store.ErrUnfinished) {
 		return err
@@ -303,11 +300,11 @@ func (m *Member) found(err error) error {
 	return nil
 }
 
-// company is another worker that may live, as the single writer sees it.
+// company is the error of a single writer that sees another worker which may live.
 type company struct {
 	store.WorkerInfo
-	life time.Duration // after its last beat it is dead: as its own TTL has it, or the reader's, if that is longer
-	left time.Duration // until it counts as dead unless it beats
+	life time.Duration // time without a beat after which it is dead: its own or the reader's, whichever is longer
+	left time.Duration // time until it counts as dead unless it beats
 }
 
 func (c *company) Error() string {
@@ -317,12 +314,12 @@ func (c *company) Error() string {
 
 func (c *company) Unwrap() error { return ErrOtherWorker }
 
-// silence is after how many heartbeats that did not come a worker of the single writer's own name is its earlier process. A second
-// one that lives, in another container, beats meanwhile.
+// silence is the number of missed beats after which a worker with the single writer's own name counts as its dead predecessor. A second
+// living worker with that name, in another container, would beat meanwhile.
 const silence = 2
 
-// lives returns the life of another worker, and what is left of it. Of its silence what counts is heard: a Redis without memory refuses
-// beats, and renews leases.
+// lives returns the life of another worker, and how much of it is left. Only the time in which this worker's own beats were accepted
+// counts as silence: a Redis that is out of memory refuses beats but renews leases.
 func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
 	past, _ := parseIncarnation(other.Info)
 	life = max(m.Life, time.Duration(past.Life)*time.Millisecond)
@@ -336,7 +333,7 @@ func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
 	return life, max(0, life-silent)
 }
 
-// alone deletes all leases if nobody else lives who could hold any; else the error is a *company.
+// alone deletes all leases if no other worker may live; else the error is a *company.
 func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	for _, other := range workers {
 		if life, left := m.lives(&other); left > 0 {
@@ -359,13 +356,13 @@ func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	return m.sweepAll(ctx)
 }
 
-// sweepAll deals with everything that dead workers left behind, before the first fetch. The first sweep of Beat returns the same entries
-// again, because they are this worker's own by then.
+// sweepAll takes over all entries of dead workers, before the first fetch. The first sweep of Beat returns the same entries again, because
+// they are this worker's own by then.
 func (m *Member) sweepAll(ctx context.Context) error {
 	return m.sweep(ctx, m.Life, func() bool { return true })
 }
 
-// sweep deals with what dead workers left behind, page by page as long as goOn allows it.
+// sweep takes over and delivers the entries of dead workers, page by page while goOn returns true.
 func (m *Member) sweep(ctx context.Context, idle time.Duration, goOn func() bool) error {
 	for more := true; more && goOn(); {
 		var entries []store.Entry

@@ -2,8 +2,8 @@ package policy
 
 import "github.com/leasestorm/leasestorm/internal/core"
 
-// Belief is until when a term is believed. It ends on whichever clock is first, because the monotonic clock of most systems stops
-// while the machine is suspended and the wall clock may be stepped (G1). The zero value is no belief.
+// Belief is the end of the time in which a term is believed. The earlier of both clocks counts, because on most systems the monotonic
+// clock stops while the machine is suspended, and the wall clock may be stepped (G1). The zero value is no belief.
 type Belief struct {
 	Mono core.Time
 	Wall int64
@@ -12,7 +12,7 @@ type Belief struct {
 // Holds reports whether the term is believed now.
 func (b Belief) Holds(now core.Now) bool { return now.Mono < b.Mono && now.Wall < b.Wall }
 
-// After is the belief once the core has told t about the term.
+// After returns the belief after the core has sent t about the term.
 func (b Belief) After(t *core.Tell) Belief {
 	switch t.Kind {
 	case core.TellAcquired, core.TellRenewed:
@@ -23,8 +23,8 @@ func (b Belief) After(t *core.Tell) Belief {
 	return b
 }
 
-// During is the belief while op, an attempt to renew the term, has no answer. It ends at the attempt's deadline without anybody
-// having to notice that (G4), and an attempt never prolongs it.
+// During returns the belief while op, an attempt to renew the term, has no answer. It ends at op's deadline at the latest, even if no code
+// runs then (G4). An attempt never extends it.
 func (b Belief) During(op *core.Op) Belief {
 	early := b.Mono - op.Deadline
 	if early <= 0 {

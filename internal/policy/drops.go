@@ -2,8 +2,8 @@ package policy
 
 import "github.com/leasestorm/leasestorm/internal/core"
 
-// MergeDrops puts the drops that follow the first event of todo into it if it is a drop for the same reason, and returns how many
-// events that makes, at least 1: leases that are given back one after the other leave in few requests.
+// MergeDrops merges the first event of todo with the drops that directly follow it, if all are drops with the same cause. It returns how
+// many events it merged, at least 1. Leases that are given back one after another then leave in few requests.
 func MergeDrops(todo []core.Event) (n int) {
 	first := &todo[0]
 	for n = 1; first.Kind == core.EvDrop && n < len(todo) && todo[n].Kind == core.EvDrop && todo[n].Cause == first.Cause; n++ {

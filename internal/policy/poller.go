@@ -4,39 +4,40 @@ import "github.com/leasestorm/leasestorm/internal/core"
 
 // Polls are the timings of the polls of a session, in ns.
 type Polls struct {
-	Interval core.Time // between the planned begins of two polls
-	Timeout  core.Time // of one poll, from its begin
-	Stuck    core.Time // a poll that has not returned that long after its context ended is stuck
+	Interval core.Time // between the planned starts of two polls
+	Timeout  core.Time // of one poll, from its start
+	Stuck    core.Time // after its context ended, until a poll that has not returned is stuck
 	Long     bool      // polls may outlast the trust window as long as renewals succeed
 }
 
-// Poller decides over the polls of one session in one instance: one at a time, under a term that is believed, and none that would
-// outlast the trust window. The term goes when the poll that runs has returned (G2, G4, G8). The zero value has no term.
+// Poller decides about the polls of one session in one instance. Polls run one at a time, under a believed term, and without Polls.Long
+// none begins that could outlast the trust window. The term is given back only after the running poll has returned (G2, G4, G8). The
+// zero value has no term. Not safe for concurrent use.
 type Poller struct {
-	Next    core.Time // the next poll is planned for then
-	Ends    core.Time // the context of the poll that runs ends then at the latest
-	planned core.Time // what Next was before the poll that runs
+	Next    core.Time // planned start of the next poll
+	Ends    core.Time // latest end of the running poll's context
+	planned core.Time // planned start of the running poll
 
 	held     bool // there is a term
-	yielding bool // nothing new begins; the term is given back once no poll runs
+	yielding bool // no poll begins; the term is given back once no poll runs
 	fenced   bool // the target refused the term's fence: the term is dropped when the next poll would begin
 	waiting  bool // a poll is due and waits for the next renewal
 	running  bool // a poll has begun and not returned
-	earlier  bool // it runs under a term that is over
-	stuck    bool // it did not return in time
+	earlier  bool // the running poll belongs to a term that is over
+	stuck    bool // the running poll did not return in time
 }
 
-// Step is what is to be done now, in this order.
+// Step is what the shell must do now, in this order.
 type Step struct {
-	Cancel  bool // end the context of the poll that runs
+	Cancel  bool // end the context of the running poll
 	Begin   bool // begin a poll, whose context ends at Poller.Ends
-	Recover bool // the work that was abandoned has returned
-	Abandon bool // the work under the present term is stuck: it is neither renewed nor released
-	Yield   bool // give the term back, as was asked: while that stands
+	Recover bool // report that the abandoned work has returned
+	Abandon bool // abandon the present term, whose work is stuck: neither renew nor release it
+	Yield   bool // give the term back, unless the yield was revoked
 	Drop    bool // give the term back
-	Forget  bool // nothing is left of the session here
+	Forget  bool // drop the session: it has neither a term nor a poll
 
-	Wake core.Time // call Due then, or when an earlier Wake has come; 0: the Wake before stands
+	Wake core.Time // when to call Due, unless an earlier Wake is set; 0: the previous Wake remains
 }
 
 // Running reports whether a poll has begun and not returned.
@@ -45,7 +46,7 @@ func (p *Poller) Running() bool { return p.running }
 // Held reports whether there is a term.
 func (p *Poller) Held() bool { return p.held }
 
-// Acquired begins a term at that time.
+// Acquired begins a term at at.
 func (p *Poller) Acquired(at core.Time) Step {
 	p.held, p.yielding, p.fenced, p.waiting, p.Next = true, false, false, false, at
 	p.earlier = p.running
@@ -58,7 +59,7 @@ func (p *Poller) Acquired(at core.Time) Step {
 	return Step{Wake: at}
 }
 
-// Renewed says that the term was renewed.
+// Renewed handles a renewal of the term.
 func (p *Poller) Renewed() Step {
 	if !p.waiting {
 		return Step{}
@@ -67,10 +68,10 @@ func (p *Poller) Renewed() Step {
 	return Step{Wake: p.Next}
 }
 
-// Uncertain says that a renewal failed.
+// Uncertain handles a failed renewal.
 func (p *Poller) Uncertain(now core.Time, c *Polls) Step { return p.cancel(now, c) }
 
-// Over says that the term was lost or released.
+// Over handles the end of the term, which was lost or released.
 func (p *Poller) Over(now core.Time, c *Polls) Step {
 	p.held, p.waiting = false, false
 	if !p.running {
@@ -80,13 +81,13 @@ func (p *Poller) Over(now core.Time, c *Polls) Step {
 	return p.cancel(now, c)
 }
 
-// Yield says that the term is to be given back once its work has ended.
+// Yield handles a request to give the term back once its work has ended.
 func (p *Poller) Yield() Step {
 	p.yielding = true
 	return Step{Yield: !p.running}
 }
 
-// Kept takes a Yield back. Where no poll runs the term was given back too late to count.
+// Kept revokes a Yield. If no poll runs, the term was not given back in time, and polling goes on.
 func (p *Poller) Kept() Step {
 	p.yielding = false
 	if p.running {
@@ -95,7 +96,7 @@ func (p *Poller) Kept() Step {
 	return Step{Wake: p.Next}
 }
 
-// Stop says that the poll that runs has had all the time it gets.
+// Stop ends the running poll now.
 func (p *Poller) Stop(now core.Time, c *Polls) Step { return p.cancel(now, c) }
 
 func (p *Poller) cancel(now core.Time, c *Polls) Step {
@@ -110,7 +111,7 @@ func (p *Poller) cancel(now core.Time, c *Polls) Step {
 	return s
 }
 
-// Due is called when a Wake has come. believed says whether the term is believed now, and until is the end of its trust window.
+// Due handles a Wake. believed is whether the term is believed now; until is the end of its trust window.
 func (p *Poller) Due(now, until core.Time, believed bool, c *Polls) Step {
 	switch {
 	case p.running:
@@ -128,7 +129,6 @@ func (p *Poller) Due(now, until core.Time, believed bool, c *Polls) Step {
 	return Step{}
 }
 
-// watch gives up the term of a poll that does not return.
 func (p *Poller) watch(now core.Time, c *Polls) Step {
 	stuckAt := p.Ends + c.Stuck
 	switch {
@@ -141,8 +141,7 @@ func (p *Poller) watch(now core.Time, c *Polls) Step {
 	return Step{Abandon: true}
 }
 
-// begin plans the poll after the one that begins from when that was planned, so that the phase stays. What was missed is not made
-// up for.
+// begin begins a poll. It plans the next one by the planned start of this one, so that the phase stays the same. Missed polls are skipped.
 func (p *Poller) begin(now core.Time, c *Polls) Step {
 	p.planned = p.Next
 	p.Next += (now-p.Next)/c.Interval*c.Interval + c.Interval
@@ -151,22 +150,21 @@ func (p *Poller) begin(now core.Time, c *Polls) Step {
 	return Step{Begin: true, Wake: p.Ends + c.Stuck}
 }
 
-// Result is how a poll returned.
+// Result is the result of a poll.
 type Result uint8
 
 // The results.
 const (
-	Polled  Result = iota // it was carried out, whatever came of it
-	Unbegun               // when its turn came its term was not believed any more, so nothing was sent
+	Polled  Result = iota // it ran, with or without success
+	Unbegun               // it did not run, because its term was no longer believed at its turn
 	Fenced                // the target refused its fence
 )
 
-// Turn reports whether a poll that has begun may be sent now that its turn has come: on a loaded machine its term may be gone by
-// then (G4).
+// Turn reports whether a begun poll may run now that its turn has come: on a loaded machine its term may be over by then (G4).
 func Turn(believed, cancelled bool) bool { return believed && !cancelled }
 
-// Returned says that the poll has returned. Who gave a term back at once because its fence was refused could have it again at once,
-// for as long as the target refuses.
+// Returned handles the end of a poll. After a refused fence it does not give the term back at once but when the next poll would begin.
+// Otherwise the instance could acquire the lease again at once, over and over, for as long as the target refuses.
 func (p *Poller) Returned(r Result) Step {
 	s := Step{Recover: p.stuck}
 	same := p.held && !p.earlier

@@ -7,10 +7,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Releases is who waits for Redis' word on leases that were given back. C names one. The zero value has nobody.
+// Releases holds the callers that wait for Redis to confirm the release of leases. C identifies a caller. The zero value has none. Not safe
+// for concurrent use.
 type Releases[C any] struct{ waiting map[string][]C }
 
-// Wait is for who has given a lease back.
+// Wait adds a caller that has given a lease back.
 func (r *Releases[C]) Wait(name string, who C) {
 	if r.waiting == nil {
 		r.waiting = map[string][]C{}
@@ -18,14 +19,14 @@ func (r *Releases[C]) Wait(name string, who C) {
 	r.waiting[name] = append(r.waiting[name], who)
 }
 
-// Over says that the lease was lost, or that its release is given up, and returns who waits no more.
+// Over removes and returns the callers of a lease that is released or lost, or whose release is given up.
 func (r *Releases[C]) Over(name string) []C {
 	all := r.waiting[name]
 	delete(r.waiting, name)
 	return all
 }
 
-// Answered is told the answer of an op, and returns who has Redis' word by it.
+// Answered removes and returns the callers whose release the answer to op confirms.
 func (r *Releases[C]) Answered(op *core.Op, a *core.Answer) (all []C) {
 	if op.Kind != core.OpRelease || a.Failure != core.FailNone || a.Stale {
 		return nil
@@ -38,5 +39,5 @@ func (r *Releases[C]) Answered(op *core.Op, a *core.Answer) (all []C) {
 	return all
 }
 
-// Left returns the leases that somebody waits for.
+// Left returns the leases whose release a caller waits for, in ascending order.
 func (r *Releases[C]) Left() []string { return slices.Sorted(maps.Keys(r.waiting)) }

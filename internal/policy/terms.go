@@ -2,21 +2,20 @@ package policy
 
 import "slices"
 
-// Term is a term of a lease as a shell knows it.
+// Term is a term of a lease in a shell.
 type Term interface {
 	comparable
 	Name() string // of the lease
-	Valid() bool  // whether it is believed in now
+	Valid() bool  // whether it is believed now
 }
 
-// Terms are what one session in a worker's hand has taken and not given back. The zero value has none.
+// Terms are the terms that one session of a worker has acquired and not given back. The zero value has none. Not safe for concurrent use.
 type Terms[T Term] struct {
-	held  []T // in the order in which they were taken; some may be over
+	held  []T // in order of acquisition; some may be over
 	stuck []T // abandoned, until the pipeline returns
 }
 
-// Keep takes note of a term that the session was given. One of the same lease that was lost before is over: there is nothing to give
-// back, and it is not this one.
+// Keep adds a term that the session acquired. It replaces an earlier term of the same lease, which is over.
 func (t *Terms[T]) Keep(h T) {
 	t.held = append(slices.DeleteFunc(t.held, func(o T) bool { return o.Name() == h.Name() }), h)
 }
@@ -29,27 +28,27 @@ func (t *Terms[T]) Of(lease string) (h T, ok bool) {
 	return h, false
 }
 
-// Launch returns the terms under which the session's pipeline may start: both are believed in at this instant, or it is in doubt (I1).
+// Launch returns the two terms under which the session's pipeline runs. ok reports whether it may start: both are believed now (I1).
 func (t *Terms[T]) Launch(service, slot string) (a, b T, ok bool) {
 	a, owned := t.Of(service)
 	b, placed := t.Of(slot)
 	return a, b, owned && placed && a.Valid() && b.Valid()
 }
 
-// Release returns what is to be given back: everything.
+// Release removes and returns all terms, to be given back.
 func (t *Terms[T]) Release() []T {
 	all := t.held
 	t.held = nil
 	return all
 }
 
-// Abandon returns what is to be left to expire, because the pipeline does not stop.
+// Abandon returns all terms, to be left to expire because the pipeline does not stop.
 func (t *Terms[T]) Abandon() []T {
 	t.stuck, t.held = t.held, nil
 	return t.stuck
 }
 
-// Recover returns what may be taken here again, because the pipeline has returned.
+// Recover removes and returns the abandoned terms, whose leases may be acquired again because the pipeline has returned.
 func (t *Terms[T]) Recover() []T {
 	all := t.stuck
 	t.stuck = nil

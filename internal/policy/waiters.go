@@ -7,22 +7,22 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Waiters decides who of the callers of one instance gets a lease that they are after: first come, first served. A caller makes one
-// attempt, or waits until it has the lease; who stands waits for one term without being a caller. C names a caller, and W is why a
-// lease was refused. The zero value has nobody.
+// Waiters decides which of the callers in one instance gets a lease that they want: the first one. A caller makes one attempt, or waits
+// until it has the lease. A standing request (Stand) waits for one term without a caller. C identifies a caller, and W is the reason for
+// a refusal. The zero value has no callers. Not safe for concurrent use.
 type Waiters[C comparable, W any] struct {
-	Shared bool // a term is everybody's who asked for it, and may be had without a caller; else it is one caller's
+	Shared bool // a term belongs to all its callers, and may have none; else it belongs to one caller
 
 	leases map[string]*waiting[C, W]
 	closed bool
 }
 
-// waiting is who waits for one lease: there is none without callers and somebody who stands.
+// waiting holds the callers and the standing request for one lease. An entry without either is removed (tidy).
 type waiting[C comparable, W any] struct {
 	callers  []caller[C]
 	standing bool
 	refused  bool // since the first caller came or the last term began
-	why      W    // the last time
+	why      W    // reason of the last refusal
 }
 
 type caller[C comparable] struct {
@@ -30,35 +30,35 @@ type caller[C comparable] struct {
 	wait bool
 }
 
-// Word is what a caller hears.
+// Word is an answer to a caller.
 type Word uint8
 
 // The words.
 const (
-	Won     Word = iota // it has the term
+	Won     Word = iota // the caller has the term
 	Held                // another caller of this instance has it
-	Refused             // it was not granted, and why
+	Refused             // the lease was not granted, see Reply.Why
 )
 
-// Heard is what one caller hears.
+// Heard is an answer to one caller.
 type Heard[C comparable] struct {
 	Caller C
 	Word   Word
-	Ends   bool // it asks no more; else it goes on waiting
+	Ends   bool // the caller is removed; else it goes on waiting
 }
 
-// Reply is what is to be done now, in this order.
+// Reply is what the shell must do now, in this order.
 type Reply[C comparable, W any] struct {
 	Heard []Heard[C]
-	Why   W    // of those who hear that they are refused
-	Given bool // the term that began is somebody's
+	Why   W    // reason for the callers with Refused
+	Given bool // the term that began has a taker, which will release it
 
-	Want bool // ask for the lease
-	Wait bool // and until it is had: one attempt does not do
-	Drop bool // take the asking back, or give back what was asked for in vain
+	Want bool // send core.EvWant
+	Wait bool // with Wait: more than one attempt
+	Drop bool // send core.EvDrop: no caller wants the lease any more
 }
 
-// Want is for a caller who comes. held says whether this instance holds the lease.
+// Want adds a caller. With wait it waits until it has the lease, else it makes one attempt. held is whether this instance holds the lease.
 func (w *Waiters[C, W]) Want(name string, who C, wait, held bool) (t Reply[C, W]) {
 	q := w.leases[name]
 	asking := q != nil && len(q.callers) > 0
@@ -66,7 +66,7 @@ func (w *Waiters[C, W]) Want(name string, who C, wait, held bool) (t Reply[C, W]
 	case held && !wait:
 		t.Heard = []Heard[C]{{who, Held, true}}
 		return t
-	case !held && asking && !wait && q.refused: // the core waits for those who wait, and makes no attempt for this one
+	case !held && asking && !wait && q.refused: // the core waits for the earlier callers, so it makes no attempt for this one
 		t.Heard, t.Why = []Heard[C]{{who, Refused, true}}, q.why
 		return t
 	}
@@ -84,7 +84,7 @@ func (w *Waiters[C, W]) Want(name string, who C, wait, held bool) (t Reply[C, W]
 	return t
 }
 
-// Unwant is for a caller who gives up.
+// Unwant removes a caller that gives up.
 func (w *Waiters[C, W]) Unwant(name string, who C, held bool) (t Reply[C, W]) {
 	q := w.leases[name]
 	if q == nil || len(q.callers) == 0 {
@@ -96,7 +96,7 @@ func (w *Waiters[C, W]) Unwant(name string, who C, held bool) (t Reply[C, W]) {
 	return t
 }
 
-// Acquired says that a term began.
+// Acquired handles the begin of a term.
 func (w *Waiters[C, W]) Acquired(name string) (t Reply[C, W]) {
 	q := w.leases[name]
 	if q == nil {
@@ -123,7 +123,8 @@ func (w *Waiters[C, W]) Acquired(name string) (t Reply[C, W]) {
 	return t
 }
 
-// Refused says that the lease was not granted. Those who made one attempt hear it; those who wait go on, unless waiting cannot help.
+// Refused handles a refused acquisition. All callers get that answer. Callers that made one attempt end; the others go on waiting, unless
+// waiting cannot help.
 func (w *Waiters[C, W]) Refused(name string, cause core.Cause, why func() W) (t Reply[C, W]) {
 	q := w.leases[name]
 	if q == nil || len(q.callers) == 0 {
@@ -143,7 +144,7 @@ func (w *Waiters[C, W]) Refused(name string, cause core.Cause, why func() W) (t 
 	return t
 }
 
-// Over says that a term is over.
+// Over handles the end of a term.
 func (w *Waiters[C, W]) Over(name string) (t Reply[C, W]) {
 	if q := w.leases[name]; q != nil && !w.closed {
 		t.Want, t.Wait = true, q.waits()
@@ -151,7 +152,7 @@ func (w *Waiters[C, W]) Over(name string) (t Reply[C, W]) {
 	return t
 }
 
-// Stand waits for one term, without a caller.
+// Stand adds a standing request: it waits for one term, without a caller.
 func (w *Waiters[C, W]) Stand(name string, held bool) (t Reply[C, W]) {
 	if w.closed {
 		return t
@@ -160,7 +161,7 @@ func (w *Waiters[C, W]) Stand(name string, held bool) (t Reply[C, W]) {
 	return Reply[C, W]{Want: !held, Wait: true}
 }
 
-// StandDown takes that back.
+// StandDown revokes a standing request.
 func (w *Waiters[C, W]) StandDown(name string, held bool) (t Reply[C, W]) {
 	q := w.leases[name]
 	if q == nil || !q.standing {
@@ -172,7 +173,8 @@ func (w *Waiters[C, W]) StandDown(name string, held bool) (t Reply[C, W]) {
 	return t
 }
 
-// Close returns all callers, whom nothing is granted any more, in the order of their leases. Nothing is asked for from now on.
+// Close removes and returns all callers, ordered by lease, because no lease is granted any more. Later calls request nothing after a term
+// ends, and accept no standing request.
 func (w *Waiters[C, W]) Close() (all []C) {
 	w.closed = true
 	for _, name := range slices.Sorted(maps.Keys(w.leases)) {
@@ -198,7 +200,7 @@ func (w *Waiters[C, W]) of(name string) *waiting[C, W] {
 	return q
 }
 
-// tidy forgets what was said to callers who have gone, and who waits where nobody does.
+// tidy forgets refusals if no caller is left, and the entry if it has no standing request either.
 func (w *Waiters[C, W]) tidy(name string, q *waiting[C, W]) {
 	if len(q.callers) > 0 {
 		return

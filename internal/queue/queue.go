@@ -1,32 +1,31 @@
-// Package queue hands what is put to a reader that may be slow, or stuck for good, without ever holding up who puts it.
+// Package queue passes items to a reader that may be slow or blocked forever, and never blocks the writer.
 package queue
 
 import "sync"
 
-// Queue hands items to one function, in order, one at a time. A goroutine runs only while there are items to hand, so that there is
-// nothing to start and nothing to end. When the reader is a given number behind, new items are counted instead of kept. Safe for
-// concurrent use.
+// Queue passes items to one function, in order, one at a time. Its goroutine runs only while there are items, so a Queue needs no start
+// and no stop. If the reader is too far behind, the queue drops new items and counts them. Safe for concurrent use.
 type Queue[T any] struct {
 	most   int
 	handle func(item T, dropped int64)
 
 	mu      sync.Mutex
 	items   []T
-	batch   int // items that were taken to be handled, and were not yet
-	spare   []T // the memory of a batch that was handled
+	batch   int // items of the present batch that are not handled yet
+	spare   []T // memory of a handled batch, for reuse
 	dropped int64
 	running bool
 	closed  bool
-	idle    chan struct{} // closed when all was handled; nil: nobody waits for that
+	idle    chan struct{} // closed when all items are handled; nil: no caller waits for that
 }
 
-// New returns a queue that keeps at most that many items, also those that were taken to be handled, and hands them to handle, which is
-// told with an item how many were missed since the last.
+// New returns a queue of at most most unhandled items. It passes them to handle, with the number of items dropped since the previous call.
 func New[T any](most int, handle func(item T, dropped int64)) *Queue[T] {
 	return &Queue[T]{most: most, handle: handle}
 }
 
-// Put never waits. One item is kept whatever is being handled, so that the reader is told what it missed with it.
+// Put adds an item and never waits. If the queue is full, it drops the item. If the reader has taken all waiting items, Put adds one even
+// then, so that the reader learns how many were dropped.
 func (q *Queue[T]) Put(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -44,14 +43,14 @@ func (q *Queue[T]) Put(item T) {
 	}
 }
 
-// Close has nothing put any more. What was is handled.
+// Close makes later calls of Put do nothing. Items already in the queue are still handled.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 }
 
-// Idle returns a channel that is closed when everything that was put has been handled.
+// Idle returns a channel that is closed when the queue is empty and all its items are handled.
 func (q *Queue[T]) Idle() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,14 +84,13 @@ func (q *Queue[T]) run() {
 	}
 }
 
-// handled takes note that one more of the batch was.
 func (q *Queue[T]) handled() {
 	q.mu.Lock()
 	q.batch--
 	q.mu.Unlock()
 }
 
-// take returns what is to be handled; nil: nothing, and run ends.
+// take returns the items to handle, nil if there are none and run must end.
 func (q *Queue[T]) take() (batch []T, dropped int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package redisclient has what this module adds to go-redis: a dial that ends in time, a bound on what a publisher can send, and errors
-// that show no password.
+// Package redisclient extends go-redis with a dialer that honours its context, a bound on the size of received messages, and errors that
+// show no password.
 package redisclient
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Dialer is redis.NewDialer, except that ctx bounds the TLS handshake too: a silent server must not hold up a store's one dial at a time.
+// Dialer is like redis.NewDialer, but ctx also bounds the TLS handshake: a store dials one connection at a time, and a silent server must
+// not block it.
 func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dial := &net.Dialer{Timeout: cmp.Or(o.DialTimeout, 5*time.Second)} // the default of go-redis
 	if o.TLSConfig == nil {
@@ -25,20 +26,20 @@ func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (n
 	return (&tls.Dialer{NetDialer: dial, Config: o.TLSConfig}).DialContext
 }
 
-// Bounded returns conn for a subscription, with each string longer than limit bytes replaced by an empty one: publishers may send 512 MB,
-// and go-redis allocates that at once. Closing the connection instead would let them silence the channel.
+// Bounded returns conn for a subscription, with each string longer than limit bytes replaced by an empty one. A publisher may send 512 MB,
+// which go-redis would allocate at once. If Bounded closed the connection instead, a publisher could silence the channel.
 func Bounded(conn net.Conn, limit int) net.Conn {
 	return &bounded{Conn: conn, in: bufio.NewReader(conn), limit: limit}
 }
 
-// bounded reads RESP line by line. A read that times out loses nothing.
+// bounded parses RESP line by line. A read that times out loses no data.
 type bounded struct {
 	net.Conn
 
 	in         *bufio.Reader
 	limit      int
-	line, out  []byte // read so far; to hand on
-	body, skip int    // bytes of a string to hand on after out; to drop
+	line, out  []byte // line: the part read so far; out: bytes to return
+	body, skip int    // body: bytes of a string to return after out; skip: bytes of a string to drop
 }
 
 func (b *bounded) Read(p []byte) (n int, err error) {
@@ -55,7 +56,7 @@ func (b *bounded) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next reads a line. After a string that is dropped, that is the string's line end.
+// next reads a line. After a dropped string, that is the string's line end.
 func (b *bounded) next() error {
 	n, err := b.in.Discard(b.skip)
 	if b.skip -= n; err != nil {
@@ -74,18 +75,18 @@ func (b *bounded) next() error {
 	return nil
 }
 
-// repeated is what Redis says before the arguments of a command that it does not know, such as a renamed AUTH or HELLO.
+// repeated matches the part of an error in which Redis repeats the arguments of an unknown command, such as a renamed AUTH or HELLO.
 var repeated = regexp.MustCompile(`(with args beginning with: )[^\n]*`)
 
-// Reply is an error reply of Redis by its text alone. It wraps nothing, because the original may show a password.
+// Reply is the text of an error reply of Redis. It wraps no error, because the original may show a password.
 type Reply string
 
 func (r Reply) Error() string { return string(r) }
 
-// RedisError marks an error reply, as go-redis has it.
+// RedisError implements redis.Error.
 func (Reply) RedisError() {}
 
-// Mask returns err without the arguments that Redis, a Sentinel or a server of a cluster repeats: they may hold a password.
+// Mask returns err without the command arguments that Redis, a Sentinel or a cluster server repeats: they may contain a password.
 func Mask(err error) error {
 	if err == nil || !repeated.MatchString(err.Error()) {
 		return err

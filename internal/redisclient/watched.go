@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 )
 
-// Watch returns hook with its calls recorded in calls, without the time that the client takes.
+// Watch returns hook with its calls recorded in calls. The time that the client takes within a call does not count.
 func Watch(calls *callback.Calls, hook redis.Hook) redis.Hook {
 	if calls == nil {
 		return hook
@@ -28,13 +28,12 @@ type watched struct {
 // runs is the key of a context's *callback.Running.
 type runs struct{}
 
-// begin records that the hook begins. The context passes that on to the function that it calls.
 func (w watched) begin(ctx context.Context) (context.Context, *callback.Running) {
 	r := w.calls.Begin(w.name, 0)
 	return context.WithValue(ctx, runs{}, r), r
 }
 
-// pause records that the hook calls the client; resume, that it goes on.
+// pause records that the hook calls the client. resume records that the hook goes on.
 func pause(ctx context.Context) (resume func()) {
 	r, _ := ctx.Value(runs{}).(*callback.Running)
 	r.End()
@@ -80,7 +79,7 @@ func (w watched) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// WatchFunctions replaces the functions of a client's options by ones whose calls are recorded in calls.
+// WatchFunctions replaces the functions of a client's options by functions whose calls are recorded in calls.
 func WatchFunctions(calls *callback.Calls, dialer *func(ctx context.Context, network, addr string) (net.Conn, error),
 	onConnect *func(context.Context, *redis.Conn) error, provider *func() (user, password string),
 	providerContext *func(context.Context) (user, password string, err error)) {

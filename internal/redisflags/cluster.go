@@ -12,26 +12,25 @@ import (
 
 const clusterVariable = "LEASESTORM_CLUSTER"
 
-// clusterSettings say which servers a cluster has.
 type clusterSettings struct {
 	Cluster, envCluster string
 
-	nodes []string // some of its servers; empty: Redis is no cluster
+	nodes []string // some of its servers; empty: no cluster
 }
 
 // RegisterCluster adds the flag of programs that use Universal.
 func (r *Settings) RegisterCluster(fs *pflag.FlagSet, getenv func(string) string) {
-	r.envCluster = getenv(clusterVariable) // no flag's default, as the sentinels'
+	r.envCluster = getenv(clusterVariable) // not the flag's default, as in sentinelFlags
 	fs.StringVar(&r.Cluster, "cluster", "", "servers of a Redis Cluster, as host:port,host:port, which tell of the others; of the URL of "+
 		"Redis user and password count then ("+clusterVariable+")")
 }
 
-// Universal is Client for a program that can also use a cluster.
+// Universal is like Client, for a program that can also use a cluster.
 func (r *Settings) Universal(program string, warn io.Writer) (redis.UniversalClient, error) {
 	if len(r.nodes) == 0 {
 		c, err := r.Client(program, warn)
 		if err != nil {
-			return nil, err // and no interface that holds a nil
+			return nil, err // not c: an interface with a nil pointer is not nil
 		}
 		return c, nil
 	}

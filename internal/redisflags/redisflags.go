@@ -1,5 +1,5 @@
-// Package redisflags is how programs are told where Redis is: a URL, a password from elsewhere, and sentinels or servers of a cluster, by
-// flags and by variables of the environment.
+// Package redisflags adds flags and environment variables for the Redis of a program: its URL, its password, and its sentinels or cluster
+// servers.
 package redisflags
 
 import (
@@ -19,7 +19,7 @@ import (
 // URLVariable is the environment variable of the URL.
 const URLVariable = "LEASESTORM_REDIS_URL"
 
-// Settings say where Redis is, and its password.
+// Settings are the address of Redis and its password. Call Register, parse the flags, then call Complete.
 type Settings struct {
 	URL, PasswordFile                    string
 	envURL, envPassword, envPasswordFile string
@@ -27,7 +27,8 @@ type Settings struct {
 	clusterSettings
 }
 
-// Register adds the flags that say where Redis is. What the environment says of it is no flag's default, which --help prints.
+// Register adds the flags. The URL in the environment is not the default of its flag, because --help prints defaults and the URL may
+// contain a password.
 func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
 	r.envURL, r.envPassword = getenv(URLVariable), getenv(redisurl.PasswordVariable)
 	r.envPasswordFile = getenv(redisurl.PasswordFileVariable)
@@ -38,8 +39,8 @@ func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
 	r.sentinelFlags(fs, getenv)
 }
 
-// WithholdPassword forgets the environment's password if flags name another Redis than the environment does. Call it before Complete where
-// nobody has confirmed those flags yet, as in shell completion.
+// WithholdPassword forgets the password of the environment if flags name another Redis than the environment does. Call it before Complete
+// if the user has not confirmed the flags yet, as in shell completion.
 func (r *Settings) WithholdPassword() {
 	own := func(flag, env string) bool { return flag == "" || flag == env }
 	if own(r.URL, r.envURL) && own(r.Sentinels, r.envSentinels) && own(r.Cluster, r.envCluster) {
@@ -51,7 +52,7 @@ func (r *Settings) WithholdPassword() {
 	}
 }
 
-// Complete fills in what no flag says. Its errors name the variable and the flag.
+// Complete sets what no flag has set from the environment, and checks the settings. Its errors name the variable and the flag.
 func (r *Settings) Complete() error {
 	if err := r.sentinelSettings.complete(); err != nil {
 		return err
@@ -68,15 +69,15 @@ func (r *Settings) Complete() error {
 	servers := slices.Concat(r.addrs, r.nodes)
 	switch {
 	case r.URL == "" && len(servers) > 0:
-		r.URL = "redis://" + servers[0] // no user, no password; its host is not asked, as the servers are
+		r.URL = "redis://" + servers[0] // without user and password; the client uses the servers, not this host
 	case r.URL == "":
 		return errors.New("no Redis given; set LEASESTORM_REDIS_URL or --redis, as redis://127.0.0.1:6379, or --sentinels")
 	}
 	return nil
 }
 
-// Client returns a client for the given Redis, and warns of one that anybody can take the place of, on warn in the name of program. It
-// connects when it is used.
+// Client returns a client for Redis, which connects on first use. If the URL has skip_verify, Client writes a warning to warn in the name
+// of program.
 func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error) {
 	opt, err := r.options(program, warn)
 	switch {
@@ -91,7 +92,6 @@ func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error)
 	return c, nil
 }
 
-// options are those of a connection.
 func (r *Settings) options(program string, warn io.Writer) (*redis.Options, error) {
 	opt, err := redisurl.Parse(r.URL)
 	if err != nil {

@@ -22,16 +22,15 @@ const (
 	waysVariable       = "LEASESTORM_WAYS"
 )
 
-// sentinelSettings say which sentinels know the master.
 type sentinelSettings struct {
 	Sentinels, masterName, envSentinels, envWays string
 
-	addrs []string          // of sentinels; empty: Redis is the one that the URL names
-	ways  map[string]string // by address of a server or sentinel, where this node reaches it instead
+	addrs []string          // of sentinels; empty: use the Redis of the URL
+	ways  map[string]string // address of a server or sentinel → address by which this node reaches it
 }
 
 func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) string) {
-	s.envSentinels = getenv(sentinelsVariable) // no flag's default, which --help prints: a URL with a password may stand there by mistake
+	s.envSentinels = getenv(sentinelsVariable) // not the flag's default, which --help prints: it may be a URL with a password by mistake
 	fs.StringVar(&s.Sentinels, "sentinels", "", "sentinels that know the master, as host:port,host:port; of the URL "+
 		"of Redis user, password and database count then ("+sentinelsVariable+")")
 	fs.StringVar(&s.masterName, "master-name", getenv(masterNameVariable), "name by which they know it ("+masterNameVariable+")")
@@ -63,7 +62,6 @@ func (s *sentinelSettings) complete() error {
 	return nil
 }
 
-// addresses reads host:port,host:port; none if list is empty.
 func addresses(list, variable, flag string) ([]string, error) {
 	if list == "" {
 		return nil, nil
@@ -78,7 +76,7 @@ func addresses(list, variable, flag string) ([]string, error) {
 	return all, nil
 }
 
-// shown is an address without what may be a password that stands before it by mistake.
+// shown returns addr without the part before @, which may be a password by mistake.
 func shown(addr string) string {
 	if at := strings.LastIndexByte(addr, '@'); at >= 0 {
 		return "…" + addr[at:]
@@ -86,10 +84,11 @@ func shown(addr string) string {
 	return addr
 }
 
-// sentinelPatience is how long one that does not answer is waited for, unless the URL says: another may know of a switch meanwhile.
+// sentinelPatience is the timeout of servers and sentinels if the URL has none. It is short, because another sentinel may know of a
+// failover meanwhile.
 const sentinelPatience = time.Second
 
-// failover returns a client that asks the sentinels for the master.
+// failover returns a client that gets the master's address from the sentinels.
 func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
 	o := *opt
 	o.DialTimeout, o.ReadTimeout = cmp.Or(o.DialTimeout, sentinelPatience), cmp.Or(o.ReadTimeout, sentinelPatience)
@@ -108,7 +107,7 @@ func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
 	return c, nil
 }
 
-// dialer leads to servers and sentinels by the ways of this node.
+// dialer returns a dialer that replaces addresses of servers and sentinels by those in s.ways.
 func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	if len(s.ways) > 0 && o.TLSConfig != nil {
 		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
@@ -123,8 +122,7 @@ func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, n
 	}, nil
 }
 
-// elsewhere is a connection by a way of this node's own. That it leads to another server than the one before is told by the
-// address of that, and not by the way's.
+// elsewhere is a connection to an address in ways. Its RemoteAddr is the server's own address, so that a change of the server shows.
 type elsewhere struct {
 	*net.TCPConn
 

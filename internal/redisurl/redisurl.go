@@ -1,5 +1,5 @@
-// Package redisurl keeps the password of a Redis URL out of everything that is printed: the URL parser's errors quote the URL,
-// and so does whoever repeats a wrong argument.
+// Package redisurl keeps the password of a Redis URL out of all output. The URL parser's errors quote the URL, and so do messages that
+// repeat a wrong argument.
 package redisurl
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// PasswordVariable and PasswordFileVariable are the environment variables of the password and of the file that holds it.
+// PasswordVariable and PasswordFileVariable are the environment variables of the password and of a file that contains it.
 const (
 	PasswordVariable     = "LEASESTORM_REDIS_PASSWORD"
 	PasswordFileVariable = "LEASESTORM_REDIS_PASSWORD_FILE"
 )
 
-// Wanted says what a URL looks like.
+// Wanted describes the form of a URL.
 const Wanted = "redis://[user:password@]host:port[/db], special characters as %XX"
 
-// ErrURL: the text is no Redis URL. What is wrong with it is not said: every part of it may hold the password.
+// ErrURL: the text is no Redis URL. It does not say why, because every part of the text may contain the password.
 var ErrURL = errors.New("no Redis URL: write " + Wanted)
 
-// ErrPasswordFile: the file cannot be read, or holds no password.
+// ErrPasswordFile: the file cannot be read, or contains no password.
 var ErrPasswordFile = errors.New("file of the Redis password")
 
-// Parse reads a URL. Its only error is ErrURL. Without its // a URL names no host (net/url calls it opaque), and the parser would
-// take one on this machine for the server that was meant.
+// Parse parses a URL. Its only error is ErrURL. It refuses a URL without "//": such a URL has no host (net/url calls it opaque), and
+// redis.ParseURL would connect to this machine.
 func Parse(raw string) (*redis.Options, error) {
 	o, err := redis.ParseURL(raw)
 	if _, rest, _ := strings.Cut(raw, ":"); err != nil || o.Network == "tcp" && !strings.HasPrefix(rest, "//") {
@@ -39,7 +39,7 @@ func Parse(raw string) (*redis.Options, error) {
 	return o, nil
 }
 
-// Show is where a URL leads, without user, password and settings; of a text that is no URL nothing.
+// Show returns a URL without user, password and query. For a text that is no Redis URL it returns only "a Redis URL".
 func Show(raw string) string {
 	u, err := url.Parse(raw)
 	if _, bad := Parse(raw); err != nil || bad != nil {
@@ -52,14 +52,14 @@ func Show(raw string) string {
 	return shown.String()
 }
 
-// secret matches a URL up to its host. "Redis: " in a sentence begins none.
+// secret matches a URL up to its host, but not "Redis: " in a sentence.
 var secret = regexp.MustCompile(`(?i)(://|rediss?:)\S.*@`)
 
-// Hide leaves out of a message what may be a URL's user and password, whoever quoted the URL: rather too much than too little. Examples of
-// a URL stay.
+// Hide removes from a message everything that may be the user and password of a URL, rather too much than too little. This module's
+// example URLs stay.
 func Hide(text string) string {
 	examples := []string{Wanted, "redis://user:password@host"}
-	for i, example := range examples { // one in the middle of a password goes with that
+	for i, example := range examples { // an example inside a password is removed with the password
 		text = strings.ReplaceAll(text, example, string(rune(i)))
 	}
 	text = secret.ReplaceAllString(text, "${1}…@")
@@ -69,16 +69,16 @@ func Hide(text string) string {
 	return text
 }
 
-// Line is an error, that may join several, on one line of a terminal or a log, without what Hide leaves out.
+// Line returns the text of err, which may join several errors, on one line and passed through Hide.
 func Line(err error) string {
 	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	return Hide(line)
 }
 
-// passwordMax is far more than Redis takes in an ACL.
+// passwordMax is the longest password in bytes, far more than Redis needs.
 const passwordMax = 4096
 
-// Password returns the password that file holds, in its first line, or the one given where file is "".
+// Password returns the first line of file, or given if file is "". Its errors wrap ErrPasswordFile.
 func Password(file, given string) (string, error) {
 	if file == "" {
 		return given, nil
@@ -100,7 +100,7 @@ func Password(file, given string) (string, error) {
 	return line, nil
 }
 
-// With returns the URL with another password; "" leaves it as it is. Its only error is ErrURL.
+// With returns the URL with its password replaced; an empty password leaves the URL unchanged. Its only error is ErrURL.
 func With(raw, password string) (string, error) {
 	if password == "" {
 		return raw, nil

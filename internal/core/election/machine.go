@@ -6,18 +6,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// phase is where a member stands in its life.
 type phase uint8
 
 const (
 	unborn   phase = iota
 	delaying       // until Machine.wake
 	running
-	stopping // a leader whose work has yet to return, or whose release has yet to be told
+	stopping // until work returns, or the core reports the release
 	stopped
 )
 
-// Machine is one member's part in one election.
+// Machine is one member's part in one election. It is not safe for concurrent use.
 type Machine struct {
 	cfg    Config
 	now    core.Now
@@ -28,38 +27,37 @@ type Machine struct {
 	leader Leadership
 
 	vain    bool // follower: the last attempt failed, and not because another leads
-	certain bool // leader: no renewal has failed since the last that succeeded
+	certain bool // leader: no renewal has failed since the last successful one
 	busy    bool // work runs under the leadership, or has not returned from a lost one
 	owed    bool // a heartbeat was due while uncertain
-	twin    bool // told that the ID is used twice, since the last leadership
-	self    int  // cycles in a row that showed this member's ID while it did not lead
+	twin    bool // DuplicateInstance was published since the last leadership
+	self    int  // cycles in a row that showed this member's ID in the leader key while it did not lead
 
 	heart heart
 }
 
-// heart is what a follower knows of the leader's heartbeat. It is judged by this member's own clock: a heartbeat is fresh
-// as long as it changes.
+// heart is the leader's heartbeat, as a follower knows it. A heartbeat is fresh as long as it changes, by the follower's own clock.
 type heart struct {
 	there   bool
 	text    string
 	since   core.Time // when it was first seen with this text, or first missed
-	stale   bool      // told
-	invalid bool      // told
+	stale   bool      // HeartbeatStale was published
+	invalid bool      // HeartbeatInvalid was published
 }
 
-// New returns the machine of a member that has yet to start.
+// New returns a Machine whose first input must be Start.
 func New(cfg Config) *Machine { return &Machine{cfg: cfg} }
 
-// State returns what the member is.
+// State returns the member's state.
 func (m *Machine) State() State { return m.state }
 
-// Leader returns who leads, as far as the member knows: until Leadership.Until.
+// Leader returns the leader as far as the member knows, valid until Leadership.Until.
 func (m *Machine) Leader() Leadership { return m.leader }
 
-// Leads reports whether new work may begin, as far as the rules know; the trust window has the last word.
+// Leads reports whether new work may begin by these rules. The caller must also check the trust window.
 func (m *Machine) Leads() bool { return m.state == Leader && m.phase == running }
 
-// Stopped reports whether the member has withdrawn: it leads no more and never will again.
+// Stopped reports whether the member has withdrawn: it does not lead and never will again.
 func (m *Machine) Stopped() bool { return m.phase == stopped }
 
 // Next returns when the machine wants a Tick; 0: never.
@@ -70,7 +68,7 @@ func (m *Machine) Next() core.Time {
 	return 0
 }
 
-// Step takes one input and returns what follows from it.
+// Step takes one input and returns its effects.
 func (m *Machine) Step(in Input) Effects {
 	m.now = in.Now
 	m.eff = Effects{Events: m.eff.Events[:0]}
@@ -122,13 +120,12 @@ func (m *Machine) tick() {
 		}
 		m.look()
 		if m.vain {
-			m.want() // so that it is told again why there is no attempt
+			m.want() // its refusal reports again why the attempts fail
 		}
 	}
 }
 
-// aligned returns the next multiple of interval on the instance's clock, so that what many elections of one instance have to
-// ask travels together.
+// aligned returns the next multiple of interval on the instance's clock, so that the requests of its elections leave together.
 func (m *Machine) aligned(interval int64) core.Time {
 	return m.now.Mono - m.now.Mono%core.Time(interval) + core.Time(interval)
 }
@@ -141,7 +138,7 @@ func (m *Machine) want() {
 
 func (m *Machine) look() { m.eff.Look, m.eff.LookOf = true, m.leader.Instance }
 
-// beat writes the heartbeat, unless a renewal has failed: a leader in doubt does not call itself well.
+// beat writes the heartbeat. If a renewal has failed, it postpones that until the next successful one.
 func (m *Machine) beat() {
 	m.owed = !m.certain
 	m.eff.Beat = m.certain
@@ -172,7 +169,7 @@ func (m *Machine) told(in *Input) {
 
 func (m *Machine) acquired(in *Input) {
 	if m.phase != running {
-		m.eff.Drop = true // won in the moment of the stop
+		m.eff.Drop = true // acquired while stopping
 		return
 	}
 	if m.state == Follower {
@@ -187,7 +184,6 @@ func (m *Machine) acquired(in *Input) {
 	m.beat()
 }
 
-// lost ends leadership, given back or not.
 func (m *Machine) lost(in *Input) {
 	m.certain = false
 	m.become(Follower, in.Fence)
@@ -203,8 +199,8 @@ func (m *Machine) lost(in *Input) {
 	m.want()
 }
 
-// refused ends an attempt. One that the core did not even send, because Redis does not answer, is an attempt for whoever
-// listens: a member that cannot be elected says so once in an interval, with the cause.
+// refused ends an attempt. An attempt that the core did not send, because Redis does not answer, also counts. So a member that cannot be
+// elected publishes ElectionFailed with the cause once in an interval.
 func (m *Machine) refused(in *Input) {
 	if m.phase == running && m.state == Follower {
 		m.become(Candidate, 0)
@@ -223,7 +219,6 @@ func (m *Machine) refused(in *Input) {
 	}
 }
 
-// fail ends a candidacy.
 func (m *Machine) fail(reason, leader string) {
 	if m.state != Candidate {
 		return
@@ -239,8 +234,8 @@ func (m *Machine) duplicate(reason string) {
 	}
 }
 
-// know takes note of who leads now, by the leader key. Where that names this member, and it does not lead, nobody is known
-// to: it is what a leadership left that ended before its key, or a twin's.
+// know records the leader in the leader key. If the key names this member, which does not lead, then no leader is known: the key remains
+// from an ended leadership, or belongs to a process with the same ID.
 func (m *Machine) know(instance string, fence int64) {
 	var until core.Time
 	switch {
@@ -281,7 +276,6 @@ func (m *Machine) stop() {
 	}
 }
 
-// done takes note that the work under the leadership, or under one that was lost, has returned.
 func (m *Machine) done() {
 	m.busy = false
 	switch {
@@ -294,8 +288,8 @@ func (m *Machine) done() {
 	}
 }
 
-// heeds reports whether a look says what the member does not find out otherwise. A candidate's attempt finds out whether the key is
-// free, or the member's own; under which fence another leads its refusal does not say, and a cycle that is not heeded is one without.
+// heeds reports whether l counts. While a candidate's attempt is under way, only a look that shows another leader does: its fence is not
+// in a refusal. The attempt itself finds out whether the key is free or the member's own.
 func (m *Machine) heeds(l *Look) bool {
 	if m.phase != running || l.Failed {
 		return false
@@ -303,7 +297,6 @@ func (m *Machine) heeds(l *Look) bool {
 	return m.state == Follower || m.state == Candidate && l.Leader != "" && l.Leader != m.cfg.Instance
 }
 
-// looked takes what a follower's cycle read.
 func (m *Machine) looked(l *Look) {
 	switch {
 	case l.Leader == "":
@@ -312,14 +305,14 @@ func (m *Machine) looked(l *Look) {
 			m.want()
 			return
 		}
-		// With a heartbeat it would be a key that vanished from under a leader who may believe in it still: that one finds out at
-		// its next renewal, before the core acts. But where Redis lost it with everything else, and the leader is frozen, nobody
-		// would notice, and the quarantine begin with the next attempt.
+		// The key vanished from a leader that may still believe in it. That leader notices at its next renewal, before the core acts. But
+		// if Redis lost all its data and the leader is frozen, only this member can notice; otherwise the quarantine would not begin
+		// before the next attempt.
 		m.eff.Doubt = true
 		return
 	case l.Leader != m.cfg.Instance:
 		m.self, m.vain = 0, false
-	default: // once, it may be what an own attempt left, which the core adopts
+	default: // once, it may be from an attempt of this member, and the core adopts it
 		if m.self++; m.self > 1 {
 			m.duplicate("the leader key holds this member's ID, and this member does not lead")
 		}
@@ -330,8 +323,7 @@ func (m *Machine) looked(l *Look) {
 	}
 }
 
-// listen judges the leader's heartbeat. Whatever it is, the leader key decides who leads: a stale heartbeat is told, never
-// a reason to take over.
+// listen checks the leader's heartbeat. The leader key alone decides who leads: a stale heartbeat leads to an event, never to a takeover.
 func (m *Machine) listen(there bool, text string) {
 	h := &m.heart
 	if there != h.there || text != h.text {
@@ -349,20 +341,19 @@ func (m *Machine) listen(there bool, text string) {
 	}
 }
 
-// wrong says what is wrong with a heartbeat, "" for nothing. Clocks of two instances are compared here and nowhere else,
-// and nothing but words follows from it.
+// wrong returns what is wrong with a heartbeat, "" for nothing. Only here are the clocks of two instances compared, and only an event
+// follows from it.
 func (m *Machine) wrong(text string) string {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil || ms < 0:
-		return "it holds no time in ms" // what it holds, whoever wrote it, is not shown
+		return "it holds no time in ms" // its value is untrusted, and not shown
 	case ms-m.now.Wall/core.Millisecond > HeartbeatSlack/core.Millisecond:
 		return "it is " + strconv.FormatInt(ms-m.now.Wall/core.Millisecond, 10) + " ms ahead of this member's clock"
 	}
 	return ""
 }
 
-// become makes a transition; fence is that of the leadership that begins or ends with it.
 func (m *Machine) become(to State, fence int64) {
 	m.publish(Event{Kind: StateChanged, From: m.state, To: to, Fence: fence})
 	m.state = to

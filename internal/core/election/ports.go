@@ -2,17 +2,17 @@ package election
 
 import "github.com/leasestorm/leasestorm/internal/core"
 
-// State is what a member is.
+// State is the state of a member.
 type State uint8
 
-// The states of the specification.
+// The states.
 const (
 	Follower State = iota
 	Candidate
 	Leader
 )
 
-// String returns the state's name in the specification.
+// String returns the name of the state in upper case.
 func (s State) String() string {
 	names := [...]string{"FOLLOWER", "CANDIDATE", "LEADER"}
 	if int(s) < len(names) {
@@ -21,22 +21,22 @@ func (s State) String() string {
 	return "UNKNOWN"
 }
 
-// Config is what a Machine needs to know. All durations are nanoseconds.
+// Config configures a Machine. All durations are in nanoseconds.
 type Config struct {
 	Instance   string
 	TTL        int64 // of the leader key
 	Interval   int64 // between two cycles of a follower
 	Heartbeat  int64 // between two heartbeats of a leader
-	StartDelay int64 // before the first attempt; drawn by whoever makes the machine
+	StartDelay int64 // before the first attempt; the caller draws it at random
 }
 
-// HeartbeatSlack is how much longer than the leader key a heartbeat lives, and how stale it may be.
+// HeartbeatSlack is how much longer than the leader key a heartbeat lives, and how far ahead of a member's clock it may be.
 const HeartbeatSlack = 5 * core.Second
 
-// HeartbeatTTL is the life of a heartbeat.
+// HeartbeatTTL returns the TTL of a heartbeat.
 func (c *Config) HeartbeatTTL() int64 { return c.TTL + HeartbeatSlack }
 
-// Kind says what an Input tells.
+// Kind is the kind of an Input.
 type Kind uint8
 
 // The inputs.
@@ -47,30 +47,30 @@ const (
 	Start
 	// Stop: withdraw. A leader gives its lease back once no work runs under it.
 	Stop
-	// Attempt: an attempt to acquire the lease is about to be sent. One that is not sent is told by its refusal alone.
+	// Attempt: the core is about to send an attempt to acquire the lease. For an attempt that it does not send, only the refusal comes.
 	Attempt
-	// Tell: the core told Input.Tell of the lease: acquired (Fence), uncertain, renewed, lost, released, refused, yield.
+	// Tell: the core sent Input.Tell about the lease: acquired (Fence), uncertain, renewed, lost, released, refused, yield.
 	Tell
-	// Looked: what was read for Effects.Look.
+	// Looked: the result of Effects.Look.
 	Looked
-	// Busy: work runs under the leadership; Done: it has returned. In between, leadership is not given back, and one that
-	// is lost is not campaigned for again.
+	// Busy: work runs under the leadership; Done: it has returned. In between, the member does not give leadership back, and after a loss
+	// it does not campaign again.
 	Busy
 	Done
 )
 
-// Input is one thing a Machine is told, at one instant.
+// Input is one input of a Machine, at one instant.
 type Input struct {
 	Kind   Kind
 	Now    core.Now
 	Tell   core.TellKind
 	Fence  int64
-	Owner  string // lost, refused: who holds the lease, if known
+	Owner  string // lost, refused: holder of the lease, if known
 	Reason string // lost, released, refused, uncertain
 	Look   Look
 }
 
-// TellInput makes an Input of what a core told.
+// TellInput returns the Input for a Tell of the core.
 func TellInput(now core.Now, t *core.Tell) Input {
 	reason := t.Cause.String()
 	if t.Text != "" {
@@ -83,41 +83,41 @@ func TellInput(now core.Now, t *core.Tell) Input {
 type Look struct {
 	Failed    bool   // no answer: nothing else is set
 	Leader    string // the leader key, "" if there is none
-	Fence     int64  // the last fence granted, 0 if not known
-	Of        string // whose heartbeat was read
+	Fence     int64  // the last fence granted, 0 if unknown
+	Of        string // instance whose heartbeat was read
 	Beats     bool   // there is a heartbeat of Of
-	Heartbeat string // what it says, which may be nothing
+	Heartbeat string // its value, may be empty
 }
 
-// Effects is what one step asks for. Events are valid until the next step.
+// Effects is the output of one step. Events are valid until the next step.
 type Effects struct {
-	Want   bool // the core: want the lease and wait for it; or, while waiting, try now
-	Drop   bool // the core: give the lease back, or stop wanting it
-	Doubt  bool // the core: find out whether Redis lost its data
-	Beat   bool // set the own heartbeat: the wall clock in ms, for Config.HeartbeatTTL
+	Want   bool // send core.EvWant with Wait: want the lease and wait for it, or, while waiting, try now
+	Drop   bool // send core.EvDrop: give the lease back, or stop wanting it
+	Doubt  bool // send core.EvDoubt: find out whether Redis lost its data
+	Beat   bool // set the own heartbeat to the wall clock in ms, for Config.HeartbeatTTL
 	Unbeat bool // delete the own heartbeat
-	Look   bool // read leader key, fence and the heartbeat of LookOf ("": of whoever the leader key names), then Looked
+	Look   bool // read leader key, fence and the heartbeat of LookOf ("": of the instance in the leader key), then send Looked
 	LookOf string
-	Sweep  bool // delete the heartbeats of the dead
+	Sweep  bool // delete the heartbeats of dead members
 	Events []Event
 }
 
-// EventKind says what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// The events. The first four are those of the table; the others tell of no transition.
+// The events. The first four belong to transitions, the others do not.
 const (
 	StateChanged       EventKind = iota + 1 // From, To; Fence of the leadership that begins or ends
 	LeadershipAcquired                      // Fence
 	LeadershipLost                          // Fence, Reason
 	ElectionFailed                          // Reason, Leader if known
-	LeaderChanged                           // Leader, Fence if known: who leads now, as far as this member knows
-	HeartbeatStale                          // Leader: holds the leader key, and its heartbeat stands still or is missing
-	HeartbeatInvalid                        // Leader, Reason: its heartbeat is no time, or one to come
+	LeaderChanged                           // Leader: the present leader, as far as known; Fence if known
+	HeartbeatStale                          // Leader: its heartbeat is missing or does not change, though it holds the leader key
+	HeartbeatInvalid                        // Leader, Reason: its heartbeat is not a time, or lies in the future
 	DuplicateInstance                       // Reason: another process has this member's ID, or had it a moment ago
 )
 
-// Event is one thing to be told to listeners.
+// Event is one event for listeners.
 type Event struct {
 	Kind     EventKind
 	At       core.Time
@@ -127,13 +127,13 @@ type Event struct {
 	Reason   string
 }
 
-// Leadership is who leads, as a member knows it.
+// Leadership is the leader, as a member knows it.
 type Leadership struct {
-	Instance string    // "" nobody is known to lead
-	Fence    int64     // 0 not known
-	Since    core.Time // own: since it was acquired; others': since this member has known of it
-	Until    core.Time // others': when it must have expired, unless it was renewed since it was last seen; own: 0
+	Instance string    // "" no leader is known
+	Fence    int64     // 0 unknown
+	Since    core.Time // own: when it was acquired; others': when this member first knew of it
+	Until    core.Time // others': when it has expired unless renewed since it was last seen; own: 0
 }
 
-// At reports whether somebody is known to lead at t, on the own clock.
+// At reports whether a leader is known at t, on the own clock.
 func (l *Leadership) At(t core.Time) bool { return l.Instance != "" && (l.Until == 0 || t < l.Until) }

@@ -1,6 +1,6 @@
-// Package intent holds the rules of a worker of intents, pure: which leases a session takes in which order, when its
-// pipeline may begin and must end, what is written of it. Step takes one Event and returns the Effects that follow; time
-// and answers arrive inside events. The same rules run under the production worker and in virtual time.
+// Package intent contains the rules of an intent worker: which leases a session takes in which order, when its pipeline may begin and
+// must end, and which states are written. It is pure: Step takes one Event and returns the resulting Effects; time and answers arrive in
+// events. The production worker and virtual time run the same rules.
 //
 // # A session, as one worker sees it
 //
@@ -9,13 +9,13 @@
 //	             ▼                ▼               ▼                                         ▼ ending, work returned
 //	        write ENDED ◀──── release both ◀──────────────────────────────────────── halt, wait for its return
 //
-// # What every rule rests on
+// # Invariants
 //
-//   - Both leases or none: whatever ends a start gives back all it has (I1).
+//   - Both leases or none: a start that ends gives back all its leases (I1).
 //   - A pipeline is asked to stop Grace before the trust in either lease ends, and its leases are released only after it
-//     has returned; one that does not return is abandoned with its leases, which expire (I1).
-//   - Every write carries the fence it stands on; a store refuses it once a newer term has written, the session ended, or
-//     another worker has taken over what does not run yet, unless Redis has the lease on its service for who writes.
-//   - ENDED is written after the leases were released, so who reads it can start again at once.
-//   - The entry on the bus is acknowledged by the very write that makes the session RUNNING or ENDED (I3).
+//     has returned. A pipeline that does not return is abandoned with its leases, which expire (I1).
+//   - Every write carries the fence of its term. The store refuses it once a newer term has written or the session has ended. It also
+//     refuses it if another worker has taken over a start that does not run yet, unless the writer holds the lease of its service in Redis.
+//   - ENDED is written after the leases were released, so that a client that reads it can start again at once.
+//   - The write that makes the session RUNNING or ENDED also acknowledges the entry on the bus (I3).
 package intent

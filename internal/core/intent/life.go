@@ -7,7 +7,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// write sends what the phase stands for.
 func (m *Machine) write(s *session) {
 	e := Effect{Kind: Write, Session: s.entry.Session, Fence: s.fence}
 	switch s.phase {
@@ -37,12 +36,12 @@ func (m *Machine) written(s *session, w Wrote) {
 		m.runningWritten(s, w)
 	case s.sent == Ended && w == WroteFailed:
 		m.sleep(s, 0, ending)
-	case s.sent == Ended && w == WroteMissing: // the entry is still on the bus, and would come back for ever
+	case s.sent == Ended && w == WroteMissing: // the entry is still on the bus, and would be delivered forever
 		s.after = buryIt
 		m.proceed(s)
 	case s.sent == Ended:
 		m.gone(s)
-	default: // the answer to RUNNING, come while the pipeline was being ended
+	default: // the answer to RUNNING came while the pipeline was being ended
 		s.acked = s.acked || w == WroteOK || w == WroteStop
 		m.disown(s, w)
 		if s.phase == ending {
@@ -51,7 +50,7 @@ func (m *Machine) written(s *session, w Wrote) {
 	}
 }
 
-// disown takes note that the session is not this worker's to write about.
+// disown records that this worker must not write the session's state any more, if w shows that.
 func (m *Machine) disown(s *session, w Wrote) {
 	switch w {
 	case WroteOver:
@@ -75,7 +74,7 @@ func (m *Machine) startingWritten(s *session, w Wrote) {
 	}
 }
 
-// launch starts the pipeline if the leases leave it time.
+// launch starts the pipeline, or waits for renewals if the trust in a lease ends too soon.
 func (m *Machine) launch(s *session) {
 	if m.now >= m.deadline(s) {
 		m.sleep(s, 0, launching)
@@ -87,7 +86,7 @@ func (m *Machine) launch(s *session) {
 }
 
 func (m *Machine) launched(s *session, e *Event) {
-	if s.phase != launching { // a stop of it came first
+	if s.phase != launching { // the start was stopped or given up meanwhile
 		if e.Launch == LaunchOK {
 			m.do(Effect{Kind: Halt, Session: s.entry.Session})
 		} else {
@@ -133,12 +132,11 @@ func (m *Machine) runningWritten(s *session, w Wrote) {
 	}
 }
 
-// deadline is when the pipeline must be asked to end unless both leases are renewed.
+// deadline returns when the pipeline must be asked to end unless both leases are renewed.
 func (m *Machine) deadline(s *session) core.Time {
 	return min(s.service.until, s.tuner.until) - core.Time(m.cfg.Grace)
 }
 
-// due does what the timer of s was set for.
 func (m *Machine) due(s *session) {
 	switch s.phase {
 	case asleep:
@@ -174,7 +172,7 @@ func (m *Machine) resume(s *session) {
 			m.seek(s)
 			return
 		}
-		s.awaits = false // what it has tried since it began is not tried again
+		s.awaits = false // s.began stays, so that no slot is tried twice
 		m.trySlot(s)
 	case starting:
 		m.write(s)
@@ -183,7 +181,8 @@ func (m *Machine) resume(s *session) {
 	}
 }
 
-// interrupt ends what s is doing, if anything wants that, as far as it can be ended now: attempts under way are awaited.
+// interrupt ends s if a stop, a drain or a lost lease requires that and no attempt of s is under way; the answer to an attempt interrupts
+// s later. It reports whether the caller must not go on with s.
 func (m *Machine) interrupt(s *session) bool {
 	switch s.phase {
 	case queued:
@@ -195,18 +194,18 @@ func (m *Machine) interrupt(s *session) bool {
 		return s.next != ending && m.interrupted(s)
 	case up, running:
 		return m.interrupted(s)
-	case launching: // the pipeline that is being started has as long to end as one that runs
+	case launching: // the pipeline has the same timeout as a running one
 		if s.stop {
 			s.live = true
 			m.awaitEnd(s, Stopped, "stopped on request")
-		} else if s.lost { // what the launch comes to decides until then whether the start begins anew
+		} else if s.lost { // the result of the launch, if it comes in time, decides whether to start over
 			m.arm(s, m.now+core.Time(m.cfg.StopTimeout))
 		}
 	}
 	return false
 }
 
-// interrupted reports whether s must not go on, and ends it. No attempt of s is under way.
+// interrupted ends s if it must not go on, and reports whether it did. No attempt of s may be under way.
 func (m *Machine) interrupted(s *session) bool {
 	switch {
 	case s.live && s.lost:
@@ -217,7 +216,7 @@ func (m *Machine) interrupted(s *session) bool {
 		m.halt(s, Stopped, "its worker stopped")
 	case s.live:
 		return false
-	case s.stop && (s.entry.Fence == 0 || s.service.fence != 0): // else a worker that began it may run it still
+	case s.stop && (s.entry.Fence == 0 || s.service.fence != 0): // else an earlier worker may still run it
 		m.end(s, Stopped, "stopped before it ran")
 	case m.draining:
 		s.after = leaveIt
@@ -231,7 +230,6 @@ func (m *Machine) interrupted(s *session) bool {
 	return true
 }
 
-// halt asks the pipeline to end.
 func (m *Machine) halt(s *session, reason Reason, text string) {
 	m.leaveRunning(s)
 	m.awaitEnd(s, reason, text)
@@ -243,11 +241,11 @@ func (m *Machine) awaitEnd(s *session, reason Reason, text string) {
 	m.arm(s, m.now+core.Time(m.cfg.StopTimeout))
 }
 
-// stuck gives up a pipeline that does not return: nobody knows whether it still works, so its leases are neither renewed
-// nor released, and its slot is not used again here before it has returned.
+// stuck abandons a pipeline that does not return. It may still work, so its leases are neither renewed nor released, and this worker does
+// not use its slot again before the pipeline has returned.
 func (m *Machine) stuck(s *session) {
-	s.live = true                                                              // also while it is still being started
-	m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: m.unhold(s)}) // those that were lost before too
+	s.live = true // also while it is still being started
+	m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: m.unhold(s)})
 	s.reason, s.text = PipelineFailed, "the pipeline did not stop in time; its leases expire"
 	m.proceed(s)
 }
@@ -277,7 +275,7 @@ func (m *Machine) leaveRunning(s *session) {
 	}
 }
 
-// check writes RUNNING again for all that run: whose record is gone learns it.
+// check writes RUNNING again for all running sessions: the answer shows which records are gone.
 func (m *Machine) check() {
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
 		if s := m.sessions[id]; s.phase == running && !s.asked {
@@ -287,14 +285,13 @@ func (m *Machine) check() {
 	}
 }
 
-// end ends a session whose pipeline does not run.
 func (m *Machine) end(s *session, reason Reason, text string) {
 	s.reason, s.text = reason, text
 	s.after = writeEnded
 	m.giveBack(s)
 }
 
-// giveBack releases all that s holds; what follows is decided when that is done.
+// giveBack releases all leases of s; proceed follows when they are released.
 func (m *Machine) giveBack(s *session) {
 	m.disarm(s)
 	s.phase = releasing
@@ -306,7 +303,6 @@ func (m *Machine) giveBack(s *session) {
 	m.do(Effect{Kind: Release, Session: s.entry.Session, Leases: names})
 }
 
-// unhold forgets the terms of s and returns their names.
 func (m *Machine) unhold(s *session) []string {
 	var names []string
 	for _, t := range []*term{&s.service, &s.tuner} {
@@ -324,7 +320,7 @@ func (m *Machine) released(s *session) {
 	m.proceed(s)
 }
 
-// proceed goes on with a session that holds nothing any more.
+// proceed continues a session that holds no lease any more, as s.after says.
 func (m *Machine) proceed(s *session) {
 	switch s.after {
 	case startOver:
@@ -347,7 +343,7 @@ func (m *Machine) proceed(s *session) {
 	}
 }
 
-// gone is the end of a session here, but for a pipeline that has not returned.
+// gone forgets a session; if its pipeline has not returned, only once it has.
 func (m *Machine) gone(s *session) {
 	if s.live {
 		s.phase = stranded
@@ -379,7 +375,7 @@ func (m *Machine) leaveTurn(s *session) {
 	}
 }
 
-// renewed takes note of a longer trust window. The timer finds out when it is due.
+// renewed extends a trust window. The timer remains and checks the new deadline when it fires.
 func (m *Machine) renewed(e *Event) {
 	s := m.leases[e.Lease]
 	if s == nil {
@@ -392,7 +388,6 @@ func (m *Machine) renewed(e *Event) {
 	}
 }
 
-// lostLease ends a term. Its session ends what it does under it.
 func (m *Machine) lostLease(e *Event) {
 	s := m.leases[e.Lease]
 	if s == nil {
@@ -402,7 +397,7 @@ func (m *Machine) lostLease(e *Event) {
 		if t.name == e.Lease && t.fence == e.Fence {
 			*t = term{}
 			delete(m.leases, e.Lease)
-			if !s.lost { // with the first of two its time begins
+			if !s.lost { // a second loss must not restart the timeout
 				s.lost = true
 				m.interrupt(s)
 			}
@@ -411,14 +406,13 @@ func (m *Machine) lostLease(e *Event) {
 	}
 }
 
-// ended is the end of a pipeline. When the last has returned, all that a drain waits for is Redis' word.
+// ended counts the end of a pipeline. After the last one, a drain waits only for Redis' answers.
 func (m *Machine) ended() {
 	if m.works--; m.draining && m.works == 0 {
 		m.drainBy = m.now + core.Time(m.cfg.Patience)
 	}
 }
 
-// drain begins the end of everything.
 func (m *Machine) drain() {
 	m.draining, m.drainBy = true, m.now+core.Time(m.cfg.Patience)
 	if m.works > 0 {

@@ -10,55 +10,52 @@ type phase uint8
 
 const (
 	queued    phase = iota // waits for its turn
-	asleep                 // waits for time to pass, then goes on with next
+	asleep                 // waits for its timer, then goes on with next
 	service                // an attempt for the service lease is under way
 	tuner                  // an attempt for a slot is under way
 	starting               // STARTING is being written
 	launching              // the pipeline is being started
 	up                     // the pipeline runs and RUNNING is being written
-	running                // and has been
+	running                // the pipeline runs and RUNNING has been written
 	halting                // the pipeline was asked to end, or will be when it has started
 	releasing              // leases are being given back
 	ending                 // ENDED is being written
 	stranded               // ENDED was written and the pipeline has not returned
 )
 
-// after is what follows when the leases of a session were given back.
 type after uint8
 
 const (
 	writeEnded after = iota
-	startOver        // the start begins anew
-	leaveIt          // nothing is written: it is another's, or the worker stops and another shall start it
-	buryIt           // it has no record: the entry is a dead letter
+	startOver        // start again
+	leaveIt          // write nothing: another worker has the session, or should start it because this one stops
+	buryIt           // the session has no record: make its entry a dead letter
 )
 
-// term is one lease of a session.
 type term struct {
 	name  string
 	fence int64 // 0: not held
 	until core.Time
 }
 
-// session is one session in the hands of this worker.
 type session struct {
 	entry Entry
 	phase phase
-	next  phase // asleep: what comes then
+	next  phase // asleep: the next phase
 	gen   uint32
 
 	service, tuner term
-	fence, tfence  int64 // of the last terms: what is written stands on them
-	slot           int   // of tuner, or being tried; -1 none
-	began          core.Time
+	fence, tfence  int64     // of the last terms, for writes
+	slot           int       // of tuner, or being tried; -1 none
+	began          core.Time // when it began to try slots
 
 	asked  bool  // a write is under way
-	sent   State // by the last write
-	acked  bool  // its entry is done with
-	live   bool  // its pipeline was launched and has not returned, or may yet be
-	waited bool  // it has slept until an earlier attempt's lease ran out
-	awaits bool  // it sleeps until what others do with slots is answered
-	stop   bool  // somebody asked for its end
+	sent   State // of the last write
+	acked  bool  // its entry is acknowledged
+	live   bool  // its pipeline was launched and has not returned, or may still start
+	waited bool  // it has waited for an earlier worker's lease to expire
+	awaits bool  // it waits for the results of other sessions' slots
+	stop   bool  // a stop was requested
 	lost   bool  // a lease was lost
 	turn   bool  // it counts as being started
 	after  after
@@ -66,27 +63,27 @@ type session struct {
 	text   string
 }
 
-// Machine is the rules of one worker. Not safe for concurrent use.
+// Machine applies the rules of one worker. Not safe for concurrent use.
 type Machine struct {
 	cfg      Config
 	now      core.Time
 	sessions map[string]*session
-	leases   map[string]*session // held, by name
-	mine     []*session          // by slot: who has it or tries it
-	hint     []core.Time         // by slot: until when it is known to be another's
-	hinted   []core.Time         // by slot: when it was last found to be another's
+	leases   map[string]*session // held leases, by name
+	mine     []*session          // by slot: session of this worker that has or tries it
+	hint     []core.Time         // by slot: until when another worker is known to have it
+	hinted   []core.Time         // by slot: when it was last found to be another worker's
 	line     []*session          // queued
 	busy     int                 // sessions that are being started
 	running  int                 // sessions in that phase
 	works    int                 // pipelines that were launched and have not returned
 	draining bool
-	drainBy  core.Time // when a drain ends, whatever is left
+	drainBy  core.Time // when a drain ends, even if it is not complete
 	drained  bool
 	timers   timers
 	out      []Effect
 }
 
-// New returns a machine that knows of no session.
+// New returns a Machine without sessions.
 func New(cfg Config) *Machine {
 	n := len(cfg.Slots)
 	return &Machine{
@@ -98,22 +95,22 @@ func New(cfg Config) *Machine {
 // never is before all time.
 const never = core.Time(-1)
 
-// Len returns how many sessions are in the machine's hands.
+// Len returns how many sessions the machine has.
 func (m *Machine) Len() int { return len(m.sessions) }
 
-// Has reports whether a session is in the machine's hands.
+// Has reports whether the machine has a session.
 func (m *Machine) Has(session string) bool { return m.sessions[session] != nil }
 
-// Running returns how many sessions run and have been written so.
+// Running returns how many sessions run and have RUNNING in their record.
 func (m *Machine) Running() int { return m.running }
 
-// Takes reports whether starts may be taken into hand: from a drain on they are left to other workers.
+// Takes reports whether the machine accepts starts. After EvDrain it leaves them to other workers.
 func (m *Machine) Takes() bool { return !m.draining }
 
-// Idle reports whether more starts are wanted: none that is in hand waits for its turn.
+// Idle reports whether the machine wants more starts: it accepts them, and none waits for its turn.
 func (m *Machine) Idle() bool { return m.Takes() && len(m.line) == 0 }
 
-// Step tells the machine one thing and returns what follows. The result is valid until the next Step.
+// Step takes one event and returns its effects, which are valid until the next Step.
 func (m *Machine) Step(e Event) []Effect {
 	m.out = m.out[:0]
 	if m.drained {
@@ -156,7 +153,7 @@ func (m *Machine) answer(s *session, e *Event) {
 			m.serviceAnswered(s, e)
 		case tuner:
 			m.tunerAnswered(s, e)
-		default: // it is not waited for any more
+		default: // the session does not wait for it any more
 		}
 	case EvWritten:
 		m.written(s, e.Wrote)
@@ -174,11 +171,11 @@ func (m *Machine) answer(s *session, e *Event) {
 	}
 }
 
-// entry takes a start into hand. One that is delivered twice is the same start.
+// entry accepts a start. A second delivery of it is ignored.
 func (m *Machine) entry(e *Entry) {
 	switch {
 	case m.draining, m.sessions[e.Session] != nil:
-		return // what is not acknowledged is delivered again
+		return // the bus delivers an unacknowledged entry again
 	case m.cfg.MaxTries > 0 && e.Tries > m.cfg.MaxTries:
 		m.do(Effect{Kind: Bury, Session: e.Session, Ack: e.ID, Reason: PipelineFailed, Fence: e.Fence,
 			Text: "delivered too often: every worker that took it ended before it was done"})
@@ -189,7 +186,6 @@ func (m *Machine) entry(e *Entry) {
 	m.line = append(m.line, s)
 }
 
-// admit begins the starts whose turn has come.
 func (m *Machine) admit() {
 	for len(m.line) > 0 && (m.cfg.Starting == 0 || m.busy < m.cfg.Starting) {
 		s := m.line[0]
@@ -204,10 +200,9 @@ func (m *Machine) admit() {
 	}
 }
 
-// begin takes the leases from the start.
 func (m *Machine) begin(s *session) {
 	s.lost = false
-	s.phase = service // also of one that is to be stopped: the API may hold the lease for it
+	s.phase = service // even if s is to be stopped, because the API may hold the lease for it
 	m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: ServiceLease(s.entry.Service)})
 }
 
@@ -222,7 +217,8 @@ func (m *Machine) take(s *session, t *term, e *Event) {
 	s.fence, s.tfence = max(s.fence, s.service.fence), s.tuner.fence
 }
 
-// serviceAnswered takes the service lease, over from the API if that holds it for this session, and goes on to a slot.
+// serviceAnswered handles an attempt for the service lease. If the API holds the lease for this session, the worker takes it over. With
+// the lease, the session goes on to find a slot.
 func (m *Machine) serviceAnswered(s *session, e *Event) {
 	if e.Outcome == Granted {
 		m.take(s, &s.service, e)
@@ -246,7 +242,7 @@ func (m *Machine) serviceAnswered(s *session, e *Event) {
 	}
 }
 
-// serviceHeld decides whether the service is busy, or held for this very session by a worker that had it before.
+// serviceHeld decides whether the service is busy, or an earlier worker of this session holds its lease.
 func (m *Machine) serviceHeld(s *session, e *Event) {
 	again := e.Owner != "" && (e.Owner == s.entry.From || e.Owner == s.entry.Owner)
 	switch {
@@ -254,20 +250,19 @@ func (m *Machine) serviceHeld(s *session, e *Event) {
 		s.waited = true
 		m.sleep(s, e.Wait, service)
 	case again && e.Owner == s.entry.Owner:
-		m.forget(s) // the worker that had it lives; if it does not finish, the bus delivers the entry again
+		m.forget(s) // the earlier worker lives; if it does not finish, the bus delivers the entry again
 	default:
 		m.end(s, LeaseBusy, "the service is in use")
 	}
 }
 
-// seek tries the first slot that may be free.
 func (m *Machine) seek(s *session) {
 	s.slot, s.began = -1, m.now
 	m.trySlot(s)
 }
 
-// trySlot tries the next slot that nobody here has and that was not found taken since s began: first those that are not known
-// to be another's, then the others. A slot that was given back here meanwhile is one of them.
+// trySlot tries the next slot that no session of this worker has and that was not found taken since s.began. Slots that another worker is
+// known to have come last.
 func (m *Machine) trySlot(s *session) {
 	if i := m.nextSlot(s.began); i >= 0 {
 		s.slot, s.phase = i, tuner
@@ -276,7 +271,7 @@ func (m *Machine) trySlot(s *session) {
 		return
 	}
 	s.slot = -1
-	if m.unsettled() { // what another start here is trying may turn out not to be got
+	if m.unsettled() { // a slot may become free soon
 		s.awaits = true
 		m.sleep(s, 0, tuner)
 		return
@@ -284,7 +279,7 @@ func (m *Machine) trySlot(s *session) {
 	m.end(s, NoTuner, "no slot is free")
 }
 
-// nextSlot returns the slot to be tried by who began then, -1 if there is none.
+// nextSlot returns the next slot to try for a session that began at began, -1 if there is none.
 func (m *Machine) nextSlot(began core.Time) int {
 	next := -1
 	for i := range m.cfg.Slots {
@@ -301,8 +296,8 @@ func (m *Machine) nextSlot(began core.Time) int {
 	return next
 }
 
-// unsettled reports whether an attempt at a slot is under way, or one is being given back: Redis may have it free already, and
-// who asked for the end of what used it may have been told so.
+// unsettled reports whether another session's attempt at a slot is under way and may fail, or a slot is being given back. Redis may have
+// freed the latter already, and a client may rely on that.
 func (m *Machine) unsettled() bool {
 	return slices.ContainsFunc(m.mine, func(s *session) bool { return s != nil && (s.phase == tuner || s.phase == releasing) })
 }

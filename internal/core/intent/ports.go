@@ -2,16 +2,16 @@ package intent
 
 import "github.com/leasestorm/leasestorm/internal/core"
 
-// Config is what a machine needs to know. Durations are nanoseconds.
+// Config configures a Machine. Durations are in nanoseconds.
 type Config struct {
 	Worker      string   // instance ID: the owner of the leases
-	Slots       []string // the pool, in the order in which it is tried
-	Grace       int64    // a pipeline is asked to stop this long before its trust ends
-	StopTimeout int64    // a pipeline that has not returned this long after it was asked is stuck
-	Patience    int64    // how long Redis may take to confirm the end of what is left when a drain has ended all pipelines
-	Retry       int64    // pause after an attempt that had no answer
-	MaxTries    int      // deliveries after which an entry is poison
-	Starting    int      // sessions that are being started at once, at most; the others wait their turn
+	Slots       []string // pool of slots, in the order in which they are tried
+	Grace       int64    // time between the request to stop a pipeline and the end of its trust
+	StopTimeout int64    // after the request to stop, until a pipeline that has not returned is stuck
+	Patience    int64    // after a drain has ended all pipelines, longest wait for Redis to confirm the remaining ends
+	Retry       int64    // shortest pause after an attempt without an answer
+	MaxTries    int      // most deliveries of an entry, before it becomes a dead letter; 0: no limit
+	Starting    int      // most sessions that are being started at once; 0: no limit
 }
 
 // State is the state of a session as it is written.
@@ -24,10 +24,10 @@ const (
 	Ended
 )
 
-// Reason says why a session ended.
+// Reason is why a session ended.
 type Reason uint8
 
-// The reasons of the specification.
+// The reasons.
 const (
 	NoReason Reason = iota
 	LeaseBusy
@@ -37,57 +37,57 @@ const (
 	PipelineFailed
 )
 
-// EventKind says what an Event tells the machine.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// What the machine can be told. Every effect that asks something is answered by exactly one event.
+// The events. Exactly one event answers each effect that names one.
 const (
 	EvTick     EventKind = iota + 1 // time has reached Next
 	EvEntry                         // the bus delivered Entry
 	EvLease                         // answers Acquire: Outcome, Owner, Wait, Fence, Until
 	EvRenewed                       // Lease: its trust now ends at Until
 	EvLost                          // Lease: its term is over
-	EvReleased                      // answers Release: all of it was given back, or is known to expire
+	EvReleased                      // answers Release: all its leases were given back, or will expire
 	EvWritten                       // answers Write: Wrote
 	EvLaunched                      // answers Launch: Launch, Text
-	EvReturned                      // the pipeline has ended: Text, "" for well
-	EvStop                          // a stop of Session was asked
-	EvCheck                         // Redis may have lost records: write RUNNING again for all that run
+	EvReturned                      // the pipeline has ended: Text is its error, "" for none
+	EvStop                          // a stop of Session was requested
+	EvCheck                         // Redis may have lost records: write RUNNING again for all running sessions
 	EvDrain                         // begin nothing more, end everything
 )
 
-// Outcome is what became of an attempt to take a lease.
+// Outcome is the result of an attempt to acquire a lease.
 type Outcome uint8
 
 // The outcomes of EvLease.
 const (
 	Granted  Outcome = iota + 1 // Fence, Until
 	Held                        // Owner, Wait (ns until it expires unless renewed; 0 unknown)
-	NotNow                      // Redis forgot its leases: nothing is granted for Wait
-	NoAnswer                    // not believed in; given back if it turns out to be won
-	Refused                     // never under this name: Text
+	NotNow                      // Redis lost its data and grants nothing for Wait
+	NoAnswer                    // the shell gives the lease back if the attempt turns out to have succeeded
+	Refused                     // the lease cannot be acquired under this name: Text
 )
 
-// Wrote is what a store says to a write.
+// Wrote is the result of a write.
 type Wrote uint8
 
 // The outcomes of EvWritten.
 const (
 	WroteOK      Wrote = iota + 1 // written
-	WroteStop                     // written, and a stop was asked meanwhile
-	WroteOver                     // the session has ended, a newer term has written, or another has taken the start over
+	WroteStop                     // written, and a stop was requested meanwhile
+	WroteOver                     // the session has ended, a newer term has written, or another worker has taken the start over
 	WroteMissing                  // there is no such session
-	WroteFailed                   // no answer: ask again
+	WroteFailed                   // no answer: write again
 )
 
-// Launched is what became of a launch.
+// Launched is the result of a launch.
 type Launched uint8
 
 // The outcomes of EvLaunched.
 const (
 	LaunchOK    Launched = iota + 1
 	LaunchFail           // the pipeline did not start: Text
-	LaunchDoubt          // a lease is uncertain at this instant: nothing was begun
+	LaunchDoubt          // a lease is uncertain at this instant: the pipeline did not start
 )
 
 // Entry is one start on the bus.
@@ -96,17 +96,17 @@ type Entry struct {
 	Session string
 	Service string
 	Tries   int    // deliveries, this one included
-	From    string // the dead worker it was claimed from, "" for a first delivery
-	Owner   string // the worker that the session's record names, "" for none
+	From    string // dead worker it was claimed from, "" for a first delivery
+	Owner   string // worker in the session's record, "" for none
 	Fence   int64  // of the session's record, 0 for none
 }
 
-// Event is one thing the machine is told, at one instant of the instance's monotonic clock.
+// Event is one input of the machine, at one instant of the instance's monotonic clock.
 type Event struct {
 	Kind    EventKind
 	Now     core.Time
 	Entry   Entry  // EvEntry
-	Session string // all others, but EvRenewed and EvLost
+	Session string // EvLease, EvReleased, EvWritten, EvLaunched, EvReturned, EvStop
 	Lease   string // EvLease, EvRenewed, EvLost
 	Outcome Outcome
 	Wrote   Wrote
@@ -118,23 +118,23 @@ type Event struct {
 	Text    string
 }
 
-// EffectKind says what the machine asks for.
+// EffectKind is the kind of an Effect.
 type EffectKind uint8
 
-// The effects.
+// The effects, and the events that answer them.
 const (
 	Acquire EffectKind = iota + 1 // try Lease once; From: take it over from that owner. EvLease
-	Release                       // give back Leases, all of them. EvReleased
+	Release                       // give back all Leases. EvReleased
 	Abandon                       // the work under Leases is stuck: let them expire
 	Write                         // State, Reason, Text, Slot, Fence, TunerFence; Ack. EvWritten
 	Launch                        // start the pipeline. EvLaunched, and if that is LaunchOK one EvReturned
 	Halt                          // ask the pipeline to end
-	Bury                          // Ack goes to the dead letters (Text), and if there is a Reason its session ends with it
-	Forget                        // nothing is held or known of Session any more
-	Drained                       // EvDrain is done, or took too long: Left, Stuck. Nothing is asked for any more
+	Bury                          // make Ack a dead letter (Text), and end its session if there is a Reason
+	Forget                        // the machine has dropped Session
+	Drained                       // EvDrain is done, or took too long: Left, Stuck. The last effect
 )
 
-// Effect is one thing the machine asks for.
+// Effect is one output of the machine.
 type Effect struct {
 	Kind       EffectKind
 	Session    string
@@ -145,18 +145,18 @@ type Effect struct {
 	Reason     Reason
 	Text       string
 	Slot       string
-	Fence      int64  // of the service lease; with no lease held, the fence the verdict stands on
+	Fence      int64  // of the service lease; if no lease is held, the highest of the session so far
 	TunerFence int64  // of the tuner lease, 0 for none
-	Ack        string // entry of the bus that is done with this
+	Ack        string // bus entry that this acknowledges
 	Left       int    // sessions whose end is not confirmed
 	Stuck      bool   // a pipeline has not returned
 }
 
-// ServiceLease and TunerLease are the names of a session's leases.
+// ServiceLease returns the name of a service's lease.
 func ServiceLease(service string) string { return "service:" + service }
 
-// TunerLease is the name of a slot's lease.
+// TunerLease returns the name of a slot's lease.
 func TunerLease(slot string) string { return "tuner:" + slot }
 
-// SessionOwner is the owner under which an API holds a service lease for a session until a worker takes it over.
+// SessionOwner returns the owner under which an API holds a service lease for a session until a worker takes it over.
 func SessionOwner(session string) string { return "session:" + session }

@@ -6,14 +6,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// timer wakes s, if gen is still its own.
 type timer struct {
 	at  core.Time
 	gen uint32
 	s   *session
 }
 
-// timers is a heap, earliest first. Timers are cancelled by making them stale.
+// timers is a heap, earliest first. A newer gen of the session cancels a timer.
 type timers []timer
 
 func (h timers) Len() int           { return len(h) }
@@ -29,16 +28,14 @@ func (h *timers) Pop() any {
 	return t
 }
 
-// arm makes s wake at at, instead of whenever it would have.
 func (m *Machine) arm(s *session, at core.Time) {
 	s.gen++
 	heap.Push(&m.timers, timer{at: at, gen: s.gen, s: s})
 }
 
-// disarm makes s sleep on.
 func (m *Machine) disarm(s *session) { s.gen++ }
 
-// wake runs before anything else in a step.
+// wake handles all due timers. A step calls it before handling its event.
 func (m *Machine) wake() {
 	for len(m.timers) > 0 && m.timers[0].at <= m.now {
 		if t := heap.Pop(&m.timers).(timer); t.gen == t.s.gen {
@@ -47,7 +44,7 @@ func (m *Machine) wake() {
 	}
 }
 
-// Next returns when the machine wants EvTick; zero: never.
+// Next returns when the machine needs an EvTick; zero: never.
 func (m *Machine) Next() core.Time {
 	for len(m.timers) > 0 && m.timers[0].gen != m.timers[0].s.gen {
 		heap.Pop(&m.timers)
