@@ -13,21 +13,21 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// diagnosis is what an instance knows of its Redis and its sessions. Health is computed from it on demand.
+// diagnosis is an instance's knowledge of its Redis and its sessions. Health is computed from it on demand.
 type diagnosis struct {
-	mu       sync.Mutex // held to write; the loop reads without it what only the loop writes
+	mu       sync.Mutex // held for writes; the loop reads its own fields without it
 	failures failures
 
 	// Written by the loop.
 	met         bool      // Redis has answered
-	doubt       string    // why the first epoch of a Redis without one has a quarantine, if it began when this instance started
-	attached    bool      // its present epoch began because a replica attached itself
-	silentSince core.Time // 0: it answers
+	doubt       string    // why the first epoch of a Redis without one began with a quarantine, if it began when this instance started
+	attached    bool      // the current epoch began because a replica attached itself
+	silentSince core.Time // 0: Redis answers
 	unanswered  core.Time // when the first request since the last answer was sent; 0: all were answered
-	agreed      int64     // ns: the quarantine of the group, when it is too short
-	blocked     core.Time // nothing is acquired before
+	agreed      int64     // ns: the group's quarantine, if it is too short
+	blocked     core.Time // nothing is acquired before this time
 	blockedBy   core.Cause
-	disbelieved string // the epoch that Redis claims and that is not believed
+	disbelieved string // the epoch that Redis claims and that this instance does not trust
 	looks       failedLooks
 	stallTold   core.Time // when a stall was last logged
 	blocking    trouble   // a function of the caller's does not return
@@ -36,8 +36,8 @@ type diagnosis struct {
 	unread   trouble // the sessions cannot be read
 	denied   trouble // the ACL denies a request
 	surplus  trouble // more replicas acknowledge than configured
-	deaf     trouble // notices are not heard
-	unfit    trouble // a Redis that was away at Start turned out to be unusable
+	deaf     trouble // notices are not received
+	unfit    trouble // a Redis that did not answer at Start turned out to be unusable
 }
 
 func newDiagnosis(cfg *Config) diagnosis {
@@ -62,21 +62,21 @@ func (d *diagnosis) learn(f func()) {
 	f()
 }
 
-// trouble is a lasting problem. The log has an entry when it begins and, if it has an event for that, when it is over.
+// trouble is a lasting problem. The log has an entry when it begins and, with an overEvent, when it ends.
 type trouble struct {
 	event, message         string
 	overEvent, overMessage string
-	again                  bool // it is logged again while it lasts
+	again                  bool // logged again while it lasts
 
-	err   error     // nil: it is over
-	since time.Time // when it began
+	err   error // nil: it is over
+	since time.Time
 	told  time.Time // when it was last logged
 }
 
-// toldEvery is the least time between two log entries of one trouble that is not known to be over.
+// toldEvery is the least time between two log entries of one trouble that has not ended.
 const toldEvery = time.Minute
 
-// troubled records that t goes on with err, or is over if err is nil.
+// troubled records that t lasts with err, or is over if err is nil.
 func (s *shell) troubled(t *trouble, err error) {
 	s.learn(func() { t.is(err, s.log, s.cfg.InstanceID) })
 }
@@ -98,25 +98,25 @@ func (t *trouble) is(err error, log *zaplog.Log, instance string) {
 	}
 }
 
-// failedLooks are looks that failed one after the other. A look needs more than any other request, so it may fail for good while
-// everything else succeeds: then the instance never finds a free lease.
+// failedLooks counts consecutive failed discoveries. A discovery needs more rights than any other request, so it may fail forever while
+// everything else succeeds. Then the instance never finds a free lease.
 type failedLooks struct {
 	count int
 	since time.Time // when the first of them failed
 	err   error
 }
 
-// failingMany is the number of failed looks that is no accident.
+// failingMany is the number of failed discoveries in a row that Health reports.
 const failingMany = 2
 
-// errLate is the error of a look that was not sent.
+// errLate is the error of a discovery that was not sent.
 var errLate = errors.New("Config.Sessions leaves no time to look at leases and heartbeats")
 
 func (l *failedLooks) note(a *core.Answer) {
 	switch {
 	case a.Failure == core.FailNone:
 		*l = failedLooks{}
-	case a.Failure == core.FailUnsent && a.Err == nil: // it waited too long for the one before
+	case a.Failure == core.FailUnsent && a.Err == nil: // it waited too long for the previous one
 	default:
 		if l.count == 0 {
 			l.since = time.Now()
@@ -126,7 +126,7 @@ func (l *failedLooks) note(a *core.Answer) {
 	}
 }
 
-// noted records the outcome of a request on op's leases. The loop calls it before it passes the outcome on.
+// noted records the outcome of a request on op's leases. The loop calls it before it passes the outcome to the core.
 func (s *shell) noted(op *core.Op, answer *core.Answer) {
 	a := *answer.Counted(op)
 	if a.Failure == core.FailUncounted && a.Err == nil {
@@ -170,7 +170,7 @@ func (d *diagnosis) silent() bool {
 	return d.silentSince != 0
 }
 
-// diagnose returns the present Health. The caller holds the lock.
+// diagnose returns the current Health. The caller holds mu.
 func (s *shell) diagnose(now time.Time) Health {
 	h := Health{Sessions: s.sessions.count, Skipped: s.sessions.skipped, SkippedNames: s.sessions.names}
 	if s.unread.err != nil {
@@ -216,7 +216,7 @@ func (s *shell) diagnose(now time.Time) Health {
 	return s.shareable(h)
 }
 
-// unasked returns the kinds of requests that are not sent while a bar lasts: their earlier refusals say nothing about now.
+// unasked returns the kinds of requests that are not sent while a bar lasts, so their earlier refusals are outdated.
 func (s *shell) unasked(barred bool) []core.OpKind {
 	switch {
 	case !barred || s.blockedBy != core.CauseQuarantine && s.blockedBy != core.CauseClock:
@@ -227,7 +227,6 @@ func (s *shell) unasked(barred bool) []core.OpKind {
 	return []core.OpKind{core.OpAcquire}
 }
 
-// blind returns h for an instance whose looks fail.
 func (h Health) blind(l *failedLooks) Health {
 	h.Since, h.Err = l.since, l.err
 	state := HealthSilent
@@ -240,7 +239,7 @@ func (h Health) blind(l *failedLooks) Health {
 	return h.as(state, "leases and heartbeats cannot be looked at since "+stamp(l.since)+because(l.err))
 }
 
-// shareable returns h for an instance that Redis serves: whether there are sessions, and what is missing nevertheless.
+// shareable returns h for an instance that Redis serves: whether there are sessions, and what limits it nevertheless.
 func (s *shell) shareable(h Health) Health {
 	unread := s.unread.err
 	switch {
@@ -266,7 +265,6 @@ func (s *shell) shareable(h Health) Health {
 	return h
 }
 
-// disagrees returns the error of an instance whose group has too short a quarantine.
 func (s *shell) disagrees() error {
 	return s.store.TooShort(max(s.cfg.TTL, s.cfg.Quarantine), time.Duration(s.agreed))
 }
@@ -276,7 +274,7 @@ func (s *shell) subscribed(err error) {
 	if err == nil {
 		s.event(core.Event{Kind: core.EvSubscribed})
 	} else if err = redisstore.Cause(err); !isRefused(err) || redisstore.Outdated(err, true) {
-		return // Redis is away, loads, or refuses to write: other requests tell that
+		return // Redis is away, loads, or refuses to write: other requests report that
 	}
 	s.troubled(&s.deaf, s.granting(err))
 }
@@ -294,15 +292,15 @@ func (s *shell) stalled(due core.Time) {
 		zap.String("instance", s.cfg.InstanceID), zap.Duration("wait", time.Duration(late)))
 }
 
-// late is how long the caller's functions and the loop may take: a renewal and its answer, which is less than a TTL.
+// late is how long the caller's functions and the loop may take: a renewal and its answer, less than a TTL.
 func (s *shell) late() time.Duration { return s.cfg.RenewInterval + s.cfg.OpTimeout }
 
-// overdue returns the function of the caller's that does not return, and since when; or the loop, or a request. "" for none.
+// overdue returns the caller's function that does not return, or the loop, or a request, and since when. "" means none.
 func (s *shell) overdue() (what string, since time.Time) {
 	return s.log.Calls.Late(time.Now().Add(-s.late()))
 }
 
-// watch logs when functions of the caller's do not return, and when they do again.
+// watch logs when functions of the caller's do not return, and when they return again.
 func (s *shell) watch() {
 	for s.sleep(s.late() / 4) {
 		var err error

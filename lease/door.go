@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// opened shows this instance to lease/leasetest, if a test uses it.
+// opened registers this instance with lease/leasetest, if a test uses it.
 func (s *shell) opened(client redis.UniversalClient, st *redisstore.Store) {
 	if leasedoor.Made == nil {
 		return

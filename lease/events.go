@@ -11,27 +11,27 @@ import (
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
-// EventKind says what happened. Its String is the field "event" of log entries.
+// EventKind is the kind of an event. Its String is the field "event" of log entries.
 type EventKind uint8
 
-// The events of a lease. Every term begins with Acquired and ends with exactly one of Lost and Released.
+// The events of a lease, with the fields that they set. Every term begins with Acquired and ends with exactly one of Lost and Released.
 const (
 	EventAcquired      EventKind = iota + 1 // Fence, Until, Vacancy if known: a term begins
 	EventRenewing                           // an attempt to renew is about to be sent
 	EventRenewed                            // Until: the attempt succeeded; it also ends an uncertainty
-	EventUncertain                          // Reason: an attempt failed; nothing may begin until renewed (G4)
+	EventUncertain                          // Reason: an attempt failed; no work may begin until a renewal succeeds (G4)
 	EventLost                               // Reason, Owner if known: the term is over
-	EventReleased                           // Reason, Owner (the heir, if any): the term was given back
-	EventAcquireFailed                      // Reason, Owner: another holds it, or there was no answer
-	EventReleaseFailed                      // Reason: Redis did not confirm; it is tried until the lease has expired
-	EventYield                              // Reason, Owner (who asked): the work should end
-	EventKept                               // Reason: what EventYield asked is off, the work goes on
+	EventReleased                           // Reason, Owner (the heir, if any): the lease was released
+	EventAcquireFailed                      // Reason, Owner: another instance holds it, or Redis did not answer
+	EventReleaseFailed                      // Reason: Redis did not confirm; retried until the lease has expired
+	EventYield                              // Reason, Owner (the requester): the work should end
+	EventKept                               // Reason: the request of EventYield is withdrawn, the work goes on
 	EventAcquiring                          // an attempt to acquire is about to be sent
 )
 
 var eventNames = [...]string{
 	EventAcquired:      logentry.Event(core.TellAcquired),
-	EventRenewing:      "renewStart", // nothing has happened yet: it is not logged
+	EventRenewing:      "renewStart", // not logged: nothing has happened yet
 	EventRenewed:       logentry.Event(core.TellRenewed),
 	EventUncertain:     logentry.Event(core.TellUncertain),
 	EventLost:          logentry.Event(core.TellLost),
@@ -40,7 +40,7 @@ var eventNames = [...]string{
 	EventReleaseFailed: logentry.Event(core.TellReleaseFailed),
 	EventYield:         logentry.Event(core.TellYield),
 	EventKept:          logentry.Event(core.TellKept),
-	EventAcquiring:     "acquireStart", // as renewStart
+	EventAcquiring:     "acquireStart", // not logged either
 }
 
 // String returns the event's name in logs.
@@ -51,44 +51,45 @@ func (k EventKind) String() string {
 	return eventNames[k]
 }
 
-// Event is one thing that happened to one lease.
+// Event is something that happened to one lease.
 type Event struct {
 	Kind   EventKind
 	Name   string // session ID or lease name
 	Fence  int64
 	At     time.Time
-	Until  time.Time // Acquired, Renewed: end of the trust window
+	Until  time.Time // end of the trust window, with Acquired and Renewed
 	Reason string
-	Cause  string // Reason in one of few words (docs/log.md), without what Redis said: what events can be counted by
+	Cause  string // Reason as one of a few fixed texts (docs/log.md), for counting
 	Owner  string
 	// Hold is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
 	Hold *Hold
-	// Vacancy is how the lease came to have no owner before this term; nil where that is not known.
+	// Vacancy is how the lease lost its last owner before this term; nil if unknown.
 	Vacancy *Vacancy
-	// Dropped counts the events that this listener missed just before this one, because it was slow.
+	// Dropped counts the events just before this one that this listener missed because it was slow.
 	Dropped int64
 
-	routine bool // of no change: who listens to changes is not told
+	routine bool // an attempt, or a renewal that ends no uncertainty: not for SubscribeChanges
 
 	_ struct{}
 }
 
-// Vacancy is how a lease came to have no owner, as far as the acquiring instance knows. It is unknown for a lease that the instance did
-// not wait for, that was passed on to it (Keeper.Adopt), or that it found free early: deleted, or given back without a notice.
+// Vacancy is how a lease lost its last owner, as far as the acquiring instance knows. It is unknown if the instance did not wait for the
+// lease, or received it from its owner (Keeper.Adopt). It is also unknown if the lease was free early: deleted, or released without a
+// notice.
 type Vacancy struct {
-	// Since is a time on this instance's clock. With GivenBack it is when the instance heard of the release, otherwise when the last owner's
-	// key expired, as it was last read: from then on that owner no longer believes in its lease.
+	// Since is a time on this instance's clock. With GivenBack, the instance received the release at that time. Otherwise the last
+	// owner's key expired then, as last read, and that owner no longer believes in its lease.
 	Since time.Time
-	// Owner is the last owner's instance ID.
+	// Owner is the instance ID of the last owner.
 	Owner string
 
 	GivenBack bool
 }
 
-// eventsMax is how many events a listener may be behind before it misses some: renewing 10,000 leases makes twice as many.
+// eventsMax is how many events a listener may be behind before it misses some. Renewing 10,000 leases makes twice as many events.
 const eventsMax = 1 << 16
 
-// hub is the event stream. Each listener has its own queue, so that one that is slow or panics harms only itself.
+// hub is the event stream. Each listener has its own queue, so a slow or panicking listener harms only itself.
 type hub struct {
 	mu        sync.Mutex
 	listeners []subscriber
@@ -97,7 +98,7 @@ type hub struct {
 
 type subscriber struct {
 	*queue.Queue[Event]
-	changes bool // it does not want the routine
+	changes bool // no routine events
 }
 
 func (b *hub) subscribe(f func(Event), changes bool, calls *callback.Calls) (cancel func()) {

@@ -12,10 +12,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// use is what this instance does with Redis, for the check of permissions.
+// use is this instance's use of Redis, for the check of permissions.
 func (s *shell) use() redisstore.Use { return redisstore.Use{Registry: !s.keeper} }
 
-// granting adds to a denial the line that grants what this instance needs. names are the leases concerned.
+// granting adds to a denial the ACL line that grants the needed rights. names are the leases concerned.
 func (s *shell) granting(err error, names ...string) error {
 	if !redisstore.Denies(err) {
 		return err
@@ -33,10 +33,10 @@ func namesOf(items []core.Item) []string {
 	return names
 }
 
-// check refuses a Redis that can never work. It accepts one that cannot be reached now: an instance that starts during an outage takes
-// part when the outage ends, and checks then. It runs before the loop.
+// check refuses a Redis that can never work. It accepts one that does not answer now: an instance that starts during an outage joins
+// after the outage, and checks then. It runs before the loop.
 func (s *shell) check(ctx context.Context) error {
-	defer func() { // who is refused may end the process
+	defer func() { // a refused instance may end the process
 		last, cancel := context.WithTimeout(ctx, lastWait)
 		defer cancel()
 		s.log.Flush(last)
@@ -75,7 +75,7 @@ func never(err error) bool {
 	return false
 }
 
-// examine asks what kind of Redis it is, and then whether it allows the commands needed. known: both were answered.
+// examine checks the kind of Redis, and then whether Redis allows the needed commands. known: Redis answered both.
 func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, s.cfg.OpTimeout)
 	defer cancel()
@@ -96,8 +96,8 @@ func (s *shell) examine(ctx context.Context) (known bool, err error) {
 	return err == nil || isRefused(err) || never(err), err
 }
 
-// recheck examines a Redis that was away at Start until it has answered. It keeps examining an unusable one, because somebody may change
-// its settings.
+// recheck examines a Redis that did not answer at Start until it has answered. It keeps examining an unusable one, because somebody may
+// change its settings.
 func (s *shell) recheck() {
 	for wait := s.cfg.RenewInterval; s.sleep(wait); {
 		known, err := s.examine(s.ctx)
@@ -111,7 +111,6 @@ func (s *shell) recheck() {
 	}
 }
 
-// sleep waits and reports whether the instance still runs.
 func (s *shell) sleep(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -122,14 +121,14 @@ func (s *shell) sleep(d time.Duration) bool {
 }
 
 // countReplicas checks once per TTL whether more replicas acknowledge than Config.Replicas, as Start does. A replica attached later makes
-// two majorities possible, which no acknowledgement shows (docs/replicas.md). Leases are still granted, because stopping all owners at
-// once would cost more than a mere possibility.
+// two majorities possible, which no acknowledgement shows (docs/replicas.md). Leases are still granted: stopping all owners at once would
+// cost more than a mere possibility.
 func (s *shell) countReplicas() {
 	for s.sleep(s.cfg.TTL) {
 		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)
 		err := s.store.Surplus(ctx)
 		cancel()
-		if err == nil || errors.Is(err, redisstore.ErrReplicas) { // any other error says nothing of replicas
+		if err == nil || errors.Is(err, redisstore.ErrReplicas) { // any other error says nothing about replicas
 			s.troubled(&s.surplus, err)
 		}
 	}

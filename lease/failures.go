@@ -13,14 +13,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// failures are the last failure of each kind of request. A failure ends when a request of that kind is answered, or when the answer to
-// another shows that it is over.
+// failures has the last failure of each kind of request. A failure ends when a request of that kind is answered, or when the answer to
+// another kind shows its end.
 type failures struct {
-	life  time.Duration // a failure that is not repeated for so long is over: nobody sends such requests any more
+	life  time.Duration // age at which a failure that is not repeated ends: such requests are not sent any more
 	kinds map[core.OpKind]failure
 }
 
-// failure is the last error of a kind of request, and since when that kind fails.
 type failure struct {
 	err       error
 	executed  bool // Redis may have executed the request
@@ -55,7 +54,7 @@ func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 	f.kinds[kind] = failure{a.Err, a.Failure == core.FailUnknown || a.Failure == core.FailUncounted, since, now}
 }
 
-// over forgets failures from before sent: those of the connection, which works again, and the refusals for which is holds.
+// over drops failures from before sent: those of the connection, which works again, and the refusals for which is holds.
 func (f *failures) over(sent time.Time, is func(error) bool) {
 	for k, last := range f.kinds {
 		if last.at.Before(sent) && (!isRefused(last.err) || is(last.err)) {
@@ -64,7 +63,7 @@ func (f *failures) over(sent time.Time, is func(error) bool) {
 	}
 }
 
-// written reports whether Redis wrote what the request asked, and whether that took memory.
+// written reports whether Redis carried out a write, and whether that write needed memory.
 func written(kind core.OpKind, a *core.Answer) (wrote, grown bool) {
 	if a.Stale {
 		return false, false
@@ -103,8 +102,8 @@ func (f *failures) renewals(now time.Time) (last failure) {
 	return last
 }
 
-// present returns the failure of requests of that kind or, if there is none, of any kind but those of but. Refusals come before errors of
-// the connection. The zero failure means none.
+// present returns the failure of requests of that kind or, if there is none, of any kind not in but. Refusals come before errors of the
+// connection. The zero failure means none.
 func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) (last failure) {
 	for k, one := range f.kinds {
 		switch {
@@ -118,7 +117,6 @@ func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) 
 	return last
 }
 
-// failure returns the present failure of requests of that kind or, if there is none, of any kind.
 func (d *diagnosis) failure(kind core.OpKind) failure {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,13 +140,13 @@ func isRefused(err error) bool { return errors.Is(err, ErrRefused) }
 // words returns err's text without the prefix of every refusal.
 func words(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
 
-// unconfirmed: Redis answered with an error, and what it did before is not known.
+// unconfirmed is an error of Redis that leaves open what Redis did before.
 type unconfirmed struct{ error }
 
 func (e unconfirmed) Is(target error) bool { return target == ErrUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
-// resultless is the error of a read that has no result.
+// resultless is the error of a read without a result.
 func resultless(err error) error {
 	if err = redisstore.Cause(err); isRefused(err) {
 		return err
@@ -165,13 +163,12 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 		return fmt.Errorf("%w: %s of lease %q: %w", ErrUnknown, what, name, f.err)
 	}
 	err := fmt.Errorf("%s of lease %q: %w", what, name, f.err)
-	if f.executed || kind == core.OpRelease { // a release is confirmed or it is not
+	if f.executed || kind == core.OpRelease { // a release is either confirmed or unknown
 		return unconfirmed{err}
 	}
 	return err
 }
 
-// unrenewed returns the last failure to renew as text.
 func (s *shell) unrenewed() string {
 	if f := s.renewals(); f.err != nil {
 		return words(f.err)
@@ -188,13 +185,13 @@ func (s *shell) unreached(text string) string {
 	return text + because(f.err)
 }
 
-// unconfirmedReleases is finish's answer when all work has ended.
+// unconfirmedReleases is the result of finish when all work has ended.
 const unconfirmedReleases = "releases that Redis has not confirmed"
 
-// leftBehind is the error of a stop that left something behind, and why.
+// leftBehind is the error of a stop that did not release everything. left names the rest.
 func (s *shell) leftBehind(left string) error {
 	err := fmt.Errorf("stopped after %v with %s; what is left expires within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
-	if left == unconfirmedReleases { // else Redis is not the reason
+	if left == unconfirmedReleases { // otherwise Redis is not the reason
 		if f := s.failure(core.OpRelease); f.err != nil {
 			return unconfirmed{fmt.Errorf("%w: %w", err, f.err)}
 		}

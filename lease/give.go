@@ -8,18 +8,18 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// asks are terms, at most one per held lease, for which a notice announced an operator's request that is not yet read from Redis. Owned by
-// the loop.
+// asks has the terms, at most one per held lease, for which a notice announced an operator's request and Redis has not been read yet. The
+// loop owns it.
 type asks struct {
 	waiting map[string]redisstore.Give
 	reading bool
 }
 
-// askPause is the least time between two readings: anybody who may publish can cause them.
+// askPause is the least time between two reads: anybody who may publish can cause them.
 const askPause = 20 * time.Millisecond
 
-// give checks a notice that an operator asks for a lease (leasectl release). Anybody who may publish can send one, and can guess a term's
-// fence from the microseconds in which it may have begun, so the instance obeys only what Redis holds. Runs in the loop.
+// give handles a notice that an operator requests a lease (leasectl release). Anybody who may publish can send one, and can guess a
+// term's fence from the microseconds in which it may have begun. So the instance obeys only a request stored in Redis. Runs in the loop.
 func (s *shell) give(n *core.Notice) {
 	asked, ok := redisstore.GiveOf(n)
 	h := s.askedHold(asked)
@@ -29,13 +29,13 @@ func (s *shell) give(n *core.Notice) {
 	if s.asks.waiting == nil {
 		s.asks.waiting = map[string]redisstore.Give{}
 	}
-	// Another notice is the same request, and keeping its text would keep the whole message, up to a MiB.
+	// Another notice is the same request. Keeping its text would keep the whole message, up to a MiB.
 	s.asks.waiting[h.name] = redisstore.Give{Lease: h.name, Owner: s.cfg.InstanceID, Fence: asked.Fence}
 	s.readAsks()
 }
 
-// askedHold returns the hold whose work is to end, or nil: a notice may be late, or name another term. A keeper with a listener ignores
-// requests, because its leader or its worker of intents would mistake one for its own end. Runs in the loop.
+// askedHold returns the requested hold, or nil: a notice may be late, or name another term. A keeper with a listener ignores requests,
+// because its leader or its intent worker would mistake one for its own end. Runs in the loop.
 func (s *shell) askedHold(asked redisstore.Give) *Hold {
 	if s.draining || asked.Owner != s.cfg.InstanceID || s.keeper && s.cfg.Notify != nil {
 		return nil
@@ -47,7 +47,7 @@ func (s *shell) askedHold(asked redisstore.Give) *Hold {
 	return h
 }
 
-// readAsks reads from Redis whether the waiting terms are asked for, unless a reading is under way. Runs in the loop.
+// readAsks reads from Redis whether the waiting terms are requested, unless a read is in flight. Runs in the loop.
 func (s *shell) readAsks() {
 	if s.asks.reading || len(s.asks.waiting) == 0 {
 		return
@@ -73,7 +73,6 @@ func (s *shell) readAsks() {
 	})
 }
 
-// asker returns who asks for a term, "" if nobody does.
 func (s *shell) asker(asked redisstore.Give) string {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.OpTimeout)
 	defer cancel()

@@ -9,23 +9,23 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
-// HealthState says in one word whether an instance can be granted leases, and if not, why. Its String is stable, for machines.
+// HealthState is whether an instance can be granted leases, and if not, why. Its String is stable, for machines.
 type HealthState uint8
 
 // The states. The first two are OK.
 const (
-	HealthOK              HealthState = iota // nothing that was asked lately was refused, or stayed without an answer
-	HealthNoSessions                         // they would be, but there is no session to share
-	HealthNotStarted                         // Start was not called, or failed, or has just returned and Redis' first answer is awaited
-	HealthStopped                            // Stop was called: nothing is acquired any more
-	HealthSilent                             // Redis has not answered what was sent at Since, nor since, or no look; Err is the last error
-	HealthRefused                            // Redis refuses since Since, perhaps looks alone; Err is ErrRefused with its words
-	HealthQuarantine                         // Redis was restarted or is new, and may have lost data: nothing is granted before Until
-	HealthClock                              // Redis' clock jumped: nothing is acquired before Until
-	HealthSessionsRefused                    // not one session can be shared, or found free; Err if they cannot be read
-	HealthSuperseded                         // the server speaks for an epoch that was seen superseded: it is believed no more
-	HealthBlocked                            // a function of the caller's has not returned since Since: Reason names it
-	HealthDisagrees                          // the group that shares this epoch has another quarantine
+	HealthOK              HealthState = iota // no recent request was refused or stayed unanswered
+	HealthNoSessions                         // as OK, but there is no session to share
+	HealthNotStarted                         // Start was not called, failed, or has just returned and Redis has not answered yet
+	HealthStopped                            // Stop was called: the instance acquires nothing any more
+	HealthSilent                             // Redis has answered no request, or no discovery, since Since; Err is the last error
+	HealthRefused                            // Redis refuses requests, or only discoveries, since Since; Err is ErrRefused
+	HealthQuarantine                         // Redis was restarted or is new, and may have lost data: it grants nothing before Until
+	HealthClock                              // Redis' clock jumped: the instance acquires nothing before Until
+	HealthSessionsRefused                    // all sessions are malformed, or Sessions fails (Err) or takes too long
+	HealthSuperseded                         // the server has an epoch that is known to be superseded: it is not trusted any more
+	HealthBlocked                            // a function of the caller's has not returned since Since; Reason names it
+	HealthDisagrees                          // the quarantine of the group that shares this epoch is too short for this instance
 )
 
 var healthNames = [...]string{
@@ -53,28 +53,28 @@ func HealthStates() iter.Seq[HealthState] {
 	}
 }
 
-// Health is what an instance knows of itself at one moment, for a readiness probe and for people. It sends no requests of its own. On a
-// Redis that is out of memory, an instance that only renews is OK, because renewals succeed and only grants fail; so is an instance that
-// sends nothing. A refusal counts until the same request succeeds, until a later write shows that Redis writes again, or until no request
-// has met it for two renewal intervals.
+// Health is the state of an instance at one moment, for a readiness probe and for people. Health sends no requests of its own. On a full
+// Redis, an instance that only renews still reports ok, because renewals succeed and only grants fail; so does an instance that sends
+// nothing. A refusal counts until the same request succeeds, until a later write shows that Redis writes again, or until no request has
+// met it for two renewal intervals.
 type Health struct {
 	State  HealthState
-	Reason string    // one sentence, in the server's own words where it refuses
-	Since  time.Time // Silent, Refused, Blocked
-	Until  time.Time // Quarantine, Clock
-	Err    error     // the last refusal or error of the connection, where there is one; errors.Is and errors.As look into it
+	Reason string    // one sentence, with the server's own text if it refuses
+	Since  time.Time // with Silent, Refused, Blocked
+	Until  time.Time // with Quarantine, Clock
+	Err    error     // the last refusal or error of the connection, if any
 
-	// Sessions is how many sessions are shared, as last read; Unread since when they cannot be read, zero if they can.
+	// Sessions is how many sessions are shared, as last read. Unread is since when reading them fails, zero if it does not.
 	Sessions int
 	Unread   time.Time
-	// Skipped is how many sessions are left out because they are malformed; SkippedNames has some of them, each with what is wrong.
+	// Skipped counts the malformed sessions. SkippedNames has some of them, each with its fault.
 	Skipped      int
 	SkippedNames []string
 
 	_ struct{}
 }
 
-// OK reports whether the instance is fit: nothing that it knows keeps it from being granted leases.
+// OK reports whether nothing known keeps the instance from being granted leases.
 func (h Health) OK() bool { return h.State <= HealthNoSessions }
 
 // String returns state and reason in one line.
@@ -89,7 +89,7 @@ func (h Health) String() string {
 	return text
 }
 
-// Error returns nil if the instance is fit, and otherwise an error with String's text that wraps Err.
+// Error returns nil if OK, and otherwise an error with String's text that wraps Err.
 func (h Health) Error() error {
 	if h.OK() {
 		return nil
@@ -116,16 +116,15 @@ func (h Health) as(state HealthState, reason string) Health {
 	return h
 }
 
-// skippedMax is how many malformed sessions Health names.
 const skippedMax = 5
 
 // skippedText is how many bytes of each text are shown.
 const skippedText = 300
 
-// SkippedError is what Config.Sessions may return beside valid IDs: some sessions are malformed and left out.
+// SkippedError is the error that Config.Sessions may return together with valid IDs: some sessions are malformed and left out.
 type SkippedError struct {
 	Count int
-	Names []string // some of them, each with what is wrong
+	Names []string // some of them, each with its fault
 
 	_ struct{}
 }
@@ -135,7 +134,8 @@ func (e *SkippedError) Error() string {
 	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
 }
 
-// Skip counts one more malformed session. It escapes and shortens the text, because anybody who may write to Redis chooses the names in it.
+// Skip counts one more malformed session. It escapes and shortens the text, because anybody who may write to Redis chooses the names in
+// it.
 func (e *SkippedError) Skip(what string) {
 	e.Count++
 	if len(e.Names) < skippedMax {

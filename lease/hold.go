@@ -14,48 +14,47 @@ import (
 )
 
 // Hold is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is another Hold with a
-// higher fence (G3). Safe for concurrent use.
+// higher fence (G3). It is safe for concurrent use.
 type Hold struct {
 	s          *shell
 	name       string
 	fence      int64
 	acquiredAt core.Time
 
-	// A policy.Belief. The loop stores wall before mono and readers load mono before wall, so that a reader who sees a longer
-	// mono sees a wall at least as new.
+	// A policy.Belief. The loop stores wall before mono, and readers load mono before wall: a reader who sees a longer mono sees a wall
+	// at least as new.
 	mono, wall atomic.Int64
-	until      atomic.Int64 // core.Time: end of the trust window itself
-	renewedAt  atomic.Int64 // core.Time of the last renewal, 0 none
-	renewals   atomic.Int64 // that succeeded
-	yielding   atomic.Int64 // the yield that stands, by its number: its work is being ended, nothing new begins; 0: none
+	until      atomic.Int64 // core.Time: end of the trust window
+	renewedAt  atomic.Int64 // core.Time of the last renewal; 0: none
+	renewals   atomic.Int64 // successful ones
+	yielding   atomic.Int64 // number of the pending yield: its work is ending, and no new work begins; 0: none
 
 	mu    sync.Mutex
-	ended error // why the term is over, nil while it is not
+	ended error // why the term is over; nil before
 	ctx   context.Context
-	under []under // what ends with the term
+	under []under // contexts that end with the term
 
-	given   bool  // loop only: somebody has it who will release it
-	callers int32 // loop only: who was told to have it, and has not given up since
-	yields  int64 // loop only: how often it was asked for
+	given   bool  // loop only: a caller or a listener of the keeper will release it
+	callers int32 // loop only: callers that received it and have not given up since
+	yields  int64 // loop only: number of yields so far
 }
 
-// under is one of the contexts that end with a term.
 type under struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 }
 
-// Name returns the lease's name: the session ID, with a Manager.
+// Name returns the lease's name; with a Manager, the session ID.
 func (h *Hold) Name() string { return h.name }
 
-// Fence returns the number to send along with everything done under the lease: larger than that of every term before.
+// Fence returns the number to send with everything done under the lease. It is larger than the fence of every earlier term.
 func (h *Hold) Fence() int64 { return h.fence }
 
 // Renewals returns how often the lease was renewed in this term, from local memory.
 func (h *Hold) Renewals() int64 { return h.renewals.Load() }
 
 // Valid reports whether the lease is held now, from local memory. It is false while a renewal is overdue (and may become true again), and
-// for ever once the term is over.
+// forever once the term is over.
 func (h *Hold) Valid() bool {
 	return h.belief().Holds(h.s.now())
 }
@@ -66,8 +65,8 @@ func (h *Hold) belief() policy.Belief {
 	return policy.Belief{Mono: core.Time(mono), Wall: h.wall.Load()}
 }
 
-// Until returns the present end of the trust window, the zero time if the instance does not believe in the lease now. Each renewal moves
-// it; an unanswered renewal ends it early.
+// Until returns the current end of the trust window, or the zero time if the instance does not believe in the lease now. Each renewal
+// moves it; an unanswered renewal ends it early.
 func (h *Hold) Until() time.Time {
 	if !h.Valid() {
 		return time.Time{}
@@ -75,16 +74,17 @@ func (h *Hold) Until() time.Time {
 	return h.s.time(core.Time(h.until.Load()))
 }
 
-// believe is called by the loop only.
+// believe runs in the loop only.
 func (h *Hold) believe(b policy.Belief) {
 	h.wall.Store(b.Wall)
 	h.mono.Store(int64(b.Mono))
 }
 
-// Context ends with the term: when the trust window runs out, when the lease is lost or released, and when the instance stops.
-// context.Cause says which: ErrLost (with ErrRefused or ErrUnknown if that prevented the renewal) or ErrStopped. A renewal that is merely
-// late does not end it. A goroutine ends it, so a process that was frozen or starved may go on for a moment: check Valid just before
-// anything that must not happen twice, and send the fence along.
+// Context ends with the term: when the trust window ends, when the lease is lost or released, and when the instance stops. context.Cause
+// is ErrLost (with ErrRefused or ErrUnknown if that prevented the renewal) or ErrStopped. A renewal that is merely late does not end it.
+//
+// A goroutine ends the context, so a process that was frozen or starved may go on for a moment. Check Valid just before anything that
+// must not happen twice, and send the fence with it.
 func (h *Hold) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,11 +98,11 @@ func (h *Hold) Context() context.Context {
 	return h.ctx
 }
 
-// WithHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It is a single
-// context; deriving one from the contexts of several terms would need one for each term and one more.
+// WithHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It costs one
+// context, however many holds it has.
 func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	holds = slices.Clone(holds) // the caller's
+	holds = slices.Clone(holds) // the caller may change its slice
 	for _, h := range holds {
 		h.mu.Lock()
 		over := h.ends(under{ctx, cancel})
@@ -119,8 +119,8 @@ func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end cont
 	}
 }
 
-// ends makes the term end u, or returns why the term is over. When there is no room, it forgets contexts that ended otherwise. The caller
-// holds mu.
+// ends makes the term end u, or returns why the term is over. When the slice is full, it drops contexts that have ended already. The
+// caller holds mu.
 func (h *Hold) ends(u under) (over error) {
 	if h.ended != nil {
 		return h.ended
@@ -133,23 +133,22 @@ func (h *Hold) ends(u under) (over error) {
 	return nil
 }
 
-// forget makes the term no longer end ctx.
 func (h *Hold) forget(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
 }
 
-// Release gives the lease back and waits until Redis has confirmed it. Call it once the work has returned. Releasing twice, or releasing a
+// Release releases the lease and waits until Redis has confirmed it. Call it once the work has returned. Releasing twice, or releasing a
 // lost lease, does nothing. ErrUnknown: not confirmed; the release is retried until the lease has expired.
 func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
 
-// Drop gives the lease back without waiting. It may be called from Config.Notify. Leases dropped at about the same time are released
+// Drop releases the lease without waiting. It may be called from Config.Notify. Leases dropped at about the same time are released
 // together.
 func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
 
-// Yield is Drop as the answer to the EventYield that is pending when Yield is called. If that request has been withdrawn, which EventKept
-// reports before or soon after, Yield gives nothing back and the work goes on. Only Drop always gives the lease back. It may be called
+// Yield answers the EventYield that is pending when Yield is called, as Drop would. If that request has been withdrawn, Yield releases
+// nothing and the work goes on; EventKept reports this before or soon after. Only Drop always releases the lease. Yield may be called
 // from Config.Notify.
 func (h *Hold) Yield() {
 	if n := h.yielding.Load(); n != 0 {
@@ -160,19 +159,19 @@ func (h *Hold) Yield() {
 // asked reports whether a yield is pending.
 func (h *Hold) asked() bool { return h.yielding.Load() != 0 }
 
-// Abandon says that the work is stuck. Because the work may still be going on, the lease is neither renewed nor released, and this
-// instance does not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. It may
-// be called from Config.Notify.
+// Abandon reports that the work is stuck. Because the work may still go on, the lease is neither renewed nor released. This instance does
+// not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. Abandon may be
+// called from Config.Notify.
 func (h *Hold) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
 
-// Recovered says that the stuck work of this Hold has returned. It may be called from Config.Notify.
+// Recovered reports that the stuck work of this Hold has returned. It may be called from Config.Notify.
 func (h *Hold) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
 
 func (h *Hold) stuck(kind core.EventKind) core.Event {
 	return core.Event{Kind: kind, ID: h.name, Fence: h.fence}
 }
 
-// finish ends the contexts. Only the loop calls it.
+// finish ends the contexts of the term. Only the loop calls it.
 func (h *Hold) finish(err error) {
 	h.mu.Lock()
 	if h.ended == nil {
@@ -182,7 +181,7 @@ func (h *Hold) finish(err error) {
 	under := h.under
 	h.under = nil
 	h.mu.Unlock()
-	for _, u := range under { // without the lock: a context of the caller's own may have code that runs then
+	for _, u := range under { // without the lock: ending a context may run code of the caller's
 		u.end(err)
 	}
 }
@@ -197,7 +196,7 @@ func (h *Hold) lostError(reason string) error {
 	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
 }
 
-// expiredError is lostError of a term that was not renewed in time, with the reason.
+// expiredError is lostError of a term that was not renewed in time, with the error of the renewals.
 func (h *Hold) expiredError(reason string) error {
 	err := h.lostError(reason)
 	switch f := h.s.renewals(); {
@@ -213,10 +212,10 @@ func (h *Hold) expiredError(reason string) error {
 // tableShards is how many copy-on-write maps the trust table has. A single map would be copied whole at every change.
 const tableShards = 64
 
-// table is the trust table that IsOwned reads without a lock. Only the loop writes.
+// table is the trust table. IsOwned reads it without a lock; only the loop writes.
 type table struct {
 	shards [tableShards]atomic.Pointer[map[string]*Hold]
-	staged [tableShards]map[string]*Hold // copies of this step, published together
+	staged [tableShards]map[string]*Hold // copies changed by this step, published together
 }
 
 func shardOf(id string) int {

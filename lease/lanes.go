@@ -8,23 +8,23 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Lanes carry the requests. Requests wait only for others of their lane, so renewals never wait behind a long look or a storm of
+// Lanes carry the requests. A request waits only for others of its lane, so renewals never wait behind a long discovery or a storm of
 // acquisitions.
 const (
 	laneExtend = iota // renewals and the heartbeat
 	laneChange        // acquisitions and releases
 	laneRead          // small reads and notices
-	laneLook          // looks
+	laneLook          // discoveries
 	laneCount
 )
 
-// laneWorkers bounds the requests of a lane that are under way at once.
+// laneWorkers bounds the requests of a lane that are in flight at once.
 var laneWorkers = [laneCount]int{laneExtend: 3, laneChange: 3, laneRead: 3, laneLook: 1}
 
-// outsideMax bounds the reads of callers (GetLiveNodes, Info) that are under way at once, so that they never delay the lanes.
+// outsideMax bounds the callers' reads (GetLiveNodes, Info) that are in flight at once. They have their own connections, so they never
+// delay the lanes.
 const outsideMax = 2
 
-// connections is how many connections all this needs.
 func connections() int {
 	n := outsideMax
 	for _, workers := range laneWorkers {
@@ -46,7 +46,7 @@ func laneOf(k core.OpKind) int {
 	}
 }
 
-// lane is an unbounded first-in-first-out list of requests. Time bounds it: a request past its deadline is not sent.
+// lane is an unbounded FIFO queue of requests. Time bounds it: a request past its deadline is not sent.
 type lane struct {
 	mu     sync.Mutex
 	ready  sync.Cond
@@ -67,7 +67,7 @@ func (l *lane) put(op *core.Op) {
 	l.ready.Signal()
 }
 
-// take waits for a request; nil: the lane is closed.
+// take waits for a request. It returns nil once the lane is closed.
 func (l *lane) take() *core.Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func (l *lane) close() {
 	l.ready.Broadcast()
 }
 
-// outsider waits until a caller's read may be sent; done frees its place.
+// outsider waits until a caller's read may be sent. done frees its slot.
 func (s *shell) outsider(ctx context.Context) (done func(), err error) {
 	if s.ctx.Err() != nil {
 		return nil, ErrStopped
@@ -105,7 +105,6 @@ func (s *shell) outsider(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// work sends requests of one lane to the store until the lane is closed.
 func (s *shell) work(l *lane) {
 	for {
 		op := l.take()
@@ -118,7 +117,7 @@ func (s *shell) work(l *lane) {
 	}
 }
 
-// execute sends one request, once.
+// execute sends one request, once, without a retry.
 func (s *shell) execute(op *core.Op) core.Answer {
 	deadline := s.time(op.Deadline)
 	if s.now().Mono >= op.Deadline {
@@ -126,7 +125,7 @@ func (s *shell) execute(op *core.Op) core.Answer {
 	}
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()
-	defer s.log.Calls.Begin("a request to Redis", time.Until(deadline)+s.late()).End() // longer than a hook
+	defer s.log.Calls.Begin("a request to Redis", time.Until(deadline)+s.late()).End() // allowed longer than a hook
 	if op.Kind != core.OpLook {
 		s.passed.asked(op)
 		a := s.store.Do(ctx, op)

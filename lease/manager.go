@@ -13,12 +13,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Manager shares sessions between instances: it implements LeaseManager. Safe for concurrent use.
+// Manager shares sessions between instances and implements LeaseManager. It is safe for concurrent use.
 type Manager struct{ s *shell }
 
 var _ LeaseManager = (*Manager)(nil)
 
-// New makes the manager of one instance. Nothing runs before Start. New only reads the client's settings: the manager has its own
+// New makes the manager of one instance. Nothing runs before Start. New only reads the client's settings: the manager opens its own
 // connections, without the client's retries, and never closes the client.
 func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	s, err := newShell(client, cfg, false)
@@ -28,24 +28,27 @@ func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	return &Manager{s: s}, nil
 }
 
-// Start implements LeaseManager. It asks Redis once, for two OpTimeouts at most. Conditions that may pass do not fail Start: it returns
-// nil, and the manager logs them, waits for their end, and reports them in Health. These are a server that does not answer (nobody
-// listens, an untrusted certificate) and one that refuses writes now (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). A TLS mismatch looks
-// like a server that does not answer: a timeout, or EOF. Conditions that somebody has to change are errors: no Redis, too old a Redis, a
-// missing or wrong password, an ACL that denies what is needed (ErrRefused, with the rules to add), ErrQuarantineTooShort.
+// Start implements LeaseManager. It checks Redis once, for at most two OpTimeouts.
+//
+// A condition that may pass does not fail Start: Start returns nil, and the manager logs the condition, waits for its end, and reports it
+// in Health. Such conditions are a server that does not answer (nobody listens, an untrusted certificate) and one that refuses writes now
+// (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). A TLS mismatch looks like a server that does not answer: a timeout, or EOF.
+//
+// Conditions that somebody has to change are errors: no Redis, too old a Redis, a missing or wrong password, an ACL that denies a needed
+// command (ErrRefused, with the rules to add), ErrQuarantineTooShort.
 func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
 
-// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it returns
-// the error of Start, or what kept Stop from releasing everything.
+// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it
+// returns the error of Start, or the reason why Stop could not release everything.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
-// Stop implements LeaseManager. It waits for a Start under way, at most Config.DrainTimeout for work and for Redis, even a silent one, and
-// then a second for the caller's functions. Errors: ErrUnknown: not every release was confirmed; ErrStuck, which names what has not
-// returned.
+// Stop implements LeaseManager. It waits for a Start in progress, then at most Config.DrainTimeout for work and for Redis, even a silent
+// one, and then a second for the caller's functions. Errors: ErrUnknown if Redis did not confirm every release; ErrStuck, which names the
+// function that has not returned.
 func (m *Manager) Stop() error { return m.s.stop() }
 
-// TryAcquire implements LeaseManager. If ctx ends first, a lease that is won nevertheless is given back, unless another caller has
-// received it or there is placement. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
+// TryAcquire implements LeaseManager. If ctx ends first, a lease that it acquires nevertheless is released, unless another caller has
+// received it or placement is on. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
 // ErrQuarantineTooShort, ErrNotStarted, ErrStopped.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
@@ -58,8 +61,8 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 	return err == nil, err
 }
 
-// Release implements LeaseManager. ErrLost: this instance does not hold it. With placement, the instance that should have the session
-// takes it again.
+// Release implements LeaseManager. It returns ErrLost if this instance does not hold the lease. With placement, the session's target
+// acquires it again.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return err
@@ -103,7 +106,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// PreferredOwner implements LeaseManager. It answers from the last look at Redis.
+// PreferredOwner implements LeaseManager. It answers from the last discovery.
 func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string, error) {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return "", err
@@ -126,7 +129,7 @@ func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string,
 // InstanceID implements LeaseManager.
 func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
 
-// Info returns what is known of one lease: from memory if it is this instance's, otherwise by one read of Redis.
+// Info returns the state of one lease: from memory if this instance holds it, otherwise by one read of Redis.
 func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
 	info := LeaseInfo{SessionID: sessionID}
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
@@ -167,21 +170,21 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	return info, nil
 }
 
-// Health reports whether this instance can be granted leases, and if not, why, for a readiness probe. It sends nothing: it knows only the
-// outcomes of the instance's requests.
+// Health reports whether this instance can be granted leases, and if not, why. It sends no request: it knows only the outcomes of the
+// instance's requests.
 func (m *Manager) Health() Health { return m.s.health() }
 
 // State returns the state of the instance.
 func (m *Manager) State() State { return State(m.s.state.Load()) }
 
-// Subscribe calls f with every event from now on, in order, on one goroutine of its own, until cancel or Stop. If f is 65,536 events
-// behind, it misses some, and Event.Dropped counts them; if it panics, it misses that event. Neither delays anything else.
+// Subscribe calls f with every event from now on, in order, on a goroutine of its own, until cancel or Stop. If f is 65,536 events
+// behind, it misses some, and Event.Dropped counts them. If f panics, it misses that event. Neither delays anything else.
 func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, false, m.s.log.Calls)
 }
 
-// SubscribeChanges is Subscribe without the routine events, which are nearly all events if many leases are held: attempts (EventAcquiring,
-// EventRenewing), and renewals that end no uncertainty.
+// SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
+// uncertainty. With many leases, nearly all events are routine.
 func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, true, m.s.log.Calls)
 }
@@ -189,12 +192,12 @@ func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
 // Renewals counts the successful renewals.
 func (m *Manager) Renewals() Renewals { return m.s.counts.now() }
 
-// Keeper holds named leases for anything. Every lease has one holder at a time, even among the callers in this process. Safe for
+// Keeper holds named leases for anything. Every lease has one holder at a time, even among the callers in this process. It is safe for
 // concurrent use.
 type Keeper struct{ s *shell }
 
-// NewKeeper makes a keeper. It has no heartbeat and takes no part in placement; Config.Sessions must be nil. Keepers and managers that
-// share a Redis and a prefix share its leases.
+// NewKeeper makes a keeper. A keeper has no heartbeat and takes no part in placement; Config.Sessions must be nil. Keepers and managers
+// that share a Redis and a prefix share its leases.
 func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	if cfg.Sessions != nil {
 		return nil, configError("Sessions is for New; a Keeper acquires by name")
@@ -206,28 +209,28 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{s: s}, nil
 }
 
-// Start begins renewing, until Stop; ctx bounds the start only. See Manager.Start.
+// Start begins renewing, until Stop. ctx bounds the start only. See Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
 
 // Run calls Start, and Stop as soon as ctx ends. Like Manager.Run, it returns nil after a requested stop.
 func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
-// Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to expire. ErrUnknown:
-// not every release was confirmed. ErrStuck: see Manager.Stop.
+// Stop ends the contexts of all holds, waits at most Config.DrainTimeout for their release, and leaves the others to expire. It returns
+// ErrUnknown if Redis did not confirm every release. ErrStuck: see Manager.Stop.
 func (k *Keeper) Stop() error { return k.s.stop() }
 
-// InstanceID returns the owner under which leases are held.
+// InstanceID returns the owner of the keeper's leases.
 func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
 
 // Health is Manager.Health.
 func (k *Keeper) Health() Health { return k.s.health() }
 
-// Wrote records that Redis has executed a write of the caller's own, sent at that time: Health then ignores earlier refusals to write.
+// Wrote records that Redis has executed a write of the caller's own, sent at that time. Health then ignores earlier refusals to write.
 func (k *Keeper) Wrote(sent time.Time) {
 	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
 }
 
-// Doubt makes the keeper ask Redis once, now, whether it lost its data, because of what the caller has read there. Otherwise the keeper
+// Doubt makes the keeper check once, now, whether Redis lost its data. Call it if the caller's own reads suggest so. Otherwise the keeper
 // would notice at the next renewal or attempt.
 func (k *Keeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
 
@@ -251,8 +254,9 @@ func (k *Keeper) Renewals() Renewals { return k.s.counts.now() }
 //
 //	held by another          *HeldError (ErrHeld), with owner and remaining TTL
 //	Redis may have lost data *QuarantineError (ErrQuarantine), until when
-//	no answer                ErrUnknown: not believed in; given back if it turns out to be won
-//	Redis refuses            ErrRefused, with its words; nothing was done unless it is ErrUnknown too
+//	no answer                ErrUnknown: not held; released if it was acquired
+//	Redis refuses            ErrRefused, with its text; nothing was done
+//	                         unless it is ErrUnknown too
 //	Redis' clock jumped      ErrClock, until when
 //	the key is somebody's    ErrWrongType
 func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
@@ -262,18 +266,19 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 	return k.s.acquire(ctx, name, false)
 }
 
-// Acquire waits until the lease is this caller's or ctx ends. It sleeps until the holder's lease expires or is released; it does not poll
-// Redis. If ctx ends first, the error is its cause and the last answer to any caller in this process that waits for the lease:
+// Acquire waits until the caller holds the lease or ctx ends. It sleeps until the holder's lease expires or is released; it does not poll
+// Redis. If ctx ends first, the error wraps its cause and the last answer to any caller in this process that waits for the lease:
 //
-//	another holds it         *HeldError (ErrHeld), with owner and, unless it has renewed since, remaining TTL
+//	another holds it         *HeldError (ErrHeld), with owner and, unless
+//	                         it has renewed since, remaining TTL
 //	Redis may have lost data *QuarantineError (ErrQuarantine), until when
-//	no answer                ErrUnknown: none at all, or none to the last attempt, or Redis is silent now
-//
-//	Redis refuses            ErrRefused, with its words
+//	no answer                ErrUnknown: none at all, or none to the last
+//	                         attempt, or Redis is silent now
+//	Redis refuses            ErrRefused, with its text
 //	Redis' clock jumped      ErrClock, until when
 //
-// In each case a lease that is won nevertheless is given back. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted and
-// ErrStopped are returned without waiting.
+// In each case a lease that was acquired nevertheless is released. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted
+// and ErrStopped are returned without waiting.
 func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
@@ -284,8 +289,8 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	return k.s.acquire(ctx, name, true)
 }
 
-// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired brings the Hold, which the listener must Drop.
-// Want is for one term: call it again after EventLost or EventReleased. While the lease is waited for, another Want makes an attempt now.
+// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Hold, which the listener must Drop.
+// Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt now.
 // Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
 func (k *Keeper) Want(name string) error {
 	if err := k.s.nameError(name); err != nil {
@@ -295,7 +300,7 @@ func (k *Keeper) Want(name string) error {
 	return nil
 }
 
-// Unwant takes Want back. An EventAcquired may still be under way: its Hold must be dropped like any other.
+// Unwant withdraws Want. An EventAcquired may still be on its way; drop its Hold like any other.
 func (k *Keeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
 // doing is the context key under which a Do stores its lease.
@@ -304,7 +309,7 @@ type doing struct {
 	name string
 }
 
-// lost returns why the term is over before it was released, nil if it is not.
+// lost returns why the term ended before it was released, nil if it did not.
 func (h *Hold) lost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

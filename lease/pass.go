@@ -10,9 +10,9 @@ import (
 )
 
 // Adopt takes over the lease that owner holds and begins its own term, with a new fence. Use it only if owner has ended its work and
-// agreed, or is known to be dead: an owner that still believes in its lease learns of the loss only at its next renewal, and until then
-// two do (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. ErrUnknown: no answer; the lease may have been
-// passed on to this instance, whose next attempt finds it. Safe for concurrent use.
+// agreed, or is known to be dead. An owner that still believes in its lease notices the loss only at its next renewal, so until then two
+// instances believe in it (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. ErrUnknown: no answer; if the
+// lease was passed to this instance, its next attempt finds it. It is safe for concurrent use.
 func (k *Keeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (k *Keeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
 	return k.s.acquire(ctx, name, false)
 }
 
-// passedOn is core.Passed for callers on any goroutine.
+// passedOn is core.Passed, safe for concurrent use.
 type passedOn struct {
 	mu    sync.Mutex
 	names core.Passed
@@ -49,9 +49,9 @@ func (p *passedOn) answered(op *core.Op, a *core.Answer) {
 	p.names.Answered(op, a)
 }
 
-// Evict deletes those of the leases names that owner holds, and returns them. Use it only if owner is known to be dead, such as an earlier
-// process of the same service: a living owner learns of its loss only at its next renewal, so never evict one that may live (G1). If it
-// returns an error, the returned leases are gone and the fate of the rest is unknown (ErrUnknown). Safe for concurrent use.
+// Evict deletes those of the leases names that owner holds, and returns them. Use it only if owner is known to be dead, such as an
+// earlier process of the same service. Never evict an owner that may live: it would notice only at its next renewal (G1). If Evict
+// returns an error, the returned leases are gone and the state of the rest is unknown (ErrUnknown). It is safe for concurrent use.
 func (k *Keeper) Evict(ctx context.Context, owner string, names ...string) ([]string, error) {
 	for _, name := range names {
 		if err := k.s.nameError(name); err != nil {
@@ -72,7 +72,7 @@ func (s *shell) pass(ctx context.Context, owner, heir string, names ...string) (
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.OpTimeout)
 	defer cancel()
-	if heir != "" { // marked before it is sent: if the answer is lost, the next attempt finds what it left
+	if heir != "" { // recorded before the request: if the answer is lost, the next attempt still finds the passed lease
 		s.passed.add(names...)
 	}
 	passed, err := s.store.Pass(ctx, owner, heir, s.cfg.TTL, names...)
@@ -82,6 +82,6 @@ func (s *shell) pass(ctx context.Context, owner, heir string, names ...string) (
 	return passed, nil
 }
 
-// WindowEnd returns the end of the trust window as of the last renewal, even while the lease is in doubt or lost: the latest instant at
-// which work under it may still go on. Check Valid before work begins.
+// WindowEnd returns the end of the trust window as of the last renewal, even while the lease is uncertain or lost. Work under it may go
+// on until then. Check Valid before work begins.
 func (h *Hold) WindowEnd() time.Time { return h.s.time(core.Time(h.until.Load())) }

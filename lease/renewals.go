@@ -8,14 +8,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Histogram counts durations by length. It is a value: a copy does not change.
+// Histogram counts durations by length. An assignment shares Counts with the original; use Copy for a snapshot.
 type Histogram struct {
 	Bounds []float64 // upper bounds of the buckets in s, ascending
-	Counts []uint64  // how many there were in each bucket, and last those above all bounds
+	Counts []uint64  // number in each bucket, and last the number above all bounds
 	Sum    float64   // s
 }
 
-// Observe adds one. h must have its bounds, and is not safe for concurrent use.
+// Observe adds one duration. h must have its Bounds. It is not safe for concurrent use.
 func (h *Histogram) Observe(d time.Duration) {
 	if h.Counts == nil {
 		h.Counts = make([]uint64, len(h.Bounds)+1)
@@ -45,13 +45,12 @@ func (h *Histogram) Count() (n uint64) {
 // as much again as the renewal.
 type Renewals struct {
 	Took   Histogram // from sending a renewal to its success
-	Margin Histogram // what was left of the trust window then
+	Margin Histogram // rest of the trust window at that time
 
 	_ struct{}
 }
 
-// Bounds of the histograms: a renewal takes from parts of a millisecond, close to Redis, to a tenth of the TTL; users choose how long a
-// window lasts.
+// Bounds of the histograms. A renewal takes from parts of a millisecond to a tenth of the TTL; users choose the length of the window.
 var (
 	tookBounds   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	marginBounds = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
@@ -67,7 +66,7 @@ func newRenewals() *renewalCounts {
 	return &renewalCounts{counts: Renewals{Took: Histogram{Bounds: tookBounds}, Margin: Histogram{Bounds: marginBounds}}}
 }
 
-// renewed counts a renewal of h. It is called with the lock held, before the window moves.
+// renewed counts a renewal of h. The caller holds mu, and the window has not moved yet.
 func (r *renewalCounts) renewed(h *Hold, t *core.Tell) {
 	r.counts.Took.Observe(time.Duration(t.At - t.Sent))
 	r.counts.Margin.Observe(time.Duration(max(0, core.Time(h.until.Load())-t.At)))

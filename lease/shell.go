@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// store is what a shell needs of internal/redisstore.
+// store is the part of internal/redisstore that a shell uses.
 type store interface {
 	Do(ctx context.Context, op *core.Op) core.Answer
 	Look(ctx context.Context, op *core.Op, s *core.Sessions) core.Answer
@@ -36,13 +36,13 @@ type store interface {
 	Close() error
 }
 
-// shell runs a core: one loop owns it, a few workers send its requests, one goroutine hears notices, and one writes the log while there
-// are entries. All other methods are called from outside.
+// shell runs a core. One loop owns the core, a few workers send its requests, one goroutine receives notices, and one writes the log
+// while there are entries. All other methods are called from outside the loop.
 type shell struct {
 	cfg    Config
-	keeper bool // named leases: a term that nobody asked for is given back
+	keeper bool // serves a Keeper, whose terms are for callers and listeners
 	store  store
-	base   time.Time // core.Time is measured from here
+	base   time.Time // zero of core.Time
 	table  table
 	hub    hub
 	counts *renewalCounts
@@ -57,20 +57,20 @@ type shell struct {
 	life *lifetime.Lifetime
 
 	passed  passedOn
-	outside chan struct{} // a place for each read of a caller under way
+	outside chan struct{} // one slot for each caller's read in flight
 	inbox   inbox
-	drained chan struct{} // closed by TellDrained
+	drained chan struct{} // closed at the end of a drain
 
 	// Owned by the loop.
 	core     *core.Core
-	todo     []core.Event // what a step's tells want the core to be told next
+	todo     []core.Event // events for the core that the tells of a step cause
 	waiters  policy.Waiters[*waiter, *refusal]
 	releases policy.Releases[chan error]
 	draining bool
-	allGiven bool // the core has told that it holds nothing any more
-	changing int  // requests under way that change what is held
+	allGiven bool // the core holds nothing any more
+	changing int  // requests in flight that change leases
 	listened listened
-	holds    []*Hold // carry's scratch
+	holds    []*Hold // carry's scratch space
 	events   []Event // announced, and not published yet
 	asks     asks
 
@@ -154,30 +154,30 @@ func (s *shell) begin(ctx context.Context) error {
 
 func (s *shell) run(ctx context.Context) error { return s.life.Run(ctx, s.start, s.stop) }
 
-// stop ends everything; every call waits for the end and gets the same error.
+// stop ends everything. Every call waits for the end and returns the same error.
 func (s *shell) stop() error { return s.life.Stop(s.end) }
 
-// inbox is the loop's queue. Putting never waits, so that nothing called from the loop can deadlock it; requests under way, the number of
-// callers, and noticeMax bound it.
+// inbox is the loop's queue. Putting never waits, so nothing called from the loop can deadlock it. The requests in flight, the number of
+// callers, and noticeMax bound its length.
 type inbox struct {
 	mu     sync.Mutex
 	items  []message
 	closed bool
-	heard  int  // bytes of the notices in items, about
-	missed bool // notices were dropped: look instead
+	heard  int  // approximate bytes of the notices in items
+	missed bool // notices were dropped: run a discovery instead
 	wake   chan struct{}
 }
 
-// message is a function to run, a term to give back, or an event for the core.
+// message is a function to run, a term to release, or an event for the core.
 type message struct {
 	run   func()
 	drop  *Hold
-	yield int64 // of drop: only while that yield stands; 0: in any case
+	yield int64 // with drop: only while that yield is pending; 0: in any case
 	ev    core.Event
-	op    *core.Op // the request that an EvAnswer answers
+	op    *core.Op // the request of an EvAnswer
 }
 
-// How many messages may wait, and how many bytes of notices, before notices are dropped.
+// Bounds of the inbox, in messages and in bytes of notices. Beyond them, notices are dropped.
 const (
 	noticeMax   = 4096
 	noticeBytes = 1 << 20
@@ -245,7 +245,7 @@ func (s *shell) loop() {
 			tick = true
 		}
 		s.stalled(due)
-		turn := s.log.Calls.Begin("the loop of this instance", s.late()) // longer than what it calls
+		turn := s.log.Calls.Begin("the loop of this instance", s.late()) // allowed longer than the functions that it calls
 		if tick {
 			s.step(core.Event{Kind: core.EvTick})
 		}
@@ -266,7 +266,7 @@ func (s *shell) loop() {
 	}
 }
 
-// handle processes the inbox in order. Consecutive releases are passed to the core as one. A requested release keeps its cause.
+// handle processes the inbox in order. It passes consecutive releases to the core as one. A requested release keeps its cause.
 func (s *shell) handle(batch []message) {
 	for i := range batch {
 		m := &batch[i]
@@ -305,14 +305,14 @@ func (s *shell) arm(timer *time.Timer) core.Time {
 	return max(next, now)
 }
 
-// step passes one event to the core and carries out the results: first the tells, so that nobody believes in a finished term when the next
-// request leaves, then the requests.
+// step passes one event to the core and carries out the results. Tells come before requests, so that nobody believes in a finished term
+// when the next request leaves.
 func (s *shell) step(ev core.Event) {
 	s.act(ev)
 	s.settleTodo()
 }
 
-// settleTodo passes on the events that the tells so far have queued for the core, and carries out the results.
+// settleTodo passes the queued events to the core and carries out the results.
 func (s *shell) settleTodo() {
 	for len(s.todo) > 0 {
 		n := policy.MergeDrops(s.todo)
@@ -335,7 +335,7 @@ func (s *shell) act(ev core.Event) {
 	s.dispatch(eff.Ops)
 }
 
-// dispatch sends requests on their lanes. The trust table is brought up to date for all of them before any listener runs.
+// dispatch sends requests on their lanes. It updates the trust table for all of them before any listener runs.
 func (s *shell) dispatch(ops []core.Op) {
 	for i := range ops {
 		if policy.Renews(ops[i].Kind) {
@@ -353,7 +353,7 @@ func (s *shell) dispatch(ops []core.Op) {
 	}
 }
 
-// settled takes note that a request is under way no more, whatever became of it.
+// settled records that a request has ended, with or without an answer.
 func (s *shell) settled(op *core.Op, a *core.Answer) {
 	if laneOf(op.Kind) != laneChange {
 		return
@@ -363,8 +363,8 @@ func (s *shell) settled(op *core.Op, a *core.Answer) {
 	s.drainedYet()
 }
 
-// drainedYet ends a drain once nothing is held and nothing is under way: an acquisition that is answered late is given
-// back, and the heartbeat is gone, before the connections close (G13).
+// drainedYet ends a drain once nothing is held and no request is in flight. Before the connections close, an acquisition that was
+// answered late is released and the heartbeat is gone (G13).
 func (s *shell) drainedYet() {
 	if s.allGiven && s.changing == 0 {
 		s.allGiven = false
@@ -372,7 +372,6 @@ func (s *shell) drainedYet() {
 	}
 }
 
-// report keeps State up to date.
 func (s *shell) report() {
 	if s.draining {
 		return

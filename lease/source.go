@@ -13,29 +13,29 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// source reads the sessions to share. Only the worker of the look lane uses it.
+// source reads the sessions to share. Only the worker of the discovery lane uses it.
 type source struct {
 	read func(context.Context) ([]string, error)
 	last *core.Sessions
-	bad  map[string]bool // IDs that were reported as no UUID
+	bad  map[string]bool // invalid IDs that were reported
 }
 
-// sourced is the result of the last successful reading of the sessions.
+// sourced is the result of the last successful read of the sessions.
 type sourced struct {
-	read    bool // there was one
+	read    bool // a read succeeded
 	count   int
 	skipped int
 	names   []string
 }
 
-// useless reports whether there are, or may be, sessions of which none can be shared.
+// useless reports whether sessions exist, or may exist, but none can be shared.
 func (s *shell) useless() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions.count == 0 && (s.sessions.skipped > 0 || s.unread.err != nil)
 }
 
-// readSessions returns the sessions to own. When the source fails, its last answer remains valid: a broken source must not look like a
+// readSessions returns the sessions to share. When the source fails, its last result remains valid: a broken source must not look like a
 // fleet without sessions, nor like a Redis that does not answer.
 func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	src := &s.source
@@ -47,12 +47,12 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	}
 	deadline, _ := ctx.Deadline()
 	now := time.Now()
-	due := now.Add(deadline.Sub(now) / 2) // the other half of the time is for the look itself
+	due := now.Add(deadline.Sub(now) / 2) // the other half of the time is for the discovery itself
 	ctx, cancel := context.WithDeadline(ctx, due)
 	defer cancel()
 	ids, left, err := s.askSource(ctx, due.Sub(now))
 	if s.ctx.Err() != nil {
-		return src.last // Stop has ended the reading
+		return src.last // Stop has ended the read
 	}
 	s.troubled(&s.unread, redisstore.Cause(err))
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	return src.last
 }
 
-// askSource calls the user's function, which may take as long as patience.
+// askSource calls Config.Sessions, which may take as long as patience.
 func (s *shell) askSource(ctx context.Context, patience time.Duration) (ids []string, left *SkippedError, err error) {
 	err = s.log.Calls.Call("Config.Sessions", patience, func() (err error) {
 		ids, err = s.source.read(ctx)
@@ -85,7 +85,7 @@ func (s *shell) askSource(ctx context.Context, patience time.Duration) (ids []st
 	return ids, left, err
 }
 
-// onlySessions leaves out invalid session IDs and reports each once.
+// onlySessions drops invalid session IDs and reports each once.
 func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 	bad := map[string]bool{}
 	good := make([]string, 0, len(ids))

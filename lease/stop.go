@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// lastWait is how long Stop waits, after the drain, for the caller's functions, which nobody can end: Config.Sessions, Config.Notify, and
-// the writer of Config.Logger.
+// lastWait is how long Stop waits, after the drain, for functions of the caller's that nobody can end: Config.Sessions, Config.Notify,
+// and the writer of Config.Logger.
 const lastWait = time.Second
 
 func (s *shell) end(begun bool) error {
@@ -39,7 +39,7 @@ func (s *shell) end(begun bool) error {
 		l.close()
 	}
 	s.inbox.close()
-	err = cmp.Or(err, s.store.Close()) // which ends the requests under way: a Redis that says nothing is not waited for
+	err = cmp.Or(err, s.store.Close()) // ends the requests in flight, so Stop does not wait for a silent Redis
 	stuck := s.ended(last)
 	s.state.Store(int32(StateStopped))
 	s.hub.close()
@@ -54,11 +54,11 @@ func (s *shell) leave(last context.Context) string {
 	case left := <-unconfirmed:
 		return left
 	case <-last.Done():
-		return "what it held" // the loop is stuck, so that nothing can be said of it
+		return "what it held" // the loop is stuck, so nothing more is known
 	}
 }
 
-// ended waits for the loop and for the requests under way, whose connections are closed.
+// ended waits for the loop and for the requests in flight, whose connections are closed.
 func (s *shell) ended(last context.Context) error {
 	all := make(chan struct{})
 	go func() {
@@ -70,7 +70,7 @@ func (s *shell) ended(last context.Context) error {
 		return nil
 	case <-last.Done():
 	}
-	what, since := s.log.Calls.Late(time.Now().Add(TTLMax)) // however long it may take
+	what, since := s.log.Calls.Late(time.Now().Add(TTLMax)) // regardless of the time that a call may take
 	return fmt.Errorf("%w: %s, since %s", ErrStuck, what, stamp(since))
 }
 
@@ -84,7 +84,7 @@ func (s *shell) drain() {
 	s.step(core.Event{Kind: core.EvDrain})
 }
 
-// finish gives up the remaining leases and releases and names them, "" for none. A heartbeat that may live on blocks nobody. Runs in the
+// finish gives up the remaining leases and releases, and names them, "" for none. A heartbeat that may live on blocks nobody. Runs in the
 // loop, last.
 func (s *shell) finish() string {
 	select {

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 )
 
-// carry carries out the core's tells: the trust table first, then all listeners. A finished term is no longer believed in after the first
-// pass, before any listener runs.
+// carry carries out the core's tells: first on the trust table, then for all listeners. After the first pass nobody believes in a
+// finished term, before any listener runs.
 func (s *shell) carry(tells []core.Tell) {
 	if len(tells) == 0 {
 		return
@@ -26,7 +26,7 @@ func (s *shell) carry(tells []core.Tell) {
 	s.counts.mu.Unlock()
 	s.table.publish()
 	s.listened = s.whoListens()
-	over := s.now().Mono // belief in what ended, ended in the table a moment ago, not when the step began
+	over := s.now().Mono // the belief ended a moment ago in the table, not when the step began
 	settled := 0
 	for i := range tells {
 		ends := false
@@ -37,7 +37,7 @@ func (s *shell) carry(tells []core.Tell) {
 			ends = true
 		}
 		s.announce(&tells[i], s.holds[i])
-		if !ends && i < len(tells)-1 { // the context of what ends does not wait until a listener has heard of what is after it
+		if !ends && i < len(tells)-1 { // a context that ends does not wait until a listener has received later events
 			continue
 		}
 		s.publish()
@@ -48,7 +48,6 @@ func (s *shell) carry(tells []core.Tell) {
 	clear(s.holds) // do not keep terms alive
 }
 
-// trust applies one tell to the trust table and returns its term.
 func (s *shell) trust(t *core.Tell) *Hold {
 	switch t.Kind {
 	case core.TellAcquired:
@@ -147,7 +146,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 	}
 }
 
-// yield asks the work to end. If there is no listener, it gives the lease back at once: IsOwned is false already.
+// yield requests the end of the work. If nobody is to release the lease, it releases the lease at once: IsOwned is false already.
 func (s *shell) yield(h *Hold, t *core.Tell) {
 	if h == nil {
 		return
@@ -171,7 +170,7 @@ var tellEvents = map[core.TellKind]EventKind{
 	core.TellKept: EventKept,
 }
 
-// announce logs one tell and, if it is about a lease, adds it to the event stream.
+// announce logs one tell and, if it concerns a lease, adds it to the event stream.
 func (s *shell) announce(t *core.Tell, h *Hold) {
 	if level, message, ok := logentry.Head(t); ok {
 		at := zapcore.Level(level)
@@ -208,8 +207,8 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 	s.events = append(s.events, e)
 }
 
-// publish passes the announced events to all listeners, and the routine ones to those that want all. It batches them, because each call of
-// Config.Notify costs a goroutine.
+// publish passes the announced events to all listeners, and the routine ones to those that want all. It batches them, because each call
+// of Config.Notify costs a goroutine.
 func (s *shell) publish() {
 	if len(s.events) == 0 {
 		return
@@ -226,12 +225,12 @@ func (s *shell) publish() {
 	s.events = s.events[:0]
 }
 
-// listened says which events have listeners: others are not worth building.
+// listened says which events have listeners. Others are not built.
 type listened uint8
 
 const (
 	nobody    listened = iota
-	ofChanges          // to all but the routine
+	ofChanges          // only SubscribeChanges: no routine events
 	ofAll
 )
 
@@ -249,7 +248,7 @@ func (s *shell) whoListens() listened {
 	return to
 }
 
-// attempting records that an attempt to renew is about to be sent: belief ends at its deadline until it is answered.
+// attempting records that an attempt to renew is about to be sent: belief ends at its deadline unless it is answered.
 func (s *shell) attempting(op *core.Op) {
 	for i := range op.Items {
 		if h := s.table.get(op.Items[i].ID); h != nil {
@@ -258,12 +257,11 @@ func (s *shell) attempting(op *core.Op) {
 	}
 }
 
-// attempts are the events that announce a request.
 var attempts = map[core.OpKind]EventKind{
 	core.OpRenew: EventRenewing, core.OpReassert: EventRenewing, core.OpAcquire: EventAcquiring,
 }
 
-// announceAttempt announces an attempt to hold something before it is sent.
+// announceAttempt announces an attempt to hold a lease before it is sent.
 func (s *shell) announceAttempt(op *core.Op) {
 	kind, ok := attempts[op.Kind]
 	if !ok || s.whoListens() != ofAll {
@@ -279,7 +277,6 @@ func (s *shell) announceAttempt(op *core.Op) {
 	s.publish()
 }
 
-// logEntry is what the log's goroutine needs to build an entry's fields.
 type logEntry struct {
 	at      time.Time
 	message string
@@ -298,7 +295,6 @@ func (s *shell) fields(e *logEntry) []zap.Field {
 	return zaplog.Append(make([]zap.Field, 0, len(fields)), fields)
 }
 
-// noticeSize is the approximate size of a notice.
 func noticeSize(n *core.Notice) (size int) {
 	for _, words := range [][]string{{n.From}, n.IDs, n.Peers} {
 		for _, w := range words {

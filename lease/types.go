@@ -11,25 +11,26 @@ import (
 
 // LeaseManager coordinates the polling leases of all instances (docs/specification.md, 000). Every method is safe for concurrent use.
 type LeaseManager interface {
-	// Start takes part: heartbeat, renewals and, if configured, placement run until Stop. ctx bounds the start only.
+	// Start begins the heartbeat, renewals and, if configured, placement. They run until Stop. ctx bounds the start only.
 	Start(ctx context.Context) error
 
 	// Stop ends the work under each lease, releases it and leaves the registry.
 	Stop() error
 
-	// TryAcquire makes one attempt. True: the lease is owned now, newly or already. False without an error: another instance holds it.
+	// TryAcquire makes one attempt. It returns true if the instance owns the lease now, newly or already. False without an error means
+	// that another instance holds it.
 	TryAcquire(ctx context.Context, sessionID string) (bool, error)
 
-	// Release gives the lease back; a waiting instance takes it at once.
+	// Release releases the lease; a waiting instance acquires it at once.
 	Release(ctx context.Context, sessionID string) error
 
-	// IsOwned reports whether work for the session may begin now. It reads local memory: no call to Redis, no allocation.
+	// IsOwned reports whether work for the session may begin now. It reads local memory: no request, no allocation.
 	IsOwned(sessionID string) bool
 
-	// OwnedSessions returns the sessions whose lease this instance holds now, ascending.
+	// OwnedSessions returns the sessions whose leases this instance holds now, ascending.
 	OwnedSessions() []string
 
-	// GetLiveNodes reads from Redis which instances have a heartbeat, ascending.
+	// GetLiveNodes reads from Redis the IDs of the instances with a heartbeat, ascending.
 	GetLiveNodes(ctx context.Context) ([]string, error)
 
 	// PreferredOwner returns the instance that should own the session: rendezvous rank, bounded by quotas.
@@ -44,10 +45,10 @@ type LeaseState int
 
 // The states of docs/specification.md, 000.
 const (
-	LeaseStateUnknown   LeaseState = iota // nothing is known, or nobody holds it
+	LeaseStateUnknown   LeaseState = iota // not known, or nobody holds it
 	LeaseStateOwned                       // this instance holds the lease
 	LeaseStateOther                       // another instance holds the lease
-	LeaseStateUncertain                   // a renewal failed: ownership is uncertain, nothing begins under it
+	LeaseStateUncertain                   // a renewal failed: ownership is uncertain, and no work begins
 )
 
 // String returns the state's name.
@@ -62,7 +63,7 @@ func (s LeaseState) String() string {
 // LeaseInfo is the result of Manager.Info.
 type LeaseInfo struct {
 	SessionID     string
-	OwnerID       string // "" if nobody is known to hold it
+	OwnerID       string // "" if no owner is known
 	State         LeaseState
 	AcquiredAt    time.Time // zero unless this instance holds it
 	LastRenewedAt time.Time // zero before the first renewal
@@ -71,13 +72,13 @@ type LeaseInfo struct {
 // State is the state of a whole instance.
 type State int32
 
-// The states, in the order an instance goes through them; balancing and settled alternate.
+// The states in the order of an instance's life. Balancing and settled alternate.
 const (
-	StateStarting  State = iota // Redis was not read yet
-	StateBalancing              // leases are still to move, as far as this instance sees
-	StateSettled                // every session has its owner and nothing is left to move
+	StateStarting  State = iota // Redis has not been read yet
+	StateBalancing              // some leases still have to move, as far as this instance knows
+	StateSettled                // every session has its owner, and no lease has to move
 	StateDraining               // Stop was called: work is ending, leases are being released
-	StateStopped                // nothing is held and nothing runs
+	StateStopped                // no lease is held and nothing runs
 )
 
 // String returns the state's name.
@@ -89,8 +90,7 @@ func (s State) String() string {
 	return names[s]
 }
 
-// GenerateInstanceID returns hostname-bootTimestamp-randomSuffix. Each call gives another ID: an instance that restarts is another
-// instance.
+// GenerateInstanceID returns hostname-bootTimestamp-randomSuffix, a new ID at each call: an instance that restarts is another instance.
 func GenerateInstanceID() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -15,14 +15,13 @@ import (
 // waiter is one call of Acquire or TryAcquire.
 type waiter struct {
 	wait bool
-	done bool       // answered
-	hold *Hold      // what it got
+	done bool
+	hold *Hold      // its result
 	ch   chan error // buffered: the loop never waits
 
-	refused atomic.Pointer[refusal] // the last it waits on after; read when its context ends, also while the loop is stuck
+	refused atomic.Pointer[refusal] // the last refusal while it waits; read when its context ends, also while the loop is stuck
 }
 
-// refusal is why and when a lease was refused.
 type refusal struct {
 	err error
 	at  time.Time
@@ -30,8 +29,8 @@ type refusal struct {
 
 func refusedNow(err error) *refusal { return &refusal{err: err, at: time.Now()} }
 
-// present returns the current reason: the holder's remaining TTL has shrunk. Once it has run out, the holder has renewed, and the new
-// remaining time is unknown.
+// present returns the current reason, with the holder's TTL reduced by the time since. Once that TTL is over, the holder has renewed, and
+// the remaining time is unknown.
 func (r *refusal) present() error {
 	var held *HeldError
 	if !errors.As(r.err, &held) || held.TTL <= 0 {
@@ -42,7 +41,6 @@ func (r *refusal) present() error {
 	return &now
 }
 
-// acquire asks for a lease on behalf of one caller.
 func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, error) {
 	if err := s.running(); err != nil {
 		return nil, err
@@ -86,7 +84,7 @@ func (s *shell) running() error {
 	return nil
 }
 
-// want runs in the loop, as everything below.
+// want runs in the loop, as everything below except release.
 func (s *shell) want(name string, w *waiter) {
 	if s.draining {
 		w.ch <- ErrStopped
@@ -103,7 +101,7 @@ func (s *shell) want(name string, w *waiter) {
 	}
 }
 
-// take carries out a reply. h is the term that the callers receive; next is called with events for the core.
+// take carries out a reply. h is the term that the callers receive; next gets the events for the core.
 func (s *shell) take(name string, h *Hold, t policy.Reply[*waiter, *refusal], next func(core.Event)) {
 	for _, c := range t.Heard {
 		why := t.Why
@@ -138,8 +136,8 @@ func (w *waiter) answer(h *Hold, err error) {
 	w.ch <- err
 }
 
-// unwant takes back a call whose context ended. A lease that it won in the same moment is given back, unless another caller or placement
-// has it too.
+// unwant withdraws a call whose context ended. A lease acquired in the same moment is released, unless another caller or placement has it
+// too.
 func (s *shell) unwant(name string, w *waiter) {
 	if w.done {
 		if w.hold == nil {
@@ -153,7 +151,7 @@ func (s *shell) unwant(name string, w *waiter) {
 	s.take(name, nil, s.waiters.Unwant(name, w, s.table.get(name) != nil), s.step)
 }
 
-// acquired gives a new term to the first waiting caller.
+// acquired gives a new term to the first waiting caller; with a Manager, to all.
 func (s *shell) acquired(h *Hold) {
 	t := s.waiters.Acquired(h.name)
 	h.given = t.Given
@@ -193,7 +191,7 @@ func (s *shell) heldHere(h *Hold) error {
 	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(h.Until()))}
 }
 
-// wantAgain requests a lease again whose term here is over while others here wait for it.
+// wantAgain requests a lease again after its term here has ended, if callers still wait for it.
 func (s *shell) wantAgain(name string) {
 	s.take(name, nil, s.waiters.Over(name), s.later)
 }
@@ -207,7 +205,7 @@ func (s *shell) standDown(name string) {
 	s.take(name, nil, s.waiters.StandDown(name, s.table.get(name) != nil), s.step)
 }
 
-// release gives name back and waits for Redis' answer. h nil: any term.
+// release releases name and waits for Redis' answer. If h is nil, it releases any term.
 func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	if err := s.running(); errors.Is(err, ErrNotStarted) {
 		return err
@@ -238,14 +236,13 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 	}
 }
 
-// dropHold gives a term back, if it is still the present one.
+// dropHold releases a term if it is still the current one.
 func (s *shell) dropHold(h *Hold) {
 	if s.table.get(h.name) == h {
 		s.step(core.Event{Kind: core.EvDrop, ID: h.name, Cause: core.CauseRequested})
 	}
 }
 
-// confirmReleases passes Redis' answer to the callers of Release.
 func (s *shell) confirmReleases(op *core.Op, a *core.Answer) {
 	for _, ch := range s.releases.Answered(op, a) {
 		ch <- nil

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// finding is what check found. The fields of its JSON, and its names, stay.
+// finding is one result of check. The fields of its JSON, and its names, are stable.
 type finding struct {
 	Name        string `json:"finding"`
 	What        string `json:"what"`
@@ -59,7 +59,7 @@ Exit code 1: it found something.`,
 	}
 }
 
-// findings is everything that is wrong. An error is that of a Redis that cannot be asked.
+// findings returns everything that is wrong. It returns an error if Redis cannot be read.
 func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	all := []finding{}
 	acl, err := g.denied(ctx)
@@ -70,7 +70,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	now, err := g.Group(ctx)
 	switch {
 	case err != nil && len(acl) > 0 && redisstore.Denies(err):
-		return all, nil // what can be read is not known, and said already
+		return all, nil // the rest is unknown, and the denial is a finding already
 	case errors.Is(err, redisstore.ErrFormat):
 		return append(all, finding{"format", err.Error(), "no instance can be granted a lease",
 			"give the instances, and leasectl, another --epoch-key, or delete that key if nobody needs it"}), nil
@@ -92,7 +92,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	return append(all, ofLeases(st)...), nil
 }
 
-// denied is what the user may not do, or Redis refuses now.
+// denied returns what the user's ACL denies, or Redis refuses now.
 func (g *group) denied(ctx context.Context) ([]finding, error) {
 	err := g.Permitted(ctx, redisstore.Use{Registry: true, Leases: g.leaders})
 	const nothing = "an instance with this user does not start, or is granted nothing"
@@ -111,7 +111,7 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 	return nil, redisstore.Diagnose(err)
 }
 
-// refusals are what Redis says while it refuses writes, and what to do.
+// refusals are Redis' error codes while it refuses writes, with the remedies.
 var refusals = map[string]string{
 	"OOM":        "CONFIG SET maxmemory <more>, and maxmemory-policy noeviction",
 	"NOREPLICAS": "bring replicas back, or have more than min-replicas-to-write",
@@ -119,10 +119,9 @@ var refusals = map[string]string{
 	"READONLY":   "name the master (--redis), or the sentinels that know it (--sentinels)",
 }
 
-// clockMax is how far clocks may differ without a finding: far more than NTP leaves.
+// clockMax is how far clocks may differ without a finding: far more than NTP allows.
 const clockMax = time.Second
 
-// server is what is wrong with the settings of the server, as an operator sees them.
 func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (all []finding) {
 	if ahead := now.Ahead.Abs(); ahead-now.Within > clockMax {
 		all = append(all, finding{"clock", fmt.Sprintf("Redis' clock and this machine's differ by %v (± %v)",
@@ -153,7 +152,6 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	return append(all, ofReplication(now, f, set)...)
 }
 
-// ofReplication is what a failover would do.
 func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bool)) (all []finding) {
 	replicas, _ := strconv.Atoi(now.Info.Fields["connected_slaves"])
 	least, known := set("min-replicas-to-write")
@@ -180,7 +178,6 @@ func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bo
 	return all
 }
 
-// ofGroup is what is wrong with the epoch and its record.
 func ofGroup(now *redisstore.Group) (all []finding) {
 	add := func(name, what, consequence, mend string) { all = append(all, finding{name, what, consequence, mend}) }
 	switch {
@@ -210,11 +207,11 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	return all
 }
 
-// quarantineFar is how many times longer than every living key a quarantine is too long. An instance that renews has keys of two thirds of
-// its TTL at least.
+// quarantineFar is how many times longer than every living key a quarantine is too long. An instance that renews has keys with at least
+// two thirds of its TTL left.
 const quarantineFar = 3
 
-// ofLeases is what is wrong with what instances hold.
+// ofLeases returns the faults of the leases and heartbeats.
 func ofLeases(st *status) (all []finding) {
 	if st.Doubtful > 0 {
 		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
@@ -246,7 +243,7 @@ func ofLeases(st *status) (all []finding) {
 			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long; the longest TTL of any instance would do",
 			"leasectl quarantine <the longest TTL of any instance>, once all instances run"})
 	}
-	// Who renews every third of its TTL has two thirds of it left at least.
+	// An instance that renews every third of its TTL has at least two thirds of it left.
 	if 2*least.longest < most.longest {
 		all = append(all, finding{"ttl-differs", fmt.Sprintf("keys of %s live for another %v, those of %s for %v", plain.Name(least.ID),
 			least.longest.Round(time.Millisecond), plain.Name(most.ID), most.longest.Round(time.Millisecond)),

@@ -1,5 +1,5 @@
-// Command leasectl shows an operator who owns which lease, finds what is wrong with a Redis that carries leases and how to mend it, and
-// asks owners to release leases. See leasectl --help and docs/leasectl.md.
+// Command leasectl shows an operator who owns which lease. It finds faults of a Redis that holds leases and how to repair them, and
+// requests that owners release leases. See leasectl --help and docs/leasectl.md.
 package main
 
 import (
@@ -20,15 +20,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
-// Exit codes.
 const (
 	exitFine     = 0
-	exitFindings = 1 // something is wrong, or what Redis holds does not allow what was asked
+	exitFindings = 1 // something is wrong, or the keys in Redis do not allow the request
 	exitRedis    = 2 // Redis cannot be reached, or refuses
 	exitWrong    = 3 // bad input: nothing was done
 )
 
-// errFindings: what is wrong was printed already.
+// errFindings: the findings were printed already.
 var errFindings = errors.New("findings")
 
 // errUsage: the command line is wrong.
@@ -36,13 +35,12 @@ var errUsage = errors.New("bad input")
 
 func main() {
 	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
-	signal.Ignore(syscall.SIGPIPE)         // a pipe that closes is the end of what it was for, not of the program in the middle of something
+	signal.Ignore(syscall.SIGPIPE)         // a closed pipe ends the output, not the command in progress
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &plain.Writer{To: stdout}
 	cmd := newRoot(os.Getenv)
@@ -52,7 +50,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := cmd.ExecuteContext(ctx)
 	switch {
 	case errors.Is(out.Err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
-		return exitFine // whoever read has enough
+		return exitFine // the reader has enough
 	case err == nil:
 		err = out.Err
 	}
@@ -62,10 +60,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return codeOf(err)
 }
 
-// byHolding are the errors that what Redis holds is the cause of.
+// byHolding are the errors that the keys in Redis cause.
 var byHolding = []error{errFindings, redisstore.ErrInUse, redisstore.ErrOutlives, redisstore.ErrFormat}
 
-// byInput are those of what was asked for.
+// byInput are the errors that the command line causes.
 var byInput = []error{errUsage, redisstore.ErrInvalidOptions, errNotCurrent, redisurl.ErrPasswordFile}
 
 func codeOf(err error) int {
@@ -89,9 +87,9 @@ func codeOf(err error) int {
 	}
 }
 
-// oneLine keeps an error on one line, and leaves out the password of a URL that it quotes.
+// oneLine keeps an error on one line, and hides the password of a quoted URL.
 func oneLine(err error) string {
-	if errors.Is(err, redisstore.ErrAuth) { // what is left out of a message that shows what a URL looks like says too little
+	if errors.Is(err, redisstore.ErrAuth) { // its own text, without the example of a URL, says too little
 		words := err.Error()
 		if i := strings.LastIndex(words, ": "); i >= 0 {
 			words = words[i+2:]

@@ -70,7 +70,7 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// quarantine shows what the group has agreed on, or changes it to length.
+// quarantine shows the group's quarantine, or changes it to length.
 func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) error {
 	out := cmd.OutOrStdout()
 	if length == 0 {

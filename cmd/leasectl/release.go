@@ -15,40 +15,38 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// errNotCurrent says that --fence names another term than the present one: nothing was done.
+// errNotCurrent: --fence names another term than the current one, so nothing was done.
 var errNotCurrent = errors.New("not the present term of the lease")
 
-// Results of a release. The words stay.
+// Results of a release. The texts are stable.
 const (
-	endFree  = "free"       // nobody owned the lease, or there is none of that name
-	endGiven = "given-back" // its owner released it, or lost it meanwhile
+	endFree  = "free"       // nobody owned the lease, or no lease has that name
+	endGiven = "given-back" // its owner released or lost it
 	endKept  = "kept"       // its owner still has it
 )
 
-// ended is the result for one lease. The fields of its JSON stay.
+// ended is the result for one lease. The fields of its JSON are stable.
 type ended struct {
 	Lease  string `json:"lease"`
 	Result string `json:"result"`
-	Owner  string `json:"owner,omitempty"` // at the start
-	Fence  int64  `json:"fence,omitempty"` // of that term
-	Now    string `json:"now,omitempty"`   // the owner at the end
-	Named  string `json:"named,omitempty"` // instead of Now, where too few replicas acknowledge for an owner to count
-	TTLMs  int64  `json:"ttlMs,omitempty"` // of a lease that was kept; -1: it never expires
+	Owner  string `json:"owner,omitempty"` // owner at the start
+	Fence  int64  `json:"fence,omitempty"` // fence of that term
+	Now    string `json:"now,omitempty"`   // owner at the end
+	Named  string `json:"named,omitempty"` // instead of Now, if too few replicas acknowledge for an owner to count
+	TTLMs  int64  `json:"ttlMs,omitempty"` // of a kept lease; -1: it never expires
 	TookMs int64  `json:"tookMs"`
-	Text   string `json:"text,omitempty"` // why it was kept, and what to do
+	Text   string `json:"text,omitempty"` // why it was kept, and the remedy
 }
 
-// releasing is a release of some leases.
 type releasing struct {
 	g      *group
-	asks   bool // the owners are asked
+	asks   bool // requests are sent to the owners
 	within time.Duration
 	began  time.Time
 	left   map[string]*term
 	say    func(lease, text string)
 }
 
-// term is a term that is to end.
 type term struct {
 	redisstore.Holding
 
@@ -94,10 +92,10 @@ release names. Exit code 1: an owner still has a lease, or nobody holds a lease 
 	return cmd
 }
 
-// harmless are names that a shell takes for one word. A shell inserts what candidates have in common as it is.
+// harmless are names that a shell reads as one argument. A shell inserts the common part of candidates unquoted.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// completeLeases completes the names of leases that there are, where they are harmless. A half-typed line may name any server, so only the
+// completeLeases completes the names of existing leases, if they are harmless. A half-typed line may name any server, so only the
 // environment's own Redis gets the environment's password.
 func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
 	f.WithholdPassword()
@@ -171,7 +169,7 @@ func (e *ended) line() string {
 	}
 }
 
-// run asks for the leases and returns a result for each, in their order. nil with an error: nothing was done.
+// run requests the leases and returns a result for each, in their order. If it returns nil and an error, nothing was done.
 func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*ended, error) {
 	ends := make([]*ended, 0, len(names))
 	for _, name := range names {
@@ -202,7 +200,8 @@ func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*en
 	return ends, errors.Join(err, r.doubt(ctx, ends))
 }
 
-// doubt moves Now to Named where too few replicas acknowledge: the key names the owner that this server granted, which does not count.
+// doubt moves Now to Named if too few replicas acknowledge: the key names an owner that this server granted, but that grant does not
+// count.
 func (r *releasing) doubt(ctx context.Context, ends []*ended) error {
 	now, err := r.g.Group(ctx)
 	if err != nil {
@@ -224,7 +223,6 @@ func holderText(h *redisstore.Holding) string {
 	return fmt.Sprintf("%q has the lease under fence %s", h.Owner, fenceText(h.Fence))
 }
 
-// read reads the leases that are left.
 func (r *releasing) read(ctx context.Context) (map[string]*redisstore.Holding, error) {
 	names := make([]string, 0, len(r.left))
 	for name := range r.left {
@@ -241,7 +239,6 @@ func (r *releasing) read(ctx context.Context) (map[string]*redisstore.Holding, e
 	return found, nil
 }
 
-// begin asks the owner of a lease for it.
 func (r *releasing) begin(ctx context.Context, name string, t *term, h *redisstore.Holding) {
 	switch {
 	case h == nil:
@@ -273,10 +270,9 @@ func (r *releasing) over(name, result, now string) {
 	delete(r.left, name)
 }
 
-// pause is the time between two readings.
 const pause = 20 * time.Millisecond
 
-// await waits until no lease has the owner that it had, or --within has passed, or ctx ends.
+// await waits until every lease has lost its first owner, --within has passed, or ctx ends.
 func (r *releasing) await(ctx context.Context) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -297,7 +293,7 @@ func (r *releasing) await(ctx context.Context) error {
 	return nil
 }
 
-// advance compares a term with what Redis has of its lease, h (nil: nobody has it).
+// advance compares a term with its lease in Redis, h (nil: nobody has it).
 func (r *releasing) advance(name string, t *term, h *redisstore.Holding) {
 	switch {
 	case h == nil:
@@ -310,7 +306,7 @@ func (r *releasing) advance(name string, t *term, h *redisstore.Holding) {
 	}
 }
 
-// advice says why a lease is still its owner's, and what to do.
+// advice returns why a lease still belongs to its owner, and the remedy.
 func (t *term) advice(asked bool, within time.Duration) string {
 	owner := plain.Name(t.Owner)
 	why := owner + " was not asked"

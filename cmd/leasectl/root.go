@@ -37,7 +37,7 @@ Exit codes:
 Where Redis is may be said by variables, too: LEASESTORM_REDIS_URL, LEASESTORM_REDIS_PASSWORD(_FILE), LEASESTORM_SENTINELS,
 LEASESTORM_MASTER_NAME. The password is never printed.`
 
-// What the instances share: which keys leases have.
+// The systems determine the keys of leases.
 const (
 	systemPolling  = "polling"
 	systemElection = "election"
@@ -46,7 +46,6 @@ const (
 
 var systems = []string{systemPolling, systemElection, systemIntents}
 
-// flags are those of every command.
 type flags struct {
 	redisflags.Settings
 
@@ -100,11 +99,11 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 
-// group is the Redis, and the keys in it, that a command is about.
+// group is the Redis of a command, and the keys in it.
 type group struct {
 	*redisstore.Store
 	client  *redis.Client
-	leaders []string // of elections; nil: leases are found by their prefix
+	leaders []string // leader keys of elections; nil: leases are found by their prefix
 }
 
 func (g *group) close() {
@@ -112,7 +111,7 @@ func (g *group) close() {
 	_ = g.client.Close()
 }
 
-// open makes the group of the flags. Nothing is connected yet.
+// open makes the group of the flags. It opens no connection yet.
 func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	usage := func(err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
 	if !slices.Contains(systems, f.system) {
@@ -149,7 +148,6 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	return g, nil
 }
 
-// options are the keys that the flags name.
 func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 	o := redisstore.Options{OpTimeout: f.timeout, PoolSize: 1, Replicas: f.replicas, Quarantine: f.declared}
 	switch f.system {
@@ -179,7 +177,6 @@ func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 	return o, nil
 }
 
-// with runs a command on the group of the flags.
 func (f *flags) with(run func(cmd *cobra.Command, g *group, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		g, err := f.open(cmd)
@@ -191,7 +188,6 @@ func (f *flags) with(run func(cmd *cobra.Command, g *group, args []string) error
 	}
 }
 
-// writeJSON writes v on one line.
 func writeJSON(cmd *cobra.Command, v any) error {
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 }
@@ -204,7 +200,6 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		suggest.Command(cmd, args[0]), cmd.Root().Name())
 }
 
-// lengthOf reads a quarantine.
 func lengthOf(text string) (time.Duration, error) {
 	length, err := time.ParseDuration(text)
 	if err != nil {

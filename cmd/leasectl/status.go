@@ -16,17 +16,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Doubts about a lease: what makes it more than "somebody has it, and renews it".
+// Doubts about a lease: anything but an owner that renews it.
 const (
 	doubtForeign  = "foreign"      // its key holds no string: no instance can acquire it
-	doubtNoExpiry = "no-expiry"    // nobody has it once its owner is dead
-	doubtNoFence  = "no-fence"     // a foreign hand took it, or deleted its fence
+	doubtNoExpiry = "no-expiry"    // nobody can acquire it after its owner's death
+	doubtNoFence  = "no-fence"     // another program took it, or deleted its fence
 	doubtOddName  = "odd-name"     // no instance can have such a name, or such an owner
-	doubtOverdue  = "overdue"      // it has half of what others have left, or less: it is not renewed, or its TTL is shorter
+	doubtOverdue  = "overdue"      // its TTL is at most half of the longest one: it is not renewed, or has a shorter TTL
 	doubtNoBeat   = "no-heartbeat" // others have heartbeats and its owner has none: dead, cut off, or a Keeper
 )
 
-// status is what status shows. The fields of its JSON stay.
+// status is the result of status. The fields of its JSON are stable.
 type status struct {
 	Redis struct {
 		Version       string    `json:"version"`
@@ -41,7 +41,7 @@ type status struct {
 		EpochOver        bool   `json:"epochOver"`
 		NoRecord         bool   `json:"noRecord"`
 		Acknowledgements int    `json:"acknowledgements"`
-		Acknowledging    *int   `json:"acknowledging,omitempty"` // nil: not known
+		Acknowledging    *int   `json:"acknowledging,omitempty"` // nil: unknown
 		QuarantineMs     int64  `json:"quarantineMs"`
 		QuarantineLeftMs int64  `json:"quarantineLeftMs"`
 	} `json:"group"`
@@ -54,10 +54,10 @@ type status struct {
 
 type instance struct {
 	ID     string `json:"id"`
-	TTLMs  int64  `json:"ttlMs"` // of its heartbeat; 0: it has none; -1: it never expires
+	TTLMs  int64  `json:"ttlMs"` // TTL of its heartbeat; 0: none; -1: it never expires
 	Leases int    `json:"leases"`
 
-	longest time.Duration // of what it has, left
+	longest time.Duration // longest remaining TTL of its keys
 }
 
 type held struct {
@@ -121,7 +121,7 @@ func (g *group) checkNames(names []string) error {
 	return nil
 }
 
-// status reads everything; names: only these leases.
+// status reads everything. With names, it shows only these leases.
 func (g *group) status(ctx context.Context, names []string) (*status, error) {
 	st := &status{Instances: []instance{}, Leases: []held{}}
 	var err error
@@ -189,7 +189,8 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 	}
 }
 
-// doubts says what is odd about a lease. longest is what any has left.
+// doubts returns what is odd about a lease. longest is the longest remaining TTL of all leases; beats: its owner has a heartbeat, or
+// nobody has.
 func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool) (all []string) {
 	add := func(doubt string, is bool) {
 		if is {
@@ -226,7 +227,6 @@ func leftMs(d time.Duration) int64 {
 	return max(1, d.Milliseconds())
 }
 
-// leftText is what the table says of a TTL.
 func leftText(ms int64) string {
 	switch ms {
 	case -1:
@@ -249,7 +249,7 @@ func quarantineText(g *redisstore.Group) string {
 	}
 }
 
-// majorityText is what the table says of replicas that acknowledge: without a majority what Redis shows need not be anybody's.
+// majorityText is the table's text about acknowledging replicas. Without a majority, an owner that Redis shows may own nothing.
 func (st *status) majorityText() string {
 	n := st.Group.Acknowledging
 	switch {
@@ -309,7 +309,7 @@ func (st *status) table(out io.Writer) error {
 	return err
 }
 
-// leases counts all, also those that are not shown.
+// leases counts all leases, including those that are not shown.
 func (st *status) leases() (n int) {
 	for _, in := range st.Instances {
 		n += in.Leases

@@ -19,28 +19,28 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
-// change is what watch shows. The fields of its JSON stay.
+// change is one change that watch shows. The fields of its JSON are stable.
 type change struct {
 	Time   time.Time `json:"time"`
 	Change string    `json:"change"`
 	Lease  string    `json:"lease,omitempty"`
 	Owner  string    `json:"owner,omitempty"`
 	Fence  int64     `json:"fence,omitempty"`
-	Before string    `json:"before,omitempty"` // owner, epoch, or doubts before
+	Before string    `json:"before,omitempty"` // previous owner, epoch, or doubts
 	Text   string    `json:"text,omitempty"`
 }
 
-// What can change.
+// The kinds of changes.
 const (
 	changeBegin    = "watching"
-	changeAcquired = "acquired" // a lease that was free, or of another, or of the same owner under another fence
+	changeAcquired = "acquired" // of a lease that was free, another's, or the same owner's under another fence
 	changeFree     = "free"
 	changeDoubts   = "doubts"
 	changeJoined   = "joined"
 	changeLeft     = "left"
 	changeEpoch    = "epoch"
-	changeQuiet    = "quarantine" // begins or ends
-	changeAway     = "redis"      // it cannot be read, or again
+	changeQuiet    = "quarantine" // it begins or ends
+	changeAway     = "redis"      // it cannot be read, or can be again
 )
 
 func newWatch(f *flags) *cobra.Command {
@@ -67,7 +67,6 @@ that closes end it with 0.`,
 	return cmd
 }
 
-// show writes a change.
 func (f *flags) show(out io.Writer) func(change) error {
 	if f.json {
 		enc := json.NewEncoder(out)
@@ -99,7 +98,7 @@ func (c *change) line() string {
 	return strings.Join(parts, "  ")
 }
 
-// watch shows changes until ctx ends or nobody reads them.
+// watch shows changes until ctx ends or the reader has gone.
 func watch(ctx context.Context, show func(change) error, every time.Duration, read func(context.Context) (*status, error)) error {
 	before, err := read(ctx)
 	if err != nil {
@@ -145,7 +144,7 @@ func watch(ctx context.Context, show func(change) error, every time.Duration, re
 	return nil
 }
 
-// quiet is err, nil where ctx has ended: then it is a consequence of that.
+// quiet returns err, or nil if ctx has ended and so caused err.
 func quiet(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -153,7 +152,7 @@ func quiet(ctx context.Context, err error) error {
 	return nil
 }
 
-// abandoned reports whether f is a pipe that nobody reads any more: without a change to write nothing else would tell.
+// abandoned reports whether f is a pipe without a reader. Without a change to write, no error shows that.
 func abandoned(f *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	for {
@@ -165,7 +164,7 @@ func abandoned(f *os.File) bool {
 	}
 }
 
-// differences are what changed between two readings, the group first.
+// differences returns the changes between two reads, the group first.
 func differences(before, now *status) (all []change) {
 	if before.Group.Epoch != now.Group.Epoch || before.Group.EpochOver != now.Group.EpochOver {
 		all = append(all, change{Change: changeEpoch, Text: now.epochText(), Before: before.Group.Epoch})
@@ -197,7 +196,6 @@ func beating(st *status) map[string]bool {
 	return all
 }
 
-// moved are the leases that changed.
 func moved(before, now *status) (all []change) {
 	had := make(map[string]*held, len(before.Leases))
 	for i := range before.Leases {

@@ -1,5 +1,5 @@
-// Command node is the reference node: it shares polling sessions through Redis with whoever else does, polls those that
-// it owns, and says what it does on standard output (docs/node-protocol.md). See node --help.
+// Command node is the reference node. It shares polling sessions with other nodes through Redis, polls those that it owns, and reports
+// on standard output (docs/node-protocol.md). See node --help.
 package main
 
 import (

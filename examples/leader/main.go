@@ -1,4 +1,4 @@
-// Leader is one of several processes of which one works at a time.
+// Leader is one of several processes of which only one works at a time.
 //
 //	REDIS_URL=redis://redis:6379 leader
 package main
@@ -38,10 +38,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.Run(ctx, work) // returns when ctx has ended and leadership is given back
+	return e.Run(ctx, work) // returns when ctx has ended and leadership is released
 }
 
-// work is done while this process leads: ctx ends with that.
+// work runs while this process leads: ctx ends with the leadership.
 func work(ctx context.Context, fence int64) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -1,5 +1,5 @@
-// Poller shares the sessions in Redis (session:<uuid>) with every other process of it, and polls those that are its own. It stops
-// cleanly, says whether it is fit, and is counted.
+// Poller shares the sessions in Redis (session:<uuid>) with the other pollers, and polls its own share. It stops cleanly and serves
+// readiness and metrics.
 //
 //	REDIS_URL=rediss://poller:password@redis:6379 HTTP_ADDR=:9100 poller
 package main
@@ -66,10 +66,10 @@ func run(ctx context.Context) error {
 		}
 	}()
 	defer server.Close()
-	return m.Run(ctx) // until a signal; then polls end, and leases are given back
+	return m.Run(ctx) // until a signal; then polls end, and leases are released
 }
 
-// once polls one session. What it writes bears the fence, so that the target can refuse who was overtaken.
+// once polls one session. It must send the fence with every write, so that the target can refuse an outdated owner.
 func once(ctx context.Context, s poll.Session) error {
 	slog.InfoContext(ctx, "polled", "session", s.ID, "fence", s.Fence)
 	return nil

@@ -1,4 +1,4 @@
-// Worker carries out the intents that an API has accepted: each under the lease on its service and the lease on a hardware slot.
+// Worker carries out the intents that an API has accepted, each under the lease on its service and the lease on a hardware slot.
 //
 //	REDIS_URL=redis://redis:6379 worker
 package main
@@ -42,10 +42,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.Run(ctx) // until a signal; then pipelines are asked to end, and what they held is given back
+	return w.Run(ctx) // until a signal; then pipelines are stopped, and their leases released
 }
 
-// pipeline is the work of one session: here it does nothing until it is asked to end.
+// pipeline is the work of one session. This one does nothing until Stop.
 type pipeline struct {
 	job   worker.Job
 	once  sync.Once
@@ -54,7 +54,7 @@ type pipeline struct {
 
 func (p *pipeline) Start(ctx context.Context, fence int64) error {
 	slog.InfoContext(ctx, "started", "session", p.job.SessionID, "slot", p.job.Slot, "fence", fence)
-	context.AfterFunc(ctx, p.Stop) // the trust in a lease has ended: so does the work
+	context.AfterFunc(ctx, p.Stop) // the trust in a lease ends, and so does the work
 	return nil
 }
 

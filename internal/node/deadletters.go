@@ -11,7 +11,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// commandWithin bounds an operator's command.
 const commandWithin = 10 * time.Second
 
 func withStore(s *intentSettings, run func(context.Context, *store.Store) error) (int, error) {
@@ -30,7 +29,7 @@ func withStore(s *intentSettings, run func(context.Context, *store.Store) error)
 	return exitOK, run(ctx, st)
 }
 
-// letter is the displayed form of a dead letter, one JSON object a line.
+// letter is the displayed form of a dead letter, one JSON object per line.
 type letter struct {
 	ID      string            `json:"id"`
 	At      time.Time         `json:"at"`

@@ -77,7 +77,7 @@ func (p *elected) reign(ctx context.Context, fence int64) error {
 func (p *elected) write(ctx context.Context, s poll.Session) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	_ = p.n.poll(ctx, s) // it says what became of it
+	_ = p.n.poll(ctx, s) // poll reports its outcome itself
 }
 
 func (n *node) observe(e election.Event) {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
-// healthVariable is the address that serves /healthz and /readyz, and that the command health asks.
+// healthVariable is the address that serves /healthz and /readyz, for the command health too.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
 func watched(s *settings, health func() lease.Health) (*http.Server, error) {
@@ -37,10 +37,9 @@ func watched(s *settings, health func() lease.Health) (*http.Server, error) {
 	return server, nil
 }
 
-// askWithin bounds how long the command health waits.
 const askWithin = 5 * time.Second
 
-// askHealth asks the node on this host whether it is ready: the health check of a container without another program.
+// askHealth requests /readyz from the node on this host. It is the health check of a container without another program.
 func askHealth(args []string) (int, error) {
 	addr := os.Getenv(healthVariable)
 	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {
@@ -54,9 +53,9 @@ func askHealth(args []string) (int, error) {
 		return 0, fmt.Errorf("health: %s is %q; it must be host:port, where a node serves --health", healthVariable, addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // it listens everywhere, here too
+		host = "127.0.0.1" // it listens on all addresses
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin} // through no proxy
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: askWithin} // without a proxy
 	resp, err := client.Get("http://" + net.JoinHostPort(host, port) + "/readyz")
 	if err != nil {
 		complain(err)

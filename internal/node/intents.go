@@ -26,7 +26,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/worker"
 )
 
-// systemIntents names the system of intents and workers in LEASESTORM_SYSTEM and --system.
 const systemIntents = "intents"
 
 // wantsIntents reports whether the command line, or else the environment, selects that system.
@@ -45,7 +44,6 @@ func wantsIntents(args []string, getenv func(string) string) bool {
 	return system == systemIntents
 }
 
-// intentsMain runs a node of intents, or one of its operator commands.
 func intentsMain(args []string) (int, error) {
 	run, serving := serveIntents, true
 	if len(args) > 0 && args[0] == systemIntents {
@@ -70,14 +68,14 @@ type intentNode struct {
 	out    *output
 	client *redis.Client
 	tuner  *receiver
-	worker *worker.Worker // nil: an API only
+	worker *worker.Worker // nil: only an API
 	store  *store.Store
-	api    *api.Handler // nil: a worker only
+	api    *api.Handler // nil: only a worker
 	failed chan error
 
 	metrics  http.Handler
-	server   *http.Server // of the API; nil: it does not listen
-	watchers *http.Server // of who watches over this process, likewise
+	server   *http.Server // server of the API; nil: none
+	watchers *http.Server // server of probes and metrics; nil: none
 }
 
 func serveIntents(s *intentSettings) (code int, err error) {
@@ -118,7 +116,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	if err = n.wait(signals, started); err == nil {
 		go endIfAskedTwice(signals)
 	}
-	cancel() // a start that still waits, for Redis or for the address of a name
+	cancel() // ends a start that still waits for Redis or for a host name
 	if last := <-started; last != nil && !errors.Is(last, context.Canceled) {
 		err = errors.Join(err, last)
 	}
@@ -189,8 +187,8 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 	return err
 }
 
-// serve makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name, ctx
-// bounds its lookup.
+// serve makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name,
+// ctx bounds its lookup.
 func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Handler, conns int) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -224,7 +222,7 @@ func (n *intentNode) probes() http.Handler {
 	return mux
 }
 
-// wait returns nil on a stop signal, ready or not.
+// wait returns nil on a stop signal, even before the node is ready.
 func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error {
 	for {
 		select {
@@ -245,7 +243,7 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 	}
 }
 
-// apiStopWithin bounds how long a stopping API waits for its running requests, and then for the reader of its log.
+// apiStopWithin bounds how long a stopping API waits for its running requests, and then for its log.
 const apiStopWithin = time.Second
 
 func (n *intentNode) flush() {
@@ -254,7 +252,7 @@ func (n *intentNode) flush() {
 	n.api.Flush(ctx)
 }
 
-// stop stops accepting intents first, then ends the running ones.
+// stop first refuses new intents, then ends the running ones.
 func (n *intentNode) stop() (err error) {
 	shut(n.server)
 	defer shut(n.watchers)
@@ -295,7 +293,7 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 	}
 	rest = args[len(words):]
 	if slices.Contains(rest, "--help") || slices.Contains(rest, "-h") {
-		return listDeadLetters, []string{"--help"}, nil // which does not come to run
+		return listDeadLetters, []string{"--help"}, nil // help never runs
 	}
 	switch {
 	case len(words) == 1 && words[0] == "bootstrap":

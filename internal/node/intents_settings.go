@@ -54,7 +54,7 @@ const (
 	roleBoth   = "both"
 )
 
-// tunersMax stops a typing error from making a pool that no worker can search.
+// tunersMax keeps a typing error from making a pool that no worker can search.
 const tunersMax = 10_000
 
 type intentSettings struct {
@@ -64,9 +64,9 @@ type intentSettings struct {
 	healthAddr   string
 	slots        []string
 	tokens       []api.Token
-	tokenFile    *tokenFile // nil: they are in the environment
+	tokenFile    *tokenFile // nil: the tokens are in the environment
 	proxies      []netip.Prefix
-	conns        int // of the API at once
+	conns        int // maximum number of the API's connections
 	quotas       api.Quotas
 	apiLeases    bool
 	singleWriter bool
@@ -78,7 +78,7 @@ type variables struct {
 	*pflag.FlagSet
 	getenv  func(string) string
 	problem error
-	within  []func() error // whether durations are within their bounds, asked when all is read
+	within  []func() error // checks of the durations' bounds, for the end of read
 }
 
 func newVariables(name string, getenv func(string) string) *variables {
@@ -92,7 +92,7 @@ func (v *variables) text(p *string, flag, variable, def, help string) {
 	v.StringVar(p, flag, cmp.Or(v.getenv(variable), def), help+" ("+variable+")")
 }
 
-// duration reads a duration of a day at most. 0 is allowed where it selects a default, as the flag's text says.
+// duration reads a duration of at most a day. 0 is allowed if it selects a default, as the flag's text says.
 func (v *variables) duration(p *time.Duration, flag, variable string, def time.Duration, help string) {
 	least := min(def, time.Millisecond)
 	v.within = append(v.within, func() error {
@@ -111,7 +111,7 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
 }
 
-// read reads the flags, or prints the help. arguments says which words other than flags are allowed.
+// read parses the flags, or prints the help. arguments says which arguments other than flags are allowed.
 func (v *variables) read(args []string, help *bool, usage string, out io.Writer, arguments string) error {
 	if err := v.Parse(args); err != nil {
 		return fmt.Errorf("%w; see %s --help", err, v.Name())
@@ -130,7 +130,6 @@ func (v *variables) read(args []string, help *bool, usage string, out io.Writer,
 	return v.problem
 }
 
-// number reads a whole number that is not negative.
 func (v *variables) number(p *int, flag, variable string, def int, help string) {
 	if text := v.getenv(variable); text != "" {
 		n, err := strconv.Atoi(text)
@@ -142,7 +141,7 @@ func (v *variables) number(p *int, flag, variable string, def int, help string) 
 	v.IntVar(p, flag, def, help+" ("+variable+")")
 }
 
-// unlimited turns 0 into the library's "no limit": there 0 is the default.
+// unlimited turns 0 into the library's "no limit", because there 0 is the default.
 func unlimited(limits ...*int) {
 	for _, n := range limits {
 		if *n == 0 {
@@ -151,10 +150,10 @@ func unlimited(limits ...*int) {
 	}
 }
 
-// connsDefault is how many connections an API serves at once by default.
 const connsDefault = 1024
 
-// parseIntents reads the environment and then the flags. serving: a node is to run, which needs more settings than a command.
+// parseIntents reads the environment and then the flags. With serving, the settings are for a running node, which needs more than a
+// command.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
@@ -174,7 +173,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault,
 		"starts of one token at once, and an hour after that; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
-	v.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
+	v.Lookup("target").DefValue = "" // --help prints it, and it may have a password
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
 		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
@@ -266,7 +265,6 @@ func (s *intentSettings) unguarded() (warnings []string) {
 
 func notInSlot(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/?#%", r) }
 
-// parseSlots reads the pool: a number of slots, or their names.
 func parseSlots(text string) (slots []string, err error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 1 || n > tunersMax {

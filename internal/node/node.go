@@ -1,5 +1,5 @@
 // Package node is the reference node: the library and the node protocol. It uses only the public packages (lease, lease/poll,
-// lease/election).
+// lease/election, lease/intent).
 package node
 
 import (
@@ -30,18 +30,18 @@ import (
 
 const (
 	exitOK    = 0
-	exitDirty = 1 // something could not be released
+	exitDirty = 1 // not everything could be released
 	exitWrong = 3 // a setting or the Redis is wrong
 )
 
-// Main runs a node until it is stopped, and returns the exit code.
+// Main runs a node until it stops, and returns the exit code.
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == "--version" {
 		fmt.Println("node", version.String())
 		return exitOK
 	}
 	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
-	signal.Ignore(syscall.SIGPIPE)         // who reads the log, and ends, is no reason to leave leases behind
+	signal.Ignore(syscall.SIGPIPE)         // a node whose reader ends must still release its leases
 	if len(args) > 0 && args[0] == "health" {
 		return ended(askHealth(args[1:]))
 	}
@@ -65,7 +65,7 @@ func Main(args []string) int {
 	return ended(0, err)
 }
 
-// command returns the function that the first words select, and the remaining flags.
+// command returns the function that the first arguments select, and the remaining flags.
 func command(args []string) (run func(*settings) (int, error), rest []string, err error) {
 	switch {
 	case len(args) > 0 && args[0] == "bootstrap":
@@ -83,7 +83,6 @@ func command(args []string) (run func(*settings) (int, error), rest []string, er
 	return serve, args, nil
 }
 
-// ended returns the exit code of a command's outcome.
 func ended(code int, err error) int {
 	if err == nil {
 		return code
@@ -93,7 +92,7 @@ func ended(code int, err error) int {
 }
 
 // complain prints an error on standard error. It escapes quoted arguments, which may be a URL with a password or move the terminal's
-// cursor. It waits one second at most, so that a node ends even if nobody reads.
+// cursor. It waits at most one second, so that a node ends even without a reader.
 func complain(err error) {
 	said := make(chan struct{})
 	go func() {
@@ -106,11 +105,10 @@ func complain(err error) {
 	}
 }
 
-// terminal wraps a file that may be a terminal. Names chosen by others (tokens, sessions, instances) must not move its cursor; JSON
-// escapes say the same.
+// terminal wraps a file that may be a terminal. Names from others (tokens, sessions, instances) must not move its cursor; in JSON the
+// escapes mean the same.
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
-// bootstrap declares the first deployment of a fleet.
 func bootstrap(s *settings, fleet lease.Fleet) (int, error) {
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
 		return lease.Bootstrap(ctx, client, fleet)
@@ -122,7 +120,7 @@ func bootstrap(s *settings, fleet lease.Fleet) (int, error) {
 	return exitOK, nil
 }
 
-// systems are the systems that nodes share; intents are a separate program with its own settings.
+// systems are the systems that nodes share. Intents are a separate program with its own settings.
 var systems = map[string]func(n *node, client redis.UniversalClient, s *settings) (part, error){
 	systemPolling:  (*node).polling,
 	systemElection: (*node).election,
@@ -180,7 +178,6 @@ func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) 
 	return poll.New(client, lc, pc)
 }
 
-// live takes part until the node is stopped.
 func (n *node) live(p part, signals chan os.Signal) (int, error) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	defer signal.Stop(signals)
@@ -200,11 +197,10 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 	return n.out.stopped(err), nil
 }
 
-// signalsMax is how many signals may be pending, more than anybody sends at once.
 const signalsMax = 8
 
-// speak returns the writer of the protocol, and signals. signals also reports that nobody reads the protocol any more: then the process
-// that started this node is gone, and the node stops.
+// speak returns the writer of the protocol, and signals. signals also reports that the protocol has no reader any more: then the
+// process that started this node has ended, and the node stops.
 func speak(instance string) (out *output, signals chan os.Signal, err error) {
 	clock, err := newClock()
 	if err != nil {
@@ -237,8 +233,8 @@ func logger(s *settings) *zap.Logger {
 	return log
 }
 
-// httpClient keeps as many connections as polls run at once, each with small buffers, because many nodes share a machine. A poll's context
-// bounds each request.
+// httpClient keeps as many connections as there are concurrent polls, each with small buffers, because many nodes share a machine. A
+// poll's context bounds each request.
 func httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -257,14 +253,13 @@ var said = map[lease.EventKind]string{
 	lease.EventAcquireFailed: "acquireFailed",
 }
 
-// notify writes what the node believes of a lease, before anything follows from it.
+// notify writes the node's belief in a lease, before anything follows from it.
 func (o *output) notify(e lease.Event) {
 	if l, ok := leaseLine(&e); ok {
 		o.say(l)
 	}
 }
 
-// leaseLine returns the protocol's line for an event of a lease, if it has one.
 func leaseLine(e *lease.Event) (line, bool) {
 	name, ok := said[e.Kind]
 	l := line{event: name, session: e.Name, fence: e.Fence, at: e.At, reason: e.Reason}
@@ -274,7 +269,7 @@ func leaseLine(e *lease.Event) (line, bool) {
 	return l, ok
 }
 
-// errFenced: the target has seen a higher fence: another instance polls the session.
+// errFenced: the target has seen a higher fence, because another instance polls the session.
 var errFenced = fmt.Errorf("fenced off: %w", poll.ErrFenced)
 
 func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
@@ -300,7 +295,7 @@ func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 // selfStop is longer than a stop signal takes to reach every thread of its own process.
 const selfStop = 50 * time.Millisecond
 
-// pause announces that the process stops itself, and stops it. It returns when the process is thawed.
+// pause announces that the process stops itself, and stops it. It returns when the process continues.
 func (o *output) pause(session string, fence int64) error {
 	o.say(line{event: "paused", session: session, fence: fence, at: time.Now()})
 	o.flush()
@@ -312,8 +307,8 @@ func (o *output) pause(session string, fence int64) error {
 	return nil
 }
 
-// pausedPoll stops the process after the check and before the send, and sends once it is thawed. No lease can prevent that send; a fence
-// must. The send does not use the context, as if the process froze in the write itself.
+// pausedPoll stops the process after the check and before the send, and sends once the process continues. No lease can prevent that
+// send; only a fence can make it harmless. The send does not use ctx, as if the process froze in the write itself.
 func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
 	if err := n.out.pause(s.ID, s.Fence); err != nil {
 		return err
@@ -335,14 +330,13 @@ func (n *node) send(ctx context.Context, s poll.Session) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
 	if resp.StatusCode == http.StatusConflict {
 		return errFenced
 	}
 	return failed("target", resp)
 }
 
-// failed returns an error unless the answer reports success.
 func failed(what string, r *http.Response) error {
 	if r.StatusCode >= http.StatusMultipleChoices {
 		return fmt.Errorf("%s answered %d", what, r.StatusCode)

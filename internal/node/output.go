@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock turns times of this process into CLOCK_MONOTONIC, the clock that all processes of a host share.
+// clock converts times of this process to CLOCK_MONOTONIC, the clock that all processes of a host share.
 type clock struct {
 	base   time.Time
 	offset int64
@@ -37,21 +37,21 @@ func newClock() (clock, error) {
 
 func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
 
-// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much, of the
-// 128 MiB that a node has in docker and on Kubernetes.
+// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much, out of
+// the 128 MiB that a node has in Docker and on Kubernetes.
 const outputMax = 8 << 20
 
-// output writes protocol lines. A caller never waits for the reader; lines queued together leave in one write.
+// output writes protocol lines. A caller never waits for the reader. Lines queued together leave in one write.
 type output struct {
 	clock    clock
-	instance []byte // JSON
+	instance []byte // as JSON
 	w        io.Writer
-	broken   func(error) // called once, when nobody reads any more
+	broken   func(error) // called once, when there is no reader any more
 
 	mu      sync.Mutex
 	buf     []byte
-	dropped int64 // lines, since there was no room for more
-	writing bool  // a write is under way
+	dropped int64 // lines dropped since the buffer was full
+	writing bool  // a write is in progress
 	closed  bool
 	err     error
 	changed sync.Cond
@@ -76,7 +76,7 @@ type line struct {
 	reason  string
 
 	from, to, leader string // of an election
-	lines            int64  // dropped
+	lines            int64  // dropped lines
 }
 
 // say queues one line, or counts it if there is no room.
@@ -127,7 +127,7 @@ func (o *output) add(l line) {
 	o.changed.Broadcast()
 }
 
-// stopped reports the end of the node and the work that it left undone, and returns the exit code.
+// stopped reports the end of the node and its unfinished work, and returns the exit code.
 func (o *output) stopped(err error) int {
 	end, code := line{event: "stopped"}, exitOK
 	if err != nil {
@@ -149,7 +149,7 @@ func appendText(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// flush waits until everything said before has been written.
+// flush waits until all lines so far have been written.
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,7 +161,7 @@ func (o *output) flush() {
 // closeWithin is how long the reader of standard output may take for the remaining lines when the process ends.
 const closeWithin = 10 * time.Second
 
-// close writes the remaining lines, or gives them up if nobody reads.
+// close writes the remaining lines, or drops them without a reader.
 func (o *output) close() {
 	o.mu.Lock()
 	o.closed = true
@@ -187,7 +187,7 @@ func (o *output) run() {
 		}
 		batch := o.buf
 		o.buf, o.writing = spare[:0], true
-		if o.dropped > 0 { // there is room again, and here they are missing
+		if o.dropped > 0 { // there is room again: report the gap here
 			o.add(line{event: "dropped", lines: o.dropped, at: time.Now()})
 			o.dropped = 0
 		}

@@ -19,7 +19,7 @@ type tuning struct {
 	fence, serviceFence    int64
 }
 
-// receiver makes pipelines: each is one request to the slot, whose answer lasts as long as the slot serves it.
+// receiver makes pipelines. Each is one request to the slot, whose answer lasts as long as the slot serves it.
 type receiver struct {
 	out      *output
 	instance string
@@ -36,14 +36,13 @@ type pipeline struct {
 	once   sync.Once
 	cancel context.CancelFunc // of the request
 	body   io.ReadCloser
-	ctx    context.Context // of the leases
+	ctx    context.Context // ends with the leases
 }
 
 func (r *receiver) pipeline(t tuning) *pipeline {
 	return &pipeline{receiver: r, tuning: t, stop: make(chan struct{})}
 }
 
-// answerWithin bounds how long a slot may take to answer.
 const answerWithin = time.Second
 
 // Start makes the slot serve the session.
@@ -82,8 +81,8 @@ func (p *pipeline) Start(ctx context.Context, _ int64) error {
 	return nil
 }
 
-// paused stops the process, if that was requested, between the check of the leases and the send, and reports whether it did. No lease can
-// prevent the send of a thawed process; a fence must.
+// paused stops the process, if requested, between the check of the leases and the send, and reports whether it did. No lease can
+// prevent the send of a process that continues; only a fence can make it harmless.
 func (p *pipeline) paused() (bool, error) {
 	if !p.pause.CompareAndSwap(true, false) {
 		return false, nil
@@ -122,11 +121,12 @@ func (p *pipeline) Wait() error {
 	return p.letGo(eof)
 }
 
-// askAgain is the pause before a slot that refused to let go is asked again.
+// askAgain is the pause before letGo repeats its request.
 const askAgain = 100 * time.Millisecond
 
-// letGo asks the slot until it confirms that it no longer serves the session, or has ended it: until then the leases must not pass on.
-// After its StopTimeout the worker stops waiting and lets them expire. Once the trust window has ended, letGo asks only once.
+// letGo requests that the slot stop serving the session, until the slot confirms it or has ended by itself. Until then the leases must
+// not be released. After its StopTimeout the worker stops waiting and lets them expire. Once the trust window has ended, letGo sends
+// only one request.
 func (p *pipeline) letGo(ended <-chan struct{}) error {
 	for {
 		err := p.askToLetGo()
@@ -154,7 +154,7 @@ func (p *pipeline) askToLetGo() error {
 	return failed("the slot", resp)
 }
 
-// Stop asks the slot to end.
+// Stop requests that the slot stop serving the session.
 func (p *pipeline) Stop() { p.once.Do(func() { close(p.stop) }) }
 
 func (p *pipeline) send(ctx context.Context, method string) (*http.Response, error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// quarantineLength reads the length that follows the word quarantine.
 func quarantineLength(args []string) (length time.Duration, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, args, errors.New(`how long? As in "node quarantine 30s --redis redis://127.0.0.1:6379"`)
@@ -25,7 +24,6 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 	return length, args[1:], nil
 }
 
-// fleet is the configuration that nodes of these settings share.
 func (s *settings) fleet() lease.Fleet {
 	if s.system == systemElection {
 		return s.members()
@@ -33,7 +31,6 @@ func (s *settings) fleet() lease.Fleet {
 	return s.lease()
 }
 
-// operate runs an operator's command on Redis.
 func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
 	client, err := s.Universal("node", terminal(os.Stderr))
 	if err != nil {
@@ -45,7 +42,6 @@ func (s *settings) operate(command func(context.Context, redis.UniversalClient) 
 	return command(ctx, client)
 }
 
-// setQuarantine changes the quarantine of a fleet.
 func setQuarantine(s *settings, fleet lease.Fleet, length time.Duration) (int, error) {
 	var before time.Duration
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
@@ -63,7 +59,6 @@ func setQuarantine(s *settings, fleet lease.Fleet, length time.Duration) (int, e
 	return exitOK, nil
 }
 
-// replicasCount reads the number that follows the word replicas.
 func replicasCount(args []string) (n int, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, args, errors.New(`how many? As in "node replicas 2 --redis redis://127.0.0.1:6379"`)
@@ -74,7 +69,6 @@ func replicasCount(args []string) (n int, rest []string, err error) {
 	return n, args[1:], nil
 }
 
-// setReplicas lowers how many replicas must acknowledge a fleet's writes.
 func setReplicas(s *settings, fleet lease.Fleet) (int, error) {
 	var before, now int
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {

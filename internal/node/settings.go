@@ -72,7 +72,7 @@ type settings struct {
 	healthAddr string
 	pauseNow   bool
 	logLevel   zapcore.Level
-	renewals   zapcore.Level // of the entries of renewals that succeed
+	renewals   zapcore.Level // for entries of successful renewals
 
 	system                          string // what the nodes share
 	leaderKey, beatPrefix, epochKey string
@@ -99,7 +99,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	s.Register(fs.FlagSet, getenv)
 	s.RegisterCluster(fs.FlagSet, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
-	fs.Lookup("target").DefValue = "" // --help prints it, and a password may stand there
+	fs.Lookup("target").DefValue = "" // --help prints it, and it may have a password
 	text(&s.healthAddr, "health", healthVariable, "where /healthz and /readyz (503 with the reason while nothing can be granted) are "+
 		"served, as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
@@ -146,7 +146,7 @@ func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
 	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.EpochKeyDefault+", if empty")
 }
 
-// printHelp returns errHelp, or the error of writing it.
+// printHelp prints the help. It returns errHelp, or the error of the write.
 func printHelp(out io.Writer, usage, flags string) error {
 	if _, err := fmt.Fprintf(out, "%s\n%s", usage, flags); err != nil {
 		return fmt.Errorf("write the help: %w", err)

@@ -12,15 +12,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
-// tokensEvery is how often the file of tokens is read again.
 const tokensEvery = time.Second
 
-// tokenFile is the file of an API's tokens. Not safe for concurrent use.
+// tokenFile is the file of an API's tokens. It is not safe for concurrent use.
 type tokenFile struct {
 	name    string
-	text    string // when it was last read
-	stays   bool   // it can be read again: a pipe cannot
-	problem string // what the log was told is wrong with it, "" if nothing is
+	text    string // its text when last read
+	stays   bool   // it is a regular file: a pipe cannot be read again
+	problem string // its last logged error; "": none
 }
 
 func (f *tokenFile) read() ([]api.Token, error) {

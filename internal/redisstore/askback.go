@@ -10,9 +10,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// AskBack asks the owner of a term, in the name of from, to end its work and give the lease back. Redis keeps the request for life. The
-// notice only makes the owner read it (Asked), because anybody who may publish can send one. The notice may be lost, and owners of earlier
-// versions ignore it.
+// AskBack requests, in the name of from, that the owner of a term end its work and release the lease. Redis keeps the request for life.
+// The notice only makes the owner read the request (Asked), because anybody who may publish can send one. The notice may be lost, and
+// owners of earlier versions ignore it.
 func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h Holding) error {
 	for _, instance := range []string{from, h.Owner} {
 		if err := CheckInstance(instance); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 	return nil
 }
 
-// Asked returns the name in which AskBack asks for a term, as Redis has it. It returns "" if nobody asks or Redis does not answer.
+// Asked returns the requester that AskBack stored for a term. It returns "" if there is none or Redis does not answer.
 func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -47,26 +47,26 @@ func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 }
 
 // askKey returns the key of AskBack's request. It has the form of a fence key, which instances may read, and contains a space, which no
-// lease name does.
+// lease name has.
 func (s *Store) askKey(lease string) string {
 	k := newKeys(1)
 	k.fence(s.wire.opt.LeasePrefix, lease+" asked", s.wire.tagged)
 	return k.list()[0]
 }
 
-// Give is what a notice of AskBack asks for.
+// Give is the content of a notice of AskBack.
 type Give struct {
 	From, Lease, Owner string
 	Fence              int64
 }
 
-// record is the request that AskBack leaves for Asked, after the requester's name.
+// record is the request that AskBack stores for Asked, after the requester's name.
 func (g Give) record() string { return fmt.Sprintf(" %s %d", g.Owner, g.Fence) }
 
-// NoticeGive is the kind of AskBack's notices. The core does not know it: the shell ends work.
+// NoticeGive is the kind of AskBack's notices. The core does not know it: the shell ends the work.
 const NoticeGive core.NoticeKind = 1 << 7
 
-// GiveOf returns what a notice of NoticeGive asks for.
+// GiveOf returns the content of a notice of NoticeGive.
 func GiveOf(n *core.Notice) (g Give, ok bool) {
 	if n.Kind != NoticeGive || len(n.IDs) != 1 || len(n.Peers) != 2 {
 		return g, false

@@ -12,9 +12,9 @@ import (
 // ErrInUse: Bootstrap found a live lease or heartbeat or a different agreed quarantine, or Redis was first used at that moment.
 var ErrInUse = errors.New("not a first deployment")
 
-// Bootstrap declares that this Redis is new: nobody has ever been granted a lease here that could still be trusted. It begins an epoch
-// without quarantine, so that the first instances need not wait for one TTL. If the present epoch has no quarantine, it changes nothing. It
-// returns ErrInUse while a lease or a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine changes.
+// Bootstrap declares that this Redis is new: nobody believes in a lease of it. It begins an epoch without quarantine, so that the first
+// instances need not wait for one TTL. If the current epoch has no quarantine, it changes nothing. It returns ErrInUse while a lease or
+// a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine changes.
 //
 // The operator calls it once. A program that called it at each start would undo G9. leases are the keys of leases that no prefix finds
 // (Options.ExactKeys).
@@ -32,7 +32,7 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	if before != "" && !group.Versions() {
 		agreed = group.Agreed
 	}
-	// A grant between this read and the script is impossible if there was no epoch, and harmless if there was one.
+	// A grant between this read and the script is impossible without an epoch, and harmless with one.
 	living, err := s.living(ctx, leases, false)
 	if err != nil {
 		return err
@@ -58,7 +58,6 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	return nil
 }
 
-// epoch reads the epoch key, "" if there is none.
 func (s *Store) epoch(ctx context.Context) (string, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

@@ -15,13 +15,13 @@ var (
 	ErrUnreachable = errors.New("no answer from Redis")
 	// ErrNotRedis: the server that answers is not a Redis.
 	ErrNotRedis = errors.New("not a Redis")
-	// ErrAuth: Redis wants a password, or the given one is wrong.
+	// ErrAuth: Redis requires a password, or the given one is wrong.
 	ErrAuth = errors.New("not authenticated at Redis")
 	// ErrReadOnly: the server is a replica, which refuses writes.
 	ErrReadOnly = errors.New("a read-only replica")
 	// ErrTooOld: Redis is older than VersionMin.
 	ErrTooOld = errors.New("too old a Redis")
-	// ErrReplicas: Redis has more replicas than Options.Replicas, so a majority computed from that number is not one.
+	// ErrReplicas: Redis has more replicas than Options.Replicas, so a majority computed from that number is none.
 	ErrReplicas = errors.New("more replicas than configured")
 	// ErrNotReady: Redis is loading its data or has lost its master. It may work later.
 	ErrNotReady = errors.New("not ready")
@@ -33,11 +33,11 @@ const VersionMin = "6.2.0"
 // Warning is one sentence about a guarantee that a usable server cannot give.
 type Warning string
 
-// Check reports whether the server can carry leases: an error if it cannot, warnings if it weakens a guarantee. It changes nothing.
+// Check reports whether the server can hold leases: an error if it cannot, warnings if it weakens a guarantee. It changes nothing.
 func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	if err := s.client.Ping(ctx).Err(); err != nil && !Denies(err) { // what is denied, Permitted tells
+	if err := s.client.Ping(ctx).Err(); err != nil && !Denies(err) { // Permitted reports denials
 		return nil, Diagnose(err)
 	}
 	info, err := s.info(ctx)
@@ -59,14 +59,14 @@ func verdict(all []Finding) (warnings []Warning, err error) {
 
 // Finding is an actual or possible problem of a server.
 type Finding struct {
-	Name        string // for machines: one word, which stays
+	Name        string // for machines: one stable word
 	What        string
 	Consequence string
-	Mend        string // a command, or what to do
-	Err         error  // what Start refuses with; nil: it is warned of
+	Mend        string // a command or an instruction
+	Err         error  // the error that Start returns; nil: only a warning
 }
 
-// Judge derives findings from INFO, for a Redis that is meant to have that many replicas.
+// Judge derives findings from INFO, for a Redis that should have that many replicas.
 func Judge(said Info, replicas int) (all []Finding) {
 	if !said.Known() {
 		return []Finding{{Name: "info", What: "INFO is denied, or renamed", Consequence: "version, role and eviction policy are not " +
@@ -110,8 +110,8 @@ func judgeReplicas(info Info, replicas int) []Finding {
 	return nil
 }
 
-// Surplus returns ErrReplicas if more replicas acknowledge now than Options.Replicas. Any other error means that the number is unknown. It
-// sends one command and needs no rights beyond those of Check.
+// Surplus returns ErrReplicas if more replicas acknowledge now than Options.Replicas. Any other error means that the number is unknown.
+// It sends one command and needs no rights beyond those of Check.
 func (s *Store) Surplus(ctx context.Context) error {
 	info, err := s.info(ctx, "replication")
 	if err != nil {

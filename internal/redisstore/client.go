@@ -18,7 +18,7 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 			break
 		}
 		o := single(c.Options(), opt)
-		if o.Addr == failoverAddr { // its Dialer is that of go-redis, which asks the sentinels for as long as it likes
+		if o.Addr == failoverAddr { // its Dialer is go-redis', which asks the sentinels without honouring a deadline
 			return newMasterClient(o, o.Dialer, opt), nil
 		}
 		redisclient.WatchFunctions(opt.Calls, &o.Dialer, &o.OnConnect, &o.CredentialsProvider, &o.CredentialsProviderContext)
@@ -49,8 +49,8 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 
 func single(from *redis.Options, opt *Options) *redis.Options {
 	o := *from
-	o.MaxRetries = -1   // a retry would be a second attempt under the stamp of the first (G1)
-	o.DialerRetries = 1 // the core decides when to try again
+	o.MaxRetries = -1   // a retry would be a second attempt with the timestamp of the first (G1)
+	o.DialerRetries = 1 // the core decides when to retry
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = opt.OpTimeout, opt.OpTimeout, opt.OpTimeout
 	o.PoolTimeout = opt.OpTimeout
@@ -69,8 +69,8 @@ func single(from *redis.Options, opt *Options) *redis.Options {
 func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o := *from
 	o.MaxRetries = -1
-	// go-redis follows redirects in the loop that also resends interrupted commands, so both are switched off. A redirect is a refused
-	// attempt, and makes the client reload the slot map.
+	// go-redis follows redirects in the loop that also resends interrupted commands, so both are off. A redirect is a refused attempt,
+	// and makes the client reload the slot map.
 	o.MaxRedirects = -1
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
@@ -78,7 +78,7 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o.PoolTimeout = opt.OpTimeout
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = opt.PoolSize, 0, 0, 0
 	o.MaxConcurrentDials = opt.PoolSize
-	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // the master alone knows
+	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // only the master has the latest state
 	o.DisableRoutingPolicies = true
 	o.Protocol = 2
 	o.DisableIdentity = true
@@ -88,7 +88,8 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	return &o
 }
 
-// server returns the server of the keys, in a cluster the master of their slot. Commands without a key, or tied to one connection, need it.
+// server returns the server of the keys; in a cluster, the master of their slot. Commands without a key, or tied to one connection,
+// need it.
 func (s *Store) server(ctx context.Context) (redis.Cmdable, error) {
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		return c.MasterForKey(ctx, s.wire.opt.EpochKey)

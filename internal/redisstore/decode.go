@@ -28,13 +28,13 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 			reply[0], reply[1], reply[2], reply[3])
 	}
 	a.Epoch, a.Quarantine, a.RedisNow = epoch, span(left, time.Microsecond), now
-	if agreed > 0 { // in a look, the first script may have been told what the others then know
+	if agreed > 0 { // a discovery runs several scripts: a later reply without it must not delete it
 		a.Group = span(agreed, time.Microsecond)
 	}
 	return reply[4:], nil
 }
 
-// outcomes by the letters of epoch.lua. Capital letters have details.
+// outcomes maps the letters of epoch.lua. Capital letters have details.
 var outcomes = [256]core.Outcome{
 	'G': core.OutGranted, 'A': core.OutAdopted, 'H': core.OutHeld, 'f': core.OutFree, 'q': core.OutQuarantine,
 	'r': core.OutRenewed, 't': core.OutReasserted, 'l': core.OutLost, 'L': core.OutLost, 'd': core.OutReleased,
@@ -76,7 +76,7 @@ func decodeDetail(details []any, r *core.Result) error {
 		return fmt.Errorf("the reply of Redis holds %T, %T, %T for owner, TTL and fence", details[0], details[1], details[2])
 	}
 	if pttl == 0 {
-		pttl = 1 // in its last millisecond; 0 would mean that nothing is known
+		pttl = 1 // in its last millisecond; 0 would mean unknown
 	}
 	r.Owner, r.Fence, r.PTTL = owner, fence, span(pttl, time.Millisecond)
 	return nil

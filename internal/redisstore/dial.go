@@ -14,18 +14,20 @@ import (
 )
 
 // unbroken keeps go-redis from counting failed dials. After as many failures as its pool has connections, go-redis dials only once a
-// second and answers with the last error in between. A store with one connection gets there at once, so owners would learn up to a second
-// late that Redis is back or has a new master. Only the core decides when to retry. So a failed dial yields a connection that fails with
-// the dial's error, and that the pool then discards. A connection for a subscription drops messages longer than any notice.
+// second and returns the last error in between. A store with one connection reaches that limit at once, so owners would notice up to a
+// second late that Redis is back or has a new master. Only the core decides when to retry.
+//
+// So a failed dial yields a connection that fails with the dial's error, and that the pool then discards. A connection for a
+// subscription drops messages longer than any notice.
 type unbroken struct{}
 
-// hears marks the context of a subscription, and its connection ends with that context. go-redis honours deadlines only and holds its lock
-// while it dials, so closing a subscription would wait for a server that accepts and never answers. Its value, an *atomic.Bool, records
-// that it has dialed.
+// hears marks the context of a subscription, and its connection ends with that context. go-redis honours deadlines only and holds its
+// lock while it dials, so closing a subscription would wait for a server that accepts and never answers. The value, an *atomic.Bool,
+// records that the subscription has dialed.
 type hears struct{}
 
-// errHeardOnce stops go-redis from redialing at once for a failed subscription. The next attempt is a new subscription after a pause.
-// Otherwise each attempt would dial twice at a Redis that has no room for another client.
+// errHeardOnce keeps go-redis from redialing at once for a failed subscription. The next attempt is a new subscription after a pause.
+// Otherwise each attempt would dial twice at a Redis without room for another client.
 var errHeardOnce = errors.New("a subscription has one connection")
 
 func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
@@ -40,7 +42,7 @@ func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 		}
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
-			return undialed{fmt.Errorf("no connection: %w", err)}, nil // the client takes the outermost error off
+			return undialed{fmt.Errorf("no connection: %w", err)}, nil // the client unwraps the outermost error
 		}
 		if hears {
 			context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -57,9 +59,10 @@ func (unbroken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// within dials, and waits no longer than ctx lasts. The dialer may take longer, as go-redis' does with TLS: a late connection is closed.
+// within dials, and waits no longer than ctx lasts. The dialer may take longer, as go-redis' does with TLS: a late connection is
+// closed.
 func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, error) {
-	if ctx.Err() != nil { // of a subscription that ends before it has begun
+	if ctx.Err() != nil { // the subscription ended before it began
 		return nil, ctx.Err()
 	}
 	type dialed struct {

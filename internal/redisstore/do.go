@@ -10,11 +10,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Do executes op at most once and returns its outcome. It blocks no longer than ctx, or than OpTimeout if ctx has no deadline. It accepts
-// every op but OpLook (see Look), and neither keeps nor changes op.
+// Do executes op at most once and returns its outcome. It blocks no longer than ctx, or than OpTimeout if ctx has no deadline. It
+// accepts every op but OpLook (see Look), and neither keeps nor changes op.
 //
-// An attempt that Redis did not answer fails with FailUnknown: it may have been executed, and may still be. FailUnsent and FailRefused
-// mean that nothing was executed. Answer.Results always has one element per item.
+// An attempt without an answer fails with FailUnknown: Redis may have executed it, or may still execute it. FailUnsent and FailRefused
+// mean that Redis executed nothing. Answer.Results always has one element per item.
 func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	if err := s.wire.Validate(op); err != nil {
 		return fail(op, core.FailRefused, err.Error())
@@ -32,8 +32,9 @@ func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	return s.wire.Answer(op, reply)
 }
 
-// confirmed executes op, waits until replicas have acknowledged it, and reads the epoch again if op asks for that. All go in one pipeline
-// on one connection, because WAIT covers only the writes of its own connection. It never reports more replicas than acknowledged.
+// confirmed executes op, waits until replicas have acknowledged it, and reads the epoch again if op requests that. All go in one
+// pipeline on one connection, because WAIT covers only the writes of its own connection. It never reports more replicas than
+// acknowledged.
 func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -42,7 +43,7 @@ func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 		return s.fail(ctx, op, err)
 	}
 	done, acked, after := s.pipeline(ctx, server, op, (*redis.Script).EvalSha)
-	if redis.HasErrorPrefix(done.Err(), "NOSCRIPT") { // nothing was executed
+	if redis.HasErrorPrefix(done.Err(), "NOSCRIPT") { // Redis executed nothing
 		done, acked, after = s.pipeline(ctx, server, op, (*redis.Script).Eval)
 	}
 	reply, err := done.Slice()
@@ -105,7 +106,7 @@ func (s *Store) ask(ctx context.Context, op *core.Op) core.Answer {
 	return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 }
 
-// deposed makes the master's watcher ask the sentinels if err says that the server is no longer a master.
+// deposed makes the master's watcher ask the sentinels if err shows that the server is no longer a master.
 func (s *Store) deposed(err error) {
 	c, ok := s.client.(*masterClient)
 	if ok && err != nil && (strings.Contains(err.Error(), "READONLY") || strings.Contains(err.Error(), "UNBLOCKED")) {

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// refusals are the error codes with which Redis reports that it executed nothing. A script that changed something cannot end with one of
-// them: Redis decides each before the command or at a script's first write.
+// refusals are the error codes with which Redis reports that it executed nothing. A script that changed something cannot end with one
+// of them: Redis checks each before the command or at a script's first write.
 var refusals = map[string]bool{
 	"LOADING": true, "READONLY": true, "NOAUTH": true, "WRONGPASS": true, "OOM": true, "MASTERDOWN": true,
 	"CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true, "BUSY": true, "MISCONF": true,
@@ -32,15 +32,16 @@ func Cause(err error) error {
 	return err
 }
 
-// Outdated reports whether a later successful write shows that the refusal err is over. That holds for refusals of all writes and, if the
-// write took memory (grown), for refusals of writes that take memory. An ACL's denial of one command or key says nothing about others.
+// Outdated reports whether a later successful write shows that the refusal err is over. That holds for refusals of all writes and, if
+// the write took memory (grown), for refusals of writes that take memory. An ACL's denial of one command or key says nothing about
+// others.
 func Outdated(err error, grown bool) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return false
 	}
 	code, rest, _ := strings.Cut(reply.Error(), " ")
-	if _, inner, ok := strings.Cut(rest, ": -"); ok && code == "ERR" { // as refused
+	if _, inner, ok := strings.Cut(rest, ": -"); ok && code == "ERR" { // wrapped, as in refused
 		code, _, _ = strings.Cut(inner, " ")
 	}
 	switch code {
@@ -52,8 +53,8 @@ func Outdated(err error, grown bool) bool {
 	return false
 }
 
-// ErrUnacknowledged: too few replicas for a majority of all nodes acknowledged the write, or a replica attached itself meanwhile, so the
-// write does not count. It is an ErrRefused too.
+// ErrUnacknowledged: too few replicas for a majority of all nodes acknowledged the write, or a replica attached itself during it, so
+// the write does not count. It is an ErrRefused too.
 var ErrUnacknowledged = errors.New("not acknowledged by a majority of the nodes")
 
 type unacknowledged struct{ text string }
@@ -74,7 +75,7 @@ func Denies(err error) bool {
 	return errors.As(err, &reply) && denies(reply.Error())
 }
 
-// failure classifies the error of an attempt. Unless Redis certainly refused it, the attempt may have been executed.
+// failure classifies the error of an attempt. Unless Redis certainly refused the attempt, Redis may have executed it.
 func failure(err error) (core.Failure, string) {
 	var reply redis.Error
 	if errors.As(err, &reply) {
@@ -110,7 +111,7 @@ func refused(text string) bool {
 	if code != "ERR" {
 		return false
 	}
-	// Redis 6.2 wraps the error that a script met: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
+	// Redis 6.2 wraps the error of a script: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
 	if strings.HasPrefix(rest, "Error running script") {
 		_, inner, ok := strings.Cut(rest, ": -")
 		inner, _, _ = strings.Cut(inner, " ")

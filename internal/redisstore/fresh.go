@@ -11,14 +11,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// fresh decides whether a store may let the script that begins an epoch find out that Redis never granted a lease (doubt.lua). Only then
-// does a Redis without an epoch grant leases at once.
+// fresh decides whether the script that begins an epoch may conclude that Redis never granted a lease (doubt.lua). Only then does a
+// Redis without an epoch grant leases at once.
 type fresh struct {
-	possible bool // the client leads to one server, whose data is not another's
+	possible bool // the client uses one server, whose data is not another's
 	assumed  bool // Options.AssumeNew
 
-	local, remote atomic.Bool // where connections led
-	known         atomic.Bool // an epoch: whoever has known one may believe in a lease of another server
+	local, remote atomic.Bool // whether connections led to this machine, to another
+	known         atomic.Bool // an epoch is known: instances may still believe in its leases
 }
 
 func newFresh(client redis.UniversalClient, opt *Options) *fresh {
@@ -32,7 +32,7 @@ func newFresh(client redis.UniversalClient, opt *Options) *fresh {
 	return &fresh{possible: local || opt.AssumeNew, assumed: opt.AssumeNew}
 }
 
-// DialHook records where connections lead, whatever a custom dialer makes of the address.
+// DialHook records the actual remote address of a connection, because a custom dialer may ignore the given address.
 func (f *fresh) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
@@ -63,12 +63,12 @@ func (s *Store) mayBeNew(ctx context.Context) bool {
 		return false
 	}
 	if !f.assumed && !f.local.Load() {
-		_ = s.client.Ping(ctx).Err() // which dials
+		_ = s.client.Ping(ctx).Err() // dials
 	}
 	return f.assumed || f.local.Load() && !f.remote.Load()
 }
 
-// AsNew returns c for a caller that may take Redis for new if it has known no epoch and everything in Redis says so.
+// AsNew returns c for a caller that knows no epoch and accepts a new Redis if all its signs agree.
 func (c Call) AsNew() Call {
 	if us, ok := c.Args[1].(int64); ok {
 		c.Args[1] = newEpoch(us, optionNew)
@@ -76,12 +76,12 @@ func (c Call) AsNew() Call {
 	return c
 }
 
-// Begin reads the epoch, and begins one where there is none. It must come before any other script, because a script that was executed
-// counts against a new Redis. If that epoch has a quarantine although none was there before, Begin returns why, "" otherwise.
+// Begin reads the epoch, and begins one if there is none. It must come before any other script, because an executed script counts
+// against a new Redis. If the new epoch has a quarantine although there was no epoch before, Begin returns why, "" otherwise.
 func (s *Store) Begin(ctx context.Context) (why string) {
 	before, err := s.epoch(ctx)
 	if err != nil {
-		return "" // the operations that follow say so
+		return "" // the following operations report it
 	}
 	a := s.Do(ctx, &core.Op{Kind: core.OpObserve})
 	if a.Failure != core.FailNone || a.Quarantine == 0 {

@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	// ErrQuarantineTooShort: the group's quarantine is shorter than this instance's TTL or Quarantine. After a loss of data, another instance
-	// could be granted a lease that this one still believes in.
+	// ErrQuarantineTooShort: the group's quarantine is shorter than this instance's TTL or Quarantine. After a loss of data, another
+	// instance could be granted a lease that this one still believes in.
 	ErrQuarantineTooShort = errors.New("the group's quarantine is too short")
 	// ErrOutlives: SetQuarantine found a lease or a heartbeat that lives longer than the new quarantine.
 	ErrOutlives = errors.New("something lives longer than the quarantine would be")
 )
 
-// TooShort returns the error of an instance that needs a quarantine of needs (its TTL or Quarantine, whichever is longer) in a group that
-// has agreed on agreed.
+// TooShort returns the error of an instance that needs a longer quarantine than its group has agreed on. needs is the longer of its TTL
+// and Quarantine.
 func (w Wire) TooShort(needs, agreed time.Duration) error {
 	return fmt.Errorf("%w: the instances that share %s have agreed on %v (%s), this one needs %v (the longer of its TTL and "+
 		"Quarantine): shorten these, or raise the group's with lease.SetQuarantine or \"leasectl quarantine %v\"",
@@ -35,7 +35,7 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 	defer cancel()
 	us, err := s.client.HGet(ctx, s.wire.opt.groupKey(), "quarantine").Int64()
 	if err != nil {
-		return nil // there is none, or whoever may not read it learns of it with the first answer
+		return nil // there is none; an instance that may not read it learns it from the first answer
 	}
 	if agreed := time.Duration(span(us, time.Microsecond)); agreed < s.wire.opt.Quarantine {
 		return s.wire.TooShort(s.wire.opt.Quarantine, agreed)
@@ -43,12 +43,12 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 	return nil
 }
 
-// SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, so every
-// instance learns of it with its next request. Living owners assert their leases again, and free leases are granted again after the longer
-// of the two quarantines. leases are the names to check where Options.ExactKeys leaves none to find.
+// SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, so
+// every instance notices with its next request. Living owners reassert their leases, and free leases are granted again after the longer
+// of the two quarantines. leases are the names to check if Options.ExactKeys leaves no prefix to find them.
 //
 // It refuses a shorter quarantine with ErrOutlives while a lease or a heartbeat outlives it. That check misses an instance that holds
-// nothing; such an instance does not believe in the new epoch and restores the old length.
+// nothing; such an instance does not trust the new epoch and restores the old length.
 func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases ...string) (before time.Duration, err error) {
 	if length < time.Millisecond {
 		return 0, fmt.Errorf("%w: a quarantine of %v; it must be at least 1ms", ErrInvalidOptions, length)
@@ -73,13 +73,14 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 	return before, nil
 }
 
-// SetReplicas lowers the number of replicas that must acknowledge a write to what Options.Replicas needs, and returns the old and the new
-// number. Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, as SetQuarantine does.
+// SetReplicas lowers the number of replicas that must acknowledge a write to what Options.Replicas needs, and returns the old and the
+// new number. Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, as SetQuarantine
+// does.
 //
-// The operator calls it once the surplus nodes are gone for good and every instance has restarted with the lower number: an instance with
-// the higher number raises it again with its next request. It returns ErrReplicas while more replicas acknowledge than Options.Replicas,
-// because two masters could both have a majority of the lower number. If no more have to acknowledge already, it changes nothing:
-// instances raise the number by themselves.
+// The operator calls it once the surplus nodes are gone for good and every instance has restarted with the lower number: an instance
+// with the higher number raises it again with its next request. It returns ErrReplicas while more replicas acknowledge than
+// Options.Replicas, because two masters could both have a majority of the lower number. If the number is not above that already, it
+// changes nothing: instances raise the number by themselves.
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
 	info, err := s.info(ctx)
 	if err != nil {
@@ -112,14 +113,13 @@ func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) 
 	return before, after, nil
 }
 
-// acksOf returns how many replicas must acknowledge a write in an epoch.
 func acksOf(epoch string) int {
 	_, _, acks := core.LifeOf(epoch)
 	return int(acks)
 }
 
-// inNewEpoch makes script set the group's record to value in a new epoch with a quarantine of that length. The decision was made in the
-// epoch known: if that has ended, nothing changes.
+// inNewEpoch makes script set the group's record to value in a new epoch with that quarantine. If the epoch known, in which the caller
+// decided, has ended, nothing changes.
 func (s *Store) inNewEpoch(ctx context.Context, script *script, known string, quarantine time.Duration, value any) (core.Answer, error) {
 	var after core.Answer
 	reply, err := s.run(ctx, Call{script, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()},
@@ -143,7 +143,6 @@ func (s *Store) outlives(ctx context.Context, length time.Duration, leases []str
 	return nil
 }
 
-// endsWithin returns ErrOutlives if a key lives longer than length.
 func (s *Store) endsWithin(ctx context.Context, key string, length time.Duration) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Info is what a server says of itself. The zero value: INFO is denied.
+// Info is a server's INFO. The zero value: INFO is denied.
 type Info struct {
 	Fields        map[string]string // by name
-	Acknowledging int               // replicas that acknowledge what it writes; one that is attached and never does, as a witness, is none
+	Acknowledging int               // replicas that acknowledge its writes; an attached witness never does
 }
 
 // Known reports whether INFO was answered.
 func (i Info) Known() bool { return len(i.Fields) > 0 }
 
-// acknowledges matches the line of a replica that acknowledges.
 var acknowledges = regexp.MustCompile(`^slave\d+:.*,state=online,offset=0*[1-9]\d*,lag=`)
 
 func parseInfo(text string) Info {

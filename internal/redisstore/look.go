@@ -8,11 +8,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// LookChunk is how many keys one script call of a look reads: 0.6 ms.
+// LookChunk is how many keys one script call of a discovery reads: 0.6 ms.
 const LookChunk = 1000
 
-// Look executes an OpLook: it reads the owner of each session and the remaining life of each heartbeat. It reads in pieces, so the result
-// is no snapshot; it fails if Redis loses data meanwhile. All leases of an owner share one string for its name.
+// Look executes an OpLook, a discovery: it reads the owner of each session and the remaining life of each heartbeat. It reads in
+// pieces, so the result is no snapshot; it fails if Redis loses data meanwhile. All leases of an owner share one string for its name.
 func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
 	a, err := s.wire.Look(op, sessions, s.reader(ctx))
 	if err != nil {
@@ -21,10 +21,10 @@ func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 	return a
 }
 
-// Reader is what a look needs of Redis.
+// Reader has the reads of Redis that a discovery needs.
 type Reader struct {
 	Run  func(Call) ([]any, error)
-	Scan func(prefix string) ([]string, error) // names of the keys with a prefix, without it, each once
+	Scan func(prefix string) ([]string, error) // distinct names of the keys with a prefix, without the prefix
 }
 
 func (s *Store) reader(ctx context.Context) Reader {
@@ -34,7 +34,7 @@ func (s *Store) reader(ctx context.Context) Reader {
 	}
 }
 
-// Look is Store.Look on any Redis. An error is one of r's, or says that the replies contradict each other.
+// Look is Store.Look on any Redis. An error is one of r's, or reports that the replies contradict each other.
 func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
 	a, err := w.LookOwners(op, sessions, r)
 	if err == nil {
@@ -103,7 +103,7 @@ func (w Wire) readOwners(op *core.Op, ids, owners []string, intern map[string]st
 	return nil
 }
 
-// readNodes finds the live heartbeats. It calls the script at least once, so that a carries the epoch.
+// readNodes finds the live heartbeats. It calls the script at least once, so that a has the epoch.
 func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, error) {
 	found, err := r.Scan(w.opt.NodePrefix)
 	if err != nil {

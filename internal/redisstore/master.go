@@ -16,25 +16,25 @@ import (
 // failoverAddr is go-redis' address in the options of a failover client, whose Dialer asks the sentinels for the master on each dial.
 const failoverAddr = "FailoverClient"
 
-// helloChannel is where sentinels announce the master to each other, on every server that they watch.
+// helloChannel is the channel of the sentinels' announcements of the master, on every server that they watch.
 const helloChannel = "__sentinel__:hello"
 
 // helloSilence is how long a silent server is trusted before it is pinged: each sentinel publishes every two seconds.
 const helloSilence = 5 * time.Second
 
-// lookMin is the first pause between looks after a doubt. Each pause is twice as long as the one before.
+// lookMin is the first pause between the dials after a doubt. Each pause is twice as long as the one before.
 const lookMin = 10 * time.Millisecond
 
 // errSwitched ends an operation whose connection leads to a server that is no longer the master.
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
-// master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about ten
-// seconds, until Sentinel makes it a replica. go-redis closes the connections in its client's pool and notifies nobody, so master closes
-// those of the store.
+// master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about
+// ten seconds, until Sentinel makes it a replica. go-redis closes the connections in its client's pool and notifies nobody, so master
+// closes those of the store.
 //
 // Every dial asks the sentinels. If a dial leads to another server than the previous one, master closes all connections to the previous
-// server. To notice a switch while nothing else dials, it dials at intervals, and at once when the sentinels' own messages change or the
-// server calls itself a replica.
+// server. To notice a switch while nothing else dials, it dials at intervals. It dials at once when the sentinels' own messages change
+// or the server reports that it is a replica.
 type master struct {
 	dial  dialer
 	every time.Duration
@@ -42,17 +42,16 @@ type master struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	doubted chan struct{}
-	client  *redis.Client // on these connections
+	client  *redis.Client // uses these connections
 	mute    mute
 
 	mu    sync.Mutex
-	begun uint64 // dials
-	turn  uint64 // of the latest dial that came about
-	at    string // where it led, "" before the first
+	begun uint64 // number of dials so far
+	turn  uint64 // number of the latest successful dial
+	at    string // its server's address; "" before the first
 	conns map[*masterConn]struct{}
 }
 
-// masterClient is a client whose connections lead to one master.
 type masterClient struct {
 	*redis.Client
 
@@ -65,7 +64,7 @@ func (c *masterClient) Close() error {
 	return c.Client.Close()
 }
 
-// newMasterClient takes the options that derive made from those of a failover client.
+// newMasterClient expects the options that derive made from those of a failover client.
 func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient {
 	m := &master{
 		dial: dial, every: opt.Quarantine / 6,
@@ -78,14 +77,13 @@ func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient 
 	return &masterClient{m.client, m}
 }
 
-// connect is the dialer of the store's client.
 func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	m.mu.Lock()
 	m.begun++
 	turn := m.begun
 	m.mu.Unlock()
 	conn, err := m.reach(ctx, network, addr)
-	if err != nil { // nothing was sent, whatever the sentinels' client calls it
+	if err != nil { // nothing was sent, whatever error the sentinels' client returns
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	c := &masterConn{Conn: conn, m: m}
@@ -100,7 +98,7 @@ func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, e
 	return c, nil
 }
 
-// adopt adds a new connection and returns the connections that it shows to lead to a deposed master.
+// adopt adds a new connection and returns the connections that, as it shows, lead to a deposed master.
 func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err error) {
 	at := c.RemoteAddr().String()
 	m.mu.Lock()
@@ -108,7 +106,7 @@ func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err erro
 	switch {
 	case m.ctx.Err() != nil:
 		return nil, redis.ErrClosed
-	case at != m.at && turn < m.turn: // a dial that began later was led elsewhere
+	case at != m.at && turn < m.turn: // a later dial led elsewhere
 		return nil, errSwitched
 	case m.at == "":
 		go m.watch()
@@ -124,7 +122,6 @@ func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err erro
 	return gone, nil
 }
 
-// where returns where the latest dial led.
 func (m *master) where() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +136,8 @@ func (m *master) doubt() {
 	}
 }
 
-// watch asks the sentinels once per interval. On a doubt it asks at once and a few more times, because the asked sentinel may learn of the
-// switch a moment after the one that announced it. Sentinels that do not answer change nothing.
+// watch asks the sentinels once per interval. On a doubt it asks at once and a few more times, because the asked sentinel may learn of
+// the switch a moment after the one that announced it. Sentinels that do not answer change nothing.
 func (m *master) watch() {
 	pause := m.every
 	timer := time.NewTimer(pause)
@@ -153,7 +150,7 @@ func (m *master) watch() {
 			pause = min(2*pause, m.every)
 		case <-m.doubted:
 			if pause < m.every {
-				continue // in doubt already
+				continue // a doubt is pending already
 			}
 			pause = min(lookMin, m.every)
 		}
@@ -164,8 +161,8 @@ func (m *master) watch() {
 	}
 }
 
-// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client replaces a sentinel that
-// hangs only when its own timeouts end the wait, never at the dialer's deadline.
+// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client replaces a hanging
+// sentinel only when its own timeouts end the wait, never at the dialer's deadline.
 func (m *master) look() bool {
 	before := m.where()
 	conn, err := m.connect(m.ctx, "tcp", failoverAddr)
@@ -176,12 +173,12 @@ func (m *master) look() bool {
 	return m.where() != before
 }
 
-// hear listens to the sentinels' announcements on the server itself. If that is forbidden, watch notices a switch when it asks next.
+// hear subscribes to the sentinels' announcements on the server itself. If that is denied, watch notices a switch at its next dial.
 func (m *master) hear() {
 	for m.ctx.Err() == nil {
-		said := map[string]string{} // by sentinel, whom it calls the master
+		said := map[string]string{} // each sentinel's last announcement of the master
 		err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
-		if Denies(err) { // any other reply, as of a server that loads, may be another one next time
+		if Denies(err) { // any other error, such as that of a loading server, may pass
 			return
 		}
 		pause := time.NewTimer(m.every)
@@ -206,7 +203,6 @@ func (m *master) hello(text string, said map[string]string) {
 	said[words[2]] = now
 }
 
-// masterConn is a connection to the server that the sentinels named as the master.
 type masterConn struct {
 	net.Conn
 
@@ -224,7 +220,7 @@ func (c *masterConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Read implements net.Conn. It returns why the connection was closed.
+// Read implements net.Conn. Its error tells a switch of the master from other failures.
 func (c *masterConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil && c.switched.Load() {
@@ -245,7 +241,7 @@ func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	return noSocket{}, nil
 }
 
-// noSocket is a socket that shows nothing.
+// noSocket is a socket without any state.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return nil }

@@ -12,10 +12,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// mute records why no sentinel answers. go-redis tries each sentinel several times before it returns an error, mostly after the dialer's
-// deadline. So mute asks each once more without a deadline, and keeps the errors.
+// mute records why no sentinel answers. go-redis tries each sentinel several times before it returns an error, mostly after the
+// dialer's deadline. So mute dials once more without a deadline, and keeps the errors.
 type mute struct {
-	why    atomic.Pointer[string] // their addresses, each with the error; nil: they answer, as far as is known
+	why    atomic.Pointer[string] // the sentinels' addresses, each with its error; nil: they answer, as far as is known
 	asking atomic.Bool
 }
 
@@ -25,8 +25,8 @@ var errMute = errors.New("no sentinel answers")
 // unreachable is the beginning of go-redis' error once it has tried all sentinels.
 const unreachable = "redis: all sentinels specified in configuration are unreachable: "
 
-// reach dials. It uses nine tenths of the remaining time, so that the caller still learns why it failed. go-redis may take longer: a late
-// connection is closed.
+// reach dials. It uses nine tenths of the remaining time, so that the caller still learns why it failed. go-redis may take longer: a
+// late connection is closed.
 func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, error) {
 	if end, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
@@ -37,7 +37,7 @@ func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, err
 	return conn, m.heard(err)
 }
 
-// heard records the outcome of a dial, and adds what is known of the sentinels to its error.
+// heard records the outcome of a dial, and adds to its error why the sentinels do not answer.
 func (m *master) heard(err error) error {
 	var way *net.OpError
 	if err == nil {
@@ -49,7 +49,7 @@ func (m *master) heard(err error) error {
 		why := strings.ReplaceAll(each, "\n", "; ")
 		m.mute.why.Store(&why)
 	} else if !errors.Is(err, context.DeadlineExceeded) || !all && errors.As(err, &way) {
-		return err // the way to the master, or its words
+		return err // an error of the connection to the master, or of the master itself
 	}
 	why := m.mute.why.Load()
 	if why != nil {

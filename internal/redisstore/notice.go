@@ -6,31 +6,31 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// The first word of a notice; the sender's ID follows, then the IDs that it is about.
+// The first part of a notice. The sender's ID follows, then the IDs concerned.
 const (
 	wordTaken  = "taken"  // taken <from> <id>…
 	wordFreed  = "freed"  // freed <from> <id> <heir> …
 	wordJoined = "joined" // joined <from>
 	wordLeft   = "left"   // left <from>
-	wordAsked  = "asked"  // asked <from> <owner asked> <id>…
-	wordGive   = "give"   // give <from> <owner asked> <id> <fence>
+	wordAsked  = "asked"  // asked <from> <owner> <id>…
+	wordGive   = "give"   // give <from> <owner> <id> <fence>
 
-	nobody = "-" // in place of an heir
+	nobody = "-" // instead of an heir
 )
 
-// noticeMax bounds a notice in bytes, and wordsMax in words: anybody may publish, and a message cut into words can take sixteen times its
-// size. No instance sends more: it releases at most ItemsMax leases at once, each with an heir, which is 514 kB with the longest names,
-// and it splits its requests (AskTexts). A subscription drops longer messages (redisclient.Bounded).
+// noticeMax bounds a notice in bytes, and wordsMax in parts: anybody may publish, and a message split into parts can take sixteen times
+// its size. No instance sends more. It releases at most ItemsMax leases at once, each with an heir, which is 514 kB with the longest
+// names, and it splits its requests (AskTexts). A subscription drops longer messages (redisclient.Bounded).
 const (
 	noticeMax = 512 << 10
 	wordsMax  = 1 << 14
 )
 
-// fromMax bounds a sender's name in bytes, because it is kept for each lease that is waited for. Discovery finds out what an instance with
-// a longer name does.
+// fromMax bounds a sender's name in bytes, because it is kept for each lease that is waited for. Discovery finds out what an instance
+// with a longer name does.
 const fromMax = 1 << 10
 
-// ParseNotice reads a message of the channel. It ignores messages that are no notices, such as those of a later version, and messages
+// ParseNotice parses a message of the channel. It ignores messages that are no notices, such as those of a later version, and messages
 // longer than any instance sends.
 func ParseNotice(text string) (core.Notice, bool) {
 	if len(text) > noticeMax || strings.Count(text, " ") >= wordsMax {
@@ -40,7 +40,7 @@ func ParseNotice(text string) (core.Notice, bool) {
 	if len(words) < 2 || len(words[1]) > fromMax || CheckInstance(words[1]) != nil {
 		return core.Notice{}, false
 	}
-	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // else the name would keep the whole message
+	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // otherwise the name would keep the whole message
 	switch words[0] {
 	case wordTaken:
 		n.Kind, n.IDs = core.NoticeTaken, rest

@@ -14,12 +14,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ErrDenied: an ACL denies what leases need, or Redis has no such command. If it is an ACL, the message ends with the line that grants it.
+// ErrDenied: an ACL denies what leases need, or Redis has no such command. For an ACL, the message ends with the line that grants it.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
-// Permitted tries the commands, keys and the channel that use needs, and changes nothing. Its error is ErrDenied, with the line that
-// grants all of them; ErrRefused, with Redis' text, if Redis refuses all writes now; or the error of the connection. It tries each command
-// itself, because the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
+// Permitted tries the commands, keys and the channel that use needs, and changes nothing. It returns ErrDenied, with the line that
+// grants all of them; ErrRefused, with Redis' text, if Redis refuses all writes now; or the error of the connection. It tries each
+// command itself, because the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
 func (s *Store) Permitted(ctx context.Context, use Use) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -32,7 +32,7 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 		errs = append(errs, s.client.Do(ctx, "WAIT", 0, 1).Err())
 	}
 	errs = append(errs, subscribe(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout))
-	for i, err := range errs { // no hook sees what is said on the channel's connection
+	for i, err := range errs { // no hook masks errors of the channel's connection
 		errs[i] = missing(redisclient.Mask(err))
 	}
 	if err := Explain(s.client, rules, errs...); err != nil {
@@ -65,26 +65,24 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 		case strings.Contains(words, "Unknown Redis command"):
 			errs = append(errs, without(command))
 		case denies(words):
-			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // which command it denies in a script Redis does not say
+			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // Redis does not name the command that it denies in a script
 		case refused(words) && !strings.HasPrefix(words, "WRONGTYPE"):
 			errs = append(errs, redisclient.Reply(words))
 		}
 	}
-	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) || unknown(err) { // nothing else matters of it
+	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) || unknown(err) { // its other errors do not matter
 		errs = append(errs, err)
 	}
 	return errs
 }
 
-// without is the error of a Redis that lacks a command.
 func without(command string) error {
 	return fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command)
 }
 
-// unknown reports whether err is the answer to a command that Redis does not have.
 func unknown(err error) bool { return redis.HasErrorPrefix(err, "unknown command") }
 
-// missing returns without of the command that err says is unknown, and any other error as it is.
+// missing returns without for the command that err reports as unknown, and any other error unchanged.
 func missing(err error) error {
 	if !unknown(err) {
 		return err
@@ -106,13 +104,13 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	return err
 }
 
-// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions word it differently within a script.
+// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions phrase it differently within a script.
 func denies(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "The user executing the script can't") ||
 		strings.Contains(text, "ACL failure in script")
 }
 
-// granted is a denial with the line that grants what is denied.
+// granted is a denial with the line that grants the denied rights.
 type granted struct {
 	error
 	line string
@@ -122,7 +120,7 @@ func (g granted) Error() string        { return g.error.Error() + "; grant it wi
 func (g granted) Is(target error) bool { return target == ErrDenied }
 func (g granted) Unwrap() error        { return g.error }
 
-// Granting adds to a denial the line that grants what is denied. It returns any other error as it is.
+// Granting adds to a denial the line that grants the denied rights. It returns any other error unchanged.
 func Granting(err error, line string) error {
 	if _, known := errors.AsType[granted](err); known || line == "" || !Denies(err) {
 		return err
@@ -130,7 +128,7 @@ func Granting(err error, line string) error {
 	return granted{err, line}
 }
 
-// Grant splits an ErrDenied into what is denied and the line that grants it, "" if that is unknown.
+// Grant splits an ErrDenied into the denial and the line that grants it, "" if that is unknown.
 func Grant(err error) (denied, line string) {
 	if g, ok := errors.AsType[granted](err); ok {
 		return g.error.Error(), g.line
@@ -153,7 +151,7 @@ func Denied(errs ...error) error {
 	return nil
 }
 
-// Explain is Denied with the line that grants the client's user all of rules, which replaces any line that grants less.
+// Explain is Denied with the line that grants the client's user all of rules. That line replaces any line that grants less.
 func Explain(client redis.UniversalClient, rules Rules, errs ...error) error {
 	denied := Denied(errs...)
 	if g, ok := errors.AsType[granted](denied); ok {
@@ -162,15 +160,14 @@ func Explain(client redis.UniversalClient, rules Rules, errs ...error) error {
 	return Granting(denied, Line(client, rules))
 }
 
-// Line returns the line that grants the client's user all of rules, as docs/redis.md has it.
+// Line returns the line that grants the client's user all of rules, in the form of docs/redis.md.
 func Line(client redis.UniversalClient, rules Rules) string {
 	return "ACL SETUSER " + cmp.Or(login(client), "default") + " " + rules.String()
 }
 
-// Line is Line for what use needs.
+// Line returns the line that grants the rights for use.
 func (s *Store) Line(use Use) string { return Line(s.client, s.wire.opt.Rules(use)) }
 
-// login returns a client's user, "" where it has none.
 func login(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case interface{ Options() *redis.Options }:

@@ -7,19 +7,19 @@ import (
 
 // Use is the intended use of a store.
 type Use struct {
-	Registry bool     // set a heartbeat and look; with Options.ExactKeys, as elections do
-	Leases   []string // the leases that are known, where Options.ExactKeys leaves no other way to know their keys
+	Registry bool     // sets a heartbeat and runs discoveries; with Options.ExactKeys, as elections do
+	Leases   []string // the known leases, because Options.ExactKeys leaves no prefix to find them
 }
 
-// Rules are what an ACL must allow a user. They are a list, because Redis reports one denial at a time and does not name a command that it
-// denies inside a script.
+// Rules are the rights that a user needs in an ACL. They are a list, because Redis reports one denial at a time and does not name a
+// command that it denies inside a script.
 type Rules struct {
 	Keys     []string // patterns
 	Channels []string
 	Commands []string
 }
 
-// String returns the rules as ACL SETUSER takes them.
+// String returns the rules in the syntax of ACL SETUSER.
 func (r Rules) String() string {
 	var all []string
 	add := func(sign string, what []string) {
@@ -55,10 +55,9 @@ func (r Rules) And(more Rules) Rules {
 		Commands: union(r.Commands, more.Commands)}
 }
 
-// commands are the commands that every use needs.
 const commands = "ping info time eval evalsha get set del pexpire pttl hset hmget hget publish subscribe"
 
-// Rules returns what an ACL must allow the user of a store with these options.
+// Rules returns the rights that the user of a store with these options needs.
 func (o Options) Rules(use Use) Rules {
 	o = o.withDefaults()
 	r := Rules{Keys: []string{glob(o.EpochKey), glob(o.groupKey())}, Channels: []string{glob(o.Channel)},

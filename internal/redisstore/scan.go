@@ -12,8 +12,8 @@ import (
 
 const scanCount = 1000 // keys of one SCAN: 0.3 ms
 
-// Names passes take the names of the keys that begin with prefix, without the prefix, a page at a time and never two pages at once. On a
-// cluster it reads all masters. A name may come twice.
+// Names passes the names of the keys that begin with prefix to take, without the prefix, a page at a time and never two pages at once.
+// On a cluster it reads all masters. A name may occur twice.
 func Names(ctx context.Context, client redis.UniversalClient, prefix string, take func(names []string)) error {
 	c, cluster := client.(*redis.ClusterClient)
 	if !cluster {
@@ -30,7 +30,6 @@ func Names(ctx context.Context, client redis.UniversalClient, prefix string, tak
 	})
 }
 
-// namesPage reads one page of Names, from a server.
 func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor uint64) (names []string, next uint64, err error) {
 	names, next, err = server.Scan(ctx, cursor, glob(prefix)+"*", scanCount).Result()
 	for i := range names {
@@ -39,14 +38,15 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	return names, next, err
 }
 
-// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one MGET,
-// and a GET for each key for which MGET returns nothing. On a cluster, whose keys are in different slots, it sends a GET for each key.
+// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one
+// MGET, and a GET for each key for which MGET returns nothing. On a cluster, whose keys are in different slots, it sends a GET for each
+// key.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
 	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	values := make([]any, len(keys))
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
 		read, err := client.MGet(ctx, keys...).Result()
-		if refusal := redis.Error(nil); err != nil && !errors.As(err, &refusal) { // else GET says of which key
+		if refusal := redis.Error(nil); err != nil && !errors.As(err, &refusal) { // otherwise GET shows which key was refused
 			return texts, slices.Repeat([]error{err}, len(keys))
 		}
 		copy(values, read)
@@ -64,7 +64,7 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 		}
 		return nil
 	})
-	unsaid := true // of a connection that could not log in, no command has the error
+	unsaid := true // if a connection could not log in, no command has the error
 	for n, cmd := range cmds {
 		i := rest[n]
 		texts[i], errs[i] = cmd.(*redis.StringCmd).Result()
@@ -78,12 +78,12 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 	return texts, errs
 }
 
-// ScanDenied returns the error of a scan of the keys that begin with prefix, in Redis' words, or nil. It reads no names.
+// ScanDenied returns the error of a scan of the keys that begin with prefix, or nil. It reads no names.
 func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	return client.Scan(ctx, 0, glob(prefix)+"probe", 1).Err()
 }
 
-// pages reads a scan to its end: next returns the page at a cursor, and the next cursor.
+// pages reads a scan to its end. next returns the page at a cursor, and the next cursor.
 func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []string)) error {
 	for cursor := uint64(0); ; {
 		page, then, err := next(cursor)
@@ -97,8 +97,8 @@ func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []
 	}
 }
 
-// scan returns the names of the keys with a prefix, without it, each once. If the prefix carries a hash tag, it leaves fences out: they
-// look like leases.
+// scan returns the distinct names of the keys with a prefix, without the prefix. If the prefix carries a hash tag, it drops fences,
+// which have the same prefix as leases.
 func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	server, err := s.server(ctx)
 	if err != nil {

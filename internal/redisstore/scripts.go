@@ -53,7 +53,8 @@ func guarded(name string) *script {
 	return &script{redis.NewScript(text), text}
 }
 
-// run calls a guarded script by its SHA and, if Redis does not know it, once more by its text: NOSCRIPT means that nothing was executed.
+// run calls a guarded script by its SHA and, if Redis does not know it, once more by its text: NOSCRIPT means that nothing was
+// executed.
 func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

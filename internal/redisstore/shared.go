@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// OwnClient returns a client to client's server that sends every command at most once and honours deadlines of contexts, as the stores of
-// this module need. OpTimeout, PoolSize and Hooks of options apply. The caller closes it.
+// OwnClient returns a client to client's server that sends every command at most once and honours deadlines of contexts, as the stores
+// of this module need. OpTimeout, PoolSize and Hooks of options apply. The caller closes it.
 func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalClient, error) {
 	opt := options.withDefaults()
 	own, err := derive(client, &opt)
@@ -19,13 +19,13 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 	for _, h := range opt.Hooks {
 		own.AddHook(redisclient.Watch(opt.Calls, h))
 	}
-	own.AddHook(redisclient.Masking{}) // the innermost, so that the hooks before see no password either
+	own.AddHook(redisclient.Masking{}) // the innermost hook, so that the outer ones see no password either
 	return own, nil
 }
 
-// EpochText returns epoch.lua, for a script that takes a lease together with other data. KEYS[1] is the epoch key; the last of KEYS, which
-// epoch.lua removes, is that of the group's record. ARGV[1] is the epoch that the caller knows ("" for none: then void is always set),
-// ARGV[2] the length of a quarantine in µs.
+// EpochText returns epoch.lua, for a script that acquires a lease together with other data. KEYS[1] is the epoch key. The last of KEYS,
+// which epoch.lua removes, is that of the group's record. ARGV[1] is the caller's epoch ("" for none: then void is always set), ARGV[2]
+// the length of a quarantine in µs.
 func EpochText() string { return Lua(lua, "life", "doubt", "epoch") }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
@@ -51,7 +51,7 @@ func FenceKeys(options Options, begin string) (before, after string) {
 	return "{" + opt.LeasePrefix + begin, "}" + fenceSuffix
 }
 
-// CheckLease returns why id cannot name a lease with such options, nil if it can.
+// CheckLease returns why id cannot be a lease's ID with such options, nil if it can.
 func CheckLease(options Options, id string) error {
 	opt := options.withDefaults()
 	return Wire{opt, hashTag(opt.LeasePrefix) != ""}.CheckLease(id)

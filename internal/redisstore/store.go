@@ -30,9 +30,9 @@ const (
 	ItemsMax = 500
 )
 
-// Errors of New, Bootstrap and Check. Errors of operations are core.Answer's Failure and Text.
+// Errors of New, Bootstrap and Check. An operation reports its error in Failure and Text of core.Answer.
 var (
-	// ErrUnsupportedClient: the client given to New cannot carry leases.
+	// ErrUnsupportedClient: New cannot use this kind of client.
 	ErrUnsupportedClient = errors.New("unsupported Redis client")
 	// ErrInvalidOptions: the Options contradict each other or the client.
 	ErrInvalidOptions = errors.New("invalid options of the lease store")
@@ -42,34 +42,34 @@ var (
 type Options struct {
 	// LeasePrefix precedes the lease's ID in its key.
 	LeasePrefix string
-	// ExactKeys makes a lease's ID its whole key, for keys with given names; LeasePrefix must be empty.
+	// ExactKeys makes a lease's ID its whole key, for given key names. LeasePrefix must be empty.
 	ExactKeys bool
 	// NodePrefix precedes the instance's ID in the key of its heartbeat.
 	NodePrefix string
-	// EpochKey holds the epoch. The same key with the suffix ":group" holds what the instances that share it have agreed on.
+	// EpochKey holds the epoch. The same key with the suffix ":group" holds the agreement of the instances that share it.
 	EpochKey string
 	// Channel carries notices.
 	Channel string
-	// FenceTTL is how long a fence outlives its last use. At least a minute.
+	// FenceTTL is how long a fence outlives its last use, at least a minute.
 	FenceTTL time.Duration
 	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any lease under
-	// LeasePrefix, or an old owner may still trust its lease when Redis grants it anew (G1).
+	// LeasePrefix. Otherwise an old owner may still believe in its lease when Redis grants it again (G1).
 	Quarantine time.Duration
 	// BeatSlack is how much longer a heartbeat lives than the leases of its instance, as in elections.
 	BeatSlack time.Duration
-	// Replicas is how many replicas Redis is meant to have, the same in every instance. With 0, leases are not safe across a failover.
+	// Replicas is how many replicas Redis should have, the same in every instance. With 0, leases are not safe across a failover.
 	// Otherwise a write counts once a majority of all nodes, the master included, has it (docs/replicas.md).
 	Replicas int
-	// AssumeNew takes a Redis without an epoch for new, wherever it is, if everything that it shows of itself says so (doubt.lua). Otherwise
-	// only one at a loopback address or a Unix socket can be. It has no effect with Replicas, Sentinel or Cluster.
+	// AssumeNew lets a Redis without an epoch count as new at any address, if all its signs agree (doubt.lua). Otherwise only a Redis
+	// at a loopback address or a Unix socket can. It has no effect with Replicas, Sentinel or Cluster.
 	AssumeNew bool
 	// OpTimeout bounds an operation whose context has no deadline, and each wait for a connection.
 	OpTimeout time.Duration
-	// PoolSize is the most connections that the store opens for operations (a subscription has one more).
+	// PoolSize is the maximum number of connections for operations. A subscription has one more.
 	PoolSize int
 	// Hooks are added to the store's own client.
 	Hooks []redis.Hook
-	// Calls gets the calls of Hooks and of the functions in the client's options; nil: nobody does.
+	// Calls watches the calls of Hooks and of the functions in the client's options; nil: no watching.
 	Calls *callback.Calls
 
 	_ struct{}
@@ -95,7 +95,7 @@ func (o *Options) groupKey() string { return o.EpochKey + groupSuffix }
 // acks is how many replicas make a majority of all nodes, together with the master.
 func (o *Options) acks() int { return (o.Replicas + 1) / 2 }
 
-// epoch is the argument of epoch.lua for a new epoch: the length of its quarantine in µs, and how many replicas must acknowledge, if any.
+// epoch is the argument of epoch.lua for a new epoch: its quarantine in µs, and the number of replicas that must acknowledge, if any.
 func (o *Options) epoch(quarantine time.Duration) any {
 	us := quarantine.Microseconds()
 	if acks := o.acks(); acks > 0 {
@@ -104,7 +104,7 @@ func (o *Options) epoch(quarantine time.Duration) any {
 	return us
 }
 
-// optionNew is the option of epoch.lua for a caller that may take Redis for new.
+// optionNew is epoch.lua's option for a caller that accepts a new Redis.
 const optionNew = "new"
 
 func newEpoch(us int64, option any) string { return fmt.Sprintf("%d %v", us, option) }
@@ -128,7 +128,7 @@ func (o *Options) validate(cluster bool) error {
 		return bad("LeasePrefix is %q; with ExactKeys it must be empty", o.LeasePrefix)
 	case o.ExactKeys && cluster:
 		return bad("ExactKeys is not possible on a Redis Cluster: nothing says that the keys are in one slot")
-	case o.ExactKeys: // CheckLease keeps leases off the other keys
+	case o.ExactKeys: // CheckLease refuses leases with the other keys
 		return nil
 	case strings.HasPrefix(o.LeasePrefix, o.NodePrefix), strings.HasPrefix(o.NodePrefix, o.LeasePrefix):
 		return bad("LeasePrefix %q and NodePrefix %q must not begin with each other", o.LeasePrefix, o.NodePrefix)
@@ -150,7 +150,7 @@ func (o *Options) validate(cluster bool) error {
 
 // Store executes operations on Redis. It is safe for concurrent use.
 type Store struct {
-	client redis.UniversalClient // the store's own
+	client redis.UniversalClient // the store's own client
 	wire   Wire
 	fresh  *fresh
 }
@@ -158,10 +158,12 @@ type Store struct {
 // New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no
 // connection yet; Check does.
 //
-// The store makes its own client, with client's address, credentials, TLS, dialer and OnConnect. It does not retry (an attempt sent twice
-// may be applied late), honours deadlines of contexts, and has no client-side cache or limiter. The client's hooks cannot be read from it:
-// Options.Hooks has those of the store. A failover client must stay open while the store is used, because it finds the master. Meanwhile
-// the store asks the sentinels six times per quarantine and closes its connections to a deposed master.
+// The store makes its own client, with client's address, credentials, TLS, dialer and OnConnect. It does not retry, because an attempt
+// sent twice may be applied late. It honours deadlines of contexts, and has no client-side cache or limiter. The client's hooks cannot
+// be read from it, so Options.Hooks has those of the store.
+//
+// A failover client must stay open while the store is used, because it finds the master. Meanwhile the store asks the sentinels six
+// times per quarantine and closes its connections to a deposed master.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	_, cluster := client.(*redis.ClusterClient)
 	wire, err := newWire(options, cluster)
@@ -180,5 +182,5 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 // Options returns the store's options, with every default filled in.
 func (s *Store) Options() Options { return s.wire.opt }
 
-// Close closes the store's own connections, not the client given to New. Running operations end at once, unanswered.
+// Close closes the store's own connections, not the client given to New. Running operations end at once, without an answer.
 func (s *Store) Close() error { return s.client.Close() }

@@ -16,16 +16,15 @@ import (
 // ResubscribeMin is the lower bound of Resubscribe.
 const ResubscribeMin = 100 * time.Millisecond
 
-// Resubscribe is the longest pause between two attempts to subscribe, for an instance that renews once per interval. It is a small part of
-// the interval: an instance that hears nothing is granted leases late, and has to pass on what the others take first. It has a lower
-// bound, so that a Redis without room for connections is not asked at the pace of short timings (G14).
+// Resubscribe is the longest pause between two attempts to subscribe, for an instance that renews once per interval. It is a small part
+// of the interval: an instance without notices acquires leases late, and has to hand over those that others acquire first. The lower
+// bound protects a Redis without room for connections from the pace of short timings (G14).
 func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
 
-// backOffMin is the shortest pause between two attempts.
 const backOffMin = 10 * time.Millisecond
 
-// Subscribe hears the channel until ctx ends, as Listen does, and calls heard for each notice. Redis keeps no notices: those published
-// during a gap are lost. renew is the renewal interval, which bounds the pauses between attempts.
+// Subscribe listens to the channel until ctx ends, as Listen does, and calls heard for each notice. Redis keeps no notices: those
+// published during a gap are lost. renew is the renewal interval, which bounds the pauses between attempts.
 func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {
@@ -35,10 +34,12 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, Resubscribe(renew), message, up)
 }
 
-// Listen hears a channel until ctx ends, on the calling goroutine. It calls message for each message, up(nil) when the channel is (again)
-// being heard, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and gives
-// it up without an answer. Each attempt makes one connection and waits twice as long as the one before, up to the longest pause, until one
-// is heard for at least as long as it would wait now (100 ms at least).
+// Listen listens to a channel until ctx ends, on the calling goroutine. It calls message for each message, up(nil) when a subscription
+// is established, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and
+// closes it if there is no answer.
+//
+// Each attempt makes one connection and waits twice as long as the one before, up to the longest pause. A subscription that lasts for
+// at least the current pause, and for 100 ms, resets the pause.
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, longest time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
@@ -62,13 +63,13 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 	}
 }
 
-// hear runs one subscription until it breaks. It calls up once it is established.
+// hear runs one subscription until it breaks. It calls up once the subscription is established.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
 	up func()) (err error) {
-	defer func() { err = redisclient.Mask(err) }() // no hook sees these errors
+	defer func() { err = redisclient.Mask(err) }() // no hook masks these errors
 	ctx, end := context.WithCancel(context.WithValue(ctx, hears{}, new(atomic.Bool)))
 	defer end()
-	ps := client.Subscribe(ctx) // connects below, so that the error is seen
+	ps := client.Subscribe(ctx) // connects below, so that the error is returned
 	defer ps.Close()
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return err
@@ -78,7 +79,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		msg, err := ps.ReceiveTimeout(ctx, timeout)
 		if err != nil {
 			var reply redis.Error
-			if asked && errors.As(err, &reply) { // PING is refused with MISCONF, and answered all the same
+			if asked && errors.As(err, &reply) { // Redis refuses PING with MISCONF, but that is an answer too
 				asked = false
 				continue
 			}

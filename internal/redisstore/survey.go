@@ -14,8 +14,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// This file reads the operator's view with commands that change nothing. It uses no lease scripts, because each begins a new epoch if the
-// present one has ended.
+// This file reads the operator's view with commands that change nothing. It uses no lease scripts, because each begins a new epoch if
+// the current one has ended.
 
 // ErrFormat: a key of the group holds a value that no version of this store wrote.
 var ErrFormat = errors.New("another format")
@@ -23,32 +23,32 @@ var ErrFormat = errors.New("another format")
 // surveyPage is how many leases one round trip reads: 2 ms of Redis.
 const surveyPage = 500
 
-// Group is what the instances that share an epoch have agreed on, and their server.
+// Group is the agreement of the instances that share an epoch, and the state of their server.
 type Group struct {
 	Now           time.Time     // by Redis' clock
-	Ahead, Within time.Duration // how far Redis' clock is ahead of this machine's, give or take
+	Ahead, Within time.Duration // how far Redis' clock is ahead of this machine's, and the error of that difference
 
 	Info Info // of the server
 
-	Epoch       string        // "": none was begun
-	Left        time.Duration // of its quarantine; 0: over
-	Acks        int           // replicas that have to acknowledge what counts
-	Over        bool          // the server is another process by now, or a replica attached itself: the next request begins another epoch
-	Agreed      time.Duration // the group's quarantine; 0: not known
+	Epoch       string        // "": none has begun
+	Left        time.Duration // rest of its quarantine; 0: over
+	Acks        int           // replicas that must acknowledge a write
+	Over        bool          // the server has restarted, or a replica attached itself: the next request begins another epoch
+	Agreed      time.Duration // the group's quarantine; 0: unknown
 	RecordEpoch string        // the epoch that Agreed belongs to
 }
 
-// Versions reports whether the epoch has no record: an instance of a version without records began it, and the next request of an instance
-// with records begins another.
+// Versions reports whether the epoch has no record: an instance of a version without records began it, and the next request of an
+// instance with records begins another.
 func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
 
-// Acknowledging counts the replicas that acknowledge the server's writes; known is false if INFO is denied.
+// Acknowledging counts the replicas that acknowledge the server's writes. known is false if INFO is denied.
 func (g *Group) Acknowledging() (n int, known bool) { return g.Info.Acknowledging, g.Info.Known() }
 
-// Group reads what the group has agreed on. ErrFormat: a key holds another value.
+// Group reads the group's agreement and state. ErrFormat: a key holds another value.
 func (s *Store) Group(ctx context.Context) (Group, error) {
 	var g Group
-	if _, err := s.time(ctx); err != nil { // with it connects, which the next one does not count
+	if _, err := s.time(ctx); err != nil { // connects, so that the next one measures only the round trip
 		return g, err
 	}
 	sent := time.Now()
@@ -108,7 +108,6 @@ func (g *Group) readEpoch(key string) error {
 	return nil
 }
 
-// cut shortens a foreign text for display.
 func cut(text string) string { return text[:min(len(text), 100)] }
 
 // attached returns how often a replica attached itself to a server, as life.lua counts it.
@@ -139,18 +138,18 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 // Holding is an existing lease.
 type Holding struct {
 	ID    string
-	Owner string        // "" where Foreign
-	Fence int64         // 0: there is none, or what its key holds can be none
-	Left  time.Duration // until it expires; Forever: it never does
+	Owner string        // "" with Foreign
+	Fence int64         // 0: none, or an invalid value
+	Left  time.Duration // until it expires, or Forever
 
-	Foreign bool // its key holds no string: nothing more is known of it
+	Foreign bool // its key holds no string, so nothing more is known of it
 }
 
 // Forever is the life of a key that does not expire.
 const Forever = time.Duration(-1)
 
-// Holdings reads the existing leases, ascending by ID. It reads owner and fence of a lease together, but each lease separately. Where
-// Options.ExactKeys leaves none to find, it reads those of ids.
+// Holdings reads the existing leases, ascending by ID. It reads owner and fence of a lease together, but each lease separately. If
+// Options.ExactKeys leaves no prefix to find leases, it reads those of ids.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
@@ -169,7 +168,6 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 	return all, nil
 }
 
-// holdings appends the existing leases among ids to all.
 func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Holding, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -191,14 +189,14 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	for i, id := range ids {
 		h := Holding{ID: id, Left: lifeOf(left[i])}
 		text, _ := v[2*i+1].(string)
-		// Only what the scripts write is a fence.
+		// Only a value that the scripts could have written is a fence.
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<53 && strconv.FormatInt(n, 10) == text {
 			h.Fence = n
 		}
 		var held bool
 		if h.Owner, held = v[2*i].(string); !held {
 			if h.Left == 0 {
-				continue // nobody holds it
+				continue // a free lease
 			}
 			h.Foreign = true
 		}
@@ -222,7 +220,7 @@ func lifeOf(pttl *redis.DurationCmd) time.Duration {
 // Beat is a heartbeat of an instance.
 type Beat struct {
 	ID   string
-	Left time.Duration // until it expires; Forever: it never does
+	Left time.Duration // until it expires, or Forever
 }
 
 // Beats reads the existing heartbeats, ascending by instance.

@@ -36,35 +36,35 @@ const (
 	NoStartDelay = time.Duration(-1)
 )
 
-// Config configures a member. The zero value is Sovereign's. Members of one election must agree on LeaderKey, LeaderTTL, EpochKey and
-// Channel, and should agree on the rest.
+// Config configures a member. The zero value has Sovereign's settings. Members of one election must agree on LeaderKey, LeaderTTL,
+// EpochKey and Channel, and should agree on the rest.
 type Config struct {
-	// InstanceID names this member; "": lease.GenerateInstanceID(). It is the value of the leader key. No two processes may use one ID at the
-	// same time; the second one gets EventDuplicateInstance and does not lead. A process that restarts with the ID of one that crashed as
+	// InstanceID names this member and is the value of the leader key. "": lease.GenerateInstanceID(). No two processes may use one ID at
+	// the same time; the second one gets EventDuplicateInstance and does not lead. A process that restarts with the ID of a crashed
 	// leader waits until that leadership has expired.
 	InstanceID string
 
 	// LeaderKey is the whole key that holds the leader's ID; "": "sovereign:leader". Two elections need two leader keys.
 	LeaderKey string
-	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat; "": "sovereign:heartbeat:".
+	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat. "": "sovereign:heartbeat:".
 	HeartbeatPrefix string
-	// EpochKey and Channel are the members' other names in Redis; "": "sovereign:epoch", "sovereign:notify". Elections that share an EpochKey
-	// must have one LeaderTTL, or a Quarantine as long as the longest.
+	// EpochKey and Channel are the members' other names in Redis. "": "sovereign:epoch", "sovereign:notify". Elections that share an
+	// EpochKey must have one LeaderTTL, or a Quarantine as long as the longest.
 	EpochKey, Channel string
 
-	// LeaderTTL is how long leadership lives without a renewal: it bounds failover. 0: 30 s.
+	// LeaderTTL is how long leadership lives without a renewal, and so bounds failover. 0: 30 s.
 	LeaderTTL time.Duration
-	// ElectionInterval is the time between two looks of a follower. It is a safety net: a follower waits for the expiry and for the notice of
-	// a release. 0: LeaderTTL/2 (15 s).
+	// ElectionInterval is the time between two reads of a follower. It is a safety net, because a follower waits for the expiry and for
+	// the notice of a release. 0: LeaderTTL/2 (15 s).
 	ElectionInterval time.Duration
-	// HeartbeatInterval is the time between two heartbeats of the leader. They decide nothing here; other libraries read them. 0: LeaderTTL/3
-	// (10 s).
+	// HeartbeatInterval is the time between two heartbeats of the leader. They decide nothing here; other libraries read them. 0:
+	// LeaderTTL/3 (10 s).
 	HeartbeatInterval time.Duration
-	// StartDelayMax bounds the random time between Start and the first attempt; 0: LeaderTTL/3 (10 s); NoStartDelay: none.
+	// StartDelayMax bounds the random time between Start and the first attempt. 0: LeaderTTL/3 (10 s); NoStartDelay: none.
 	StartDelayMax time.Duration
 	// RenewInterval is the time between two renewals of the leader; 0: LeaderTTL/3.
 	RenewInterval time.Duration
-	// OpTimeout is how long a request may wait for an answer; after that, the leader does not lead until it is answered. 0: LeaderTTL/10.
+	// OpTimeout is how long a request waits for an answer; after that, the leader does not lead until Redis answers. 0: LeaderTTL/10.
 	OpTimeout time.Duration
 	// Quarantine is how long nobody is elected after Redis lost its data; 0: LeaderTTL.
 	Quarantine time.Duration
@@ -72,19 +72,19 @@ type Config struct {
 	Replicas int
 	// AssumeNew is lease.Config.AssumeNew: this address never led to another Redis that granted leases.
 	AssumeNew bool
-	// DrainTimeout bounds Stop: work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
+	// DrainTimeout bounds Stop. Work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
-	// Notify is called with every event of the leases under the elections before anything follows from it, as lease.Config.Notify; nil: no
-	// call. It must return at once and leave the holds alone. All other listeners should use Listen.
+	// Notify is called with every event of the elections' leases, as lease.Config.Notify; nil: no call. It must return at once and leave
+	// the holds alone. All other listeners should use Listen.
 	Notify func(lease.Event)
-	// Observe is called with every event of the elections at the moment it happens; nil: no call. It must return at once and call only the
-	// local reads of this package (IsLeader, Fence, State, Leader).
+	// Observe is called with every event of the elections at the moment it happens; nil: no call. It must return at once and call only
+	// the local reads of this package (IsLeader, Fence, State, Leader).
 	Observe func(Event)
 	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error; zap.NewNop()
 	// silences them. For the client library's own log see lease.Config.Logger.
 	Logger *zap.Logger
-	// RenewLogLevel is the level of renewals that succeed; nil: info, as lease.Config.RenewLogLevel.
+	// RenewLogLevel is the level of successful renewals, as lease.Config.RenewLogLevel; nil: info.
 	RenewLogLevel *zapcore.Level
 	// Hooks are added to the connections, as lease.Config.Hooks.
 	Hooks []redis.Hook
@@ -117,13 +117,13 @@ func configError(format string, args ...any) error {
 	return fmt.Errorf("%w: election: %w", lease.ErrConfig, fmt.Errorf(format, args...))
 }
 
-// validate refuses contradictory settings; lease.NewKeeper checks those of the lease. c has its defaults.
+// validate refuses contradictory settings; lease.NewKeeper checks those of the lease. c already has its defaults.
 func (c *Config) validate() error {
 	if c.LeaderTTL < lease.TTLMin || c.LeaderTTL > lease.TTLMax || c.LeaderTTL%time.Millisecond != 0 {
 		return configError("LeaderTTL is %v; it must be %v to %v in whole milliseconds (0 gives the default)", c.LeaderTTL,
 			lease.TTLMin, lease.TTLMax)
 	}
-	// Settings that others take their defaults from come first, so that an error names the setting that was set.
+	// Settings from which others take their defaults come first, so that an error names the setting that the user set.
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -154,7 +154,6 @@ func (c *Config) validate() error {
 	return c.validateKeys()
 }
 
-// validateKeys checks the names of one election.
 func (c *Config) validateKeys() error {
 	if err := checkKey("LeaderKey", c.LeaderKey); err != nil {
 		return err
@@ -188,7 +187,6 @@ func checkKey(what, key string) error {
 	return nil
 }
 
-// lease returns the settings of the keeper under the elections.
 func (c *Config) lease() lease.Config {
 	return lease.Config{
 		InstanceID: c.InstanceID, TTL: c.LeaderTTL, RenewInterval: c.RenewInterval, OpTimeout: c.OpTimeout,
@@ -198,7 +196,6 @@ func (c *Config) lease() lease.Config {
 	}
 }
 
-// store returns the options of the store that carries heartbeats and looks.
 func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,

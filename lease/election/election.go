@@ -19,18 +19,18 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// ErrRunning: Run is already running for this member.
+// ErrRunning: this member's Run is already running.
 var ErrRunning = errors.New("Run is running for this member already")
 
-// Election is this process's part in one election. Safe for concurrent use. It cannot be restarted: after Stop, make another.
+// Election is this process's part in one election. It is safe for concurrent use. It cannot be restarted: after Stop, make another.
 type Election struct {
 	g       *Group
-	own     bool // the group is this election's alone
+	own     bool // the group belongs to this election alone
 	key     string
-	beatKey string // of this member's heartbeat
+	beatKey string // key of this member's heartbeat
 	prefix  string
 
-	lead    atomic.Pointer[lease.Hold] // while this member leads and does not stop
+	lead    atomic.Pointer[lease.Hold] // set while this member leads and does not stop
 	started atomic.Bool                // set under g.mu
 	state   atomic.Uint32
 	known   atomic.Pointer[rules.Leadership]
@@ -40,16 +40,16 @@ type Election struct {
 	life context.Context
 	end  context.CancelCauseFunc // ends the contexts of Run
 
-	// Under g.mu.
+	// Guarded by g.mu.
 	m         *rules.Machine
 	listeners []*listener
 	hold      *lease.Hold
-	asked     time.Time        // when the last attempt to hold the lease was sent
-	terms     chan *lease.Hold // Run waits for its leaderships here; nil: nobody runs
+	asked     time.Time        // time of the last attempt to acquire or renew the lease
+	terms     chan *lease.Hold // the leaderships that Run waits for; nil: Run is not running
 }
 
 // New makes a member of one election with its own connections. Nothing runs before Start. New only reads the client's settings and never
-// closes it. For many elections in one process make a Group. Errors: lease.ErrConfig.
+// closes the client. For many elections in one process make a Group. Errors: lease.ErrConfig.
 func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	g, err := NewGroup(client, cfg)
 	if err != nil {
@@ -63,20 +63,20 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	return e, nil
 }
 
-// Start takes part, after a random delay of at most Config.StartDelayMax, until Stop. ctx bounds the start only; Run binds the member to a
-// context. It waits and fails as lease.Keeper.Start does, and also returns lease.ErrStopped.
+// Start takes part until Stop, after a random delay of at most Config.StartDelayMax. ctx bounds the start only; Run binds the member to a
+// context. Start waits and fails as lease.Keeper.Start does, and also returns lease.ErrStopped.
 func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := e.g.start(ctx); errors.Is(err, lease.ErrStopped) {
 		return e.over()
-	} else if errors.Is(err, redisstore.ErrDenied) { // of what the group needs, which is less
+	} else if errors.Is(err, redisstore.ErrDenied) { // for the group's rights, which are fewer
 		return cmp.Or(e.permitted(ctx), err)
 	} else if err != nil {
 		return err
 	}
-	if !e.started.Load() { // Run starts once more what was started, and its rights are known
+	if !e.started.Load() { // Run calls Start again on a started member, whose rights are known
 		if err := e.permitted(ctx); err != nil {
 			return err
 		}
@@ -104,14 +104,14 @@ func (e *Election) permitted(ctx context.Context) error {
 	return nil
 }
 
-// Health reports whether this member can be elected or goes on leading, and if not, why, for a readiness probe. It sends nothing and knows
-// only the outcomes of the member's requests: a leader's renewals and heartbeats, or a follower's one look per Config.ElectionInterval. So
-// a follower may be that late to report that the leader can be read again.
+// Health reports whether this member can be elected or goes on leading, and if not, why, for a readiness probe. It sends no request and
+// knows only the outcomes of the member's requests: a leader's renewals and heartbeats, or a follower's one read per
+// Config.ElectionInterval. So a follower may report up to that interval late that it can read the leader again.
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
 	started := e.started.Load()
 	switch {
-	case e.g.closing.Load() || e.life.Err() != nil: // without the lock, which Config.Observe may hold for ever
+	case e.g.closing.Load() || e.life.Err() != nil: // without the lock, which Config.Observe may hold forever
 		h.State, h.Reason = lease.HealthStopped, "this member has stopped; make another"
 	case !started && h.State != lease.HealthRefused && h.State != lease.HealthSilent && h.State != lease.HealthBlocked:
 		h.State, h.Reason = lease.HealthNotStarted, "Start was not called, has not returned, or failed"
@@ -119,7 +119,7 @@ func (e *Election) Health() lease.Health {
 		h.Reason = strings.Replace(h.Reason, "leases are granted", "somebody can be elected", 1)
 	}
 	h = e.g.hand.beating.Add(h, "heartbeats cannot be set")
-	if e.State() == StateLeader { // it looks no more: the last look that failed says nothing of now
+	if e.State() == StateLeader { // a leader does not read: its last failed read is outdated
 		return h
 	}
 	return e.g.hand.looking.Add(h, "the leader cannot be read")
@@ -129,10 +129,12 @@ func (e *Election) over() error {
 	return fmt.Errorf("%w: election %q: a member has one life; make another", lease.ErrStopped, e.key)
 }
 
-// Stop withdraws. IsLeader is false at once, the context of Run's function ends, and when the function has returned leadership is given
-// back, which the other members hear at once. Stop waits at most Config.DrainTimeout. Work that has not returned by then keeps its
-// leadership until that expires, and Stop returns lease.ErrUnknown. It returns the same if Redis did not confirm, for which it waits as
-// Group.Stop does. For the elections of a Group, Group.Stop waits for that.
+// Stop withdraws this member. IsLeader is false at once, and the context of Run's function ends. When the function has returned, the
+// member releases its leadership, and the other members notice at once.
+//
+// Stop waits at most Config.DrainTimeout. Work that has not returned by then keeps its leadership until that expires, and Stop returns
+// lease.ErrUnknown. Stop returns the same error if Redis did not confirm the release, for which it waits as Group.Stop does. For the
+// elections of a Group, Group.Stop waits for that.
 func (e *Election) Stop() error {
 	if e.own {
 		return e.g.Stop()
@@ -143,7 +145,6 @@ func (e *Election) Stop() error {
 	return e.await(timer.C)
 }
 
-// withdraw begins the stop.
 func (e *Election) withdraw() {
 	e.end(lease.ErrStopped)
 	e.g.mu.Lock()
@@ -151,7 +152,7 @@ func (e *Election) withdraw() {
 	e.g.step(e, rules.Input{Kind: rules.Stop, Now: e.g.now()})
 }
 
-// await waits for the end; after late it leaves the leadership to expire.
+// await waits for the end. After late it abandons the leadership, which then expires.
 func (e *Election) await(late <-chan time.Time) error {
 	select {
 	case <-e.done:
@@ -173,14 +174,14 @@ func (e *Election) await(late <-chan time.Time) error {
 		"within %v", lease.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
 }
 
-// IsLeader reports whether this member leads now. It reads local memory: no call to Redis, no allocation. It is false while a renewal is
-// overdue. Work that outlasts the answer must carry the fence.
+// IsLeader reports whether this member leads now. It reads local memory: no request, no allocation. It is false while a renewal is
+// overdue. Work that outlasts the result must carry the fence.
 func (e *Election) IsLeader() bool {
 	h := e.lead.Load()
 	return h != nil && h.Valid()
 }
 
-// Fence returns the fence of this member's leadership; false if it does not lead now.
+// Fence returns the fence of this member's leadership, or false if it does not lead now.
 func (e *Election) Fence() (int64, bool) {
 	h := e.lead.Load()
 	if h == nil || !h.Valid() {
@@ -189,21 +190,21 @@ func (e *Election) Fence() (int64, bool) {
 	return h.Fence(), true
 }
 
-// State returns the member's state. While a renewal is overdue, a member can be LEADER for a moment without leading (IsLeader): nobody
+// State returns the member's state. While a renewal is overdue, a member can be LEADER for a moment without leading (IsLeader). Nobody
 // else can lead before its window has ended, and then it is FOLLOWER.
 func (e *Election) State() State { return State(e.state.Load()) }
 
-// Leadership is who leads.
+// Leadership describes a leader.
 type Leadership struct {
 	Instance string
-	Fence    int64     // 0: not known, as with leaders of libraries that have none
-	Since    time.Time // of this member: when it was elected; of another: since when this member has known of it
+	Fence    int64     // 0: unknown, as with leaders of libraries without fences
+	Since    time.Time // this member's election, or the time at which it first saw another leader
 
 	_ struct{}
 }
 
-// Leader returns who leads as far as this member knows; false: nobody is known to, or whoever was has not been seen for a
-// LeaderTTL. It is a local read, for people to look at: only IsLeader may decide anything.
+// Leader returns the leader known to this member. It returns false if none is known, or if the last one has not been seen for a
+// LeaderTTL. It reads local memory and is for display: only IsLeader may decide anything.
 func (e *Election) Leader() (Leadership, bool) {
 	l := e.known.Load()
 	if l == nil || !l.At(e.g.now().Mono) {
@@ -218,10 +219,10 @@ func (e *Election) InstanceID() string { return e.g.cfg.InstanceID }
 // Key returns the leader key, which names the election.
 func (e *Election) Key() string { return e.key }
 
-// SubscribeChanges calls f with the events of the lease under this election, as lease.Keeper.SubscribeChanges does: an election is a source
-// of lease/traces. Each such listener hears of all elections of a Group; of many let one listen to the Group.
+// SubscribeChanges calls f with the events of this election's lease, as lease.Keeper.SubscribeChanges does: an election is a source of
+// lease/traces. Each such listener receives the events of all elections of a Group, so for many elections subscribe to the Group.
 func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
-	var dropped int64 // perhaps of this election, and not told yet
+	var dropped int64 // missed events, perhaps of this election, not reported yet
 	return e.g.keeper.SubscribeChanges(func(ev lease.Event) {
 		dropped += ev.Dropped
 		if ev.Name == e.key {
@@ -231,9 +232,9 @@ func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 	})
 }
 
-// Listen calls f with every event from now on, in order, one at a time, until remove; with tellNow, an f that listens to a
-// leader is first told EventLeadershipAcquired of the present leadership. An f that is 65,536 events behind misses some and
-// is told how many (Event.Dropped); one that blocks or panics harms nobody else. After remove no call begins.
+// Listen calls f with every event from now on, in order, one at a time, until remove. With tellNow, if this member leads, f first gets
+// EventLeadershipAcquired of the current leadership. If f is 65,536 events behind, it misses some, and Event.Dropped counts them. A
+// function that blocks or panics harms nobody else. After remove no call begins.
 func (e *Election) Listen(f func(Event), tellNow bool) (remove func()) {
 	l := newListener(f, e.g.log.Calls)
 	e.g.mu.Lock()
@@ -253,17 +254,17 @@ func (e *Election) Listen(f func(Event), tellNow bool) (remove func()) {
 	}
 }
 
-// Stats counts what happened since New.
+// Stats has counters since New.
 type Stats struct {
-	Acquired, Lost, Failed  int64 // leaderships won and ended; attempts that won none
-	LeaderChanges           int64 // another leader or fence was seen
-	HeartbeatsStale         int64 // times the leader's heartbeat stood still while it held the leader key
+	Acquired, Lost, Failed  int64 // leaderships acquired and ended; failed attempts
+	LeaderChanges           int64 // changes of leader or fence that this member saw
+	HeartbeatsStale         int64 // times the leader's heartbeat went stale while it held the leader key
 	HeartbeatsInvalid       int64
 	DuplicateInstances      int64
-	HeartbeatsSwept, Cycles int64 // heartbeats of the dead deleted; looks of a follower
+	HeartbeatsSwept, Cycles int64 // heartbeats of dead leaders deleted; a follower's reads
 
-	// Takeovers and Handovers are how long there was no leader before this member was, as far as is known (lease.Vacancy): since the
-	// last one's key expired, and since that one was heard to give the leadership back.
+	// Takeovers and Handovers measure how long there was no leader before this member led, if known (lease.Vacancy). A takeover counts
+	// from the expiry of the last leader's key, a handover from its notice of release.
 	Takeovers, Handovers lease.Histogram
 
 	_ struct{}
@@ -277,10 +278,9 @@ type stats struct {
 	takeovers, handovers lease.Histogram
 }
 
-// lags are the bounds of how long there is no leader, in s.
+// lags are the bounds of the time without a leader, in s.
 var lags = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
-// acquired counts how long there was none.
 func (s *stats) acquired(ev *lease.Event) {
 	if ev.Vacancy == nil {
 		return
@@ -308,7 +308,7 @@ func (e *Election) Stats() Stats {
 	}
 }
 
-// inputOf turns what the lease tells into what the rules are told; Kind 0: nothing to tell.
+// inputOf translates a lease event to an input of the rules. Kind 0: nothing to pass on.
 func (g *Group) inputOf(ev *lease.Event) rules.Input {
 	in := rules.Input{Kind: rules.Tell, Fence: ev.Fence, Owner: ev.Owner, Reason: ev.Reason,
 		Now: core.Now{Mono: core.Time(ev.At.Sub(g.base)), Wall: time.Now().UnixNano()}}

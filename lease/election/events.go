@@ -17,17 +17,16 @@ import (
 // State is the state of a member.
 type State uint8
 
-// The states of the specification.
 const (
 	StateFollower  = State(rules.Follower)
-	StateCandidate = State(rules.Candidate) // an attempt is under way
+	StateCandidate = State(rules.Candidate) // an attempt is in flight
 	StateLeader    = State(rules.Leader)
 )
 
 // String returns FOLLOWER, CANDIDATE or LEADER.
 func (s State) String() string { return rules.State(s).String() }
 
-// EventKind says what happened. Its String is the field "event" of log entries.
+// EventKind is the kind of an event. Its String is the field "event" of log entries.
 type EventKind uint8
 
 // The events. Each transition publishes exactly these, in this order, each once:
@@ -37,16 +36,16 @@ type EventKind uint8
 //	CANDIDATE → FOLLOWER    StateChanged, ElectionFailed
 //	LEADER    → FOLLOWER    StateChanged, LeadershipLost
 //
-// A failing attempt is published again in every ElectionInterval while that lasts and no leader is seen. All other events belong to no
+// While attempts fail and no leader is seen, ElectionFailed is published again in every ElectionInterval. All other events belong to no
 // transition.
 const (
 	EventStateChanged       = EventKind(rules.StateChanged)       // From, To; Fence to or from LEADER
 	EventLeadershipAcquired = EventKind(rules.LeadershipAcquired) // Fence
 	EventLeadershipLost     = EventKind(rules.LeadershipLost)     // Fence, Reason; Leader if another is known
 	EventElectionFailed     = EventKind(rules.ElectionFailed)     // Reason; Leader if known
-	EventLeaderChanged      = EventKind(rules.LeaderChanged)      // Leader, Fence if known: who leads now
-	EventHeartbeatStale     = EventKind(rules.HeartbeatStale)     // Leader holds the key, its heartbeat stands still
-	EventHeartbeatInvalid   = EventKind(rules.HeartbeatInvalid)   // Leader, Reason: no time, or one to come
+	EventLeaderChanged      = EventKind(rules.LeaderChanged)      // Leader, Fence if known: the new leader
+	EventHeartbeatStale     = EventKind(rules.HeartbeatStale)     // Leader holds the key, but its heartbeat is stale
+	EventHeartbeatInvalid   = EventKind(rules.HeartbeatInvalid)   // Leader, Reason: not a time, or a future one
 	EventDuplicateInstance  = EventKind(rules.DuplicateInstance)  // Reason: another process has this member's ID
 )
 
@@ -74,7 +73,7 @@ type Event struct {
 	Leader   string // instance ID
 	Reason   string
 	At       time.Time
-	// Dropped counts the events that this listener missed just before this one, because it was slow.
+	// Dropped counts the events just before this one that this listener missed because it was slow.
 	Dropped int64
 
 	_ struct{}
@@ -101,10 +100,9 @@ func newListener(f func(Event), calls *callback.Calls) *listener {
 	return l
 }
 
-// head returns the level and the message of e's log entry.
 func head(e *Event) (zapcore.Level, string) {
 	switch e.Kind {
-	case EventStateChanged, EventElectionFailed: // what matters of them is told by the others, or by the lease
+	case EventStateChanged, EventElectionFailed: // other events, or the lease's, report what matters
 		return zapcore.DebugLevel, messages[e.Kind]
 	case EventLeadershipLost:
 		if e.Reason == core.CauseRequested.String() || e.Reason == core.CauseDrain.String() {

@@ -20,14 +20,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Group is this process's part in any number of elections, under one instance ID. They share connections, timers and renewals: a further
-// election costs no goroutine and, led or followed, no request of its own but its look. Safe for concurrent use.
+// Group is this process's part in any number of elections, under one instance ID. They share connections, timers and renewals. A further
+// election costs no goroutine and, led or followed, no request of its own but its read. It is safe for concurrent use.
 type Group struct {
 	cfg    Config
 	log    *zaplog.Log
 	keeper *lease.Keeper
 	hand   *hand
-	base   time.Time // core.Time is measured from here
+	base   time.Time // zero of core.Time
 
 	life    *lifetime.Lifetime
 	quit    chan struct{} // ends the timer's goroutine
@@ -37,13 +37,13 @@ type Group struct {
 
 	closing atomic.Bool // set under mu
 
-	mu        sync.Mutex // of everything below, and of the machines
+	mu        sync.Mutex // guards everything below, and the machines
 	elections map[string]*Election
-	order     []*Election // as they were made, without those that have withdrawn
-	next      core.Time   // when the timer's goroutine wakes, 0: never
+	order     []*Election // in the order of creation, without withdrawn ones
+	next      core.Time   // next wake-up of the timer's goroutine, 0: never
 }
 
-// NewGroup makes the part of one process. Nothing runs before the first election starts.
+// NewGroup makes one process's part in elections. Nothing runs before the first election starts.
 func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -59,7 +59,7 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 		elections: map[string]*Election{},
 	}
 	lc := cfg.lease()
-	lc.Logger = g.log.Logger // one queue: the log tells in order
+	lc.Logger = g.log.Logger // one queue keeps the log in order
 	lc.Notify = g.notify
 	g.cfg.Logger = g.log.Logger
 	var err error
@@ -74,7 +74,7 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// Election makes this process a member of the election with that leader key; "" for either name: that of Config. An election that has
+// Election makes this process a member of the election with that leader key. "" as either name means that of Config. An election that has
 // stopped may be made again.
 func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
 	cfg := g.cfg
@@ -116,7 +116,6 @@ func (c *Config) startDelay() int64 {
 	return rand.Int64N(int64(c.StartDelayMax))
 }
 
-// start starts what all elections share, once.
 func (g *Group) start(ctx context.Context) error {
 	return g.life.Start(lease.ErrStopped, func() error {
 		if err := g.keeper.Start(ctx); err != nil {
@@ -128,9 +127,9 @@ func (g *Group) start(ctx context.Context) error {
 	})
 }
 
-// Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed the end of each leadership: at
-// most Config.DrainTimeout for the work, as long again for Redis, and Config.OpTimeout for the heartbeat. Every call waits for the end and
-// gets the same error.
+// Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed the end of each leadership. It
+// waits at most Config.DrainTimeout for the work, as long again for Redis, and Config.OpTimeout for the heartbeat. Every call waits for
+// the end and returns the same error.
 func (g *Group) Stop() error { return g.life.Stop(g.end) }
 
 func (g *Group) end(begun bool) error {
@@ -169,8 +168,8 @@ func (g *Group) end(begun bool) error {
 // InstanceID returns this member's ID in all elections.
 func (g *Group) InstanceID() string { return g.cfg.InstanceID }
 
-// SubscribeChanges calls f with the events of the leases under all elections of the group, whose names are the leader keys, as
-// lease.Keeper.SubscribeChanges does: a group is a source of lease/traces.
+// SubscribeChanges calls f with the events of the leases of all elections of the group, as lease.Keeper.SubscribeChanges does: a group is
+// a source of lease/traces. The leases' names are the leader keys.
 func (g *Group) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 	return g.keeper.SubscribeChanges(f)
 }
@@ -190,7 +189,7 @@ func (g *Group) notify(ev lease.Event) {
 	e := g.elections[ev.Name]
 	if e == nil {
 		if ev.Kind == lease.EventAcquired {
-			ev.Hold.Drop() // won in the moment in which the member withdrew
+			ev.Hold.Drop() // acquired just as the member withdrew
 		}
 		return
 	}
@@ -231,7 +230,7 @@ func (g *Group) step(e *Election, in rules.Input) {
 	}
 	switch {
 	case eff.Want:
-		_ = g.keeper.Want(e.key) // its name was checked
+		_ = g.keeper.Want(e.key) // the name was checked already
 	case eff.Drop && e.hold != nil:
 		e.hold.Drop()
 	case eff.Drop:
@@ -258,7 +257,6 @@ func (g *Group) step(e *Election, in rules.Input) {
 	}
 }
 
-// tell passes one event to all listeners.
 func (e *Election) tell(r *rules.Event) {
 	e.stats.events[r.Kind].Add(1)
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
@@ -286,7 +284,7 @@ func (g *Group) keepTime() {
 	}
 }
 
-// tick wakes every machine that is due and returns when the next will be.
+// tick steps every machine that is due and returns when the next one is due.
 func (g *Group) tick() core.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

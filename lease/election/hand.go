@@ -11,13 +11,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// hand carries out the machines' requests besides the lease: heartbeats, looks and sweeps. It batches those of several elections at about
-// the same time, and sets a shared heartbeat once.
+// hand sends the machines' requests besides the lease: heartbeats, reads and sweeps. It batches those of several elections at about the
+// same time, and sets a shared heartbeat once.
 type hand struct {
 	g     *Group
 	store *redisstore.Store
 	ctx   context.Context
-	close func() error // ends what is under way
+	close func() error // ends the requests in flight
 	ended chan struct{}
 	wake  chan struct{}
 
@@ -37,15 +37,15 @@ type look struct {
 
 func newHand(g *Group, st *redisstore.Store) *hand {
 	h := &hand{g: g, store: st, wake: make(chan struct{}, 1), ended: make(chan struct{}), beats: map[string]bool{}}
-	h.beating.Life = 2*g.cfg.HeartbeatInterval + g.cfg.OpTimeout // a follower beats no more
-	h.looking.Life = 2*g.cfg.ElectionInterval + g.cfg.OpTimeout  // and a leader looks no more
+	h.beating.Life = 2*g.cfg.HeartbeatInterval + g.cfg.OpTimeout // a follower does not beat
+	h.looking.Life = 2*g.cfg.ElectionInterval + g.cfg.OpTimeout  // a leader does not read
 	h.beating.Line, h.looking.Line = h.line, h.line
 	ctx, end := context.WithCancel(context.Background())
 	h.ctx, h.close = ctx, sync.OnceValue(func() error { end(); return st.Close() })
 	return h
 }
 
-// line returns the line that grants what the elections need.
+// line returns the ACL line that grants what the elections need.
 func (h *hand) line() string {
 	h.g.mu.Lock()
 	var keys []string
@@ -56,7 +56,7 @@ func (h *hand) line() string {
 	return h.store.Line(redisstore.Use{Registry: true, Leases: keys})
 }
 
-// take queues the requests of a step. It is called under g.mu and never waits.
+// take queues the requests of a step. The caller holds g.mu. It never waits.
 func (h *hand) take(e *Election, eff *rules.Effects) {
 	if !eff.Beat && !eff.Unbeat && !eff.Look && !eff.Sweep {
 		return
@@ -78,7 +78,7 @@ func (h *hand) take(e *Election, eff *rules.Effects) {
 	h.poke()
 }
 
-// leadsWith reports whether an election that this process leads uses the heartbeat key. Under g.mu.
+// leadsWith reports whether an election that this process leads uses the heartbeat key. The caller holds g.mu.
 func (g *Group) leadsWith(key string) bool {
 	return slices.ContainsFunc(g.order, func(e *Election) bool { return e.beatKey == key && e.m.State() == rules.Leader })
 }
@@ -90,7 +90,7 @@ func (h *hand) poke() {
 	}
 }
 
-// finish carries out the remaining requests, for OpTimeout at most, and ends the work.
+// finish sends the remaining requests, for OpTimeout at most, and ends the work.
 func (h *hand) finish() {
 	timer := time.AfterFunc(h.g.cfg.OpTimeout, func() { _ = h.close() })
 	defer timer.Stop()
@@ -117,7 +117,7 @@ func (h *hand) work() {
 		h.look(looks)
 		s.add(sweeps)
 		if h.page(&s) {
-			continue // another page, after whatever came meanwhile
+			continue // another page, after new requests
 		}
 		select {
 		case <-h.wake:
@@ -151,7 +151,7 @@ func (h *hand) beat(beats map[string]bool) {
 	}
 }
 
-// look reads for followers and passes them the results.
+// look reads for followers and passes the results to their machines.
 func (h *hand) look(looks []look) {
 	if len(looks) == 0 {
 		return
@@ -175,21 +175,21 @@ func (h *hand) look(looks []look) {
 	}
 }
 
-// sweep walks over the heartbeats of the dead, a page at a time, for all elections that wanted one when it began.
+// sweep deletes the heartbeats of dead leaders, a page at a time, for all elections that requested one.
 type sweep struct {
 	queue []*Election
-	walk  redisstore.Sweep // of the first
+	walk  redisstore.Sweep // of queue[0]
 }
 
 func (s *sweep) add(more []*Election) {
-	for _, e := range more { // one prefix is walked once, also for a thousand elections
+	for _, e := range more { // one prefix is walked once, even for a thousand elections
 		if !slices.ContainsFunc(s.queue, func(x *Election) bool { return x.prefix == e.prefix }) {
 			s.queue = append(s.queue, e)
 		}
 	}
 }
 
-// page sweeps one page and reports whether there are more. A failed sweep is given up: the next leader sweeps again.
+// page sweeps one page and reports whether there are more. It gives up a failed sweep: the next leader sweeps again.
 func (h *hand) page(s *sweep) bool {
 	if len(s.queue) == 0 {
 		return false

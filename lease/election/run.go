@@ -8,22 +8,26 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Run takes part and calls f whenever this member leads, one call at a time, each with a higher fence. f's context ends with ctx, with the
-// trust window and with Stop (context.Cause says which); f sends fence along with every change. Leadership is given back only after f has
-// returned or panicked. While an f that lost its leadership has not returned, this member is no candidate. Run starts the member, unless
-// Start did, and stops it. If f returns while it leads, it gives the leadership back and ends this member's part in the election.
+// Run takes part and calls f whenever this member leads, one call at a time, each with a higher fence. The context of f ends with ctx,
+// with the trust window and with Stop (context.Cause says which). f sends fence with every change. The member releases leadership only
+// after f has returned or panicked. After a loss of leadership, it is no candidate until f has returned. Run starts the member, unless
+// Start did, and stops it. If f returns while it leads, Run releases the leadership and ends this member's part in the election.
 //
-//	f returned while it led         Run returns what f returned
-//	the leadership was lost         Run waits for the next, and f is called again; an error of f that is not about its
-//	                                context is returned instead, joined with lease.ErrLost
-//	ctx ended, or Stop was called   Run returns nil once f has returned, or an error of f that is not about its context
+//	f returned while it led         Run returns f's error
+//	the leadership was lost         Run waits for the next leadership and
+//	                                calls f again; an error of f that is not
+//	                                about its context is returned instead,
+//	                                joined with lease.ErrLost
+//	ctx ended, or Stop was called   Run returns nil once f has returned, or
+//	                                an error of f that is not about its
+//	                                context
 //
-// After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else may do the work
-// before that. Only Stop and the trust window end leadership while f runs.
+// After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else may do the
+// work before that. Only Stop and the trust window end leadership while f runs.
 //
-// An error of Stop is joined with each of these. ErrRunning: another Run runs. lease.ErrStopped: the member has stopped, and every further
-// Run returns the same; make another. lease.ErrConfig: f is nil, and nothing was started. After any other error of Start, Run may be called
-// again.
+// An error of Stop is joined with each of these. ErrRunning: another Run is running. lease.ErrStopped: the member has stopped, and every
+// further Run returns the same error; make another. lease.ErrConfig: f is nil, and nothing was started. After any other error of Start,
+// Run may be called again.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
 	if f == nil {
 		return configError("Run has no function to call")
@@ -43,7 +47,7 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 	defer func() {
 		e.g.mu.Lock()
 		e.terms = nil
-		e.g.step(e, rules.Input{Kind: rules.Done, Now: e.g.now()}) // a leadership that nobody took up
+		e.g.step(e, rules.Input{Kind: rules.Done, Now: e.g.now()}) // for a leadership that no call of f began
 		e.g.mu.Unlock()
 		if started {
 			err = errors.Join(err, e.Stop())
@@ -67,14 +71,14 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 	}
 }
 
-// take passes the leadership to Run, under g.mu, so that no Stop comes between the election and the work. A busy machine is elected only
-// once, so there is room.
+// take passes the leadership to Run. The caller holds g.mu, so that no Stop comes between the election and the work. A busy machine is
+// elected only once, so the channel has room.
 func (e *Election) take() {
 	e.terms <- e.hold
 	e.m.Step(rules.Input{Kind: rules.Busy, Now: e.g.now()})
 }
 
-// reign serves one leadership. It reports whether another may follow.
+// reign calls f for one leadership. It reports whether another may follow.
 func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Context, int64) error) (again bool, err error) {
 	defer func() {
 		e.g.mu.Lock()
@@ -82,7 +86,7 @@ func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Cont
 		e.g.step(e, rules.Input{Kind: rules.Done, Now: e.g.now()})
 	}()
 	if h.Context().Err() != nil {
-		return true, nil // over before it began
+		return true, nil // ended before f began
 	}
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -91,10 +95,10 @@ func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Cont
 	}
 	err = f(work, h.Fence())
 	cause := context.Cause(work)
-	if cause == nil { // as it is ended by another goroutine
+	if cause == nil { // another goroutine is about to end it
 		cause = context.Cause(h.Context())
 	}
-	if cause == nil { // still leading: f has decided
+	if cause == nil { // still leading: f decided to end
 		return false, err
 	}
 	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cause)) {

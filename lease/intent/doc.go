@@ -1,9 +1,10 @@
-// Package intent has the types of intents: a client's request (Start), its record (Session, State, Reason), and the key under which equal
-// requests are one. It does no I/O. Its sub-packages do:
+// Package intent has the types of intents: a client's request (Start), its record (Session, State, Reason), and the key by which equal
+// requests are recognized. It does no I/O. Its sub-packages do:
 //
-//	api     an http.Handler that authenticates, validates, and publishes; it never runs anything
+//	api     an http.Handler that authenticates, validates, and publishes;
+//	        it never runs anything
 //	store   records, idempotency keys and the bus, on Redis
-//	worker  takes starts from the bus, owns the leases, runs pipelines
+//	worker  receives starts from the bus, owns the leases, runs pipelines
 //	metrics Prometheus collectors
 //
 // # The canonical form
@@ -12,12 +13,12 @@
 //
 //	v1:stream.start:<ServiceRef>:<Profile>:<Bucket>
 //
-// ServiceRef is 1 to 256 bytes of printable ASCII without space; trailing colons are cut, because references are written with and without
-// them. Profile is 1 to 64 of A-Z a-z 0-9 . _ - ("default" if none is given). Bucket is "0" for live, and for catch-up the start time in
-// whole seconds. Neither profile nor bucket holds a colon, so the form is unambiguous when read from its end, although references hold
+// ServiceRef is 1 to 256 bytes of printable ASCII without space. Trailing colons are cut, because clients write references with and
+// without them. Profile is 1 to 64 of A-Z a-z 0-9 . _ - ("default" if none is given). Bucket is "0" for live, and for catch-up the start
+// time in whole seconds. Profile and bucket have no colon, so the form is unambiguous when read from its end, although references have
 // colons.
 //
 // # Repeated starts
 //
-// While a session has not ended, every equal start is answered with that session. Once it has ended, an equal start makes a new session.
+// While a session has not ended, every equal start returns that session. Once it has ended, an equal start makes a new session.
 package intent

@@ -14,23 +14,23 @@ const (
 	ServiceRefMax  = 256 // bytes
 	ProfileMax     = 64
 	ProfileDefault = "default"
-	// StartMsMin is the earliest start time of catch-up: bucket 0 means live.
+	// StartMsMin is the earliest start time of catch-up, in ms: bucket 0 means live.
 	StartMsMin = 1000
-	// StartMsMax keeps times exact in every JSON reader.
+	// StartMsMax is the latest start time, in ms: the largest integer that every JSON reader keeps exact.
 	StartMsMax = 1<<53 - 1
 )
 
-// ErrInvalid: the request is malformed; the text names the member and the allowed values.
+// ErrInvalid: the request is malformed. The text names the member and the allowed values.
 var ErrInvalid = errors.New("invalid intent")
 
 // Start is a client's request to start a stream.
 type Start struct {
 	ServiceRef string
 	Profile    string
-	StartMs    int64 // ms since 1970, of catch-up; 0: live
+	StartMs    int64 // start of catch-up, in ms since 1970; 0: live
 }
 
-// Canonical returns s as it is stored and compared, or ErrInvalid.
+// Canonical returns s in the form that is stored and compared, or ErrInvalid.
 func (s Start) Canonical() (Start, error) {
 	length := len(s.ServiceRef)
 	s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")
@@ -65,12 +65,12 @@ func profileByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
-// CanonicalForm is what Key hashes. s is canonical.
+// CanonicalForm returns the text that Key hashes. s must be canonical.
 func (s Start) CanonicalForm() string {
 	return "v1:stream.start:" + s.ServiceRef + ":" + s.Profile + ":" + strconv.FormatInt(s.StartMs/1000, 10)
 }
 
-// Key is the idempotency key. s is canonical.
+// Key returns the idempotency key. s must be canonical.
 func (s Start) Key() string {
 	sum := sha256.Sum256([]byte(s.CanonicalForm()))
 	return hex.EncodeToString(sum[:])

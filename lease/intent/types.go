@@ -10,10 +10,10 @@ const (
 	StateNew      State = "NEW"      // accepted and on the bus
 	StateStarting State = "STARTING" // a worker holds both its leases
 	StateRunning  State = "RUNNING"  // its pipeline runs
-	StateEnded    State = "ENDED"    // Reason says why
+	StateEnded    State = "ENDED"    // with a Reason
 )
 
-// Reason says why a session ended.
+// Reason is why a session ended.
 type Reason string
 
 // The reasons of ADR-003.
@@ -21,23 +21,23 @@ const (
 	ReasonLeaseBusy      Reason = "R_LEASE_BUSY"      // another session uses the service
 	ReasonNoTuner        Reason = "R_NO_TUNER"        // no slot of the pool is free
 	ReasonLeaseLost      Reason = "R_LEASE_LOST"      // a lease, or the worker itself, was lost
-	ReasonStopped        Reason = "R_STOPPED"         // on request, or the pipeline came to its end
-	ReasonPipelineFailed Reason = "R_PIPELINE_FAILED" // Detail says how
+	ReasonStopped        Reason = "R_STOPPED"         // stopped on request, or the pipeline ended by itself
+	ReasonPipelineFailed Reason = "R_PIPELINE_FAILED" // Detail has the error
 )
 
 // Session is the record of one accepted start.
 type Session struct {
-	ID string // UUID
+	ID string // a UUID
 	Start
 	Key string // Start.Key()
 
 	State      State
-	Reason     Reason // of StateEnded
+	Reason     Reason // with StateEnded
 	Detail     string // one sentence for people
 	StopAsked  bool   // a stop was accepted and has not taken effect yet
-	Worker     string // instance that holds its leases, or held them last
+	Worker     string // the instance that holds, or last held, its leases
 	Slot       string
-	Fence      int64 // of the service lease: what is written of the session stands on it
+	Fence      int64 // fence of the service lease, checked by every write to the record
 	TunerFence int64
 	CreatedAt  time.Time // by Redis' clock, as UpdatedAt
 	UpdatedAt  time.Time
@@ -51,12 +51,12 @@ const (
 	ScopeRead  = "v3:read"
 )
 
-// Observer counts for the metrics of ADR-003. Its methods must not block; package metrics implements it.
+// Observer counts for the metrics of ADR-003. Its methods must not block. Package metrics implements it.
 type Observer interface {
-	// Intent counts one request to publish: outcome is accepted, replayed, stopped, conflict, or the cause of a refusal; mode is phase1 or
-	// phase2.
+	// Intent counts one request to publish. outcome is accepted, replayed, stopped, conflict, or the cause of a refusal; mode is phase1
+	// or phase2.
 	Intent(outcome, mode string)
-	// Replay counts one start that was answered with an existing session.
+	// Replay counts one start that returned an existing session.
 	Replay()
 	// WorkerStart counts one start that a worker has processed: started, rejected_busy, rejected_no_tuner, failed, stopped.
 	WorkerStart(outcome string)

@@ -1,10 +1,10 @@
-// Package leasetest is for tests of code that holds leases: a Redis in memory on a fake clock, and three faults that happen to leases in
-// production. Keepers and managers of lease, pollers of lease/poll and elections of lease/election run on it unchanged, with the rules and
-// scripts of production.
+// Package leasetest is for tests of code that holds leases. It provides a Redis in memory on a fake clock, and three faults that happen
+// to leases in production. Keepers and managers of lease, pollers of lease/poll and elections of lease/election run on it unchanged, with
+// the rules and scripts of production.
 //
 // # The clock
 //
-// The fake clock is that of a bubble of [testing/synctest]: a test runs in [synctest.Test], where [time.Sleep] advances the time at once.
+// The fake clock belongs to a bubble of [testing/synctest]: a test runs in [synctest.Test], where [time.Sleep] advances the time at once.
 // The instances, their callbacks and the TTLs of the Redis all follow it.
 //
 //	func TestNightly(t *testing.T) {
@@ -22,12 +22,13 @@
 //
 // # Keys
 //
-// The key in Redis names a lease: "poll:lease:nightly" for the lease "nightly" of a keeper, and "poll:lease:" with the session's ID for
-// that of a manager or a poller, if Config.LeasePrefix is the default. For an election it is the leader key, "sovereign:leader".
+// The key in Redis names a lease. With the default Config.LeasePrefix it is "poll:lease:nightly" for a keeper's lease "nightly", and
+// "poll:lease:" with the session's ID for a lease of a manager or a poller. For an election it is the leader key, "sovereign:leader".
 //
-// # What it does not show
+// # What it cannot simulate
 //
-// A Redis that is slow, refuses, or cannot be reached; replicas; a cluster. INFO is answered in a few lines, as of a master of its own.
+// A Redis that is slow, refuses, or cannot be reached; replicas; a cluster. INFO returns only a few lines, as of a master without
+// replicas.
 package leasetest
 
 import (
@@ -47,9 +48,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/leasedoor"
 )
 
-// Redis is a Redis in memory, for the instances of one test. Any goroutine may use Client. Only one goroutine at a time may call Lose, Take
-// and Forget, and never from an instance's callback: they wait until all their effects at this instant have happened, callbacks included.
-// They take no time of the bubble, and end the test (Fatal) if they cannot do their work.
+// Redis is a Redis in memory, for the instances of one test. Any goroutine may use Client. Only one goroutine at a time may call Lose,
+// Take and Forget, and never from an instance's callback: they wait until all their effects at this instant have happened, callbacks
+// included. They take no time of the bubble, and end the test (Fatal) if they fail.
 type Redis struct {
 	t      testing.TB
 	m      *miniredis.Miniredis
@@ -57,18 +58,18 @@ type Redis struct {
 
 	mu        sync.Mutex
 	instances []leasedoor.Instance
-	closed    bool // m is, which nobody may dial then
-	forgot    bool // Forget was called: nothing is declared new any more
+	closed    bool // m is closed, so nobody may dial it
+	forgot    bool // Forget was called: New declares nothing new any more
 }
 
-// New returns a new Redis, which ends with the test. It must be called in a bubble of testing/synctest. It grants leases at once.
-// After Forget, even before the first instance, nothing is granted for one TTL.
+// New returns a new Redis, which ends with the test. Call it in a bubble of testing/synctest. It grants leases at once. After Forget,
+// even before the first instance, it grants nothing for one TTL.
 func New(t testing.TB) *Redis {
 	t.Helper()
 	inBubble(t)
 	r := &Redis{t: t, m: miniredis.NewMiniRedis()}
 	r.m.ClockTTL(true)
-	addr := fmt.Sprintf("192.0.2.1:%d", count.Add(1)) // of a network that nobody has: it is never dialed
+	addr := fmt.Sprintf("192.0.2.1:%d", count.Add(1)) // a documentation address, never dialed
 	r.client = redis.NewClient(&redis.Options{Addr: addr, Dialer: r.dial, DisableIdentity: true, Protocol: 2})
 	byAddr.Store(addr, r)
 	t.Cleanup(func() {
@@ -92,16 +93,18 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and for any other data that the
-// tested code keeps in this Redis, such as a poller's sessions. It is closed at the end of the test.
+// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and for any other data that the tested code keeps in
+// this Redis, such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 
-// Lose makes the owner lose the lease now, as when the key vanishes in Redis: nothing may begin under the lease any more, and its contexts,
-// listeners and callbacks get the cause "gone". The lease is then free. An instance that asks for it may acquire it at once under a higher
-// fence, even the one that has just lost it; an instance that already waits finds out when the lease would have expired. After Lose, a
-// lease given away by Take is free, too.
+// Lose makes the owner lose the lease now, as when the key vanishes in Redis. No work may begin under the lease any more, and its
+// contexts, listeners and callbacks get the cause "gone".
 //
-// It is an error to lose a lease that nobody has.
+// The lease is then free. An instance that requests it may acquire it at once under a higher fence, even the one that has just lost it.
+// An instance that already waits notices only when the lease would have expired. Lose also frees a lease that Take gave to another
+// instance.
+//
+// It is an error to lose a lease without an owner.
 func (r *Redis) Lose(key string) {
 	r.t.Helper()
 	if fence := r.settled(key); fence == 0 && !r.m.Exists(key) {
@@ -110,10 +113,12 @@ func (r *Redis) Lose(key string) {
 	r.end(key, func() { r.m.Del(key) })
 }
 
-// Take makes another instance, of the ID owner, which does not exist, own the lease from now on for that long. An owner loses the lease at
-// once, as with Lose, with the cause "taken" and the ID. Attempts to acquire it learn that it is held, by whom, and for how much longer.
-// The other instance does not renew it: at the end of that time on the bubble's clock, waiting instances may acquire it. Lose ends it
-// earlier; another Take gives the lease to another instance or for longer.
+// Take gives the lease to another, simulated instance with the ID owner, for the duration lasts. The present owner loses the lease at
+// once, as with Lose, with the cause "taken" and the ID. Attempts to acquire it return that it is held, the holder, and the remaining
+// time.
+//
+// The simulated instance does not renew: at the end of lasts on the bubble's clock, waiting instances may acquire the lease. Lose ends it
+// earlier. Another Take gives the lease to another instance or for longer.
 func (r *Redis) Take(key, owner string, lasts time.Duration) {
 	r.t.Helper()
 	if owner == "" || lasts < time.Millisecond {
@@ -131,9 +136,9 @@ func (r *Redis) Take(key, owner string, lasts time.Duration) {
 	}
 }
 
-// Forget makes Redis lose all its data, as FLUSHALL does: leases, sessions, everything. As in production an instance learns of it with its
-// next request, at its next renewal at the latest. It then asserts its leases again, and keeps them. Nothing else is granted for one TTL,
-// the quarantine (lease.ErrQuarantine). A poller's sessions must be written again.
+// Forget makes Redis lose all its data, as FLUSHALL does: leases, sessions, everything. As in production, an instance notices at its next
+// request, at the latest at its next renewal. It then reasserts its leases, and keeps them. Redis grants nothing else for one TTL, the
+// quarantine (lease.ErrQuarantine). A test must write a poller's sessions again.
 func (r *Redis) Forget() {
 	r.t.Helper()
 	synctest.Wait()
@@ -143,8 +148,8 @@ func (r *Redis) Forget() {
 	r.m.FlushAll()
 }
 
-// settled makes a lease's owner learn what has happened to Redis, and returns the fence under which it still has the lease, 0 if there is
-// none. An owner that has not noticed a Forget would otherwise assert the lease over the change.
+// settled makes a lease's owner notice all changes in Redis, and returns its fence, 0 if nobody owns the lease. An owner that has not
+// noticed a Forget would otherwise reassert the lease over the change.
 func (r *Redis) settled(key string) int64 {
 	synctest.Wait()
 	if r.fence(key) != 0 {
@@ -153,7 +158,7 @@ func (r *Redis) settled(key string) int64 {
 	return r.fence(key)
 }
 
-// end ends the present term under key with change, which the owner finds when it renews.
+// end ends the current term of key with change, which the owner notices when it renews.
 func (r *Redis) end(key string, change func()) {
 	r.t.Helper()
 	before := r.fence(key)
@@ -192,7 +197,7 @@ const info = "# Server\r\nredis_version:7.4.0\r\nrun_id:000000000000000000000000
 func (r *Redis) dial(context.Context, string, string) (net.Conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed { // an instance does not wait for who dials when it stops
+	if r.closed { // a stopping instance does not wait for its dials
 		return nil, net.ErrClosed
 	}
 	conn, err := r.m.Dial()
@@ -209,7 +214,7 @@ func (r *Redis) dial(context.Context, string, string) (net.Conn, error) {
 	return conn, nil
 }
 
-// byAddr finds the Redis of an instance: stores make their own clients, to the address of the given one.
+// byAddr finds the Redis of an instance: a store makes its own client, with the address of the given one.
 var (
 	byAddr sync.Map
 	count  atomic.Int64

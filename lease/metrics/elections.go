@@ -6,8 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
-// Election registers the collector of this process's part in an election, with the label election, its leader key; stop unregisters it. It
-// reads the member's own counters, so it costs nothing between two scrapes. The error is the registry's.
+// Election registers the collector of this process's part in an election, with the label election, its leader key. stop unregisters it.
+// The collector reads the member's own counters, so it costs nothing between two scrapes. The error is the registry's.
 func Election(r prometheus.Registerer, e *election.Election) (stop func(), err error) {
 	r = prometheus.WrapRegistererWith(prometheus.Labels{"election": e.Key()}, r)
 	c := member{e}
@@ -27,7 +27,6 @@ var (
 	leaderHandoverDesc = describe("election_handover_seconds", "From hearing that the last leader gave up until this member led.")
 )
 
-// counts are the counters of a member.
 var counts = []struct {
 	desc *prometheus.Desc
 	of   func(election.Stats) int64

@@ -1,46 +1,49 @@
-// Package metrics exports to Prometheus what an instance does with its leases, how its polls end, and who leads. It is optional: nothing
-// else in lease, poll and election imports the Prometheus client. docs/performance.md has its cost.
+// Package metrics exports an instance's leases, polls and elections to Prometheus. It is optional: nothing else in lease, poll and
+// election imports the Prometheus client. docs/performance.md has its cost.
 //
-//	leasestorm_leases_held                        leases that may be worked under now
-//	leasestorm_leases_uncertain                   terms that are not over, and under which nothing may begin until a renewal succeeds
-//	leasestorm_lease_acquisitions_total{result}   attempts that were answered or given up: acquired, or the cause (held, quarantine,
-//	                                              no answer, …)
+//	leasestorm_leases_held                        leases under which work may begin now
+//	leasestorm_leases_uncertain                   terms under which no work may begin until a renewal succeeds
+//	leasestorm_lease_acquisitions_total{result}   attempts that were answered or given up: acquired, or the cause (held,
+//	                                              quarantine, no answer, …)
 //	leasestorm_lease_renewals_total{result}       renewals: renewed, or the cause
-//	leasestorm_lease_terms_ended_total{end,cause} terms that are over: lost (expired, taken, gone, …) or released (requested,
+//	leasestorm_lease_terms_ended_total{end,cause} ended terms: lost (expired, taken, gone, …) or released (requested,
 //	                                              rebalance, drain, …)
 //	leasestorm_lease_renewal_seconds              from sending a renewal to its success
-//	leasestorm_lease_margin_seconds               what was left of the trust window when a renewal succeeded
-//	leasestorm_lease_uncertain_seconds_total      time that terms were uncertain, added up when it ended
-//	leasestorm_lease_yield_seconds                from asking the work under a lease to end until the lease was given back
-//	leasestorm_lease_takeover_seconds             from the expiry of the last owner's key, as it was last read, until the lease was acquired
-//	leasestorm_lease_handover_seconds             from hearing that the last owner gave the lease back until it was acquired
-//	leasestorm_instance_health{state}             1 for the state that Health tells, 0 for the others
-//	leasestorm_instance_blocked_seconds           how much longer nothing is granted or acquired: a quarantine, or a jump of Redis' clock
-//	leasestorm_sessions                           sessions that are known and shared, of a *lease.Manager as the next two
-//	leasestorm_sessions_skipped                   sessions that are left out because they are malformed
-//	leasestorm_sessions_unread_seconds            for how long the sessions cannot be read, 0 if they can
-//	leasestorm_events_dropped_total               events that were missed here; the counters lack them
+//	leasestorm_lease_margin_seconds               rest of the trust window when a renewal succeeded
+//	leasestorm_lease_uncertain_seconds_total      time that terms were uncertain, added when the uncertainty ends
+//	leasestorm_lease_yield_seconds                from the request to end the work under a lease until its release
+//	leasestorm_lease_takeover_seconds             from the expiry of the last owner's key, as last read, until the lease was acquired
+//	leasestorm_lease_handover_seconds             from the notice of the last owner's release until the lease was acquired
+//	leasestorm_instance_health{state}             1 for the state of Health, 0 for the others
+//	leasestorm_instance_blocked_seconds           remaining time without grants: a quarantine, or a jump of Redis' clock
+//	leasestorm_sessions                           known and shared sessions; like the next two only of a *lease.Manager
+//	leasestorm_sessions_skipped                   malformed sessions, which are left out
+//	leasestorm_sessions_unread_seconds            for how long reading the sessions has failed, 0 if it works
+//	leasestorm_events_dropped_total               missed events, which the counters lack
 //
 //	leasestorm_polls_total{result}                polls: done, failed, timeout, interrupted (the lease or the instance ended it),
 //	                                              fenced, panicked
-//	leasestorm_poll_seconds                       how long they took
+//	leasestorm_poll_seconds                       duration of polls
 //
 //	leasestorm_election_leader                    1 while this member leads
-//	leasestorm_election_health{state}             1 for the state that the member's Health tells, 0 for the others
+//	leasestorm_election_health{state}             1 for the state of the member's Health, 0 for the others
 //	leasestorm_election_blocked_seconds           as leasestorm_instance_blocked_seconds
-//	leasestorm_election_leaderships_total         leaderships that this member won
-//	leasestorm_election_leaderships_lost_total    leaderships of it that ended, also those that it gave back
-//	leasestorm_election_attempts_failed_total     attempts that won none
+//	leasestorm_election_leaderships_total         leaderships that this member acquired
+//	leasestorm_election_leaderships_lost_total    leaderships of this member that ended, released ones too
+//	leasestorm_election_attempts_failed_total     failed attempts
 //	leasestorm_election_leader_changes_total      times another leader, or its next term, was seen
 //	leasestorm_election_takeover_seconds          as leasestorm_lease_takeover_seconds, of leaderships
 //	leasestorm_election_handover_seconds          as leasestorm_lease_handover_seconds
 //	leasestorm_election_duplicates_total          times another process was seen with this member's ID
 //
-// The instance that acquires counts takeovers and handovers, at their end and on its own clock. Both leave out cases that it cannot know
-// (lease.Vacancy): a lease that it did not wait for, or that it found free early. A takeover does not include the remaining life of the key
-// when its owner died, at most a TTL, and includes the quarantine if there was one. It is longer than the lease was free if, since the key
-// was last read, the owner renewed and then died or gave back without a notice. A handover does not include the time that the last owner
-// needed to end its work, which that owner counts as leasestorm_lease_yield_seconds, nor the delay of the message.
+// The acquiring instance measures takeovers and handovers, on its own clock. Both leave out cases that it cannot know (lease.Vacancy): a
+// lease that it did not wait for, or that was free early.
+//
+// A takeover does not include the remaining life of the key when its owner died, at most a TTL. It includes the quarantine, if there was
+// one. It is too long if the owner renewed after the last read of its key, and then died or released without a notice.
+//
+// A handover does not include the time that the last owner needed to end its work, which that owner counts as
+// leasestorm_lease_yield_seconds, nor the delay of the message.
 //
 // A collector is for one instance, one poll function or one election. A process with several of a kind registers each with distinguishing
 // labels: prometheus.WrapRegistererWith. The label instance belongs to the scraper; elections have the label election.
@@ -65,8 +68,8 @@ type Source interface {
 // sharing is a Source that shares sessions: a *lease.Manager.
 type sharing interface{ OwnedSessions() []string }
 
-// Buckets of the histograms, in seconds: a free lease is acquired in milliseconds, or after a quarantine; users choose how long their work
-// takes to end.
+// Buckets of the histograms, in seconds. A free lease is acquired within milliseconds, or after a quarantine; users choose how long their
+// work takes to end.
 var (
 	lags    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	windows = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
@@ -82,18 +85,17 @@ type leases struct {
 
 	mu      sync.Mutex
 	terms   map[string]*term
-	missing bool // events were dropped: terms may be there that are over
+	missing bool // events were dropped, so terms may have ended
 }
 
-// term is what must be remembered of a term until it ends.
 type term struct {
 	hold             interface{ Valid() bool } // a *lease.Hold
-	doubted, yielded time.Time                 // zero: it is not under way
+	doubted, yielded time.Time                 // beginning of an uncertainty and of a yield; zero: none
 }
 
-// Watch registers the collectors of a source and counts from now on: call it before Start, or it misses terms that have begun. stop ends it
-// and unregisters them. Neither delays the source: a separate goroutine counts events. The error is the registry's, if something with these
-// names is registered already.
+// Watch registers the collectors of a source and counts from now on. Call it before Start, or it misses terms. stop ends the counting and
+// unregisters the collectors. Watch never delays the source, because a separate goroutine counts events. The error is the registry's:
+// something with these names is registered already.
 func Watch(r prometheus.Registerer, source Source) (stop func(), err error) {
 	l := newLeases(source)
 	if err := r.Register(l); err != nil {
@@ -118,7 +120,7 @@ func newLeases(source Source) *leases {
 		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
 		dropped:      counter("events_dropped_total", "Events that were missed here."),
 	}
-	// Series that alerts read exist from the beginning, at 0.
+	// Series that alerts read start at 0.
 	l.acquisitions.WithLabelValues("acquired")
 	for _, result := range []string{"failed", "no answer"} {
 		l.failed.WithLabelValues(result)
@@ -170,7 +172,6 @@ func (l *leases) vacant(e lease.Event) {
 	}
 }
 
-// times observes the durations in an event.
 func (l *leases) times(t *term, e lease.Event) {
 	switch e.Kind {
 	case lease.EventRenewed:
@@ -198,7 +199,6 @@ func (l *leases) certain(t *term, at time.Time) {
 	}
 }
 
-// since observes the time since from, if it is set.
 func since(h prometheus.Histogram, from *time.Time, at time.Time) {
 	if !from.IsZero() {
 		h.Observe(at.Sub(*from).Seconds())
@@ -267,7 +267,7 @@ func tellSessions(ch chan<- prometheus.Metric, h lease.Health) {
 	ch <- gauge(unreadDesc, unread)
 }
 
-// tellHealth exports the state, among all states, and how much longer it bars.
+// tellHealth exports the state, among all states, and how much longer it blocks acquisitions.
 func tellHealth(ch chan<- prometheus.Metric, state, barred *prometheus.Desc, h lease.Health) {
 	blocked := 0.0
 	if h.State == lease.HealthQuarantine || h.State == lease.HealthClock {
@@ -283,8 +283,7 @@ func tellHealth(ch chan<- prometheus.Metric, state, barred *prometheus.Desc, h l
 	}
 }
 
-// standing counts the terms that are believed in, and those that are not now. If events were missed, a term that is not believed in may be
-// over: it is forgotten.
+// standing counts the valid and the uncertain terms. If events were missed, a term that is not valid may have ended, so it is dropped.
 func (l *leases) standing() (held, uncertain int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// results of polls.
+// Results of polls.
 const (
 	pollDone        = "done"
 	pollFailed      = "failed"
-	pollTimeout     = "timeout"     // its context ended by poll.Config.Timeout before it returned an error
-	pollInterrupted = "interrupted" // … by anything else: its lease, or a stop
+	pollTimeout     = "timeout"     // poll.Config.Timeout ended its context before it returned an error
+	pollInterrupted = "interrupted" // its lease or a stop ended its context
 	pollFenced      = "fenced"
 	pollPanicked    = "panicked"
 )

@@ -13,8 +13,8 @@ type outcome uint8
 
 const (
 	ended    outcome = iota + 1 // by itself
-	cutOff                      // by its time-out
-	stopping                    // by something else: says nothing about the time-out
+	cutOff                      // by its timeout
+	stopping                    // by something else, which says nothing about the timeout
 )
 
 func outcomeOf(ctx context.Context, err error) outcome {
@@ -28,12 +28,12 @@ func outcomeOf(ctx context.Context, err error) outcome {
 }
 
 const (
-	cutMany  = 3           // polls in a row that the time-out cuts off are no accident
-	cutEvery = time.Minute // between two warnings of it, whatever the number of sessions
+	cutMany  = 3           // polls in a row cut off by the timeout that lead to a warning
+	cutEvery = time.Minute // least time between two warnings, for all sessions together
 )
 
-// judge warns of a session whose polls always end at their timeout: its target may need longer, and would never be polled. The caller holds
-// mu.
+// judge warns of a session whose polls always end at their timeout: its target may need longer, and would never be polled to the end. The
+// caller holds mu.
 func (m *SessionManager) judge(p *publisher, r *run) {
 	switch r.outcome {
 	case ended:

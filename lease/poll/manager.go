@@ -27,32 +27,32 @@ var (
 	ErrDrained   = errors.New("the drain time-out is over")
 )
 
-// SessionManager polls the sessions that this instance owns. Safe for concurrent use.
+// SessionManager polls the sessions that this instance owns. It is safe for concurrent use.
 type SessionManager struct {
 	cfg      Config
 	leases   *lease.Manager
-	sessions *sessions // nil: they are not in Redis
+	sessions *sessions // nil: the sessions are not in Redis
 	log      *zaplog.Log
 
 	life  *lifetime.Lifetime
 	quit  chan struct{} // ends the scheduler
-	ended chan struct{} // the scheduler has ended
+	ended chan struct{} // closed when the scheduler has ended
 
 	wake chan struct{}
 
-	base    time.Time // core.Time is measured from here
+	base    time.Time // zero of core.Time
 	timings policy.Polls
 
 	mu         sync.Mutex
 	publishers map[string]*publisher
 	agenda     agenda
 	running    int
-	cutWarned  time.Time     // when polls that are cut off were last warned of
+	cutWarned  time.Time     // time of the last warning about polls that were cut off
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
-// New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never closes
-// it. leases' Notify must be nil; its Sessions, if set, replaces the sessions in Redis. Errors: ErrConfig, lease.ErrConfig.
+// New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never
+// closes it. Notify of leases must be nil; its Sessions, if set, replaces the sessions in Redis. Errors: ErrConfig, lease.ErrConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -63,7 +63,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	}
 	leases.InstanceID = cmp.Or(leases.InstanceID, lease.GenerateInstanceID())
 	log := zaplog.NewLog(leases.Logger, leases.InstanceID)
-	leases.Logger = log.Logger // one queue: the log tells in order
+	leases.Logger = log.Logger // one queue keeps the log in order
 	if leases.DrainTimeout == 0 {
 		leases.DrainTimeout = cfg.DrainTimeout + cfg.Stuck
 	}
@@ -96,8 +96,8 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 // Leases returns the lease manager, for reading. The session manager starts and stops it.
 func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 
-// Start begins: sessions are found, placed and polled until Stop. ctx bounds the start only. Errors: those of lease.Manager.Start, and
-// lease.ErrRefused, with the rules to add, if an ACL denies the sessions.
+// Start begins discovery, placement and polling of the sessions, until Stop. ctx bounds the start only. Errors: those of
+// lease.Manager.Start, and lease.ErrRefused, with the rules to add, if an ACL denies the sessions.
 func (m *SessionManager) Start(ctx context.Context) error {
 	return m.life.Start(lease.ErrStopped, func() error {
 		if err := m.sessions.permitted(ctx); err != nil {
@@ -114,13 +114,13 @@ func (m *SessionManager) Start(ctx context.Context) error {
 // Run calls Start, and Stop as soon as ctx ends. Like lease.Manager.Run, it returns nil after a requested stop.
 func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
-// Health reports whether sessions can be polled here, and if not, why, for a readiness probe. It counts malformed sessions and names some.
-// It sends no requests.
+// Health reports whether sessions can be polled here, and if not, why, for a readiness probe. It counts malformed sessions and names
+// some. It sends no requests.
 func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
 
-// Stop drains: no poll begins any more, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is released
-// once its poll has returned. Every call waits for the end and gets the same error: lease.ErrUnknown if a poll did not return or a release
-// was not confirmed; those leases expire. For lease.ErrStuck see lease.Manager.Stop.
+// Stop drains: no further poll begins, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is
+// released once its poll has returned. Every call waits for the end and returns the same error: lease.ErrUnknown if a poll did not return
+// or Redis did not confirm a release; those leases expire. For lease.ErrStuck see lease.Manager.Stop.
 func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
 
 func (m *SessionManager) end(begun bool) error {
@@ -153,7 +153,7 @@ func (m *SessionManager) end(begun bool) error {
 	return errors.Join(err, m.logged())
 }
 
-// logged waits a moment for the log.
+// logged waits up to a second for the log.
 func (m *SessionManager) logged() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -207,25 +207,24 @@ func (m *SessionManager) notify(e lease.Event) {
 	}
 }
 
-// publisher polls one session. It exists while its lease is held or its poll runs. Guarded by SessionManager.mu.
+// publisher polls one session. It exists while its lease is held or its poll runs. SessionManager.mu guards it.
 type publisher struct {
 	id     string
 	polls  policy.Poller
 	hold   *lease.Hold // the present term; nil: none
-	cut    int         // polls in a row that the time-out cut off
-	run    *run        // the poll under way
-	wakeAt core.Time   // agenda
-	index  int         // in the agenda; -1: not in it
+	cut    int         // polls in a row that the timeout cut off
+	run    *run        // the running poll
+	wakeAt core.Time   // next wake-up in the agenda
+	index  int         // position in the agenda; -1: not in it
 }
 
-// run is one poll under way.
 type run struct {
 	hold    *lease.Hold
 	cancel  context.CancelCauseFunc
 	policy  policy.Result
 	outcome outcome
 
-	abandoned []*lease.Hold // until it returns
+	abandoned []*lease.Hold // holds given up until it returns
 }
 
 func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
@@ -257,7 +256,6 @@ func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
 	}
 }
 
-// wakeAt makes p due at t.
 func (m *SessionManager) wakeAt(p *publisher, t core.Time) {
 	p.wakeAt = t
 	if p.index >= 0 {
@@ -316,7 +314,7 @@ func (m *SessionManager) schedule() {
 	}
 }
 
-// due handles p's wake-up. now was read before the term is checked, so the term was as the check says at that time.
+// due handles p's wake-up. now is read before the term is checked, so the result of the check was true at now.
 func (m *SessionManager) due(p *publisher, now core.Time) {
 	var until core.Time
 	believed := false
@@ -326,7 +324,7 @@ func (m *SessionManager) due(p *publisher, now core.Time) {
 	m.do(p, p.polls.Due(now, until, believed, &m.timings), nil)
 }
 
-// abandon gives up the lease of a poll that does not end, or the one acquired meanwhile.
+// abandon gives up the lease of a poll that does not end, or the lease acquired since then.
 func (m *SessionManager) abandon(p *publisher) {
 	hold := p.run.hold
 	if p.hold != nil {
@@ -389,7 +387,6 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	m.do(p, step, nil)
 }
 
-// agenda is a heap of publishers by their next wake-up.
 type agenda []*publisher
 
 func (a agenda) Len() int           { return len(a) }

@@ -21,30 +21,27 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// permittedTimeout bounds the check of permissions at Start.
 const permittedTimeout = 3 * time.Second
 
 // chunk is how many keys one request reads.
 const chunk = 500
 
-// sessions reads the application's sessions. Values that did not change since the last reading are not decoded again.
+// sessions reads the application's sessions. It decodes only values that have changed since the last read.
 type sessions struct {
 	client redis.UniversalClient
 	prefix string
 	decode func(id string, value []byte) (paused bool, err error)
 	log    *zap.Logger
 	calls  *callback.Calls
-	self   string           // the instance, for the log
-	leases redisstore.Rules // what those on the sessions need
+	self   string           // instance ID, for the log
+	leases redisstore.Rules // rights that the sessions' leases need
 	check  func(id string) error
 	seed   maphash.Seed
 	known  map[string]verdict // by key
 }
 
-// globEscape makes a prefix literal in a pattern.
 var globEscape = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, `\`, `\\`)
 
-// verdict is the result of checking a session's value.
 type verdict struct {
 	hash    uint64
 	string  bool
@@ -52,8 +49,8 @@ type verdict struct {
 	problem string // why it is malformed, "" if it is not
 }
 
-// newSessions returns a source with its own client to the same server, which honours deadlines: a client that hangs on a dead connection
-// would delay what this instance learns of the others.
+// newSessions returns a source with its own client to the same server. The client honours deadlines: one that hangs on a dead connection
+// would delay this instance's discoveries.
 func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config) (*sessions, error) {
 	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks, Calls: zaplog.CallsOf(cfg.Logger)})
 	if err != nil {
@@ -86,8 +83,8 @@ func (s *sessions) rules() redisstore.Rules {
 	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}}.And(s.leases)
 }
 
-// list returns the IDs of all sessions that are not paused, with a *lease.SkippedError if some are malformed. Not safe for concurrent use.
-// After ctx is cancelled it sends no more; a request under way honours deadlines only, and ends with the client.
+// list returns the IDs of all sessions that are not paused, with a *lease.SkippedError if some are malformed. It is not safe for
+// concurrent use. After ctx is cancelled it sends nothing more; a request in flight honours deadlines only, and ends with the client.
 func (s *sessions) list(ctx context.Context) ([]string, error) {
 	defer context.AfterFunc(ctx, func() {
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -113,7 +110,7 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("read sessions: %w", err)
 		}
 		for i, key := range keys[:n] {
-			if found[i] == nil { // gone meanwhile
+			if found[i] == nil { // deleted since
 				continue
 			}
 			v := s.judge(key, *found[i])
@@ -134,7 +131,7 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// keys returns the keys of all sessions; one may come twice.
+// keys returns the keys of all sessions. A key may occur twice.
 func (s *sessions) keys(ctx context.Context) (keys []string, err error) {
 	err = redisstore.Names(ctx, s.client, s.prefix, func(names []string) {
 		for _, name := range names {
@@ -144,16 +141,15 @@ func (s *sessions) keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// named escapes a key for display.
 func (s *sessions) named(key string) string { return plain.Name(key) }
 
-// value is what a key holds: a string, or something else.
+// value is the value of a key: a string, or another type.
 type value struct {
 	text   string
 	string bool
 }
 
-// values returns the keys' values, nil if there is none. An unreadable key is an error: a session that was not read may still be one.
+// values returns the keys' values, nil for a missing key. An unreadable key is an error, because it may hold a session.
 func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) {
 	texts, errs := redisstore.Strings(ctx, s.client, keys...)
 	found := make([]*value, len(keys))
@@ -170,10 +166,10 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) 
 	return found, nil
 }
 
-// reasonMax bounds how many bytes of a foreign key, and of its problem, are logged.
+// reasonMax bounds the bytes of a foreign key, and of its problem, in the log.
 const reasonMax = 300
 
-// judge decides whether to poll the session. It reports a malformed one when it is first found so.
+// judge decides whether to poll the session. It logs a malformed session when it is first found so.
 func (s *sessions) judge(key string, found value) verdict {
 	v := verdict{hash: maphash.String(s.seed, found.text), string: found.string}
 	if old, seen := s.known[key]; seen && old.hash == v.hash && old.string == v.string {
@@ -206,7 +202,7 @@ func (s *sessions) judge(key string, found value) verdict {
 	return v
 }
 
-// documented reads the form of a session that the package documents.
+// documented decodes the form of a session that the package documents.
 func documented(id string, value []byte) (paused bool, err error) {
 	var session struct {
 		ID       string `json:"id"`
@@ -226,7 +222,7 @@ func documented(id string, value []byte) (paused bool, err error) {
 
 var spelling = strings.NewReplacer("_", "", "-", "", " ", "")
 
-// misspelt refuses an object without isPaused in which another member seems to mean it.
+// misspelt refuses an object without isPaused but with another member that seems to mean it.
 func misspelt(value []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(value, &members); err != nil {
@@ -235,7 +231,7 @@ func misspelt(value []byte) error {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		switch strings.ToLower(spelling.Replace(name)) {
 		case "ispaused", "paused":
-			if !strings.EqualFold(name, "isPaused") { // that is null, as good as missing
+			if !strings.EqualFold(name, "isPaused") { // an isPaused here is null, the same as missing
 				return fmt.Errorf("it has %q and no \"isPaused\": write that, or read this form with Config.Decode", name)
 			}
 		}

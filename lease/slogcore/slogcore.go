@@ -1,4 +1,4 @@
-// Package slogcore sends the log entries of leases, polls, elections and workers to a log/slog handler. Its user need not import zap:
+// Package slogcore sends the log entries of leases, polls, elections and workers to a log/slog handler, so a program need not import zap:
 //
 //	cfg.Logger = slogcore.Logger(slog.Default().Handler())
 package slogcore
@@ -13,16 +13,15 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger is a logger for Config.Logger that writes to h: the same entries with the same names (docs/log.md), at slog's levels, with
-// durations as durations and times as times. A level that h is not enabled for costs as little as one that zap is not enabled for. zap
-// writes an error of h to standard error.
+// Logger returns a logger for Config.Logger that writes to h: the same entries with the same names (docs/log.md), at slog's levels, with
+// durations as durations and times as times. A level that h does not enable costs as little as one that zap does not enable. zap writes
+// an error of h to standard error.
 func Logger(h slog.Handler) *zap.Logger { return zap.New(core{h}) }
 
 // core is a zapcore.Core on a handler.
 type core struct{ h slog.Handler }
 
-// level converts a zap level to slog: both have four between debug and info, and slog leaves room between the others. All levels above
-// error are one.
+// level converts a zap level to slog. zap's levels differ by 1, slog's by 4. All levels above error become error.
 func level(l zapcore.Level) slog.Level {
 	if l > zapcore.ErrorLevel {
 		return slog.LevelError
@@ -64,10 +63,10 @@ func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.h.Handle(context.Background(), r)
 }
 
-// Sync implements zapcore.Core: a handler keeps nothing back.
+// Sync implements zapcore.Core. A handler has no buffer to flush.
 func (core) Sync() error { return nil }
 
-// attrs converts the fields. Types that this code does not write go through zap's own encoders.
+// attrs converts the fields. zap's own encoders convert types that this code does not write.
 func attrs(fields []zapcore.Field) []slog.Attr {
 	all := make([]slog.Attr, 0, len(fields))
 	for _, f := range fields {

@@ -1,23 +1,23 @@
-// Package traces records the terms of leases in OpenTelemetry: a span for each, from its acquisition to its end. It is optional: nothing
-// else in the library imports OpenTelemetry's API, and the program chooses the SDK. docs/performance.md has its cost.
+// Package traces records the terms of leases in OpenTelemetry: one span for each, from its acquisition to its end. It is optional:
+// nothing else in the library imports OpenTelemetry's API, and the program chooses the SDK. docs/performance.md has its cost.
 //
 // The span "lease term" is a root span of kind internal, with the times of the events, not of their handling:
 //
-//	leasestorm.instance              who had the term
+//	leasestorm.instance              the owner of the term
 //	leasestorm.lease.name
-//	leasestorm.lease.fence           rises from term to term of a lease, over all instances
-//	leasestorm.vacancy               how the lease had come to have no owner (lease.Vacancy): expired or given back
-//	leasestorm.vacancy.seconds       for how long, as far as is known
-//	leasestorm.previous.instance     who had it before
+//	leasestorm.lease.fence           rises with each term of a lease, over all instances
+//	leasestorm.vacancy               how the lease lost its last owner (lease.Vacancy): expired or given back
+//	leasestorm.vacancy.seconds       for how long it had no owner, as far as is known
+//	leasestorm.previous.instance     the last owner
 //	leasestorm.term.end              lost, released, or unknown: the end was missed, or was not waited for
-//	leasestorm.term.cause            why, in the words of docs/log.md
-//	leasestorm.term.renewals         how many renewals succeeded
-//	leasestorm.term.uncertainties    how often it was uncertain, until a renewal succeeded or it was lost
-//	leasestorm.next.instance         who was seen to have it now, or was to have it next
+//	leasestorm.term.cause            a cause of docs/log.md
+//	leasestorm.term.renewals         number of successful renewals
+//	leasestorm.term.uncertainties    number of uncertainties, each until a renewal succeeded or the lease was lost
+//	leasestorm.next.instance         the new owner, or the one that should follow
 //
-// The three attributes of a vacancy are set if it is known, the last one if an instance is. A lost term has the status Error. The events of
-// the span are uncertain, renewed (which ended an uncertainty), yield and kept, the first 32 of them, with a leasestorm.cause and, if
-// another instance asked, its leasestorm.next.instance.
+// The three attributes of a vacancy are set if it is known, the last attribute if an instance is known. A lost term has the status Error.
+// The events of the span are uncertain, renewed (which ended an uncertainty), yield and kept. Only the first 32 are recorded, each with a
+// leasestorm.cause and, if another instance requested it, its leasestorm.next.instance.
 //
 // # Handovers
 //
@@ -25,8 +25,8 @@
 // previous one, whose fence its successor does not know either. Attributes connect them: the previous term has the same
 // leasestorm.lease.name, the instance leasestorm.previous.instance, and the highest lower fence.
 //
-// The leases that the instance holds bound the memory: once events were missed (Event.Dropped), the terms that are over by then end as
-// unknown.
+// The leases that the instance holds bound the memory. After missed events (Event.Dropped), the spans of terms that have ended by then
+// end as unknown.
 package traces
 
 import (
@@ -49,7 +49,7 @@ type Source interface {
 	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
 
-// eventsMax bounds the size of a span that does not end.
+// eventsMax bounds the number of events of a span.
 const eventsMax = 32
 
 // terms are the open spans of one source.
@@ -59,12 +59,11 @@ type terms struct {
 	over     func(*lease.Hold) bool // replaced by tests
 
 	mu      sync.Mutex
-	changed *sync.Cond // an event was taken, or the wait for more is over
+	changed *sync.Cond // an event was handled, or the wait for more is over
 	open    map[*lease.Hold]*term
 	stopped bool
 }
 
-// term is a term that has a span.
 type term struct {
 	span          trace.Span
 	uncertainties int64
@@ -72,11 +71,11 @@ type term struct {
 	uncertain     bool
 }
 
-// Watch opens a span for each term that begins from now on: call it before Start. A term that is not sampled costs only a call of the
+// Watch opens a span for each term that begins from now on. Call it before Start. A term that is not sampled costs only a call of the
 // sampler. Watch does not delay the source: a goroutine of the source makes the spans after the fact.
 //
-// stop ends it: call it when the source has stopped, and before you shut the provider down. It waits, as long as ctx allows, until the
-// spans of finished terms have ended, and ends the open ones. Safe for concurrent use.
+// Call stop when the source has stopped, and before you shut the provider down. stop waits, as long as ctx allows, until the spans of
+// finished terms have ended, and ends the open ones. It is safe for concurrent use.
 func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
 	w := newTerms(p, source.InstanceID())
 	cancel := source.SubscribeChanges(w.take)
@@ -135,7 +134,6 @@ func (w *terms) begin(e lease.Event) {
 	}
 }
 
-// goOn handles an event of a term that has a span.
 func (w *terms) goOn(t *term, e lease.Event) {
 	switch e.Kind {
 	case lease.EventRenewed:
@@ -161,7 +159,6 @@ func (w *terms) goOn(t *term, e lease.Event) {
 	}
 }
 
-// event adds an event to the span.
 func (t *term) event(e lease.Event, name string) {
 	if t.events++; t.events > eventsMax {
 		return
@@ -200,7 +197,7 @@ func (w *terms) giveUp(but *lease.Hold) {
 	}
 }
 
-// settle waits until no span of a finished term is open: its end is on its way.
+// settle waits until every finished term's span has ended. Their last events are on their way.
 func (w *terms) settle(ctx context.Context) {
 	wake := context.AfterFunc(ctx, func() {
 		w.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// voidable returns the ops that another epoch voids; a holds x by fence.
+// voidable returns the ops that another epoch makes void. a holds x under fence.
 func voidable(fence int64) []core.Op {
 	return []core.Op{
 		{Kind: core.OpAcquire, Owner: "a", Items: items("x", "free")},
@@ -84,7 +84,7 @@ var epochChecks = []check{
 	}},
 }
 
-// loses expects a loss to void the requests under way, and to begin a quarantine.
+// loses expects a loss of data to void the requests in flight, and to begin a quarantine.
 func (e *env) loses(lose func(), all bool) {
 	e.Helper()
 	fence := e.acquire("a", "x", core.OutGranted)
@@ -118,7 +118,7 @@ var reassertChecks = []check{
 		e.want(op, core.OutReasserted)
 		e.owned("x", "a")
 		e.lasts("x", long/2, long)
-		e.want(op, core.OutReasserted) // once more is the same
+		e.want(op, core.OutReasserted) // a repetition changes nothing
 		e.want(core.Op{Kind: core.OpRenew, Owner: "a", Items: items("x")}, core.OutRenewed)
 		// The fence is restored too: only this term can be released.
 		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", fence-1)}, core.OutLost)

@@ -1,5 +1,5 @@
 // Package storetest is the test suite of a store of leases. The store on a real Redis and every model of it run the same suite, so that
-// results proven on a model hold for the other.
+// results proven on a model hold for the real store.
 package storetest
 
 import (
@@ -15,17 +15,17 @@ import (
 type Store interface {
 	// Do executes one op, at most once.
 	Do(ctx context.Context, op *core.Op) core.Answer
-	// Look executes an OpLook on the given sessions.
+	// Look executes an OpLook for the given sessions.
 	Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer
 	// Bootstrap begins an epoch without quarantine, unless a lease or a heartbeat lives.
 	Bootstrap(ctx context.Context, leases ...string) error
 }
 
-// Harness is a store and the Redis (or model) under it, which it can change. Its methods fail the test instead of returning errors.
+// Harness is a store and its Redis (or model), which it can change. Its methods fail the test instead of returning errors.
 type Harness interface {
-	// Store returns the store. Its quarantine is as long as the suite asked for.
+	// Store returns the store. Its quarantine has the length given to New.
 	Store() Store
-	// Lease reads the lease's key: owner ("" if there is none) and remaining life.
+	// Lease reads the lease's key: owner ("" if there is none) and remaining TTL.
 	Lease(id string) (owner string, ttl time.Duration)
 	// SetLease writes the lease's key directly.
 	SetLease(id, owner string, ttl time.Duration)
@@ -45,16 +45,16 @@ type Harness interface {
 	ReadOnly(on bool)
 	// Loading restarts Redis with its data so slowly that it refuses everything for at least a second.
 	Loading()
-	// Advance lets at least d pass on the clock of Redis.
+	// Advance lets at least d pass on Redis' clock.
 	Advance(d time.Duration)
-	// Notices returns the notices published since the last call; it waits for at least n notices.
+	// Notices returns the notices published since the last call. It waits for at least n notices.
 	Notices(n int) []core.Notice
 }
 
 // New makes a harness on an empty Redis; t cleans it up.
 type New func(t *testing.T, quarantine time.Duration) Harness
 
-// long never passes during a test; a test lets short pass.
+// A test never waits for long, but lets short pass.
 const (
 	long  = 30 * time.Second
 	short = 60 * time.Millisecond
@@ -108,7 +108,7 @@ type check struct {
 	run        func(e *env)
 }
 
-// env is the environment of a check. It carries the epoch that its instances know.
+// env is the environment of a check. epoch is the epoch that its instances know.
 type env struct {
 	*testing.T
 	h     Harness
@@ -187,7 +187,7 @@ func (e *env) acquire(owner, id string, outcome core.Outcome) int64 {
 	return r.Fence
 }
 
-// owned expects owner to hold the lease's key, "" for nobody.
+// owned expects owner to hold the lease's key; "" means nobody.
 func (e *env) owned(id, owner string) {
 	e.Helper()
 	if got, _ := e.h.Lease(id); got != owner {
@@ -195,7 +195,7 @@ func (e *env) owned(id, owner string) {
 	}
 }
 
-// lasts expects the lease's key to live for more than least and at most most.
+// lasts expects the lease's key to have a TTL above least and at most most.
 func (e *env) lasts(id string, least, most time.Duration) {
 	e.Helper()
 	if _, ttl := e.h.Lease(id); ttl <= least || ttl > most {

@@ -71,7 +71,7 @@ var acquireChecks = []check{
 		if r.Fence <= carried {
 			e.Fatalf("fence %d, carried %d", r.Fence, carried)
 		}
-		// The next one is above it although Redis' clock is an hour below.
+		// The next fence is higher although Redis' clock is an hour behind it.
 		e.want(core.Op{Kind: core.OpRelease, Owner: "b", Items: term("y", r.Fence)}, core.OutReleased)
 		if next := e.acquire("c", "y", core.OutGranted); next != r.Fence+1 {
 			e.Fatalf("fence %d after %d", next, r.Fence)

@@ -15,8 +15,8 @@ var walkChecks = func() []check {
 	return out
 }()
 
-// walk performs 400 actions drawn from a seed and compares each result with that of the simplest model. No lease expires in it, and no
-// quarantine ends.
+// walk performs 400 actions drawn from a seed and compares each result with the simplest model. No lease expires and no quarantine ends
+// in it.
 func (e *env) walk(seed uint64) {
 	w := &walker{env: e, rng: rand.New(rand.NewPCG(seed, 1)), leases: map[string]*plain{}}
 	for _, id := range []string{"x", "y", "z"} {
@@ -34,11 +34,10 @@ type walker struct {
 	quarantine bool
 }
 
-// plain is the model's state of a lease.
 type plain struct {
 	owner string
-	fence int64 // as stored, 0 for none
-	top   int64 // the highest ever
+	fence int64 // as stored; 0: none
+	top   int64 // the highest so far
 }
 
 func (w *walker) step() {
@@ -80,7 +79,7 @@ func (w *walker) step() {
 		}
 		w.learn()
 	default:
-		// An operator who knows that nobody trusts any lease.
+		// as an operator who knows that nobody believes in any lease
 		for id, l := range w.leases {
 			w.h.DeleteLease(id)
 			l.owner = ""
@@ -102,7 +101,7 @@ func (w *walker) acquire(l *plain, id, owner string) {
 	case l.owner == owner:
 		want = core.OutAdopted
 	}
-	// Every instance carries the highest fence that it has seen; here all have seen all.
+	// Every instance sends the highest fence that it has seen; here all instances have seen all fences.
 	r := w.want(core.Op{Kind: core.OpAcquire, Owner: owner, Fence: l.top, Items: items(id)}, want)[0]
 	switch want {
 	case core.OutHeld:

@@ -18,7 +18,7 @@ import (
 
 // Token is a client's credential. Only its hash is stored: a token has at least 128 random bits, so nobody can search a plain hash.
 type Token struct {
-	Name    string // for people
+	Name    string // for display and the log
 	SHA256  [sha256.Size]byte
 	Scopes  []string  // intent.ScopeWrite, intent.ScopeRead
 	Expires time.Time // zero: never
@@ -31,7 +31,7 @@ func NewToken(name, secret string, scopes ...string) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
 }
 
-// ParseTokens reads one token a line: name, sha256:<64 hex digits>, scopes separated by commas, and for a token that expires an RFC 3339
+// ParseTokens reads one token per line: name, sha256:<64 hex digits>, scopes separated by commas, and optionally an expiry as an RFC 3339
 // time. It skips empty lines and lines that begin with #.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var tokens []Token
@@ -57,13 +57,13 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// distinct collects distinguishable tokens. The zero value is empty.
+// distinct collects tokens and refuses duplicates. The zero value is empty.
 type distinct struct {
-	byHash map[[sha256.Size]byte]string // → name
+	byHash map[[sha256.Size]byte]string // hash → name
 	named  map[string]bool
 }
 
-// add refuses a token whose hash or name another has: the two could not be told apart, nor one be revoked.
+// add refuses a token whose hash or name another token has: nobody could distinguish the two, or revoke one of them.
 func (d *distinct) add(t *Token) error {
 	if d.byHash == nil {
 		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
@@ -78,8 +78,8 @@ func (d *distinct) add(t *Token) error {
 	return nil
 }
 
-// SetTokens replaces the accepted tokens: from now on, requests with any other token are refused. It returns ErrConfig, and the previous
-// tokens stay, if nobody could use the new ones or two of them cannot be told apart.
+// SetTokens replaces the accepted tokens: from now on, requests with any other token are refused. If nobody could use the new tokens, or
+// two of them have the same name or hash, it returns ErrConfig and the previous tokens stay.
 func (h *Handler) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
@@ -106,7 +106,7 @@ func parseToken(words []string) (Token, error) {
 	t := Token{Name: words[0], Scopes: strings.Split(words[2], ",")}
 	sum, err := hex.DecodeString(strings.TrimPrefix(words[1], "sha256:"))
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(words[1], "sha256:") {
-		// A malformed line is not shown: a link may lead to another file with a password in it.
+		// The error does not show a malformed line: a link may lead to another file with a password in it.
 		return Token{}, errors.New("the second word is not sha256: and 64 hexadecimal digits")
 	}
 	copy(t.SHA256[:], sum)
@@ -130,7 +130,6 @@ func (t *Token) validate() error {
 	return nil
 }
 
-// authorize returns the token of a request and its problem: nil if the token has the scope.
 func (h *Handler) authorize(r *http.Request, scope string) (*Token, *problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -164,7 +163,7 @@ func unauthorized(code, detail string) *problem {
 	return p
 }
 
-// tokenForm is the token68 of RFC 7235, of a bounded length.
+// tokenForm reports whether s is a token68 of RFC 7235, of at most 512 bytes.
 func tokenForm(s string) bool {
 	body := strings.TrimRight(s, "=")
 	if body == "" || len(s) > 512 {

@@ -17,7 +17,7 @@ import (
 // request is a well-formed POST to /api/v3/intents.
 type request struct {
 	stop    bool
-	session string // stop
+	session string // of a stop
 	start   intent.Start
 }
 
@@ -26,7 +26,6 @@ const (
 	typeStop  = "stream.stop"
 )
 
-// readBody reads a client's body within the limits of size and time.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
 	if kinds := r.Header["Content-Type"]; len(kinds) != 1 || !jsonMedia(kinds[0]) {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "send Content-Type: application/json")
@@ -56,14 +55,14 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 
 func jsonMedia(header string) bool {
 	if header == "application/json" {
-		return true // what nearly everybody sends
+		return true // the most frequent form
 	}
 	kind, params, err := mime.ParseMediaType(header)
 	charset := params["charset"]
 	return err == nil && kind == "application/json" && (charset == "" || charset == "utf-8" || charset == "UTF-8")
 }
 
-// parse reads a body: one flat JSON object of known members, each once.
+// parse parses a body: one flat JSON object of known members, each once.
 func parse(body []byte) (request, error) {
 	var req request
 	bad := func(format string, args ...any) (request, error) {
@@ -107,7 +106,6 @@ func parse(body []byte) (request, error) {
 	return req, err
 }
 
-// clip shortens a quotation from a request.
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"

@@ -1,12 +1,12 @@
-// Package api is the HTTP API of intents: it authenticates, authorizes, validates, and publishes. It runs nothing and, except in phase 1 of
-// the migration, takes no lease.
+// Package api is the HTTP API of intents: it authenticates, authorizes, validates, and publishes. It runs nothing and, except in phase 1
+// of the migration, acquires no lease.
 //
 //	POST /api/v3/intents        start or stop (scope v3:write)
 //	GET  /api/v3/sessions/{id}  one session (scope v3:read)
 //	GET  /api/v3/sessions       all, newest first, in pages (scope v3:read)
 //	GET  /api/v3/openapi.json   this interface as an OpenAPI document
-//	GET  /healthz, /readyz      no token wanted, nor an allowed address
-//	GET  /metrics               no token wanted; what Config.Metrics says, if it is given
+//	GET  /healthz, /readyz      need no token, from any address
+//	GET  /metrics               needs no token; Config.Metrics, if set
 //
 // The API checks a request in this order, and the first failure is its answer: address (403), path and method (404, 405), token (401),
 // scope (403), content type (415), size (413), body (400), quotas (429), Redis (404, 409, 503). Only the last step writes to Redis, so a

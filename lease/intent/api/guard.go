@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// LAN returns the loopback and private networks: the default of Config.AllowedNets.
+// LAN returns the loopback and private networks, the default of Config.AllowedNets.
 func LAN() []netip.Prefix {
 	var nets []netip.Prefix
 	for _, text := range []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
@@ -22,8 +22,8 @@ func LAN() []netip.Prefix {
 	return nets
 }
 
-// ParseProxies reads Config.TrustedProxies: networks such as 10.0.0.1/32, separated by commas; none if text is empty. It refuses a network
-// wider than any private one: its hosts could claim any address.
+// ParseProxies parses Config.TrustedProxies: networks such as 10.0.0.1/32, separated by commas; none if text is empty. It refuses a
+// network wider than any private one, because its hosts could claim any address.
 func ParseProxies(text string) (nets []netip.Prefix, err error) {
 	if text == "" {
 		return nil, nil
@@ -50,7 +50,6 @@ func checkProxies(nets []netip.Prefix) error {
 	return nil
 }
 
-// forwardedFor is the header that names the sender.
 const forwardedFor = "X-Forwarded-For"
 
 var (
@@ -59,9 +58,9 @@ var (
 		"X-Forwarded-For")
 )
 
-// clientAddr returns the sender of a request: the peer of the connection or, if that is a trusted proxy, the rightmost untrusted address of
-// X-Forwarded-For. Addresses further left prove nothing, because the sender may have written them. An untrusted peer that forwards requests
-// hides their senders, so its requests are refused.
+// clientAddr returns the sender of a request: the peer of the connection or, if that is a trusted proxy, the rightmost untrusted address
+// of X-Forwarded-For. Addresses further left prove nothing, because the sender may have written them. An untrusted peer that forwards
+// requests hides their senders, so its requests are refused.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -83,10 +82,9 @@ func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 			return netip.Addr{}, errForwarded
 		}
 	}
-	return addr, nil // if all are trusted, the leftmost
+	return addr, nil // the leftmost address, if all are trusted
 }
 
-// parseHop reads an address, with or without a port.
 func parseHop(s string) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return plain(a), nil

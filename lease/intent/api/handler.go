@@ -37,13 +37,13 @@ const (
 // ErrConfig: settings of the handler are out of range.
 var ErrConfig = errors.New("invalid settings of the intents API")
 
-// Store is what a handler needs of *store.Store.
+// Store is the part of *store.Store that a handler uses.
 type Store interface {
 	PutSessionWithIdempotency(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
 	PutSessionWithLease(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
-	// List's error may be a *lease.SkippedError beside the sessions.
+	// List's error may be a *lease.SkippedError together with sessions.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
 	Ping(ctx context.Context) error
 }
@@ -52,28 +52,29 @@ type Store interface {
 type Config struct {
 	// Tokens are the tokens accepted until SetTokens; at least one.
 	Tokens []Token
-	// AllowedNets are the networks that requests may come from; nil: LAN().
+	// AllowedNets are the networks from which requests are allowed; nil: LAN().
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the peers whose X-Forwarded-For is believed; nil: none. A network wider than any private one is refused. A request
-	// forwarded by any other peer is refused.
+	// TrustedProxies are the peers whose X-Forwarded-For is trusted; nil: none. A network wider than any private one is refused. A
+	// request forwarded by any other peer is refused.
 	TrustedProxies []netip.Prefix
-	// APILeases is phase 1 of the migration: the API takes the service lease before it accepts a start, and answers 409 to a start of a
-	// service in use, even with the same key.
+	// APILeases is phase 1 of the migration: the API acquires the service lease before it accepts a start, and answers 409 if the service
+	// is in use, even with the same key.
 	APILeases bool
-	// KeyTTL is how long a key answers for a session that no worker has started. 0: 24 h.
+	// KeyTTL is the life of a key whose session no worker has started. 0: 24 h.
 	KeyTTL time.Duration
-	// BodyMax and BodyTimeout bound a body. 0: 8 KiB, 5 s.
+	// BodyMax, in bytes, and BodyTimeout bound a body. 0: 8 KiB, 5 s.
 	BodyMax     int64
 	BodyTimeout time.Duration
 	// Quotas bound the accepted starts. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Observer counts; nil: no counts. If a call panics, that count is missing, and the log says so.
+	// Observer counts for metrics; nil: no counts. If a call panics, that count is missing, and the log says so.
 	Observer intent.Observer
 	// Metrics answers /metrics, without a token, for allowed addresses only; nil: the path does not exist.
 	Metrics http.Handler
-	// Logger has an info entry for each accepted start and stop: the token's name, the outcome, the session. At most once a second it says why
-	// requests get 503. No request waits for it (Handler.Flush). nil: warnings and errors go to standard error; zap.NewNop() silences them.
+	// Logger gets an info entry for each accepted start and stop: the token's name, the outcome, the session. At most once a second it
+	// gets the reason for answers with 503. No request waits for it (Handler.Flush). nil: warnings and errors go to standard error;
+	// zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID makes the UUID of a session; nil: version 7, which orders lists by time.
 	NewID func() (uuid.UUID, error)
@@ -84,18 +85,18 @@ type Config struct {
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
 	cfg     Config
-	log     *zaplog.Log // cfg.Logger is its end
+	log     *zaplog.Log // cfg.Logger writes to it
 	tokens  atomic.Pointer[[]Token]
 	store   Store
 	mode    string
-	faults  told // 503
+	faults  told // answers with 503
 	foreign told // keys that hold another type
-	proxied told // requests through proxies that are not trusted
+	proxied told // requests through untrusted proxies
 	quotas  *quotas
-	lists   chan struct{} // those under way
-	stuck   atomic.Int64  // when the call began that was last logged as one that does not return
+	lists   chan struct{} // one slot for each list in progress
+	stuck   atomic.Int64  // start of the call that was last logged as not returning
 
-	writes, stops, reads ready.Watch // starts that are new, stops, probes
+	writes, stops, reads ready.Watch // new starts, stops, probes
 	probe                probe
 }
 
@@ -160,7 +161,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// status answers a probe, unless there is a problem p.
 func status(w http.ResponseWriter, text string, p *problem) *problem {
 	if p == nil {
 		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": text})
@@ -193,7 +193,6 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	return p
 }
 
-// observe calls the observer.
 func (h *Handler) observe(tell func(intent.Observer)) {
 	callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
 }
@@ -202,7 +201,6 @@ func (h *Handler) observe(tell func(intent.Observer)) {
 // request, or the process may end before they are written.
 func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
-// only refuses all methods but these.
 func only(r *http.Request, methods ...string) *problem {
 	if slices.Contains(methods, r.Method) {
 		return nil
@@ -212,11 +210,10 @@ func only(r *http.Request, methods ...string) *problem {
 	return p
 }
 
-// accepted is the answer to an intent.
 type accepted struct {
 	SessionID string `json:"sessionId"`
 	Replayed  bool   `json:"replayed,omitempty"` // an equal start had made this session
-	Ended     bool   `json:"ended,omitempty"`    // of a stop: it had ended already
+	Ended     bool   `json:"ended,omitempty"`    // a stop of a session that had ended already
 }
 
 func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
@@ -235,7 +232,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
-	// Redis may carry the request out even if the client hangs up, and the log must have the outcome. The store waits OpTimeout at most.
+	// Redis may carry the request out even if the client hangs up, and the log must have the outcome. The store waits at most OpTimeout.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
 	outcome, mine, other := "accepted", &h.writes, &h.stops
@@ -256,7 +253,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		other.Wrote(sent, true)
 		h.cfg.Logger.Info("request", zap.String("token", token.Name), zap.String("outcome", outcome), zap.String("session", a.SessionID),
 			zap.String("peer", r.RemoteAddr))
-	case errors.Is(err, store.ErrUnavailable): // else it is an answer for which nothing was written, and says nothing of what is
+	case errors.Is(err, store.ErrUnavailable): // any other error wrote nothing, so it says nothing about writes
 		mine.Note(err)
 	}
 	if err != nil {
@@ -272,7 +269,6 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// publish publishes a start.
 func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
 	var fresh uuid.UUID
 	err = h.log.Calls.Call("Config.NewID", 0, func() (err error) {
@@ -292,7 +288,7 @@ func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, r
 // failed is storeProblem, and logs a 503.
 func (h *Handler) failed(r *http.Request, err error) *problem {
 	p := storeProblem(err)
-	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // whoever asked is gone
+	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // the client is gone
 		return p
 	}
 	if more, now := h.faults.due(time.Now()); now {
@@ -302,16 +298,15 @@ func (h *Handler) failed(r *http.Request, err error) *problem {
 	return p
 }
 
-// told limits the log entries of one kind: requests come faster than anybody reads.
 type told struct {
 	every time.Duration
 
 	mu     sync.Mutex
 	last   time.Time
-	silent int // since then
+	silent int // occurrences since then
 }
 
-// due counts an occurrence. If it is time for an entry again, it returns how many occurred since the last one.
+// due counts an occurrence. If a new entry is due, it returns how many occurred since the last one.
 func (t *told) due(now time.Time) (since int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -323,7 +318,7 @@ func (t *told) due(now time.Time) (since int, due bool) {
 	return since, true
 }
 
-// causes explain in plain words why Redis refuses, by its code.
+// causes explains Redis' refusals in plain words, by their code.
 var causes = map[string]string{
 	"OOM": "it is out of memory", "NOPERM": "its ACL denies a command or a key", "READONLY": "it is a replica",
 	"NOREPLICAS": "it has fewer replicas than it must have to write", "MISCONF": "it cannot save to its disk",
@@ -339,7 +334,7 @@ func storeProblem(err error) *problem {
 	case errors.As(err, &busy):
 		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
 		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionid.Valid(id) {
-			p.SessionID = id // else a worker holds it, or a foreign hand's value
+			p.SessionID = id // otherwise a worker holds it, or another program wrote the value
 		}
 		return p
 	case errors.Is(err, intent.ErrInvalid):
@@ -366,11 +361,11 @@ func storeProblem(err error) *problem {
 	return p
 }
 
-// refusedFor is how long the API is not ready after a failed start or stop. A proxy may send no other meanwhile.
+// refusedFor is how long the API is not ready after a failed start or stop, because a proxy may send no other request meanwhile.
 const refusedFor = 10 * time.Second
 
-// Health reports whether starts can be accepted, and if not, why, as far as requests and probes have found out, for the log and for people.
-// The probe is /readyz: it asks Redis first.
+// Health reports whether starts can be accepted, and if not, why, for the log and for people. It sends nothing: it knows only the
+// outcomes of requests and probes. The probe is /readyz, which checks Redis first.
 func (h *Handler) Health() lease.Health {
 	ok := lease.Health{Reason: "nothing has been asked yet"}
 	switch {
@@ -382,7 +377,7 @@ func (h *Handler) Health() lease.Health {
 	return h.reads.Add(h.stops.Add(h.writes.Add(h.blocked(ok), "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
 }
 
-// blocked returns ok or, if a function of the caller's has not returned for a while, that. It logs each such call once.
+// blocked returns ok, or HealthBlocked if a function of the caller's has not returned for refusedFor. It logs each such call once.
 func (h *Handler) blocked(ok lease.Health) lease.Health {
 	begun := time.Now().Add(-refusedFor)
 	what, since := h.log.Calls.Late(begun)
@@ -401,7 +396,6 @@ func (h *Handler) blocked(ok lease.Health) lease.Health {
 	return ok
 }
 
-// ready returns why starts cannot be accepted, nil if they can.
 func (h *Handler) ready(r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
@@ -415,8 +409,8 @@ func (h *Handler) ready(r *http.Request) *problem {
 // probe checks at most once a second whether Redis answers, because anybody may request it without a token.
 type probe struct {
 	mu  sync.Mutex
-	at  time.Time // of the last answer
-	err error     // that it was
+	at  time.Time // time of the last answer
+	err error     // the last answer
 }
 
 func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch *ready.Watch) error {
@@ -425,7 +419,7 @@ func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch
 	if time.Since(p.at) < time.Second {
 		return p.err
 	}
-	err := ping(context.WithoutCancel(ctx)) // others go by the answer; the store's time-out bounds it
+	err := ping(context.WithoutCancel(ctx)) // other requests use the answer; the store's timeout bounds it
 	watched := err
 	if !errors.Is(err, store.ErrUnavailable) {
 		watched = nil // an answer, and no failure of Redis

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The members that an intent may have. All are strings except mStart, a number.
+// The members of an intent. All are strings except mStart, a number.
 const (
 	mType = iota
 	mRef
@@ -21,13 +21,12 @@ const (
 
 var memberNames = [mCount]string{mType: "type", mRef: "serviceRef", mProfile: "profile", mSession: "sessionId", mStart: "startMs"}
 
-// members are the members of one intent: the value of a string, the digits of a number.
+// members has the members of one intent: the value of a string, the digits of a number.
 type members [mCount]struct {
 	given bool
 	text  string
 }
 
-// only refuses all members but these.
 func (m *members) only(kind string, allowed ...int) error {
 	for i := range m {
 		if m[i].given && !slices.Contains(allowed, i) {
@@ -37,8 +36,8 @@ func (m *members) only(kind string, allowed ...int) error {
 	return nil
 }
 
-// flatObject reads an object of strings and numbers. It compares names exactly and refuses unknown and repeated ones, which encoding/json
-// cannot do for a struct.
+// flatObject parses an object of strings and numbers. It compares names exactly and refuses unknown and repeated ones, which
+// encoding/json cannot do for a struct.
 func flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:

@@ -15,13 +15,12 @@ type problem struct {
 	// SessionID is the session that conflicts with a start (409), if it is known.
 	SessionID string `json:"sessionId,omitempty"`
 
-	outcome    string // in metrics
-	challenge  string // WWW-Authenticate
-	allow      string // Allow
+	outcome    string // label in metrics
+	challenge  string // header WWW-Authenticate
+	allow      string // header Allow
 	retryAfter int    // seconds
 }
 
-// problemPrefix precedes the code in the member "type".
 const problemPrefix = "urn:leasestorm:problem:"
 
 func refused(status int, code, detail string) *problem {
@@ -40,7 +39,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		header.Set("Retry-After", strconv.Itoa(p.retryAfter))
 	}
 	if p.Status == http.StatusRequestTimeout || p.Status == http.StatusRequestEntityTooLarge {
-		header.Set("Connection", "close") // what is left of the body is not waited for
+		header.Set("Connection", "close") // do not wait for the rest of the body
 	}
 	writeJSON(w, p.Status, "application/problem+json", p)
 }
@@ -57,5 +56,5 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // whoever asked may be gone
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }

@@ -17,22 +17,21 @@ const (
 	BacklogDefault   = 20_000
 )
 
-// Quotas bound the starts that a handler accepts from each token, so that one token cannot fill Redis. A start above them is answered with
-// 429 and changes nothing. 0 is the default; a negative value is no limit.
+// Quotas bound the starts that a handler accepts from each token, so that one token cannot fill Redis. A start above them is answered
+// with 429 and changes nothing. 0 is the default; a negative value is no limit.
 type Quotas struct {
-	// StartRate is how many starts a second a token may send. Five seconds' worth may come at once.
+	// StartRate is how many starts a second a token may send. Starts for five seconds may come at once.
 	StartRate int
-	// Backlog is how many starts a token may send at once. They come back over Config.Retention, so a token has at most twice as many
-	// records within that time.
+	// Backlog is how many starts a token may send at once. Used starts are restored evenly over Config.Retention, so a token has at most
+	// twice as many records within that time.
 	Backlog int
 
 	_ struct{}
 }
 
-// burst is how many seconds' worth of starts may come at once.
 const burst = 5
 
-// quotas counts starts. Safe for concurrent use.
+// quotas counts starts. It is safe for concurrent use.
 type quotas struct {
 	Quotas
 	retention time.Duration
@@ -57,7 +56,7 @@ func limiter(n int, perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), n)
 }
 
-// admit takes one start off a token's quotas, or returns why it must not; then it takes nothing.
+// admit takes one start from a token's quotas. If a quota is used up, it takes nothing and returns the problem.
 func (q *quotas) admit(t *Token, now time.Time) *problem {
 	s := q.of(t)
 	byRate := s.rate.ReserveN(now, 1)

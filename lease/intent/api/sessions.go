@@ -18,7 +18,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// sessionView is a session in the API's form.
 type sessionView struct {
 	SessionID  string        `json:"sessionId"`
 	ServiceRef string        `json:"serviceRef"`
@@ -73,8 +72,8 @@ type page struct {
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
-// A list costs Redis as much as reading two hundred sessions. At most listsMax are read and written at a time, and another waits
-// listPatience for its turn.
+// A list costs Redis as much as reading two hundred sessions. At most listsMax are in progress, and another waits listPatience for its
+// turn.
 const (
 	listsMax     = 2
 	listPatience = time.Second
@@ -113,7 +112,6 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	return h.page(w, r, sessions, next, err)
 }
 
-// page answers with one page of a list.
 func (h *Handler) page(w http.ResponseWriter, r *http.Request, sessions []intent.Session, next string, err error) *problem {
 	skipped := &lease.SkippedError{}
 	if err != nil && !errors.As(err, &skipped) {
@@ -141,6 +139,6 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPIDocument) // whoever asked may be gone
+	_, _ = w.Write(openAPIDocument) // the client may be gone
 	return nil
 }

@@ -1,12 +1,15 @@
 // Package metrics exports the counts of ADR-003 as Prometheus collectors. It is optional: nothing else of intents imports the Prometheus
 // client.
 //
-//	v3_intents_total{outcome,mode}   requests to publish: accepted, replayed, stopped, conflict, or what refused them
-//	v3_idempotent_replay_total       starts that were answered with an existing session
-//	v3_worker_start_total{outcome}   starts that a worker has dealt with: started, rejected_busy, rejected_no_tuner, failed,
-//	                                 stopped
+//	v3_intents_total{outcome,mode}   requests to publish: accepted,
+//	                                 replayed, stopped, conflict, or the
+//	                                 cause of a refusal
+//	v3_idempotent_replay_total       starts that returned an existing session
+//	v3_worker_start_total{outcome}   starts that a worker has processed:
+//	                                 started, rejected_busy,
+//	                                 rejected_no_tuner, failed, stopped
 //
-// Series that a gate reads exist from the beginning, at 0, to tell "nothing happened" from "nothing counted".
+// Series that alerts read start at 0, to tell "nothing happened" from "nothing counted".
 package metrics
 
 import (
@@ -15,7 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Metrics is an intent.Observer. Give the same one to the API and the worker of a process.
+// Metrics is an intent.Observer. Pass the same one to the API and the worker of a process.
 type Metrics struct {
 	intents *prometheus.CounterVec
 	replays prometheus.Counter

@@ -12,37 +12,36 @@ import (
 // batchMax bounds the calls of one batch. Redis runs them without a break, so it bounds how long other clients wait.
 const batchMax = 32
 
-// batcher combines script calls that would wait for a connection, and sends them together as soon as one is free: most of a call's cost,
-// here and in Redis, is its own write and read. The callers do it themselves: a caller that may send takes the later ones along, and once
-// it has its answer the first waiting caller may send. (The client's auto-pipelining is experimental, and keeps goroutines running.)
+// batcher combines script calls that wait for a connection, and sends them together as soon as one is free. Most of a call's cost, here
+// and in Redis, is its own write and read. The callers do the work themselves: a caller with a lane also sends the waiting calls, and
+// after its answer passes the lane to the first waiting caller. (The client's auto-pipelining is experimental, and keeps goroutines
+// running.)
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration // of one batch
-	lanes   int           // batches under way at once, at most
+	lanes   int           // maximum number of batches in flight
 
 	mu      sync.Mutex
 	waiting []*scriptCall
-	busy    int // lanes that are in use
+	busy    int // lanes in use
 }
 
-// scriptCall is one call of a script.
 type scriptCall struct {
 	script *redis.Script
 	keys   []string
 	args   []any
 	answer *redis.Cmd
-	turn   chan turn // with room for the one word that is said to it
+	turn   chan turn // with room for one signal
 }
 
-// turn is the signal to a waiting caller.
 type turn bool
 
 const (
-	answered turn = false // by somebody else
-	send     turn = true  // has a lane from now on
+	answered turn = false // another caller has sent the call
+	send     turn = true  // the caller has a lane now
 )
 
-// call runs a script at most once. Without an answer before ctx ends it may have run, or may run later.
+// call runs a script at most once. If ctx ends before the answer, the script may have run, or may run later.
 func (b *batcher) call(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
 	c := &scriptCall{script: script, keys: keys, args: args}
 	if !b.enter(c) {
@@ -69,7 +68,6 @@ func (b *batcher) call(ctx context.Context, script *redis.Script, keys []string,
 	return c.answer.Result()
 }
 
-// enter takes a lane, or joins the queue.
 func (b *batcher) enter(c *scriptCall) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +80,7 @@ func (b *batcher) enter(c *scriptCall) bool {
 	return false
 }
 
-// board returns the calls to send with first.
+// board returns the calls to send together with first.
 func (b *batcher) board(first *scriptCall) []*scriptCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +91,7 @@ func (b *batcher) board(first *scriptCall) []*scriptCall {
 	return batch
 }
 
-// leave passes a lane on.
+// leave passes a lane to the next caller, or frees it.
 func (b *batcher) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +103,7 @@ func (b *batcher) leave() {
 	b.waiting = slices.Delete(b.waiting, 0, 1)
 }
 
-// quit removes a caller that no longer waits. If it was given a lane meanwhile, the lane goes to the next.
+// quit removes a caller that no longer waits. If it has got a lane meanwhile, the lane goes to the next caller.
 func (b *batcher) quit(c *scriptCall) {
 	b.mu.Lock()
 	i := slices.Index(b.waiting, c)
@@ -121,11 +119,11 @@ func (b *batcher) quit(c *scriptCall) {
 		if t == send {
 			b.leave()
 		}
-	default: // he is on his way; nobody will read the answer
+	default: // another caller has taken the call along; nobody will read the answer
 	}
 }
 
-// send runs the calls of a batch. The first call's caller runs it, with ctx; if that caller gives up, the others must not suffer.
+// send runs the calls of a batch. The first call's caller runs it; if that caller's ctx ends, the other calls still run.
 func (b *batcher) send(ctx context.Context, batch []*scriptCall) {
 	if len(batch) == 1 {
 		c := batch[0]
@@ -140,7 +138,7 @@ func (b *batcher) send(ctx context.Context, batch []*scriptCall) {
 	}
 	_, _ = pipe.Exec(ctx) // each answer has its own error
 	for _, c := range batch {
-		if redis.HasErrorPrefix(c.answer.Err(), "NOSCRIPT") { // so it has not run; Redis keeps it from now on
+		if redis.HasErrorPrefix(c.answer.Err(), "NOSCRIPT") { // it has not run; Run loads it
 			c.answer = c.script.Run(ctx, b.client, c.keys, c.args...)
 		}
 	}

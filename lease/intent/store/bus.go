@@ -20,39 +20,39 @@ import (
 
 const group = "workers"
 
-// ServiceLease is the name of the lease on a service.
+// ServiceLease returns the name of the lease on a service.
 func ServiceLease(service string) string { return core.ServiceLease(service) }
 
-// TunerLease is the name of the lease on a slot.
+// TunerLease returns the name of the lease on a slot.
 func TunerLease(slot string) string { return core.TunerLease(slot) }
 
-// SessionOwner is the owner of a service lease that the API took for a session (phase 1).
+// SessionOwner returns the owner of a service lease that the API acquired for a session (phase 1).
 func SessionOwner(session string) string { return core.SessionOwner(session) }
 
 // Entry is a start on the bus, as delivered to one worker.
 type Entry struct {
 	ID      string
-	Type    string // "start"; anything else is a foreign hand's
+	Type    string // "start"; other programs may write anything else
 	Session string
 	intent.Start
-	Tries int    // deliveries, this one included
-	From  string // the dead worker that it was claimed from, "" for none
-	Owner string // the worker that the session's record names; only of entries from Sweep
-	Fence int64  // of the session's record; only of entries from Sweep
+	Tries int    // deliveries, including this one
+	From  string // the dead worker that had the entry; "": none
+	Owner string // the worker in the session's record; only of entries from Sweep
+	Fence int64  // fence of the session's record; only of entries from Sweep
 
 	_ struct{}
 }
 
-// Bus is one worker's end of the bus.
+// Bus is one worker's access to the bus.
 type Bus struct {
 	s      *Store
 	worker string
-	reader redis.UniversalClient // one blocking read at a time
+	reader redis.UniversalClient // for one blocking read at a time
 
-	foreign atomic.Pointer[[]string] // keys that the last beat did without
+	foreign atomic.Pointer[[]string] // foreign keys that the last beat ignored
 }
 
-// Bus returns the end of the bus of the worker with that instance ID. Close ends a Fetch under way.
+// Bus returns the access of the worker with that instance ID. Close ends a running Fetch.
 func (s *Store) Bus(worker string) (*Bus, error) {
 	own, err := redisstore.OwnClient(s.client, redisstore.Options{OpTimeout: s.opt.OpTimeout, PoolSize: 1, Hooks: s.opt.Leases.Hooks,
 		Calls: s.calls})
@@ -65,7 +65,7 @@ func (s *Store) Bus(worker string) (*Bus, error) {
 // Close closes the connection of Fetch.
 func (b *Bus) Close() error { return b.reader.Close() }
 
-// Create creates the group if it does not exist. Fetch calls it when the group is missing.
+// Create creates the consumer group if it does not exist. Fetch calls it when the group is missing.
 func (b *Bus) Create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.s.opt.OpTimeout)
 	defer cancel()
@@ -76,7 +76,7 @@ func (b *Bus) Create(ctx context.Context) error {
 	return nil
 }
 
-// Fetch waits at most block for undelivered entries, and takes up to n. It must not be called concurrently.
+// Fetch waits at most block for undelivered entries, and returns up to n. It must not be called concurrently.
 func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, error) {
 	wait, cancel := context.WithTimeout(ctx, block+b.s.opt.OpTimeout)
 	defer cancel()
@@ -101,10 +101,11 @@ func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, e
 	return entries, nil
 }
 
-// Sweep cleans up after dead workers: their running sessions end with ReasonLeaseLost, and this worker takes over their unfinished entries.
-// It also returns entries that were delivered to this worker idle ago or earlier and are unfinished, because an answer may have been lost.
-// A worker is dead once its last beat is life ago; even then, a session of it counts as running while Redis has its service's lease for it.
-// more reports that there is more to do at once.
+// Sweep cleans up after dead workers: their running sessions end with ReasonLeaseLost, and this worker takes over their unfinished
+// entries. It also returns unfinished entries that were delivered to this worker at least idle ago, because an answer may have been lost.
+//
+// A worker is dead once its last beat is life ago. Even then, a session of it counts as running while Redis has its service's lease for
+// it. more reports that another call would find more work.
 func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []Entry, more bool, err error) {
 	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds(),
 		b.s.opt.Leases.LeasePrefix+ServiceLease(""))
@@ -128,7 +129,7 @@ func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []En
 	return entries, fmt.Sprint(list[0]) == "1", nil
 }
 
-// startOf reads the start in an entry. The check of the start refuses anything that is no number.
+// startOf parses the start in an entry. A malformed number becomes -1, which the check of the start refuses.
 func startOf(service, profile, start string) intent.Start {
 	ms, err := strconv.ParseInt(start, 10, 64)
 	if err != nil {
@@ -137,7 +138,7 @@ func startOf(service, profile, start string) intent.Start {
 	return intent.Start{ServiceRef: service, Profile: profile, StartMs: ms}
 }
 
-// sweepMax bounds what one call does, so that Redis is not blocked for longer than 2 ms.
+// sweepMax bounds the work of one call, so that Redis is not blocked for longer than 2 ms.
 const sweepMax = 100
 
 // Write is a worker's update of a session.
@@ -148,9 +149,9 @@ type Write struct {
 	Reason     intent.Reason
 	Detail     string
 	Slot       string
-	Fence      int64  // of the service lease; with none held, of the record that the verdict stands on
+	Fence      int64  // of the service lease; without a lease, of the record on which the decision is based
 	TunerFence int64  // 0: none
-	Ack        string // the entry that is done with this
+	Ack        string // the entry that this write finishes
 
 	_ struct{}
 }
@@ -161,9 +162,9 @@ type Wrote string
 // The outcomes of Write.
 const (
 	WroteOK      Wrote = "K" // written
-	WroteStop    Wrote = "S" // written, and a stop was asked
-	WroteOver    Wrote = "O" // not: the session has ended, a newer term has written, or another has taken over what does not run yet
-	WroteMissing Wrote = "M" // not: there is no session of this ID and service
+	WroteStop    Wrote = "S" // written, and a stop is pending
+	WroteOver    Wrote = "O" // not written: the session has ended, a newer term has written, or another worker has taken over the start
+	WroteMissing Wrote = "M" // not written: there is no session of this ID and service
 )
 
 // Write writes a session's state.
@@ -180,16 +181,17 @@ func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
 	return Wrote(fmt.Sprint(reply)), nil
 }
 
-// Bury makes an entry a dead letter and ends its session with reason, "" for not at all, unless the session runs or a term newer than fence
-// has it. It ignores an entry of the same ID that names another session, which another server numbered, and leaves that session alone.
+// Bury makes an entry a dead letter. It ends the entry's session with reason ("": not at all), unless the session runs or a term newer
+// than fence has it. It ignores an entry with this ID that names another session, because another server numbered it, and does not change
+// that session.
 func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) error {
 	_, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
 	return err
 }
 
-// Beat keeps the worker alive in the registry. info describes the worker. stops are the sessions with a requested stop; begun is how many
-// sessions this worker has begun and not ended, by the records. server names the run of Redis that answered: another one may have an older
-// copy.
+// Beat keeps the worker alive in the registry. info describes the worker. stops are the sessions with a pending stop. begun is how many
+// sessions this worker has begun and not ended, by the records. server identifies the run of Redis that answered; another run may have an
+// older copy.
 func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int, server string, err error) {
 	reply, err := b.s.run(ctx, beatScript, b.worker, info)
 	if err != nil {
@@ -207,8 +209,8 @@ func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int,
 	return words[3:], begun, words[1], nil
 }
 
-// Foreign returns the keys that the last Beat found to hold another type and without which the work goes on: "v3:stops", without which a
-// stop may be heard a beat later, and "v3:ended", without which no record is forgotten.
+// Foreign returns the keys that the last Beat found to hold another type and that the work can do without. Without "v3:stops" a stop may
+// be noticed a beat later; without "v3:ended" no record is deleted.
 func (b *Bus) Foreign() []string {
 	if keys := b.foreign.Load(); keys != nil {
 		return *keys
@@ -216,8 +218,8 @@ func (b *Bus) Foreign() []string {
 	return nil
 }
 
-// Disown ends, with ReasonLeaseLost, the sessions that by their records run at this worker but do not: unknown returns those that the
-// worker does not have.
+// Disown ends, with ReasonLeaseLost, the sessions that by their records run at this worker but do not. unknown returns the sessions that
+// the worker does not have.
 func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error {
 	reply, err := b.s.run(ctx, begunScript, b.worker)
 	if err != nil {
@@ -245,9 +247,9 @@ func (b *Bus) Leave(ctx context.Context, worker string) error {
 	return err
 }
 
-// Listen calls stop and left for the messages on the channel, until ctx ends. It calls up whenever the channel is heard again: earlier
-// messages were missed. Anybody who reaches Redis may publish anything there, even from another database, so a message is only a reason to
-// read the records (Store.StopAsked, Sweep).
+// Listen calls stop and left for the messages on the channel, until ctx ends. It calls up whenever a subscription is established, because
+// earlier messages were missed. Anybody who reaches Redis may publish anything there, even from another database. So a message is only a
+// reason to read the records (Store.StopAsked, Sweep).
 func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 	message := func(text string) {
 		verb, id, _ := strings.Cut(text, " ")

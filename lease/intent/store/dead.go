@@ -13,18 +13,18 @@ import (
 
 // DeadLetter is an entry that could not be processed.
 type DeadLetter struct {
-	ID      string // of the dead letter
+	ID      string // ID of the dead letter
 	At      time.Time
 	Entry   string // its ID on the bus
 	Why     string
 	Tries   int
-	Session string // "" if the entry named none
+	Session string // "" if the entry names none
 	Fields  map[string]string
 
 	_ struct{}
 }
 
-// letterID refuses invalid entry IDs: Redis would take - and + for the ends of the stream.
+// letterID refuses invalid entry IDs: Redis would read - and + as the ends of the stream.
 func letterID(id string) error {
 	ms, seq, both := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
@@ -74,7 +74,7 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	return letters, nil
 }
 
-// Requeue puts a dead letter back on the bus: its session begins anew. Errors: ErrRequeue, which says why it cannot; ErrLetterID.
+// Requeue puts a dead letter back on the bus: its session begins again. Errors: ErrRequeue, with the reason; ErrLetterID.
 func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
 	if err := letterID(id); err != nil {
 		return "", err
@@ -101,7 +101,7 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	return "", fmt.Errorf("%w: its session %q has no record; start anew", ErrRequeue, w[1])
 }
 
-// Drop deletes a dead letter; false: no dead letter has this ID. Errors: ErrLetterID.
+// Drop deletes a dead letter. It returns false if no dead letter has this ID. Errors: ErrLetterID.
 func (s *Store) Drop(ctx context.Context, id string) (bool, error) {
 	if err := letterID(id); err != nil {
 		return false, err

@@ -7,10 +7,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ForeignKeyError names a key that another program has replaced by one of another type, and without which nothing can be done.
+// ForeignKeyError names an indispensable key that another program has replaced by one of another type.
 type ForeignKeyError struct {
 	Key string
-	Err error // what Redis said
+	Err error // Redis' error
 
 	_ struct{}
 }
@@ -23,7 +23,6 @@ func (e *ForeignKeyError) Error() string {
 // Unwrap returns Redis' error.
 func (e *ForeignKeyError) Unwrap() error { return e.Err }
 
-// foreign reports whether a key holds another type.
 func foreign(err error) bool { return Refused(err) == "WRONGTYPE" }
 
 // named adds the store's key to an error about a key's type, because Redis does not name it.
@@ -31,7 +30,7 @@ func (s *Store) named(ctx context.Context, err error) error {
 	if !foreign(err) {
 		return err
 	}
-	pipe := s.client.Pipeline() // what an API's user may call
+	pipe := s.client.Pipeline() // only commands that an API's user may call
 	lengths := map[string]*redis.IntCmd{s.bus: pipe.XLen(ctx, s.bus)}
 	for _, name := range []string{"sessions", "waiting"} {
 		lengths[s.opt.KeyPrefix+name] = pipe.ZCard(ctx, s.opt.KeyPrefix+name)

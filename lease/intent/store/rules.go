@@ -14,7 +14,7 @@ const (
 		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"
 )
 
-// apiRules are what an ACL must allow an API. In phase 1 it takes leases, without hearing of them.
+// apiRules are the rights that an API needs. In phase 1 it acquires leases, but needs no channel of leases.
 func (o *Options) apiRules() redisstore.Rules {
 	leases := o.leaseOptions().Rules(redisstore.Use{})
 	keys := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}}.And(leases).Keys
@@ -22,7 +22,7 @@ func (o *Options) apiRules() redisstore.Rules {
 		Commands: strings.Fields("info time eval evalsha " + apiCommands)}
 }
 
-// workerRules are what an ACL must allow a worker, its keeper included.
+// workerRules are the rights that a worker needs, including those of its keeper.
 func (o *Options) workerRules() redisstore.Rules {
 	own := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
 		Commands: strings.Fields(workerCommands)}
@@ -31,8 +31,7 @@ func (o *Options) workerRules() redisstore.Rules {
 	return own.And(leases.Rules(redisstore.Use{}))
 }
 
-// Explain returns lease.ErrRefused with the line that grants a worker what it needs, if err is a denial by an ACL. Otherwise it returns
-// err.
+// Explain returns lease.ErrRefused with the line that grants a worker its rights, if err is a denial by an ACL. Otherwise it returns err.
 func (s *Store) Explain(err error) error {
 	if denied := redisstore.Explain(s.client, s.opt.workerRules(), err); denied != nil {
 		return denied

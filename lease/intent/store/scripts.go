@@ -12,7 +12,6 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// scriptOf returns the named script after the code that all scripts share.
 func scriptOf(name string) *redis.Script { return redis.NewScript(redisstore.Lua(lua, "common", name)) }
 
 var (

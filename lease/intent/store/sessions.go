@@ -19,12 +19,14 @@ import (
 
 // PutSessionWithIdempotency accepts a start, atomically with its publishing: record, key and entry on the bus together. If a session that
 // has not ended has the key, it changes nothing and returns that session's ID. It reads only ID and Start of session; key is Start.Key().
-// ttl is how long the key stands for a session that no worker has started; once started, it does until the session ends.
+// ttl is the life of the key until a worker has started the session; from then on, the key lives until the session ends.
 //
 //	accepted         session.ID, false, nil
 //	it is known      its ID, true, nil
-//	no answer        ErrUnavailable: ask again with the same session; it is accepted once
-//	no such service  intent.ErrInvalid: no lease can have its name where the prefix of leases carries a hash tag
+//	no answer        ErrUnavailable: retry with the same session; it is
+//	                 accepted once
+//	no such service  intent.ErrInvalid: if the prefix of leases carries a
+//	                 hash tag, no lease can have this name
 func (s *Store) PutSessionWithIdempotency(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
 	if err := s.servable(session.ServiceRef); err != nil {
@@ -60,8 +62,8 @@ func (s *Store) servable(ref string) error {
 	return nil
 }
 
-// PutSessionWithLease is PutSessionWithIdempotency of phase 1: the same step takes the service's lease, with a value that names the
-// session. Without any change it returns *BusyError (ErrBusy) if the service is in use, even by a session of the same key, and
+// PutSessionWithLease is PutSessionWithIdempotency of phase 1: the same step acquires the service's lease, with a value that names the
+// session. It changes nothing and returns *BusyError (ErrBusy) if the service is in use, even by a session of the same key, and
 // ErrQuarantine if Redis grants no leases.
 func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
@@ -98,7 +100,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	return putReply(reply)
 }
 
-// Stop requests the end of a session; ended reports that it had ended already. Errors: ErrNotFound, ErrUnavailable.
+// Stop requests the end of a session. ended reports that it had ended already. Errors: ErrNotFound, ErrUnavailable.
 func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	reply, err := s.run(ctx, stopScript, id, s.notify)
 	switch {
@@ -110,7 +112,7 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
-// StopAsked reports whether a session's record has a requested stop that has not taken effect. Errors: ErrUnavailable.
+// StopAsked reports whether a session's record has a pending stop. Errors: ErrUnavailable.
 func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -125,7 +127,7 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
-// read returns the records of sessions, nil for a missing one. foreign says what is wrong with foreign ones.
+// read returns the records of sessions, nil for a missing one. foreign has the fault of each record whose key holds another type.
 func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Session, foreign []string, err error) {
 	args := []any{len(recordFields)}
 	for _, word := range slices.Concat(recordFields, ids) {
@@ -174,8 +176,8 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 }
 
 // List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor of the next
-// page, "" after the last. A session that is accepted meanwhile never moves others between pages. err is a *lease.SkippedError, beside
-// valid sessions, if records are left out because their keys hold another type; any other error is ErrUnavailable.
+// page, "" after the last. A newly accepted session never moves others between pages. err is a *lease.SkippedError, together with valid
+// sessions, if records are left out because their keys hold another type; any other error is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -211,7 +213,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	return sessions, next, nil
 }
 
-// readMax is how many records of a list one call reads, to bound how long a renewal waits.
+// readMax is how many records of a list one call reads. It bounds how long a renewal waits.
 const readMax = 25
 
 // ids returns up to n IDs of sessions, newest first, that come after the session cursor.
@@ -231,7 +233,7 @@ func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" 
 
 func decode(f map[string]string) intent.Session {
 	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(f[name], 10, 64) // what is missing or no number is 0
+		n, _ := strconv.ParseInt(f[name], 10, 64) // a missing or malformed number is 0
 		return n
 	}
 	return intent.Session{
@@ -246,7 +248,7 @@ func decode(f map[string]string) intent.Session {
 
 var errReply = errors.New("a reply of an unknown form")
 
-// wordsOf returns a reply of n strings.
+// wordsOf returns a reply of at least n strings.
 func wordsOf(reply any, n int) ([]string, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < n {

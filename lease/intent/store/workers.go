@@ -14,11 +14,11 @@ import (
 // WorkerInfo is one worker of the registry.
 type WorkerInfo struct {
 	Instance string
-	Info     string        // what it says of itself
+	Info     string        // the worker's own description
 	Age      time.Duration // since its last beat, by Redis' clock
-	Left     bool          // it has signed off
+	Left     bool          // it has stopped cleanly
 
-	beat float64 // its last, as the registry has it
+	beat float64 // its last beat in the registry
 }
 
 // Workers returns all workers of the registry, including dead ones that no sweep has removed.
@@ -54,15 +54,14 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 // wholeTimes bounds the search for all leases, in multiples of Options.OpTimeout.
 const wholeTimes = 60
 
-// leasable reports whether a lease can have that name.
 func (s *Store) leasable(name string) bool {
 	return redisstore.CheckLease(s.opt.leaseOptions(), name) == nil
 }
 
-// Leases passes take the names of all leases on services and slots in Redis, a page at a time, until take returns an error. A name may come
-// twice. It leaves out foreign keys that cannot be leases. ErrUnfinished if there may be others.
+// Leases passes the names of all leases on services and slots in Redis to take, a page at a time, until take returns an error. A name may
+// occur twice. It skips foreign keys that cannot be leases. It returns ErrUnfinished if there may be more.
 func (s *Store) Leases(ctx context.Context, take func(names []string) error) error {
-	whole, cancel := context.WithTimeout(ctx, wholeTimes*s.opt.OpTimeout) // the keys of others are read past
+	whole, cancel := context.WithTimeout(ctx, wholeTimes*s.opt.OpTimeout) // it reads over all foreign keys
 	defer cancel()
 	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
 		var failed error
@@ -77,7 +76,7 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 				return
 			}
 			if failed = take(names); failed != nil {
-				cancel() // the rest is not read
+				cancel() // skip the rest
 			}
 		})
 		switch {
@@ -93,9 +92,9 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 	return nil
 }
 
-// DeleteAllLeases deletes all leases on services and slots, at the start of the only worker of an installation. The caller vouches that
-// none of others, as returned by Workers, lives. beats is another worker that has appeared, or beaten, since: from then on nothing is
-// deleted; check and deletion are one step (I1). ErrUnfinished if there may be leases that were not found.
+// DeleteAllLeases deletes all leases on services and slots, at the start of the only worker of an installation. The caller guarantees
+// that none of others, as returned by Workers, lives. beats is another worker that has appeared, or beaten, since: from then on nothing
+// is deleted, because check and deletion are one step (I1). It returns ErrUnfinished if it may have missed leases.
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	err = s.Leases(ctx, func(names []string) error {
 		n, other, err := s.deleteLeases(ctx, worker, others, names)
@@ -104,7 +103,7 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 		}
 		return err
 	})
-	if beats == "" && (err == nil || errors.Is(err, ErrUnfinished)) { // where there was none, too
+	if beats == "" && (err == nil || errors.Is(err, ErrUnfinished)) { // also if there was no lease
 		_, other, failed := s.deleteLeases(ctx, worker, others, nil)
 		beats, err = other, cmp.Or(failed, err)
 	}
@@ -114,10 +113,9 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 	return deleted, beats, err
 }
 
-// errBeats stops the search when leases must not be deleted any more.
 var errBeats = errors.New("another worker beats")
 
-// deleteLeases deletes the named leases, in one step with the check for a worker that beats.
+// deleteLeases deletes the named leases, in one step with the check for another worker's beat.
 func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, names []string) (
 	deleted int, beats string, err error,
 ) {

@@ -17,17 +17,17 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// job is the shell's state of a session. Owned by the loop.
+// job is the shell's state of a session. The loop owns it.
 type job struct {
 	entry    store.Entry
 	terms    policy.Terms[*lease.Hold]
 	pipeline Pipeline
-	started  bool // was written RUNNING
-	over     bool // the log knows of its end
+	started  bool // RUNNING was written
+	over     bool // its end was logged
 }
 
-// carry carries out the machine's effects. Effects that wait run in their own goroutines and answer with an event. The machine bounds their
-// number by Config.Starting, and while everything stops by the number of sessions.
+// carry carries out the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
+// their number, and during a stop the number of sessions does.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {
@@ -93,7 +93,7 @@ func (w *Worker) acquire(e core.Effect) {
 	w.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
 }
 
-// keep stores an acquired lease, or gives it back if its session is gone.
+// keep stores an acquired lease, or releases it if its session is gone.
 func (w *Worker) keep(session string, h *lease.Hold) {
 	if h == nil {
 		return
@@ -106,7 +106,7 @@ func (w *Worker) keep(session string, h *lease.Hold) {
 	j.terms.Keep(h)
 }
 
-// release gives all leases back and waits for Redis' answer, or until they have expired or are being retried.
+// release releases all leases and waits for Redis' answers, for OpTimeout at most.
 func (w *Worker) release(session string, holds []*lease.Hold) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
 	defer cancel()
@@ -173,7 +173,6 @@ func (w *Worker) fields(e core.Effect) []zap.Field {
 	}
 }
 
-// launch starts the pipeline and reports the outcome.
 func (w *Worker) launch(e core.Effect, j *job) {
 	service, tuner, believed := j.terms.Launch(core.ServiceLease(j.entry.ServiceRef), core.TunerLease(e.Slot))
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
@@ -192,7 +191,7 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		defer func() { w.launched(told, j, p, failed, end) }()
 		calls := w.log.Calls
 		err := w.call(calls, e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
-		if err == nil && !(service.Valid() && tuner.Valid()) { // it may have taken any time
+		if err == nil && !(service.Valid() && tuner.Valid()) { // NewPipeline may have taken long
 			err, told.Launch = errDoubt, core.LaunchDoubt
 		}
 		if err == nil {
@@ -215,19 +214,18 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	}
 	told.Launch = core.LaunchOK
 	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
-	// A running session has one new goroutine: this one's stack has grown, and would stay.
+	// A running session gets a new goroutine: this one's stack has grown, and would stay.
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
-// errDoubt: a lease was in doubt when the pipeline was to be started.
+// errDoubt: a lease was in doubt when the pipeline was about to start.
 var errDoubt = errors.New("a lease is in doubt")
 
-// errExited is the error of a method of a pipeline that called runtime.Goexit, as the FailNow of a test does.
+// errExited is the error of a pipeline's method that called runtime.Goexit, as a test's FailNow does.
 var errExited = errors.New("the pipeline ended its goroutine")
 
-// await waits for the end of a pipeline and reports it.
 func (w *Worker) await(session string, p Pipeline, end func()) {
-	err := errExited // unless it returns
+	err := errExited // unless Wait returns
 	defer func() {
 		end()
 		w.ended(session, err)
@@ -235,8 +233,8 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 	err = w.call(nil, session, "Wait", p.Wait)
 }
 
-// ended is separate from await, as panicked is from call, so that its variables are not on the stack on which every running session waits:
-// 2 KiB are enough for that.
+// ended is separate from await, as panicked is from call, so that its variables are not on the stack on which every running session
+// waits: 2 KiB are enough for that.
 //
 //go:noinline
 func (w *Worker) ended(session string, err error) {
@@ -252,7 +250,7 @@ const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }
 
-// returned allows this worker to take leases again that were abandoned with a stuck pipeline.
+// returned allows this worker to acquire again the leases that it abandoned with a stuck pipeline.
 func (w *Worker) returned(session string) {
 	if j := w.jobs[session]; j != nil {
 		for _, h := range j.terms.Recover() {
@@ -261,7 +259,7 @@ func (w *Worker) returned(session string) {
 	}
 }
 
-// call calls a method of a pipeline, and logs where it panicked. calls is nil for one that returns when the work has ended.
+// call calls a method of a pipeline, and logs a panic with its stack. calls is nil for a method that runs as long as the work.
 func (w *Worker) call(calls *callback.Calls, session, method string, f func() error) error {
 	err := calls.Call(method, w.cfg.StopTimeout, f)
 	if callback.Stack(err) != nil {

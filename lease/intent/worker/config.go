@@ -25,11 +25,11 @@ const (
 	StartingDefault = membership.Starting
 )
 
-// Conditions for errors.Is.
+// Errors for errors.Is.
 var (
 	// ErrConfig: settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid settings of the worker")
-	// ErrOtherWorker: SingleWriter is set, and another worker has gone on beating for a TTL.
+	// ErrOtherWorker: SingleWriter is set, and another worker is still alive after a TTL.
 	ErrOtherWorker = membership.ErrOtherWorker
 	// ErrStuck: a pipeline did not return in time; its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
@@ -43,59 +43,62 @@ type Job struct {
 	intent.Start
 	Worker       string // instance ID
 	Slot         string
-	ServiceFence int64 // send both along: who keeps the highest it has seen can refuse a frozen process's late acts
+	ServiceFence int64 // send both with every request: the receiver can refuse late requests of a frozen process
 	TunerFence   int64
 
 	_ struct{}
 }
 
-// Pipeline is the work of one session. Start is called once; if it returned nil, Wait is called once, and Stop any number of times, at any
-// time. A method that panics, or ends its goroutine, has failed. The first KiB of an error's text becomes the session's Detail.
+// Pipeline is the work of one session. Start is called once. If it returned nil, Wait is called once, and Stop any number of times, at
+// any time. A method that panics, or ends its goroutine, has failed. The first KiB of an error's text becomes the session's Detail.
 type Pipeline interface {
-	// Start begins the work under fence, the service's. It should return within seconds. ctx ends when the trust in either lease ends, and
-	// after Wait has returned: work must not outlast it.
+	// Start begins the work under fence, the fence of the service's lease. It should return within seconds. ctx ends when the trust in
+	// either lease ends, and after Wait has returned: work must not outlast it.
 	Start(ctx context.Context, fence int64) error
 	// Wait returns when the work has ended, by itself or after Stop, and no longer uses slot or service.
 	Wait() error
-	// Stop asks the work to end. It returns at once.
+	// Stop requests the end of the work. It returns at once.
 	Stop()
 }
 
 // Config configures a worker.
 type Config struct {
-	// Store configures the store in Redis; Store.Leases has the TTL of the leases, their renewal, and the logger.
+	// Store configures the store in Redis. Store.Leases has the TTL of the leases, their renewal, and the logger.
 	Store store.Options
-	// Name identifies the worker across restarts; "": the host's name. A starting worker frees at once the leases of an earlier process of the
-	// same name if it can tell that it is dead: it ran on the same machine, in the same container.
+	// Name identifies the worker across restarts. "": the host's name. A starting worker frees at once the leases of an earlier process
+	// of the same name if it can prove that process dead: it ran on the same machine, in the same container.
 	Name string
 	// InstanceID names this process; "": lease.GenerateInstanceID().
 	InstanceID string
-	// Slots is the pool that all workers share, in the order in which it is tried.
+	// Slots is the pool that all workers share, in the order of attempts.
 	Slots []string
 	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. Until both have returned, the session counts among
-	// Starting. If it is to stop, or loses a lease, before that, it has StopTimeout from then on, like a running session. If a lease is in
-	// doubt once NewPipeline has returned, its pipeline is dropped and not started.
+	// Starting. If the session has to stop, or loses a lease, before that, both have StopTimeout to return, like a running session. If a
+	// lease is in doubt once NewPipeline has returned, the pipeline is dropped and not started.
 	NewPipeline func(Job) Pipeline
-	// Grace is how long before the trust in its leases ends a pipeline is asked to stop. 0: TTL/6. A renewal and the wait for its answer
-	// (Store.Leases.RenewInterval and OpTimeout) must fit in before.
+	// Grace is how long before the trust in its leases ends the worker calls a pipeline's Stop. 0: TTL/6. A renewal and the wait for its
+	// answer (Store.Leases.RenewInterval and OpTimeout) must fit in before.
 	Grace time.Duration
-	// StopTimeout is how long a pipeline may take to return after Stop; then its leases are left to expire. 0: TTL.
+	// StopTimeout is how long a pipeline may take to return after Stop. Then the worker abandons its leases, which expire. 0: TTL.
 	StopTimeout time.Duration
-	// MaxTries is after how many unfinished deliveries a start becomes a dead letter. 0: 5.
+	// MaxTries is the number of unfinished deliveries after which a start becomes a dead letter. 0: 5.
 	MaxTries int
-	// Starting is how many sessions may be starting at once. 0: 128.
+	// Starting is the maximum number of starting sessions. 0: 128.
 	Starting int
 	// SingleWriter declares that this installation has no other worker: the worker deletes all leases on services and slots at its start,
-	// whoever held them. Start waits until every other worker is dead: at once if it can tell, after two missed heartbeats (a fifth of the
-	// TTL) if the other has the same Name, and otherwise a TTL after the last heartbeat. ErrOtherWorker if one has not stopped within a TTL.
+	// whoever held them.
+	//
+	// Start waits until every other worker is dead. It goes on at once if the death is proven, after two missed heartbeats (a fifth of
+	// the TTL) if the other has the same Name, and otherwise a TTL after the last heartbeat. It returns ErrOtherWorker if one has not
+	// stopped within a TTL.
 	SingleWriter bool
-	// Notify is called with every event of a lease, as lease.Config.Notify is: it must return at once, and leave the holds alone. nil: no
+	// Notify is called with every event of a lease, as lease.Config.Notify is. It must return at once, and leave the holds alone. nil: no
 	// call.
 	Notify func(lease.Event)
-	// Observer counts; nil: no counts.
+	// Observer counts for metrics; nil: no counts.
 	Observer intent.Observer
-	// Logger gets an entry for every session that runs or ends here, and those of the leases if Store.Leases.Logger is nil. nil: warnings and
-	// errors go to standard error; zap.NewNop() silences them. For the client library's own log see lease.Config.Logger.
+	// Logger gets an entry for every session that runs or ends here, and those of the leases if Store.Leases.Logger is nil. nil: warnings
+	// and errors go to standard error; zap.NewNop() silences them. For the client library's own log see lease.Config.Logger.
 	Logger *zap.Logger
 
 	_ struct{}
@@ -137,7 +140,7 @@ func (c *Config) validate() error {
 		seen[s] = true
 	}
 	ttl := c.Store.Leases.TTL
-	trust := ttl - max(ttl/100, 5*time.Millisecond) // as lease.Config has it
+	trust := ttl - max(ttl/100, 5*time.Millisecond) // as in lease.Config
 	switch {
 	case c.NewPipeline == nil:
 		return bad("NewPipeline is missing")
@@ -155,20 +158,20 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// renewed is how long after a renewal the next has been answered, or has failed.
+// renewed is the time from one renewal until the next one has succeeded or failed.
 func (c *Config) renewed() time.Duration {
 	l := &c.Store.Leases
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
 }
 
-// core returns the machine's settings; opTimeout is that of the store.
+// core returns the machine's settings. opTimeout is the store's.
 func (c *Config) core(opTimeout time.Duration) core.Config {
 	m := membership.Settings(c.InstanceID, c.Slots, c.life(), opTimeout)
 	m.Grace, m.StopTimeout, m.MaxTries, m.Starting = int64(c.Grace), int64(c.StopTimeout), c.MaxTries, c.Starting
 	return m
 }
 
-// life is how long after its last beat a worker is dead; beats come every tenth of it.
+// life is how long after its last beat a worker is dead. A worker beats every tenth of it.
 func (c *Config) life() time.Duration { return c.Store.Leases.TTL }
 
 type nobody struct{}

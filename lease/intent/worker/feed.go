@@ -15,7 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// newMember returns the manager of this worker's place in the registry and on the bus.
 func (w *Worker) newMember() *membership.Member {
 	me := membership.WhoAmI(w.cfg.Name)
 	me.Life = w.cfg.life().Milliseconds()
@@ -31,7 +30,7 @@ func (w *Worker) newMember() *membership.Member {
 	}
 }
 
-// fetched returns the observer of fetches from the bus: a worker whose fetches are denied keeps beating, and carries out nothing.
+// fetched returns the observer of fetches from the bus. A worker whose fetches are denied keeps beating, but carries out nothing.
 func (w *Worker) fetched() func(error) {
 	w.fetches.Life = w.cfg.life()
 	bus := w.outage("bus")
@@ -41,7 +40,6 @@ func (w *Worker) fetched() func(error) {
 	}
 }
 
-// heard handles the events of the leases.
 func (w *Worker) heard(e lease.Event) {
 	callback.Tell(w.log.Calls, "Config.Notify", w.cfg.Notify, e)
 	switch e.Kind {
@@ -54,7 +52,7 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted handles a message that a session is to be stopped. It checks only sessions of this worker. It waits for the loop, so that a flood
+// hinted handles a message that requests a session's stop. It checks only sessions of this worker. It waits for the loop, so that a flood
 // of messages fills the socket and not the inbox.
 func (w *Worker) hinted(session string) {
 	if len(w.unknown([]string{session})) == 0 {
@@ -69,7 +67,7 @@ func (w *Worker) sweepNow() {
 	}
 }
 
-// awaitCapacity waits until the loop can take more; false: the worker stops.
+// awaitCapacity waits until the loop can take more. It returns false if the worker stops.
 func (w *Worker) awaitCapacity() bool {
 	select {
 	case <-w.capacity:
@@ -95,14 +93,14 @@ func (w *Worker) deliver(entries []store.Entry) {
 	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
-// failureLogEvery is the least time between log entries of a Redis that goes on failing: it is asked many times a second.
+// failureLogEvery is the least time between log entries while Redis keeps failing, because the worker sends many requests a second.
 const failureLogEvery = 3 * time.Second
 
 // outage logs when a part of Redis becomes unreachable, and when it can be reached again. Only one goroutine at a time may use it.
 type outage struct {
 	log  *zap.Logger
 	what string
-	told time.Time // when the log was last told that it cannot; zero: it can
+	told time.Time // time of the last warning; zero: it can be reached
 }
 
 func (w *Worker) outage(what string) *outage {
@@ -125,7 +123,7 @@ func (w *Worker) beat() {
 	ticker := time.NewTicker(membership.BeatInterval(w.cfg.life()))
 	defer ticker.Stop()
 	registry := w.outage("registry")
-	var foreign time.Time // when the log was last told of foreign keys; zero: there are none
+	var foreign time.Time // time of the last entry about foreign keys; zero: none
 	for {
 		sent := time.Now()
 		err := w.member.Beat(w.ctx)
@@ -152,7 +150,7 @@ func (w *Worker) beat() {
 // kickPause is the least time between two beats: anybody who may publish can cause them.
 func kickPause(life time.Duration) time.Duration { return membership.BeatInterval(life) / 10 }
 
-// foreignLogEvery is the least time between log entries of keys that stay wrong until somebody repairs them.
+// foreignLogEvery is the least time between log entries about keys that stay wrong until somebody repairs them.
 const foreignLogEvery = time.Minute
 
 // tellForeign logs keys that hold another type, and returns the time of the last entry.
@@ -169,18 +167,17 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 	return time.Now()
 }
 
-// running asks the loop how many sessions run.
+// running returns how many sessions run. It waits for the loop, as takes and unknown do.
 func (w *Worker) running() int { return asked(w, w.machine.Running) }
 
-// takes asks the loop whether it takes starts still.
 func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }
 
-// unknown asks the loop which of these sessions it does not have.
+// unknown returns those of the sessions that the loop does not have.
 func (w *Worker) unknown(sessions []string) []string {
 	return asked(w, func() []string { return slices.DeleteFunc(sessions, w.machine.Has) })
 }
 
-// asked runs f in the loop; a stopping worker returns the zero value.
+// asked runs f in the loop. In a stopping worker it returns the zero value.
 func asked[T any](w *Worker, f func() T) (none T) {
 	answer := make(chan T, 1)
 	w.inbox.put(message{f: func() { answer <- f() }})

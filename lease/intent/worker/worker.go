@@ -22,11 +22,11 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// Worker runs pipelines for the starts on the bus. Safe for concurrent use.
+// Worker runs pipelines for the starts on the bus. It is safe for concurrent use.
 type Worker struct {
 	cfg      Config
 	log      *zaplog.Log
-	leaseLog *zaplog.Log // log, unless Store.Leases.Logger is another
+	leaseLog *zaplog.Log // log, or the logger of Store.Leases
 	store    *store.Store
 	bus      *store.Bus
 	keeper   *lease.Keeper
@@ -35,20 +35,20 @@ type Worker struct {
 
 	ctx      context.Context // of everything that waits
 	cancel   context.CancelFunc
-	tasks    sync.WaitGroup // what the loop has started
+	tasks    sync.WaitGroup // goroutines of the loop's effects
 	loops    sync.WaitGroup // the loop itself, reader, beat, listener
-	capacity chan struct{}  // the loop can take more
+	capacity chan struct{}  // the loop can take more entries
 	kick     chan struct{}  // beat and sweep now
 
 	registry  ready.Watch
 	fetches   ready.Watch
 	up        atomic.Bool           // Start has returned nil
-	unwritten atomic.Pointer[error] // what kept Redis from the last write of a session's state; of nil: nothing did
+	unwritten atomic.Pointer[error] // error of the last write of a session's state, nil if it succeeded
 
 	life    *lifetime.Lifetime
-	asked   context.Context // ends when Stop is called, be it while Start waits
+	asked   context.Context // ends when Stop is called, even while Start waits
 	ask     context.CancelFunc
-	drained chan core.Effect // what a drain has left
+	drained chan core.Effect // rest after a drain
 
 	inbox inbox
 
@@ -95,15 +95,18 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// InstanceID returns the owner under which leases are held.
+// InstanceID returns the owner of the worker's leases.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start takes part in the work, until Stop. ctx bounds the start only. It returns once the worker has signed on, has cleaned up after a
-// dead earlier process of its name and, as a single writer, once no other worker lives. Unlike lease.Keeper.Start it waits, without end
-// unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF): only then can it detect
-// ErrOtherWorker and free the dead process' leases. Health reports the reason meanwhile, so serve the probe first, or call Run in a
-// goroutine. Stop ends the wait. Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies what is needed, or
-// that of ctx with the last failure.
+// Start begins the work, until Stop. ctx bounds the start only. It returns once the worker is in the registry, has cleaned up after a
+// dead earlier process of its name and, as a single writer, once no other worker lives.
+//
+// Unlike lease.Keeper.Start it waits, without end unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS,
+// READONLY, MISCONF): it needs Redis to detect ErrOtherWorker and to free the dead process' leases. Health reports the reason meanwhile,
+// so serve the probe first, or call Run in a goroutine. Stop ends the wait.
+//
+// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies a needed command, or that of ctx with the last
+// failure.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -112,7 +115,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		err := w.begin(ctx)
 		last, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		w.log.Flush(last) // who is refused may end the process
+		w.log.Flush(last) // a refused worker may end the process
 		return err
 	})
 }
@@ -152,18 +155,20 @@ func (w *Worker) Health() lease.Health {
 	return h
 }
 
-// Stop ends all pipelines, gives their leases back, and leaves unbegun starts to other workers. It waits for the pipelines, at most
+// Stop ends all pipelines, releases their leases, and leaves unbegun starts to other workers. It waits for the pipelines, at most
 // StopTimeout, and then for Redis: at most one timeout (Store.OpTimeout) to record the end of each session, one to confirm the releases
-// (Store.Leases.DrainTimeout, if that is longer), and one to sign off. After that, unconfirmed leases expire within their TTL, and other
-// workers end the sessions. Every call waits for the end and gets the same error: ErrStuck if a pipeline did not return, and then the
-// worker does not sign off either; lease.ErrUnknown with Redis' error if it did not confirm, and lease.ErrRefused if it refused.
+// (Store.Leases.DrainTimeout, if that is longer), and one to leave the registry. After that, unconfirmed leases expire within their TTL,
+// and other workers end the sessions.
+//
+// Every call waits for the end and returns the same error. ErrStuck: a pipeline did not return; then the worker does not leave the
+// registry either. lease.ErrUnknown, with Redis' error: Redis did not confirm. lease.ErrRefused: Redis refused.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
 }
 
 func (w *Worker) end(begun bool) error {
-	w.bus.Close() // what a read under way would bring is another's to begin
+	w.bus.Close() // ends a read in flight; another worker begins its entries
 	var err error
 	if begun {
 		w.post(core.Event{Kind: core.EvDrain})
@@ -174,10 +179,10 @@ func (w *Worker) end(begun bool) error {
 	if kept := w.keeper.Stop(); err == nil {
 		err = kept
 	}
-	w.loops.Wait() // a beat under way ends with its time-out: the leases do not wait for that
+	w.loops.Wait() // a beat in flight ends with its timeout; the leases do not wait for that
 	stuck := errors.Is(err, ErrStuck)
-	if !stuck { // else its leases are left to expire, and a single writer frees at once those of who has left
-		_ = w.member.SignOff(context.Background()) // it says so
+	if !stuck { // otherwise its leases must expire: a single writer frees those of a worker that has left
+		_ = w.member.SignOff(context.Background()) // it logs its error
 	}
 	w.store.Close()
 	if !stuck {
@@ -188,13 +193,12 @@ func (w *Worker) end(begun bool) error {
 	return errors.Join(err, w.log.Flushed(last, lease.ErrStuck), w.leaseLog.Flushed(last, lease.ErrStuck))
 }
 
-// unconfirmed is an error of a Redis that has not confirmed: the outcome is not known.
+// unconfirmed is the error of a request that Redis has not confirmed: the outcome is unknown.
 type unconfirmed struct{ error }
 
 func (e unconfirmed) Is(target error) bool { return target == lease.ErrUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
-// leftBehind is the error of a stop that left something behind, with its leases.
 func (w *Worker) leftBehind(e core.Effect) error {
 	switch {
 	case e.Stuck:
@@ -255,7 +259,7 @@ func (b *inbox) close() {
 	b.poke()
 }
 
-// take frees the queue's memory: that of a burst, such as the renewals of all leases, would stay for ever.
+// take frees the queue's memory. Otherwise the memory of a burst, such as the renewals of all leases, would stay forever.
 func (b *inbox) take() (items []message, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
