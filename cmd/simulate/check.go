@@ -32,7 +32,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 			return f.again(cmd, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	f.registerJudged(cmd.Flags())
 	cmd.Flags().BoolVar(&f.noHTML, "no-html", false, "write no report.html")
 	return cmd

@@ -60,7 +60,7 @@ func below(out io.Writer) io.Writer {
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := &plain.Writer{To: stdout}
+	out := &plain.Writer{To: colored(stdout)}
 	stderr = &plain.Writer{To: stderr}
 	cmd := newRoot()
 	cmd.SetArgs(args)

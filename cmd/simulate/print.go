@@ -9,43 +9,54 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// printStart prints all given and drawn parameters, before the first node starts.
-func printStart(out io.Writer, s sim.Start) {
+// printStart says what was given or drawn, before the first node starts; without --verbose in two lines.
+func (f *flags) printStart(out io.Writer, s sim.Start) {
 	c := s.Config
+	if !f.verbose {
+		fmt.Fprintf(out, "%s, seed %d: %s share %s for %v, TTL %v, %s; Redis: %s; node: %s\nfolder: %s\n", c.Name, c.Seed,
+			plain.Count(c.Nodes, "node"), plain.Count(c.Sessions, "session"), c.Storm+c.Calm, ms(c.TTL),
+			plain.Count(len(s.Plan.Faults), "fault"), redisOf(s), nodeOf(s), s.Dir)
+		return
+	}
 	fmt.Fprintf(out, "scenario %s  seed %d  speed %v  nodes %d  sessions %d\n", c.Name, c.Seed, c.Speed, c.Nodes, c.Sessions)
 	fmt.Fprintf(out, "storm %v  calm %v  TTL %v  renew %v  heartbeat %v  discovery %v\n",
 		c.Storm, c.Calm, ms(c.TTL), ms(c.Renew), ms(c.Heartbeat), ms(c.Discovery))
 	fmt.Fprintf(out, "poll %v  poll time-out %v  served in %v  long polls %v\n",
 		ms(c.Poll), ms(c.PollTimeout), ms(c.Serve), c.LongPolls)
-	redis := s.Redis.Kind
-	if s.Redis.Version != "" {
-		redis += " " + s.Redis.Version
-	}
-	fmt.Fprintf(out, "Redis: %s", redis)
-	if s.Redis.Note != "" {
-		fmt.Fprintf(out, " (%s)", s.Redis.Note)
-	}
-	node := "reference node"
-	if c.Engine == sim.EngineVirtual {
-		node = "the library's rules, in virtual time"
-	}
-	if len(c.NodeCmd) > 0 {
-		node = quoted(c.NodeCmd)
-	}
-	if s.Redis.Nodes != "" {
-		node += ", in containers of " + s.Redis.Nodes
-	}
 	criteria := "those that the plan can exercise, and any that breaks"
 	if len(c.Criteria) > 0 {
 		criteria = strings.Join(c.Criteria, ", ")
 	}
-	fmt.Fprintf(out, "\nnode: %s\ncriteria: %s\n", node, criteria)
+	fmt.Fprintf(out, "Redis: %s\nnode: %s\ncriteria: %s\n", redisOf(s), nodeOf(s), criteria)
 	printPlan(out, s.Plan)
 	fmt.Fprintf(out, "folder: %s\n\n", s.Dir)
+}
+
+func redisOf(s sim.Start) string {
+	redis := strings.TrimSpace(s.Redis.Kind + " " + s.Redis.Version)
+	if s.Redis.Note != "" {
+		redis += " (" + s.Redis.Note + ")"
+	}
+	return redis
+}
+
+func nodeOf(s sim.Start) string {
+	node := "reference node"
+	switch {
+	case len(s.Config.NodeCmd) > 0:
+		node = quoted(s.Config.NodeCmd)
+	case s.Config.Engine == sim.EngineVirtual:
+		node = "the library's rules, in virtual time"
+	}
+	if s.Redis.Nodes != "" {
+		node += ", in containers of " + s.Redis.Nodes
+	}
+	return node
 }
 
 func printPlan(out io.Writer, p fault.Plan) {

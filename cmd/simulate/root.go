@@ -53,6 +53,7 @@ type flags struct {
 	allowNodeCmd     bool // allows the node of the scenario file
 	report           string
 	json, quiet      bool
+	verbose          bool
 	noHTML           bool
 	least            int  // minimum of judged changes of each guarantee that decides
 	lua              bool // run the store's scripts instead of their Go twins
@@ -77,12 +78,12 @@ func newRoot() *cobra.Command {
 		Long: `Start N nodes that share M polling sessions through Redis, inject a plan of faults drawn
 from a seed, let everything heal, and judge guarantee by guarantee (G1 to G14) what happened.
 
-Every node is a process behind a proxy of its own; the polled target beside them records what really arrived. Redis is
-redis-server or valkey-server from PATH unless --redis says otherwise; where there is none it runs in a container, and
-where there is no engine for that, an embedded one takes its place. Nothing else needs to be installed or running.
+Each node is a process behind its own proxy. A polled target records every poll that arrives. Redis is redis-server or
+valkey-server from PATH, else a container, else an embedded server; --redis chooses another. Nothing else needs to be
+installed or running.
 
-Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness
-was wrong, nothing was judged.`,
+Exit codes: 0 every deciding guarantee held; 1 a guarantee failed; 2 a deciding guarantee is unknown; 3 the command line
+or the harness was wrong and nothing was judged.`,
 		Example: `  simulate --nodes 10 --sessions 100            about a minute: the real timings divided by ten
   simulate --speed 1                            the real timings, TTL 30 s, five minutes
   simulate --faults crash,blackhole --seed 42   only these faults, the same storm each time
@@ -112,6 +113,7 @@ was wrong, nothing was judged.`,
 	f.registerExplore(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("scenario", completeScenarios)
 	cmd.SetFlagErrorFunc(flagError)
+	groupFlags(cmd)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff())
 	return cmd
@@ -119,24 +121,24 @@ was wrong, nothing was judged.`,
 
 func (f *flags) register(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (simulate scenarios); flags win over it")
+	fs.StringVar(&f.scenario, "scenario", "", "scenario `FILE` or built-in name (see simulate scenarios); flags override it")
 	fs.StringVar(&f.system, "system", "", "what the nodes share: "+strings.Join(check.Systems(), ", "))
 	fs.StringVar(&f.topology, "topology", sim.TopologySingle,
-		"of Redis: single; sentinel: a master, replicas and sentinels; cluster: two shards of a master and replicas, and a master that votes; "+
-			"all the simulator's own (of real ones only what is never excused is judged)")
+		"Redis to start: single, sentinel (a master, replicas, sentinels) or cluster (two shards with replicas, and a voting master); "+
+			"on real sentinels and clusters only safety is judged")
 	fs.IntVar(&f.replicas, "replicas", sim.ReplicasDefault,
-		"with --topology sentinel or cluster: the nodes' Replicas, of `N` that there are; 0: they are told of none, and there are two")
-	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("`N` processes at the start (default %d)", sim.NodesDefault))
-	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("`M` polling sessions at the start (default %d)", sim.SessionsDefault))
-	fs.DurationVar(&f.duration, "duration", 0, "storm and calm together (default 1m, at speed 1 5m)")
-	fs.Float64Var(&f.speed, "speed", 0, "divides the default timings and those of a scenario file, not the flags' (default 10, virtual 1)")
-	fs.Uint64Var(&f.seed, "seed", 0, "everything random comes from it (default: drawn and printed)")
-	fs.DurationVar(&f.ttl, "ttl", 0, "life of a lease without renewal (default 30s / speed)")
-	fs.DurationVar(&f.renew, "renew", 0, "between renewals (default a third of the TTL)")
-	fs.DurationVar(&f.poll, "poll", 0, "between polls of one session (default 5s / speed)")
-	fs.StringVar(&f.faults, "faults", "", "draw only these faults, `A,B`, or all usual ones but `-A,-B` (an unknown one lists them all)")
+		"with --topology sentinel or cluster: start `N` replicas, and configure the nodes for them; 0: two replicas that the nodes ignore")
+	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("start `N` nodes (default %d)", sim.NodesDefault))
+	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("share `M` polling sessions (default %d)", sim.SessionsDefault))
+	fs.DurationVar(&f.duration, "duration", 0, "length of storm and calm together (default 1m, at speed 1 5m)")
+	fs.Float64Var(&f.speed, "speed", 0, "divide default timings and those of the scenario file by this (default 10, virtual 1)")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of everything random (default: drawn and printed)")
+	fs.DurationVar(&f.ttl, "ttl", 0, "lifetime of a lease without renewal (default 30s / speed)")
+	fs.DurationVar(&f.renew, "renew", 0, "time between renewals (default a third of the TTL)")
+	fs.DurationVar(&f.poll, "poll", 0, "time between polls of a session (default 5s / speed)")
+	fs.StringVar(&f.faults, "faults", "", "draw only these kinds of faults, `A,B`, or all usual kinds except `-A,-B` (an unknown kind lists them)")
 	fs.StringVar(&f.criteria, "criteria", "",
-		"guarantees that decide, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
+		"guarantees that decide the verdict, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
 	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file")
 	f.registerRun(fs)
 }
@@ -146,31 +148,32 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", sim.EngineReal,
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
 	fs.StringVar(&f.redis, "redis", "",
-		"server, container, embedded or a `URL` (default: the first that this machine has)")
+		"server, container, embedded or a `URL` (default: the first that works here)")
 	fs.StringVar(&f.redisImage, "redis-image", cmp.Or(os.Getenv(redisImageVariable), sim.RedisImage),
-		"`IMAGE` of Redis or Valkey for --redis container, pulled if it is not there ("+redisImageVariable+")")
+		"`IMAGE` of Redis or Valkey for --redis container, pulled if missing ("+redisImageVariable+")")
 	fs.StringVar(&f.launcher, "launcher", launchProcesses,
-		"`KIND` of the nodes: process, or container: each in one of its own")
+		"`KIND` of node: process, or container (each node in its own)")
 	fs.StringVar(&f.compose, "compose", "",
 		"storm the fleet that this compose `PROJECT` has started (docker/compose.yaml), instead of starting one")
 	fs.StringVar(&f.nodeImage, "node-image", "",
-		"`IMAGE` of the nodes for --launcher container (default: one made of this program); it runs what it says, or --node-cmd")
+		"`IMAGE` of the nodes for --launcher container (default: built from this program); runs its own command, or --node-cmd")
 	fs.StringVar(&f.passwordFile, "redis-password-file", os.Getenv(redisurl.PasswordFileVariable),
-		"`FILE` whose first line is the password of --redis URL, which in a flag shows in the process list ("+
-			redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
+		"`FILE` whose first line is the password for --redis URL ("+
+			redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" holds the password itself)")
 	fs.StringVar(&f.nodeCmd, "node-cmd", "",
-		"start this `COMMAND` as node, NAME=value before it and quotes as in a shell (default: the reference node)")
-	fs.StringVar(&f.report, "report", "reports", "`DIR` for the run's folder")
+		"start this `COMMAND` as each node; NAME=value and quotes work as in a shell (default: the reference node)")
+	fs.StringVar(&f.report, "report", "reports", "`DIR` in which the run gets a folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
 	_ = fs.MarkHidden("lua") // an error would mean that the flag does not exist
-	fs.BoolVar(&f.json, "json", false, "write report.json and nothing else to standard output")
+	fs.BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	fs.BoolVar(&f.noHTML, "no-html", false, "write no report.html")
-	fs.BoolVar(&f.quiet, "quiet", false, "no parameters, no progress: the verdict only")
+	fs.BoolVar(&f.quiet, "quiet", false, "print the verdict only")
 }
 
 // registerJudged adds the flags of all commands that judge a run.
 func (f *flags) registerJudged(fs *pflag.FlagSet) {
-	fs.IntVar(&f.least, "min-exercised", 0, "`N`: unknown (exit code 2) if a guarantee that decides held, but was exercised fewer times")
+	fs.BoolVar(&f.verbose, "verbose", false, "print the plan, every guarantee, and the events around each break")
+	fs.IntVar(&f.least, "min-exercised", 0, "report unknown (exit code 2) if a deciding guarantee was exercised fewer than `N` times")
 }
 
 func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {

@@ -141,7 +141,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report, Least: f.least}
 	if !f.quiet {
-		o.Started = func(s sim.Start) { printStart(text, s) }
+		o.Started = func(s sim.Start) { f.printStart(text, s) }
 		o.Progress = bar.show
 	}
 	r, err := sim.Run(cmd.Context(), c, o)
@@ -196,29 +196,40 @@ func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 		}
 	}
 	fmt.Fprintln(text)
-	if err := r.Table(text); err != nil {
+	sentence, drawn := f.draw(r, f.folder, text)
+	word := plain.Word(f.folder)
+	if err := f.judged(r, text); err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
 	}
-	sentence, drawn := f.draw(r, f.folder, text)
-	if r.Verdict == check.Fail && sentence != "" {
+	if !f.verbose {
+		fmt.Fprintf(text, "  all of it:       simulate check %s --verbose\n", word)
+	}
+	if drawn && !f.noHTML {
+		fmt.Fprintf(text, seeIt, word)
+	}
+	if sentence != "" && r.Verdict != check.Pass {
 		fmt.Fprintf(text, "\n%s\n", sentence)
 	}
-	if err := r.Failures(text, f.folder); err != nil {
-		return fmt.Errorf("write the verdict: %w", err)
+	return nil
+}
+
+// judged prints the table and what broke; with --verbose also why each guarantee broke, with the events around its first break.
+func (f *flags) judged(r report.Report, text io.Writer) error {
+	if !f.verbose {
+		return r.Brief(text, f.folder)
 	}
-	word := plain.Word(f.folder)
-	dir := plain.Text(f.folder) // escaped: a newline in the name must not begin a line
+	if err := errors.Join(r.Table(text), r.Failures(text, f.folder)); err != nil {
+		return err
+	}
 	if r.Verdict == check.Pass {
-		fmt.Fprintf(text, "  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n", word, r.Again())
+		fmt.Fprint(text, r.Commands(f.folder))
 	}
-	if sum := r.Stats.HistorySHA256; sum != "" {
-		fmt.Fprintf(text, "  history sha256:  %s\n", sum)
-	}
+	dir := plain.Text(f.folder) // a line end in its name must not begin a line here
 	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
 		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
 	}, ",")+"}"))
-	if drawn && !f.noHTML {
-		fmt.Fprintf(text, seeIt, word)
+	if sum := r.Stats.HistorySHA256; sum != "" {
+		fmt.Fprintf(text, "  history sha256:  %s\n", sum)
 	}
 	return nil
 }

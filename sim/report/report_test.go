@@ -322,6 +322,14 @@ func TestText(t *testing.T) {
 			t.Errorf("the failure lacks %q:\n%s", want, failures.String())
 		}
 	}
+	var brief strings.Builder
+	if err := r.Brief(&brief, dir); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(brief.String(), "\n"); lines > 24 || strings.Contains(brief.String(), "faultStart") ||
+		!strings.Contains(brief.String(), "G1 one owner is BROKEN") || !strings.Contains(brief.String(), "simulate check "+dir) {
+		t.Errorf("%d lines:\n%s", lines, brief.String())
+	}
 	_, passed := saved(t, false)
 	passed.Guarantees = nil
 	var none strings.Builder

@@ -15,28 +15,84 @@ import (
 
 // Table writes the verdicts as a table without colour, one line per guarantee. A star marks the guarantees that decide the run's verdict.
 func (r Report) Table(w io.Writer) error {
-	rows := [][]string{{"", "promise", "verdict", "value", "limit", "unit", "exercised", "excused"}}
-	decides := check.Decides(r.Params())
+	rows := [][]string{columns}
 	for _, v := range r.Guarantees {
-		id := v.ID
-		if slices.Contains(decides, v.ID) || v.Verdict == check.Fail && r.Asked(v.ID) {
-			id += "*"
-		}
-		value, limit := Cells(v)
-		rows = append(rows, []string{
-			id, check.Promise(v.ID), strings.ToUpper(string(v.Verdict)) + Stalled(v), value, limit, v.Unit, strconv.Itoa(v.Exercised),
-			strconv.Itoa(v.Excused),
-		})
+		rows = append(rows, r.row(v))
 	}
-	right := []bool{false, false, false, true, true, false, true, true}
-	if err := writeRows(w, rows, right); err != nil {
+	if err := writeRows(w, rows, rightAligned); err != nil {
 		return err
 	}
 	if err := r.challenges(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nverdict: %s%s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), Stalled(r.Guarantees...), r.Seed)
+	_, err := fmt.Fprint(w, r.conclusion())
 	return err
+}
+
+var (
+	columns      = []string{"", "promise", "verdict", "value", "limit", "unit", "exercised", "excused"}
+	rightAligned = []bool{false, false, false, true, true, false, true, true}
+)
+
+func (r Report) row(v check.Verdict) []string {
+	id := v.ID
+	if r.decides(v) {
+		id += "*"
+	}
+	value, limit := Cells(v)
+	return []string{
+		id, check.Promise(v.ID), strings.ToUpper(string(v.Verdict)) + Stalled(v), value, limit, v.Unit, strconv.Itoa(v.Exercised),
+		strconv.Itoa(v.Excused),
+	}
+}
+
+// decides reports whether v decides the run's verdict.
+func (r Report) decides(v check.Verdict) bool {
+	return slices.Contains(check.Decides(r.Params()), v.ID) || v.Verdict == check.Fail && r.Asked(v.ID)
+}
+
+func (r Report) conclusion() string {
+	return fmt.Sprintf("\nverdict: %s%s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), Stalled(r.Guarantees...), r.Seed)
+}
+
+// Brief writes what a person needs at the end of a run: the guarantees that the run put to the test, which of them broke, and
+// the commands that go on from there. Table and Failures write the rest.
+func (r Report) Brief(w io.Writer, in string) error {
+	rows, idle := [][]string{columns}, []string{}
+	for _, v := range r.Guarantees {
+		if v.Verdict == check.Unknown && !r.decides(v) {
+			idle = append(idle, v.ID)
+			continue
+		}
+		rows = append(rows, r.row(v))
+	}
+	if err := writeRows(w, rows, rightAligned); err != nil {
+		return err
+	}
+	var b strings.Builder
+	if len(idle) > 0 {
+		fmt.Fprintf(&b, "not put to the test: %s\n", strings.Join(idle, ", "))
+	}
+	b.WriteString(r.conclusion())
+	for _, v := range r.Guarantees {
+		if v.Verdict == check.Fail && r.Asked(v.ID) {
+			fmt.Fprintf(&b, "%s %s is BROKEN%s\n", v.ID, check.Promise(v.ID), measured(v))
+		}
+	}
+	r.others(&b)
+	b.WriteString("\n" + r.Commands(in))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Commands returns how to judge the run again, to play it again and, if it failed, to make it small: a command a line.
+func (r Report) Commands(in string) string {
+	quoted := plain.Word(in)
+	text := fmt.Sprintf("  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
+	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // another's program cannot run in virtual time
+		text += fmt.Sprintf("  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
+	}
+	return text
 }
 
 // Stalled returns the text that a table adds to verdicts on which a stall of the host bears; "" if none does.
@@ -157,11 +213,7 @@ func (r Report) Failures(w io.Writer, in string) error {
 		fmt.Fprintf(&b, ", commit %s", plain.Text(r.Commit))
 	}
 	b.WriteByte('\n')
-	quoted := plain.Word(in)
-	fmt.Fprintf(&b, "  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
-	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // a foreign program cannot run in virtual time
-		fmt.Fprintf(&b, "  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
-	}
+	b.WriteString(r.Commands(in))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

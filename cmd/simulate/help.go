@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroups are the headings under which the help lists flags, each with the last flag of its group in the order of registration.
+var flagGroups = []struct{ title, last string }{
+	{"The storm", "allow-node-cmd"},
+	{"Where it runs", "node-cmd"},
+	{"What comes out", "min-exercised"},
+	{"Many storms, in virtual time", "resume"},
+}
+
+// groupFlags makes the command's help list its flags in groups.
+func groupFlags(cmd *cobra.Command) {
+	usage := cmd.UsageTemplate()
+	cobra.AddTemplateFunc("groupedFlags", groupedFlags)
+	cmd.SetUsageTemplate(strings.Replace(usage, "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{groupedFlags .LocalFlags}}", 1))
+}
+
+func groupedFlags(all *pflag.FlagSet) string {
+	var b strings.Builder
+	group, next := pflag.NewFlagSet("", pflag.ContinueOnError), 0
+	group.SortFlags = false
+	end := func(title string) {
+		if group.HasAvailableFlags() {
+			b.WriteString(title + ":\n" + group.FlagUsages() + "\n")
+		}
+		group = pflag.NewFlagSet("", pflag.ContinueOnError)
+		group.SortFlags = false
+	}
+	all.VisitAll(func(f *pflag.Flag) {
+		group.AddFlag(f)
+		if next < len(flagGroups) && f.Name == flagGroups[next].last {
+			end(flagGroups[next].title)
+			next++
+		}
+	})
+	rest := "Flags"
+	if b.Len() > 0 {
+		rest = "Other flags"
+	}
+	end(rest)
+	return strings.TrimRight(b.String(), "\n")
+}
