@@ -3,18 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 )
@@ -150,18 +147,6 @@ func quiet(ctx context.Context, err error) error {
 		return err
 	}
 	return nil
-}
-
-// abandoned reports whether f is a pipe without a reader. Without a change to write, no error shows that.
-func abandoned(f *os.File) bool {
-	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
-	for {
-		n, err := unix.Poll(fds, 0)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		return err == nil && n > 0 && fds[0].Revents&unix.POLLERR != 0
-	}
 }
 
 // differences returns the changes between two reads, the group first.

@@ -66,16 +66,26 @@ func (me Incarnation) FateOf(other Incarnation) Fate {
 		return Unknown
 	}
 	start, ended, err := processStart(other.PID)
-	return fate(other.Start, start, ended, err, func() error { return syscall.Kill(other.PID, 0) })
+	return fate(other.Start, start, ended, err, func() error { return signal(other.PID) })
+}
+
+// signal returns os.ErrProcessDone if there is no process with this ID.
+func signal(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.Release() }()
+	return p.Signal(syscall.Signal(0))
 }
 
 // fate returns the fate of a process that began at began. start, ended and read are the result of processStart for its ID. /proc may hide
-// processes (hidepid), so one that is missing there is dead only if signalled returns ESRCH; EPERM means that it exists.
+// processes (hidepid), so one that is missing there is dead only if signalled returns os.ErrProcessDone.
 func fate(began, start uint64, ended bool, read error, signalled func() error) Fate {
 	switch {
 	case read == nil && start == began && !ended:
 		return Alive
-	case read == nil, errors.Is(read, fs.ErrNotExist) && errors.Is(signalled(), syscall.ESRCH):
+	case read == nil, errors.Is(read, fs.ErrNotExist) && errors.Is(signalled(), os.ErrProcessDone):
 		return Dead
 	}
 	return Unknown

@@ -3,6 +3,7 @@ package membership
 import (
 	"io/fs"
 	"math"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -44,10 +45,10 @@ func TestHiddenProcessesAreNotDead(t *testing.T) {
 		"it runs":                 {7, false, nil, nil, Alive},
 		"it has ended":            {7, true, nil, nil, Dead},
 		"another runs":            {8, false, nil, nil, Dead},
-		"nobody":                  {0, false, fs.ErrNotExist, syscall.ESRCH, Dead},
+		"nobody":                  {0, false, fs.ErrNotExist, os.ErrProcessDone, Dead},
 		"hidden, another user's":  {0, false, fs.ErrNotExist, syscall.EPERM, Unknown},
 		"hidden, the same user's": {0, false, fs.ErrNotExist, nil, Unknown},
-		"not to be read":          {0, false, fs.ErrPermission, syscall.ESRCH, Unknown},
+		"not to be read":          {0, false, fs.ErrPermission, os.ErrProcessDone, Unknown},
 	} {
 		if got := fate(began, c.start, c.ended, c.read, func() error { return c.signal }); got != c.want {
 			t.Errorf("%s: %d, want %d", what, got, c.want)

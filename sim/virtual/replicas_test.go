@@ -120,7 +120,7 @@ func TestWait(t *testing.T) {
 		from, til time.Duration
 	}{
 		{"with replicas", false, 1, 0, 50 * time.Millisecond},
-		{"without", true, 0, 890 * time.Millisecond, 920 * time.Millisecond},
+		{"without", true, 0, 870 * time.Millisecond, 900 * time.Millisecond},
 	} {
 		var got core.Answer
 		var took int64
