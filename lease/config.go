@@ -300,7 +300,7 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, m
 // shorten it, roll them out, then lower the quarantine.
 //
 // Redis grants no free lease until the next quarantine has passed; living owners lose nothing. more is as for Bootstrap. Errors:
-// ErrConfig; redisstore.ErrOutlives while a lease or a heartbeat lives longer than length.
+// ErrConfig; ErrOutlives while a lease or a heartbeat lives longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Fleet, length time.Duration, more ...string) (
 	before time.Duration, err error) {
 	st, leases, err := storeOf(client, fleet)

@@ -24,6 +24,12 @@ var (
 	// ErrRefused: Redis answered with an error, whose text follows (OOM, NOPERM, READONLY …). Unless the error is also ErrUnknown, Redis
 	// changed nothing.
 	ErrRefused = redisstore.ErrRefused
+	// ErrDenied: an ACL or a renamed command denies what leases need; the message names it and the line that grants it. It is ErrRefused too.
+	ErrDenied = redisstore.ErrDenied
+	// ErrInUse: Bootstrap found a live lease or heartbeat, or a group with another quarantine.
+	ErrInUse = redisstore.ErrInUse
+	// ErrOutlives: SetQuarantine found a lease or a heartbeat that lives longer than the new quarantine.
+	ErrOutlives = redisstore.ErrOutlives
 	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the Redis nodes have the write, so it does not count. Bring a
 	// replica back. It is ErrRefused and ErrUnknown too.
 	ErrUnacknowledged = redisstore.ErrUnacknowledged

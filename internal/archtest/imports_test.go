@@ -45,7 +45,6 @@ var rules = []rule{
 		From: []string{"internal/node", "cmd/node"}, Never: []string{"internal/redisstore", "internal/core"},
 		Except: []string{
 			"lease", "lease/poll", "lease/election", "lease/intent", "lease/intent/api", "lease/intent/store", "lease/intent/worker",
-			"lease/redisstore",
 		},
 		Why: "the reference node is a normal user of the public API",
 	},
@@ -56,7 +55,7 @@ var rules = []rule{
 		Why:    "container engines are the simulator's affair, in one package",
 	},
 	{
-		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/redisstore", "lease/slogcore", "lease/traces",
+		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/slogcore", "lease/traces",
 			"internal/node", "cmd", "examples", "sim"},
 		Never: []string{"lease/leasetest"},
 		Why:   "what is for tests, with a Redis in memory, is in no program that uses leases",
@@ -66,7 +65,7 @@ var rules = []rule{
 		Why: "tests of users reach instances by one door only",
 	},
 	{
-		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/redisstore", "lease/slogcore", "lease/leasetest",
+		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/slogcore", "lease/leasetest",
 			"internal/node", "internal/core", "internal/redisstore", "cmd", "sim"},
 		Never: []string{"lease/traces"},
 		Why:   "tracing is compiled by who traces",
