@@ -41,7 +41,7 @@ func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 		return nil, Diagnose(err)
 	}
 	info, err := s.info(ctx)
-	if err != nil && !strings.HasPrefix(err.Error(), "NOPERM") && !unknown(err) {
+	if err != nil && !Lacks(err) {
 		return nil, Diagnose(err)
 	}
 	return verdict(Judge(info, s.wire.opt.Replicas))

@@ -75,6 +75,9 @@ func Denies(err error) bool {
 	return errors.As(err, &reply) && denies(reply.Error())
 }
 
+// Lacks reports whether err is a denial by an ACL, or the answer of a Redis without the command.
+func Lacks(err error) bool { return Denies(err) || redis.HasErrorPrefix(err, "unknown command") }
+
 // failure classifies the error of an attempt. Unless Redis certainly refused the attempt, Redis may have executed it.
 func failure(err error) (core.Failure, string) {
 	var reply redis.Error

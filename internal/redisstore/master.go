@@ -178,7 +178,7 @@ func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // each sentinel's last announcement of the master
 		err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
-		if Denies(err) { // any other error, such as that of a loading server, may pass
+		if Lacks(err) { // any other error, such as that of a loading server, may pass
 			return
 		}
 		pause := time.NewTimer(m.every)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // However long Redis was away, the channel is tried again within a tenth of a renewal interval, and of a second at usual timings.
@@ -27,7 +28,7 @@ func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			tried, last, longest := 0, time.Now(), time.Duration(0)
-			redisstore.Listen(ctx, client, "x", timeout, redisstore.Resubscribe(renew), func(string) {}, func(err error) {
+			redisstore.Listen(ctx, client, "x", timeout, renew, func(string) {}, func(err error) {
 				if err == nil {
 					t.Error("nobody is there, and the channel is said to be heard")
 				}
@@ -37,6 +38,34 @@ func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 			})
 			if tried < 10 || longest != pause {
 				t.Errorf("time-out %v: %d attempts, at most %v apart, want %v", timeout, tried, longest, pause)
+			}
+		})
+	}
+}
+
+// A subscription that only an operator can permit is tried, with a connection each time, no more than twice in a renewal interval.
+func TestARefusedSubscriptionIsTriedTwiceAnInterval(t *testing.T) { // G14
+	for _, refusal := range []string{"-NOPERM no permissions to access a channel", "-ERR unknown command 'subscribe', with args"} {
+		synctest.Test(t, func(t *testing.T) {
+			const renew, intervals = 10 * time.Second, 10
+			dials, refused := 0, 0
+			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+				Dialer: func(context.Context, string, string) (net.Conn, error) {
+					dials++
+					ours, theirs := net.Pipe()
+					go servetest.Commands(theirs, func([]string) string { return refusal + "\r\n" })
+					return ours, nil
+				}})
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), intervals*renew-time.Second)
+			defer cancel()
+			redisstore.Listen(ctx, client, "x", 3*time.Second, renew, func(string) {}, func(err error) {
+				if redisstore.Lacks(err) {
+					refused++
+				}
+			})
+			if dials > 2*intervals || refused < intervals || refused != dials {
+				t.Errorf("%s: %d connections, %d refused, want 10 to 20 and all refused", refusal, dials, refused)
 			}
 		})
 	}

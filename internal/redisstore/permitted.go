@@ -70,7 +70,7 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 			errs = append(errs, redisclient.Reply(words))
 		}
 	}
-	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Denies(err) || unknown(err) { // its other errors do not matter
+	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Lacks(err) { // its other errors do not matter
 		errs = append(errs, err)
 	}
 	return errs
@@ -80,11 +80,9 @@ func without(command string) error {
 	return fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command)
 }
 
-func unknown(err error) bool { return redis.HasErrorPrefix(err, "unknown command") }
-
 // missing returns without for the command that err reports as unknown, and any other error unchanged.
 func missing(err error) error {
-	if !unknown(err) {
+	if Denies(err) || !Lacks(err) {
 		return err
 	}
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return strings.ContainsRune(" '`,", r) })

@@ -37,7 +37,7 @@ func TestSilentServerIsNotHeardAnyMore(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				redisstore.Listen(ctx, own, "channel", time.Hour, redisstore.ResubscribeMin, func(string) {}, func(error) {})
+				redisstore.Listen(ctx, own, "channel", time.Hour, time.Second, func(string) {}, func(error) {})
 			}()
 			<-asked
 			cancel()

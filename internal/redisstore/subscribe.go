@@ -31,16 +31,17 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 			heard(n)
 		}
 	}
-	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, Resubscribe(renew), message, up)
+	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, renew, message, up)
 }
 
 // Listen listens to a channel until ctx ends, on the calling goroutine. It calls message for each message, up(nil) when a subscription
 // is established, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and
 // closes it if there is no answer.
 //
-// Each attempt makes one connection and waits twice as long as the one before, up to the longest pause. A subscription that lasts for
-// at least the current pause, and for 100 ms, resets the pause.
-func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, longest time.Duration, message func(string),
+// Each attempt makes one connection and waits twice as long as the one before, up to the longest pause (Resubscribe). A subscription that
+// lasts for at least the current pause, and for 100 ms, resets the pause. If an ACL denies the subscription, or Redis lacks the command,
+// the pause is half a renewal interval: only an operator can end that.
+func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, renew time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
 	for ctx.Err() == nil {
@@ -54,12 +55,15 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 		}
 		up(err)
 		wait := time.NewTimer(pause)
+		if Lacks(err) {
+			wait.Reset(max(pause, renew/2))
+		}
 		select {
 		case <-ctx.Done():
 		case <-wait.C:
 		}
 		wait.Stop()
-		pause = min(2*pause, longest)
+		pause = min(2*pause, Resubscribe(renew))
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *Store) Group(ctx context.Context) (Group, error) {
 	trip := time.Since(sent)
 	g.Now, g.Within = now, trip/2
 	g.Ahead = now.Sub(sent.Add(trip / 2).Round(0))
-	if g.Info, err = s.info(ctx); err != nil && !Denies(err) {
+	if g.Info, err = s.info(ctx); err != nil && !Lacks(err) {
 		return g, Diagnose(err)
 	}
 	if g.Epoch, err = s.epoch(ctx); err != nil {

@@ -260,8 +260,8 @@ func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 			left(id)
 		}
 	}
-	longest := redisstore.Resubscribe(cmp.Or(b.s.opt.Leases.RenewInterval, b.s.opt.Leases.TTL/3))
-	redisstore.Listen(ctx, b.s.client, b.s.notify, b.s.opt.OpTimeout, longest, message, func(err error) {
+	renew := cmp.Or(b.s.opt.Leases.RenewInterval, b.s.opt.Leases.TTL/3)
+	redisstore.Listen(ctx, b.s.client, b.s.notify, b.s.opt.OpTimeout, renew, message, func(err error) {
 		if err == nil {
 			up()
 		}
