@@ -69,8 +69,8 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	all = append(all, acl...)
 	now, err := g.Group(ctx)
 	switch {
-	case err != nil && len(acl) > 0 && redisstore.Denies(err):
-		return all, nil // the rest is unknown, and the denial is a finding already
+	case err != nil && len(acl) > 0 && redisstore.Lacks(err):
+		return all, nil // the rest is unknown, and the cause is a finding already
 	case errors.Is(err, redisstore.ErrFormat):
 		return append(all, finding{"format", err.Error(), "no instance can be granted a lease",
 			"give the instances, and leasectl, another --epoch-key, or delete that key if nobody needs it"}), nil
@@ -84,7 +84,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	all = append(all, ofGroup(&now)...)
 	st, err := g.status(ctx, nil)
 	switch {
-	case err != nil && len(acl) > 0 && redisstore.Denies(err):
+	case err != nil && len(acl) > 0 && redisstore.Lacks(err):
 		return all, nil
 	case err != nil:
 		return nil, err
@@ -92,7 +92,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	return append(all, ofLeases(st)...), nil
 }
 
-// denied returns what the user's ACL denies, or Redis refuses now.
+// denied returns what the user's ACL denies, Redis has no command for, or Redis refuses now.
 func (g *group) denied(ctx context.Context) ([]finding, error) {
 	err := g.Permitted(ctx, redisstore.Use{Registry: true, Leases: g.leaders})
 	const nothing = "an instance with this user does not start, or is granted nothing"
@@ -101,7 +101,7 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 		return nil, nil
 	case errors.Is(err, redisstore.ErrDenied):
 		words, line := redisstore.Grant(err)
-		return []finding{{"acl", words, nothing, cmp.Or(line, "grant what docs/redis.md lists")}}, nil
+		return []finding{{"acl", words, nothing, cmp.Or(line, "remove its rename-command from Redis' configuration, and restart Redis")}}, nil
 	case errors.Is(err, redisstore.ErrRefused):
 		code, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), redisstore.ErrRefused.Error()+": "), " ")
 		if mend, known := refusals[code]; known {

@@ -56,3 +56,20 @@ func TestCheckFindsClocksAndSnapshots(t *testing.T) {
 		}
 	}
 }
+
+// A command that Redis does not have is named, whichever it is, and whatever else cannot be read without it.
+func TestCheckNamesMissingCommands(t *testing.T) {
+	for command, found := range map[string]string{"EVAL": "no command EVAL:", "SUBSCRIBE": "no command SUBSCRIBE:", "SCAN": "no command SCAN:",
+		"TIME": "no command time:", "HMGET": "no command hmget:", "INFO": "INFO is denied, or renamed"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, redistest.Args("--rename-command", command, ""))
+			var out strings.Builder
+			code := execute(t.Context(), []string{"check", "--redis", s.URL()}, &out, &out)
+			mended := command == "INFO" || strings.Contains(out.String(), "mend it: remove its rename-command")
+			if code != 1 || !mended || !strings.Contains(out.String(), found) {
+				t.Errorf("exit code %d: %s", code, out.String())
+			}
+		})
+	}
+}
