@@ -52,7 +52,19 @@ func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-func (unbroken) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+// ProcessHook ends a connection whose first command Redis answers with "max number of clients". go-redis takes that for a Redis without
+// HELLO, and writes to the connection that Redis has closed: its error would be a broken pipe.
+func (unbroken) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "hello" && redis.HasErrorPrefix(err, "max number of clients") {
+			err = fmt.Errorf("no connection: %w", &net.OpError{Op: "dial", Err: errors.New(err.Error())}) // unwrapped as above
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
 func (unbroken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }

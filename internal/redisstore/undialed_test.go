@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
 // Each attempt dials, however many dials have failed before: who has to assert what it holds does not wait for a pool that has given up (G9).
@@ -49,5 +52,26 @@ func TestEachAttemptDials(t *testing.T) { // G9
 				t.Errorf("%d attempts dialled %d times", attempts, n)
 			}
 		})
+	}
+}
+
+// A Redis without room for a client says so and closes the connection: the attempt was not sent, and its error has those words.
+func TestNoRoomForAClientIsNamed(t *testing.T) {
+	addr := servetest.Serve(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1<<10)) // a reset would take the words away
+		_, _ = io.WriteString(c, "-ERR max number of clients reached\r\n")
+	})
+	for _, user := range []string{"", "app"} {
+		client := redis.NewClient(&redis.Options{Addr: addr, Username: user, Password: user})
+		defer client.Close()
+		store, err := New(client, Options{OpTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		a := store.Do(t.Context(), &core.Op{Kind: core.OpObserve})
+		if a.Failure != core.FailUnsent || !strings.Contains(a.Text, "max number of clients reached") {
+			t.Errorf("as %q: %v: %s", user, a.Failure, a.Text)
+		}
 	}
 }
