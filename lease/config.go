@@ -70,7 +70,7 @@ type Config struct {
 	Notify func(Event)
 
 	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "": "poll:lease:", "poll:node:", "poll:epoch", "poll:notify".
-	// On a cluster all four carry the same hash tag.
+	// On a cluster all four carry the same hash tag. In a database other than 0, ":" and its number follow Channel.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
 	// ExactKeys makes a lease's name its whole key in Redis, for given key names. Not on a cluster.
 	ExactKeys bool

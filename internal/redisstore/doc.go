@@ -9,7 +9,7 @@
 //	poll:epoch                "<run_id> <end of quarantine, µs of Redis TIME>", no TTL
 //	poll:epoch:group          hash, no TTL: the agreement of the instances that share the epoch. "epoch" is the epoch it
 //	                          belongs to, "quarantine" is in µs; fields of later versions are kept
-//	poll:notify               channel of notices
+//	poll:notify               channel of notices; in database 3, poll:notify:3
 //
 // On a Redis Cluster all keys must be in one slot, so the prefixes must carry the same hash tag, such as "{poll}:lease:". A fence is
 // then "{poll}:lease:<id>:fence".

@@ -48,7 +48,7 @@ type Options struct {
 	NodePrefix string
 	// EpochKey holds the epoch. The same key with the suffix ":group" holds the agreement of the instances that share it.
 	EpochKey string
-	// Channel carries notices.
+	// Channel carries notices. In a database other than 0, its name ends with the database: "poll:notify:3" (see In).
 	Channel string
 	// FenceTTL is how long a fence outlives its last use, at least a minute.
 	FenceTTL time.Duration
@@ -86,6 +86,16 @@ func (o Options) withDefaults() Options {
 	o.Quarantine = cmp.Or(o.Quarantine, QuarantineDefault)
 	o.OpTimeout = cmp.Or(o.OpTimeout, OpTimeoutDefault)
 	o.PoolSize = cmp.Or(o.PoolSize, PoolSizeDefault)
+	return o
+}
+
+// In returns the options, with every default filled in, for the client's database. A channel of Redis reaches all databases, so without
+// the database in its name a fleet would wake up for the notices of another fleet.
+func (o Options) In(client redis.UniversalClient) Options {
+	o = o.withDefaults()
+	if c, single := client.(interface{ Options() *redis.Options }); single && c.Options().DB != 0 {
+		o.Channel = fmt.Sprintf("%s:%d", o.Channel, c.Options().DB)
+	}
 	return o
 }
 
@@ -174,6 +184,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	wire.opt = wire.opt.In(own)
 	s := &Store{own, wire, newFresh(client, &wire.opt)}
 	own.AddHook(s.fresh)
 	return s, nil

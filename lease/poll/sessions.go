@@ -58,7 +58,7 @@ func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config)
 	}
 	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
 	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, calls: zaplog.CallsOf(cfg.Logger),
-		self: cfg.InstanceID, check: cfg.CheckSession, leases: leases.Rules(redisstore.Use{Registry: true}),
+		self: cfg.InstanceID, check: cfg.CheckSession, leases: leases.In(own).Rules(redisstore.Use{Registry: true}),
 		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 

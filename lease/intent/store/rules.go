@@ -3,6 +3,8 @@ package store
 import (
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
@@ -23,17 +25,17 @@ func (o *Options) apiRules() redisstore.Rules {
 }
 
 // workerRules are the rights that a worker needs, including those of its keeper.
-func (o *Options) workerRules() redisstore.Rules {
+func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	own := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
 		Commands: strings.Fields(workerCommands)}
 	leases := o.leaseOptions()
 	leases.Channel = o.Leases.Channel
-	return own.And(leases.Rules(redisstore.Use{}))
+	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
 // Explain returns lease.ErrRefused with the line that grants a worker its rights, if err is a denial by an ACL. Otherwise it returns err.
 func (s *Store) Explain(err error) error {
-	if denied := redisstore.Explain(s.client, s.opt.workerRules(), err); denied != nil {
+	if denied := redisstore.Explain(s.client, s.opt.workerRules(s.client), err); denied != nil {
 		return denied
 	}
 	return err

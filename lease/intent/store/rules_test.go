@@ -12,7 +12,7 @@ import (
 // No script calls a command that the rules of a worker leave out, nor one that reads for an API a command that its rules do.
 func TestRulesHaveTheCommandsOfScripts(t *testing.T) {
 	opt := Options{}.withDefaults()
-	rules, api := opt.workerRules(), opt.apiRules()
+	rules, api := opt.workerRules(nil), opt.apiRules()
 	calls := regexp.MustCompile(`(?:call|soft)\('([A-Z]+)'`)
 	for _, call := range calls.FindAllStringSubmatch(redisstore.Lua(lua, "read"), -1) {
 		if !slices.Contains(api.Commands, strings.ToLower(call[1])) {
