@@ -39,8 +39,8 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 }
 
 // Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one
-// MGET, and a GET for each key for which MGET returns nothing. On a cluster, whose keys are in different slots, it sends a GET for each
-// key.
+// MGET, and a GET for each key for which MGET returns nothing or an empty string, because a program may be rewriting that key. On a
+// cluster, whose keys are in different slots, it sends a GET for each key.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
 	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	values := make([]any, len(keys))
@@ -53,8 +53,9 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 	}
 	var rest []int
 	for i, value := range values {
-		text, known := value.(string)
-		if texts[i] = text; !known {
+		if text, _ := value.(string); text != "" {
+			texts[i] = text
+		} else {
 			rest = append(rest, i)
 		}
 	}

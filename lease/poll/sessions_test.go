@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -140,6 +141,45 @@ func TestSessionsAreReadTogether(t *testing.T) { // G14
 	sent := server.Do("INFO", "commandstats").(string)
 	if !strings.Contains(sent, "cmdstat_mget:calls=1,") || strings.Contains(sent, "cmdstat_get:") {
 		t.Errorf("Redis executed\n%s, want one MGET and no GET", sent)
+	}
+}
+
+// rewriting has each MGET followed by a command of the application.
+type rewriting struct{ then func() }
+
+func (rewriting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r rewriting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "mget" {
+			r.then()
+		}
+		return err
+	}
+}
+
+func (rewriting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A session that the application empties, or deletes, and writes again is read again before it is called malformed.
+func TestRewrittenSessionIsNotMalformed(t *testing.T) { // G8
+	t.Parallel()
+	server := redistest.Start(t)
+	const cleared, deleted = "11111111-2222-4333-8444-555555555555", "22222222-2222-4333-8444-555555555555"
+	write := func(sid string) { server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid)) }
+	server.Do("SET", SessionPrefixDefault+cleared, "")
+	server.Do("HSET", SessionPrefixDefault+deleted, "a", "b")
+	again := func() { server.Do("DEL", SessionPrefixDefault+deleted); write(deleted); write(cleared) }
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented},
+		&lease.Config{Logger: zap.NewNop(), Hooks: []redis.Hook{rewriting{again}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if ids, err := s.list(t.Context()); err != nil || len(ids) != 2 {
+		t.Errorf("%d sessions, %v; want 2 and none malformed", len(ids), err)
 	}
 }
 
