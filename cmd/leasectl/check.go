@@ -101,7 +101,7 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 		return nil, nil
 	case errors.Is(err, redisstore.ErrDenied):
 		words, line := redisstore.Grant(err)
-		return []finding{{"acl", words, nothing, cmp.Or(line, "remove its rename-command from Redis' configuration, and restart Redis")}}, nil
+		return []finding{{"acl", words, nothing, cmp.Or(line, "remove its rename-command from redis.conf, and restart Redis")}}, nil
 	case errors.Is(err, redisstore.ErrRefused):
 		code, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), redisstore.ErrRefused.Error()+": "), " ")
 		if mend, known := refusals[code]; known {

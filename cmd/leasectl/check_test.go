@@ -59,8 +59,8 @@ func TestCheckFindsClocksAndSnapshots(t *testing.T) {
 
 // A command that Redis does not have is named, whichever it is, and whatever else cannot be read without it.
 func TestCheckNamesMissingCommands(t *testing.T) {
-	for command, found := range map[string]string{"EVAL": "no command EVAL:", "SUBSCRIBE": "no command SUBSCRIBE:", "SCAN": "no command SCAN:",
-		"TIME": "no command time:", "HMGET": "no command hmget:", "INFO": "INFO is denied, or renamed"} {
+	for command, found := range map[string]string{"EVAL": "no command EVAL:", "SUBSCRIBE": "no command SUBSCRIBE:",
+		"SCAN": "no command SCAN:", "TIME": "no command time:", "HMGET": "no command hmget:", "INFO": "INFO is denied, or renamed"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, redistest.Args("--rename-command", command, ""))

@@ -17,7 +17,7 @@ func TestChannelIsOfTheDatabase(t *testing.T) {
 		{redis.NewClient(&redis.Options{}), "", "poll:notify"},
 		{redis.NewClient(&redis.Options{DB: 1}), "", "poll:notify:1"},
 		{redis.NewClient(&redis.Options{DB: 12}), "mine", "mine:12"},
-		{redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}, DB: 2}), "", "poll:notify:2"},
+		{redis.NewFailoverClient(&redis.FailoverOptions{SentinelAddrs: []string{"127.0.0.1:1"}, DB: 2}), "", "poll:notify:2"},
 		{redis.NewClusterClient(&redis.ClusterOptions{}), "{a}n", "{a}n"},
 	} {
 		s, err := New(tt.client, Options{LeasePrefix: "{a}l:", NodePrefix: "{a}:", EpochKey: "{a}e", Channel: tt.channel})
