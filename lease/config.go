@@ -296,11 +296,12 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, m
 }
 
 // SetQuarantine changes how long Redis grants nothing after it lost its data, for all instances that share the fleet's EpochKey. It
-// returns the previous length. To lengthen the TTL of a fleet, raise the quarantine, wait one old TTL, then roll the instances out. To
+// returns the previous length. To lengthen the TTL of a fleet, raise the quarantine, wait for length, then roll the instances out. To
 // shorten it, roll them out, then lower the quarantine.
 //
-// Redis grants no free lease until the next quarantine has passed; living owners lose nothing. more is as for Bootstrap. Errors:
-// ErrConfig; ErrOutlives while a lease or a heartbeat lives longer than length.
+// Redis grants no free lease until the longer of both quarantines has passed. The leases of an instance that stops before have no owner
+// until then. Living owners lose nothing. more is as for Bootstrap. more is as for Bootstrap. Errors: ErrConfig; ErrOutlives while a
+// lease or a heartbeat lives longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Fleet, length time.Duration, more ...string) (
 	before time.Duration, err error) {
 	st, leases, err := storeOf(client, fleet)

@@ -47,8 +47,8 @@ func newQuarantine(f *flags) *cobra.Command {
 		Use:   "quarantine [LENGTH]",
 		Short: "Show, or change, how long nothing is granted after Redis lost its data",
 		Long: `Show or change the quarantine: at least the longest TTL of any instance. To give a fleet a longer TTL, raise the quarantine,
-wait one old TTL, then restart the instances. For a shorter TTL, restart them first. Free leases are granted again after one quarantine,
-the longer of the two; owned leases stay. Refused while a lease or a heartbeat lives longer than that.`,
+wait until free leases are granted again, then restart the instances. For a shorter TTL, restart them first. Free leases are granted
+again after the longer of both quarantines; owned leases stay. Refused while a lease or a heartbeat lives longer than the new one.`,
 		Args: cobra.MatchAll(atMostOne),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var length time.Duration
@@ -91,10 +91,7 @@ func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) e
 	if f.json {
 		return writeJSON(cmd, map[string]any{"quarantineMs": length.Milliseconds(), "beforeMs": before.Milliseconds()})
 	}
-	fmt.Fprintf(out, "the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n", before, length,
-		max(before, length))
-	if length > before {
-		fmt.Fprintf(out, "instances that need more than %v may be started in %v, when all others have heard of it\n", before, before)
-	}
-	return nil
+	_, err = fmt.Fprintf(out, "the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: restart no instance "+
+		"before\n", before, length, max(before, length))
+	return err
 }

@@ -50,12 +50,8 @@ func setQuarantine(s *settings, fleet lease.Fleet, length time.Duration) (int, e
 	}); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; what is free is granted again in %v, what is owned stays\n",
-		before, length, max(before, length))
-	if length > before {
-		fmt.Fprintf(terminal(os.Stderr), "node: instances that need more than %v may be started in %v, when all others have heard of it\n",
-			before, before)
-	}
+	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: restart no "+
+		"node before\n", before, length, max(before, length))
 	return exitOK, nil
 }
 

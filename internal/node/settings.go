@@ -46,8 +46,8 @@ SIGUSR1:         at the next poll, between its check and its send, print "paused
 node bootstrap   declares the first deployment on an empty Redis, once. Without it the first nodes wait for one TTL, as
                  they do when Redis has lost its data. Refused while any lease or heartbeat lives.
 node quarantine  changes how long nothing is granted after Redis lost its data, for all nodes: at least the longest TTL of
-                 any. To give a fleet a longer TTL, raise it, wait one old TTL, restart the nodes; for a shorter one restart
-                 them first. What is free is granted again after one quarantine; what is owned stays.
+                 any. To give a fleet a longer TTL, raise it, wait for that long, restart the nodes; for a shorter one restart
+                 them first. Free leases are granted again after the longer of both quarantines; owned leases stay.
 node replicas    lowers how many replicas Redis is meant to have, for all nodes: when the replicas that are too many have ended
                  for good, and every node was restarted with the lower number (--replicas raises it by itself).
 

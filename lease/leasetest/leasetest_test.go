@@ -234,3 +234,67 @@ func TestSaysThatTheOwnerIsCalledBack(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A fleet gets a longer TTL: the quarantine is raised and waited for, and each instance is restarted with the longer TTL. Every session
+// has an owner again at once. After one old TTL, the quarantine still lasts, and the leases of a stopped instance wait for its end.
+func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
+	const before, after, sessions = 30 * time.Second, 60 * time.Second, 12
+	for wait, want := range map[time.Duration]int{before: sessions, max(before, after): 0} {
+		t.Run(wait.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := leasetest.New(t)
+				fleet := map[string]*lease.Manager{}
+				begin := func(id string, ttl time.Duration) {
+					fleet[id] = manager(t, r, lease.Config{InstanceID: id, TTL: ttl}, sessions)
+				}
+				owned := func() (n int) {
+					for _, m := range fleet {
+						n += len(m.OwnedSessions())
+					}
+					return n
+				}
+				for _, id := range []string{"a", "b", "c"} {
+					begin(id, before)
+				}
+				pass(2 * before)
+				if _, err := lease.SetQuarantine(t.Context(), r.Client(), lease.Config{}, after); err != nil || owned() != sessions {
+					t.Fatalf("SetQuarantine = %v; %d sessions have an owner", err, owned())
+				}
+				pass(wait)
+				unowned := 0
+				for id, m := range fleet {
+					if err := m.Stop(); err != nil {
+						t.Error(err)
+					}
+					begin(id, after)
+					pass(time.Second)
+					unowned = max(unowned, sessions-owned())
+				}
+				if unowned != want {
+					t.Errorf("%d sessions have no owner a second after a restart, want %d", unowned, want)
+				}
+			})
+		})
+	}
+}
+
+// manager starts an instance that shares so many sessions.
+func manager(t *testing.T, r *leasetest.Redis, cfg lease.Config, sessions int) *lease.Manager {
+	t.Helper()
+	cfg.NamedSessions = true
+	cfg.Sessions = func(context.Context) (ids []string, err error) {
+		for i := range sessions {
+			ids = append(ids, fmt.Sprint("session-", i))
+		}
+		return ids, nil
+	}
+	m, err := lease.New(r.Client(), cfg)
+	if err == nil {
+		err = m.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	return m
+}
