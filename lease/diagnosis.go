@@ -19,13 +19,13 @@ type diagnosis struct {
 	failures failures
 
 	// Written by the loop.
-	met         bool      // Redis has answered
-	doubt       string    // why the first epoch of a Redis without one began with a quarantine, if it began when this instance started
-	attached    bool      // the current epoch began because a replica attached itself
-	silentSince core.Time // 0: Redis answers
-	unanswered  core.Time // when the first request since the last answer was sent; 0: all were answered
-	agreed      int64     // ns: the group's quarantine, if it is too short
-	blocked     core.Time // nothing is acquired before this time
+	met         bool       // Redis has answered
+	doubt       string     // why the first epoch of a Redis without one began with a quarantine, if it began when this instance started
+	began       core.Cause // why the current epoch began, if known
+	silentSince core.Time  // 0: Redis answers
+	unanswered  core.Time  // when the first request since the last answer was sent; 0: all were answered
+	agreed      int64      // ns: the group's quarantine, if it is too short
+	blocked     core.Time  // nothing is acquired before this time
 	blockedBy   core.Cause
 	disbelieved string // the epoch that Redis claims and that this instance does not trust
 	looks       failedLooks
@@ -209,7 +209,7 @@ func (s *shell) diagnose(now time.Time) Health {
 		return h.as(HealthClock, "redis' clock jumped forward: nothing is acquired before "+stamp(until))
 	case barred && s.blockedBy != core.CauseFailed:
 		h.Until = until
-		return h.as(HealthQuarantine, ungranting(until, s.doubt, s.attached))
+		return h.as(HealthQuarantine, ungranting(until, s.doubt, s.began))
 	case s.looks.count >= failingMany:
 		return h.blind(&s.looks)
 	}

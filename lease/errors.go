@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
@@ -83,22 +84,24 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 type QuarantineError struct {
 	Until time.Time // on this instance's clock
 
-	doubt    string // reason why a server without an epoch grants nothing
-	attached bool   // whether a newly attached replica caused it
+	doubt string     // reason why a server without an epoch grants nothing
+	began core.Cause // why the epoch began, if known
 }
 
 // Error implements error.
 func (e *QuarantineError) Error() string {
-	return ungranting(e.Until, e.doubt, e.attached)
+	return ungranting(e.Until, e.doubt, e.began)
 }
 
 // ungranting returns why Redis grants nothing before until.
-func ungranting(until time.Time, doubt string, attached bool) string {
+func ungranting(until time.Time, doubt string, began core.Cause) string {
 	why, remedy := "redis was restarted or is new, and may have lost data", ""
 	switch {
 	case doubt != "":
 		why, remedy = unproven(doubt), " ("+declare+")"
-	case attached:
+	case began == core.CauseOperator:
+		why = "an operator changed the group's quarantine or replicas"
+	case began == core.CauseAttached:
 		why = "a replica attached itself to redis, and may have acknowledged an older master"
 	}
 	return why + ": nothing is granted before " + stamp(until) + remedy

@@ -137,7 +137,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 			if s.met {
 				s.doubt = ""
 			}
-			s.met, s.attached = true, t.Cause == core.CauseAttached
+			s.met, s.began = true, t.Cause
 		})
 	case core.TellOutside:
 		s.learn(func() { s.agreed = t.Wait })

@@ -172,7 +172,7 @@ func (s *shell) refusal(t *core.Tell) error {
 		return fmt.Errorf("%w: this instance's own work under it is stuck; call Hold.Recovered once it has returned",
 			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
-		return &QuarantineError{Until: time.Now().Add(wait), doubt: s.doubt, attached: s.attached}
+		return &QuarantineError{Until: time.Now().Add(wait), doubt: s.doubt, began: s.began}
 	case core.CauseClock:
 		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
 	case core.CauseGroup:

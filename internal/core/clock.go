@@ -43,7 +43,7 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	if news == epochSame {
 		return
 	}
-	c.tell(Tell{Kind: TellEpoch, Cause: follows(before, a.Epoch), Text: a.Epoch, Wait: a.Quarantine})
+	c.tell(Tell{Kind: TellEpoch, Cause: follows(before, a), Text: a.Epoch, Wait: a.Quarantine})
 	if c.epoch.outside {
 		c.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
 	}

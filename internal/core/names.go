@@ -6,6 +6,7 @@ var causeNames = [...]string{
 	CauseRequested: "requested", CauseRebalance: "rebalance", CauseDrain: "drain", CauseHeld: "held",
 	CauseQuarantine: "quarantine", CauseWrongType: "wrong type", CauseUnwanted: "unwanted", CauseForgot: "redis forgot",
 	CauseGroup: "quarantine of the group too short", CauseUncounted: "not acknowledged", CauseAttached: "replica attached",
+	CauseOperator: "operator",
 }
 
 // String returns the name of the cause for logs and histories.

@@ -175,6 +175,7 @@ type Answer struct {
 	Acked      int64    // replicas that acknowledged the op's writes, 0 if unknown
 	After      string   // epoch after the acknowledgement, for an op that probes; "" if unknown
 	Group      int64    // ns: quarantine that the epoch's group has agreed on; 0 if the op's epoch is the present one
+	Operator   bool     // with Group: an operator's command began the epoch
 	RedisNow   int64    // Redis TIME in µs, 0 if unknown
 	Results    []Result // one per item
 	Look       *Look    // OpLook
@@ -235,7 +236,7 @@ const (
 	TellYield                             // end the guarded work of ID, then send EvDrop (Owner: the instance that asked for the lease)
 	TellKept                              // TellYield is revoked: the guarded work of ID goes on
 	TellSuspect                           // Owner's lease ID expired while its heartbeat lived
-	TellEpoch                             // Redis lost data or restarted: Text is the new epoch, Wait the quarantine left
+	TellEpoch                             // Redis has another epoch, Text (Cause, if known); Wait is the quarantine left
 	TellClock                             // a clock stepped: Wait (ns, signed); Cause is CauseFailed and Text "redis" for Redis' clock
 	TellRejected                          // an epoch (Text) is not believed, and will be superseded: Cause, Wait (its group's quarantine)
 	TellOutside                           // the group's quarantine (Wait) is too short for this instance: it takes no part
@@ -272,6 +273,7 @@ const (
 	CauseGroup            // the group's quarantine is shorter than this instance's TTL
 	CauseUncounted        // too few replicas acknowledged it
 	CauseAttached         // a replica attached itself
+	CauseOperator         // an operator changed the group's quarantine or replicas
 )
 
 // Tell is one notification of the core to its shell. The shell carries out the tells of a step before its ops.

@@ -133,10 +133,13 @@ func LifeOf(epoch string) (run, attachments string, acks int64) {
 	return parts[0], parts[1], acks
 }
 
-// follows returns why one epoch followed another, CauseNone if they do not show it.
-func follows(before, now string) Cause {
+// follows returns why a's epoch followed another, CauseNone if it is not known.
+func follows(before string, a *Answer) Cause {
+	if a.Operator {
+		return CauseOperator
+	}
 	was, attached, _ := LifeOf(before)
-	if run, attachments, _ := LifeOf(now); was == run && attached != "" && attached != attachments {
+	if run, attachments, _ := LifeOf(a.Epoch); was == run && attached != "" && attached != attachments {
 		return CauseAttached
 	}
 	return CauseNone

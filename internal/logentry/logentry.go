@@ -68,6 +68,8 @@ func Head(t *core.Tell) (Level, string, bool) {
 	switch {
 	case t.Kind == core.TellEpoch && t.Cause == core.CauseAttached:
 		return Warn, "A replica attached itself to Redis; it grants nothing before its quarantine ends", true
+	case t.Kind == core.TellEpoch && t.Cause == core.CauseOperator && t.Wait > 0:
+		return Warn, "An operator changed the group's quarantine or replicas; Redis grants nothing before its quarantine ends", true
 	case t.Kind == core.TellEpoch && t.Wait > 0:
 		return Warn, "Redis was restarted or is new, and may have lost data; it grants nothing before its quarantine ends", true
 	case forgot(t):

@@ -28,8 +28,8 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 			reply[0], reply[1], reply[2], reply[3])
 	}
 	a.Epoch, a.Quarantine, a.RedisNow = epoch, span(left, time.Microsecond), now
-	if agreed > 0 { // a discovery runs several scripts: a later reply without it must not delete it
-		a.Group = span(agreed, time.Microsecond)
+	if agreed != 0 { // a discovery runs several scripts: a later reply without it must not delete it
+		a.Group, a.Operator = span(max(agreed, -agreed), time.Microsecond), agreed < 0
 	}
 	return reply[4:], nil
 }

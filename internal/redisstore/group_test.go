@@ -38,12 +38,16 @@ func TestGroupAgreesOnQuarantine(t *testing.T) { // G1, G9
 		t.Fatalf("30 s in a group of 30 s: %v", err)
 	}
 	a := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve})
-	if a.Group != int64(30*time.Second) || a.Quarantine < int64(29*time.Second) {
-		t.Fatalf("the new epoch: group %v, quarantine %v", time.Duration(a.Group), time.Duration(a.Quarantine))
+	if a.Group != int64(30*time.Second) || a.Quarantine < int64(29*time.Second) || !a.Operator {
+		t.Fatalf("the new epoch: %+v", a)
 	}
 	// Whoever knows the epoch is told nothing again.
 	if again := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: a.Epoch}); again.Group != 0 || again.Epoch != a.Epoch {
 		t.Fatalf("%+v", again)
+	}
+	srv.Flush()
+	if lost := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: a.Epoch}); lost.Epoch == a.Epoch || lost.Operator {
+		t.Fatalf("after a loss of data: %+v", lost)
 	}
 }
 

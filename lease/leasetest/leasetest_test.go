@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
@@ -276,6 +278,44 @@ func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
 			})
 		})
 	}
+}
+
+// Health, errors and log name the operator who changed the quarantine, to an instance that runs and to a new one. After a loss of data
+// they do not.
+func TestQuarantineOfAnOperatorIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, logs := leasetest.New(t), map[string]*observer.ObservedLogs{}
+		fleet := map[string]*lease.Manager{}
+		begin := func(id string) {
+			core, seen := observer.New(zap.WarnLevel)
+			fleet[id], logs[id] = manager(t, r, lease.Config{InstanceID: id, Logger: zap.New(core)}, 1), seen
+		}
+		expect := func(said string) {
+			t.Helper()
+			pass(lease.RenewIntervalDefault + time.Second)
+			for id, m := range fleet {
+				_, err := m.TryAcquire(t.Context(), "another")
+				h, entries := m.Health(), logs[id].FilterField(zap.String("event", "epoch")).All()
+				if len(entries) == 0 || h.State != lease.HealthQuarantine || !errors.Is(err, lease.ErrQuarantine) {
+					t.Fatalf("%s: %v; %v; %v", id, h, err, entries)
+				}
+				for _, text := range []string{h.Reason, err.Error(), entries[len(entries)-1].Message} {
+					if !strings.Contains(strings.ToLower(text), said) {
+						t.Errorf("%s says %q, want %q", id, text, said)
+					}
+				}
+			}
+		}
+		begin("a")
+		pass(time.Second)
+		if _, err := lease.SetQuarantine(t.Context(), r.Client(), lease.Config{}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		begin("b")
+		expect("an operator changed the group's quarantine")
+		r.Forget()
+		expect("redis was restarted or is new")
+	})
 }
 
 // manager starts an instance that shares so many sessions.

@@ -9,14 +9,14 @@
 --          is the epoch's: who knows the epoch knows it.
 --
 -- The record is a hash, no TTL: "epoch", the one it belongs to, and "quarantine", the length that this epoch's group has agreed
--- on, µs. Where no epoch was there, "doubt" is the epoch and why it has a quarantine. Fields that this version does not know are
--- kept. The record is written with the epoch, and read by whoever learns of the epoch, so whoever knows the epoch knows the
+-- on, µs. Where no epoch was there, "doubt" is the epoch and why it has a quarantine. "operator" is the last epoch that an operator's
+-- command began. Fields that this version does not know are kept. The record is written with the epoch, and read by whoever learns of the epoch, so whoever knows the epoch knows the
 -- record. An epoch without one was begun by a version that knows none, and what it promises is not known: it is followed by one
 -- that has a record, and that the other version understands.
 --
 -- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch), begin(),
 -- codes, to which a script appends one letter per item, and answer(), which it returns:
---   {epoch, left, now, the group's quarantine (0 where the caller knows it), codes, owner, pttl, fence, owner, pttl, fence, …}
+--   {epoch, left, now, the group's quarantine (0 where the caller knows it, negative where an operator began the epoch), codes, owner, pttl, fence, owner, pttl, fence, …}
 -- A capital letter has three more elements, which detail() appends: owner or "", PTTL in ms or -1 for none, fence or 0.
 --   G granted  A adopted  H held  f free  q quarantine  r renewed  t reasserted  l, L lost  d released  s, S superseded
 --   c closed  w wrong type  V alive  g gone
@@ -31,7 +31,7 @@ end
 local length, option = string.match(ARGV[2], '^(%d+) ?(%w*)$')
 local acks = tonumber(option) or 0
 local known_run, quarantine_end
-local agreed = 0
+local agreed, sign = 0, 1
 if epoch then
   known_run, quarantine_end = string.match(epoch, '^(%S+) (%d+)$')
   acks = math.max(acks, tonumber(string.match(known_run or '', ':(%d+)$') or 0))
@@ -61,13 +61,14 @@ end
 if known_run ~= run then
   begin()
 elseif epoch ~= ARGV[1] then
-  local noted = try('HMGET', group_key, 'epoch', 'quarantine')
+  local noted = try('HMGET', group_key, 'epoch', 'quarantine', 'operator')
   if noted.err then
     return redis.error_reply('WRONGTYPE the key ' .. group_key .. ' holds no record of a group')
   end
   local noted_length = string.match(noted[2] or '', '^%d+$')
   if noted[1] == epoch and noted_length then
     agreed = tonumber(noted_length)
+    if noted[3] == epoch then sign = -1 end
   else
     begin()
   end
@@ -86,7 +87,7 @@ local function detail(owner, pttl, fence)
   reply[n + 1], reply[n + 2], reply[n + 3] = owner, pttl, fence
 end
 local function answer()
-  reply[1], reply[2], reply[4] = epoch, math.max(0, quarantine_end - now), agreed
+  reply[1], reply[2], reply[4] = epoch, math.max(0, quarantine_end - now), sign * agreed
   reply[5] = table.concat(codes)
   return reply
 end

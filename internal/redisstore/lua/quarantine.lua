@@ -6,6 +6,6 @@
 if not void then
   begin()
   agreed = tonumber(ARGV[3])
-  call('HSET', group_key, 'quarantine', ARGV[3])
+  call('HSET', group_key, 'quarantine', ARGV[3], 'operator', epoch)
 end
 return answer()

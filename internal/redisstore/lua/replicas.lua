@@ -6,5 +6,6 @@
 if not void then
   run = life(tonumber(ARGV[3]))
   begin()
+  call('HSET', group_key, 'operator', epoch)
 end
 return answer()
