@@ -300,8 +300,8 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, m
 // shorten it, roll them out, then lower the quarantine.
 //
 // Redis grants no free lease until the longer of both quarantines has passed. The leases of an instance that stops before have no owner
-// until then. Living owners lose nothing. more is as for Bootstrap. more is as for Bootstrap. Errors: ErrConfig; ErrOutlives while a
-// lease or a heartbeat lives longer than length.
+// until then. Living owners lose nothing. more is as for Bootstrap. Errors: ErrConfig; ErrOutlives while a lease or a heartbeat lives
+// longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Fleet, length time.Duration, more ...string) (
 	before time.Duration, err error) {
 	st, leases, err := storeOf(client, fleet)

@@ -18,14 +18,15 @@ type diagnosis struct {
 	mu       sync.Mutex // held for writes; the loop reads its own fields without it
 	failures failures
 
+	began core.Cause // written by the loop: why the current epoch began, if known
+
 	// Written by the loop.
-	met         bool       // Redis has answered
-	doubt       string     // why the first epoch of a Redis without one began with a quarantine, if it began when this instance started
-	began       core.Cause // why the current epoch began, if known
-	silentSince core.Time  // 0: Redis answers
-	unanswered  core.Time  // when the first request since the last answer was sent; 0: all were answered
-	agreed      int64      // ns: the group's quarantine, if it is too short
-	blocked     core.Time  // nothing is acquired before this time
+	met         bool      // Redis has answered
+	doubt       string    // why the first epoch of a Redis without one began with a quarantine, if it began when this instance started
+	silentSince core.Time // 0: Redis answers
+	unanswered  core.Time // when the first request since the last answer was sent; 0: all were answered
+	agreed      int64     // ns: the group's quarantine, if it is too short
+	blocked     core.Time // nothing is acquired before this time
 	blockedBy   core.Cause
 	disbelieved string // the epoch that Redis claims and that this instance does not trust
 	looks       failedLooks

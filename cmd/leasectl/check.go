@@ -5,14 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
+	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
 // finding is one result of check. The fields of its JSON, and its names, are stable.
@@ -89,7 +94,18 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	case err != nil:
 		return nil, err
 	}
-	return append(all, ofLeases(st)...), nil
+	all = append(all, ofLeases(st)...)
+	if f.system != systemPolling {
+		return all, nil
+	}
+	sessions, err := g.sessions(ctx)
+	switch {
+	case redisstore.Denies(err): // so no instance with this user polls them
+		return all, nil
+	case err != nil:
+		return nil, redisstore.Diagnose(err)
+	}
+	return append(all, ofSessions(st, sessions)...), nil
 }
 
 // denied returns what the user's ACL denies, Redis has no command for, or Redis refuses now.
@@ -238,7 +254,8 @@ func ofLeases(st *status) (all []finding) {
 			most.longest.Round(time.Millisecond), agreed), "after a loss of data others are granted what it still believes in: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
 	}
-	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest {
+	// Without a heartbeat, the remaining keys may be those of a fleet that has stopped, which run out.
+	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest && len(st.alive) > 0 {
 		all = append(all, finding{"quarantine-long", fmt.Sprintf("the quarantine is %v, and no key lives for more than %v", agreed,
 			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long; the longest TTL of any instance would do",
 			"leasectl quarantine <the longest TTL of any instance>, once all instances run"})
@@ -249,6 +266,78 @@ func ofLeases(st *status) (all []finding) {
 			least.longest.Round(time.Millisecond), plain.Name(most.ID), most.longest.Round(time.Millisecond)),
 			"they have other TTLs, or the first does not renew: its leases are free that much sooner",
 			"give all instances one TTL, or look at the log of " + plain.Name(least.ID)})
+	}
+	return all
+}
+
+// sessions returns the sessions that lease/poll finds by default, each with its fault, nil for a well-formed one.
+func (g *group) sessions(ctx context.Context) (faults map[string]error, err error) {
+	faults = map[string]error{}
+	read := func(ids []string) {
+		keys := make([]string, len(ids))
+		for i, id := range ids {
+			keys[i] = poll.SessionPrefixDefault + id
+		}
+		texts, errs := redisstore.Strings(ctx, g.client, keys...)
+		for i, id := range ids {
+			_, fault := poll.DecodeSession(id, []byte(texts[i]))
+			switch {
+			case redis.HasErrorPrefix(errs[i], "WRONGTYPE"):
+				fault = errors.New("its key holds no string")
+			case errors.Is(errs[i], redis.Nil): // deleted since
+				continue
+			case errs[i] != nil:
+				err = errs[i]
+			case len(texts[i]) > poll.MaxSession:
+				fault = fmt.Errorf("its key holds more than %d bytes", poll.MaxSession)
+			}
+			faults[id] = fault
+		}
+	}
+	read([]string{"probe"}) // shows the ACL, even if there is no session
+	return faults, errors.Join(redisstore.Names(ctx, g.client, poll.SessionPrefixDefault, read), err)
+}
+
+// ofSessions compares the sessions with the leases of instances that have a heartbeat. Redis does not show whether the instances read
+// their sessions from the keys "session:*". If they hold leases, but no key is a well-formed session or that of a lease, they do not.
+func ofSessions(st *status, faults map[string]error) (all []finding) {
+	var gone, bad []string
+	held, known, decoded := 0, false, false // decoded: an owner accepts a session that seems malformed (poll.Config.Decode)
+	for _, l := range st.Leases {
+		fault, exists := faults[l.Lease]
+		switch {
+		case !st.alive[l.Owner]: // a Keeper, or dead
+			continue
+		case exists:
+			known, decoded = true, decoded || fault != nil
+		case sessionid.Valid(l.Lease): // another name may be that of a Keeper's lease
+			gone = append(gone, l.Lease)
+		}
+		held++
+	}
+	for _, id := range slices.Sorted(maps.Keys(faults)) {
+		if faults[id] != nil {
+			bad = append(bad, id)
+		}
+	}
+	switch {
+	case len(st.alive) == 0:
+		return nil
+	case len(faults) == 0 && (held == 0 || len(gone) > 0):
+		return []finding{{"no-sessions", fmt.Sprintf("there is no key %s*, but there are heartbeats (%d) and leases of their owners (%d)",
+			poll.SessionPrefixDefault, len(st.alive), held), "pollers release these leases, and poll nothing",
+			"have the application write its sessions again; if they are kept elsewhere (Config.Sessions, SessionPrefix), ignore this"}}
+	case held > 0 && !known && len(bad) == len(faults):
+		return nil
+	}
+	if len(gone) > 0 {
+		all = append(all, finding{"sessions-gone", fmt.Sprintf("leases have no session (%d), such as %s", len(gone), gone[0]),
+			"their owners release them at the next discoveries", "have the application write the sessions again if it did not delete them"})
+	}
+	if len(bad) > 0 && !decoded {
+		all = append(all, finding{"sessions-malformed", fmt.Sprintf("sessions are malformed (%d), such as %s%s: %v", len(bad),
+			poll.SessionPrefixDefault, plain.Name(bad[0]), faults[bad[0]]), "no instance polls them",
+			`write {"id": <the ID in the key>, "isPaused": <true or false>}, or delete the keys`})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -47,11 +48,7 @@ func TestCheckFindsClocksAndSnapshots(t *testing.T) {
 	} {
 		now := &redisstore.Group{Ahead: c.ahead, Within: c.within, Info: redisstore.Info{Fields: map[string]string{
 			"aof_enabled": "1", "rdb_last_bgsave_status": c.saved, "aof_last_write_status": "ok"}}}
-		var found []string
-		for _, f := range g.server(t.Context(), now, &flags{timeout: time.Second}) {
-			found = append(found, f.Name)
-		}
-		if strings.Join(found, " ") != c.found {
+		if found := names(g.server(t.Context(), now, &flags{timeout: time.Second})); found != c.found {
 			t.Errorf("%+v: found %q", c, found)
 		}
 	}
@@ -72,4 +69,52 @@ func TestCheckNamesMissingCommands(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Sessions are judged by the leases of instances with a heartbeat. Nothing is found if these do not read the keys "session:*".
+func TestCheckFindsSessions(t *testing.T) {
+	const a, b = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5f"
+	for _, c := range []struct{ alive, leases, sessions, found string }{ // leases of node-1; "!" is a malformed session
+		{"node-1", a, a + " " + b, ""},
+		{"node-1", a + " " + b, "", "no-sessions"},
+		{"node-1", "", "", "no-sessions"},
+		{"node-1", "nightly", "", ""}, // a Keeper's
+		{"", a, "", ""},
+		{"node-1", a + " " + b, a, "sessions-gone"},
+		{"node-1", a, b, "sessions-gone"},
+		{"node-1", "nightly", a, ""},
+		{"node-2", a, b, ""}, // the owner is dead
+		{"node-1", a, a + " !" + b, "sessions-malformed"},
+		{"node-1", "", "!" + a, "sessions-malformed"},
+		{"", "", "!" + a, ""},
+		{"node-1", a, "!" + a + " !" + b, ""}, // another form
+		{"node-1", a, "!web-session", ""},
+		{"node-1", a, b + " !x", "sessions-gone sessions-malformed"},
+	} {
+		st, faults := &status{alive: map[string]bool{}}, map[string]error{}
+		for _, id := range strings.Fields(c.alive) {
+			st.alive[id] = true
+		}
+		for _, id := range strings.Fields(c.leases) {
+			st.Leases = append(st.Leases, held{Lease: id, Owner: "node-1"})
+		}
+		for _, id := range strings.Fields(c.sessions) {
+			if id, malformed := strings.CutPrefix(id, "!"); malformed {
+				faults[id] = errors.New("no JSON")
+			} else {
+				faults[id] = nil
+			}
+		}
+		if found := names(ofSessions(st, faults)); found != c.found {
+			t.Errorf("%+v: found %q", c, found)
+		}
+	}
+}
+
+func names(all []finding) string {
+	var names []string
+	for _, f := range all {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, " ")
 }

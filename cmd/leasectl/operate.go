@@ -91,7 +91,7 @@ func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) e
 	if f.json {
 		return writeJSON(cmd, map[string]any{"quarantineMs": length.Milliseconds(), "beforeMs": before.Milliseconds()})
 	}
-	_, err = fmt.Fprintf(out, "the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: restart no instance "+
-		"before\n", before, length, max(before, length))
+	_, err = fmt.Fprintf(out, "the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: "+
+		"restart no instance before\n", before, length, max(before, length))
 	return err
 }

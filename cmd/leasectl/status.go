@@ -50,6 +50,7 @@ type status struct {
 	Doubtful  int        `json:"doubtful"`
 
 	group redisstore.Group
+	alive map[string]bool // instances with a heartbeat
 }
 
 type instance struct {
@@ -164,11 +165,11 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 		}
 		return &st.Instances[i]
 	}
-	alive := map[string]bool{}
+	st.alive = map[string]bool{}
 	for _, b := range beats {
 		in := of(b.ID)
 		in.TTLMs, in.longest = leftMs(b.Left), b.Left-g.Options().BeatSlack
-		alive[b.ID] = true
+		st.alive[b.ID] = true
 	}
 	var longest time.Duration
 	for _, h := range holdings {
@@ -181,7 +182,7 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 			in.longest = max(in.longest, h.Left)
 		}
 		l := held{Lease: h.ID, Owner: h.Owner, Fence: h.Fence, TTLMs: leftMs(h.Left)}
-		l.Doubts = g.doubts(&h, longest, len(alive) == 0 || alive[h.Owner])
+		l.Doubts = g.doubts(&h, longest, len(st.alive) == 0 || st.alive[h.Owner])
 		if len(l.Doubts) > 0 {
 			st.Doubtful++
 		}

@@ -51,6 +51,9 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 	if _, _, ok := Head(&core.Tell{Kind: core.TellDrained + 1}); ok || Event(0) != "" {
 		t.Error("what is no tell has an entry")
 	}
+	if _, message, _ := Head(&core.Tell{Kind: core.TellEpoch, Cause: core.CauseOperator, Wait: 1}); !strings.Contains(message, "An operator") {
+		t.Errorf("the entry of an operator's epoch: %q", message)
+	}
 }
 
 // docs/log.md lists every entry with its level.

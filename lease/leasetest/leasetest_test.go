@@ -13,7 +13,6 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
@@ -242,93 +241,46 @@ func TestSaysThatTheOwnerIsCalledBack(t *testing.T) {
 func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
 	const before, after, sessions = 30 * time.Second, 60 * time.Second, 12
 	for wait, want := range map[time.Duration]int{before: sessions, max(before, after): 0} {
-		t.Run(wait.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := leasetest.New(t)
-				fleet := map[string]*lease.Manager{}
-				begin := func(id string, ttl time.Duration) {
-					fleet[id] = manager(t, r, lease.Config{InstanceID: id, TTL: ttl}, sessions)
+		synctest.Test(t, func(t *testing.T) {
+			r := leasetest.New(t)
+			fleet := map[string]*lease.Manager{"a": manager(t, r, "a", before), "b": manager(t, r, "b", before), "c": manager(t, r, "c", before)}
+			owned := func() (n int) {
+				for _, m := range fleet {
+					n += len(m.OwnedSessions())
 				}
-				owned := func() (n int) {
-					for _, m := range fleet {
-						n += len(m.OwnedSessions())
-					}
-					return n
+				return n
+			}
+			pass(2 * before)
+			if _, err := lease.SetQuarantine(t.Context(), r.Client(), lease.Config{}, after); err != nil || owned() != sessions {
+				t.Fatalf("SetQuarantine = %v; %d sessions have an owner", err, owned())
+			}
+			pass(wait - time.Second)
+			for id, m := range fleet {
+				_, err := m.TryAcquire(t.Context(), "another")
+				if text := fmt.Sprint(m.Health(), err); strings.Count(text, "an operator changed the group's quarantine") != 2 {
+					t.Errorf("%s does not name the operator twice: %s", id, text)
 				}
-				for _, id := range []string{"a", "b", "c"} {
-					begin(id, before)
-				}
-				pass(2 * before)
-				if _, err := lease.SetQuarantine(t.Context(), r.Client(), lease.Config{}, after); err != nil || owned() != sessions {
-					t.Fatalf("SetQuarantine = %v; %d sessions have an owner", err, owned())
-				}
-				pass(wait)
-				unowned := 0
-				for id, m := range fleet {
-					if err := m.Stop(); err != nil {
-						t.Error(err)
-					}
-					begin(id, after)
-					pass(time.Second)
-					unowned = max(unowned, sessions-owned())
-				}
-				if unowned != want {
-					t.Errorf("%d sessions have no owner a second after a restart, want %d", unowned, want)
-				}
-			})
+			}
+			pass(time.Second)
+			unowned := 0
+			for id, m := range fleet {
+				_ = m.Stop()
+				fleet[id] = manager(t, r, id, after)
+				pass(time.Second)
+				unowned = max(unowned, sessions-owned())
+			}
+			if unowned != want {
+				t.Errorf("after %v: %d sessions have no owner a second after a restart, want %d", wait, unowned, want)
+			}
 		})
 	}
 }
 
-// Health, errors and log name the operator who changed the quarantine, to an instance that runs and to a new one. After a loss of data
-// they do not.
-func TestQuarantineOfAnOperatorIsNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, logs := leasetest.New(t), map[string]*observer.ObservedLogs{}
-		fleet := map[string]*lease.Manager{}
-		begin := func(id string) {
-			core, seen := observer.New(zap.WarnLevel)
-			fleet[id], logs[id] = manager(t, r, lease.Config{InstanceID: id, Logger: zap.New(core)}, 1), seen
-		}
-		expect := func(said string) {
-			t.Helper()
-			pass(lease.RenewIntervalDefault + time.Second)
-			for id, m := range fleet {
-				_, err := m.TryAcquire(t.Context(), "another")
-				h, entries := m.Health(), logs[id].FilterField(zap.String("event", "epoch")).All()
-				if len(entries) == 0 || h.State != lease.HealthQuarantine || !errors.Is(err, lease.ErrQuarantine) {
-					t.Fatalf("%s: %v; %v; %v", id, h, err, entries)
-				}
-				for _, text := range []string{h.Reason, err.Error(), entries[len(entries)-1].Message} {
-					if !strings.Contains(strings.ToLower(text), said) {
-						t.Errorf("%s says %q, want %q", id, text, said)
-					}
-				}
-			}
-		}
-		begin("a")
-		pass(time.Second)
-		if _, err := lease.SetQuarantine(t.Context(), r.Client(), lease.Config{}, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		begin("b")
-		expect("an operator changed the group's quarantine")
-		r.Forget()
-		expect("redis was restarted or is new")
-	})
-}
-
-// manager starts an instance that shares so many sessions.
-func manager(t *testing.T, r *leasetest.Redis, cfg lease.Config, sessions int) *lease.Manager {
+// manager starts an instance that shares twelve sessions.
+func manager(t *testing.T, r *leasetest.Redis, id string, ttl time.Duration) *lease.Manager {
 	t.Helper()
-	cfg.NamedSessions = true
-	cfg.Sessions = func(context.Context) (ids []string, err error) {
-		for i := range sessions {
-			ids = append(ids, fmt.Sprint("session-", i))
-		}
-		return ids, nil
-	}
-	m, err := lease.New(r.Client(), cfg)
+	m, err := lease.New(r.Client(), lease.Config{InstanceID: id, TTL: ttl, Logger: zap.NewNop(), NamedSessions: true,
+		Sessions: func(context.Context) ([]string, error) { return strings.Fields("a b c d e f g h i j k l"), nil }})
 	if err == nil {
 		err = m.Start(t.Context())
 	}

@@ -127,7 +127,7 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 		c.SessionPrefix = SessionPrefixDefault
 	}
 	if c.Decode == nil {
-		c.Decode = documented
+		c.Decode = DecodeSession
 	}
 	for _, d := range []struct {
 		name  string

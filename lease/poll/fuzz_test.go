@@ -18,7 +18,7 @@ func FuzzSession(f *testing.F) {
 		f.Add(id, []byte(value))
 	}
 	f.Fuzz(func(t *testing.T, id string, value []byte) {
-		paused, err := documented(id, value)
+		paused, err := DecodeSession(id, value)
 		if err == nil {
 			var members map[string]any
 			if err := json.Unmarshal(value, &members); err != nil {
@@ -37,7 +37,7 @@ func FuzzSession(f *testing.F) {
 		}
 		for _, want := range []bool{false, true} {
 			written, _ := json.Marshal(map[string]any{"id": strings.ToValidUTF8(id, ""), "isPaused": want})
-			if got, err := documented(strings.ToValidUTF8(id, ""), written); err != nil || got != want {
+			if got, err := DecodeSession(strings.ToValidUTF8(id, ""), written); err != nil || got != want {
 				t.Fatalf("%q: paused %v, %v", written, got, err)
 			}
 		}

@@ -425,7 +425,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"a prefix of no keys", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
 			Config{Poll: f, SessionPrefix: "s:"}, "Sessions"},
 		{"a decoder of nothing", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
-			Config{Poll: f, Decode: documented}, "Decode"},
+			Config{Poll: f, Decode: DecodeSession}, "Decode"},
 		{"two to tell", lease.Config{Notify: func(lease.Event) {}}, Config{Poll: f}, "Notify"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

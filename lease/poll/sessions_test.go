@@ -31,7 +31,7 @@ func TestDocumentedForm(t *testing.T) {
 		{`{"id":"x","isPaused":"no"}`, false, "isPaused"}, {`{"id":"y"}`, false, `its id is not`}, {`[]`, false, "not the JSON"},
 		{`null`, false, `its id is not`},
 	} {
-		paused, err := documented("x", []byte(tt.value))
+		paused, err := DecodeSession("x", []byte(tt.value))
 		if paused != tt.paused || (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, %v; want %v and an error with %q", tt.value, paused, err, tt.paused, tt.want)
 		}
@@ -106,7 +106,7 @@ func TestClusterSessions(t *testing.T) { // G8
 		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
 	}
 	client.LPush(t.Context(), "session:list", "x")
-	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestSessionsAreReadTogether(t *testing.T) { // G14
 		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
 		server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid))
 	}
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 	text := fmt.Sprintf(`{"id":%q}`, longest)
 	server.Do("SET", SessionPrefixDefault+longest, text+strings.Repeat(" ", MaxSession-len(text)))
 	server.Do("SET", SessionPrefixDefault+"beyond", strings.Repeat("x", MaxSession+1))
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestSessionsBehindSentinelLong(t *testing.T) {
 		to.Do("SET", SessionPrefixDefault+name(n), fmt.Sprintf(`{"id":%q}`, name(n)))
 	}
 	put(r.Servers[0], 1)
-	s, err := newSessions(r.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(r.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
