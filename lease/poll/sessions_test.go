@@ -172,7 +172,7 @@ func TestRewrittenSessionIsNotMalformed(t *testing.T) { // G8
 	server.Do("SET", SessionPrefixDefault+cleared, "")
 	server.Do("HSET", SessionPrefixDefault+deleted, "a", "b")
 	again := func() { server.Do("DEL", SessionPrefixDefault+deleted); write(deleted); write(cleared) }
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: documented},
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession},
 		&lease.Config{Logger: zap.NewNop(), Hooks: []redis.Hook{rewriting{again}}})
 	if err != nil {
 		t.Fatal(err)
