@@ -290,7 +290,7 @@ func (s *shell) stalled(due core.Time) {
 	}
 	s.stallTold = now
 	s.log.Warn("this process stood still; nothing was renewed meanwhile", zap.String("event", "stalled"),
-		zap.String("instance", s.cfg.InstanceID), zap.Duration("wait", time.Duration(late)))
+		zap.String("instance", s.cfg.InstanceID), zap.Int64("wait", int64(late)/core.Millisecond))
 }
 
 // late is how long the caller's functions and the loop may take: a renewal and its answer, less than a TTL.

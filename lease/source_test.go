@@ -148,7 +148,7 @@ func TestStallsAreWarnedOf(t *testing.T) {
 			pass(time.Second)
 		}
 		stalled := g.entries("stalled")
-		if len(stalled) != 1 || stalled[0].Level != zapcore.WarnLevel || stalled[0].ContextMap()["wait"] != 25*time.Second {
+		if len(stalled) != 1 || stalled[0].Level != zapcore.WarnLevel || stalled[0].ContextMap()["wait"] != int64(25_000) {
 			t.Errorf("%+v", stalled)
 		}
 	})

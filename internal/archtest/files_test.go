@@ -92,3 +92,12 @@ func (s source) importPaths() []string {
 	}
 	return out
 }
+
+// A duration in a log entry is a number of milliseconds (docs/log.md). What zap.Duration becomes depends on the encoder: slog's is in ns.
+func TestDurationsOfTheLogHaveOneUnit(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.isTest() && strings.Contains(string(s.text), "zap.Duration(") {
+			t.Errorf("%s logs a duration in the unit of the encoder; use zap.Int64 and Milliseconds", s.path)
+		}
+	}
+}

@@ -104,9 +104,8 @@ type FieldKind uint8
 
 // The kinds of values.
 const (
-	Text     FieldKind = iota
-	Number             // a whole number
-	Duration           // nanoseconds
+	Text   FieldKind = iota
+	Number           // a whole number; a duration in ms
 )
 
 // Field is one field of an entry, beside its time, level and message.
@@ -114,7 +113,7 @@ type Field struct {
 	Key    string
 	Kind   FieldKind
 	Text   string
-	Number int64 // of Number and Duration
+	Number int64
 }
 
 // Fields appends the fields of instance's entry for t to dst, without empty ones. ttl is the TTL of its leases in ns.
@@ -136,7 +135,7 @@ func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	case t.Kind == core.TellAcquired:
 		dst = append(dst, Field{Key: "ttl", Kind: Number, Number: ttl / core.Millisecond})
 	case !f.lease && t.Wait != 0:
-		dst = append(dst, Field{Key: "wait", Kind: Duration, Number: t.Wait})
+		dst = append(dst, Field{Key: "wait", Kind: Number, Number: t.Wait / core.Millisecond})
 	}
 	return dst
 }

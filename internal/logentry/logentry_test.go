@@ -19,7 +19,7 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 			t.Errorf("tell %d has no entry", k)
 			continue
 		}
-		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o", Wait: 5}
+		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o", Wait: 5 * core.Millisecond}
 		if k > core.TellKept {
 			tell.ID, tell.Fence = "", 0
 		}
@@ -37,7 +37,7 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 		if k <= core.TellKept {
 			want = append(want, Field{Key: "endpoint", Text: "s"}, Field{Key: "fence", Kind: Number, Number: 7})
 		} else {
-			want = append(want, Field{Key: "wait", Kind: Duration, Number: 5})
+			want = append(want, Field{Key: "wait", Kind: Number, Number: 5})
 		}
 		if k == core.TellAcquired {
 			want = append(want, Field{Key: "ttl", Kind: Number, Number: 30_000})

@@ -155,7 +155,8 @@ func (m *Member) Join(ctx context.Context) error {
 			}
 			if m.waited == 0 {
 				m.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", m.Instance),
-					zap.String("other", other.Instance), zap.Duration("seen", other.Age), zap.Duration("atMost", other.life))
+					zap.String("other", other.Instance), zap.Int64("seen", other.Age.Milliseconds()),
+					zap.Int64("atMost", other.life.Milliseconds()))
 			}
 			pause = min(BeatInterval(m.Life), other.left)
 			m.waited += pause
@@ -255,7 +256,7 @@ func (m *Member) signOn(ctx context.Context) error {
 			log, text = m.Logger.Warn, "another living worker has this name; give each its own"
 		}
 		log(text, zap.String("worker", m.Instance), zap.String("name", m.Me.Name), zap.String("other", other.Instance),
-			zap.Duration("seen", other.Age))
+			zap.Int64("seen", other.Age.Milliseconds()))
 	}
 	if len(dead) == 0 {
 		return nil

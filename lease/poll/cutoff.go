@@ -55,5 +55,5 @@ func (m *SessionManager) judge(p *publisher, r *run) {
 	m.log.Warn("Polls are cut off by their time-out, one after the other; a target that needs longer needs a longer poll time-out "+
 		"(poll.Config.Timeout, above nine tenths of the TTL with LongPolls)", zap.String("event", "pollCutOff"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
-		zap.Duration("timeout", m.cfg.Timeout), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
+		zap.Int64("timeout", m.cfg.Timeout.Milliseconds()), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
 }

@@ -28,7 +28,7 @@ func TestPollsThatAreCutOffAreWarnedOf(t *testing.T) {
 	b.until("it is warned of", func() bool { return len(cutOffs(b.log)) > 0 })
 	e := cutOffs(b.log)[0]
 	fields := e.ContextMap()
-	if e.Level != zapcore.WarnLevel || fields["endpoint"] != id || fields["timeout"] != 10*time.Millisecond ||
+	if e.Level != zapcore.WarnLevel || fields["endpoint"] != id || fields["timeout"] != int64(10) ||
 		fields["inARow"] != int64(cutMany) || fields["sessions"] != int64(1) {
 		t.Errorf("%v %s %v", e.Level, e.Message, fields)
 	}

@@ -7,15 +7,13 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger returns a logger for Config.Logger that writes to h: the same entries with the same names (docs/log.md), at slog's levels, with
-// durations as durations and times as times. A level that h does not enable costs as little as one that zap does not enable. zap writes
-// an error of h to standard error.
+// Logger returns a logger for Config.Logger that writes to h: the same entries with the same fields (docs/log.md), at slog's levels. A level
+// that h does not enable costs as little as one that zap does not enable. zap writes an error of h to standard error.
 func Logger(h slog.Handler) *zap.Logger { return zap.New(core{h}) }
 
 // core is a zapcore.Core on a handler.
@@ -80,8 +78,6 @@ func attrs(fields []zapcore.Field) []slog.Attr {
 			all = append(all, slog.Bool(f.Key, f.Integer == 1))
 		case zapcore.Float64Type:
 			all = append(all, slog.Float64(f.Key, math.Float64frombits(uint64(f.Integer))))
-		case zapcore.DurationType:
-			all = append(all, slog.Duration(f.Key, time.Duration(f.Integer)))
 		case zapcore.ErrorType:
 			all = append(all, slog.Any(f.Key, f.Interface))
 		default:

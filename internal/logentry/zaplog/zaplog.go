@@ -3,7 +3,6 @@ package zaplog
 
 import (
 	"os"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -24,8 +23,6 @@ func Append(dst []zap.Field, fields []logentry.Field) []zap.Field {
 		switch f := &fields[i]; f.Kind {
 		case logentry.Number:
 			dst = append(dst, zap.Int64(f.Key, f.Number))
-		case logentry.Duration:
-			dst = append(dst, zap.Duration(f.Key, time.Duration(f.Number)))
 		default:
 			dst = append(dst, zap.String(f.Key, f.Text))
 		}
