@@ -61,6 +61,9 @@ type Event struct {
 	Reason string
 	Cause  string // Reason as one of a few fixed texts (docs/log.md), for counting
 	Owner  string
+	// Repeated: an EventAcquireFailed or EventUncertain like the last event of this lease, with the same Cause and Owner, less than a
+	// renewal interval after it. There is an event for each failure, but the log entry of a repeated one has the level debug.
+	Repeated bool
 	// Hold is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
 	Hold *Hold
 	// Vacancy is how the lease lost its last owner before this term; nil if unknown.

@@ -159,3 +159,41 @@ func TestSilenceBeginsWithWhatWasSent(t *testing.T) {
 		}
 	})
 }
+
+// A refusal that lasts is an event each time, and an entry at info once in a renewal interval, until its cause or its owner is another.
+func TestRepeatedRefusalsAreQuiet(t *testing.T) {
+	zc, log := observer.New(zap.InfoLevel)
+	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one", Logger: zap.New(zc)}.withDefaults(), false)
+	defer func() { s.cancel() }()
+	began := s.now().Mono
+	for i, tt := range []struct {
+		at    time.Duration
+		tell  core.Tell
+		quiet bool
+	}{
+		{0, core.Tell{Kind: core.TellRefused, ID: "x", Cause: core.CauseFailed, Text: "0 of 1 acknowledged"}, false},
+		{1, core.Tell{Kind: core.TellRefused, ID: "x", Cause: core.CauseFailed, Text: "0 of 1, again"}, true},
+		{2, core.Tell{Kind: core.TellRefused, ID: "y", Cause: core.CauseFailed}, false},
+		{3, core.Tell{Kind: core.TellRefused, ID: "x", Cause: core.CauseHeld, Owner: "b"}, false},
+		{4, core.Tell{Kind: core.TellRefused, ID: "x", Cause: core.CauseHeld, Owner: "b"}, true},
+		{5, core.Tell{Kind: core.TellRefused, ID: "x", Cause: core.CauseHeld, Owner: "c"}, false},
+		{6, core.Tell{Kind: core.TellAcquired, ID: "x", Until: began + core.Time(time.Minute)}, false},
+		{7, core.Tell{Kind: core.TellUncertain, ID: "x", Cause: core.CauseFailed}, false},
+		{8, core.Tell{Kind: core.TellUncertain, ID: "x", Cause: core.CauseFailed, Again: true}, true},
+		{9, core.Tell{Kind: core.TellLost, ID: "x", Cause: core.CauseTaken}, false},
+		{9, core.Tell{Kind: core.TellRefused, ID: "x", Cause: core.CauseHeld, Owner: "c"}, false},
+		{10, core.Tell{Kind: core.TellRefused, ID: "y", Cause: core.CauseFailed}, false}, // a renewal interval is over
+		{19, core.Tell{Kind: core.TellRefused, ID: "y", Cause: core.CauseFailed}, true},
+	} {
+		var told []Event
+		s.cfg.Notify = func(e Event) { told = append(told, e) }
+		tt.tell.At = began + core.Time(tt.at*time.Second)
+		s.listened = ofAll
+		s.announce(&tt.tell, nil)
+		s.publish()
+		logTaken(s)
+		if n := len(log.TakeAll()); n == 1 == tt.quiet || len(told) != 1 || told[0].Repeated != tt.quiet {
+			t.Errorf("%d: %d entries, events %+v, want quiet: %v", i, n, told, tt.quiet)
+		}
+	}
+}

@@ -72,6 +72,7 @@ type shell struct {
 	listened listened
 	holds    []*Hold // carry's scratch space
 	events   []Event // announced, and not published yet
+	failed   failedLast
 	asks     asks
 
 	diagnosis

@@ -170,12 +170,42 @@ var tellEvents = map[core.TellKind]EventKind{
 	core.TellKept: EventKept,
 }
 
+// failedLast has the last failure to acquire or renew each lease, of those since the time since.
+type failedLast struct {
+	since  core.Time
+	leases map[string]failedAs
+}
+
+type failedAs struct {
+	kind         core.TellKind
+	cause, owner string
+}
+
+// repeats reports whether t repeats the last failure about its lease, which was announced less than interval ago.
+func (f *failedLast) repeats(t *core.Tell, interval time.Duration) bool {
+	if t.Kind != core.TellRefused && t.Kind != core.TellUncertain {
+		delete(f.leases, t.ID)
+		return false
+	}
+	if f.leases == nil || t.At-f.since >= core.Time(interval) {
+		f.since, f.leases = t.At, map[string]failedAs{}
+	}
+	now := failedAs{t.Kind, logentry.Cause(t), t.Owner}
+	last := f.leases[t.ID]
+	f.leases[t.ID] = now
+	return last == now
+}
+
 // announce logs one tell and, if it concerns a lease, adds it to the event stream.
 func (s *shell) announce(t *core.Tell, h *Hold) {
+	repeated := s.failed.repeats(t, s.cfg.RenewInterval)
 	if level, message, ok := logentry.Head(t); ok {
 		at := zapcore.Level(level)
-		if t.Kind == core.TellRenewed {
+		switch {
+		case t.Kind == core.TellRenewed:
 			at = *s.cfg.RenewLogLevel
+		case repeated:
+			at = zap.DebugLevel
 		}
 		if s.log.Core().Enabled(at) {
 			if t.Kind == core.TellEpoch && t.Wait > 0 && s.doubt != "" && !s.met {
@@ -197,7 +227,7 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 		return
 	}
 	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t),
-		Cause: logentry.Cause(t), Owner: t.Owner, Hold: h, routine: routine}
+		Cause: logentry.Cause(t), Owner: t.Owner, Hold: h, Repeated: repeated, routine: routine}
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
 	}

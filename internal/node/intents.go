@@ -90,7 +90,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 2)}
 	instance := lease.GenerateInstanceID()
 	var signals chan os.Signal
-	if n.out, signals, err = speak(instance); err != nil {
+	if n.out, signals, err = speak(instance, s.logLevel); err != nil {
 		return 0, err
 	}
 	defer n.out.close()

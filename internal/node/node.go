@@ -153,7 +153,7 @@ func serve(s *settings) (int, error) {
 	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
 	n.pause.Store(s.pauseNow)
 	var signals chan os.Signal
-	if n.out, signals, err = speak(n.instance); err != nil {
+	if n.out, signals, err = speak(n.instance, s.logLevel); err != nil {
 		return 0, err
 	}
 	defer n.out.close()
@@ -201,18 +201,20 @@ const signalsMax = 8
 
 // speak returns the writer of the protocol, and signals. signals also reports that the protocol has no reader any more: then the
 // process that started this node has ended, and the node stops.
-func speak(instance string) (out *output, signals chan os.Signal, err error) {
+func speak(instance string, log zapcore.Level) (out *output, signals chan os.Signal, err error) {
 	clock, err := newClock()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
 	}
 	signals = make(chan os.Signal, signalsMax)
-	return newOutput(terminal(os.Stdout), clock, instance, func(error) {
+	out = newOutput(terminal(os.Stdout), clock, instance, func(error) {
 		select {
 		case signals <- syscall.SIGPIPE:
 		default:
 		}
-	}), signals, nil
+	})
+	out.terse = log > zapcore.DebugLevel
+	return out, signals, nil
 }
 
 func endIfAskedTwice(signals <-chan os.Signal) {
@@ -253,9 +255,9 @@ var said = map[lease.EventKind]string{
 	lease.EventAcquireFailed: "acquireFailed",
 }
 
-// notify writes the node's belief in a lease, before anything follows from it.
+// notify writes the node's belief in a lease, before anything follows from it. It writes a repeated failure only if the log has it (G12).
 func (o *output) notify(e lease.Event) {
-	if l, ok := leaseLine(&e); ok {
+	if l, ok := leaseLine(&e); ok && !(e.Repeated && o.terse) {
 		o.say(l)
 	}
 }

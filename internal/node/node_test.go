@@ -119,6 +119,22 @@ func TestWordsAreNamesOfEntries(t *testing.T) {
 	}
 }
 
+// A repeated failure is said only where the log has it: both have the same number (G12).
+func TestRepeatedFailuresAreSaidAsTheyAreLogged(t *testing.T) {
+	for _, terse := range []bool{false, true} {
+		var w bytes.Buffer
+		o := newOutput(&w, clock{base: time.Now()}, "i", func(err error) { t.Error(err) })
+		o.terse = terse
+		for _, repeated := range []bool{false, true} {
+			o.notify(lease.Event{Kind: lease.EventAcquireFailed, Name: "s", Repeated: repeated})
+		}
+		o.close()
+		if n := strings.Count(w.String(), "acquireFailed"); n != map[bool]int{false: 2, true: 1}[terse] {
+			t.Errorf("terse %v: said %d times", terse, n)
+		}
+	}
+}
+
 func TestHelpTeaches(t *testing.T) {
 	var out bytes.Buffer
 	for _, args := range [][]string{{"--help"}, {"--system=intents", "--help"}} {

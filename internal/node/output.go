@@ -47,6 +47,7 @@ type output struct {
 	instance []byte // as JSON
 	w        io.Writer
 	broken   func(error) // called once, when there is no reader any more
+	terse    bool        // the log leaves out repeated failures
 
 	mu      sync.Mutex
 	buf     []byte
