@@ -28,14 +28,14 @@ func TestLossOfTheChannelIsTold(t *testing.T) {
 	server.Do("ACL", "SETUSER", "app", "resetchannels")
 	eventually(t, "the loss is told", func() bool {
 		h := k.Health()
-		return h.OK() && strings.Contains(h.Reason, "notices are not heard") && strings.Contains(h.Reason, "NOPERM") &&
+		return h.OK() && h.Deaf && strings.Contains(h.Reason, "notices are not heard") && strings.Contains(h.Reason, "NOPERM") &&
 			strings.Contains(h.Reason, " &poll:notify ")
 	})
 	if err := k.Do(t.Context(), "job", func(context.Context, int64) error { return nil }); err != nil {
 		t.Errorf("without notices: %v", err)
 	}
 	server.Do("ACL", "SETUSER", "app", "&*")
-	eventually(t, "its end is told", func() bool { return k.Health().OK() && !strings.Contains(k.Health().Reason, "notices") })
+	eventually(t, "its end is told", func() bool { return k.Health().OK() && !k.Health().Deaf })
 	if err := k.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -28,7 +28,8 @@ type diagnosis struct {
 	agreed      int64     // ns: the group's quarantine, if it is too short
 	blocked     core.Time // nothing is acquired before this time
 	blockedBy   core.Cause
-	disbelieved string // the epoch that Redis claims and that this instance does not trust
+	withdrawn   core.Time // this instance is not in the registry before this time
+	disbelieved string    // the epoch that Redis claims and that this instance does not trust
 	looks       failedLooks
 	stallTold   core.Time // when a stall was last logged
 	blocking    trouble   // a function of the caller's does not return
@@ -173,7 +174,8 @@ func (d *diagnosis) silent() bool {
 
 // diagnose returns the current Health. The caller holds mu.
 func (s *shell) diagnose(now time.Time) Health {
-	h := Health{Sessions: s.sessions.count, Skipped: s.sessions.skipped, SkippedNames: s.sessions.names}
+	h := Health{Sessions: s.sessions.count, Skipped: s.sessions.skipped, SkippedNames: s.sessions.names,
+		Deaf: s.deaf.err != nil, Surplus: s.surplus.err != nil, Withdrawn: s.time(s.withdrawn).After(now)}
 	if s.unread.err != nil {
 		h.Unread = s.unread.since
 	}
@@ -254,10 +256,13 @@ func (s *shell) shareable(h Health) Health {
 	default:
 		h = h.as(HealthOK, "leases are granted")
 	}
-	if s.deaf.err != nil {
+	if h.Withdrawn {
+		h.Reason += "; this instance could not acquire the leases that it was given, and gets no others before " + stamp(s.time(s.withdrawn))
+	}
+	if h.Deaf {
 		h.Reason += "; notices are not heard, so a clean stop is noticed only when its leases expire: " + s.deaf.err.Error()
 	}
-	if s.surplus.err != nil {
+	if h.Surplus {
 		h.Reason += "; one owner is not guaranteed: " + s.surplus.err.Error()
 	}
 	if unread != nil {

@@ -71,6 +71,11 @@ type Health struct {
 	Skipped      int
 	SkippedNames []string
 
+	// These limit an instance that can be granted leases nevertheless; Reason explains them.
+	Deaf      bool // notices are not heard, so a clean stop is noticed only when its leases expire
+	Surplus   bool // more replicas acknowledge than configured, so one owner is not guaranteed
+	Withdrawn bool // this instance left the registry for a while, because its acquisitions fail while those of others succeed
+
 	_ struct{}
 }
 

@@ -197,3 +197,17 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 		}
 	}
 }
+
+// An instance that left the registry for a while is fit, and says until when it gets nothing.
+func TestHealthOfAWithdrawnInstance(t *testing.T) {
+	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one", Logger: zap.NewNop()}.withDefaults(), false)
+	defer func() { logTaken(s); s.cancel() }()
+	s.met = true
+	at := s.now().Mono
+	for wait, withdrawn := range map[time.Duration]bool{0: false, time.Hour: true} {
+		s.carry([]core.Tell{{Kind: core.TellWithdrawn, At: at, Wait: int64(wait)}})
+		if h := s.health(); !h.OK() || h.Withdrawn != withdrawn || strings.Contains(h.Reason, stamp(s.time(at).Add(wait))) != withdrawn {
+			t.Errorf("withdrawn for %v: %+v", wait, h)
+		}
+	}
+}

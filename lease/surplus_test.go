@@ -36,7 +36,7 @@ func TestReplicasTooManyAreTold(t *testing.T) { // G1
 			pass(g.cfg.TTL)
 			synctest.Wait()
 			h := g.health()
-			if !h.OK() || strings.Contains(h.Reason, redisstore.ErrReplicas.Error()) != tt.health {
+			if !h.OK() || strings.Contains(h.Reason, redisstore.ErrReplicas.Error()) != tt.health || h.Surplus != tt.health {
 				t.Errorf("%s: %v", tt.what, h)
 			}
 			if told("replicasSurplus") != tt.begun || told("replicasFit") != tt.end {

@@ -141,6 +141,8 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 		})
 	case core.TellOutside:
 		s.learn(func() { s.agreed = t.Wait })
+	case core.TellWithdrawn:
+		s.learn(func() { s.withdrawn = t.At + core.Time(t.Wait) })
 	case core.TellDrained:
 		s.allGiven = true
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -218,6 +219,23 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormPollsFenced": func(t *testing.T, s *scrapes) {
 		polled(t, s, func(context.Context) error { return poll.ErrFenced })
 	},
+	"LeasestormPollsFail": func(t *testing.T, s *scrapes) {
+		polled(t, s, func(context.Context) error { return errors.New("the target is away") })
+	},
+	"LeasestormPollsPanic": func(t *testing.T, s *scrapes) { polled(t, s, func(context.Context) error { panic("a bug") }) },
+	"LeasestormPollsStuck": func(t *testing.T, s *scrapes) {
+		made(s, func(l *leases, _ *told) { l.count(lease.Event{Kind: lease.EventLost, Name: "one", Cause: "stuck"}) })
+	},
+	"LeasestormSessionsSkipped": func(t *testing.T, s *scrapes) {
+		read := shared(t, s)
+		s.ask(3)
+		read.Store(&reading{ids: []string{"one"}, err: &lease.SkippedError{Count: 1}})
+		await(t, s.r, "sessions_skipped{}", exactly(1))
+		s.ask(3)
+	},
+	"LeasestormReplicasSurplus": func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Surplus = true }) },
+	"LeasestormInstanceLimited": func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Deaf = true }) },
+	"LeasestormInstanceLimited withdrawn": func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Withdrawn = true }) },
 	"LeasestormNoLeader": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
 		elected(t, server, s, "one")
@@ -238,14 +256,20 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		await(t, s.r, "election_duplicates_total{election=sovereign:leader}", atLeast(1))
 		s.ask(3)
 	},
-	"LeasestormEventsMissed": func(t *testing.T, s *scrapes) {
-		l := newLeases(&told{})
-		s.r = prometheus.NewRegistry()
-		s.r.MustRegister(l)
-		s.ask(3)
-		l.count(lease.Event{Kind: lease.EventAcquireFailed, Dropped: 1}) // as a listener is told that is 65,536 behind
-		s.ask(3)
+	"LeasestormEventsMissed": func(t *testing.T, s *scrapes) { // as a listener is told that is 65,536 behind
+		made(s, func(l *leases, _ *told) { l.count(lease.Event{Kind: lease.EventAcquireFailed, Dropped: 1}) })
 	},
+}
+
+// made has a fault made up.
+func made(s *scrapes, fault func(l *leases, by *told)) {
+	by := &told{}
+	l := newLeases(by)
+	s.r = prometheus.NewRegistry()
+	s.r.MustRegister(l)
+	s.ask(3)
+	fault(l, by)
+	s.ask(3)
 }
 
 func hold(t *testing.T, k *lease.Keeper) {
@@ -294,7 +318,7 @@ func polled(t *testing.T, s *scrapes, fails func(context.Context) error) {
 	s.ask(3)
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := f(ctx, poll.Session{}); err == nil {
+		if err := callback.Call("Poll", func() error { return f(ctx, poll.Session{}) }); err == nil {
 			t.Fatal("the poll did not fail")
 		}
 		cancel()

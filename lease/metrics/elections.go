@@ -23,6 +23,7 @@ var (
 	leaderDesc         = describe("election_leader", "1 while this member leads.")
 	memberHealthDesc   = describe("election_health", "1 for the state that the member's Health tells.", "state")
 	memberBlockedDesc  = describe("election_blocked_seconds", "How much longer nobody can be elected at this member.")
+	memberWarningDesc  = describe("election_warning", warningHelp, "warning")
 	leaderTakeoverDesc = describe("election_takeover_seconds", "From the expiry of the last leader's key until this member led.")
 	leaderHandoverDesc = describe("election_handover_seconds", "From hearing that the last leader gave up until this member led.")
 )
@@ -45,6 +46,7 @@ func (m member) Describe(ch chan<- *prometheus.Desc) {
 	ch <- leaderDesc
 	ch <- memberHealthDesc
 	ch <- memberBlockedDesc
+	ch <- memberWarningDesc
 	for _, c := range counts {
 		ch <- c.desc
 	}
@@ -59,7 +61,7 @@ func (m member) Collect(ch chan<- prometheus.Metric) {
 		leads = 1
 	}
 	ch <- gauge(leaderDesc, leads)
-	tellHealth(ch, memberHealthDesc, memberBlockedDesc, m.e.Health())
+	tellHealth(ch, memberHealthDesc, memberBlockedDesc, memberWarningDesc, m.e.Health())
 	for _, c := range counts {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
 	}

@@ -16,6 +16,8 @@
 //	leasestorm_lease_handover_seconds             from the notice of the last owner's release until the lease was acquired
 //	leasestorm_instance_health{state}             1 for the state of Health, 0 for the others
 //	leasestorm_instance_blocked_seconds           remaining time without grants: a quarantine, or a jump of Redis' clock
+//	leasestorm_instance_warning{warning}          1 for each that limits the instance (lease.Health): notices-unheard,
+//	                                              replicas-surplus, withdrawn
 //	leasestorm_sessions                           known and shared sessions; like the next two only of a *lease.Manager
 //	leasestorm_sessions_skipped                   malformed sessions, which are left out
 //	leasestorm_sessions_unread_seconds            for how long reading the sessions has failed, 0 if it works
@@ -28,6 +30,7 @@
 //	leasestorm_election_leader                    1 while this member leads
 //	leasestorm_election_health{state}             1 for the state of the member's Health, 0 for the others
 //	leasestorm_election_blocked_seconds           as leasestorm_instance_blocked_seconds
+//	leasestorm_election_warning{warning}          as leasestorm_instance_warning
 //	leasestorm_election_leaderships_total         leaderships that this member acquired
 //	leasestorm_election_leaderships_lost_total    leaderships of this member that ended, released ones too
 //	leasestorm_election_attempts_failed_total     failed attempts
@@ -125,7 +128,7 @@ func newLeases(source Source) *leases {
 	for _, result := range []string{"failed", "no answer"} {
 		l.failed.WithLabelValues(result)
 	}
-	for _, cause := range []string{"expired", "taken", "gone", "superseded", "wrong type"} {
+	for _, cause := range []string{"expired", "taken", "gone", "superseded", "wrong type", "stuck"} {
 		l.ended.WithLabelValues("lost", cause)
 	}
 	return l
@@ -206,7 +209,10 @@ func since(h prometheus.Histogram, from *time.Time, at time.Time) {
 	}
 }
 
-const renewalsHelp = "Renewals of leases."
+const (
+	renewalsHelp = "Renewals of leases."
+	warningHelp  = "1 for each that limits an instance which can be granted leases nevertheless."
+)
 
 var (
 	renewalsDesc  = describe("lease_renewals_total", renewalsHelp, "result")
@@ -216,6 +222,7 @@ var (
 	uncertainDesc = describe("leases_uncertain", "Terms under which nothing may begin until a renewal succeeds.")
 	healthDesc    = describe("instance_health", "1 for the state that the instance's Health tells.", "state")
 	blockedDesc   = describe("instance_blocked_seconds", "How much longer nothing is granted or acquired.")
+	warningDesc   = describe("instance_warning", warningHelp, "warning")
 	sessionsDesc  = describe("sessions", "Sessions that are known and shared.")
 	skippedDesc   = describe("sessions_skipped", "Sessions that are left out because they are malformed.")
 	unreadDesc    = describe("sessions_unread_seconds", "For how long the sessions cannot be read.")
@@ -232,7 +239,7 @@ func (l *leases) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range l.counted() {
 		c.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{renewalDesc, marginDesc, heldDesc, uncertainDesc, healthDesc, blockedDesc,
+	for _, d := range []*prometheus.Desc{renewalDesc, marginDesc, heldDesc, uncertainDesc, healthDesc, blockedDesc, warningDesc,
 		sessionsDesc, skippedDesc, unreadDesc} {
 		ch <- d
 	}
@@ -251,7 +258,7 @@ func (l *leases) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(heldDesc, float64(held))
 	ch <- gauge(uncertainDesc, float64(uncertain))
 	h := l.source.Health()
-	tellHealth(ch, healthDesc, blockedDesc, h)
+	tellHealth(ch, healthDesc, blockedDesc, warningDesc, h)
 	if _, shares := l.source.(sharing); shares {
 		tellSessions(ch, h)
 	}
@@ -267,20 +274,26 @@ func tellSessions(ch chan<- prometheus.Metric, h lease.Health) {
 	ch <- gauge(unreadDesc, unread)
 }
 
-// tellHealth exports the state, among all states, and how much longer it blocks acquisitions.
-func tellHealth(ch chan<- prometheus.Metric, state, barred *prometheus.Desc, h lease.Health) {
+// tellHealth exports the state, among all states, how much longer it blocks acquisitions, and all warnings.
+func tellHealth(ch chan<- prometheus.Metric, state, barred, warning *prometheus.Desc, h lease.Health) {
 	blocked := 0.0
 	if h.State == lease.HealthQuarantine || h.State == lease.HealthClock {
 		blocked = max(0, time.Until(h.Until).Seconds())
 	}
 	ch <- gauge(barred, blocked)
-	for s := range lease.HealthStates() {
+	flag := func(d *prometheus.Desc, on bool, name string) {
 		value := 0.0
-		if s == h.State {
+		if on {
 			value = 1
 		}
-		ch <- gauge(state, value, s.String())
+		ch <- gauge(d, value, name)
 	}
+	for s := range lease.HealthStates() {
+		flag(state, s == h.State, s.String())
+	}
+	flag(warning, h.Deaf, "notices-unheard")
+	flag(warning, h.Surplus, "replicas-surplus")
+	flag(warning, h.Withdrawn, "withdrawn")
 }
 
 // standing counts the valid and the uncertain terms. If events were missed, a term that is not valid may have ended, so it is dropped.

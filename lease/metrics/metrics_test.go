@@ -191,9 +191,12 @@ type over struct{}
 func (over) Valid() bool { return false }
 
 // told is a source whose events a test makes up.
-type told struct{ f func(lease.Event) }
+type told struct {
+	f func(lease.Event)
+	h lease.Health
+}
 
-func (l *told) Health() lease.Health                                 { return lease.Health{} }
+func (l *told) Health() lease.Health                                 { return l.h }
 func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
 func (l *told) Renewals() lease.Renewals                             { return lease.Renewals{} }
 

@@ -115,8 +115,9 @@ func (m *SessionManager) Start(ctx context.Context) error {
 func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
 // Health reports whether sessions can be polled here, and if not, why, for a readiness probe. It counts malformed sessions and names
-// some. It sends no requests.
-func (m *SessionManager) Health() lease.Health { return m.leases.Health() }
+// some. It sends no requests. Failing polls leave it ok, because another instance would reach the target no better; Reason counts their
+// sessions.
+func (m *SessionManager) Health() lease.Health { return m.failures(m.leases.Health()) }
 
 // Stop drains: no further poll begins, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is
 // released once its poll has returned. Every call waits for the end and returns the same error: lease.ErrUnknown if a poll did not return
@@ -213,6 +214,8 @@ type publisher struct {
 	polls  policy.Poller
 	hold   *lease.Hold // the present term; nil: none
 	cut    int         // polls in a row that the timeout cut off
+	failed int         // polls in a row that failed otherwise
+	err    error       // of the last of them
 	run    *run        // the running poll
 	wakeAt core.Time   // next wake-up in the agenda
 	index  int         // position in the agenda; -1: not in it
@@ -223,6 +226,7 @@ type run struct {
 	cancel  context.CancelCauseFunc
 	policy  policy.Result
 	outcome outcome
+	err     error // of the poll function
 
 	abandoned []*lease.Hold // holds given up until it returns
 }
@@ -353,6 +357,7 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 		return
 	}
 	err := callback.Call("Poll", func() error { return m.cfg.Poll(ctx, s) })
+	r.err = err
 	if callback.Stack(err) != nil {
 		m.log.Error("Poll panicked", zap.String("event", "pollPanicked"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.NamedError("panic", err), zaplog.Stack(err))
@@ -375,6 +380,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	p.run = nil
 	m.running--
 	m.judge(p, r)
+	m.failing(p, r)
 	if m.idle != nil && m.running == 0 {
 		close(m.idle)
 	}
