@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease/election"
+	"github.com/leasestorm/leasestorm/lease/metrics"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
@@ -33,6 +34,11 @@ func (n *node) election(client redis.UniversalClient, s *settings) (part, error)
 	e, err := election.New(client, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if n.counters != nil {
+		if _, err := metrics.Election(n.counters, e); err != nil {
+			return nil, err
+		}
 	}
 	p := &elected{Election: e, n: n, interval: s.interval, timeout: s.timeout, ended: make(chan struct{})}
 	if p.timeout == 0 {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,30 +11,60 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
+
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
-// healthVariable is the address that serves /healthz and /readyz, for the command health too.
+// healthVariable is the address that serves /healthz, /metrics and /readyz, for the command health too.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
-func watched(s *settings, health func() lease.Health) (*http.Server, error) {
-	listener, err := net.Listen("tcp", s.healthAddr)
-	if err != nil {
-		return nil, fmt.Errorf("%s (--health): %w", healthVariable, err)
+// newMetrics returns a registry with the collectors of the process, and the handler of what it has.
+func newMetrics() (*prometheus.Registry, http.Handler) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r, promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true})
+}
+
+// watch serves /healthz, /metrics and /readyz at --health, if it is set. ready answers what health leaves open; nil: health in words.
+func (s *settings) watch(ctx context.Context, metrics http.Handler, health func() lease.Health, ready http.Handler,
+	failed chan<- error) (*http.Server, error) {
+	if s.healthAddr == "" {
+		return nil, nil
 	}
 	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		h := health()
-		if !h.OK() {
-			w.WriteHeader(http.StatusServiceUnavailable)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		switch h := health(); {
+		case !h.OK():
+			http.Error(w, h.String(), http.StatusServiceUnavailable)
+		case ready != nil:
+			ready.ServeHTTP(w, r)
+		default:
+			fmt.Fprintln(w, h)
 		}
-		fmt.Fprintln(w, h)
 	})
-	server := api.NewServer(s.healthAddr, mux)
-	go func() { _ = server.Serve(listener) }()
+	return serveAt(ctx, s.healthAddr, healthVariable+" (--health)", mux, 0, failed)
+}
+
+// serveAt makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name,
+// ctx bounds its lookup.
+func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	if conns > 0 {
+		listener = netutil.LimitListener(listener, conns)
+	}
+	server := api.NewServer(addr, h)
+	go func() { failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
 	return server, nil
 }
 

@@ -26,7 +26,10 @@ func health(t *testing.T, env string, args ...string) (int, string) {
 // A node of any system tells who watches over it whether it can be granted leases, and why not.
 func TestHealthOfANode(t *testing.T) {
 	srv := redistest.Start(t)
-	for _, system := range []string{systemPolling, systemElection} {
+	for system, counter := range map[string]string{
+		systemPolling:  `leasestorm_instance_health{state="quarantine"}`,
+		systemElection: `leasestorm_election_health{election="sovereign:leader",state="quarantine"}`,
+	} {
 		addr := net.JoinHostPort("127.0.0.1", freePort(t))
 		if code, said := health(t, addr); code != exitDirty || !strings.Contains(said, "refused") {
 			t.Errorf("%s: before it runs: %d, %s", system, code, said)
@@ -44,6 +47,10 @@ func TestHealthOfANode(t *testing.T) {
 		}
 		if code, said := get(t, addr, "/healthz"); code != 200 || said != "ok\n" {
 			t.Errorf("%s: /healthz %d, %q", system, code, said)
+		}
+		if code, said := get(t, addr, "/metrics"); code != 200 || !strings.Contains(said, "\n"+counter+" 1\n") ||
+			!strings.Contains(said, "\ngo_goroutines ") {
+			t.Errorf("%s: /metrics %d, without %s: %s", system, code, counter, said)
 		}
 		n.signal(15)
 		<-n.done

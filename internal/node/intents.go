@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -13,11 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -127,13 +122,12 @@ func serveIntents(s *intentSettings) (code int, err error) {
 }
 
 func (n *intentNode) build(instance string) (err error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry, handler := newMetrics()
 	counters, err := metrics.New(registry)
 	if err != nil {
 		return err
 	}
-	n.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true})
+	n.metrics = handler
 	if n.role != roleAPI {
 		n.worker, err = worker.New(n.client, worker.Config{
 			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.out.notify,
@@ -166,10 +160,12 @@ func (n *intentNode) build(instance string) (err error) {
 // start starts the worker before the API, so that an accepted intent runs at once. While Redis does not answer, a worker waits for it
 // until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
-	if n.healthAddr != "" {
-		if n.watchers, err = n.serve(ctx, n.healthAddr, healthVariable+" (--health)", n.probes(), 0); err != nil {
-			return err
-		}
+	var ready http.Handler
+	if n.api != nil {
+		ready = n.api
+	}
+	if n.watchers, err = n.watch(ctx, n.metrics, n.health, ready, n.failed); err != nil {
+		return err
 	}
 	if n.worker != nil {
 		if err := n.worker.Start(ctx); errors.Is(err, worker.ErrOtherWorker) {
@@ -182,44 +178,17 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		if n.tokenFile != nil && n.tokenFile.stays {
 			go n.tokenFile.watch(ctx, n.api.SetTokens, logger(&n.settings))
 		}
-		n.server, err = n.serve(ctx, n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.conns)
+		n.server, err = serveAt(ctx, n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.conns, n.failed)
 	}
 	return err
 }
 
-// serve makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name,
-// ctx bounds its lookup.
-func (n *intentNode) serve(ctx context.Context, addr, setting string, h http.Handler, conns int) (*http.Server, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
+// health returns the health of the worker, if there is one.
+func (n *intentNode) health() (h lease.Health) {
+	if n.worker != nil {
+		return n.worker.Health()
 	}
-	if conns > 0 {
-		listener = netutil.LimitListener(listener, conns)
-	}
-	server := api.NewServer(addr, h)
-	go func() { n.failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
-	return server, nil
-}
-
-func (n *intentNode) probes() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", n.metrics)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if n.worker != nil {
-			if h := n.worker.Health(); !h.OK() {
-				http.Error(w, h.String(), http.StatusServiceUnavailable)
-				return
-			}
-		}
-		if n.api != nil {
-			n.api.ServeHTTP(w, r)
-			return
-		}
-		fmt.Fprintln(w, "ready")
-	})
-	return mux
+	return h
 }
 
 // wait returns nil on a stop signal, even before the node is ready.

@@ -61,7 +61,6 @@ type intentSettings struct {
 	settings
 	role         string
 	apiAddr      string
-	healthAddr   string
 	slots        []string
 	tokens       []api.Token
 	tokenFile    *tokenFile // nil: the tokens are in the environment

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/zap"
@@ -25,6 +26,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/metrics"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
@@ -128,6 +130,7 @@ var systems = map[string]func(n *node, client redis.UniversalClient, s *settings
 
 type node struct {
 	out      *output
+	counters *prometheus.Registry // nil: nobody reads them
 	instance string
 	target   *url.URL
 	http     *http.Client
@@ -157,17 +160,19 @@ func serve(s *settings) (int, error) {
 		return 0, err
 	}
 	defer n.out.close()
+	var handler http.Handler
+	if s.healthAddr != "" {
+		n.counters, handler = newMetrics()
+	}
 	p, err := systems[s.system](n, client, s)
 	if err != nil {
 		return 0, err
 	}
-	if s.healthAddr != "" {
-		server, err := watched(s, p.Health)
-		if err != nil {
-			return 0, err
-		}
-		defer shut(server)
+	server, err := s.watch(context.Background(), handler, p.Health, nil, make(chan error, 1))
+	if err != nil {
+		return 0, err
 	}
+	defer shut(server)
 	return n.live(p, signals)
 }
 
@@ -175,7 +180,18 @@ func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) 
 	lc, pc := s.lease(), s.poll()
 	lc.InstanceID, lc.Logger = n.instance, logger(s)
 	pc.Poll, pc.Notify = n.poll, n.out.notify
-	return poll.New(client, lc, pc)
+	if n.counters == nil {
+		return poll.New(client, lc, pc)
+	}
+	var err error
+	if pc.Poll, err = metrics.Poll(n.counters, n.poll); err != nil {
+		return nil, err
+	}
+	m, err := poll.New(client, lc, pc)
+	if err == nil {
+		_, err = metrics.Watch(n.counters, m.Leases())
+	}
+	return m, err
 }
 
 func (n *node) live(p part, signals chan os.Signal) (int, error) {
