@@ -14,11 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
 // healthVariable is the address that serves /healthz, /metrics and /readyz, for the command health too.
@@ -51,21 +49,6 @@ func (s *settings) watch(ctx context.Context, metrics http.Handler, health func(
 		}
 	})
 	return serveAt(ctx, s.healthAddr, healthVariable+" (--health)", mux, 0, failed)
-}
-
-// serveAt makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name,
-// ctx bounds its lookup.
-func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
-	}
-	if conns > 0 {
-		listener = netutil.LimitListener(listener, conns)
-	}
-	server := api.NewServer(addr, h)
-	go func() { failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
-	return server, nil
 }
 
 const askWithin = 5 * time.Second

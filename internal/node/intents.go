@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -181,6 +183,21 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 		n.server, err = serveAt(ctx, n.apiAddr, "LEASESTORM_API_ADDR (--api)", n.api, n.conns, n.failed)
 	}
 	return err
+}
+
+// serveAt makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name,
+// ctx bounds its lookup.
+func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	if conns > 0 {
+		listener = netutil.LimitListener(listener, conns)
+	}
+	server := api.NewServer(addr, h)
+	go func() { failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
+	return server, nil
 }
 
 // health returns the health of the worker, if there is one.

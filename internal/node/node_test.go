@@ -121,15 +121,14 @@ func TestWordsAreNamesOfEntries(t *testing.T) {
 
 // A repeated failure is said only where the log has it: both have the same number (G12).
 func TestRepeatedFailuresAreSaidAsTheyAreLogged(t *testing.T) {
-	for _, terse := range []bool{false, true} {
+	for terse, want := range map[bool]int{false: 2, true: 1} {
 		var w bytes.Buffer
 		o := newOutput(&w, clock{base: time.Now()}, "i", func(err error) { t.Error(err) })
 		o.terse = terse
-		for _, repeated := range []bool{false, true} {
-			o.notify(lease.Event{Kind: lease.EventAcquireFailed, Name: "s", Repeated: repeated})
-		}
+		o.notify(lease.Event{Kind: lease.EventAcquireFailed, Name: "s"})
+		o.notify(lease.Event{Kind: lease.EventAcquireFailed, Name: "s", Repeated: true})
 		o.close()
-		if n := strings.Count(w.String(), "acquireFailed"); n != map[bool]int{false: 2, true: 1}[terse] {
+		if n := strings.Count(w.String(), "acquireFailed"); n != want {
 			t.Errorf("terse %v: said %d times", terse, n)
 		}
 	}
