@@ -192,20 +192,12 @@ func (r Report) Failures(w io.Writer, in string) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	var explained []check.Verdict
 	for _, v := range r.Guarantees {
 		if v.Verdict == check.Fail && r.Asked(v.ID) {
-			explained = append(explained, v)
+			fmt.Fprintf(&b, "\n%s %s is BROKEN%s\n", v.ID, check.Promise(v.ID), measured(v))
+			writeWrapped(&b, v.Detail)
+			writeEvents(&b, v.Evidence)
 		}
-	}
-	drawn := r.drawings(in, explained)
-	for _, v := range explained {
-		fmt.Fprintf(&b, "\n%s %s is BROKEN%s\n", v.ID, check.Promise(v.ID), measured(v))
-		if drawing := drawn[v.ID]; drawing != "" {
-			fmt.Fprintf(&b, "\n%s\n", drawing)
-		}
-		writeWrapped(&b, v.Detail)
-		writeEvents(&b, v.Evidence)
 	}
 	r.others(&b)
 	fmt.Fprintf(&b, "\nseed %d", r.Seed)
