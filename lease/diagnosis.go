@@ -257,7 +257,7 @@ func (s *shell) shareable(h Health) Health {
 		h = h.as(HealthOK, "leases are granted")
 	}
 	if h.Withdrawn {
-		h.Reason += "; this instance could not acquire the leases that it was given, and gets no others before " + stamp(s.time(s.withdrawn))
+		h.Reason += "; it could not acquire the leases that it was given, and gets none before " + stamp(s.time(s.withdrawn))
 	}
 	if h.Deaf {
 		h.Reason += "; notices are not heard, so a clean stop is noticed only when its leases expire: " + s.deaf.err.Error()

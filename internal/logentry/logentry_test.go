@@ -19,7 +19,8 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 			t.Errorf("tell %d has no entry", k)
 			continue
 		}
-		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o", Wait: 5 * core.Millisecond}
+		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o",
+			Wait: 5 * core.Millisecond}
 		if k > core.TellKept {
 			tell.ID, tell.Fence = "", 0
 		}

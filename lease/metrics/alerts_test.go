@@ -233,9 +233,9 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		await(t, s.r, "sessions_skipped{}", exactly(1))
 		s.ask(3)
 	},
-	"LeasestormReplicasSurplus":           func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Surplus = true }) },
-	"LeasestormInstanceLimited":           func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Deaf = true }) },
-	"LeasestormInstanceLimited withdrawn": func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Withdrawn = true }) },
+	"LeasestormReplicasSurplus":   func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Surplus = true }) },
+	"LeasestormInstanceLimited":   func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Deaf = true }) },
+	"LeasestormInstanceLimited 2": func(t *testing.T, s *scrapes) { made(s, func(_ *leases, by *told) { by.h.Withdrawn = true }) },
 	"LeasestormNoLeader": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
 		elected(t, server, s, "one")

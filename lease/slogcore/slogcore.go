@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger returns a logger for Config.Logger that writes to h: the same entries with the same fields (docs/log.md), at slog's levels. A level
-// that h does not enable costs as little as one that zap does not enable. zap writes an error of h to standard error.
+// Logger returns a logger for Config.Logger that writes to h: the same entries with the same fields (docs/log.md), at slog's levels. A
+// level that h does not enable costs as little as one that zap does not enable. zap writes an error of h to standard error.
 func Logger(h slog.Handler) *zap.Logger { return zap.New(core{h}) }
 
 // core is a zapcore.Core on a handler.
