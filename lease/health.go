@@ -20,7 +20,7 @@ const (
 	HealthStopped                            // Stop was called: the instance acquires nothing any more
 	HealthSilent                             // Redis has answered no request, or no discovery, since Since; Err is the last error
 	HealthRefused                            // Redis refuses requests, or only discoveries, since Since; Err is ErrRefused
-	HealthQuarantine                         // Redis may have lost data, or an operator changed the quarantine: nothing is granted before Until
+	HealthQuarantine                         // Redis may have lost data, or an operator changed the quarantine: no grants before Until
 	HealthClock                              // Redis' clock jumped: the instance acquires nothing before Until
 	HealthSessionsRefused                    // all sessions are malformed, or Sessions fails (Err) or takes too long
 	HealthSuperseded                         // the server has an epoch that is known to be superseded: it is not trusted any more

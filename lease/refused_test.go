@@ -167,7 +167,7 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 	defer s.cancel()
 	began := s.now().Mono
 	for i, tt := range []struct {
-		at    time.Duration
+		at    int
 		tell  core.Tell
 		quiet bool
 	}{
@@ -186,7 +186,7 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 	} {
 		var told []Event
 		s.cfg.Notify = func(e Event) { told = append(told, e) }
-		tt.tell.At = began + core.Time(tt.at*time.Second)
+		tt.tell.At = began + core.Time(tt.at)*core.Time(time.Second)
 		s.listened = ofAll
 		s.announce(&tt.tell, nil)
 		s.publish()

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/metrics"
+	"github.com/leasestorm/leasestorm/internal/redistest" //nolint:depguard // no storm: what the library itself tells
+	"github.com/leasestorm/leasestorm/lease"              //nolint:depguard // as above
+	"github.com/leasestorm/leasestorm/lease/metrics"      //nolint:depguard // as above
 )
 
 // Health, the log and the metrics tell what keeps an instance from working, where nothing else does.

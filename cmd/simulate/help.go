@@ -17,9 +17,9 @@ var flagGroups = []struct{ title, last string }{
 
 // groupFlags makes the command's help list its flags in groups.
 func groupFlags(cmd *cobra.Command) {
-	usage := cmd.UsageTemplate()
 	cobra.AddTemplateFunc("groupedFlags", groupedFlags)
-	cmd.SetUsageTemplate(strings.Replace(usage, "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{groupedFlags .LocalFlags}}", 1))
+	const flat, grouped = "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{groupedFlags .LocalFlags}}"
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), flat, grouped, 1))
 }
 
 func groupedFlags(all *pflag.FlagSet) string {

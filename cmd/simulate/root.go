@@ -136,7 +136,8 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.ttl, "ttl", 0, "lifetime of a lease without renewal (default 30s / speed)")
 	fs.DurationVar(&f.renew, "renew", 0, "time between renewals (default a third of the TTL)")
 	fs.DurationVar(&f.poll, "poll", 0, "time between polls of a session (default 5s / speed)")
-	fs.StringVar(&f.faults, "faults", "", "draw only these kinds of faults, `A,B`, or all usual kinds except `-A,-B` (an unknown kind lists them)")
+	fs.StringVar(&f.faults, "faults", "",
+		"draw only these kinds of faults, `A,B`, or all usual kinds except `-A,-B` (an unknown kind lists them)")
 	fs.StringVar(&f.criteria, "criteria", "",
 		"guarantees that decide the verdict, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
 	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file")

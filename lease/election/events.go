@@ -17,6 +17,7 @@ import (
 // State is the state of a member.
 type State uint8
 
+// The states.
 const (
 	StateFollower  = State(rules.Follower)
 	StateCandidate = State(rules.Candidate) // an attempt is in flight

@@ -26,7 +26,7 @@ func TestFailingPollsAreTold(t *testing.T) {
 	t.Cleanup(func() { _ = m.Stop() })
 	p := &publisher{id: id}
 	m.publishers[id] = p
-	away := errors.New("the target is away\n")
+	away := errors.New("away\nfor now")
 	failed, good, panicked, unbegun := run{outcome: ended, err: away}, run{outcome: ended}, run{err: away}, run{policy: policy.Unbegun}
 	cut, stopped := run{outcome: cutOff, err: away}, run{outcome: stopping, err: away}
 	const begins, ends = 8, 11
@@ -40,7 +40,7 @@ func TestFailingPollsAreTold(t *testing.T) {
 		}
 		h, lasts := m.failures(lease.Health{}), begins <= i && i < ends
 		if told != map[int]string{begins: "pollsFail", ends: "pollsSucceed"}[i] || !h.OK() || strings.Contains(h.Reason, "\n") ||
-			strings.Contains(h.Reason, "polls of 1 sessions fail, as of "+id+": the target is away") != lasts {
+			strings.Contains(h.Reason, "polls of 1 sessions fail, as of "+id+": away\\u000afor now") != lasts {
 			t.Errorf("%d: told %q; Health %q", i, told, h.Reason)
 		}
 	}

@@ -29,6 +29,7 @@ type Mutant struct {
 // Edit replaces Old, which occurs exactly once in the script, by New.
 type Edit struct{ Script, Old, New string }
 
+// All returns all mutants.
 func All() []Mutant {
 	return slices.Concat(rules, replicas, scripts, fresh, others, elections, intents)
 }
