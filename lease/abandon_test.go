@@ -36,7 +36,7 @@ func TestAbandonIsOfOneTerm(t *testing.T) { // G8
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.Abandon()
+		innerHold{first}.Abandon()
 		pass(2 * time.Second)
 		if !second.Valid() {
 			t.Error("the next term was ended")
@@ -44,11 +44,11 @@ func TestAbandonIsOfOneTerm(t *testing.T) { // G8
 		if err := second.Release(t.Context()); err != nil || r.owner("x") != "" {
 			t.Errorf("release of the next term: %v, the lease is %q's", err, r.owner("x"))
 		}
-		second.Recovered()
+		innerHold{second}.Recovered()
 		if _, err := k.TryAcquire(t.Context(), "x"); err == nil {
 			t.Error("acquired while the first term's work is stuck")
 		}
-		first.Recovered()
+		innerHold{first}.Recovered()
 		if _, err := k.TryAcquire(t.Context(), "x"); err != nil {
 			t.Errorf("TryAcquire after it returned: %v", err)
 		}

@@ -195,7 +195,7 @@ func BenchmarkTakeover(b *testing.B) {
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
 	latency.Report(b, func(n int) []time.Duration {
 		return succession(b, a, w, n, func(h *Hold) time.Time {
-			h.Abandon()
+			innerHold{h}.Abandon()
 			left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
 			if err != nil {
 				b.Error(err)

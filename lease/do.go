@@ -86,7 +86,7 @@ func (k *Keeper) under(ctx context.Context, h *Hold, f func(ctx context.Context,
 			err = errors.Join(err, lost)
 		}
 	}()
-	work, end := WithHolds(ctx, h)
+	work, end := withHolds(ctx, h)
 	defer end()
 	return f(context.WithValue(work, doing{k.s, h.name}, true), h.fence)
 }

@@ -94,7 +94,7 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 	}
 	// The owner of the longer TTL does not assert its lease again, and believes in it to the end.
 	until := held.Until()
-	held.Abandon()
+	innerHold{held}.Abandon()
 	server.Flush()
 	taken, err := old.Acquire(t.Context(), "job-of-next")
 	if err != nil {

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -40,17 +39,6 @@ func (s HealthState) String() string {
 		return fmt.Sprintf("HealthState(%d)", uint8(s))
 	}
 	return healthNames[s]
-}
-
-// HealthStates returns all states, in order.
-func HealthStates() iter.Seq[HealthState] {
-	return func(yield func(HealthState) bool) {
-		for s := range healthNames {
-			if !yield(HealthState(s)) {
-				return
-			}
-		}
-	}
 }
 
 // Health is the state of an instance at one moment, for a readiness probe and for people. Health sends no requests of its own. On a full

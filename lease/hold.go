@@ -50,9 +50,6 @@ func (h *Hold) Name() string { return h.name }
 // Fence returns the number to send with everything done under the lease. It is larger than the fence of every earlier term.
 func (h *Hold) Fence() int64 { return h.fence }
 
-// Renewals returns how often the lease was renewed in this term, from local memory.
-func (h *Hold) Renewals() int64 { return h.renewals.Load() }
-
 // Valid reports whether the lease is held now, from local memory. It is false while a renewal is overdue (and may become true again), and
 // forever once the term is over.
 func (h *Hold) Valid() bool {
@@ -98,9 +95,9 @@ func (h *Hold) Context() context.Context {
 	return h.ctx
 }
 
-// WithHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It costs one
+// withHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It costs one
 // context, however many holds it has.
-func WithHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
+func withHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	holds = slices.Clone(holds) // the caller may change its slice
 	for _, h := range holds {
@@ -147,25 +144,8 @@ func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.na
 // together.
 func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
 
-// Yield answers the EventYield that is pending when Yield is called, as Drop would. If that request has been withdrawn, Yield releases
-// nothing and the work goes on; EventKept reports this before or soon after. Only Drop always releases the lease. Yield may be called
-// from Config.Notify.
-func (h *Hold) Yield() {
-	if n := h.yielding.Load(); n != 0 {
-		h.s.inbox.put(message{drop: h, yield: n})
-	}
-}
-
 // asked reports whether a yield is pending.
 func (h *Hold) asked() bool { return h.yielding.Load() != 0 }
-
-// Abandon reports that the work is stuck. Because the work may still go on, the lease is neither renewed nor released. This instance does
-// not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. Abandon may be
-// called from Config.Notify.
-func (h *Hold) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
-
-// Recovered reports that the stuck work of this Hold has returned. It may be called from Config.Notify.
-func (h *Hold) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
 
 func (h *Hold) stuck(kind core.EventKind) core.Event {
 	return core.Event{Kind: kind, ID: h.name, Fence: h.fence}

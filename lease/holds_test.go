@@ -20,16 +20,16 @@ func TestWithHolds(t *testing.T) {
 		}
 		a, b := take("a"), take("b")
 		outer, leave := context.WithCancel(t.Context())
-		running, end := WithHolds(outer, a, b)
+		running, end := withHolds(outer, a, b)
 		defer end()
 		for range 3 { // what has ended is not kept until the terms are over
-			one, endOne := WithHolds(t.Context(), a, b)
+			one, endOne := withHolds(t.Context(), a, b)
 			endOne()
 			if !errors.Is(context.Cause(one), context.Canceled) || len(a.under) > 2 {
 				t.Errorf("ended with %v; its term knows of %d contexts", context.Cause(one), len(a.under))
 			}
 		}
-		left, endLeft := WithHolds(outer, b)
+		left, endLeft := withHolds(outer, b)
 		defer endLeft()
 		if err := context.Cause(running); err != nil {
 			t.Errorf("ended with %v, and both terms go on", err)
@@ -42,13 +42,13 @@ func TestWithHolds(t *testing.T) {
 				t.Errorf("the context %s ended with %v, and one term is over", name, err)
 			}
 		}
-		late, endLate := WithHolds(t.Context(), a, b)
+		late, endLate := withHolds(t.Context(), a, b)
 		defer endLate()
 		if err := context.Cause(late); !errors.Is(err, ErrLost) {
 			t.Errorf("began with %v under a term that is over", err)
 		}
 		leave()
-		other, endOther := WithHolds(outer, a)
+		other, endOther := withHolds(outer, a)
 		defer endOther()
 		if err := context.Cause(other); !errors.Is(err, context.Canceled) || a.Context().Err() != nil {
 			t.Errorf("ended with %v, its term with %v", err, a.Context().Err())

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // Manager shares sessions between instances and implements LeaseManager. It is safe for concurrent use.
@@ -183,15 +182,6 @@ func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, false, m.s.log.Calls)
 }
 
-// SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
-// uncertainty. With many leases, nearly all events are routine.
-func (m *Manager) SubscribeChanges(f func(Event)) (cancel func()) {
-	return m.s.hub.subscribe(f, true, m.s.log.Calls)
-}
-
-// Renewals counts the successful renewals.
-func (m *Manager) Renewals() Renewals { return m.s.counts.now() }
-
 // Keeper holds named leases for anything. Every lease has one holder at a time, even among the callers in this process. It is safe for
 // concurrent use.
 type Keeper struct{ s *shell }
@@ -225,15 +215,6 @@ func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
 // Health is Manager.Health.
 func (k *Keeper) Health() Health { return k.s.health() }
 
-// Wrote records that Redis has executed a write of the caller's own, sent at that time. Health then ignores earlier refusals to write.
-func (k *Keeper) Wrote(sent time.Time) {
-	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
-}
-
-// Doubt makes the keeper check once, now, whether Redis lost its data. Call it if the caller's own reads suggest so. Otherwise the keeper
-// would notice at the next renewal or attempt.
-func (k *Keeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
-
 // State returns the state of the keeper.
 func (k *Keeper) State() State { return State(k.s.state.Load()) }
 
@@ -241,14 +222,6 @@ func (k *Keeper) State() State { return State(k.s.state.Load()) }
 func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, false, k.s.log.Calls)
 }
-
-// SubscribeChanges is Manager.SubscribeChanges.
-func (k *Keeper) SubscribeChanges(f func(Event)) (cancel func()) {
-	return k.s.hub.subscribe(f, true, k.s.log.Calls)
-}
-
-// Renewals counts the successful renewals.
-func (k *Keeper) Renewals() Renewals { return k.s.counts.now() }
 
 // TryAcquire makes one attempt.
 //
@@ -288,20 +261,6 @@ func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
 	}
 	return k.s.acquire(ctx, name, true)
 }
-
-// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Hold, which the listener must Drop.
-// Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt now.
-// Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
-func (k *Keeper) Want(name string) error {
-	if err := k.s.nameError(name); err != nil {
-		return err
-	}
-	k.s.post(func() { k.s.stand(name) })
-	return nil
-}
-
-// Unwant withdraws Want. An EventAcquired may still be on its way; drop its Hold like any other.
-func (k *Keeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
 // doing is the context key under which a Do stores its lease.
 type doing struct {

@@ -158,7 +158,7 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 	if owner := client.Get(t.Context(), "poll:lease:job").Val(); owner != "b" {
 		t.Errorf("the key holds %q", owner)
 	}
-	hb.Abandon() // as a crash: the key stays and is not renewed
+	innerHold{hb}.Abandon() // as a crash: the key stays and is not renewed
 	stalled := stalls(t)
 	start := time.Now()
 	again, err := a.Acquire(t.Context(), "job")

@@ -84,7 +84,7 @@ func TestStuckWorkLosesItsLease(t *testing.T) {
 		if _, err := m.TryAcquire(t.Context(), session); err != nil {
 			t.Fatal(err)
 		}
-		hold.Abandon()
+		innerHold{hold}.Abandon()
 		synctest.Wait()
 		if m.IsOwned(session) || r.owner(session) != "a" {
 			t.Error("abandoned: must not be believed, and the key must be left to expire")
@@ -96,7 +96,7 @@ func TestStuckWorkLosesItsLease(t *testing.T) {
 		if r.owner(session) != "" {
 			t.Error("an abandoned lease was renewed")
 		}
-		hold.Recovered()
+		innerHold{hold}.Recovered()
 		if ok, err := m.TryAcquire(t.Context(), session); !ok || err != nil {
 			t.Errorf("TryAcquire after Recovered = %v, %v", ok, err)
 		}

@@ -37,7 +37,7 @@ func TestWantWaitsWithoutACaller(t *testing.T) {
 		a := newRig(t, r, "a", true, func(c *Config) { c.Notify = la.notify }).keeperOf()
 		b := newRig(t, r, "b", true, func(c *Config) { c.Notify = lb.notify }).keeperOf()
 		for _, k := range []*Keeper{a, b} {
-			if err := k.Want("job"); err != nil {
+			if err := (innerKeeper{k}).Want("job"); err != nil {
 				t.Fatal(err)
 			}
 			pass(time.Second)
@@ -70,11 +70,11 @@ func TestUnwantEndsTheWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Want("job"); err != nil {
+		if err := (innerKeeper{b}).Want("job"); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		b.Unwant("job")
+		innerKeeper{b}.Unwant("job")
 		pass(time.Second)
 		if err := h.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestWantAndAcquireShareALease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Want("job"); err != nil {
+		if err := (innerKeeper{k}).Want("job"); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)

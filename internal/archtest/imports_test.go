@@ -61,8 +61,8 @@ var rules = []rule{
 		Why:   "what is for tests, with a Redis in memory, is in no program that uses leases",
 	},
 	{
-		From: []string{"lease/leasetest"}, Never: []string{"sim", "internal"}, Except: []string{"internal/leasedoor"},
-		Why: "tests of users reach instances by one door only",
+		From: []string{"lease/leasetest"}, Never: []string{"sim", "internal"}, Except: []string{"internal/inner"},
+		Why: "tests of users reach instances by one package only",
 	},
 	{
 		From: []string{"lease/poll", "lease/election", "lease/intent", "lease/metrics", "lease/slogcore", "lease/leasetest",

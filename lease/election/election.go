@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -168,7 +169,7 @@ func (e *Election) await(late <-chan time.Time) error {
 	hold := e.hold
 	e.g.mu.Unlock()
 	if hold != nil {
-		hold.Abandon()
+		inner.OfHold(hold).Abandon()
 	}
 	return fmt.Errorf("%w: election %q: the work under the leadership has not returned after %v; the leadership expires "+
 		"within %v", lease.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
@@ -223,7 +224,7 @@ func (e *Election) Key() string { return e.key }
 // lease/traces. Each such listener receives the events of all elections of a Group, so for many elections subscribe to the Group.
 func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 	var dropped int64 // missed events, perhaps of this election, not reported yet
-	return e.g.keeper.SubscribeChanges(func(ev lease.Event) {
+	return e.g.SubscribeChanges(func(ev lease.Event) {
 		dropped += ev.Dropped
 		if ev.Name == e.key {
 			ev.Dropped, dropped = dropped, 0

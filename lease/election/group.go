@@ -14,6 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -168,10 +169,14 @@ func (g *Group) end(begun bool) error {
 // InstanceID returns this member's ID in all elections.
 func (g *Group) InstanceID() string { return g.cfg.InstanceID }
 
+type changing interface {
+	SubscribeChanges(f func(lease.Event)) (cancel func())
+}
+
 // SubscribeChanges calls f with the events of the leases of all elections of the group, as lease.Keeper.SubscribeChanges does: a group is
 // a source of lease/traces. The leases' names are the leader keys.
 func (g *Group) SubscribeChanges(f func(lease.Event)) (cancel func()) {
-	return g.keeper.SubscribeChanges(f)
+	return inner.Of(g.keeper).(changing).SubscribeChanges(f)
 }
 
 func (g *Group) now() core.Now {
@@ -230,14 +235,14 @@ func (g *Group) step(e *Election, in rules.Input) {
 	}
 	switch {
 	case eff.Want:
-		_ = g.keeper.Want(e.key) // the name was checked already
+		_ = inner.OfKeeper(g.keeper).Want(e.key) // the name was checked already
 	case eff.Drop && e.hold != nil:
 		e.hold.Drop()
 	case eff.Drop:
-		g.keeper.Unwant(e.key)
+		inner.OfKeeper(g.keeper).Unwant(e.key)
 	}
 	if eff.Doubt {
-		g.keeper.Doubt()
+		inner.OfKeeper(g.keeper).Doubt()
 	}
 	g.hand.take(e, &eff)
 	if elected && e.terms != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
@@ -147,7 +148,7 @@ func (h *hand) beat(beats map[string]bool) {
 	err := h.store.Heartbeats(ctx, set, sent, time.Duration(cfg.HeartbeatTTL()), del)
 	h.beating.Note(err)
 	if err == nil && len(set) > 0 {
-		h.g.keeper.Wrote(sent)
+		inner.OfKeeper(h.g.keeper).Wrote(sent)
 	}
 }
 

@@ -45,7 +45,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/leasedoor"
+	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
 // Redis is a Redis in memory, for the instances of one test. Any goroutine may use Client. Only one goroutine at a time may call Lose,
@@ -57,7 +57,7 @@ type Redis struct {
 	client *redis.Client
 
 	mu        sync.Mutex
-	instances []leasedoor.Instance
+	instances []inner.Instance
 	closed    bool // m is closed, so nobody may dial it
 	forgot    bool // Forget was called: New declares nothing new any more
 }
@@ -185,7 +185,7 @@ func (r *Redis) fence(key string) int64 {
 	return 0
 }
 
-func (r *Redis) made() []leasedoor.Instance {
+func (r *Redis) made() []inner.Instance {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.instances
@@ -221,7 +221,7 @@ var (
 )
 
 func init() {
-	leasedoor.Made = func(client any, i leasedoor.Instance) {
+	inner.Made = func(client any, i inner.Instance) {
 		c, ok := client.(interface{ Options() *redis.Options })
 		if !ok {
 			return

@@ -58,12 +58,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
 // Source is a *lease.Manager or a *lease.Keeper. For a poll.SessionManager use its Leases.
 type Source interface {
 	Health() lease.Health
+}
+
+// counted has the methods of a Source that package lease shows to its siblings only.
+type counted interface {
 	Renewals() lease.Renewals
 	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
@@ -104,7 +109,7 @@ func Watch(r prometheus.Registerer, source Source) (stop func(), err error) {
 	if err := r.Register(l); err != nil {
 		return nil, err
 	}
-	cancel := source.SubscribeChanges(l.count)
+	cancel := inner.Of(source).(counted).SubscribeChanges(l.count)
 	return func() {
 		cancel()
 		r.Unregister(l)
@@ -250,7 +255,7 @@ func (l *leases) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range l.counted() {
 		c.Collect(ch)
 	}
-	renewals := l.source.Renewals()
+	renewals := inner.Of(l.source).(counted).Renewals()
 	ch <- prometheus.MustNewConstMetric(renewalsDesc, prometheus.CounterValue, float64(renewals.Took.Count()), "renewed")
 	ch <- histogramOf(renewalDesc, renewals.Took)
 	ch <- histogramOf(marginDesc, renewals.Margin)
@@ -288,7 +293,7 @@ func tellHealth(ch chan<- prometheus.Metric, state, barred, warning *prometheus.
 		}
 		ch <- gauge(d, value, name)
 	}
-	for s := range lease.HealthStates() {
+	for s := lease.HealthOK; s <= lease.HealthDisagrees; s++ {
 		flag(state, s == h.State, s.String())
 	}
 	flag(warning, h.Deaf, "notices-unheard")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -250,7 +251,7 @@ func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
 		m.abandon(p)
 	}
 	if s.Yield {
-		p.hold.Yield()
+		inner.OfHold(p.hold).Yield()
 	}
 	if s.Drop {
 		p.hold.Drop()
@@ -323,7 +324,7 @@ func (m *SessionManager) due(p *publisher, now core.Time) {
 	var until core.Time
 	believed := false
 	if p.hold != nil {
-		until, believed = m.at(p.hold.WindowEnd()), p.hold.Valid()
+		until, believed = m.at(inner.OfHold(p.hold).WindowEnd()), p.hold.Valid()
 	}
 	m.do(p, p.polls.Due(now, until, believed, &m.timings), nil)
 }
@@ -338,7 +339,7 @@ func (m *SessionManager) abandon(p *publisher) {
 	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", hold.Fence()))
 	p.run.abandoned = append(p.run.abandoned, hold)
-	hold.Abandon()
+	inner.OfHold(hold).Abandon()
 }
 
 func (m *SessionManager) begin(p *publisher) {
@@ -387,7 +388,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	step := p.polls.Returned(r.policy)
 	if step.Recover {
 		for _, hold := range r.abandoned {
-			hold.Recovered()
+			inner.OfHold(hold).Recovered()
 		}
 	}
 	m.do(p, step, nil)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
@@ -259,7 +260,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 		if done = p.run == nil; done {
 			planned = time.Now()
 			p.polls.Next = m.at(planned)
-			if s := p.polls.Due(m.now(), m.at(hold.WindowEnd()), true, &m.timings); !s.Begin {
+			if s := p.polls.Due(m.now(), m.at(inner.OfHold(hold).WindowEnd()), true, &m.timings); !s.Begin {
 				t.Fatalf("%+v", s)
 			}
 			r = &run{hold: hold, cancel: func(error) {}}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/cputime"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/metrics"
@@ -165,7 +166,7 @@ func BenchmarkObservedRenewals(b *testing.B) {
 // BenchmarkObservedTakeover is how long after its expiry a lease is taken over, p50 of the best round.
 func BenchmarkObservedTakeover(b *testing.B) {
 	successions(b, func(client *redis.Client, h *lease.Hold) (time.Time, error) {
-		h.Abandon()
+		inner.OfHold(h).Abandon()
 		left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
 		return time.Now().Add(left), err
 	})

@@ -37,6 +37,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -46,6 +47,9 @@ const Scope = "github.com/leasestorm/leasestorm/lease/traces"
 // Source is a *lease.Manager, a *lease.Keeper or an *election.Election. For a poll.SessionManager use its Leases.
 type Source interface {
 	InstanceID() string
+}
+
+type changing interface {
 	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
 
@@ -78,7 +82,7 @@ type term struct {
 // finished terms have ended, and ends the open ones. It is safe for concurrent use.
 func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
 	w := newTerms(p, source.InstanceID())
-	cancel := source.SubscribeChanges(w.take)
+	cancel := inner.Of(source).(changing).SubscribeChanges(w.take)
 	return func(ctx context.Context) {
 		w.settle(ctx)
 		cancel()
@@ -173,7 +177,7 @@ func (t *term) event(e lease.Event, name string) {
 func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
 	t := w.open[h]
 	delete(w.open, h)
-	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", h.Renewals()),
+	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", inner.OfHold(h).Renewals()),
 		attribute.Int64("leasestorm.term.uncertainties", t.uncertainties))
 	if e.Cause != "" {
 		t.span.SetAttributes(attribute.String("leasestorm.term.cause", e.Cause))

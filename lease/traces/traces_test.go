@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/keepertest"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
@@ -77,7 +78,7 @@ func TestTermsAreSpans(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		"left": (*lease.Hold).Abandon,
+		"left": func(h *lease.Hold) { inner.OfHold(h).Abandon() },
 	} {
 		h, err := first.Acquire(t.Context(), name)
 		if err != nil {

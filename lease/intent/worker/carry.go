@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/plain"
@@ -38,7 +39,7 @@ func (w *Worker) carry(e core.Effect) {
 		w.tasks.Go(func() { w.release(e.Session, holds) })
 	case core.Abandon:
 		for _, h := range j.terms.Abandon() {
-			h.Abandon()
+			inner.OfHold(h).Abandon()
 		}
 		w.log.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
 	case core.Write:
@@ -67,11 +68,21 @@ func (w *Worker) carry(e core.Effect) {
 	}
 }
 
+// What package lease shows to its siblings only.
+type (
+	adopter interface {
+		Adopt(ctx context.Context, name, owner string) (*lease.Hold, error)
+	}
+	joint interface {
+		With(ctx context.Context, others ...*lease.Hold) (_ context.Context, end context.CancelFunc)
+	}
+)
+
 func (w *Worker) acquire(e core.Effect) {
 	var h *lease.Hold
 	var err error
 	if e.From != "" {
-		h, err = w.keeper.Adopt(w.ctx, e.Lease, e.From)
+		h, err = inner.Of(w.keeper).(adopter).Adopt(w.ctx, e.Lease, e.From)
 	} else {
 		h, err = w.keeper.TryAcquire(w.ctx, e.Lease)
 	}
@@ -80,7 +91,7 @@ func (w *Worker) acquire(e core.Effect) {
 	var quarantine *lease.QuarantineError
 	switch {
 	case err == nil:
-		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(h.WindowEnd())
+		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(inner.OfHold(h).WindowEnd())
 	case errors.As(err, &held):
 		ev.Outcome, ev.Owner, ev.Wait = core.Held, held.Owner, int64(held.TTL)
 	case errors.As(err, &quarantine):
@@ -185,7 +196,7 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence, TunerFence: e.TunerFence,
 	}
 	w.tasks.Go(func() {
-		ctx, end := lease.WithHolds(context.Background(), service, tuner)
+		ctx, end := inner.Of(service).(joint).With(context.Background(), tuner)
 		var p Pipeline
 		failed := errExited // unless both return
 		defer func() { w.launched(told, j, p, failed, end) }()
@@ -254,7 +265,7 @@ func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax
 func (w *Worker) returned(session string) {
 	if j := w.jobs[session]; j != nil {
 		for _, h := range j.terms.Recover() {
-			h.Recovered()
+			inner.OfHold(h).Recovered()
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -21,7 +22,7 @@ func (w *Worker) newMember() *membership.Member {
 	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
-		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: w.keeper.Evict, FateOf: me.FateOf,
+		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf,
 		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
@@ -129,7 +130,7 @@ func (w *Worker) beat() {
 		err := w.member.Beat(w.ctx)
 		w.registry.Note(err)
 		if err == nil {
-			w.keeper.Wrote(sent)
+			inner.OfKeeper(w.keeper).Wrote(sent)
 			foreign = w.tellForeign(foreign)
 		}
 		if w.ctx.Err() == nil {

@@ -1,0 +1,152 @@
+package lease
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+)
+
+func init() { inner.Of = innerOf }
+
+func innerOf(of any) any {
+	switch of := of.(type) {
+	case *Keeper:
+		return innerKeeper{of}
+	case *Manager:
+		return innerManager{of}
+	case *Hold:
+		return innerHold{of}
+	}
+	return of
+}
+
+// The methods of these types are for the packages beside lease (inner.Of).
+type (
+	innerKeeper  struct{ *Keeper }
+	innerManager struct{ *Manager }
+	innerHold    struct{ *Hold }
+)
+
+// SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
+// uncertainty. With many leases, nearly all events are routine.
+func (m innerManager) SubscribeChanges(f func(Event)) (cancel func()) {
+	return m.s.hub.subscribe(f, true, m.s.log.Calls)
+}
+
+// Renewals counts the successful renewals.
+func (m innerManager) Renewals() Renewals { return m.s.counts.now() }
+
+// Wrote records that Redis has executed a write of the caller's own, sent at that time. Health then ignores earlier refusals to write.
+func (k innerKeeper) Wrote(sent time.Time) {
+	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
+}
+
+// Doubt makes the keeper check once, now, whether Redis lost its data. Call it if the caller's own reads suggest so. Otherwise the keeper
+// would notice at the next renewal or attempt.
+func (k innerKeeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
+
+// SubscribeChanges is Manager.SubscribeChanges.
+func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
+	return k.s.hub.subscribe(f, true, k.s.log.Calls)
+}
+
+// Renewals counts the successful renewals.
+func (k innerKeeper) Renewals() Renewals { return k.s.counts.now() }
+
+// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Hold, which the listener must Drop.
+// Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt now.
+// Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
+func (k innerKeeper) Want(name string) error {
+	if err := k.s.nameError(name); err != nil {
+		return err
+	}
+	k.s.post(func() { k.s.stand(name) })
+	return nil
+}
+
+// Unwant withdraws Want. An EventAcquired may still be on its way; drop its Hold like any other.
+func (k innerKeeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
+
+// Adopt takes over the lease that owner holds and begins its own term, with a new fence. Use it only if owner has ended its work and
+// agreed, or is known to be dead. An owner that still believes in its lease notices the loss only at its next renewal, so until then two
+// instances believe in it (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. ErrUnknown: no answer; if the
+// lease was passed to this instance, its next attempt finds it. It is safe for concurrent use.
+func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
+	if err := k.s.nameError(name); err != nil {
+		return nil, err
+	}
+	if _, err := k.s.pass(ctx, owner, k.s.cfg.InstanceID, name); err != nil {
+		return nil, err
+	}
+	return k.s.acquire(ctx, name, false)
+}
+
+// Evict deletes those of the leases names that owner holds, and returns them. Use it only if owner is known to be dead, such as an
+// earlier process of the same service. Never evict an owner that may live: it would notice only at its next renewal (G1). If Evict
+// returns an error, the returned leases are gone and the state of the rest is unknown (ErrUnknown). It is safe for concurrent use.
+func (k innerKeeper) Evict(ctx context.Context, owner string, names ...string) ([]string, error) {
+	for _, name := range names {
+		if err := k.s.nameError(name); err != nil {
+			return nil, err
+		}
+	}
+	return k.s.pass(ctx, owner, "", names...)
+}
+
+// WindowEnd returns the end of the trust window as of the last renewal, even while the lease is uncertain or lost. Work under it may go
+// on until then. Check Valid before work begins.
+func (h innerHold) WindowEnd() time.Time { return h.s.time(core.Time(h.until.Load())) }
+
+// Renewals returns how often the lease was renewed in this term, from local memory.
+func (h innerHold) Renewals() int64 { return h.renewals.Load() }
+
+// Yield answers the EventYield that is pending when Yield is called, as Drop would. If that request has been withdrawn, Yield releases
+// nothing and the work goes on; EventKept reports this before or soon after. Only Drop always releases the lease. Yield may be called
+// from Config.Notify.
+func (h innerHold) Yield() {
+	if n := h.yielding.Load(); n != 0 {
+		h.s.inbox.put(message{drop: h.Hold, yield: n})
+	}
+}
+
+// Abandon reports that the work is stuck. Because the work may still go on, the lease is neither renewed nor released. This instance does
+// not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. Abandon may be
+// called from Config.Notify.
+func (h innerHold) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
+
+// Recovered reports that the stuck work of this Hold has returned. It may be called from Config.Notify.
+func (h innerHold) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
+
+// With returns a context that ends with ctx, with this term or with one of the others as its Hold.Context would, and with end.
+func (h innerHold) With(ctx context.Context, others ...*Hold) (_ context.Context, end context.CancelFunc) {
+	return withHolds(ctx, append([]*Hold{h.Hold}, others...)...)
+}
+
+// opened registers this instance with lease/leasetest, if a test uses it.
+func (s *shell) opened(client redis.UniversalClient, st *redisstore.Store) {
+	if inner.Made == nil {
+		return
+	}
+	prefix := st.Options().LeasePrefix
+	inner.Made(client, inner.Instance{
+		Renew: func(key string) {
+			if name, ours := strings.CutPrefix(key, prefix); ours {
+				s.event(core.Event{Kind: core.EvRenew, ID: name})
+			}
+		},
+		Fence: func(key string) int64 {
+			name, ours := strings.CutPrefix(key, prefix)
+			if h := s.table.get(name); ours && h != nil && h.Valid() {
+				return h.fence
+			}
+			return 0
+		},
+		Bootstrap: func(ctx context.Context) error { return st.Bootstrap(ctx) },
+	})
+}
