@@ -9,7 +9,7 @@ import (
 )
 
 // overtaken returns a term of a lease that is over because its key was deleted, and the rig.
-func overtaken(t *testing.T) (*fakeRedis, *Keeper, *Hold) {
+func overtaken(t *testing.T) (*fakeRedis, *Keeper, *Lease) {
 	r := newFakeRedis()
 	g := newRig(t, r, "a", true, nil)
 	pass(time.Second)
@@ -36,7 +36,7 @@ func TestAbandonIsOfOneTerm(t *testing.T) { // G8
 		if err != nil {
 			t.Fatal(err)
 		}
-		innerHold{first}.Abandon()
+		innerLease{first}.Abandon()
 		pass(2 * time.Second)
 		if !second.Valid() {
 			t.Error("the next term was ended")
@@ -44,11 +44,11 @@ func TestAbandonIsOfOneTerm(t *testing.T) { // G8
 		if err := second.Release(t.Context()); err != nil || r.owner("x") != "" {
 			t.Errorf("release of the next term: %v, the lease is %q's", err, r.owner("x"))
 		}
-		innerHold{second}.Recovered()
+		innerLease{second}.Recovered()
 		if _, err := k.TryAcquire(t.Context(), "x"); err == nil {
 			t.Error("acquired while the first term's work is stuck")
 		}
-		innerHold{first}.Recovered()
+		innerLease{first}.Recovered()
 		if _, err := k.TryAcquire(t.Context(), "x"); err != nil {
 			t.Errorf("TryAcquire after it returned: %v", err)
 		}

@@ -43,7 +43,7 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 		}}
 	},
 	"manager": func(t *testing.T, _, client *redis.Client) user {
-		m := must(lease.New(client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(),
+		m := must(lease.NewManager(client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(),
 			Sessions: func(context.Context) ([]string, error) { return []string{sessionID}, nil }}))(t)
 		return user{func() error { return m.Start(t.Context()) }, m.Stop, func() bool { return m.IsOwned(sessionID) && m.Health().OK() }}
 	},

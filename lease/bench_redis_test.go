@@ -121,7 +121,7 @@ func renewing(b *testing.B, client *redis.Client, cfg Config, ids []string) (*Ma
 	cfg = cfg.withDefaults()
 	cfg.Notify = func(e Event) { // drops events as the log drops entries; BenchmarkTelling has what they cost
 		if e.Kind == EventYield {
-			e.Hold.Drop()
+			e.Lease.Drop()
 		}
 	}
 	real, err := redisstore.New(client, cfg.store())
@@ -194,8 +194,8 @@ func BenchmarkTakeover(b *testing.B) {
 	_, client := bootstrapped(b)
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
 	latency.Report(b, func(n int) []time.Duration {
-		return succession(b, a, w, n, func(h *Hold) time.Time {
-			innerHold{h}.Abandon()
+		return succession(b, a, w, n, func(h *Lease) time.Time {
+			innerLease{h}.Abandon()
 			left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
 			if err != nil {
 				b.Error(err)
@@ -210,7 +210,7 @@ func BenchmarkHandover(b *testing.B) {
 	_, client := bootstrapped(b)
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
 	latency.Report(b, func(n int) []time.Duration {
-		return succession(b, a, w, n, func(h *Hold) time.Time {
+		return succession(b, a, w, n, func(h *Lease) time.Time {
 			start := time.Now()
 			if err := h.Release(b.Context()); err != nil {
 				b.Error(err)
@@ -221,7 +221,7 @@ func BenchmarkHandover(b *testing.B) {
 }
 
 // succession makes 200 leases pass from a to w, one every 5 ms, and returns how long each took from what end returned.
-func succession(b *testing.B, a, w *Keeper, round int, end func(*Hold) time.Time) []time.Duration {
+func succession(b *testing.B, a, w *Keeper, round int, end func(*Lease) time.Time) []time.Duration {
 	b.Helper()
 	const n = 200
 	took := make([]time.Duration, n)

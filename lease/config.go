@@ -22,8 +22,8 @@ import (
 
 // Defaults and bounds.
 const (
-	TTLDefault           = 30 * time.Second
-	RenewIntervalDefault = 10 * time.Second
+	DefaultTTL           = 30 * time.Second
+	DefaultRenewInterval = 10 * time.Second
 	TTLMin               = 100 * time.Millisecond
 	TTLMax               = 12 * time.Hour     // below 24 h, for which Redis remembers an unused fence
 	NameLengthMax        = redisstore.NameMax // bytes, of lease names and instance IDs: 512
@@ -58,15 +58,15 @@ type Config struct {
 	// Sessions returns the IDs of all sessions to share, without the paused ones. With it, the instance places and acquires sessions by
 	// itself; without it, callers acquire leases on demand. Calls never overlap, and each must end with its context. If a call fails, the
 	// result of the last good one is used. Until the first good call, the instance does not read Redis, and Health says so. With a
-	// *SkippedError the IDs are valid, and Health counts the malformed ones. Only for New.
+	// *SkippedError the IDs are valid, and Health counts the malformed ones. Only for NewManager.
 	Sessions func(ctx context.Context) ([]string, error)
 	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and slash. All
-	// instances that share sessions must agree on it. Only for New.
+	// instances that share sessions must agree on it. Only for NewManager.
 	NamedSessions bool
 	// Notify is called with every event before the next request is sent to Redis. The instance's loop waits for it, so it must return at
-	// once and never wait for a method of this package, except those of Hold that allow it. With Notify, the listener ends the work: once
-	// the work has returned, it must answer each EventYield with Hold.Drop or Hold.Yield. If Notify panics or ends its goroutine, it
-	// misses that event, and the log says so. All other listeners should use Subscribe.
+	// once and never wait for a method of this package, except those of Lease that allow it. With Notify, the listener ends the work:
+	// once the work has returned, it must answer each EventYield with Lease.Drop or Lease.Yield. If Notify panics or ends its goroutine,
+	// it misses that event, and the log says so. All other listeners should use Subscribe.
 	Notify func(Event)
 
 	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "": "poll:lease:", "poll:node:", "poll:epoch", "poll:notify".
@@ -106,7 +106,7 @@ func configError(format string, args ...any) error {
 }
 
 func (c Config) withDefaults() Config {
-	c.TTL = cmp.Or(c.TTL, TTLDefault)
+	c.TTL = cmp.Or(c.TTL, DefaultTTL)
 	c.RenewInterval = cmp.Or(c.RenewInterval, c.TTL/3)
 	c.OpTimeout = cmp.Or(c.OpTimeout, c.TTL/10)
 	c.DiscoveryInterval = cmp.Or(c.DiscoveryInterval, c.TTL/3)

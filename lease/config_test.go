@@ -51,17 +51,17 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"huge instance", Config{InstanceID: "é" + strings.Repeat("xé", 1<<18)}, "éxéx\"… (786434 bytes) has 786434 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := New(unused(t), tt.c)
+			m, err := NewManager(unused(t), tt.c)
 			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("New = %v, %v; want ErrConfig that names %s", m, err, tt.want)
+				t.Errorf("NewManager = %v, %v; want ErrConfig that names %s", m, err, tt.want)
 			}
 			if err != nil && len(err.Error()) > 300 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
 	}
-	if m, err := New(nil, Config{}); !errors.Is(err, ErrConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
-		t.Errorf("New without a client = %v, %v", m, err)
+	if m, err := NewManager(nil, Config{}); !errors.Is(err, ErrConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
+		t.Errorf("NewManager without a client = %v, %v", m, err)
 	}
 	sessions := func(context.Context) ([]string, error) { return nil, nil }
 	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrConfig) {
@@ -119,7 +119,7 @@ func TestNamesAndSessionIDs(t *testing.T) {
 }
 
 func TestBeforeStart(t *testing.T) {
-	m, err := New(unused(t), Config{})
+	m, err := NewManager(unused(t), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

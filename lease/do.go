@@ -73,7 +73,7 @@ func (k *Keeper) DoOnce(ctx context.Context, name string, period time.Duration, 
 	})
 }
 
-func (k *Keeper) under(ctx context.Context, h *Hold, f func(ctx context.Context, fence int64) error) (err error) {
+func (k *Keeper) under(ctx context.Context, h *Lease, f func(ctx context.Context, fence int64) error) (err error) {
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.s.cfg.OpTimeout)
 		defer cancel()

@@ -64,8 +64,8 @@ type Event struct {
 	// Repeated: an EventAcquireFailed or EventUncertain like the last event of this lease, with the same Cause and Owner, less than a
 	// renewal interval after it. There is an event for each failure, but the log entry of a repeated one has the level debug.
 	Repeated bool
-	// Hold is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
-	Hold *Hold
+	// Lease is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
+	Lease *Lease
 	// Vacancy is how the lease lost its last owner before this term; nil if unknown.
 	Vacancy *Vacancy
 	// Dropped counts the events just before this one that this listener missed because it was slow.

@@ -34,7 +34,7 @@ func work(ctx context.Context, fence int64) error { return ctx.Err() }
 // Sessions are shared between replicas; each polls its own.
 func ExampleManager() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-	manager, err := lease.New(client, lease.Config{
+	manager, err := lease.NewManager(client, lease.Config{
 		Sessions: func(context.Context) ([]string, error) {
 			return []string{"0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"}, nil
 		},

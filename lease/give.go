@@ -36,7 +36,7 @@ func (s *shell) give(n *core.Notice) {
 
 // askedHold returns the requested hold, or nil: a notice may be late, or name another term. A keeper with a listener ignores requests,
 // because its leader or its intent worker would mistake one for its own end. Runs in the loop.
-func (s *shell) askedHold(asked redisstore.Give) *Hold {
+func (s *shell) askedHold(asked redisstore.Give) *Lease {
 	if s.draining || asked.Owner != s.cfg.InstanceID || s.keeper && s.cfg.Notify != nil {
 		return nil
 	}

@@ -20,8 +20,8 @@ func innerOf(of any) any {
 		return innerKeeper{of}
 	case *Manager:
 		return innerManager{of}
-	case *Hold:
-		return innerHold{of}
+	case *Lease:
+		return innerLease{of}
 	}
 	return of
 }
@@ -30,7 +30,7 @@ func innerOf(of any) any {
 type (
 	innerKeeper  struct{ *Keeper }
 	innerManager struct{ *Manager }
-	innerHold    struct{ *Hold }
+	innerLease   struct{ *Lease }
 )
 
 // SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
@@ -59,7 +59,7 @@ func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 // Renewals counts the successful renewals.
 func (k innerKeeper) Renewals() Renewals { return k.s.counts.now() }
 
-// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Hold, which the listener must Drop.
+// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Lease, which the listener must Drop.
 // Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt now.
 // Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
 func (k innerKeeper) Want(name string) error {
@@ -70,14 +70,14 @@ func (k innerKeeper) Want(name string) error {
 	return nil
 }
 
-// Unwant withdraws Want. An EventAcquired may still be on its way; drop its Hold like any other.
+// Unwant withdraws Want. An EventAcquired may still be on its way; drop its Lease like any other.
 func (k innerKeeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
 // Adopt takes over the lease that owner holds and begins its own term, with a new fence. Use it only if owner has ended its work and
 // agreed, or is known to be dead. An owner that still believes in its lease notices the loss only at its next renewal, so until then two
 // instances believe in it (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. ErrUnknown: no answer; if the
 // lease was passed to this instance, its next attempt finds it. It is safe for concurrent use.
-func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Hold, error) {
+func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
@@ -101,31 +101,31 @@ func (k innerKeeper) Evict(ctx context.Context, owner string, names ...string) (
 
 // WindowEnd returns the end of the trust window as of the last renewal, even while the lease is uncertain or lost. Work under it may go
 // on until then. Check Valid before work begins.
-func (h innerHold) WindowEnd() time.Time { return h.s.time(core.Time(h.until.Load())) }
+func (h innerLease) WindowEnd() time.Time { return h.s.time(core.Time(h.until.Load())) }
 
 // Renewals returns how often the lease was renewed in this term, from local memory.
-func (h innerHold) Renewals() int64 { return h.renewals.Load() }
+func (h innerLease) Renewals() int64 { return h.renewals.Load() }
 
 // Yield answers the EventYield that is pending when Yield is called, as Drop would. If that request has been withdrawn, Yield releases
 // nothing and the work goes on; EventKept reports this before or soon after. Only Drop always releases the lease. Yield may be called
 // from Config.Notify.
-func (h innerHold) Yield() {
+func (h innerLease) Yield() {
 	if n := h.yielding.Load(); n != 0 {
-		h.s.inbox.put(message{drop: h.Hold, yield: n})
+		h.s.inbox.put(message{drop: h.Lease, yield: n})
 	}
 }
 
 // Abandon reports that the work is stuck. Because the work may still go on, the lease is neither renewed nor released. This instance does
 // not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. Abandon may be
 // called from Config.Notify.
-func (h innerHold) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
+func (h innerLease) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
 
-// Recovered reports that the stuck work of this Hold has returned. It may be called from Config.Notify.
-func (h innerHold) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
+// Recovered reports that the stuck work of this Lease has returned. It may be called from Config.Notify.
+func (h innerLease) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
 
-// With returns a context that ends with ctx, with this term or with one of the others as its Hold.Context would, and with end.
-func (h innerHold) With(ctx context.Context, others ...*Hold) (_ context.Context, end context.CancelFunc) {
-	return withHolds(ctx, append([]*Hold{h.Hold}, others...)...)
+// With returns a context that ends with ctx, with this term or with one of the others as its Lease.Context would, and with end.
+func (h innerLease) With(ctx context.Context, others ...*Lease) (_ context.Context, end context.CancelFunc) {
+	return withHolds(ctx, append([]*Lease{h.Lease}, others...)...)
 }
 
 // opened registers this instance with lease/leasetest, if a test uses it.

@@ -17,9 +17,9 @@ type Manager struct{ s *shell }
 
 var _ LeaseManager = (*Manager)(nil)
 
-// New makes the manager of one instance. Nothing runs before Start. New only reads the client's settings: the manager opens its own
-// connections, without the client's retries, and never closes the client.
-func New(client redis.UniversalClient, cfg Config) (*Manager, error) {
+// NewManager makes the manager of one instance. Nothing runs before Start. NewManager only reads the client's settings: the manager opens
+// its own connections, without the client's retries, and never closes the client.
+func NewManager(client redis.UniversalClient, cfg Config) (*Manager, error) {
 	s, err := newShell(client, cfg, false)
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ type Keeper struct{ s *shell }
 // that share a Redis and a prefix share its leases.
 func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	if cfg.Sessions != nil {
-		return nil, configError("Sessions is for New; a Keeper acquires by name")
+		return nil, configError("Sessions is for NewManager; a Keeper acquires by name")
 	}
 	s, err := newShell(client, cfg, true)
 	if err != nil {
@@ -232,7 +232,7 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 //	                         unless it is ErrUnknown too
 //	Redis' clock jumped      ErrClock, until when
 //	the key is somebody's    ErrWrongType
-func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
+func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Hold, error) {
 //
 // In each case a lease that was acquired nevertheless is released. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted
 // and ErrStopped are returned without waiting.
-func (k *Keeper) Acquire(ctx context.Context, name string) (*Hold, error) {
+func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ type doing struct {
 }
 
 // lost returns why the term ended before it was released, nil if it did not.
-func (h *Hold) lost() error {
+func (h *Lease) lost() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended == nil || errors.Is(h.ended, ErrStopped) {

@@ -24,7 +24,7 @@ func TestForgedNoticesMoveNothing(t *testing.T) {
 				c.Notify = func(e Event) {
 					switch e.Kind {
 					case EventYield:
-						e.Hold.Drop()
+						e.Lease.Drop()
 						fallthrough
 					case EventLost, EventReleased:
 						ended = append(ended, e)

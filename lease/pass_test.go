@@ -49,7 +49,7 @@ func TestLeasesArePassedOn(t *testing.T) {
 	if err != nil || again.Fence() <= y.Fence() {
 		t.Errorf("after the eviction: %+v %v", again, err)
 	}
-	if (innerHold{y}).WindowEnd().Before(time.Now()) {
+	if (innerLease{y}).WindowEnd().Before(time.Now()) {
 		t.Error("the window of an evicted term ended before its time")
 	}
 }

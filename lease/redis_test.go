@@ -94,7 +94,7 @@ func startKeeper(t testing.TB, c redis.UniversalClient, cfg Config) *Keeper {
 
 func startManager(t testing.TB, c redis.UniversalClient, cfg Config) *Manager {
 	t.Helper()
-	m, err := New(c, cfg)
+	m, err := NewManager(c, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 	if _, err := b.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Owner != "a" {
 		t.Fatalf("TryAcquire = %v", err)
 	}
-	got := make(chan *Hold, 1)
+	got := make(chan *Lease, 1)
 	go func() {
 		hb, err := b.Acquire(context.Background(), "job")
 		if err != nil {
@@ -158,7 +158,7 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 	if owner := client.Get(t.Context(), "poll:lease:job").Val(); owner != "b" {
 		t.Errorf("the key holds %q", owner)
 	}
-	innerHold{hb}.Abandon() // as a crash: the key stays and is not renewed
+	innerLease{hb}.Abandon() // as a crash: the key stays and is not renewed
 	stalled := stalls(t)
 	start := time.Now()
 	again, err := a.Acquire(t.Context(), "job")
@@ -216,7 +216,7 @@ func TestRedisManagersShare(t *testing.T) { // US1, US2
 		cfg.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
 		cfg.Notify = func(e Event) {
 			if e.Kind == EventYield {
-				e.Hold.Drop()
+				e.Lease.Drop()
 			}
 			heard.add(e)
 		}

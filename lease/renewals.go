@@ -67,7 +67,7 @@ func newRenewals() *renewalCounts {
 }
 
 // renewed counts a renewal of h. The caller holds mu, and the window has not moved yet.
-func (r *renewalCounts) renewed(h *Hold, t *core.Tell) {
+func (r *renewalCounts) renewed(h *Lease, t *core.Tell) {
 	r.counts.Took.Observe(time.Duration(t.At - t.Sent))
 	r.counts.Margin.Observe(time.Duration(max(0, core.Time(h.until.Load())-t.At)))
 	h.renewals.Add(1)

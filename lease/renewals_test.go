@@ -33,7 +33,7 @@ func TestRenewalsAreCounted(t *testing.T) {
 			t.Errorf("%s: %d of %v s in all, in the buckets of %v; want 2 of %v in %v", what, h.got.Count(), h.got.Sum, in, h.sum, h.want)
 		}
 	}
-	if n := (innerHold{s.table.get("thing")}).Renewals(); n != 2 {
+	if n := (innerLease{s.table.get("thing")}).Renewals(); n != 2 {
 		t.Errorf("the term has %d renewals", n)
 	}
 	var above Histogram

@@ -72,11 +72,11 @@ func TestSessionsAreSharedAndFollowTheirInstances(t *testing.T) { // G6, G13
 func TestStuckWorkLosesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
-		var hold *Hold
+		var hold *Lease
 		g := newRig(t, r, "a", false, func(c *Config) {
 			c.Notify = func(e Event) {
 				if e.Kind == EventAcquired {
-					hold = e.Hold
+					hold = e.Lease
 				}
 			}
 		})
@@ -84,7 +84,7 @@ func TestStuckWorkLosesItsLease(t *testing.T) {
 		if _, err := m.TryAcquire(t.Context(), session); err != nil {
 			t.Fatal(err)
 		}
-		innerHold{hold}.Abandon()
+		innerLease{hold}.Abandon()
 		synctest.Wait()
 		if m.IsOwned(session) || r.owner(session) != "a" {
 			t.Error("abandoned: must not be believed, and the key must be left to expire")
@@ -96,7 +96,7 @@ func TestStuckWorkLosesItsLease(t *testing.T) {
 		if r.owner(session) != "" {
 			t.Error("an abandoned lease was renewed")
 		}
-		innerHold{hold}.Recovered()
+		innerLease{hold}.Recovered()
 		if ok, err := m.TryAcquire(t.Context(), session); !ok || err != nil {
 			t.Errorf("TryAcquire after Recovered = %v, %v", ok, err)
 		}
@@ -137,7 +137,7 @@ func TestHandoverIsTakenBackWhenRedisForgets(t *testing.T) { // G9
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
 		ids := sessionIDs(2)
-		asked, kept := make(chan *Hold, 2), make(chan *Hold, 2)
+		asked, kept := make(chan *Lease, 2), make(chan *Lease, 2)
 		share := func(c *Config) {
 			c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
 		}
@@ -146,9 +146,9 @@ func TestHandoverIsTakenBackWhenRedisForgets(t *testing.T) { // G9
 			c.Notify = func(e Event) {
 				switch e.Kind {
 				case EventYield:
-					asked <- e.Hold
+					asked <- e.Lease
 				case EventKept:
-					kept <- e.Hold
+					kept <- e.Lease
 				}
 			}
 		})

@@ -70,8 +70,8 @@ type shell struct {
 	allGiven bool // the core holds nothing any more
 	changing int  // requests in flight that change leases
 	listened listened
-	holds    []*Hold // carry's scratch space
-	events   []Event // announced, and not published yet
+	holds    []*Lease // carry's scratch space
+	events   []Event  // announced, and not published yet
 	failed   failedLast
 	asks     asks
 
@@ -172,7 +172,7 @@ type inbox struct {
 // message is a function to run, a term to release, or an event for the core.
 type message struct {
 	run   func()
-	drop  *Hold
+	drop  *Lease
 	yield int64 // with drop: only while that yield is pending; 0: in any case
 	ev    core.Event
 	op    *core.Op // the request of an EvAnswer

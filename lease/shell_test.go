@@ -34,7 +34,7 @@ func TestTrustBeginsAtTheSendAndEndsBeforeTheKey(t *testing.T) { // G1
 		if !m.IsOwned(session) {
 			t.Fatal("not owned after TryAcquire")
 		}
-		until := g.table.get(session).Until()
+		until, _ := g.table.get(session).Deadline()
 		margin := 300 * time.Millisecond
 		if want := sent.Add(30*time.Second - margin + 2*time.Millisecond); until.After(want) {
 			t.Errorf("trusted until %v after the send, want at most %v", until.Sub(sent), want.Sub(sent))
@@ -59,7 +59,7 @@ func TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm(t *testing.
 			t.Fatal(err)
 		}
 		h := g.table.get(session)
-		ends := h.Until() // as long as it is believed in
+		ends, _ := h.Deadline() // as long as it is believed in
 		pass(time.Second)
 		g.fake.set(mute)
 		pass(12500 * time.Millisecond) // a renewal after at most 10 s, unanswered 3 s later
@@ -98,7 +98,7 @@ func TestLostTermEndsContextWithItsCause(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := h.Context()
-		until := h.Until()
+		until, _ := h.Deadline()
 		g.fake.set(mute)
 		<-ctx.Done()
 		if late := time.Since(until); late > 25*time.Second || !errors.Is(context.Cause(ctx), ErrLost) {
@@ -129,7 +129,7 @@ func TestOneHolderAtATime(t *testing.T) { // G1, G3
 		if _, err := a.TryAcquire(t.Context(), "job"); !errors.Is(err, ErrHeld) {
 			t.Errorf("a second caller in the same process got %v, want ErrHeld", err)
 		}
-		got := make(chan *Hold, 2)
+		got := make(chan *Lease, 2)
 		for _, k := range []*Keeper{a, b} {
 			go func() {
 				h, err := k.Acquire(t.Context(), "job")
@@ -393,7 +393,7 @@ func TestListenersHarmNobody(t *testing.T) {
 		defer close(block)
 		var seen atomic.Int32
 		defer m.Subscribe(func(e Event) {
-			if e.Name != session || e.Kind != EventAcquiring && (e.Hold == nil || e.Fence != e.Hold.Fence()) {
+			if e.Name != session || e.Kind != EventAcquiring && (e.Lease == nil || e.Fence != e.Lease.Fence()) {
 				t.Errorf("event %+v", e)
 			}
 			if seen.Add(1)%2 == 0 {

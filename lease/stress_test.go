@@ -12,7 +12,7 @@ import (
 func TestStartAndStopInAnyOrder(t *testing.T) {
 	_, client := bootstrapped(t)
 	for range 20 {
-		m, err := New(client, quick(""))
+		m, err := NewManager(client, quick(""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestRedisCluster(t *testing.T) {
 	server := redistest.Start(t, redistest.Cluster())
 	client := server.ClusterClient()
 	cfg := quick("a")
-	if _, err := New(client, cfg); err == nil {
+	if _, err := NewManager(client, cfg); err == nil {
 		t.Error("keys of many slots accepted on a cluster")
 	}
 	cfg.LeasePrefix, cfg.NodePrefix, cfg.EpochKey = "{poll}:lease:", "{poll}:node:", "{poll}:epoch"

@@ -48,10 +48,10 @@ func (s *shell) carry(tells []core.Tell) {
 	clear(s.holds) // do not keep terms alive
 }
 
-func (s *shell) trust(t *core.Tell) *Hold {
+func (s *shell) trust(t *core.Tell) *Lease {
 	switch t.Kind {
 	case core.TellAcquired:
-		h := &Hold{s: s, name: t.ID, fence: t.Fence, acquiredAt: t.At}
+		h := &Lease{s: s, name: t.ID, fence: t.Fence, acquiredAt: t.At}
 		h.until.Store(int64(t.Until))
 		h.believe(h.belief().After(t))
 		s.table.stage(t.ID)[t.ID] = h
@@ -89,7 +89,7 @@ func (s *shell) trust(t *core.Tell) *Hold {
 }
 
 // believe applies a tell to the belief in its term, and returns the term.
-func (s *shell) believe(t *core.Tell) *Hold {
+func (s *shell) believe(t *core.Tell) *Lease {
 	h := s.table.current(t.ID)
 	if h == nil {
 		return nil
@@ -105,7 +105,7 @@ func (s *shell) believe(t *core.Tell) *Hold {
 }
 
 // settle answers the callers that wait for a tell.
-func (s *shell) settle(t *core.Tell, h *Hold) {
+func (s *shell) settle(t *core.Tell, h *Lease) {
 	switch t.Kind {
 	case core.TellAcquired:
 		s.acquired(h)
@@ -149,7 +149,7 @@ func (s *shell) settle(t *core.Tell, h *Hold) {
 }
 
 // yield requests the end of the work. If nobody is to release the lease, it releases the lease at once: IsOwned is false already.
-func (s *shell) yield(h *Hold, t *core.Tell) {
+func (s *shell) yield(h *Lease, t *core.Tell) {
 	if h == nil {
 		return
 	}
@@ -199,7 +199,7 @@ func (f *failedLast) repeats(t *core.Tell, interval time.Duration) bool {
 }
 
 // announce logs one tell and, if it concerns a lease, adds it to the event stream.
-func (s *shell) announce(t *core.Tell, h *Hold) {
+func (s *shell) announce(t *core.Tell, h *Lease) {
 	repeated := s.failed.repeats(t, s.cfg.RenewInterval)
 	if level, message, ok := logentry.Head(t); ok {
 		at := zapcore.Level(level)
@@ -229,7 +229,7 @@ func (s *shell) announce(t *core.Tell, h *Hold) {
 		return
 	}
 	e := Event{Kind: kind, Name: t.ID, Fence: t.Fence, At: s.time(t.At), Reason: logentry.Reason(t),
-		Cause: logentry.Cause(t), Owner: t.Owner, Hold: h, Repeated: repeated, routine: routine}
+		Cause: logentry.Cause(t), Owner: t.Owner, Lease: h, Repeated: repeated, routine: routine}
 	if t.Until != 0 {
 		e.Until = s.time(t.Until)
 	}
@@ -302,7 +302,7 @@ func (s *shell) announceAttempt(op *core.Op) {
 	for _, it := range op.Items {
 		e := Event{Kind: kind, Name: it.ID, Fence: it.Fence, At: s.time(op.Sent), routine: true}
 		if kind == EventRenewing {
-			e.Hold = s.table.get(it.ID)
+			e.Lease = s.table.get(it.ID)
 		}
 		s.events = append(s.events, e)
 	}

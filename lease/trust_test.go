@@ -14,18 +14,18 @@ import (
 // was not answered. Belief ends at the time-out all the same.
 func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 	synctest.Test(t, func(t *testing.T) {
-		hold := make(chan *Hold, 1)
+		hold := make(chan *Lease, 1)
 		renewing, goOn := make(chan bool, 100), make(chan bool)
 		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
 			c.Notify = func(e Event) {
 				switch e.Kind {
 				case EventAcquired:
-					hold <- e.Hold
+					hold <- e.Lease
 				case EventRenewing:
 					renewing <- true
 					<-goOn
 				case EventYield:
-					e.Hold.Drop()
+					e.Lease.Drop()
 				}
 			}
 		})
@@ -34,14 +34,14 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 			t.Fatal(ok, err)
 		}
 		h := <-hold
-		window := h.Until()
+		window, _ := h.Deadline()
 		<-renewing // and the loop hangs
 		sent := time.Now()
 		if !m.IsOwned(session) || !h.Valid() {
 			t.Error("not believed while the renewal may still be answered")
 		}
-		if !h.Until().Equal(window) {
-			t.Errorf("the window ends in %v, want %v: a renewal under way does not shorten it", time.Until(h.Until()),
+		if until, _ := h.Deadline(); !until.Equal(window) {
+			t.Errorf("the window ends in %v, want %v: a renewal under way does not shorten it", time.Until(until),
 				time.Until(window))
 		}
 		pass(g.cfg.OpTimeout - time.Millisecond)
@@ -49,12 +49,12 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 			t.Error("not believed before the time-out")
 		}
 		pass(time.Millisecond)
-		if m.IsOwned(session) || h.Valid() || !h.Until().IsZero() || len(m.OwnedSessions()) != 0 {
+		if _, believed := h.Deadline(); m.IsOwned(session) || h.Valid() || believed || len(m.OwnedSessions()) != 0 {
 			t.Errorf("believed %v after the send of a renewal without answer", time.Since(sent))
 		}
 		close(goOn)
 		pass(time.Second)
-		if !m.IsOwned(session) || !h.Valid() || !h.Until().After(window) {
+		if until, _ := h.Deadline(); !m.IsOwned(session) || !h.Valid() || !until.After(window) {
 			t.Error("not believed after a renewal that succeeded")
 		}
 	})
@@ -64,7 +64,7 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 // sleeps, the wall clock may be set back.
 func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
 	synctest.Test(t, func(t *testing.T) {
-		h := &Hold{s: &shell{base: time.Now()}}
+		h := &Lease{s: &shell{base: time.Now()}}
 		mono := func(d time.Duration) core.Time { return core.Time(time.Since(h.s.base) + d) }
 		wall := func(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
 		h.believe(policy.Belief{Mono: mono(time.Minute), Wall: wall(time.Minute)})
@@ -93,7 +93,7 @@ func TestDrainReleasesInBatches(t *testing.T) { // G13
 		{"dropped by the listener", func(c *Config) {
 			c.Notify = func(e Event) {
 				if e.Kind == EventYield {
-					e.Hold.Drop()
+					e.Lease.Drop()
 				}
 			}
 		}},

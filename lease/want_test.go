@@ -10,7 +10,7 @@ import (
 // listener notes the events of one keeper; it runs in the loop.
 type listener struct {
 	kinds []EventKind
-	hold  *Hold
+	hold  *Lease
 }
 
 func (l *listener) notify(e Event) {
@@ -18,7 +18,7 @@ func (l *listener) notify(e Event) {
 		l.kinds = append(l.kinds, e.Kind)
 	}
 	if e.Kind == EventAcquired {
-		l.hold = e.Hold
+		l.hold = e.Lease
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 type waiter struct {
 	wait bool
 	done bool
-	hold *Hold      // its result
+	hold *Lease     // its result
 	ch   chan error // buffered: the loop never waits
 
 	refused atomic.Pointer[refusal] // the last refusal while it waits; read when its context ends, also while the loop is stuck
@@ -41,7 +41,7 @@ func (r *refusal) present() error {
 	return &now
 }
 
-func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Hold, error) {
+func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Lease, error) {
 	if err := s.running(); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *shell) want(name string, w *waiter) {
 }
 
 // take carries out a reply. h is the term that the callers receive; next gets the events for the core.
-func (s *shell) take(name string, h *Hold, t policy.Reply[*waiter, *refusal], next func(core.Event)) {
+func (s *shell) take(name string, h *Lease, t policy.Reply[*waiter, *refusal], next func(core.Event)) {
 	for _, c := range t.Heard {
 		why := t.Why
 		if c.Word == policy.Held {
@@ -128,7 +128,7 @@ func (s *shell) take(name string, h *Hold, t policy.Reply[*waiter, *refusal], ne
 // later queues an event for the core until the current step is over.
 func (s *shell) later(e core.Event) { s.todo = append(s.todo, e) }
 
-func (w *waiter) answer(h *Hold, err error) {
+func (w *waiter) answer(h *Lease, err error) {
 	w.done, w.hold = true, h
 	if h != nil {
 		h.callers++
@@ -152,7 +152,7 @@ func (s *shell) unwant(name string, w *waiter) {
 }
 
 // acquired gives a new term to the first waiting caller; with a Manager, to all.
-func (s *shell) acquired(h *Hold) {
+func (s *shell) acquired(h *Lease) {
 	t := s.waiters.Acquired(h.name)
 	h.given = t.Given
 	s.take(h.name, h, t, s.later)
@@ -169,7 +169,7 @@ func (s *shell) refusal(t *core.Tell) error {
 	case core.CauseHeld:
 		return &HeldError{Name: t.ID, Owner: t.Owner, TTL: wait}
 	case core.CauseStuck:
-		return fmt.Errorf("%w: this instance's own work under it is stuck; call Hold.Recovered once it has returned",
+		return fmt.Errorf("%w: this instance's own work under it is stuck; call Lease.Recovered once it has returned",
 			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
 		return &QuarantineError{Until: time.Now().Add(wait), doubt: s.doubt, began: s.began}
@@ -187,8 +187,9 @@ func (s *shell) refusal(t *core.Tell) error {
 }
 
 // heldHere is the error that another caller of this instance holds the lease.
-func (s *shell) heldHere(h *Hold) error {
-	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(h.Until()))}
+func (s *shell) heldHere(h *Lease) error {
+	deadline, _ := h.Deadline()
+	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(deadline))}
 }
 
 // wantAgain requests a lease again after its term here has ended, if callers still wait for it.
@@ -206,7 +207,7 @@ func (s *shell) standDown(name string) {
 }
 
 // release releases name and waits for Redis' answer. If h is nil, it releases any term.
-func (s *shell) release(ctx context.Context, name string, h *Hold) error {
+func (s *shell) release(ctx context.Context, name string, h *Lease) error {
 	if err := s.running(); errors.Is(err, ErrNotStarted) {
 		return err
 	}
@@ -237,7 +238,7 @@ func (s *shell) release(ctx context.Context, name string, h *Hold) error {
 }
 
 // dropHold releases a term if it is still the current one.
-func (s *shell) dropHold(h *Hold) {
+func (s *shell) dropHold(h *Lease) {
 	if s.table.get(h.name) == h {
 		s.step(core.Event{Kind: core.EvDrop, ID: h.name, Cause: core.CauseRequested})
 	}

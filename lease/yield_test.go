@@ -34,7 +34,7 @@ func TestAYieldThatIsOffIsAnsweredInVain(t *testing.T) { // G9
 		} {
 			g.shell.inbox.put(message{run: func() {
 				told(tt.before...)
-				innerHold{h}.Yield() // is heard after all that is told here
+				innerLease{h}.Yield() // is heard after all that is told here
 				told(tt.after...)
 			}})
 			synctest.Wait()

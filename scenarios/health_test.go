@@ -79,7 +79,7 @@ func newWatched(client redis.UniversalClient, cfg lease.Config) *watched {
 	core, log := observer.New(zap.InfoLevel)
 	cfg.Logger, cfg.NamedSessions = zap.New(core), true
 	cfg.Sessions = func(context.Context) ([]string, error) { return []string{"a", "b"}, nil }
-	manager, err := lease.New(client, cfg)
+	manager, err := lease.NewManager(client, cfg)
 	Expect(err).NotTo(HaveOccurred())
 	w := &watched{manager, log, prometheus.NewRegistry()}
 	_, err = metrics.Watch(w.registry, manager)

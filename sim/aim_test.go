@@ -24,7 +24,7 @@ func TestLoneInjectionsHitOwners(t *testing.T) {
 	safety := func(seed uint64) (Config, fault.Plan, error) {
 		all := Builtin()
 		s := all[slices.IndexFunc(all, func(s Scenario) bool { return s.Name == "safety" })]
-		s.Engine, s.Seed, s.Speed = EngineVirtual, seed, SpeedDefault
+		s.Engine, s.Seed, s.Speed = EngineVirtual, seed, DefaultSpeed
 		c, err := s.Resolve()
 		if err != nil {
 			return c, fault.Plan{}, err

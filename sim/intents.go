@@ -10,7 +10,7 @@ import (
 
 // Bounds of an intent storm.
 const (
-	ServicesDefault = 100   // --sessions: services, each with one client
+	DefaultServices = 100   // --sessions: services, each with one client
 	ServicesMax     = 2_000 // each client is a goroutine with its own connections
 )
 
@@ -23,7 +23,7 @@ const (
 
 // intents is the third system: APIs accept intents, workers own pairs of leases; clients and tuners surround them.
 var intents = &system{
-	sessions: ServicesDefault, sessionsMax: ServicesMax, share: 4, virtual: intentsVirtual,
+	sessions: DefaultServices, sessionsMax: ServicesMax, share: 4, virtual: intentsVirtual,
 	faults: func(k fault.Kind) error {
 		if k.Scope() == fault.ScopeSession {
 			return fmt.Errorf("%w: %q hits polling sessions", ErrPointless, k)

@@ -185,7 +185,7 @@ func TestTopologyIsChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %s and %q", c.name, err, c.key, c.want)
 		}
 	}
-	if c, err := (Scenario{Topology: TopologyCluster}).Resolve(); err != nil || c.Servers() != ReplicasDefault+1 {
+	if c, err := (Scenario{Topology: TopologyCluster}).Resolve(); err != nil || c.Servers() != DefaultReplicas+1 {
 		t.Errorf("a real cluster: %d servers in a shard, %v", c.Servers(), err)
 	}
 	if c, err := behind(SystemIntents, 2).Resolve(); err != nil || c.Replicas != 2 {
@@ -195,7 +195,7 @@ func TestTopologyIsChecked(t *testing.T) {
 	if _, err := deletion.Resolve(); err != nil {
 		t.Errorf("a key that a foreign hand deletes: %v", err)
 	}
-	if c, err := (Scenario{Engine: EngineVirtual, Topology: TopologySentinel}).Resolve(); err != nil || c.Replicas != ReplicasDefault {
+	if c, err := (Scenario{Engine: EngineVirtual, Topology: TopologySentinel}).Resolve(); err != nil || c.Replicas != DefaultReplicas {
 		t.Errorf("%d replicas, %v", c.Replicas, err)
 	}
 }

@@ -21,7 +21,7 @@ type Scenario struct {
 	Description string // one line, shown by "simulate scenarios"
 	Engine      string // EngineReal (default) or EngineVirtual
 	Topology    string // of Redis: TopologySingle (default), TopologySentinel or TopologyCluster
-	Replicas    *int   // with replicas, the number that instances know; nil: ReplicasDefault; 0: none, and there are two
+	Replicas    *int   // with replicas, the number that instances know; nil: DefaultReplicas; 0: none, and there are two
 	System      string // default SystemPolling
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start
@@ -81,17 +81,17 @@ func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
 
 // Defaults of a Scenario.
 const (
-	NameDefault     = "storm"
-	NodesDefault    = 10
-	SessionsDefault = 100
-	SpeedDefault    = 10.0
+	DefaultName     = "storm"
+	DefaultNodes    = 10
+	DefaultSessions = 100
+	DefaultSpeed    = 10.0
 
 	SpeedDefaultVirtual = 1.0
-	TTLDefault          = 30 * time.Second // at speed 1, as the durations below
-	PollDefault         = 5 * time.Second
-	ServeDefault        = 100 * time.Millisecond
-	DurationMinDefault  = 60 * time.Second // minimum of a default run, at any speed
-	DurationDefault     = 5 * time.Minute  // at speed 1
+	DefaultTTL          = 30 * time.Second // at speed 1, as the durations below
+	DefaultPoll         = 5 * time.Second
+	DefaultServe        = 100 * time.Millisecond
+	DefaultDurationMin  = 60 * time.Second // minimum of a default run, at any speed
+	DefaultDuration     = 5 * time.Minute  // at speed 1
 )
 
 // Bounds of a Scenario's numbers. They keep a typing error from overloading the machine.
@@ -137,8 +137,8 @@ func (s Scenario) Resolve() (Config, error) {
 
 func (s Scenario) resolve() (Config, error) {
 	c := Config{
-		Name: cmp.Or(s.Name, NameDefault), System: cmp.Or(s.System, SystemPolling), Engine: cmp.Or(s.Engine, EngineReal),
-		Nodes: cmp.Or(s.Nodes, NodesDefault), Sessions: s.Sessions,
+		Name: cmp.Or(s.Name, DefaultName), System: cmp.Or(s.System, SystemPolling), Engine: cmp.Or(s.Engine, EngineReal),
+		Nodes: cmp.Or(s.Nodes, DefaultNodes), Sessions: s.Sessions,
 		LongPolls: s.LongPolls, APILeases: s.APILeases, Speed: s.Speed, Seed: s.Seed,
 		Faults: s.Faults, Criteria: s.Criteria, NodeCmd: s.NodeCmd, Virtual: s.Virtual,
 	}
@@ -148,7 +148,7 @@ func (s Scenario) resolve() (Config, error) {
 	}
 	def(&c.Sessions, systems[c.System].sessions)
 	if c.Speed == 0 {
-		c.Speed = SpeedDefault
+		c.Speed = DefaultSpeed
 		if c.onVirtual() {
 			c.Speed = SpeedDefaultVirtual
 		}
@@ -192,14 +192,14 @@ func (s Scenario) timings(c *Config) error {
 			return wrong(g.key, "%v at speed %g is less than a millisecond, which is the least a node can be told", g.given, c.Speed)
 		}
 	}
-	c.TTL = cmp.Or(ms(s.Fixed.TTL), at(cmp.Or(t.TTL, TTLDefault)))
+	c.TTL = cmp.Or(ms(s.Fixed.TTL), at(cmp.Or(t.TTL, DefaultTTL)))
 	c.Renew = cmp.Or(ms(s.Fixed.Renew), at(t.Renew), ms(c.TTL/3))
 	c.RenewTimeout = ms(c.TTL / 10)
 	c.Heartbeat = cmp.Or(at(t.Heartbeat), c.Renew)
 	c.Discovery = cmp.Or(at(t.Discovery), ms(c.TTL/3))
-	c.Poll = cmp.Or(ms(s.Fixed.Poll), at(cmp.Or(t.Poll, PollDefault)))
+	c.Poll = cmp.Or(ms(s.Fixed.Poll), at(cmp.Or(t.Poll, DefaultPoll)))
 	c.PollTimeout = cmp.Or(at(t.PollTimeout), ms(min(c.Poll, c.TTL/3)))
-	c.Serve = cmp.Or(at(t.Serve), max(time.Millisecond, ms(min(at(ServeDefault), c.PollTimeout/4))))
+	c.Serve = cmp.Or(at(t.Serve), max(time.Millisecond, ms(min(at(DefaultServe), c.PollTimeout/4))))
 	return c.checkTimings()
 }
 
@@ -208,7 +208,7 @@ func (s Scenario) timings(c *Config) error {
 func (s Scenario) phases(c *Config) error {
 	total := cmp.Or(s.Fixed.Duration, time.Duration(float64(s.Duration)/c.Speed))
 	if total == 0 {
-		total = max(DurationMinDefault, time.Duration(float64(DurationDefault)/c.Speed))
+		total = max(DefaultDurationMin, time.Duration(float64(DefaultDuration)/c.Speed))
 	}
 	total = total.Truncate(time.Millisecond)
 	if total < DurationMin || total > DurationMax {

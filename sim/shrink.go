@@ -399,7 +399,7 @@ func (s Shrunk) saveScenario(file string) error {
 		is       **time.Duration
 		ours, by time.Duration
 	}{
-		{&t.TTL, s.TTL, TTLDefault}, {&t.Renew, s.Renew, plain.Renew}, {&t.Heartbeat, s.Heartbeat, s.Renew},
+		{&t.TTL, s.TTL, DefaultTTL}, {&t.Renew, s.Renew, plain.Renew}, {&t.Heartbeat, s.Heartbeat, s.Renew},
 		{&t.Discovery, s.Discovery, plain.Discovery}, {&t.Poll, s.Poll, plain.Poll},
 		{&t.PollTimeout, s.PollTimeout, min(s.Poll, s.TTL/3).Truncate(time.Millisecond)}, {&t.Serve, s.Serve, plain.Serve},
 	} {

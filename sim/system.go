@@ -32,7 +32,7 @@ type system struct {
 }
 
 var systems = map[string]*system{
-	SystemPolling:  {sessions: SessionsDefault, sessionsMax: SessionsMax, faults: noBeats},
+	SystemPolling:  {sessions: DefaultSessions, sessionsMax: SessionsMax, faults: noBeats},
 	SystemElection: electionSystem,
 	SystemIntents:  intents,
 }

@@ -19,8 +19,8 @@ const (
 	TopologyCluster  = check.TopologyCluster
 )
 
-// ReplicasDefault is the number of replicas that instances know by default.
-const ReplicasDefault = 2
+// DefaultReplicas is the number of replicas that instances know by default.
+const DefaultReplicas = 2
 
 // ErrTopology means that another setting does not fit the topology of Redis.
 var ErrTopology = errors.New("not with this topology")
@@ -33,7 +33,7 @@ func (s Scenario) topology(c *Config) {
 	case s.Replicas != nil:
 		c.Replicas = *s.Replicas
 	case c.replicated():
-		c.Replicas = ReplicasDefault
+		c.Replicas = DefaultReplicas
 	}
 }
 
@@ -73,7 +73,7 @@ func (c Config) Servers() int {
 	if !c.replicated() {
 		return 0
 	}
-	return cmp.Or(c.Replicas, ReplicasDefault) + 1
+	return cmp.Or(c.Replicas, DefaultReplicas) + 1
 }
 
 // misplaced returns why a kind of fault makes no sense with the run's Redis.

@@ -276,7 +276,7 @@ func (g *group) sessions(ctx context.Context) (faults map[string]error, err erro
 	read := func(ids []string) {
 		keys := make([]string, len(ids))
 		for i, id := range ids {
-			keys[i] = poll.SessionPrefixDefault + id
+			keys[i] = poll.DefaultSessionPrefix + id
 		}
 		texts, errs := redisstore.Strings(ctx, g.client, keys...)
 		for i, id := range ids {
@@ -295,7 +295,7 @@ func (g *group) sessions(ctx context.Context) (faults map[string]error, err erro
 		}
 	}
 	read([]string{"probe"}) // shows the ACL, even if there is no session
-	return faults, errors.Join(redisstore.Names(ctx, g.client, poll.SessionPrefixDefault, read), err)
+	return faults, errors.Join(redisstore.Names(ctx, g.client, poll.DefaultSessionPrefix, read), err)
 }
 
 // ofSessions compares the sessions with the leases of instances that have a heartbeat. Redis does not show whether the instances read
@@ -325,7 +325,7 @@ func ofSessions(st *status, faults map[string]error) (all []finding) {
 		return nil
 	case len(faults) == 0 && (held == 0 || len(gone) > 0):
 		return []finding{{"no-sessions", fmt.Sprintf("there is no key %s*, but there are heartbeats (%d) and leases of their owners (%d)",
-			poll.SessionPrefixDefault, len(st.alive), held), "pollers release these leases, and poll nothing",
+			poll.DefaultSessionPrefix, len(st.alive), held), "pollers release these leases, and poll nothing",
 			"have the application write its sessions again; if they are kept elsewhere (Config.Sessions, SessionPrefix), ignore this"}}
 	case held > 0 && !known && len(bad) == len(faults):
 		return nil
@@ -336,7 +336,7 @@ func ofSessions(st *status, faults map[string]error) (all []finding) {
 	}
 	if len(bad) > 0 && !decoded {
 		all = append(all, finding{"sessions-malformed", fmt.Sprintf("sessions are malformed (%d), such as %s%s: %v", len(bad),
-			poll.SessionPrefixDefault, plain.Name(bad[0]), faults[bad[0]]), "no instance polls them",
+			poll.DefaultSessionPrefix, plain.Name(bad[0]), faults[bad[0]]), "no instance polls them",
 			`write {"id": <the ID in the key>, "isPaused": <true or false>}, or delete the keys`})
 	}
 	return all

@@ -10,7 +10,7 @@ import (
 )
 
 func newBootstrap(f *flags) *cobra.Command {
-	quarantine := lease.TTLDefault.String()
+	quarantine := lease.DefaultTTL.String()
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Declare the first deployment on an empty Redis, once",

@@ -89,13 +89,13 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.SortFlags = false
 	f.Register(fs, getenv)
 	fs.StringVar(&f.system, "system", systemPolling, "which keys leases have: "+strings.Join(systems, ", "))
-	fs.StringSliceVar(&f.leaders, "leader-key", []string{election.LeaderKeyDefault}, "with --system election: the elections' leader keys")
+	fs.StringSliceVar(&f.leaders, "leader-key", []string{election.DefaultLeaderKey}, "with --system election: the elections' leader keys")
 	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if it is not the system's")
 	fs.StringVar(&f.nodePrefix, "node-prefix", "", "Config.NodePrefix, or an election's HeartbeatPrefix, likewise")
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
 	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")
 	fs.IntVar(&f.replicas, "replicas", 0, "Config.Replicas of the instances")
-	fs.DurationVar(&f.timeout, "timeout", redisstore.OpTimeoutDefault, "patience with each answer of Redis")
+	fs.DurationVar(&f.timeout, "timeout", redisstore.DefaultOpTimeout, "patience with each answer of Redis")
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 
@@ -155,8 +155,8 @@ func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 		if f.leasePrefix != "" {
 			return o, errors.New("--lease-prefix with --system election: give --leader-key")
 		}
-		o.ExactKeys, o.NodePrefix, o.BeatSlack = true, election.HeartbeatPrefixDefault, election.HeartbeatSlack
-		o.EpochKey, o.Channel = election.EpochKeyDefault, election.ChannelDefault
+		o.ExactKeys, o.NodePrefix, o.BeatSlack = true, election.DefaultHeartbeatPrefix, election.HeartbeatSlack
+		o.EpochKey, o.Channel = election.DefaultEpochKey, election.DefaultChannel
 	case systemIntents:
 		st, err := store.New(client, store.Options{})
 		if err != nil {

@@ -126,10 +126,10 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.topology, "topology", sim.TopologySingle,
 		"Redis to start: single, sentinel (a master, replicas, sentinels) or cluster (two shards with replicas, and a voting master); "+
 			"on real sentinels and clusters only safety is judged")
-	fs.IntVar(&f.replicas, "replicas", sim.ReplicasDefault,
+	fs.IntVar(&f.replicas, "replicas", sim.DefaultReplicas,
 		"with --topology sentinel or cluster: start `N` replicas, and configure the nodes for them; 0: two replicas that the nodes ignore")
-	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("start `N` nodes (default %d)", sim.NodesDefault))
-	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("share `M` polling sessions (default %d)", sim.SessionsDefault))
+	fs.IntVar(&f.nodes, "nodes", 0, fmt.Sprintf("start `N` nodes (default %d)", sim.DefaultNodes))
+	fs.IntVar(&f.sessions, "sessions", 0, fmt.Sprintf("share `M` polling sessions (default %d)", sim.DefaultSessions))
 	fs.DurationVar(&f.duration, "duration", 0, "length of storm and calm together (default 1m, at speed 1 5m)")
 	fs.Float64Var(&f.speed, "speed", 0, "divide default timings and those of the scenario file by this (default 10, virtual 1)")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of everything random (default: drawn and printed)")

@@ -7,10 +7,10 @@ const (
 	Millisecond = int64(1_000_000)
 	Second      = 1000 * Millisecond
 
-	TTLDefault       = 30 * Second
-	RenewDefault     = 10 * Second
-	DiscoveryDefault = 10 * Second
-	BatchDefault     = 100
+	DefaultTTL       = 30 * Second
+	DefaultRenew     = 10 * Second
+	DefaultDiscovery = 10 * Second
+	DefaultBatch     = 100
 )
 
 // Config configures a Core. All durations are in nanoseconds.
@@ -42,7 +42,7 @@ func (c *Config) Margin() int64 {
 
 // WithDefaults returns c with every zero field set to its default.
 func (c Config) WithDefaults() Config {
-	c.TTL = cmp.Or(c.TTL, TTLDefault)
+	c.TTL = cmp.Or(c.TTL, DefaultTTL)
 	c.Renew = cmp.Or(c.Renew, c.TTL/3)
 	c.Discovery = cmp.Or(c.Discovery, c.TTL/3)
 	c.OpTimeout = cmp.Or(c.OpTimeout, c.TTL/10)
@@ -53,7 +53,7 @@ func (c Config) WithDefaults() Config {
 	c.HeirGrace = cmp.Or(c.HeirGrace, 60*Millisecond)
 	c.LookBudget = cmp.Or(c.LookBudget, 25_000)
 	c.MaxProbe = cmp.Or(c.MaxProbe, max(c.Renew/20, 10*Millisecond))
-	c.Batch = cmp.Or(c.Batch, BatchDefault)
+	c.Batch = cmp.Or(c.Batch, DefaultBatch)
 	c.StaggerMax = cmp.Or(c.StaggerMax, 6)
 	return c
 }

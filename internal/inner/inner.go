@@ -19,7 +19,7 @@ type Instance struct {
 // Made is told each instance that is made, and by which client. leasetest sets it before a test begins; in production it is nil.
 var Made func(client any, i Instance)
 
-// Of returns a *lease.Keeper, *lease.Manager or *lease.Hold with the methods that only the packages beside lease call; any other value
+// Of returns a *lease.Keeper, *lease.Manager or *lease.Lease with the methods that only the packages beside lease call; any other value
 // unchanged. Package lease sets it, and documents the methods.
 var Of func(of any) any
 
@@ -32,8 +32,8 @@ type Keeper interface {
 	Evict(ctx context.Context, owner string, names ...string) ([]string, error)
 }
 
-// Hold has those of a *lease.Hold.
-type Hold interface {
+// Lease has those of a *lease.Lease.
+type Lease interface {
 	Abandon()
 	Recovered()
 	Renewals() int64
@@ -44,5 +44,5 @@ type Hold interface {
 // OfKeeper returns the methods of a *lease.Keeper.
 func OfKeeper(k any) Keeper { return Of(k).(Keeper) }
 
-// OfHold returns the methods of a *lease.Hold.
-func OfHold(h any) Hold { return Of(h).(Hold) }
+// OfLease returns the methods of a *lease.Lease.
+func OfLease(h any) Lease { return Of(h).(Lease) }

@@ -20,7 +20,7 @@ func New(t testing.TB, server *redistest.Server, cfg lease.Config) *lease.Keeper
 }
 
 // Over returns a term of the lease "thing" that is over: a keeper with a server of its own acquired it and gave it back, and has stopped.
-func Over(t testing.TB, cfg lease.Config) *lease.Hold {
+func Over(t testing.TB, cfg lease.Config) *lease.Lease {
 	t.Helper()
 	k := New(t, redistest.Start(t), cfg)
 	if err := k.Start(t.Context()); err != nil {

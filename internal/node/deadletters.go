@@ -64,7 +64,7 @@ func listDeadLetters(s *intentSettings) (int, error) {
 
 func requeueDeadLetter(s *intentSettings, id string) (int, error) {
 	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		session, err := st.Requeue(ctx, id, api.KeyTTLDefault)
+		session, err := st.Requeue(ctx, id, api.DefaultKeyTTL)
 		if err == nil {
 			fmt.Fprintf(terminal(os.Stderr), "node: session %s is on the bus again\n", session)
 		}

@@ -168,15 +168,15 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", connsDefault, "connections of the API at once; 0: no limit")
-	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.StartRateDefault, "starts a second of one token; 0: no limit")
-	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.BacklogDefault,
+	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.DefaultStartRate, "starts a second of one token; 0: no limit")
+	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.DefaultBacklog,
 		"starts of one token at once, and an hour after that; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // --help prints it, and it may have a password
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
 		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
-	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
+	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	v.text(&replicas, "replicas", "LEASESTORM_REPLICAS", "", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
 	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")

@@ -103,14 +103,14 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.healthAddr, "health", healthVariable, "where /healthz, /metrics and /readyz (503 with the reason while nothing can be "+
 		"granted) are served, to anybody, as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
-	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.TTLDefault, "how long a lease lives without a renewal")
+	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats: that of renewals")
 	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between full looks at Redis; 0: TTL/3")
 	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
 	var delay, replicas string
 	text(&replicas, "replicas", "LEASESTORM_REPLICAS", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
-	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.IntervalDefault, "time between polls of a session")
+	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.DefaultInterval, "time between polls of a session")
 	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
 	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
 	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
@@ -137,13 +137,13 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 }
 
 func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
-	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.LeaderKeyDefault+" if empty")
-	text(&s.sessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.SessionPrefixDefault+" if empty")
+	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.DefaultLeaderKey+" if empty")
+	text(&s.sessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.DefaultSessionPrefix+" if empty")
 	text(&s.leasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next two need "+
 		"one hash tag")
-	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+election.HeartbeatPrefixDefault+
+	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+election.DefaultHeartbeatPrefix+
 		", if empty")
-	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.EpochKeyDefault+", if empty")
+	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.DefaultEpochKey+", if empty")
 }
 
 // printHelp prints the help. It returns errHelp, or the error of the write.

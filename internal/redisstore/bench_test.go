@@ -44,7 +44,7 @@ func BenchmarkRenew(b *testing.B) {
 		var ids, names []string
 		for i := range benchBatch {
 			id := fmt.Sprintf("6b1f0e1a-6a52-4c6e-9f0b-%012d", start+i)
-			ids, names = append(ids, id), append(names, redisstore.LeasePrefixDefault+id)
+			ids, names = append(ids, id), append(names, redisstore.DefaultLeasePrefix+id)
 		}
 		op := acquire(epoch, "host-1736598400000000000-a1b2c3d4", ids...)
 		if a := s.Do(b.Context(), op); a.Failure != core.FailNone || a.Results[0].Outcome != core.OutGranted {

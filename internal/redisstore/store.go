@@ -14,14 +14,14 @@ import (
 
 // Defaults of Options: keys and TTL of the specification (docs/specification.md, 000).
 const (
-	LeasePrefixDefault = "poll:lease:"
-	NodePrefixDefault  = "poll:node:"
-	EpochKeyDefault    = "poll:epoch"
-	ChannelDefault     = "poll:notify"
-	FenceTTLDefault    = 24 * time.Hour
-	QuarantineDefault  = 30 * time.Second
-	OpTimeoutDefault   = 3 * time.Second
-	PoolSizeDefault    = 4
+	DefaultLeasePrefix = "poll:lease:"
+	DefaultNodePrefix  = "poll:node:"
+	DefaultEpochKey    = "poll:epoch"
+	DefaultChannel     = "poll:notify"
+	DefaultFenceTTL    = 24 * time.Hour
+	DefaultQuarantine  = 30 * time.Second
+	DefaultOpTimeout   = 3 * time.Second
+	DefaultPoolSize    = 4
 
 	// ReplicasMax bounds Options.Replicas.
 	ReplicasMax = 9
@@ -77,15 +77,15 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if !o.ExactKeys {
-		o.LeasePrefix = cmp.Or(o.LeasePrefix, LeasePrefixDefault)
+		o.LeasePrefix = cmp.Or(o.LeasePrefix, DefaultLeasePrefix)
 	}
-	o.NodePrefix = cmp.Or(o.NodePrefix, NodePrefixDefault)
-	o.EpochKey = cmp.Or(o.EpochKey, EpochKeyDefault)
-	o.Channel = cmp.Or(o.Channel, ChannelDefault)
-	o.FenceTTL = cmp.Or(o.FenceTTL, FenceTTLDefault)
-	o.Quarantine = cmp.Or(o.Quarantine, QuarantineDefault)
-	o.OpTimeout = cmp.Or(o.OpTimeout, OpTimeoutDefault)
-	o.PoolSize = cmp.Or(o.PoolSize, PoolSizeDefault)
+	o.NodePrefix = cmp.Or(o.NodePrefix, DefaultNodePrefix)
+	o.EpochKey = cmp.Or(o.EpochKey, DefaultEpochKey)
+	o.Channel = cmp.Or(o.Channel, DefaultChannel)
+	o.FenceTTL = cmp.Or(o.FenceTTL, DefaultFenceTTL)
+	o.Quarantine = cmp.Or(o.Quarantine, DefaultQuarantine)
+	o.OpTimeout = cmp.Or(o.OpTimeout, DefaultOpTimeout)
+	o.PoolSize = cmp.Or(o.PoolSize, DefaultPoolSize)
 	return o
 }
 

@@ -20,14 +20,14 @@ import (
 
 // Defaults: the keys and settings of the Sovereign library.
 const (
-	LeaderKeyDefault         = "sovereign:leader"
-	HeartbeatPrefixDefault   = "sovereign:heartbeat:"
-	EpochKeyDefault          = "sovereign:epoch"
-	ChannelDefault           = "sovereign:notify"
-	LeaderTTLDefault         = 30 * time.Second
-	ElectionIntervalDefault  = 15 * time.Second
-	HeartbeatIntervalDefault = 10 * time.Second
-	StartDelayMaxDefault     = 10 * time.Second
+	DefaultLeaderKey         = "sovereign:leader"
+	DefaultHeartbeatPrefix   = "sovereign:heartbeat:"
+	DefaultEpochKey          = "sovereign:epoch"
+	DefaultChannel           = "sovereign:notify"
+	DefaultLeaderTTL         = 30 * time.Second
+	DefaultElectionInterval  = 15 * time.Second
+	DefaultHeartbeatInterval = 10 * time.Second
+	DefaultStartDelayMax     = 10 * time.Second
 
 	// HeartbeatSlack is how much longer than Config.LeaderTTL a heartbeat lives.
 	HeartbeatSlack = time.Duration(rules.HeartbeatSlack)
@@ -93,11 +93,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.LeaderKey = cmp.Or(c.LeaderKey, LeaderKeyDefault)
-	c.HeartbeatPrefix = cmp.Or(c.HeartbeatPrefix, HeartbeatPrefixDefault)
-	c.EpochKey = cmp.Or(c.EpochKey, EpochKeyDefault)
-	c.Channel = cmp.Or(c.Channel, ChannelDefault)
-	c.LeaderTTL = cmp.Or(c.LeaderTTL, LeaderTTLDefault)
+	c.LeaderKey = cmp.Or(c.LeaderKey, DefaultLeaderKey)
+	c.HeartbeatPrefix = cmp.Or(c.HeartbeatPrefix, DefaultHeartbeatPrefix)
+	c.EpochKey = cmp.Or(c.EpochKey, DefaultEpochKey)
+	c.Channel = cmp.Or(c.Channel, DefaultChannel)
+	c.LeaderTTL = cmp.Or(c.LeaderTTL, DefaultLeaderTTL)
 	c.ElectionInterval = cmp.Or(c.ElectionInterval, c.LeaderTTL/2)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, c.LeaderTTL/3)
 	c.StartDelayMax = cmp.Or(c.StartDelayMax, c.LeaderTTL/3)

@@ -17,9 +17,9 @@ func TestDefaultsAreSovereigns(t *testing.T) {
 	if err := c.validate(); err != nil {
 		t.Fatal(err)
 	}
-	if c.LeaderKey != "sovereign:leader" || c.HeartbeatPrefix != "sovereign:heartbeat:" || c.LeaderTTL != LeaderTTLDefault ||
-		c.ElectionInterval != ElectionIntervalDefault || c.HeartbeatInterval != HeartbeatIntervalDefault ||
-		c.StartDelayMax != StartDelayMaxDefault {
+	if c.LeaderKey != "sovereign:leader" || c.HeartbeatPrefix != "sovereign:heartbeat:" || c.LeaderTTL != DefaultLeaderTTL ||
+		c.ElectionInterval != DefaultElectionInterval || c.HeartbeatInterval != DefaultHeartbeatInterval ||
+		c.StartDelayMax != DefaultStartDelayMax {
 		t.Errorf("%+v", c)
 	}
 	for range 100 {

@@ -31,8 +31,8 @@ type Election struct {
 	beatKey string // key of this member's heartbeat
 	prefix  string
 
-	lead    atomic.Pointer[lease.Hold] // set while this member leads and does not stop
-	started atomic.Bool                // set under g.mu
+	lead    atomic.Pointer[lease.Lease] // set while this member leads and does not stop
+	started atomic.Bool                 // set under g.mu
 	state   atomic.Uint32
 	known   atomic.Pointer[rules.Leadership]
 	stats   stats
@@ -44,9 +44,9 @@ type Election struct {
 	// Guarded by g.mu.
 	m         *rules.Machine
 	listeners []*listener
-	hold      *lease.Hold
-	asked     time.Time        // time of the last attempt to acquire or renew the lease
-	terms     chan *lease.Hold // the leaderships that Run waits for; nil: Run is not running
+	hold      *lease.Lease
+	asked     time.Time         // time of the last attempt to acquire or renew the lease
+	terms     chan *lease.Lease // the leaderships that Run waits for; nil: Run is not running
 }
 
 // New makes a member of one election with its own connections. Nothing runs before Start. New only reads the client's settings and never
@@ -169,7 +169,7 @@ func (e *Election) await(late <-chan time.Time) error {
 	hold := e.hold
 	e.g.mu.Unlock()
 	if hold != nil {
-		inner.OfHold(hold).Abandon()
+		inner.OfLease(hold).Abandon()
 	}
 	return fmt.Errorf("%w: election %q: the work under the leadership has not returned after %v; the leadership expires "+
 		"within %v", lease.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)

@@ -194,7 +194,7 @@ func (g *Group) notify(ev lease.Event) {
 	e := g.elections[ev.Name]
 	if e == nil {
 		if ev.Kind == lease.EventAcquired {
-			ev.Hold.Drop() // acquired just as the member withdrew
+			ev.Lease.Drop() // acquired just as the member withdrew
 		}
 		return
 	}
@@ -205,7 +205,7 @@ func (g *Group) notify(ev lease.Event) {
 		g.hand.beating.Wrote(e.asked, false)
 	case lease.EventAcquired:
 		g.hand.beating.Wrote(e.asked, true)
-		e.hold = ev.Hold
+		e.hold = ev.Lease
 		e.stats.acquired(&ev)
 	case lease.EventLost, lease.EventReleased:
 		e.hold = nil

@@ -32,7 +32,7 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 	if f == nil {
 		return configError("Run has no function to call")
 	}
-	terms := make(chan *lease.Hold, 1)
+	terms := make(chan *lease.Lease, 1)
 	e.g.mu.Lock()
 	if e.terms != nil {
 		e.g.mu.Unlock()
@@ -79,7 +79,7 @@ func (e *Election) take() {
 }
 
 // reign calls f for one leadership. It reports whether another may follow.
-func (e *Election) reign(ctx context.Context, h *lease.Hold, f func(context.Context, int64) error) (again bool, err error) {
+func (e *Election) reign(ctx context.Context, h *lease.Lease, f func(context.Context, int64) error) (again bool, err error) {
 	defer func() {
 		e.g.mu.Lock()
 		defer e.g.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 const (
 	ServiceRefMax  = 256 // bytes
 	ProfileMax     = 64
-	ProfileDefault = "default"
+	DefaultProfile = "default"
 	// StartMsMin is the earliest start time of catch-up, in ms: bucket 0 means live.
 	StartMsMin = 1000
 	// StartMsMax is the latest start time, in ms: the largest integer that every JSON reader keeps exact.
@@ -35,7 +35,7 @@ func (s Start) Canonical() (Start, error) {
 	length := len(s.ServiceRef)
 	s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")
 	if s.Profile == "" {
-		s.Profile = ProfileDefault
+		s.Profile = DefaultProfile
 	}
 	switch {
 	case s.ServiceRef == "":

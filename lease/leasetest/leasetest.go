@@ -93,7 +93,7 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client for lease.New, lease.NewKeeper, poll.New, election.New and for any other data that the tested code keeps in
+// Client returns the client for lease.NewManager, lease.NewKeeper, poll.New, election.New and for any other data that the tested code keeps in
 // this Redis, such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 

@@ -61,7 +61,7 @@ func keeper(t *testing.T, r *leasetest.Redis, id string, heard func(lease.Event)
 	return k
 }
 
-func acquired(t *testing.T, k *lease.Keeper) *lease.Hold {
+func acquired(t *testing.T, k *lease.Keeper) *lease.Lease {
 	t.Helper()
 	h, err := k.TryAcquire(t.Context(), "job")
 	if err != nil {
@@ -71,7 +71,7 @@ func acquired(t *testing.T, k *lease.Keeper) *lease.Hold {
 }
 
 // lost holds that a term is over at this instant, and that its context says so.
-func lost(t *testing.T, h *lease.Hold) {
+func lost(t *testing.T, h *lease.Lease) {
 	t.Helper()
 	if h.Valid() || !errors.Is(context.Cause(h.Context()), lease.ErrLost) {
 		t.Errorf("the term is over: %t, its context: %v", !h.Valid(), context.Cause(h.Context()))
@@ -125,7 +125,7 @@ func TestKeeperWhenRedisForgets(t *testing.T) {
 		if _, err := b.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrQuarantine) {
 			t.Errorf("TryAcquire = %v, want ErrQuarantine", err)
 		}
-		pass(lease.TTLDefault)
+		pass(lease.DefaultTTL)
 		if _, err := b.TryAcquire(t.Context(), "job"); !errors.Is(err, lease.ErrHeld) {
 			t.Errorf("TryAcquire after the quarantine = %v, want ErrHeld", err)
 		}
@@ -148,7 +148,7 @@ func TestTakenWhileRedisForgets(t *testing.T) {
 				r.Forget()
 				take(r)
 				lost(t, h)
-				pass(lease.TTLDefault / 2)
+				pass(lease.DefaultTTL / 2)
 				if owner, _ := r.Client().Get(t.Context(), job).Result(); owner == "a" {
 					t.Error("its owner has asserted it again")
 				}
@@ -279,7 +279,7 @@ func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
 // manager starts an instance that shares twelve sessions.
 func manager(t *testing.T, r *leasetest.Redis, id string, ttl time.Duration) *lease.Manager {
 	t.Helper()
-	m, err := lease.New(r.Client(), lease.Config{InstanceID: id, TTL: ttl, Logger: zap.NewNop(), NamedSessions: true,
+	m, err := lease.NewManager(r.Client(), lease.Config{InstanceID: id, TTL: ttl, Logger: zap.NewNop(), NamedSessions: true,
 		Sessions: func(context.Context) ([]string, error) { return strings.Fields("a b c d e f g h i j k l"), nil }})
 	if err == nil {
 		err = m.Start(t.Context())

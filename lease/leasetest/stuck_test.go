@@ -51,16 +51,16 @@ func TestCallbackThatNeverReturns(t *testing.T) {
 				r, never := leasetest.New(t), make(chan struct{})
 				c := cfg(never)
 				c.InstanceID, c.Logger = "a", zap.NewNop()
-				m, err := lease.New(r.Client(), c)
+				m, err := lease.NewManager(r.Client(), c)
 				must(t, err, func() error { return m.Start(t.Context()) })
-				pass(lease.TTLDefault)
+				pass(lease.DefaultTTL)
 				h := m.Health()
 				if h.State != lease.HealthBlocked || !strings.Contains(h.Reason, name+" has not returned") {
 					t.Errorf("Health: %v", h)
 				}
 				began := time.Now()
 				err = m.Stop()
-				if took := time.Since(began); took > lease.RenewIntervalDefault+2*time.Second || !errors.Is(err, lease.ErrStuck) ||
+				if took := time.Since(began); took > lease.DefaultRenewInterval+2*time.Second || !errors.Is(err, lease.ErrStuck) ||
 					!strings.Contains(err.Error(), name) {
 					t.Errorf("stopped after %v: %v", took, err)
 				}
@@ -84,23 +84,23 @@ func TestEveryFunctionThatBlocks(t *testing.T) {
 				cfg := lease.Config{InstanceID: "a", Logger: zap.New(core)}
 				i := tt(t, r, cfg, b)
 				must(t, i.Start(t.Context()))
-				pass(lease.TTLDefault)
+				pass(lease.DefaultTTL)
 				if h := i.Health(); !h.OK() {
 					t.Fatalf("before: %v", h)
 				}
 				b.begin()
 				began := time.Now()
-				for i.Health().State != lease.HealthBlocked && time.Since(began) < 3*lease.TTLDefault {
+				for i.Health().State != lease.HealthBlocked && time.Since(began) < 3*lease.DefaultTTL {
 					pass(time.Second)
 				}
 				for range 3 {
 					if h := i.Health(); h.State != lease.HealthBlocked || !strings.Contains(h.Reason, name+" has not returned since ") {
 						t.Errorf("%v after it began to block: %v", time.Since(began), h)
 					}
-					pass(lease.TTLDefault)
+					pass(lease.DefaultTTL)
 				}
 				b.end()
-				pass(2 * lease.TTLDefault)
+				pass(2 * lease.DefaultTTL)
 				if h := i.Health(); !h.OK() {
 					t.Errorf("afterwards: %v", h)
 				}
@@ -137,14 +137,14 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 	"Config.Notify": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
 		cfg.Notify = func(e lease.Event) {
 			if b.call(); e.Kind == lease.EventYield {
-				e.Hold.Drop()
+				e.Lease.Drop()
 			}
 		}
 		return shared(t, r.Client(), cfg)
 	},
 	"Config.Sessions": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
 		cfg.Sessions = func(context.Context) ([]string, error) { b.call(); return []string{good}, nil }
-		m, err := lease.New(r.Client(), cfg)
+		m, err := lease.NewManager(r.Client(), cfg)
 		must(t, err)
 		return m
 	},
@@ -167,7 +167,7 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 			b.call()
 			return dial(ctx, network, addr)
 		}
-		opt.ConnMaxLifetime = lease.RenewIntervalDefault / 2 // so that it dials again
+		opt.ConnMaxLifetime = lease.DefaultRenewInterval / 2 // so that it dials again
 		client := redis.NewClient(&opt)
 		t.Cleanup(func() { _ = client.Close() })
 		return shared(t, client, cfg)
@@ -175,7 +175,7 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 	"a function given to Listen": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
 		e := candidate(t, r, cfg, election.Config{})
 		e.Listen(func(election.Event) { b.call() }, false)
-		time.AfterFunc(lease.TTLDefault+time.Second, func() {
+		time.AfterFunc(lease.DefaultTTL+time.Second, func() {
 			r.Client().Set(context.Background(), e.Key(), "another", time.Second)
 		})
 		return e
@@ -185,7 +185,7 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 		m, err := poll.New(r.Client(), cfg, poll.Config{Poll: func(context.Context, poll.Session) error { return nil },
 			Decode: func(string, []byte) (bool, error) { b.call(); return false, nil }})
 		must(t, err)
-		time.AfterFunc(lease.TTLDefault+time.Second, func() {
+		time.AfterFunc(lease.DefaultTTL+time.Second, func() {
 			r.Client().Set(context.Background(), "session:"+session, "another", 0)
 		})
 		return m
@@ -195,14 +195,14 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 func shared(t *testing.T, client *redis.Client, cfg lease.Config) *lease.Manager {
 	t.Helper()
 	cfg.Sessions = func(context.Context) ([]string, error) { return []string{good}, nil }
-	m, err := lease.New(client, cfg)
+	m, err := lease.NewManager(client, cfg)
 	must(t, err)
 	return m
 }
 
 func candidate(t *testing.T, r *leasetest.Redis, l lease.Config, cfg election.Config) *election.Election {
 	t.Helper()
-	cfg.InstanceID, cfg.Logger, cfg.LeaderTTL, cfg.StartDelayMax = l.InstanceID, l.Logger, lease.TTLDefault, election.NoStartDelay
+	cfg.InstanceID, cfg.Logger, cfg.LeaderTTL, cfg.StartDelayMax = l.InstanceID, l.Logger, lease.DefaultTTL, election.NoStartDelay
 	must(t, lease.Bootstrap(t.Context(), r.Client(), cfg))
 	e, err := election.New(r.Client(), cfg)
 	must(t, err)

@@ -75,7 +75,7 @@ func TestPollerLoses(t *testing.T) {
 		if why := p.why(); !strings.Contains(why, lease.ErrLost.Error()) {
 			t.Errorf("the poll that ran ended: %s, want that the lease is not held", why)
 		}
-		pass(2 * poll.IntervalDefault)
+		pass(2 * poll.DefaultInterval)
 		if !m.IsOwned(session) || p.fence.Load() <= first {
 			t.Errorf("it is owned again: %t, and polled under the fence %d after %d", m.IsOwned(session), p.fence.Load(), first)
 		}
@@ -109,7 +109,7 @@ func TestPollerWhenRedisForgets(t *testing.T) {
 		first := p.fence.Load()
 		r.Forget()
 		write(t, r)
-		pass(2 * lease.TTLDefault)
+		pass(2 * lease.DefaultTTL)
 		if !m.IsOwned(session) || p.fence.Load() != first {
 			t.Errorf("its owner has it: %t, under the fence %d, and %d before", m.IsOwned(session), p.fence.Load(), first)
 		}
@@ -154,11 +154,11 @@ func TestLeaderLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e, lost := elected(t)
 		first, _ := e.Fence()
-		r.Lose(election.LeaderKeyDefault)
+		r.Lose(election.DefaultLeaderKey)
 		if ev := lost.Load(); ev == nil || ev.Fence != first {
 			t.Errorf("told %+v, want that the leadership of fence %d is lost", ev, first)
 		}
-		pass(2 * election.LeaderTTLDefault)
+		pass(2 * election.DefaultLeaderTTL)
 		if again, _ := e.Fence(); again <= first {
 			t.Errorf("it leads under the fence %d after %d", again, first)
 		}
@@ -168,7 +168,7 @@ func TestLeaderLoses(t *testing.T) {
 func TestLeaderIsTakenFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e, lost := elected(t)
-		r.Take(election.LeaderKeyDefault, "other", time.Minute)
+		r.Take(election.DefaultLeaderKey, "other", time.Minute)
 		if ev := lost.Load(); ev == nil || ev.Leader != "other" || e.IsLeader() {
 			t.Errorf("told %+v, leading: %t; want that other leads", ev, e.IsLeader())
 		}
@@ -189,7 +189,7 @@ func TestLeaderWhenRedisForgets(t *testing.T) {
 		other, _ := member(t, r, "b")
 		first, _ := e.Fence()
 		r.Forget()
-		pass(2 * election.LeaderTTLDefault)
+		pass(2 * election.DefaultLeaderTTL)
 		if fence, leads := e.Fence(); !leads || fence != first || lost.Load() != nil || other.IsLeader() {
 			t.Errorf("it leads: %t, under the fence %d, and %d before; it lost it: %v; the other leads: %t", leads, fence, first,
 				lost.Load(), other.IsLeader())
@@ -202,9 +202,9 @@ func TestLeasesOfOneRedisAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e, _ := elected(t)
 		k := keeper(t, r, "", nil)
-		pass(lease.TTLDefault + time.Second) // the epoch of keepers was not declared new
+		pass(lease.DefaultTTL + time.Second) // the epoch of keepers was not declared new
 		h := acquired(t, k)
-		r.Take(election.LeaderKeyDefault, "other", time.Second)
+		r.Take(election.DefaultLeaderKey, "other", time.Second)
 		if e.IsLeader() || !h.Valid() {
 			t.Errorf("the leadership was taken; it leads: %t, and the keeper has its lease: %t", e.IsLeader(), h.Valid())
 		}

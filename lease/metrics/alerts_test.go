@@ -290,7 +290,7 @@ func shared(t *testing.T, s *scrapes) *atomic.Pointer[reading] {
 	t.Helper()
 	read := &atomic.Pointer[reading]{}
 	read.Store(&reading{ids: []string{"one"}})
-	m, err := lease.New(redistest.Start(t).Client(), lease.Config{TTL: time.Second, DiscoveryInterval: 50 * time.Millisecond, NamedSessions: true,
+	m, err := lease.NewManager(redistest.Start(t).Client(), lease.Config{TTL: time.Second, DiscoveryInterval: 50 * time.Millisecond, NamedSessions: true,
 		Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) { now := read.Load(); return now.ids, now.err }})
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ type leases struct {
 }
 
 type term struct {
-	hold             interface{ Valid() bool } // a *lease.Hold
+	hold             interface{ Valid() bool } // a *lease.Lease
 	doubted, yielded time.Time                 // beginning of an uncertainty and of a yield; zero: none
 }
 
@@ -150,7 +150,7 @@ func (l *leases) count(e lease.Event) {
 	switch e.Kind {
 	case lease.EventAcquired:
 		l.acquisitions.WithLabelValues("acquired").Inc()
-		l.terms[e.Name] = &term{hold: e.Hold}
+		l.terms[e.Name] = &term{hold: e.Lease}
 		l.vacant(e)
 	case lease.EventAcquireFailed:
 		l.acquisitions.WithLabelValues(e.Cause).Inc()

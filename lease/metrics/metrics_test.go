@@ -90,7 +90,7 @@ func keeper(t *testing.T, server *redistest.Server) (*lease.Keeper, *prometheus.
 func TestWhatHappensIsCounted(t *testing.T) {
 	server := redistest.Start(t)
 	k, r := keeper(t, server)
-	var holds []*lease.Hold
+	var holds []*lease.Lease
 	for i := range 3 {
 		h, err := k.TryAcquire(t.Context(), fmt.Sprint("thing-", i))
 		if err != nil {
@@ -317,7 +317,7 @@ func TestElections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, key := range []string{election.LeaderKeyDefault, "b:leader"} {
+	for _, key := range []string{election.DefaultLeaderKey, "b:leader"} {
 		await(t, r, "election_leader{election="+key+"}", exactly(1))
 		await(t, r, "election_leaderships_total{election="+key+"}", exactly(1))
 	}

@@ -49,8 +49,8 @@ import (
 
 // Defaults of Config.
 const (
-	IntervalDefault      = 5 * time.Second
-	SessionPrefixDefault = "session:"
+	DefaultInterval      = 5 * time.Second
+	DefaultSessionPrefix = "session:"
 )
 
 // MaxSession bounds the value of a session's key, in bytes.
@@ -107,15 +107,15 @@ type Config struct {
 
 func (c Config) withDefaults(l lease.Config) (Config, error) {
 	ttl := l.TTL
-	if ttl <= 0 { // lease.New refuses a negative one
-		ttl = lease.TTLDefault
+	if ttl <= 0 { // lease.NewManager refuses a negative one
+		ttl = lease.DefaultTTL
 	}
 	def := func(v *time.Duration, d time.Duration) {
 		if *v == 0 {
 			*v = d
 		}
 	}
-	def(&c.Interval, IntervalDefault)
+	def(&c.Interval, DefaultInterval)
 	if c.LongPolls && c.Timeout == 0 {
 		return c, fmt.Errorf("%w: LongPolls needs a Timeout; it must be the longest that a poll may take", ErrConfig)
 	}
@@ -124,7 +124,7 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 	def(&c.DrainTimeout, c.Timeout)
 	inRedis := c.SessionPrefix != "" || c.Decode != nil
 	if c.SessionPrefix == "" {
-		c.SessionPrefix = SessionPrefixDefault
+		c.SessionPrefix = DefaultSessionPrefix
 	}
 	if c.Decode == nil {
 		c.Decode = DecodeSession

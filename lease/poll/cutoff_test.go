@@ -58,14 +58,14 @@ func TestWhatIsCutOff(t *testing.T) {
 			p := &publisher{id: id}
 			m.publishers[id] = p
 			for _, o := range c.polls {
-				m.judge(p, &run{hold: &lease.Hold{}, outcome: o})
+				m.judge(p, &run{hold: &lease.Lease{}, outcome: o})
 			}
 			m.log.Flush(t.Context())
 			if n := len(cutOffs(log)); n != c.warnings {
 				t.Errorf("%d warnings, wanted %d", n, c.warnings)
 			}
 			m.cutWarned = m.cutWarned.Add(-cutEvery)
-			m.judge(p, &run{hold: &lease.Hold{}, outcome: cutOff})
+			m.judge(p, &run{hold: &lease.Lease{}, outcome: cutOff})
 			m.log.Flush(t.Context())
 			if n := len(cutOffs(log)); p.cut >= cutMany && n != c.warnings+1 {
 				t.Errorf("%d warnings a minute later, wanted %d", n, c.warnings+1)

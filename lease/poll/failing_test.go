@@ -31,7 +31,7 @@ func TestFailingPollsAreTold(t *testing.T) {
 	cut, stopped := run{outcome: cutOff, err: away}, run{outcome: stopping, err: away}
 	const begins, ends = 8, 11
 	for i, r := range []run{failed, failed, good, failed, panicked, cut, stopped, unbegun, failed, failed, unbegun, good, good} {
-		r.hold = &lease.Hold{}
+		r.hold = &lease.Lease{}
 		m.failing(p, &r)
 		m.log.Flush(t.Context())
 		told := ""

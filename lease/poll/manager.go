@@ -87,7 +87,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		}
 		leases.Sessions = m.sessions.list
 	}
-	if m.leases, err = lease.New(client, leases); err != nil {
+	if m.leases, err = lease.NewManager(client, leases); err != nil {
 		m.sessions.close()
 		return nil, err
 	}
@@ -187,11 +187,11 @@ func (m *SessionManager) notify(e lease.Event) {
 			p = &publisher{id: e.Name, index: -1}
 			m.publishers[e.Name] = p
 		}
-		p.hold = e.Hold
+		p.hold = e.Lease
 		m.do(p, p.polls.Acquired(m.at(e.At)), nil)
 		return
 	}
-	if p == nil || p.hold == nil || p.hold != e.Hold {
+	if p == nil || p.hold == nil || p.hold != e.Lease {
 		return
 	}
 	switch e.Kind {
@@ -213,23 +213,23 @@ func (m *SessionManager) notify(e lease.Event) {
 type publisher struct {
 	id     string
 	polls  policy.Poller
-	hold   *lease.Hold // the present term; nil: none
-	cut    int         // polls in a row that the timeout cut off
-	failed int         // polls in a row that failed otherwise
-	err    error       // of the last of them
-	run    *run        // the running poll
-	wakeAt core.Time   // next wake-up in the agenda
-	index  int         // position in the agenda; -1: not in it
+	hold   *lease.Lease // the present term; nil: none
+	cut    int          // polls in a row that the timeout cut off
+	failed int          // polls in a row that failed otherwise
+	err    error        // of the last of them
+	run    *run         // the running poll
+	wakeAt core.Time    // next wake-up in the agenda
+	index  int          // position in the agenda; -1: not in it
 }
 
 type run struct {
-	hold    *lease.Hold
+	hold    *lease.Lease
 	cancel  context.CancelCauseFunc
 	policy  policy.Result
 	outcome outcome
 	err     error // of the poll function
 
-	abandoned []*lease.Hold // holds given up until it returns
+	abandoned []*lease.Lease // holds given up until it returns
 }
 
 func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
@@ -251,7 +251,7 @@ func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
 		m.abandon(p)
 	}
 	if s.Yield {
-		inner.OfHold(p.hold).Yield()
+		inner.OfLease(p.hold).Yield()
 	}
 	if s.Drop {
 		p.hold.Drop()
@@ -324,7 +324,7 @@ func (m *SessionManager) due(p *publisher, now core.Time) {
 	var until core.Time
 	believed := false
 	if p.hold != nil {
-		until, believed = m.at(inner.OfHold(p.hold).WindowEnd()), p.hold.Valid()
+		until, believed = m.at(inner.OfLease(p.hold).WindowEnd()), p.hold.Valid()
 	}
 	m.do(p, p.polls.Due(now, until, believed, &m.timings), nil)
 }
@@ -339,7 +339,7 @@ func (m *SessionManager) abandon(p *publisher) {
 	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", hold.Fence()))
 	p.run.abandoned = append(p.run.abandoned, hold)
-	inner.OfHold(hold).Abandon()
+	inner.OfLease(hold).Abandon()
 }
 
 func (m *SessionManager) begin(p *publisher) {
@@ -388,7 +388,7 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	step := p.polls.Returned(r.policy)
 	if step.Recover {
 		for _, hold := range r.abandoned {
-			inner.OfHold(hold).Recovered()
+			inner.OfLease(hold).Recovered()
 		}
 	}
 	m.do(p, step, nil)

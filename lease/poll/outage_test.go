@@ -78,7 +78,7 @@ func outage(t *testing.T, lasts time.Duration, until lease.EventKind) {
 	if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{TTL: ttl}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Client().Set(t.Context(), SessionPrefixDefault+id, `{"id":"`+id+`"}`, 0).Err(); err != nil {
+	if err := r.Client().Set(t.Context(), DefaultSessionPrefix+id, `{"id":"`+id+`"}`, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	n.between(r)

@@ -248,7 +248,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 		return nil
 	}})
 	first := receive(t, "the first poll", polls)
-	hold := b.wait(lease.EventAcquired, time.Time{}).Hold
+	hold := b.wait(lease.EventAcquired, time.Time{}).Lease
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var p *publisher
@@ -260,7 +260,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 		if done = p.run == nil; done {
 			planned = time.Now()
 			p.polls.Next = m.at(planned)
-			if s := p.polls.Due(m.now(), m.at(inner.OfHold(hold).WindowEnd()), true, &m.timings); !s.Begin {
+			if s := p.polls.Due(m.now(), m.at(inner.OfLease(hold).WindowEnd()), true, &m.timings); !s.Begin {
 				t.Fatalf("%+v", s)
 			}
 			r = &run{hold: hold, cancel: func(error) {}}

@@ -106,7 +106,7 @@ func TestClusterSessions(t *testing.T) { // G8
 		client.Set(t.Context(), "session:"+sid, fmt.Sprintf(`{"id":%q}`, sid), 0)
 	}
 	client.LPush(t.Context(), "session:list", "x")
-	s, err := newSessions(client, &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(client, &Config{SessionPrefix: DefaultSessionPrefix, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +128,9 @@ func TestSessionsAreReadTogether(t *testing.T) { // G14
 	server := redistest.Start(t)
 	for i := range 100 {
 		sid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
-		server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid))
+		server.Do("SET", DefaultSessionPrefix+sid, fmt.Sprintf(`{"id":%q}`, sid))
 	}
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: DefaultSessionPrefix, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,11 +168,11 @@ func TestRewrittenSessionIsNotMalformed(t *testing.T) { // G8
 	t.Parallel()
 	server := redistest.Start(t)
 	const cleared, deleted = "11111111-2222-4333-8444-555555555555", "22222222-2222-4333-8444-555555555555"
-	write := func(sid string) { server.Do("SET", SessionPrefixDefault+sid, fmt.Sprintf(`{"id":%q}`, sid)) }
-	server.Do("SET", SessionPrefixDefault+cleared, "")
-	server.Do("HSET", SessionPrefixDefault+deleted, "a", "b")
-	again := func() { server.Do("DEL", SessionPrefixDefault+deleted); write(deleted); write(cleared) }
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession},
+	write := func(sid string) { server.Do("SET", DefaultSessionPrefix+sid, fmt.Sprintf(`{"id":%q}`, sid)) }
+	server.Do("SET", DefaultSessionPrefix+cleared, "")
+	server.Do("HSET", DefaultSessionPrefix+deleted, "a", "b")
+	again := func() { server.Do("DEL", DefaultSessionPrefix+deleted); write(deleted); write(cleared) }
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: DefaultSessionPrefix, Decode: DecodeSession},
 		&lease.Config{Logger: zap.NewNop(), Hooks: []redis.Hook{rewriting{again}}})
 	if err != nil {
 		t.Fatal(err)
@@ -189,9 +189,9 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 	server := redistest.Start(t)
 	const longest = "ffffffff-0000-4000-8000-000000000000"
 	text := fmt.Sprintf(`{"id":%q}`, longest)
-	server.Do("SET", SessionPrefixDefault+longest, text+strings.Repeat(" ", MaxSession-len(text)))
-	server.Do("SET", SessionPrefixDefault+"beyond", strings.Repeat("x", MaxSession+1))
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
+	server.Do("SET", DefaultSessionPrefix+longest, text+strings.Repeat(" ", MaxSession-len(text)))
+	server.Do("SET", DefaultSessionPrefix+"beyond", strings.Repeat("x", MaxSession+1))
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: DefaultSessionPrefix, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,13 +207,13 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 func TestEmptyAndForeignKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: SessionPrefixDefault,
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: DefaultSessionPrefix,
 		Decode: func(string, []byte) (bool, error) { return false, nil }}, &lease.Config{Logger: zap.NewNop(), NamedSessions: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
-	const key = SessionPrefixDefault + "a"
+	const key = DefaultSessionPrefix + "a"
 	for _, step := range []struct {
 		command      []any
 		ids, skipped int
@@ -236,10 +236,10 @@ func TestSessionsBehindSentinelLong(t *testing.T) {
 	r := redistest.StartReplicated(t)
 	name := func(n int) string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", n) }
 	put := func(to *redistest.Server, n int) {
-		to.Do("SET", SessionPrefixDefault+name(n), fmt.Sprintf(`{"id":%q}`, name(n)))
+		to.Do("SET", DefaultSessionPrefix+name(n), fmt.Sprintf(`{"id":%q}`, name(n)))
 	}
 	put(r.Servers[0], 1)
-	s, err := newSessions(r.Client(), &Config{SessionPrefix: SessionPrefixDefault, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
+	s, err := newSessions(r.Client(), &Config{SessionPrefix: DefaultSessionPrefix, Decode: DecodeSession}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,8 +165,8 @@ func BenchmarkObservedRenewals(b *testing.B) {
 
 // BenchmarkObservedTakeover is how long after its expiry a lease is taken over, p50 of the best round.
 func BenchmarkObservedTakeover(b *testing.B) {
-	successions(b, func(client *redis.Client, h *lease.Hold) (time.Time, error) {
-		inner.OfHold(h).Abandon()
+	successions(b, func(client *redis.Client, h *lease.Lease) (time.Time, error) {
+		inner.OfLease(h).Abandon()
 		left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
 		return time.Now().Add(left), err
 	})
@@ -174,14 +174,14 @@ func BenchmarkObservedTakeover(b *testing.B) {
 
 // BenchmarkObservedHandover is how long after the call of Release a lease is had by who waits for it, p50 of the best round.
 func BenchmarkObservedHandover(b *testing.B) {
-	successions(b, func(_ *redis.Client, h *lease.Hold) (time.Time, error) {
+	successions(b, func(_ *redis.Client, h *lease.Lease) (time.Time, error) {
 		began := time.Now()
 		return began, h.Release(b.Context())
 	})
 }
 
 // successions reports how long leases take to pass from one instance to another, both observed and both not, from what end returns.
-func successions(b *testing.B, end func(*redis.Client, *lease.Hold) (time.Time, error)) {
+func successions(b *testing.B, end func(*redis.Client, *lease.Lease) (time.Time, error)) {
 	b.Helper()
 	cfg := lease.Config{TTL: time.Second, RenewInterval: time.Second / 3, OpTimeout: 600 * time.Millisecond, Logger: zap.NewNop()}
 	client := bootstrapped(b, cfg)
@@ -199,7 +199,7 @@ func successions(b *testing.B, end func(*redis.Client, *lease.Hold) (time.Time, 
 		least := []time.Duration{time.Hour, time.Hour}
 		for range rounds {
 			for i, p := range pairs {
-				took := succession(b, p.from, p.to, fmt.Sprint("lease-", round, "-"), leases, func(h *lease.Hold) (time.Time, error) {
+				took := succession(b, p.from, p.to, fmt.Sprint("lease-", round, "-"), leases, func(h *lease.Lease) (time.Time, error) {
 					return end(client, h)
 				})
 				slices.Sort(took)
@@ -215,7 +215,7 @@ func successions(b *testing.B, end func(*redis.Client, *lease.Hold) (time.Time, 
 }
 
 // succession has n leases pass from one to the other, one every 5 ms, and returns how long each took.
-func succession(b *testing.B, from, to *lease.Keeper, prefix string, n int, end func(*lease.Hold) (time.Time, error)) []time.Duration {
+func succession(b *testing.B, from, to *lease.Keeper, prefix string, n int, end func(*lease.Lease) (time.Time, error)) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, n)
 	var wg sync.WaitGroup
@@ -257,7 +257,7 @@ func BenchmarkObservedIsOwned(b *testing.B) {
 	client := bootstrapped(b, cfg)
 	ids := make([]string, 1000)
 	asked := func(observed bool) func() time.Duration {
-		m, err := lease.New(client, cfg)
+		m, err := lease.NewManager(client, cfg)
 		if err != nil {
 			b.Fatal(err)
 		}

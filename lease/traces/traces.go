@@ -60,11 +60,11 @@ const eventsMax = 32
 type terms struct {
 	tracer   trace.Tracer
 	instance attribute.KeyValue
-	over     func(*lease.Hold) bool // replaced by tests
+	over     func(*lease.Lease) bool // replaced by tests
 
 	mu      sync.Mutex
 	changed *sync.Cond // an event was handled, or the wait for more is over
-	open    map[*lease.Hold]*term
+	open    map[*lease.Lease]*term
 	stopped bool
 }
 
@@ -93,8 +93,8 @@ func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context
 func newTerms(p trace.TracerProvider, instance string) *terms {
 	w := &terms{
 		tracer: p.Tracer(Scope), instance: attribute.String("leasestorm.instance", instance),
-		over: func(h *lease.Hold) bool { return h.Context().Err() != nil },
-		open: map[*lease.Hold]*term{},
+		over: func(h *lease.Lease) bool { return h.Context().Err() != nil },
+		open: map[*lease.Lease]*term{},
 	}
 	w.changed = sync.NewCond(&w.mu)
 	return w
@@ -107,11 +107,11 @@ func (w *terms) take(e lease.Event) {
 		return
 	}
 	if e.Dropped > 0 {
-		w.giveUp(e.Hold)
+		w.giveUp(e.Lease)
 	}
 	if e.Kind == lease.EventAcquired {
 		w.begin(e)
-	} else if t := w.open[e.Hold]; t != nil {
+	} else if t := w.open[e.Lease]; t != nil {
 		w.goOn(t, e)
 	}
 	w.changed.Broadcast()
@@ -134,7 +134,7 @@ func (w *terms) begin(e lease.Event) {
 	_, span := w.tracer.Start(context.Background(), "lease term", trace.WithNewRoot(), trace.WithTimestamp(e.At),
 		trace.WithAttributes(about...))
 	if span.IsRecording() {
-		w.open[e.Hold] = &term{span: span}
+		w.open[e.Lease] = &term{span: span}
 	}
 }
 
@@ -157,9 +157,9 @@ func (w *terms) goOn(t *term, e lease.Event) {
 		t.event(e, "kept")
 	case lease.EventLost:
 		t.span.SetStatus(codes.Error, e.Reason)
-		w.end(e.Hold, "lost", e)
+		w.end(e.Lease, "lost", e)
 	case lease.EventReleased:
-		w.end(e.Hold, "released", e)
+		w.end(e.Lease, "released", e)
 	}
 }
 
@@ -174,10 +174,10 @@ func (t *term) event(e lease.Event, name string) {
 	t.span.AddEvent(name, trace.WithTimestamp(e.At), trace.WithAttributes(about...))
 }
 
-func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
+func (w *terms) end(h *lease.Lease, how string, e lease.Event) {
 	t := w.open[h]
 	delete(w.open, h)
-	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", inner.OfHold(h).Renewals()),
+	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", inner.OfLease(h).Renewals()),
 		attribute.Int64("leasestorm.term.uncertainties", t.uncertainties))
 	if e.Cause != "" {
 		t.span.SetAttributes(attribute.String("leasestorm.term.cause", e.Cause))
@@ -193,7 +193,7 @@ func (w *terms) end(h *lease.Hold, how string, e lease.Event) {
 }
 
 // giveUp ends the spans of the finished terms, except but: their ends may be among the missed events.
-func (w *terms) giveUp(but *lease.Hold) {
+func (w *terms) giveUp(but *lease.Lease) {
 	for h := range w.open {
 		if h != but && w.over(h) {
 			w.end(h, "unknown", lease.Event{})

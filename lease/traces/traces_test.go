@@ -72,13 +72,13 @@ func TestTermsAreSpans(t *testing.T) {
 	server := redistest.Start(t)
 	first, firsts, stopFirst := keeper(t, server, "first")
 	second, seconds, stopSecond := keeper(t, server, "second")
-	for name, end := range map[string]func(*lease.Hold){
-		"given-back": func(h *lease.Hold) {
+	for name, end := range map[string]func(*lease.Lease){
+		"given-back": func(h *lease.Lease) {
 			if err := h.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
 		},
-		"left": func(h *lease.Hold) { inner.OfHold(h).Abandon() },
+		"left": func(h *lease.Lease) { inner.OfLease(h).Abandon() },
 	} {
 		h, err := first.Acquire(t.Context(), name)
 		if err != nil {
@@ -144,9 +144,9 @@ func TestTermsAreSpans(t *testing.T) {
 func TestSpanOfATerm(t *testing.T) {
 	p, r := recorded(t)
 	w := newTerms(p, "one")
-	at, h := time.Unix(1_000_000, 0), &lease.Hold{}
+	at, h := time.Unix(1_000_000, 0), &lease.Lease{}
 	tell := func(kind lease.EventKind, ms int) {
-		w.take(lease.Event{Kind: kind, Name: "thing", Fence: 7, Hold: h, At: at.Add(time.Duration(ms) * time.Millisecond),
+		w.take(lease.Event{Kind: kind, Name: "thing", Fence: 7, Lease: h, At: at.Add(time.Duration(ms) * time.Millisecond),
 			Cause: "c", Reason: "c: why", Owner: "next",
 			Vacancy: &lease.Vacancy{Since: at.Add(-2 * time.Second), Owner: "before"}})
 	}
@@ -161,7 +161,7 @@ func TestSpanOfATerm(t *testing.T) {
 	for i := range eventsMax {
 		tell(lease.EventYield, 500+i)
 	}
-	w.take(lease.Event{Kind: lease.EventLost, Name: "thing", Hold: &lease.Hold{}}) // of a term that began before it was watched
+	w.take(lease.Event{Kind: lease.EventLost, Name: "thing", Lease: &lease.Lease{}}) // of a term that began before it was watched
 	if len(r.Ended()) != 0 || len(w.open) != 1 {
 		t.Fatalf("%d spans ended and %d open before the term is over", len(r.Ended()), len(w.open))
 	}
@@ -198,12 +198,12 @@ func TestSpanOfATerm(t *testing.T) {
 func TestMissedEnds(t *testing.T) {
 	p, r := recorded(t)
 	w := newTerms(p, "one")
-	lives, late, gone := &lease.Hold{}, &lease.Hold{}, &lease.Hold{}
-	w.over = func(h *lease.Hold) bool { return h != lives }
-	for name, h := range map[string]*lease.Hold{"lives": lives, "late": late, "gone": gone} {
-		w.take(lease.Event{Kind: lease.EventAcquired, Name: name, Hold: h})
+	lives, late, gone := &lease.Lease{}, &lease.Lease{}, &lease.Lease{}
+	w.over = func(h *lease.Lease) bool { return h != lives }
+	for name, h := range map[string]*lease.Lease{"lives": lives, "late": late, "gone": gone} {
+		w.take(lease.Event{Kind: lease.EventAcquired, Name: name, Lease: h})
 	}
-	w.take(lease.Event{Kind: lease.EventReleased, Name: "late", Hold: late, Dropped: 1})
+	w.take(lease.Event{Kind: lease.EventReleased, Name: "late", Lease: late, Dropped: 1})
 	if len(r.Ended()) != 2 || len(w.open) != 1 {
 		t.Fatalf("%d spans have ended and %d are open, want two and one", len(r.Ended()), len(w.open))
 	}
@@ -218,18 +218,18 @@ func TestStop(t *testing.T) {
 	stop := Watch(p, source)
 	cfg := lease.Config{Logger: zap.NewNop()}
 	comes, never := keepertest.Over(t, cfg), keepertest.Over(t, cfg)
-	source.f(lease.Event{Kind: lease.EventAcquired, Name: "comes", Hold: comes})
-	go source.f(lease.Event{Kind: lease.EventReleased, Name: "comes", Hold: comes})
+	source.f(lease.Event{Kind: lease.EventAcquired, Name: "comes", Lease: comes})
+	go source.f(lease.Event{Kind: lease.EventReleased, Name: "comes", Lease: comes})
 	stop(t.Context())
 	says(t, r.Ended()[0], "lease.name", "comes", "term.end", "released")
 
 	stop = Watch(p, source)
-	source.f(lease.Event{Kind: lease.EventAcquired, Name: "never", Hold: never})
+	source.f(lease.Event{Kind: lease.EventAcquired, Name: "never", Lease: never})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	stop(ctx)
 	says(t, r.Ended()[1], "lease.name", "never", "term.end", "unknown")
-	source.f(lease.Event{Kind: lease.EventAcquired, Name: "after", Hold: never})
+	source.f(lease.Event{Kind: lease.EventAcquired, Name: "after", Lease: never})
 	if n := len(r.Started()); n != 2 {
 		t.Errorf("%d spans were started, want none after it was stopped", n)
 	}

@@ -53,7 +53,7 @@ type names struct{ lease, node, epoch, channel string }
 func (n names) group() string { return n.epoch + ":group" }
 
 var defaultNames = names{
-	redisstore.LeasePrefixDefault, redisstore.NodePrefixDefault, redisstore.EpochKeyDefault, redisstore.ChannelDefault,
+	redisstore.DefaultLeasePrefix, redisstore.DefaultNodePrefix, redisstore.DefaultEpochKey, redisstore.DefaultChannel,
 }
 
 func (r *redis) keyAt(name string) key {

@@ -28,15 +28,15 @@ const (
 )
 
 const (
-	intentPrefix = store.KeyPrefixDefault
+	intentPrefix = store.DefaultKeyPrefix
 	idemPrefix   = intentPrefix + "idem:"
 	recordPrefix = intentPrefix + "session:"
 	busKey       = intentPrefix + "bus"
 )
 
-var intentNames = names{store.LeasePrefixDefault, intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
+var intentNames = names{store.DefaultLeasePrefix, intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
 
-const storePatience = store.OpTimeoutDefault
+const storePatience = store.DefaultOpTimeout
 
 type intentWorld struct {
 	clients client.Config

@@ -11,7 +11,7 @@ import (
 )
 
 // fenceLife is how long a fence outlives its last use, in ms.
-const fenceLife = int64(redisstore.FenceTTLDefault) / core.Millisecond
+const fenceLife = int64(redisstore.DefaultFenceTTL) / core.Millisecond
 
 // redis holds a server's keys and executes the store's scripts on them, atomically, on the server's own clock.
 type redis struct {

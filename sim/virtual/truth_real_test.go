@@ -58,7 +58,7 @@ func admit(srv *redistest.Server) {
 }
 
 func (x *realSide) listen() {
-	x.ears = x.client.Subscribe(x.t.Context(), redisstore.ChannelDefault)
+	x.ears = x.client.Subscribe(x.t.Context(), redisstore.DefaultChannel)
 	if _, err := x.ears.Receive(x.t.Context()); err != nil {
 		x.t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (x *realSide) failToSave() {
 func (x *realSide) notices() []core.Notice {
 	x.asked++
 	last := fmt.Sprint("last ", x.asked)
-	if err := x.client.Publish(x.t.Context(), redisstore.ChannelDefault, last).Err(); err != nil {
+	if err := x.client.Publish(x.t.Context(), redisstore.DefaultChannel, last).Err(); err != nil {
 		x.t.Fatal(err)
 	}
 	var out []core.Notice

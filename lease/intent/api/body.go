@@ -95,7 +95,7 @@ func parse(body []byte) (request, error) {
 	}
 	req.start.ServiceRef, req.start.Profile = m[mRef].text, m[mProfile].text
 	if m[mProfile].given && req.start.Profile == "" {
-		return bad("profile is empty; leave it out for %q", intent.ProfileDefault)
+		return bad("profile is empty; leave it out for %q", intent.DefaultProfile)
 	}
 	if n := m[mStart]; n.given {
 		if req.start.StartMs, err = strconv.ParseInt(n.text, 10, 64); err != nil || req.start.StartMs == 0 {

@@ -27,10 +27,10 @@ import (
 
 // Defaults of Config.
 const (
-	KeyTTLDefault      = 24 * time.Hour
-	BodyMaxDefault     = 8 << 10 // bytes
-	BodyTimeoutDefault = 5 * time.Second
-	PageDefault        = 50
+	DefaultKeyTTL      = 24 * time.Hour
+	DefaultBodyMax     = 8 << 10 // bytes
+	DefaultBodyTimeout = 5 * time.Second
+	DefaultPage        = 50
 	PageMax            = 200
 )
 
@@ -105,10 +105,10 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.AllowedNets == nil {
 		cfg.AllowedNets = LAN()
 	}
-	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, KeyTTLDefault)
-	cfg.BodyMax = cmp.Or(cfg.BodyMax, BodyMaxDefault)
-	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, BodyTimeoutDefault)
-	cfg.Retention = cmp.Or(cfg.Retention, store.RetentionDefault)
+	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, DefaultKeyTTL)
+	cfg.BodyMax = cmp.Or(cfg.BodyMax, DefaultBodyMax)
+	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
+	cfg.Retention = cmp.Or(cfg.Retention, store.DefaultRetention)
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}

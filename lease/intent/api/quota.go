@@ -13,8 +13,8 @@ import (
 
 // Defaults of Quotas.
 const (
-	StartRateDefault = 100
-	BacklogDefault   = 20_000
+	DefaultStartRate = 100
+	DefaultBacklog   = 20_000
 )
 
 // Quotas bound the starts that a handler accepts from each token, so that one token cannot fill Redis. A start above them is answered
@@ -44,7 +44,7 @@ type quotas struct {
 type spent struct{ rate, backlog *rate.Limiter }
 
 func newQuotas(q Quotas, retention time.Duration) *quotas {
-	q.StartRate, q.Backlog = cmp.Or(q.StartRate, StartRateDefault), cmp.Or(q.Backlog, BacklogDefault)
+	q.StartRate, q.Backlog = cmp.Or(q.StartRate, DefaultStartRate), cmp.Or(q.Backlog, DefaultBacklog)
 	return &quotas{Quotas: q, retention: retention, tokens: map[[32]byte]*spent{}}
 }
 

@@ -92,7 +92,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 			return refused(http.StatusBadRequest, "invalid", "the query has limit and cursor, each once at most")
 		}
 	}
-	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), strconv.Itoa(PageDefault)))
+	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), strconv.Itoa(DefaultPage)))
 	if err != nil || limit < 1 || limit > PageMax {
 		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
 	}

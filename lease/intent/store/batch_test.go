@@ -83,7 +83,7 @@ func TestCallerLeaves(t *testing.T) {
 	f.put("first") // so that what is frozen is a server that knows the script
 	f.server.Freeze()
 	var sent, left sync.WaitGroup
-	for i := range PoolSizeDefault {
+	for i := range DefaultPoolSize {
 		sent.Go(func() {
 			s := session(fmt.Sprint("sent", i))
 			if _, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); err != nil {
@@ -91,7 +91,7 @@ func TestCallerLeaves(t *testing.T) {
 			}
 		})
 	}
-	f.queue(PoolSizeDefault, 0)
+	f.queue(DefaultPoolSize, 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("left")
 	for i := range leavers {
@@ -103,14 +103,14 @@ func TestCallerLeaves(t *testing.T) {
 			}
 		})
 	}
-	f.queue(PoolSizeDefault, leavers)
+	f.queue(DefaultPoolSize, leavers)
 	cancel(cause)
 	left.Wait() // while Redis is frozen
 	f.server.Thaw()
 	sent.Wait()
 	f.queue(0, 0)
-	if got := f.length("v3:bus"); got != PoolSizeDefault+1 {
-		t.Errorf("%d starts are on the bus, want %d", got, PoolSizeDefault+1)
+	if got := f.length("v3:bus"); got != DefaultPoolSize+1 {
+		t.Errorf("%d starts are on the bus, want %d", got, DefaultPoolSize+1)
 	}
 }
 

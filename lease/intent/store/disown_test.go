@@ -17,10 +17,10 @@ func TestSweepLeavesWhatHasItsLease(t *testing.T) { // I5
 	s := f.put("a")
 	entries := f.fetch(mute)
 	f.write(mute, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
-	f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease("a"), "mute", 0).Err())
+	f.must(f.client.Set(t.Context(), DefaultLeasePrefix+ServiceLease("a"), "mute", 0).Err())
 	f.must(mute.Leave(t.Context(), "mute"))
 	for _, holder := range []string{"mute", "another"} {
-		f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease("a"), holder, 0).Err())
+		f.must(f.client.Set(t.Context(), DefaultLeasePrefix+ServiceLease("a"), holder, 0).Err())
 		_, more, err := living.Sweep(t.Context(), time.Hour, time.Hour)
 		if got := f.get(s.ID); err != nil || more || (got.State == intent.StateRunning) != (holder == "mute") {
 			t.Errorf("with the lease of %s: %+v, more %v, %v", holder, got, more, err)

@@ -186,7 +186,7 @@ func TestSweepHasAnEnd(t *testing.T) { // I7
 		t.Errorf("of its own entries: %d, more %v", len(entries), more)
 	}
 	for _, s := range all {
-		f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease(s.ServiceRef), "mute", 0).Err())
+		f.must(f.client.Set(t.Context(), DefaultLeasePrefix+ServiceLease(s.ServiceRef), "mute", 0).Err())
 		f.run(mute, s)
 	}
 	f.must(mute.Leave(t.Context(), "mute"))

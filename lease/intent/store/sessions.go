@@ -79,7 +79,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	defer cancel()
 	args := append([]any{"", redisstore.NewEpoch(lo), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
 		putArgs(&session, key, ttl)...)
-	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.FenceTTLDefault.Milliseconds())
+	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.DefaultFenceTTL.Milliseconds())
 	reply, err := s.batcher.call(ctx, putLeasedScript, keys, args...)
 	if err != nil {
 		return "", false, unavailable(s.named(ctx, err))

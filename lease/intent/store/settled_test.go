@@ -157,7 +157,7 @@ func TestLateRunning(t *testing.T) { // I3
 		want, then := WroteOver, WroteOK
 		if held {
 			want, then = WroteOK, WroteOver
-			f.must(f.client.Set(t.Context(), LeasePrefixDefault+ServiceLease("a"), "dead", 0).Err())
+			f.must(f.client.Set(t.Context(), DefaultLeasePrefix+ServiceLease("a"), "dead", 0).Err())
 		}
 		w.State, w.Ack = intent.StateRunning, entry
 		if got := f.write(dead, w); got != want {
@@ -169,7 +169,7 @@ func TestLateRunning(t *testing.T) { // I3
 		if !held {
 			continue
 		}
-		f.must(f.client.Del(t.Context(), LeasePrefixDefault+ServiceLease("a")).Err())
+		f.must(f.client.Del(t.Context(), DefaultLeasePrefix+ServiceLease("a")).Err())
 		f.must(f.client.ZAddXX(t.Context(), "v3:workers", redis.Z{Score: 1, Member: "dead"}).Err())
 		f.must(f.client.Set(t.Context(), "v3:run", strings.Fields(f.client.Get(t.Context(), "v3:run").Val())[0]+" 1", 0).Err())
 		f.sweep(other)

@@ -18,12 +18,12 @@ import (
 
 // Defaults of Options.
 const (
-	KeyPrefixDefault   = "v3:"
-	LeasePrefixDefault = "lease:"
-	RetentionDefault   = time.Hour
-	OpTimeoutDefault   = 3 * time.Second
-	PoolSizeDefault    = 16
-	DeadLettersDefault = 10_000
+	DefaultKeyPrefix   = "v3:"
+	DefaultLeasePrefix = "lease:"
+	DefaultRetention   = time.Hour
+	DefaultOpTimeout   = 3 * time.Second
+	DefaultPoolSize    = 16
+	DefaultDeadLetters = 10_000
 )
 
 // Errors for errors.Is.
@@ -89,18 +89,18 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.KeyPrefix = cmp.Or(o.KeyPrefix, KeyPrefixDefault)
-	o.Leases.LeasePrefix = cmp.Or(o.Leases.LeasePrefix, LeasePrefixDefault)
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, DefaultKeyPrefix)
+	o.Leases.LeasePrefix = cmp.Or(o.Leases.LeasePrefix, DefaultLeasePrefix)
 	o.Leases.NodePrefix = cmp.Or(o.Leases.NodePrefix, o.KeyPrefix+"node:")
 	o.Leases.EpochKey = cmp.Or(o.Leases.EpochKey, o.KeyPrefix+"epoch")
 	o.Leases.Channel = cmp.Or(o.Leases.Channel, o.KeyPrefix+"leases")
-	o.Leases.TTL = cmp.Or(o.Leases.TTL, lease.TTLDefault)
+	o.Leases.TTL = cmp.Or(o.Leases.TTL, lease.DefaultTTL)
 	o.Leases.Quarantine = cmp.Or(o.Leases.Quarantine, o.Leases.TTL)
-	o.Retention = cmp.Or(o.Retention, RetentionDefault)
-	o.OpTimeout = cmp.Or(o.OpTimeout, OpTimeoutDefault)
-	o.PoolSize = cmp.Or(o.PoolSize, PoolSizeDefault)
+	o.Retention = cmp.Or(o.Retention, DefaultRetention)
+	o.OpTimeout = cmp.Or(o.OpTimeout, DefaultOpTimeout)
+	o.PoolSize = cmp.Or(o.PoolSize, DefaultPoolSize)
 	o.Batches = cmp.Or(o.Batches, o.PoolSize)
-	o.DeadLetters = cmp.Or(o.DeadLetters, DeadLettersDefault)
+	o.DeadLetters = cmp.Or(o.DeadLetters, DefaultDeadLetters)
 	return o
 }
 
@@ -143,7 +143,7 @@ type Store struct {
 	calls   *callback.Calls // calls of Leases.Hooks and of the client's functions
 }
 
-// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like lease.New it
+// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like lease.NewManager it
 // makes its own connections. It opens none yet.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()

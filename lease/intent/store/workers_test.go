@@ -62,7 +62,7 @@ func TestLeasesAreNotReadOn(t *testing.T) {
 	const pages = 10
 	var leases []any
 	for i := range 1000 * pages {
-		leases = append(leases, LeasePrefixDefault+ServiceLease(strconv.Itoa(i)), "dead")
+		leases = append(leases, DefaultLeasePrefix+ServiceLease(strconv.Itoa(i)), "dead")
 	}
 	f.must(f.client.MSet(t.Context(), leases...).Err())
 	f.bus("new")

@@ -21,7 +21,7 @@ import (
 // job is the shell's state of a session. The loop owns it.
 type job struct {
 	entry    store.Entry
-	terms    policy.Terms[*lease.Hold]
+	terms    policy.Terms[*lease.Lease]
 	pipeline Pipeline
 	started  bool // RUNNING was written
 	over     bool // its end was logged
@@ -39,7 +39,7 @@ func (w *Worker) carry(e core.Effect) {
 		w.tasks.Go(func() { w.release(e.Session, holds) })
 	case core.Abandon:
 		for _, h := range j.terms.Abandon() {
-			inner.OfHold(h).Abandon()
+			inner.OfLease(h).Abandon()
 		}
 		w.log.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
 	case core.Write:
@@ -71,15 +71,15 @@ func (w *Worker) carry(e core.Effect) {
 // What package lease shows to its siblings only.
 type (
 	adopter interface {
-		Adopt(ctx context.Context, name, owner string) (*lease.Hold, error)
+		Adopt(ctx context.Context, name, owner string) (*lease.Lease, error)
 	}
 	joint interface {
-		With(ctx context.Context, others ...*lease.Hold) (_ context.Context, end context.CancelFunc)
+		With(ctx context.Context, others ...*lease.Lease) (_ context.Context, end context.CancelFunc)
 	}
 )
 
 func (w *Worker) acquire(e core.Effect) {
-	var h *lease.Hold
+	var h *lease.Lease
 	var err error
 	if e.From != "" {
 		h, err = inner.Of(w.keeper).(adopter).Adopt(w.ctx, e.Lease, e.From)
@@ -91,7 +91,7 @@ func (w *Worker) acquire(e core.Effect) {
 	var quarantine *lease.QuarantineError
 	switch {
 	case err == nil:
-		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(inner.OfHold(h).WindowEnd())
+		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(inner.OfLease(h).WindowEnd())
 	case errors.As(err, &held):
 		ev.Outcome, ev.Owner, ev.Wait = core.Held, held.Owner, int64(held.TTL)
 	case errors.As(err, &quarantine):
@@ -105,7 +105,7 @@ func (w *Worker) acquire(e core.Effect) {
 }
 
 // keep stores an acquired lease, or releases it if its session is gone.
-func (w *Worker) keep(session string, h *lease.Hold) {
+func (w *Worker) keep(session string, h *lease.Lease) {
 	if h == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (w *Worker) keep(session string, h *lease.Hold) {
 }
 
 // release releases all leases and waits for Redis' answers, for OpTimeout at most.
-func (w *Worker) release(session string, holds []*lease.Hold) {
+func (w *Worker) release(session string, holds []*lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -265,7 +265,7 @@ func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax
 func (w *Worker) returned(session string) {
 	if j := w.jobs[session]; j != nil {
 		for _, h := range j.terms.Recover() {
-			inner.OfHold(h).Recovered()
+			inner.OfLease(h).Recovered()
 		}
 	}
 }

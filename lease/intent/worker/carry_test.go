@@ -23,7 +23,7 @@ func TestJobHoldsTheLastTerm(t *testing.T) {
 	r.must(k.Start(t.Context()))
 	defer k.Stop()
 	w := &Worker{jobs: map[string]*job{"s": {}}}
-	take := func() *lease.Hold {
+	take := func() *lease.Lease {
 		h, err := k.TryAcquire(t.Context(), "service:a")
 		r.must(err)
 		w.keep("s", h)

@@ -21,8 +21,8 @@ import (
 
 // Defaults of Config.
 const (
-	MaxTriesDefault = membership.MaxTries
-	StartingDefault = membership.Starting
+	DefaultMaxTries = membership.MaxTries
+	DefaultStarting = membership.Starting
 )
 
 // Errors for errors.Is.
@@ -106,7 +106,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Store.Leases.TTL == 0 {
-		c.Store.Leases.TTL = lease.TTLDefault
+		c.Store.Leases.TTL = lease.DefaultTTL
 	}
 	ttl := c.Store.Leases.TTL
 	if c.InstanceID == "" {

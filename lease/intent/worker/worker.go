@@ -57,7 +57,7 @@ type Worker struct {
 	jobs    map[string]*job
 }
 
-// New makes a worker. Nothing runs before Start. Like lease.New it makes its own connections.
+// New makes a worker. Nothing runs before Start. Like lease.NewManager it makes its own connections.
 func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

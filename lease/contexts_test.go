@@ -11,7 +11,7 @@ import (
 func TestWithHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, newFakeRedis(), "a", true, nil)
-		take := func(name string) *Hold {
+		take := func(name string) *Lease {
 			h, err := g.keeperOf().Acquire(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/policy"
 )
 
-// Hold is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is another Hold with a
+// Lease is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is another Lease with a
 // higher fence (G3). It is safe for concurrent use.
-type Hold struct {
+type Lease struct {
 	s          *shell
 	name       string
 	fence      int64
@@ -45,34 +45,34 @@ type under struct {
 }
 
 // Name returns the lease's name; with a Manager, the session ID.
-func (h *Hold) Name() string { return h.name }
+func (h *Lease) Name() string { return h.name }
 
 // Fence returns the number to send with everything done under the lease. It is larger than the fence of every earlier term.
-func (h *Hold) Fence() int64 { return h.fence }
+func (h *Lease) Fence() int64 { return h.fence }
 
 // Valid reports whether the lease is held now, from local memory. It is false while a renewal is overdue (and may become true again), and
 // forever once the term is over.
-func (h *Hold) Valid() bool {
+func (h *Lease) Valid() bool {
 	return h.belief().Holds(h.s.now())
 }
 
 // belief returns until when work may begin.
-func (h *Hold) belief() policy.Belief {
+func (h *Lease) belief() policy.Belief {
 	mono := h.mono.Load()
 	return policy.Belief{Mono: core.Time(mono), Wall: h.wall.Load()}
 }
 
-// Until returns the current end of the trust window, or the zero time if the instance does not believe in the lease now. Each renewal
-// moves it; an unanswered renewal ends it early.
-func (h *Hold) Until() time.Time {
+// Deadline returns the current end of the trust window. ok is false if the instance does not believe in the lease now. Each renewal moves
+// the deadline; an unanswered renewal ends it early.
+func (h *Lease) Deadline() (deadline time.Time, ok bool) {
 	if !h.Valid() {
-		return time.Time{}
+		return time.Time{}, false
 	}
-	return h.s.time(core.Time(h.until.Load()))
+	return h.s.time(core.Time(h.until.Load())), true
 }
 
 // believe runs in the loop only.
-func (h *Hold) believe(b policy.Belief) {
+func (h *Lease) believe(b policy.Belief) {
 	h.wall.Store(b.Wall)
 	h.mono.Store(int64(b.Mono))
 }
@@ -82,7 +82,7 @@ func (h *Hold) believe(b policy.Belief) {
 //
 // A goroutine ends the context, so a process that was frozen or starved may go on for a moment. Check Valid just before anything that
 // must not happen twice, and send the fence with it.
-func (h *Hold) Context() context.Context {
+func (h *Lease) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx == nil {
@@ -95,9 +95,9 @@ func (h *Hold) Context() context.Context {
 	return h.ctx
 }
 
-// withHolds returns a context that ends with ctx, with the first of these terms as its Hold.Context would, and with end. It costs one
+// withHolds returns a context that ends with ctx, with the first of these terms as its Lease.Context would, and with end. It costs one
 // context, however many holds it has.
-func withHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end context.CancelFunc) {
+func withHolds(ctx context.Context, holds ...*Lease) (_ context.Context, end context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	holds = slices.Clone(holds) // the caller may change its slice
 	for _, h := range holds {
@@ -118,7 +118,7 @@ func withHolds(ctx context.Context, holds ...*Hold) (_ context.Context, end cont
 
 // ends makes the term end u, or returns why the term is over. When the slice is full, it drops contexts that have ended already. The
 // caller holds mu.
-func (h *Hold) ends(u under) (over error) {
+func (h *Lease) ends(u under) (over error) {
 	if h.ended != nil {
 		return h.ended
 	}
@@ -130,7 +130,7 @@ func (h *Hold) ends(u under) (over error) {
 	return nil
 }
 
-func (h *Hold) forget(ctx context.Context) {
+func (h *Lease) forget(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
@@ -138,21 +138,21 @@ func (h *Hold) forget(ctx context.Context) {
 
 // Release releases the lease and waits until Redis has confirmed it. Call it once the work has returned. Releasing twice, or releasing a
 // lost lease, does nothing. ErrUnknown: not confirmed; the release is retried until the lease has expired.
-func (h *Hold) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
+func (h *Lease) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
 
 // Drop releases the lease without waiting. It may be called from Config.Notify. Leases dropped at about the same time are released
 // together.
-func (h *Hold) Drop() { h.s.inbox.put(message{drop: h}) }
+func (h *Lease) Drop() { h.s.inbox.put(message{drop: h}) }
 
 // asked reports whether a yield is pending.
-func (h *Hold) asked() bool { return h.yielding.Load() != 0 }
+func (h *Lease) asked() bool { return h.yielding.Load() != 0 }
 
-func (h *Hold) stuck(kind core.EventKind) core.Event {
+func (h *Lease) stuck(kind core.EventKind) core.Event {
 	return core.Event{Kind: kind, ID: h.name, Fence: h.fence}
 }
 
 // finish ends the contexts of the term. Only the loop calls it.
-func (h *Hold) finish(err error) {
+func (h *Lease) finish(err error) {
 	h.mu.Lock()
 	if h.ended == nil {
 		h.ended = err
@@ -166,18 +166,18 @@ func (h *Hold) finish(err error) {
 	}
 }
 
-func (h *Hold) over() bool {
+func (h *Lease) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended != nil
 }
 
-func (h *Hold) lostError(reason string) error {
+func (h *Lease) lostError(reason string) error {
 	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
 }
 
 // expiredError is lostError of a term that was not renewed in time, with the error of the renewals.
-func (h *Hold) expiredError(reason string) error {
+func (h *Lease) expiredError(reason string) error {
 	err := h.lostError(reason)
 	switch f := h.s.renewals(); {
 	case f.err == nil:
@@ -194,8 +194,8 @@ const tableShards = 64
 
 // table is the trust table. IsOwned reads it without a lock; only the loop writes.
 type table struct {
-	shards [tableShards]atomic.Pointer[map[string]*Hold]
-	staged [tableShards]map[string]*Hold // copies changed by this step, published together
+	shards [tableShards]atomic.Pointer[map[string]*Lease]
+	staged [tableShards]map[string]*Lease // copies changed by this step, published together
 }
 
 func shardOf(id string) int {
@@ -205,7 +205,7 @@ func shardOf(id string) int {
 	return int(id[len(id)-1]*31+id[len(id)-2]) % tableShards
 }
 
-func (t *table) get(id string) *Hold {
+func (t *table) get(id string) *Lease {
 	if m := t.shards[shardOf(id)].Load(); m != nil {
 		return (*m)[id]
 	}
@@ -213,20 +213,20 @@ func (t *table) get(id string) *Hold {
 }
 
 // stage returns the map that replaces id's shard at the next publish.
-func (t *table) stage(id string) map[string]*Hold {
+func (t *table) stage(id string) map[string]*Lease {
 	i := shardOf(id)
 	if t.staged[i] == nil {
 		if m := t.shards[i].Load(); m != nil {
 			t.staged[i] = maps.Clone(*m)
 		} else {
-			t.staged[i] = map[string]*Hold{}
+			t.staged[i] = map[string]*Lease{}
 		}
 	}
 	return t.staged[i]
 }
 
 // current is get for the loop: it includes staged changes.
-func (t *table) current(id string) *Hold {
+func (t *table) current(id string) *Lease {
 	if m := t.staged[shardOf(id)]; m != nil {
 		return m[id]
 	}
@@ -253,14 +253,14 @@ func (t *table) empty() bool {
 }
 
 // holds returns all terms, ascending by name.
-func (t *table) holds() []*Hold {
-	var all []*Hold
+func (t *table) holds() []*Lease {
+	var all []*Lease
 	for i := range t.shards {
 		if m := t.shards[i].Load(); m != nil {
 			all = slices.AppendSeq(all, maps.Values(*m))
 		}
 	}
-	slices.SortFunc(all, func(a, b *Hold) int {
+	slices.SortFunc(all, func(a, b *Lease) int {
 		if a.name < b.name {
 			return -1
 		}
