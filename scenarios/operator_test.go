@@ -176,7 +176,7 @@ func (o *operator) run(ctx context.Context, told any, args ...string) (out strin
 		o.ran[args[0]]++
 	} else if code == exitRedis {
 		o.failed[args[0]]++
-	} else if ctx.Err() == nil {
+	} else if killed := -1; code != killed && ctx.Err() == nil { // the end of node-4 kills what has its variable
 		o.odd = append(o.odd, fmt.Sprintf("leasectl %s: exit code %d: %s", strings.Join(args, " "), code, &stderr))
 	}
 	if told != nil && stdout.Len() > 0 {
