@@ -77,8 +77,7 @@ type Event struct {
 }
 
 // Vacancy is how a lease lost its last owner, as far as the acquiring instance knows. It is unknown if the instance did not wait for the
-// lease, or received it from its owner. It is also unknown if the lease was free early: deleted, or released without a
-// notice.
+// lease, or received it from its owner. It is also unknown if the lease was free early: deleted, or released without a notice.
 type Vacancy struct {
 	// Since is a time on this instance's clock. With GivenBack, the instance received the release at that time. Otherwise the last
 	// owner's key expired then, as last read, and that owner no longer believes in its lease.

@@ -19,7 +19,7 @@ func innerOf(of any) any {
 	case *Keeper:
 		return innerKeeper{of}
 	case *Manager:
-		return innerManager{of}
+		return innerKeeper{&Keeper{of.s}}
 	case *Lease:
 		return innerLease{of}
 	}
@@ -28,19 +28,9 @@ func innerOf(of any) any {
 
 // The methods of these types are for the packages beside lease (inner.Of).
 type (
-	innerKeeper  struct{ *Keeper }
-	innerManager struct{ *Manager }
-	innerLease   struct{ *Lease }
+	innerKeeper struct{ *Keeper }
+	innerLease  struct{ *Lease }
 )
-
-// SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
-// uncertainty. With many leases, nearly all events are routine.
-func (m innerManager) SubscribeChanges(f func(Event)) (cancel func()) {
-	return m.s.hub.subscribe(f, true, m.s.log.Calls)
-}
-
-// Renewals counts the successful renewals.
-func (m innerManager) Renewals() Renewals { return m.s.counts.now() }
 
 // Wrote records that Redis has executed a write of the caller's own, sent at that time. Health then ignores earlier refusals to write.
 func (k innerKeeper) Wrote(sent time.Time) {
@@ -51,7 +41,8 @@ func (k innerKeeper) Wrote(sent time.Time) {
 // would notice at the next renewal or attempt.
 func (k innerKeeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
 
-// SubscribeChanges is Manager.SubscribeChanges.
+// SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
+// uncertainty. With many leases, nearly all events are routine.
 func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, true, k.s.log.Calls)
 }
@@ -59,9 +50,9 @@ func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 // Renewals counts the successful renewals.
 func (k innerKeeper) Renewals() Renewals { return k.s.counts.now() }
 
-// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Lease, which the listener must Drop.
-// Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt now.
-// Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
+// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Lease, which the listener must
+// Drop. Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt
+// now. Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
 func (k innerKeeper) Want(name string) error {
 	if err := k.s.nameError(name); err != nil {
 		return err

@@ -205,8 +205,8 @@ func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
 // Run calls Start, and Stop as soon as ctx ends. Like Manager.Run, it returns nil after a requested stop.
 func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
-// Stop ends the contexts of all its leases, waits at most Config.DrainTimeout for their release, and leaves the others to expire. It returns
-// ErrUnknown if Redis did not confirm every release. ErrStuck: see Manager.Stop.
+// Stop ends the contexts of all its leases, waits at most Config.DrainTimeout for their release, and leaves the others to expire. It
+// returns ErrUnknown if Redis did not confirm every release. ErrStuck: see Manager.Stop.
 func (k *Keeper) Stop() error { return k.s.stop() }
 
 // InstanceID returns the owner of the keeper's leases.

@@ -169,14 +169,12 @@ func (g *Group) end(begun bool) error {
 // InstanceID returns this member's ID in all elections.
 func (g *Group) InstanceID() string { return g.cfg.InstanceID }
 
-type changing interface {
-	SubscribeChanges(f func(lease.Event)) (cancel func())
-}
-
 // SubscribeChanges calls f with the events of the leases of all elections of the group, as lease.Keeper.SubscribeChanges does: a group is
 // a source of lease/traces. The leases' names are the leader keys.
 func (g *Group) SubscribeChanges(f func(lease.Event)) (cancel func()) {
-	return inner.Of(g.keeper).(changing).SubscribeChanges(f)
+	return inner.Of(g.keeper).(interface {
+		SubscribeChanges(func(lease.Event)) (cancel func())
+	}).SubscribeChanges(f)
 }
 
 func (g *Group) now() core.Now {

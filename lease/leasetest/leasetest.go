@@ -93,8 +93,8 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client for lease.NewManager, lease.NewKeeper, poll.New, election.New and for any other data that the tested code keeps in
-// this Redis, such as a poller's sessions. It is closed at the end of the test.
+// Client returns the client for lease.NewManager, lease.NewKeeper, poll.New, election.New and for any other data that the tested code
+// keeps in this Redis, such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 
 // Lose makes the owner lose the lease now, as when the key vanishes in Redis. No work may begin under the lease any more, and its

@@ -49,10 +49,6 @@ type Source interface {
 	InstanceID() string
 }
 
-type changing interface {
-	SubscribeChanges(f func(lease.Event)) (cancel func())
-}
-
 // eventsMax bounds the number of events of a span.
 const eventsMax = 32
 
@@ -82,7 +78,9 @@ type term struct {
 // finished terms have ended, and ends the open ones. It is safe for concurrent use.
 func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
 	w := newTerms(p, source.InstanceID())
-	cancel := inner.Of(source).(changing).SubscribeChanges(w.take)
+	cancel := inner.Of(source).(interface {
+		SubscribeChanges(func(lease.Event)) (cancel func())
+	}).SubscribeChanges(w.take)
 	return func(ctx context.Context) {
 		w.settle(ctx)
 		cancel()
@@ -177,7 +175,8 @@ func (t *term) event(e lease.Event, name string) {
 func (w *terms) end(h *lease.Lease, how string, e lease.Event) {
 	t := w.open[h]
 	delete(w.open, h)
-	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", inner.OfLease(h).Renewals()),
+	renewals := inner.OfLease(h).Renewals()
+	t.span.SetAttributes(attribute.String("leasestorm.term.end", how), attribute.Int64("leasestorm.term.renewals", renewals),
 		attribute.Int64("leasestorm.term.uncertainties", t.uncertainties))
 	if e.Cause != "" {
 		t.span.SetAttributes(attribute.String("leasestorm.term.cause", e.Cause))

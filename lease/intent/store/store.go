@@ -143,8 +143,8 @@ type Store struct {
 	calls   *callback.Calls // calls of Leases.Hooks and of the client's functions
 }
 
-// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like lease.NewManager it
-// makes its own connections. It opens none yet.
+// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like
+// lease.NewManager it makes its own connections. It opens none yet.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()
 	if err := opt.validate(); err != nil {
