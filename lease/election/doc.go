@@ -63,6 +63,6 @@
 //
 // # Use
 //
-// [Election.Run] calls a function while this member leads. Start, IsLeader and Listen serve everything else. [Group] runs many elections
+// [Election.Run] calls a function while this member leads. Start, IsLeader and Subscribe serve everything else. [Group] runs many elections
 // in one process, which share connections, timers and renewals.
 package election

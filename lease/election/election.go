@@ -233,14 +233,14 @@ func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 	})
 }
 
-// Listen calls f with every event from now on, in order, one at a time, until remove. With tellNow, if this member leads, f first gets
+// Subscribe calls f with every event from now on, in order, one at a time, until cancel. If this member leads, f first gets
 // EventLeadershipAcquired of the current leadership. If f is 65,536 events behind, it misses some, and Event.Dropped counts them. A
-// function that blocks or panics harms nobody else. After remove no call begins.
-func (e *Election) Listen(f func(Event), tellNow bool) (remove func()) {
+// function that blocks or panics harms nobody else. After cancel no call begins.
+func (e *Election) Subscribe(f func(Event)) (cancel func()) {
 	l := newListener(f, e.g.log.Calls)
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()
-	if tellNow && e.m.State() == rules.Leader {
+	if e.m.State() == rules.Leader {
 		own := e.m.Leader()
 		l.Put(Event{Kind: EventLeadershipAcquired, Election: e.key, Fence: own.Fence, Leader: own.Instance,
 			At: e.g.time(own.Since)})

@@ -95,7 +95,7 @@ func newListener(f func(Event), calls *callback.Calls) *listener {
 	l.Queue = queue.New(queueMax, func(e Event, dropped int64) {
 		if !l.removed.Load() {
 			e.Dropped = dropped
-			callback.Tell(calls, "a function given to Listen", f, e)
+			callback.Tell(calls, "a function given to Election.Subscribe", f, e)
 		}
 	})
 	return l

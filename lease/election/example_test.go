@@ -25,17 +25,17 @@ func ExampleElection_Run() {
 }
 
 // A member that is asked, and tells.
-func ExampleElection_Listen() {
+func ExampleElection_Subscribe() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
 	member, err := election.New(client, election.Config{InstanceID: "instance-1", LeaderTTL: 30 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
-	remove := member.Listen(func(e election.Event) {
+	remove := member.Subscribe(func(e election.Event) {
 		if e.Kind == election.EventLeadershipAcquired {
 			fmt.Println("leading, fence", e.Fence)
 		}
-	}, true)
+	})
 	defer remove()
 	if err := member.Start(context.Background()); err != nil {
 		log.Fatal(err)

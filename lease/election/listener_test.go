@@ -15,8 +15,8 @@ func TestListenersHarmNobody(t *testing.T) {
 	}
 	block := make(chan struct{})
 	defer close(block)
-	e.Listen(func(Event) { <-block }, false)
-	e.Listen(func(Event) { panic("listener") }, false)
+	e.Subscribe(func(Event) { <-block })
+	e.Subscribe(func(Event) { panic("listener") })
 	m := watch(t, e)
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -38,12 +38,10 @@ func TestListenerIsToldAtOnceAndRemoved(t *testing.T) {
 	first := a.wait(EventLeadershipAcquired)
 	told := make(chan Event, 100)
 	var calls atomic.Int64
-	remove := a.Listen(func(e Event) { calls.Add(1); told <- e }, true)
+	remove := a.Subscribe(func(e Event) { calls.Add(1); told <- e })
 	if e := <-told; e.Kind != EventLeadershipAcquired || e.Fence != first.Fence || e.Leader != "a" {
 		t.Errorf("told %+v", e)
 	}
-	later := a.Listen(func(e Event) { t.Errorf("told %s although not asked to be told at once", e.Kind) }, false)
-	later()
 	remove()
 	before := calls.Load()
 	if err := a.Stop(); err != nil {
@@ -53,5 +51,5 @@ func TestListenerIsToldAtOnceAndRemoved(t *testing.T) {
 	if calls.Load() != before {
 		t.Error("told after remove")
 	}
-	a.Listen(func(e Event) { t.Errorf("told %s of a member that does not lead", e.Kind) }, true)
+	a.Subscribe(func(e Event) { t.Errorf("told %s of a member that does not lead", e.Kind) })
 }

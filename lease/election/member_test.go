@@ -73,7 +73,7 @@ type member struct {
 // watch makes a member of an election that has yet to start.
 func watch(t testing.TB, e *Election) *member {
 	m := &member{Election: e, t: t, changed: make(chan struct{}, 1)}
-	e.Listen(func(ev Event) {
+	e.Subscribe(func(ev Event) {
 		m.mu.Lock()
 		m.events = append(m.events, ev)
 		m.mu.Unlock()
@@ -81,7 +81,7 @@ func watch(t testing.TB, e *Election) *member {
 		case m.changed <- struct{}{}:
 		default:
 		}
-	}, false)
+	})
 	return m
 }
 

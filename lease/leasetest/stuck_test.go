@@ -172,9 +172,9 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 		t.Cleanup(func() { _ = client.Close() })
 		return shared(t, client, cfg)
 	},
-	"a function given to Listen": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
+	"a function given to Election.Subscribe": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
 		e := candidate(t, r, cfg, election.Config{})
-		e.Listen(func(election.Event) { b.call() }, false)
+		e.Subscribe(func(election.Event) { b.call() })
 		time.AfterFunc(lease.DefaultTTL+time.Second, func() {
 			r.Client().Set(context.Background(), e.Key(), "another", time.Second)
 		})

@@ -123,11 +123,11 @@ func member(t *testing.T, r *leasetest.Redis, id string) (*election.Election, *a
 		t.Fatal(err)
 	}
 	var lost atomic.Pointer[election.Event]
-	e.Listen(func(ev election.Event) {
+	e.Subscribe(func(ev election.Event) {
 		if ev.Kind == election.EventLeadershipLost {
 			lost.Store(&ev)
 		}
-	}, false)
+	})
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

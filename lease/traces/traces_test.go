@@ -263,11 +263,11 @@ func TestElections(t *testing.T) {
 		p, r := recorded(t)
 		stops, spans[key] = append(stops, Watch(p, e)), r
 		leads := make(chan struct{}, 1)
-		e.Listen(func(ev election.Event) {
+		e.Subscribe(func(ev election.Event) {
 			if ev.Kind == election.EventLeadershipAcquired {
 				leads <- struct{}{}
 			}
-		}, true)
+		})
 		if err := e.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
