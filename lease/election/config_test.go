@@ -98,26 +98,26 @@ func TestOneMembershipAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := g.Election("a", "")
+	e, err := g.Election("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Election("a", ""); !errors.Is(err, lease.ErrConfig) {
+	if _, err := g.Election("a"); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("the same election twice: %v", err)
 	}
-	if _, err := g.Election("b c", ""); !errors.Is(err, lease.ErrConfig) {
+	if _, err := g.Election("b c"); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("a leader key with a space: %v", err)
 	}
 	if err := e.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Election("a", ""); err != nil {
+	if _, err := g.Election("a"); err != nil {
 		t.Errorf("after Stop: %v", err)
 	}
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Election("d", ""); !errors.Is(err, lease.ErrStopped) {
+	if _, err := g.Election("d"); !errors.Is(err, lease.ErrStopped) {
 		t.Errorf("after Group.Stop: %v", err)
 	}
 	if err := e.Start(t.Context()); !errors.Is(err, lease.ErrStopped) {

@@ -56,7 +56,7 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.Election("", "")
+	e, err := g.Election("")
 	if err != nil {
 		return nil, errors.Join(err, g.Stop())
 	}

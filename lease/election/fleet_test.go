@@ -229,7 +229,7 @@ func many(t testing.TB, client redis.UniversalClient, cfg Config, n int) (*Group
 	t.Cleanup(func() { _ = g.Stop() })
 	all := make([]*Election, n)
 	for i := range all {
-		if all[i], err = g.Election(fmt.Sprintf("leader:%d", i), ""); err != nil {
+		if all[i], err = g.Election(fmt.Sprintf("leader:%d", i)); err != nil {
 			t.Fatal(err)
 		}
 		if err := all[i].Start(t.Context()); err != nil {

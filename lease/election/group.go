@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -75,16 +76,11 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// Election makes this process a member of the election with that leader key. "" as either name means that of Config. An election that has
-// stopped may be made again.
-func (g *Group) Election(leaderKey, heartbeatPrefix string) (*Election, error) {
+// Election makes this process a member of the election with that leader key, "" for that of Config. An election that has stopped may be
+// made again.
+func (g *Group) Election(leaderKey string) (*Election, error) {
 	cfg := g.cfg
-	if leaderKey != "" {
-		cfg.LeaderKey = leaderKey
-	}
-	if heartbeatPrefix != "" {
-		cfg.HeartbeatPrefix = heartbeatPrefix
-	}
+	cfg.LeaderKey = cmp.Or(leaderKey, cfg.LeaderKey)
 	if err := cfg.validateKeys(); err != nil {
 		return nil, err
 	}

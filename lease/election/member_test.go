@@ -411,7 +411,7 @@ func lead(url string) {
 		panic(err)
 	}
 	for i := range side {
-		e, err := g.Election(fmt.Sprintf("leader:%d", i), "")
+		e, err := g.Election(fmt.Sprintf("leader:%d", i))
 		if err != nil {
 			panic(err)
 		}

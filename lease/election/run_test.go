@@ -102,7 +102,7 @@ func TestRunOfOneElectionOfAGroupEndsThatOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		e, err := g.Election("", "")
+		e, err := g.Election("")
 		if err != nil {
 			t.Fatal(err)
 		}

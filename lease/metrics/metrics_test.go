@@ -306,7 +306,7 @@ func TestElections(t *testing.T) {
 	defer g.Stop()
 	r := prometheus.NewRegistry()
 	for _, key := range []string{"", "b:leader"} {
-		e, err := g.Election(key, "")
+		e, err := g.Election(key)
 		if err != nil {
 			t.Fatal(err)
 		}

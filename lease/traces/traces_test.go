@@ -256,7 +256,7 @@ func TestElections(t *testing.T) {
 	spans := map[string]*tracetest.SpanRecorder{}
 	var stops []func(context.Context)
 	for _, key := range []string{"a", "b"} {
-		e, err := g.Election(key, "")
+		e, err := g.Election(key)
 		if err != nil {
 			t.Fatal(err)
 		}
