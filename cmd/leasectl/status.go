@@ -190,8 +190,8 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 	}
 }
 
-// doubts returns what is odd about a lease. longest is the longest remaining TTL of all leases; beats: its owner has a heartbeat, or
-// nobody has.
+// doubts returns the oddities of a lease. longest is the longest remaining TTL of all leases. beats reports whether the owner has a
+// heartbeat, or no instance has one.
 func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool) (all []string) {
 	add := func(doubt string, is bool) {
 		if is {

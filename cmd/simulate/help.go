@@ -24,14 +24,12 @@ func groupFlags(cmd *cobra.Command) {
 
 func groupedFlags(all *pflag.FlagSet) string {
 	var b strings.Builder
-	group, next := pflag.NewFlagSet("", pflag.ContinueOnError), 0
-	group.SortFlags = false
+	group, next := &pflag.FlagSet{}, 0
 	end := func(title string) {
 		if group.HasAvailableFlags() {
 			b.WriteString(title + ":\n" + group.FlagUsages() + "\n")
 		}
-		group = pflag.NewFlagSet("", pflag.ContinueOnError)
-		group.SortFlags = false
+		group = &pflag.FlagSet{}
 	}
 	all.VisitAll(func(f *pflag.Flag) {
 		group.AddFlag(f)

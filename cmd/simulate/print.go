@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// printStart says what was given or drawn, before the first node starts; without --verbose in two lines.
+// printStart prints the parameters before the first node starts: all with --verbose, otherwise two lines.
 func (f *flags) printStart(out io.Writer, s sim.Start) {
 	c := s.Config
 	if !f.verbose {

@@ -49,14 +49,7 @@ func TestWhatIsCutOff(t *testing.T) {
 		{"not more often than once a minute", []outcome{cutOff, cutOff, cutOff, cutOff, cutOff}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			core, log := observer.New(zapcore.WarnLevel)
-			m, err := New(client, lease.Config{Logger: zap.New(core)}, Config{Poll: nothing})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = m.Stop() })
-			p := &publisher{id: id}
-			m.publishers[id] = p
+			m, p, log := publishing(t, client, zapcore.WarnLevel)
 			for _, o := range c.polls {
 				m.judge(p, &run{hold: &lease.Lease{}, outcome: o})
 			}
@@ -109,4 +102,17 @@ func TestTimeoutDefault(t *testing.T) {
 			t.Errorf("TTL %v, interval %v: %v, %v; wanted %v", c.lease.TTL, c.poll.Interval, got.Timeout, err, c.want)
 		}
 	}
+}
+
+// publishing returns a manager that is not started, with one publisher, and its log from that level upwards.
+func publishing(t *testing.T, client redis.UniversalClient, from zapcore.Level) (*SessionManager, *publisher, *observer.ObservedLogs) {
+	core, log := observer.New(from)
+	m, err := New(client, lease.Config{Logger: zap.New(core)}, Config{Poll: nothing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Stop() })
+	p := &publisher{id: id}
+	m.publishers[id] = p
+	return m, p, log
 }

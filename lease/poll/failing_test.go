@@ -6,26 +6,17 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// A session whose polls fail one after the other is warned of once, and so is its end told. Health counts it meanwhile.
+// A session whose polls fail one after the other gets one warning, and one entry when they succeed again. Health counts it meanwhile.
 func TestFailingPollsAreTold(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
-	core, log := observer.New(zapcore.InfoLevel)
-	m, err := New(client, lease.Config{Logger: zap.New(core)}, Config{Poll: nothing})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Stop() })
-	p := &publisher{id: id}
-	m.publishers[id] = p
+	m, p, log := publishing(t, client, zapcore.InfoLevel)
 	away := errors.New("away\nfor now")
 	failed, good, panicked, unbegun := run{outcome: ended, err: away}, run{outcome: ended}, run{err: away}, run{policy: policy.Unbegun}
 	cut, stopped := run{outcome: cutOff, err: away}, run{outcome: stopping, err: away}
