@@ -50,6 +50,9 @@ func (p *intentNode) carry(e *intent.Effect) {
 		entry := membership.Buried(&eff, known)
 		p.goes(func() { p.member.Bury(p.ctx, entry, eff.Text, eff.Fence, eff.Reason) })
 	case intent.Forget:
+		for _, h := range j.terms.Recover() {
+			p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: h.id, Fence: h.fence})
+		}
 		delete(p.jobs, e.Session)
 	case intent.Drained:
 		p.ended.fire()
@@ -282,16 +285,7 @@ func (p *intentNode) failed(c *pipeline, why string) {
 
 func (p *intentNode) returned(c *pipeline, why string) {
 	p.over(c)
-	p.put(intentMessage{
-		f: func() {
-			if j := p.jobs[c.session]; j != nil {
-				for _, h := range j.terms.Recover() {
-					p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: h.id, Fence: h.fence})
-				}
-			}
-		},
-		event: intent.Event{Kind: intent.EvReturned, Session: c.session, Text: why},
-	})
+	p.put(intentMessage{event: intent.Event{Kind: intent.EvReturned, Session: c.session, Text: why}})
 }
 
 func (p *intentNode) over(c *pipeline) {

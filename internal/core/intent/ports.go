@@ -130,7 +130,7 @@ const (
 	Launch                        // start the pipeline. EvLaunched, and if that is LaunchOK one EvReturned
 	Halt                          // ask the pipeline to end
 	Bury                          // make Ack a dead letter (Text), and end its session if there is a Reason
-	Forget                        // the machine has dropped Session
+	Forget                        // the machine has dropped Session; its pipeline has returned, so abandoned leases may be acquired again
 	Drained                       // EvDrain is done, or took too long: Left, Stuck. The last effect
 )
 

@@ -62,6 +62,11 @@ func (w *Worker) carry(e core.Effect) {
 			w.log.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
 				zap.String("worker", w.cfg.InstanceID))
 		}
+		if j != nil { // the pipeline has returned, if it was stuck
+			for _, h := range j.terms.Recover() {
+				inner.OfLease(h).Recovered()
+			}
+		}
 		delete(w.jobs, e.Session)
 	case core.Drained:
 		w.drained <- e
@@ -220,7 +225,7 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 		if told.Launch != core.LaunchDoubt {
 			told.Launch, told.Text = core.LaunchFail, words(failed)
 		}
-		w.inbox.put(message{event: told, f: func() { w.returned(session) }})
+		w.inbox.put(message{event: told})
 		return
 	}
 	told.Launch = core.LaunchOK
@@ -253,22 +258,13 @@ func (w *Worker) ended(session string, err error) {
 	if err != nil {
 		back.Text = words(err)
 	}
-	w.inbox.put(message{event: back, f: func() { w.returned(session) }})
+	w.inbox.put(message{event: back})
 }
 
 // wordsMax is how many bytes of a pipeline's error become the detail of its session. Some errors quote all output of a program.
 const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }
-
-// returned allows this worker to acquire again the leases that it abandoned with a stuck pipeline.
-func (w *Worker) returned(session string) {
-	if j := w.jobs[session]; j != nil {
-		for _, h := range j.terms.Recover() {
-			inner.OfLease(h).Recovered()
-		}
-	}
-}
 
 // call calls a method of a pipeline, and logs a panic with its stack. calls is nil for a method that runs as long as the work.
 func (w *Worker) call(calls *callback.Calls, session, method string, f func() error) error {

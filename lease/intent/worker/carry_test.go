@@ -4,6 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -44,4 +48,27 @@ func TestJobHoldsTheLastTerm(t *testing.T) {
 	if all := terms.Release(); len(all) != 1 {
 		t.Errorf("it gives %d terms back; one is not over", len(all))
 	}
+}
+
+// A pipeline may have returned before the machine learns it and abandons the session, as after a freeze of the process. Its leases can be
+// acquired again once the machine forgets the session.
+func TestForgottenSessionFreesItsStuckLeases(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	k, err := lease.NewKeeper(r.client, r.store.Options().Leases)
+	r.must(err)
+	r.must(k.Start(t.Context()))
+	defer k.Stop()
+	h, err := k.TryAcquire(t.Context(), "service:a")
+	r.must(err)
+	w := &Worker{jobs: map[string]*job{"s": {}}, log: zaplog.NewLog(zap.NewNop(), "w")}
+	w.keep("s", h)
+	w.carry(core.Effect{Kind: core.Abandon, Session: "s"})
+	if _, err := k.TryAcquire(t.Context(), "service:a"); err == nil {
+		t.Fatal("a lease whose work is stuck was acquired")
+	}
+	w.carry(core.Effect{Kind: core.Forget, Session: "s"})
+	r.must(r.client.Del(t.Context(), r.store.Options().Leases.LeasePrefix+"service:a").Err())
+	_, err = k.TryAcquire(t.Context(), "service:a")
+	r.must(err)
 }
