@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
@@ -46,7 +47,7 @@ func TestPollerWithACLAndTLSLong(t *testing.T) {
 		t.Skip("real processes")
 	}
 	server, env := secured(t, "poller")
-	if err := lease.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	id := uuid.NewString()
@@ -98,7 +99,7 @@ func TestLeaderWithACLAndTLSLong(t *testing.T) {
 		t.Skip("real processes")
 	}
 	server, env := secured(t, "election")
-	if err := lease.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, build(t, "leader"), env...)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -127,7 +128,7 @@ func freeAddress(t *testing.T) string {
 // TestPoller: two share four sessions, one stops, and the other has them all.
 func TestPoller(t *testing.T) {
 	server := redistest.Start(t)
-	if err := lease.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
@@ -165,7 +166,7 @@ func TestPoller(t *testing.T) {
 // TestLeader: the second leads when the first has stopped, and not before.
 func TestLeader(t *testing.T) {
 	server := redistest.Start(t)
-	if err := lease.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	bin := build(t, "leader")
@@ -190,7 +191,7 @@ func TestWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := lease.Bootstrap(t.Context(), server.Client(), st.Options()); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), st.Options()); err != nil {
 		t.Fatal(err)
 	}
 	w := start(t, build(t, "worker"), "REDIS_URL="+server.URL())

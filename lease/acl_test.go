@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -206,16 +207,16 @@ func paste(server *redistest.Server, line string) {
 }
 
 // bootstrapAll declares the server new to leases, elections and intents.
-func bootstrapAll(t *testing.T, admin *redis.Client) {
+func bootstrapAll(t *testing.T, operator *redis.Client) {
 	t.Helper()
-	leases := must(store.New(admin, store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}))(t)
+	leases := must(store.New(operator, store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}))(t)
 	defer leases.Close()
 	for _, cfg := range []lease.Config{{TTL: ttl, OpTimeout: ttl / 2}, leases.Options().Leases} {
-		if err := lease.Bootstrap(t.Context(), admin, cfg); err != nil {
+		if err := admin.Bootstrap(t.Context(), operator, cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := lease.Bootstrap(t.Context(), admin, election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2}); err != nil {
+	if err := admin.Bootstrap(t.Context(), operator, election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
 	}
 }

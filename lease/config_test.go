@@ -67,9 +67,6 @@ func TestConfigRefusesContradictions(t *testing.T) {
 	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrConfig) {
 		t.Errorf("NewKeeper with Sessions: %v", err)
 	}
-	if err := Bootstrap(t.Context(), unused(t), Config{TTL: -1}); !errors.Is(err, ErrConfig) {
-		t.Errorf("Bootstrap: %v", err)
-	}
 }
 
 // unused returns a client that is never used.

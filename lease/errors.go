@@ -27,10 +27,6 @@ var (
 	ErrRefused = redisstore.ErrRefused
 	// ErrDenied: an ACL or a renamed command denies what leases need; the message names it and the line that grants it. It is ErrRefused too.
 	ErrDenied = redisstore.ErrDenied
-	// ErrInUse: Bootstrap found a live lease or heartbeat, or a group with another quarantine.
-	ErrInUse = redisstore.ErrInUse
-	// ErrOutlives: SetQuarantine found a lease or a heartbeat that lives longer than the new quarantine.
-	ErrOutlives = redisstore.ErrOutlives
 	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the Redis nodes have the write, so it does not count. Bring a
 	// replica back. It is ErrRefused and ErrUnknown too.
 	ErrUnacknowledged = redisstore.ErrUnacknowledged
@@ -55,7 +51,7 @@ var (
 )
 
 // declare is used only for a server without an epoch: any other server may have granted a lease that its owner still believes in.
-const declare = "if this Redis has never granted a lease, lease.Bootstrap with this instance's Config ends the wait"
+const declare = "if this Redis has never granted a lease, admin.Bootstrap with this instance's Config ends the wait"
 
 func unproven(doubt string) string { return "redis may have lost leases, because " + doubt }
 

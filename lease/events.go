@@ -16,7 +16,7 @@ type EventKind uint8
 
 // The events of a lease, with the fields that they set. Every term begins with Acquired and ends with exactly one of Lost and Released.
 const (
-	EventAcquired      EventKind = iota + 1 // Fence, Until, Vacancy if known: a term begins
+	EventAcquired      EventKind = iota + 1 // Fence, Until; VacantSince, GivenBack and Owner (the last one) if known: a term begins
 	EventRenewing                           // an attempt to renew is about to be sent
 	EventRenewed                            // Until: the attempt succeeded; it also ends an uncertainty
 	EventUncertain                          // Reason: an attempt failed; no work may begin until a renewal succeeds (G4)
@@ -66,26 +66,17 @@ type Event struct {
 	Repeated bool
 	// Lease is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
 	Lease *Lease
-	// Vacancy is how the lease lost its last owner before this term; nil if unknown.
-	Vacancy *Vacancy
+	// VacantSince is when the lease lost its last owner before this term, on this instance's clock: with GivenBack, when the instance
+	// received the release, otherwise when the key expired, as last read. The zero time means that this is not known, because the instance
+	// did not wait for the lease, received it from its owner, or found it deleted or released without a notice.
+	VacantSince time.Time
+	GivenBack   bool
 	// Dropped counts the events just before this one that this listener missed because it was slow.
 	Dropped int64
 
 	routine bool // an attempt, or a renewal that ends no uncertainty: not for SubscribeChanges
 
 	_ struct{}
-}
-
-// Vacancy is how a lease lost its last owner, as far as the acquiring instance knows. It is unknown if the instance did not wait for the
-// lease, or received it from its owner. It is also unknown if the lease was free early: deleted, or released without a notice.
-type Vacancy struct {
-	// Since is a time on this instance's clock. With GivenBack, the instance received the release at that time. Otherwise the last
-	// owner's key expired then, as last read, and that owner no longer believes in its lease.
-	Since time.Time
-	// Owner is the instance ID of the last owner.
-	Owner string
-
-	GivenBack bool
 }
 
 // eventsMax is how many events a listener may be behind before it misses some. Renewing 10,000 leases makes twice as many events.

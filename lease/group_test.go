@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -17,9 +18,24 @@ func timed(id string, ttl time.Duration) Config {
 	return Config{InstanceID: id, TTL: ttl, OpTimeout: ttl / 2}
 }
 
+// storeOf is the store of a fleet with the defaults.
+func storeOf(t *testing.T, client redis.UniversalClient) *redisstore.Store {
+	t.Helper()
+	options, _, err := Config{}.Shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := redisstore.New(client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
 func setQuarantine(t *testing.T, c redis.UniversalClient, length, before time.Duration) {
 	t.Helper()
-	if got, err := SetQuarantine(t.Context(), c, Config{}, length); err != nil || got != before {
+	if got, err := storeOf(t, c).SetQuarantine(t.Context(), length); err != nil || got != before {
 		t.Fatalf("SetQuarantine = %v, %v; want what it was, %v", got, err, before)
 	}
 }
@@ -103,7 +119,7 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 	if early := time.Until(until); early > 0 {
 		t.Errorf("granted %v before the owner of a longer TTL would have ceased to believe", early)
 	}
-	if _, err := SetQuarantine(t.Context(), client, Config{}, 500*time.Millisecond); err == nil {
+	if _, err := storeOf(t, client).SetQuarantine(t.Context(), 500*time.Millisecond); err == nil {
 		t.Error("lowered below a TTL of 3 s that is in use")
 	}
 	if err := next.Stop(); err != nil {
@@ -120,7 +136,7 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 func TestStrangerBeginsTheEpoch(t *testing.T) { // G1
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := Bootstrap(t.Context(), client, timed("", 3*time.Second)); err != nil {
+	if err := bootstrap(t.Context(), client, timed("", 3*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	member := startKeeper(t, client, timed("member", 3*time.Second))

@@ -48,7 +48,7 @@ func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 }
 
 // Renewals counts the successful renewals.
-func (k innerKeeper) Renewals() Renewals { return k.s.counts.now() }
+func (k innerKeeper) Renewals() inner.Renewals { return k.s.counts.now() }
 
 // Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Lease, which the listener must
 // Drop. Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
 // TestRenewalsAreCounted: how long each took, and what was left of the window before it was moved; the term counts its own.
@@ -19,7 +20,7 @@ func TestRenewalsAreCounted(t *testing.T) {
 	s.carry([]core.Tell{{Kind: core.TellRenewed, ID: "thing", At: at + 1400*ms, Sent: at + 600*ms, Until: at + 1600*ms}})
 	r := s.counts.now()
 	for what, h := range map[string]struct {
-		got  Histogram
+		got  inner.Histogram
 		sum  float64
 		want []float64 // the bounds of the buckets that have one
 	}{"took": {r.Took, 0.803, []float64{.005, 1}}, "margin": {r.Margin, 0.697, []float64{.01, 1}}} {
@@ -36,7 +37,7 @@ func TestRenewalsAreCounted(t *testing.T) {
 	if n := (innerLease{s.table.get("thing")}).Renewals(); n != 2 {
 		t.Errorf("the term has %d renewals", n)
 	}
-	var above Histogram
+	var above inner.Histogram
 	above.Bounds = []float64{1}
 	above.Observe(2 * time.Second)
 	if above.Counts[1] != 1 {

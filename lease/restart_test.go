@@ -82,10 +82,10 @@ func TestBootstrapOfWhoWaits(t *testing.T) {
 	eventually(t, "it waits", func() bool {
 		return logs.FilterField(zap.String("event", "acquireFailed")).FilterField(zap.String("reason", "quarantine")).Len() > 0
 	})
-	if why := k.Health().Reason; !strings.Contains(why, "lease.Bootstrap with this instance's Config") {
+	if why := k.Health().Reason; !strings.Contains(why, "admin.Bootstrap with this instance's Config") {
 		t.Errorf("Health says %q, which names no way to end the wait", why)
 	}
-	if err := Bootstrap(t.Context(), client, cfg); err != nil {
+	if err := bootstrap(t.Context(), client, cfg); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-got; err != nil {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,9 +85,12 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 	cfg = cfg.withDefaults()
 	log := zaplog.NewLog(cfg.Logger, cfg.InstanceID)
 	cfg.Logger = log.Logger
-	st, _, err := storeOf(client, cfg)
-	if err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	st, err := redisstore.New(client, cfg.store())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s := startShell(st, cfg, keeper)
 	s.log = log

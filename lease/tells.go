@@ -234,7 +234,7 @@ func (s *shell) announce(t *core.Tell, h *Lease) {
 		e.Until = s.time(t.Until)
 	}
 	if v := t.Vacant; v != nil {
-		e.Vacancy = &Vacancy{Since: s.time(v.Since), Owner: v.Owner, GivenBack: v.GivenBack}
+		e.VacantSince, e.Owner, e.GivenBack = s.time(v.Since), v.Owner, v.GivenBack
 	}
 	s.events = append(s.events, e)
 }

@@ -44,7 +44,8 @@ var rules = []rule{
 	{
 		From: []string{"internal/node", "cmd/node"}, Never: []string{"internal/redisstore", "internal/core"},
 		Except: []string{
-			"lease", "lease/poll", "lease/election", "lease/intent", "lease/intent/api", "lease/intent/store", "lease/intent/worker",
+			"lease", "lease/admin", "lease/poll", "lease/election", "lease/intent", "lease/intent/api", "lease/intent/store",
+			"lease/intent/worker",
 		},
 		Why: "the reference node is a normal user of the public API",
 	},

@@ -6,12 +6,13 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
 // New returns a keeper on the server that is not started yet. The first one's leases are granted at once.
 func New(t testing.TB, server *redistest.Server, cfg lease.Config) *lease.Keeper {
 	t.Helper()
-	_ = lease.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leases
+	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leases
 	k, err := lease.NewKeeper(server.Client(), cfg)
 	if err != nil {
 		t.Fatal(err)

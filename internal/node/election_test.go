@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
 func TestNodesElectALeaderThatWrites(t *testing.T) {
 	server := redistest.Start(t)
-	if err := lease.Bootstrap(t.Context(), server.Client(), election.Config{LeaderTTL: time.Second}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), election.Config{LeaderTTL: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	writes := make(chan *http.Request, 1000)

@@ -26,6 +26,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/metrics"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
@@ -111,9 +112,9 @@ func complain(err error) {
 // escapes mean the same.
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
-func bootstrap(s *settings, fleet lease.Fleet) (int, error) {
+func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
-		return lease.Bootstrap(ctx, client, fleet)
+		return admin.Bootstrap(ctx, client, fleet)
 	}); err != nil {
 		return 0, err
 	}

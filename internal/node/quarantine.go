@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
 func quarantineLength(args []string) (length time.Duration, rest []string, err error) {
@@ -24,7 +25,7 @@ func quarantineLength(args []string) (length time.Duration, rest []string, err e
 	return length, args[1:], nil
 }
 
-func (s *settings) fleet() lease.Fleet {
+func (s *settings) fleet() admin.Fleet {
 	if s.system == systemElection {
 		return s.members()
 	}
@@ -42,10 +43,10 @@ func (s *settings) operate(command func(context.Context, redis.UniversalClient) 
 	return command(ctx, client)
 }
 
-func setQuarantine(s *settings, fleet lease.Fleet, length time.Duration) (int, error) {
+func setQuarantine(s *settings, fleet admin.Fleet, length time.Duration) (int, error) {
 	var before time.Duration
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
-		before, err = lease.SetQuarantine(ctx, client, fleet, length)
+		before, err = admin.SetQuarantine(ctx, client, fleet, length)
 		return err
 	}); err != nil {
 		return 0, err
@@ -65,10 +66,10 @@ func replicasCount(args []string) (n int, rest []string, err error) {
 	return n, args[1:], nil
 }
 
-func setReplicas(s *settings, fleet lease.Fleet) (int, error) {
+func setReplicas(s *settings, fleet admin.Fleet) (int, error) {
 	var before, now int
 	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
-		before, now, err = lease.SetReplicas(ctx, client, fleet)
+		before, now, err = admin.SetReplicas(ctx, client, fleet)
 		return err
 	}); err != nil {
 		return 0, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
 // What waits for a reader who has stopped reading fits beside all else into the 128 MiB that docker and Kubernetes give a node, also while it
@@ -163,7 +164,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestNodeWhoseReadersEnd(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := lease.Bootstrap(t.Context(), client, lease.Config{TTL: 20 * time.Second}); err != nil {
+	if err := admin.Bootstrap(t.Context(), client, lease.Config{TTL: 20 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {

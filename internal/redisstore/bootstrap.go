@@ -43,7 +43,7 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	}
 	if agreed != wanted { // the record changes only with the epoch, which the script compares
 		return fmt.Errorf("bootstrap: %w with a quarantine of %v: the instances that share %s have agreed on %v already: give that, or "+
-			"change it with lease.SetQuarantine or \"leasectl quarantine %v\"", ErrInUse, wanted, s.wire.opt.EpochKey, agreed, wanted)
+			"change it with admin.SetQuarantine or \"leasectl quarantine %v\"", ErrInUse, wanted, s.wire.opt.EpochKey, agreed, wanted)
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

@@ -22,7 +22,7 @@ var (
 // and Quarantine.
 func (w Wire) TooShort(needs, agreed time.Duration) error {
 	return fmt.Errorf("%w: the instances that share %s have agreed on %v (%s), this one needs %v (the longer of its TTL and "+
-		"Quarantine): shorten these, or raise the group's with lease.SetQuarantine or \"leasectl quarantine %v\"",
+		"Quarantine): shorten these, or raise the group's with admin.SetQuarantine or \"leasectl quarantine %v\"",
 		ErrQuarantineTooShort, w.opt.EpochKey, agreed, w.opt.groupKey(), needs, needs)
 }
 

@@ -209,7 +209,7 @@ func (c *Config) rules() rules.Config {
 		Heartbeat: int64(c.HeartbeatInterval), StartDelay: c.startDelay()}
 }
 
-// Shared implements lease.Fleet.
+// Shared implements admin.Fleet.
 func (c Config) Shared() (redisstore.Options, []string, error) {
 	c = c.withDefaults()
 	return c.store(), []string{c.LeaderKey}, c.validate()

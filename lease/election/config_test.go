@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
 func TestDefaultsAreSovereigns(t *testing.T) {
@@ -85,10 +86,10 @@ func TestContradictionsAreRefused(t *testing.T) {
 	if e, err := New(nil, Config{}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("New without a client = %v, %v", e, err)
 	}
-	if err := lease.Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrConfig) {
+	if err := admin.Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("Bootstrap without a client: %v", err)
 	}
-	if err := lease.Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
+	if err := admin.Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
 		t.Errorf("Bootstrap: %v", err)
 	}
 }
@@ -138,8 +139,8 @@ func TestBootstrapOfAnElection(t *testing.T) {
 	client := redistest.Start(t).Client()
 	cfg := patient("a")
 	cfg.LeaderTTL, cfg.StartDelayMax = time.Minute, NoStartDelay // longer than the test waits
-	var fleet lease.Fleet = cfg
-	if err := lease.Bootstrap(t.Context(), client, fleet); err != nil {
+	var fleet admin.Fleet = cfg
+	if err := admin.Bootstrap(t.Context(), client, fleet); err != nil {
 		t.Fatal(err)
 	}
 	join(t, client, cfg).wait(EventLeadershipAcquired)

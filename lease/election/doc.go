@@ -48,7 +48,7 @@
 //	                                whether Redis still has its data
 //	sovereign:notify                channel for acquisitions and releases
 //
-// On an empty Redis, nobody is elected for one TTL, unless it is evidently new (docs/redis.md) or lease.Bootstrap declares it new.
+// On an empty Redis, nobody is elected for one TTL, unless it is evidently new (docs/redis.md) or admin.Bootstrap declares it new.
 //
 // # States and events
 //

@@ -264,10 +264,6 @@ type Stats struct {
 	DuplicateInstances      int64
 	HeartbeatsSwept, Cycles int64 // heartbeats of dead leaders deleted; a follower's reads
 
-	// Takeovers and Handovers measure how long there was no leader before this member led, if known (lease.Vacancy). A takeover counts
-	// from the expiry of the last leader's key, a handover from its notice of release.
-	Takeovers, Handovers lease.Histogram
-
 	_ struct{}
 }
 
@@ -276,36 +272,42 @@ type stats struct {
 	swept, cycles atomic.Int64
 
 	mu                   sync.Mutex
-	takeovers, handovers lease.Histogram
+	takeovers, handovers inner.Histogram // how long there was no leader before this member led, if known
 }
 
 // lags are the bounds of the time without a leader, in s.
 var lags = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func (s *stats) acquired(ev *lease.Event) {
-	if ev.Vacancy == nil {
+	if ev.VacantSince.IsZero() {
 		return
 	}
 	h := &s.takeovers
-	if ev.Vacancy.GivenBack {
+	if ev.GivenBack {
 		h = &s.handovers
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.Observe(ev.At.Sub(ev.Vacancy.Since))
+	h.Observe(ev.At.Sub(ev.VacantSince))
+}
+
+func init() {
+	inner.Vacancies = func(election any) (takeovers, handovers inner.Histogram) {
+		s := &election.(*Election).stats
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.takeovers.Copy(), s.handovers.Copy()
+	}
 }
 
 // Stats returns the counters.
 func (e *Election) Stats() Stats {
 	n := func(k EventKind) int64 { return e.stats.events[k].Load() }
-	e.stats.mu.Lock()
-	defer e.stats.mu.Unlock()
 	return Stats{
 		Acquired: n(EventLeadershipAcquired), Lost: n(EventLeadershipLost), Failed: n(EventElectionFailed),
 		LeaderChanges: n(EventLeaderChanged), HeartbeatsStale: n(EventHeartbeatStale),
 		HeartbeatsInvalid: n(EventHeartbeatInvalid), DuplicateInstances: n(EventDuplicateInstance),
 		HeartbeatsSwept: e.stats.swept.Load(), Cycles: e.stats.cycles.Load(),
-		Takeovers: e.stats.takeovers.Copy(), Handovers: e.stats.handovers.Copy(),
 	}
 }
 

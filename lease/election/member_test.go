@@ -18,6 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
 // asLeader, set to a Redis URL, makes the test binary a process that takes part in the elections of BenchmarkFailover.
@@ -54,7 +55,7 @@ func electedFor(t testing.TB, cfg Config, keys ...string) (*redistest.Server, *r
 	server := redistest.Start(t)
 	client := server.Client()
 	cfg.OpTimeout = max(cfg.OpTimeout, cfg.LeaderTTL/2) // a machine that stalls is no reason to begin without
-	if err := lease.Bootstrap(t.Context(), client, cfg, keys...); err != nil {
+	if err := admin.Bootstrap(t.Context(), client, cfg, keys...); err != nil {
 		t.Fatal(err)
 	}
 	return server, client
@@ -309,12 +310,12 @@ func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
 		length time.Duration
 		want   error
 	}{{30 * time.Second, nil}, {9 * time.Second, redisstore.ErrOutlives}, {10 * time.Second, nil}} {
-		if _, err := lease.SetQuarantine(t.Context(), client, patient(""), c.length); !errors.Is(err, c.want) {
+		if _, err := admin.SetQuarantine(t.Context(), client, patient(""), c.length); !errors.Is(err, c.want) {
 			t.Errorf("%v: %v, want %v", c.length, err, c.want)
 		}
 	}
 	client.Set(t.Context(), "sovereign:heartbeat:b", time.Now().UnixMilli(), 30*time.Second) // of a member with a longer TTL
-	if _, err := lease.SetQuarantine(t.Context(), client, patient(""), 9*time.Second); !errors.Is(err, redisstore.ErrOutlives) {
+	if _, err := admin.SetQuarantine(t.Context(), client, patient(""), 9*time.Second); !errors.Is(err, redisstore.ErrOutlives) {
 		t.Errorf("a heartbeat of 30 s lives: %v", err)
 	}
 }

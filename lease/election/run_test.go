@@ -12,6 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
 // idle is work that is done at once.
@@ -118,7 +119,7 @@ func TestRunOfOneElectionOfAGroupEndsThatOne(t *testing.T) {
 
 func TestRunThatCouldNotStartMayBeTriedAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Password("secret"))
-	if err := lease.Bootstrap(t.Context(), server.Client(), patient("")); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), patient("")); err != nil {
 		t.Fatal(err)
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})

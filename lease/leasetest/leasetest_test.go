@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
@@ -251,7 +252,7 @@ func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
 				return n
 			}
 			pass(2 * before)
-			if _, err := lease.SetQuarantine(t.Context(), r.Client(), lease.Config{}, after); err != nil || owned() != sessions {
+			if _, err := admin.SetQuarantine(t.Context(), r.Client(), lease.Config{}, after); err != nil || owned() != sessions {
 				t.Fatalf("SetQuarantine = %v; %d sessions have an owner", err, owned())
 			}
 			pass(wait - time.Second)

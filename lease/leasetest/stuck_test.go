@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 	"github.com/leasestorm/leasestorm/lease/poll"
@@ -203,7 +204,7 @@ func shared(t *testing.T, client *redis.Client, cfg lease.Config) *lease.Manager
 func candidate(t *testing.T, r *leasetest.Redis, l lease.Config, cfg election.Config) *election.Election {
 	t.Helper()
 	cfg.InstanceID, cfg.Logger, cfg.LeaderTTL, cfg.StartDelayMax = l.InstanceID, l.Logger, lease.DefaultTTL, election.NoStartDelay
-	must(t, lease.Bootstrap(t.Context(), r.Client(), cfg))
+	must(t, admin.Bootstrap(t.Context(), r.Client(), cfg))
 	e, err := election.New(r.Client(), cfg)
 	must(t, err)
 	return e

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 	"github.com/leasestorm/leasestorm/lease/poll"
@@ -140,7 +141,7 @@ func member(t *testing.T, r *leasetest.Redis, id string) (*election.Election, *a
 func elected(t *testing.T) (*leasetest.Redis, *election.Election, *atomic.Pointer[election.Event]) {
 	t.Helper()
 	r := leasetest.New(t)
-	if err := lease.Bootstrap(t.Context(), r.Client(), election.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), r.Client(), election.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	e, lost := member(t, r, "a")

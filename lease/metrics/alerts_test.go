@@ -23,6 +23,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
@@ -329,7 +330,7 @@ func polled(t *testing.T, s *scrapes, fails func(context.Context) error) {
 func elected(t *testing.T, server *redistest.Server, s *scrapes, instance string) {
 	t.Helper()
 	cfg := election.Config{InstanceID: instance, LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
-	_ = lease.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leadership
+	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leadership
 	e, err := election.New(server.Client(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
@@ -65,6 +66,7 @@ func (m member) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range counts {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
 	}
-	ch <- histogramOf(leaderTakeoverDesc, stats.Takeovers)
-	ch <- histogramOf(leaderHandoverDesc, stats.Handovers)
+	takeovers, handovers := inner.Vacancies(m.e)
+	ch <- histogramOf(leaderTakeoverDesc, takeovers)
+	ch <- histogramOf(leaderHandoverDesc, handovers)
 }

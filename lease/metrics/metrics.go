@@ -39,7 +39,7 @@
 //	leasestorm_election_handover_seconds          as leasestorm_lease_handover_seconds
 //	leasestorm_election_duplicates_total          times another process was seen with this member's ID
 //
-// The acquiring instance measures takeovers and handovers, on its own clock. Both leave out cases that it cannot know (lease.Vacancy): a
+// The acquiring instance measures takeovers and handovers, on its own clock. Both leave out cases that it cannot know (lease.Event): a
 // lease that it did not wait for, or that was free early.
 //
 // A takeover does not include the remaining life of the key when its owner died, at most a TTL. It includes the quarantine, if there was
@@ -69,7 +69,7 @@ type Source interface {
 
 // counted has the methods of a Source that package lease shows to its siblings only.
 type counted interface {
-	Renewals() lease.Renewals
+	Renewals() inner.Renewals
 	SubscribeChanges(f func(lease.Event)) (cancel func())
 }
 
@@ -171,12 +171,12 @@ func (l *leases) count(e lease.Event) {
 
 // vacant observes how long the lease had no owner before a term.
 func (l *leases) vacant(e lease.Event) {
-	switch v := e.Vacancy; {
-	case v == nil:
-	case v.GivenBack:
-		l.handover.Observe(e.At.Sub(v.Since).Seconds())
+	switch {
+	case e.VacantSince.IsZero():
+	case e.GivenBack:
+		l.handover.Observe(e.At.Sub(e.VacantSince).Seconds())
 	default:
-		l.takeover.Observe(e.At.Sub(v.Since).Seconds())
+		l.takeover.Observe(e.At.Sub(e.VacantSince).Seconds())
 	}
 }
 
@@ -338,7 +338,7 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 }
 
 // histogramOf exports a histogram that was counted elsewhere.
-func histogramOf(d *prometheus.Desc, h lease.Histogram) prometheus.Metric {
+func histogramOf(d *prometheus.Desc, h inner.Histogram) prometheus.Metric {
 	buckets, below := make(map[float64]uint64, len(h.Bounds)), uint64(0)
 	for i, bound := range h.Bounds {
 		if h.Counts != nil {

@@ -15,9 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/keepertest"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
@@ -198,7 +200,7 @@ type told struct {
 
 func (l *told) Health() lease.Health                                 { return l.h }
 func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
-func (l *told) Renewals() lease.Renewals                             { return lease.Renewals{} }
+func (l *told) Renewals() inner.Renewals                             { return inner.Renewals{} }
 
 // TestTimes: what is measured, from the times that the events bear.
 func TestTimes(t *testing.T) {
@@ -219,8 +221,8 @@ func TestTimes(t *testing.T) {
 	tell(lease.EventYield, 800)
 	tell(lease.EventUncertain, 900)
 	tell(lease.EventReleased, 950)
-	l.vacant(lease.Event{At: at, Vacancy: &lease.Vacancy{Since: at.Add(-3 * time.Second)}})
-	l.vacant(lease.Event{At: at, Vacancy: &lease.Vacancy{Since: at.Add(-4 * time.Millisecond), GivenBack: true}})
+	l.vacant(lease.Event{At: at, VacantSince: at.Add(-3 * time.Second)})
+	l.vacant(lease.Event{At: at, VacantSince: at.Add(-4 * time.Millisecond), GivenBack: true})
 	want := map[string]float64{"yield": 0.15, "takeover": 3, "handover": 0.004}
 	families, err := r.Gather()
 	if err != nil {
@@ -296,7 +298,7 @@ func TestPolls(t *testing.T) {
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := election.Config{LeaderTTL: 10 * time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
-	if err := lease.Bootstrap(t.Context(), server.Client(), cfg, "b:leader"); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), cfg, "b:leader"); err != nil {
 		t.Fatal(err)
 	}
 	g, err := election.NewGroup(server.Client(), cfg)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
@@ -75,7 +76,7 @@ func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
 
 func outage(t *testing.T, lasts time.Duration, until lease.EventKind) {
 	r, n, h := leasetest.New(t), &network{}, &happened{}
-	if err := lease.Bootstrap(t.Context(), r.Client(), lease.Config{TTL: ttl}); err != nil {
+	if err := admin.Bootstrap(t.Context(), r.Client(), lease.Config{TTL: ttl}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Client().Set(t.Context(), DefaultSessionPrefix+id, `{"id":"`+id+`"}`, 0).Err(); err != nil {

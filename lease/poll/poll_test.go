@@ -21,6 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
@@ -55,7 +56,7 @@ func newBubble(t *testing.T) *bench { return benchOf(t, nil, leasetest.New(t).Cl
 func benchOf(t *testing.T, server *redistest.Server, client *redis.Client) *bench {
 	b := &bench{t: t, server: server, client: client, changed: make(chan struct{}, 1)}
 	b.core, b.log = observer.New(zapcore.DebugLevel)
-	if err := lease.Bootstrap(t.Context(), b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2}); err != nil {
+	if err := admin.Bootstrap(t.Context(), b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
 	}
 	b.session(id, false)

@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/metrics"
 )
 
@@ -60,7 +61,7 @@ func start[K watched](b *testing.B, k K, observed bool) K {
 func bootstrapped(b *testing.B, cfg lease.Config) *redis.Client {
 	b.Helper()
 	client := redistest.Start(b).Client()
-	if err := lease.Bootstrap(b.Context(), client, cfg); err != nil {
+	if err := admin.Bootstrap(b.Context(), client, cfg); err != nil {
 		b.Fatal(err)
 	}
 	return client

@@ -6,7 +6,7 @@
 //	leasestorm.instance              the owner of the term
 //	leasestorm.lease.name
 //	leasestorm.lease.fence           rises with each term of a lease, over all instances
-//	leasestorm.vacancy               how the lease lost its last owner (lease.Vacancy): expired or given back
+//	leasestorm.vacancy               how the lease lost its last owner (lease.Event): expired or given back
 //	leasestorm.vacancy.seconds       for how long it had no owner, as far as is known
 //	leasestorm.previous.instance     the last owner
 //	leasestorm.term.end              lost, released, or unknown: the end was missed, or was not waited for
@@ -120,14 +120,14 @@ func (w *terms) begin(e lease.Event) {
 	about := []attribute.KeyValue{
 		w.instance, attribute.String("leasestorm.lease.name", e.Name), attribute.Int64("leasestorm.lease.fence", e.Fence),
 	}
-	if v := e.Vacancy; v != nil {
+	if !e.VacantSince.IsZero() {
 		how := "expired"
-		if v.GivenBack {
+		if e.GivenBack {
 			how = "given back"
 		}
 		about = append(about, attribute.String("leasestorm.vacancy", how),
-			attribute.Float64("leasestorm.vacancy.seconds", e.At.Sub(v.Since).Seconds()),
-			attribute.String("leasestorm.previous.instance", v.Owner))
+			attribute.Float64("leasestorm.vacancy.seconds", e.At.Sub(e.VacantSince).Seconds()),
+			attribute.String("leasestorm.previous.instance", e.Owner))
 	}
 	_, span := w.tracer.Start(context.Background(), "lease term", trace.WithNewRoot(), trace.WithTimestamp(e.At),
 		trace.WithAttributes(about...))

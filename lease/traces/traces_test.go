@@ -18,6 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/keepertest"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
@@ -146,9 +147,9 @@ func TestSpanOfATerm(t *testing.T) {
 	w := newTerms(p, "one")
 	at, h := time.Unix(1_000_000, 0), &lease.Lease{}
 	tell := func(kind lease.EventKind, ms int) {
+		owner := map[bool]string{true: "before", false: "next"}[kind == lease.EventAcquired]
 		w.take(lease.Event{Kind: kind, Name: "thing", Fence: 7, Lease: h, At: at.Add(time.Duration(ms) * time.Millisecond),
-			Cause: "c", Reason: "c: why", Owner: "next",
-			Vacancy: &lease.Vacancy{Since: at.Add(-2 * time.Second), Owner: "before"}})
+			Cause: "c", Reason: "c: why", Owner: owner, VacantSince: at.Add(-2 * time.Second)})
 	}
 	tell(lease.EventAcquired, 0)
 	tell(lease.EventRenewing, 100)
@@ -245,7 +246,7 @@ func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; 
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := election.Config{InstanceID: "one", LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
-	if err := lease.Bootstrap(t.Context(), server.Client(), cfg, "a", "b"); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), cfg, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	g, err := election.NewGroup(server.Client(), cfg)

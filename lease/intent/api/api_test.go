@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -55,7 +56,7 @@ func setup(t *testing.T, cfg Config) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.store.Close() })
-	if err := lease.Bootstrap(t.Context(), f.client, f.store.Options()); err != nil {
+	if err := admin.Bootstrap(t.Context(), f.client, f.store.Options()); err != nil {
 		t.Fatal(err)
 	}
 	old := NewToken("old", stale, intent.ScopeWrite)

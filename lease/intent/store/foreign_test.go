@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -39,7 +40,7 @@ func TestForeignRecord(t *testing.T) { // I3
 // Of a session whose record a foreign hand replaced, nothing is known; the others are told, and the start is accepted anew.
 func TestForeignRecordIsLeftOut(t *testing.T) {
 	f := setup(t)
-	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options()))
+	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 	replaced, kept := f.put("a"), f.put("b")
 	key := "v3:session:" + replaced.ID
 	f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
@@ -104,7 +105,7 @@ func TestForeignSets(t *testing.T) { // I5
 func TestForeignKeyIsNamed(t *testing.T) {
 	for _, key := range []string{"v3:bus", "v3:sessions", "v3:waiting"} {
 		f := setup(t)
-		f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options()))
+		f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 		s := session("a")
 		_, _, plain := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -39,7 +39,7 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t)
-			f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options()))
+			f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 			refused := spoil(f)
 			s := session("a")
 			if _, _, err := refused.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -47,7 +47,7 @@ func TestKeyOfWhatRuns(t *testing.T) { // I2
 // A key that stands for a session that has ended answers for nothing.
 func TestKeyOfWhatHasEnded(t *testing.T) { // I2
 	f := setup(t)
-	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options()))
+	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 	b := f.bus("w")
 	old := f.put("a")
 	f.write(b, Write{Session: old.ID, State: intent.StateEnded, Reason: intent.ReasonStopped})

@@ -162,7 +162,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	}, nil
 }
 
-// Shared implements lease.Fleet.
+// Shared implements admin.Fleet.
 func (o Options) Shared() (redisstore.Options, []string, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -402,7 +403,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) { // I5
 // Phase 1: the service's lease names the session, and a second start of the service, also of the same key, changes nothing.
 func TestPutWithLease(t *testing.T) { // I4
 	f := setup(t)
-	f.must(lease.Bootstrap(t.Context(), f.client, f.store.Options()))
+	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 	s := session("a")
 	if id, exists, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); err != nil || exists || id != s.ID {
 		t.Fatal(id, exists, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
@@ -194,7 +195,7 @@ func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	if err := lease.Bootstrap(t.Context(), client, st.Options()); err != nil {
+	if err := admin.Bootstrap(t.Context(), client, st.Options()); err != nil {
 		t.Fatal(err)
 	}
 	for _, ref := range []string{"a{b", "a}b", "{", "{}", "a{b}c", "}{"} {

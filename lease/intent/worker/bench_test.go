@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -52,7 +52,7 @@ func benchRig(b *testing.B, n int) (*store.Store, started) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { st.Close() })
-	if err := lease.Bootstrap(b.Context(), client, st.Options()); err != nil {
+	if err := admin.Bootstrap(b.Context(), client, st.Options()); err != nil {
 		b.Fatal(err)
 	}
 	told := make(started, n)

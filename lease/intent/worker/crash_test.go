@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -176,7 +177,7 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	shared := r.store.Options().Leases // the group is to have the long TTL from its beginning
 	shared.TTL, shared.Quarantine = long.Leases.TTL, 0
 	r.must(r.client.FlushAll(t.Context()).Err())
-	r.must(lease.Bootstrap(t.Context(), r.client, shared))
+	r.must(admin.Bootstrap(t.Context(), r.client, shared))
 	me := membership.WhoAmI("w1")
 	me.PIDNS = "another"
 	_, beat := r.beating("earlier", me)

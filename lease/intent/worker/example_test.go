@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -78,7 +78,7 @@ func Example_bootstrap() {
 		log.Fatal(err)
 	}
 	defer st.Close()
-	if err := lease.Bootstrap(context.Background(), client, st.Options()); err != nil {
+	if err := admin.Bootstrap(context.Background(), client, st.Options()); err != nil {
 		log.Fatal(err)
 	}
 }

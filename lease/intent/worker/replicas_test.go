@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -75,7 +76,7 @@ func TestOldMasterThatLivesOnLong(t *testing.T) { // I1
 		r.store = st
 	}
 	open()
-	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options()))
+	r.must(admin.Bootstrap(t.Context(), r.client, r.store.Options()))
 	config := func(name string) Config {
 		cfg := r.config(name, "1")
 		cfg.Store, cfg.Logger = opt, zap.NewNop()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -122,7 +123,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.store.Close() })
-	r.must(lease.Bootstrap(t.Context(), r.client, r.store.Options()))
+	r.must(admin.Bootstrap(t.Context(), r.client, r.store.Options()))
 	return r
 }
 
