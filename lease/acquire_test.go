@@ -17,7 +17,7 @@ func gaveUp(t *testing.T, err, want error) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("err = %v, want DeadlineExceeded", err)
 	}
-	for _, is := range []error{ErrHeld, ErrQuarantine, ErrUnknown} {
+	for _, is := range []error{ErrHeld, ErrQuarantine, errUnknown} {
 		if errors.Is(err, is) != errors.Is(want, is) {
 			t.Errorf("err = %v: errors.Is(err, %q) is %v", err, is, errors.Is(err, is))
 		}
@@ -27,12 +27,13 @@ func gaveUp(t *testing.T, err, want error) {
 	}
 }
 
-// heldBy fails the test unless err says that owner holds the lease for d, give or take what requests take.
+// heldBy fails the test unless err says that owner holds the lease for d, give or take what requests take; 0: for how long is not known.
 func heldBy(t *testing.T, err error, owner string, d time.Duration) {
 	t.Helper()
 	gaveUp(t, err, ErrHeld)
-	var held *HeldError
-	if !errors.As(err, &held) || held.Owner != owner || (held.TTL-d).Abs() > 10*time.Millisecond {
+	var held *OpError
+	if !errors.As(err, &held) || held.Owner != owner || held.Until.IsZero() != (d == 0) ||
+		d > 0 && (time.Until(held.Until)-d).Abs() > 10*time.Millisecond {
 		t.Errorf("err = %v, want held by %q for %v", err, owner, d)
 	}
 }
@@ -96,7 +97,7 @@ func TestAcquireThatGivesUpWhileRedisIsSilentDoesNotKnow(t *testing.T) {
 		go func() { long <- acquireFor(t, b.keeperOf(), time.Minute) }()
 		pass(time.Second)
 		b.fake.set(mute)
-		gaveUp(t, <-short, ErrUnknown)
+		gaveUp(t, <-short, errUnknown)
 		b.fake.set(nil)
 		heldBy(t, <-long, "a", 0)
 	})
@@ -129,7 +130,7 @@ func TestReleaseThatGivesUpIsUnknown(t *testing.T) {
 		g.fake.set(func(op *core.Op) (bool, bool) { return op.Kind == core.OpRelease, false })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		gaveUp(t, h.Release(ctx), ErrUnknown)
+		gaveUp(t, h.Release(ctx), errUnknown)
 		g.fake.set(nil)
 	})
 }

@@ -345,7 +345,7 @@ func settle(b *testing.B, managers []*Manager, n int) {
 		owned, settled := 0, true
 		for _, m := range managers {
 			owned += len(m.OwnedSessions())
-			settled = settled && m.State() == StateSettled
+			settled = settled && state(m.s.state.Load()) == stateSettled
 		}
 		if settled && owned == n {
 			return

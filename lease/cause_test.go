@@ -52,9 +52,9 @@ func TestErrorsOfARedisThatRefuses(t *testing.T) {
 
 func refusedBecause(t *testing.T, what string, err error, words string) {
 	t.Helper()
-	if !errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), words) ||
+	if !errors.Is(err, errRefused) || errors.Is(err, errUnknown) || !strings.Contains(err.Error(), words) ||
 		strings.Contains(err.Error(), "no answer") || !strings.Contains(err.Error(), `"job"`) {
-		t.Errorf("%s: %v, want ErrRefused alone, the lease, and %s", what, err, words)
+		t.Errorf("%s: %v, want errRefused alone, the lease, and %s", what, err, words)
 	}
 }
 
@@ -75,13 +75,13 @@ func TestErrorsOfAConnection(t *testing.T) {
 			t.Cleanup(func() { _ = client.Close() })
 			k := startKeeper(t, client, Config{InstanceID: "a", TTL: 20 * time.Second})
 			_, err := k.TryAcquire(t.Context(), "job")
-			if !errors.Is(err, ErrUnknown) || errors.Is(err, ErrRefused) || !errors.As(err, tt.want) {
-				t.Errorf("TryAcquire: %v, want ErrUnknown and %T", err, tt.want)
+			if !errors.Is(err, errUnknown) || errors.Is(err, errRefused) || !errors.As(err, tt.want) {
+				t.Errorf("TryAcquire: %v, want errUnknown and %T", err, tt.want)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
-			if _, err = k.Acquire(ctx, "job"); !errors.Is(err, ErrUnknown) || !errors.As(err, tt.want) {
-				t.Errorf("Acquire: %v, want ErrUnknown and %T", err, tt.want)
+			if _, err = k.Acquire(ctx, "job"); !errors.Is(err, errUnknown) || !errors.As(err, tt.want) {
+				t.Errorf("Acquire: %v, want errUnknown and %T", err, tt.want)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 				}
 			}
 			_, err := k.TryAcquire(t.Context(), "job")
-			if !errors.Is(err, ErrRefused) {
+			if !errors.Is(err, errRefused) {
 				t.Errorf("TryAcquire: %v", err)
 			}
 			says("TryAcquire", err.Error())
@@ -181,8 +181,8 @@ func TestErrorOfAClockThatJumped(t *testing.T) {
 			t.Fatal(err) // what tells of the jump
 		}
 		_, err := k.TryAcquire(t.Context(), "job")
-		if !errors.Is(err, ErrClock) || errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "failed") {
-			t.Errorf("TryAcquire: %v, want ErrClock alone", err)
+		if !errors.Is(err, ErrQuarantine) || errors.Is(err, errUnknown) || strings.Contains(err.Error(), "failed") {
+			t.Errorf("TryAcquire: %v, want ErrQuarantine alone", err)
 		}
 		if h := k.Health(); h.State != HealthClock || h.OK() || time.Until(h.Until) <= 0 {
 			t.Errorf("Health: %v", h)

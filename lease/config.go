@@ -49,7 +49,7 @@ type Config struct {
 	// instances announce joins, leaves and releases at once. It grows by itself if discoveries would load Redis. 0: TTL/3.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long Redis grants nothing after it lost its data: the longest TTL of all instances that share the epoch key. 0:
-	// TTL. The first instance of a group sets it for the group. An instance that needs more is refused (ErrQuarantineTooShort); one that
+	// TTL. The first instance of a group sets it for the group. An instance that needs more does not start; one that
 	// needs less uses the group's. SetQuarantine changes it.
 	Quarantine time.Duration
 	// DrainTimeout bounds Stop. Work that still runs after it keeps its lease until the lease expires. 0: RenewInterval.
@@ -102,7 +102,7 @@ type Config struct {
 }
 
 func configError(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", ErrInvalidConfig, fmt.Sprintf(format, args...))
 }
 
 func (c Config) withDefaults() Config {
@@ -224,10 +224,10 @@ func brief(name string) string {
 
 func (s *shell) nameError(name string) error {
 	if err := checkName(name); err != nil {
-		return fmt.Errorf("%w: %s %s", ErrName, brief(name), err)
+		return fmt.Errorf("%w: %s %s", errName, brief(name), err)
 	}
 	if err := s.store.CheckLease(name); err != nil {
-		return fmt.Errorf("%w: %w", ErrName, err)
+		return fmt.Errorf("%w: %w", errName, err)
 	}
 	return nil
 }
@@ -235,20 +235,20 @@ func (s *shell) nameError(name string) error {
 // sessionLengthMax bounds session IDs that are not UUIDs, in bytes.
 const sessionLengthMax = 128
 
-// CheckSession returns ErrSessionID with a reason if id is no valid session ID, and nil otherwise. It accepts a UUID only as 36
+// CheckSession returns ErrInvalidConfig with a reason if id is no valid session ID, and nil otherwise. It accepts a UUID only as 36
 // characters in lower case: other forms would give one session several leases.
 func (c *Config) CheckSession(id string) error {
 	switch {
 	case !c.NamedSessions && sessionid.Valid(id):
 		return nil
 	case !c.NamedSessions:
-		return fmt.Errorf("%w: %s (wanted like %s, in lower case; Config.NamedSessions admits names)", ErrSessionID, brief(id),
+		return fmt.Errorf("%w: %s (wanted like %s, in lower case; Config.NamedSessions admits names)", errSessionID, brief(id),
 			"0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e")
 	case id == "" || len(id) > sessionLengthMax || strings.ContainsFunc(id, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("{}:/", r)
 	}):
 		return fmt.Errorf("%w: %s (wanted are 1 to %d bytes of printable ASCII without space, braces, colon and slash)",
-			ErrSessionID, brief(id), sessionLengthMax)
+			errSessionID, brief(id), sessionLengthMax)
 	}
 	return nil
 }

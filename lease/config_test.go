@@ -52,19 +52,19 @@ func TestConfigRefusesContradictions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := NewManager(unused(t), tt.c)
-			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("NewManager = %v, %v; want ErrConfig that names %s", m, err, tt.want)
+			if !errors.Is(err, ErrInvalidConfig) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("NewManager = %v, %v; want ErrInvalidConfig that names %s", m, err, tt.want)
 			}
 			if err != nil && len(err.Error()) > 300 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
 	}
-	if m, err := NewManager(nil, Config{}); !errors.Is(err, ErrConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
+	if m, err := NewManager(nil, Config{}); !errors.Is(err, ErrInvalidConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
 		t.Errorf("NewManager without a client = %v, %v", m, err)
 	}
 	sessions := func(context.Context) ([]string, error) { return nil, nil }
-	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrConfig) {
+	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrInvalidConfig) {
 		t.Errorf("NewKeeper with Sessions: %v", err)
 	}
 }
@@ -89,8 +89,8 @@ func TestNamesAndSessionIDs(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", " ", "a b", "a\tb", "a\x00", "a\u2028b", "\xff", strings.Repeat("x", 513)} {
-		if err := nameError(name); !errors.Is(err, ErrName) {
-			t.Errorf("%q: %v, want ErrName", name, err)
+		if err := nameError(name); !errors.Is(err, errName) {
+			t.Errorf("%q: %v, want errName", name, err)
 		}
 	}
 	tagged, err := NewKeeper(unused(t), Config{LeasePrefix: "{x}:lease:", NodePrefix: "{x}:node:", EpochKey: "{x}:epoch"})
@@ -98,19 +98,19 @@ func TestNamesAndSessionIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tagged.Stop() })
-	if _, err := tagged.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, ErrName) {
-		t.Errorf("a lease named like a fence key: %v, want ErrName", err)
+	if _, err := tagged.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, errName) {
+		t.Errorf("a lease named like a fence key: %v, want errName", err)
 	}
-	if _, err := k.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, ErrNotStarted) {
-		t.Errorf("where it cannot be mistaken for one: %v, want ErrNotStarted", err)
+	if _, err := k.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, errNotStarted) {
+		t.Errorf("where it cannot be mistaken for one: %v, want errNotStarted", err)
 	}
 	if err := (&Config{}).CheckSession(session); err != nil {
 		t.Error(err)
 	}
 	for _, id := range []string{"", "x", session + " ", "{" + session + "}", "urn:uuid:" + session,
 		strings.ToUpper(session), strings.ReplaceAll(session, "-", "")} {
-		if err := (&Config{}).CheckSession(id); !errors.Is(err, ErrSessionID) || !strings.Contains(err.Error(), id) {
-			t.Errorf("%q: %v, want ErrSessionID that names it", id, err)
+		if err := (&Config{}).CheckSession(id); !errors.Is(err, errSessionID) || !strings.Contains(err.Error(), id) {
+			t.Errorf("%q: %v, want errSessionID that names it", id, err)
 		}
 	}
 }
@@ -120,17 +120,17 @@ func TestBeforeStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, ErrNotStarted) {
+	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, errNotStarted) {
 		t.Errorf("TryAcquire: %v", err)
 	}
-	if err := m.Release(t.Context(), session); !errors.Is(err, ErrNotStarted) {
+	if err := m.Release(t.Context(), session); !errors.Is(err, errNotStarted) {
 		t.Errorf("Release: %v", err)
 	}
-	if _, err := m.PreferredOwner(t.Context(), session); !errors.Is(err, ErrNotStarted) {
+	if _, err := m.PreferredOwner(t.Context(), session); !errors.Is(err, errNotStarted) {
 		t.Errorf("PreferredOwner: %v", err)
 	}
-	if m.IsOwned(session) || m.State() != StateStarting {
-		t.Errorf("owned %v, state %v", m.IsOwned(session), m.State())
+	if m.IsOwned(session) || state(m.s.state.Load()) != stateStarting {
+		t.Errorf("owned %v, state %v", m.IsOwned(session), state(m.s.state.Load()))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -160,8 +160,13 @@ func (s *shell) health() Health {
 		h.Since = since
 		h = h.as(HealthBlocked, what+" has not returned since "+stamp(since))
 	}
-	if state := State(s.state.Load()); state >= StateDraining {
-		return h.as(HealthStopped, "this instance is "+state.String())
+	switch state(s.state.Load()) {
+	case stateDraining:
+		return h.as(HealthStopped, "this instance is draining")
+	case stateStopped:
+		return h.as(HealthStopped, "this instance is stopped")
+	case stateSettled:
+		h.Settled = true
 	}
 	return h
 }
@@ -186,7 +191,7 @@ func (s *shell) diagnose(now time.Time) Health {
 		f.err = s.unfit.err
 	}
 	switch {
-	case errors.Is(f.err, ErrQuarantineTooShort):
+	case errors.Is(f.err, errQuarantineTooShort):
 		h.Err = f.err
 		return h.as(HealthDisagrees, f.err.Error())
 	case isRefused(f.err) || f.err != nil && never(f.err):

@@ -40,10 +40,10 @@ func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 // The work is done at least once per period. Redis records a success only while the caller still holds the lease. DoOnce returns ErrLost
 // if the caller no longer holds it, and the connection's error if Redis did not answer; another caller may then do the work again, as it
 // may after Redis or a failover has lost the record. Redis measures the period from the success on, so the clocks of the replicas do not
-// matter. A period below one millisecond is ErrConfig.
+// matter. A period below one millisecond is ErrInvalidConfig. While Redis may have lost leases, DoOnce waits as Acquire does.
 func (k *Keeper) DoOnce(ctx context.Context, name string, period time.Duration, f func(ctx context.Context, fence int64) error) error {
 	if period < time.Millisecond {
-		return fmt.Errorf("%w: DoOnce needs a period of at least 1ms, not %v", ErrConfig, period)
+		return fmt.Errorf("%w: DoOnce needs a period of at least 1ms, not %v", ErrInvalidConfig, period)
 	}
 	if err := k.s.nameError(name); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (k *Keeper) under(ctx context.Context, h *Lease, f func(ctx context.Context
 		defer cancel()
 		lost := h.lost()
 		// A release without an answer is no failure of f: it is retried until the lease expires.
-		if rerr := h.Release(rctx); rerr != nil && !errors.Is(rerr, ErrUnknown) {
+		if rerr := h.Release(rctx); rerr != nil && !errors.Is(rerr, errUnknown) {
 			err = errors.Join(err, rerr)
 		}
 		if lost != nil {

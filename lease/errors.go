@@ -6,87 +6,131 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Errors for errors.Is.
+// Errors for errors.Is. Most come as an *OpError.
 var (
-	// ErrHeld: another owner holds the lease; errors.As gives a *HeldError.
+	// ErrHeld: another instance, or another caller of this one, holds the lease. OpError.Owner and Until say who and how long.
 	ErrHeld = errors.New("lease is held by another")
 	// ErrLost: the term is over, or the instance never held the lease.
 	ErrLost = errors.New("lease is not held")
-	// ErrQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL or Quarantine.
-	ErrQuarantineTooShort = redisstore.ErrQuarantineTooShort
-	// ErrQuarantine: Redis may have lost data and grants nothing yet; errors.As gives a *QuarantineError.
+	// ErrQuarantine: leases may have been lost, with Redis' data or because its clock jumped. Nothing is granted before OpError.Until.
 	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has run out")
-	// ErrUnknown: Redis did not answer, so the outcome is unknown, and the instance does not believe in a lease that it may have
-	// acquired. It wraps an error of the connection (no route, an untrusted certificate) unchanged.
-	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
-	// ErrRefused: Redis answered with an error, whose text follows (OOM, NOPERM, READONLY …). Unless the error is also ErrUnknown, Redis
-	// changed nothing.
-	ErrRefused = redisstore.ErrRefused
-	// ErrDenied: an ACL or a renamed command denies what leases need; the message names it and the line that grants it. It is ErrRefused too.
-	ErrDenied = redisstore.ErrDenied
-	// ErrUnacknowledged: with Config.Replicas, fewer than a majority of the Redis nodes have the write, so it does not count. Bring a
-	// replica back. It is ErrRefused and ErrUnknown too.
-	ErrUnacknowledged = redisstore.ErrUnacknowledged
-	// ErrClock: Redis' clock jumped forward, so leases may have expired early. The instance acquires nothing for one TTL.
-	ErrClock = errors.New("redis' clock jumped forward: leases may have expired early")
-	// ErrNested: a Do or Acquire inside a Do of the same lease, which would wait for itself.
-	ErrNested = errors.New("the lease is held by the Do that this call is made in")
-	// ErrStopped: the instance is stopping or has stopped; make a new one.
+	// ErrStopped: the instance does not run. Start was not called, or Stop was; a stopped instance does not start again.
 	ErrStopped = errors.New("stopped")
-	// ErrStuck: Stop has ended, but Sessions, Notify, one of Hooks, or Logger's writer has not returned. It may go on; the leases do not.
-	ErrStuck = errors.New("stopped, and something of the configuration has not returned")
-	// ErrNotStarted: Start was not called.
-	ErrNotStarted = errors.New("not started: call Start first")
-	// ErrConfig: settings contradict each other or are out of range.
-	ErrConfig = errors.New("invalid lease configuration")
-	// ErrSessionID: the session ID is no UUID in lower case or, with Config.NamedSessions, no valid name.
-	ErrSessionID = errors.New("not the ID of a session")
-	// ErrName: the lease name is empty, too long or has spaces or control characters.
-	ErrName = errors.New("invalid lease name")
-	// ErrWrongType: the lease's key holds another type, so it belongs to another program.
-	ErrWrongType = errors.New("lease key holds another type")
+	// ErrInvalidConfig: a setting, a lease name or a session ID is invalid, as the text says. Another call like it fails, too.
+	ErrInvalidConfig = errors.New("invalid lease configuration")
 )
+
+// OpError is the error of an operation. Err, which errors.Is and errors.As see, has the reason in Redis' own words if Redis refused.
+type OpError struct {
+	Op   string // "acquire", "release", "start" or "stop"
+	Name string // the lease; "" for an operation on all
+
+	// Unknown: Redis may have executed the operation, because it gave no answer, or too few replicas acknowledged. The instance does not
+	// believe in a lease that it may have acquired, and gives it back. Otherwise Redis changed nothing.
+	Unknown bool
+
+	Owner string    // with ErrHeld: the instance that holds the lease
+	Until time.Time // with ErrHeld: when the lease expires unless renewed, if known; with ErrQuarantine: when Redis grants leases again
+	Err   error
+}
+
+// Error implements error. The text names the lease.
+func (e *OpError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// opError makes err, if it is one, an OpError.
+func opError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &OpError{Op: op, Name: name, Unknown: errors.Is(err, errUnknown), Err: err}
+	var held *heldError
+	var quarantine *quarantineError
+	switch {
+	case errors.As(err, &held):
+		e.Owner = held.owner
+		if held.ttl > 0 {
+			e.Until = time.Now().Add(held.ttl)
+		}
+	case errors.As(err, &quarantine):
+		e.Until = quarantine.until
+	}
+	return e
+}
+
+// Errors that callers see as one of the exported ones, or as OpError.Unknown.
+var (
+	errUnknown        = inner.ErrUnknown
+	errStuck          = inner.ErrStuck
+	errRefused        = redisstore.ErrRefused
+	errUnacknowledged = redisstore.ErrUnacknowledged
+	// errQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL or Quarantine.
+	errQuarantineTooShort = redisstore.ErrQuarantineTooShort
+	// errNested: a Do or Acquire inside a Do of the same lease, which would wait for itself.
+	errNested     = &kindError{"the lease is held by the Do that this call is made in", ErrInvalidConfig}
+	errNotStarted = &kindError{"not started: call Start first", ErrStopped}
+	// errSessionID: the session ID is no UUID in lower case or, with Config.NamedSessions, no valid name.
+	errSessionID = &kindError{"not the ID of a session", ErrInvalidConfig}
+	// errName: the lease name is empty, too long or has spaces or control characters.
+	errName = &kindError{"invalid lease name", ErrInvalidConfig}
+	// errWrongType: the lease's key holds another type, so it belongs to another program.
+	errWrongType = &kindError{"lease key holds another type", ErrInvalidConfig}
+)
+
+// kindError is an error that errors.Is takes for kind, too.
+type kindError struct {
+	text string
+	kind error
+}
+
+func (e *kindError) Error() string        { return e.text }
+func (e *kindError) Is(target error) bool { return target == e.kind }
 
 // declare is used only for a server without an epoch: any other server may have granted a lease that its owner still believes in.
 const declare = "if this Redis has never granted a lease, admin.Bootstrap with this instance's Config ends the wait"
 
 func unproven(doubt string) string { return "redis may have lost leases, because " + doubt }
 
-// HeldError names the owner of a lease.
-type HeldError struct {
-	Name  string
-	Owner string        // instance ID
-	TTL   time.Duration // time to expiry without a renewal; 0: not known
-
-	_ struct{}
+// heldError names the owner of a lease.
+type heldError struct {
+	name  string
+	owner string        // instance ID
+	ttl   time.Duration // time to expiry without a renewal; 0: not known
 }
 
 // Error implements error.
-func (e *HeldError) Error() string {
-	if e.TTL <= 0 {
-		return fmt.Sprintf("lease %q is held by %q", e.Name, e.Owner)
+func (e *heldError) Error() string {
+	if e.ttl <= 0 {
+		return fmt.Sprintf("lease %q is held by %q", e.name, e.owner)
 	}
-	return fmt.Sprintf("lease %q is held by %q and expires in %v unless renewed", e.Name, e.Owner,
-		e.TTL.Round(time.Millisecond))
+	return fmt.Sprintf("lease %q is held by %q and expires in %v unless renewed", e.name, e.owner,
+		e.ttl.Round(time.Millisecond))
 }
 
 // Is makes errors.Is(err, ErrHeld) true.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+func (e *heldError) Is(target error) bool { return target == ErrHeld }
 
-// QuarantineError reports when Redis grants leases again.
-type QuarantineError struct {
-	Until time.Time // on this instance's clock
+// quarantineError reports when Redis grants leases again.
+type quarantineError struct {
+	until time.Time // on this instance's clock
 
 	doubt string     // reason why a server without an epoch grants nothing
-	began core.Cause // why the epoch began, if known
+	began core.Cause // why the epoch began, if known; CauseClock: this instance alone waits, because Redis' clock jumped
 }
 
 // Error implements error.
-func (e *QuarantineError) Error() string {
-	return ungranting(e.Until, e.doubt, e.began)
+func (e *quarantineError) Error() string {
+	if e.began == core.CauseClock {
+		return fmt.Sprintf("redis' clock jumped forward: leases may have expired early, so nothing is acquired before %s",
+			e.until.Format(time.RFC3339Nano))
+	}
+	return ungranting(e.until, e.doubt, e.began)
 }
 
 // ungranting returns why Redis grants nothing before until.
@@ -104,4 +148,4 @@ func ungranting(until time.Time, doubt string, began core.Cause) string {
 }
 
 // Is makes errors.Is(err, ErrQuarantine) true.
-func (e *QuarantineError) Is(target error) bool { return target == ErrQuarantine }
+func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine }

@@ -36,7 +36,7 @@ func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 		delete(f.kinds, kind)
 		wrote, grown := written(kind, a)
 		f.over(sent, func(err error) bool {
-			return a.Acked > 0 && errors.Is(err, ErrUnacknowledged) || wrote && redisstore.Outdated(err, grown)
+			return a.Acked > 0 && errors.Is(err, errUnacknowledged) || wrote && redisstore.Outdated(err, grown)
 		})
 		return
 	}
@@ -135,15 +135,15 @@ func timeOnly(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
 }
 
-func isRefused(err error) bool { return errors.Is(err, ErrRefused) }
+func isRefused(err error) bool { return errors.Is(err, errRefused) }
 
 // words returns err's text without the prefix of every refusal.
-func words(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
+func words(err error) string { return strings.TrimPrefix(err.Error(), errRefused.Error()+": ") }
 
 // unconfirmed is an error of Redis that leaves open what Redis did before.
 type unconfirmed struct{ error }
 
-func (e unconfirmed) Is(target error) bool { return target == ErrUnknown }
+func (e unconfirmed) Is(target error) bool { return target == errUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
 // resultless is the error of a read without a result.
@@ -151,16 +151,16 @@ func resultless(err error) error {
 	if err = redisstore.Cause(err); isRefused(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrUnknown, err)
+	return fmt.Errorf("%w: %w", errUnknown, err)
 }
 
 // noResult is the error of a request on a lease that failed with f. text is the core's text.
 func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	switch {
 	case f.err == nil:
-		return fmt.Errorf("%w: %s of lease %q: %s", ErrUnknown, what, name, text)
+		return fmt.Errorf("%w: %s of lease %q: %s", errUnknown, what, name, text)
 	case !isRefused(f.err):
-		return fmt.Errorf("%w: %s of lease %q: %w", ErrUnknown, what, name, f.err)
+		return fmt.Errorf("%w: %s of lease %q: %w", errUnknown, what, name, f.err)
 	}
 	err := fmt.Errorf("%s of lease %q: %w", what, name, f.err)
 	if f.executed || kind == core.OpRelease { // a release is either confirmed or unknown
@@ -195,7 +195,7 @@ func (s *shell) leftBehind(left string) error {
 		if f := s.failure(core.OpRelease); f.err != nil {
 			return unconfirmed{fmt.Errorf("%w: %w", err, f.err)}
 		}
-		err = fmt.Errorf("%w: %w", err, ErrUnknown)
+		err = fmt.Errorf("%w: %w", err, errUnknown)
 	}
 	return unconfirmed{err}
 }

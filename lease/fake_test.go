@@ -141,7 +141,7 @@ func (f *fakeStore) Check(context.Context) ([]redisstore.Warning, error) { retur
 func (f *fakeStore) Permitted(context.Context, redisstore.Use) error     { return nil }
 func (f *fakeStore) Line(redisstore.Use) string                          { return "" }
 func (f *fakeStore) CheckQuarantine(context.Context) error               { return nil }
-func (f *fakeStore) TooShort(time.Duration, time.Duration) error         { return ErrQuarantineTooShort }
+func (f *fakeStore) TooShort(time.Duration, time.Duration) error         { return errQuarantineTooShort }
 func (f *fakeStore) Pass(context.Context, string, string, time.Duration, ...string) ([]string, error) {
 	return nil, nil
 }

@@ -48,8 +48,8 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 		t.Fatal(err)
 	}
 	err = k.Start(t.Context())
-	if !errors.Is(err, ErrQuarantineTooShort) {
-		t.Fatalf("Start = %v, want ErrQuarantineTooShort", err)
+	if !errors.Is(err, errQuarantineTooShort) {
+		t.Fatalf("Start = %v, want errQuarantineTooShort", err)
 	}
 	for _, said := range []string{"10s", "3s", "poll:epoch:group", "leasectl quarantine 10s"} {
 		if !strings.Contains(err.Error(), said) {
@@ -71,10 +71,10 @@ func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err := k.Acquire(ctx, "mine")
-	if !errors.Is(err, ErrQuarantineTooShort) {
-		t.Fatalf("Acquire = %v, want ErrQuarantineTooShort", err)
+	if !errors.Is(err, errQuarantineTooShort) {
+		t.Fatalf("Acquire = %v, want errQuarantineTooShort", err)
 	}
-	if h := k.Health(); h.State != HealthDisagrees || h.OK() || !errors.Is(h.Error(), ErrQuarantineTooShort) {
+	if h := k.Health(); h.State != HealthDisagrees || h.OK() || !errors.Is(h.Error(), errQuarantineTooShort) {
 		t.Fatalf("Health = %v", h)
 	}
 	setQuarantine(t, client, 2*time.Second, time.Second)

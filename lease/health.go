@@ -18,7 +18,7 @@ const (
 	HealthNotStarted                         // Start was not called, failed, or has just returned and Redis has not answered yet
 	HealthStopped                            // Stop was called: the instance acquires nothing any more
 	HealthSilent                             // Redis has answered no request, or no discovery, since Since; Err is the last error
-	HealthRefused                            // Redis refuses requests, or only discoveries, since Since; Err is ErrRefused
+	HealthRefused                            // Redis refuses requests, or only discoveries, since Since; Err is its text
 	HealthQuarantine                         // Redis may have lost data, or an operator changed the quarantine: no grants before Until
 	HealthClock                              // Redis' clock jumped: the instance acquires nothing before Until
 	HealthSessionsRefused                    // all sessions are malformed, or Sessions fails (Err) or takes too long
@@ -55,6 +55,8 @@ type Health struct {
 	// Sessions is how many sessions are shared, as last read. Unread is since when reading them fails, zero if it does not.
 	Sessions int
 	Unread   time.Time
+	// Settled: every session has its owner, and no lease has to move, as far as this instance knows.
+	Settled bool
 	// Skipped counts the malformed sessions. SkippedNames has some of them, each with its fault.
 	Skipped      int
 	SkippedNames []string

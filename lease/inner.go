@@ -47,6 +47,9 @@ func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, true, k.s.log.Calls)
 }
 
+// Stopped reports whether no lease is held and nothing runs, because the keeper was stopped.
+func (k innerKeeper) Stopped() bool { return state(k.s.state.Load()) == stateStopped }
+
 // Renewals counts the successful renewals.
 func (k innerKeeper) Renewals() inner.Renewals { return k.s.counts.now() }
 
@@ -66,7 +69,7 @@ func (k innerKeeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name)
 
 // Adopt takes over the lease that owner holds and begins its own term, with a new fence. Use it only if owner has ended its work and
 // agreed, or is known to be dead. An owner that still believes in its lease notices the loss only at its next renewal, so until then two
-// instances believe in it (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. ErrUnknown: no answer; if the
+// instances believe in it (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. OpError.Unknown: no answer; if the
 // lease was passed to this instance, its next attempt finds it. It is safe for concurrent use.
 func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
@@ -75,12 +78,13 @@ func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Lease, err
 	if _, err := k.s.pass(ctx, owner, k.s.cfg.InstanceID, name); err != nil {
 		return nil, err
 	}
-	return k.s.acquire(ctx, name, false)
+	h, err := k.s.acquire(ctx, name, false)
+	return h, opError("acquire", name, err)
 }
 
 // Evict deletes those of the leases names that owner holds, and returns them. Use it only if owner is known to be dead, such as an
 // earlier process of the same service. Never evict an owner that may live: it would notice only at its next renewal (G1). If Evict
-// returns an error, the returned leases are gone and the state of the rest is unknown (ErrUnknown). It is safe for concurrent use.
+// returns an error, the returned leases are gone and the state of the rest is unknown. It is safe for concurrent use.
 func (k innerKeeper) Evict(ctx context.Context, owner string, names ...string) ([]string, error) {
 	for _, name := range names {
 		if err := k.s.nameError(name); err != nil {

@@ -78,7 +78,7 @@ func (h *Lease) believe(b policy.Belief) {
 }
 
 // Context ends with the term: when the trust window ends, when the lease is lost or released, and when the instance stops. context.Cause
-// is ErrLost (with ErrRefused or ErrUnknown if that prevented the renewal) or ErrStopped. A renewal that is merely late does not end it.
+// is ErrLost (with the reason if a renewal failed) or ErrStopped. A renewal that is merely late does not end it.
 //
 // A goroutine ends the context, so a process that was frozen or starved may go on for a moment. Check Valid just before anything that
 // must not happen twice, and send the fence with it.
@@ -137,8 +137,10 @@ func (h *Lease) forget(ctx context.Context) {
 }
 
 // Release releases the lease and waits until Redis has confirmed it. Call it once the work has returned. Releasing twice, or releasing a
-// lost lease, does nothing. ErrUnknown: not confirmed; the release is retried until the lease has expired.
-func (h *Lease) Release(ctx context.Context) error { return h.s.release(ctx, h.name, h) }
+// lost lease, does nothing. OpError.Unknown: not confirmed; the release is retried until the lease has expired.
+func (h *Lease) Release(ctx context.Context) error {
+	return opError("release", h.name, h.s.release(ctx, h.name, h))
+}
 
 // Drop releases the lease without waiting. It may be called from Config.Notify. Leases dropped at about the same time are released
 // together.

@@ -34,21 +34,20 @@ func NewManager(client redis.UniversalClient, cfg Config) (*Manager, error) {
 // (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). A TLS mismatch looks like a server that does not answer: a timeout, or EOF.
 //
 // Conditions that somebody has to change are errors: no Redis, too old a Redis, a missing or wrong password, an ACL that denies a needed
-// command (ErrRefused, with the rules to add), ErrQuarantineTooShort.
-func (m *Manager) Start(ctx context.Context) error { return m.s.start(ctx) }
+// command (the text has the rules to add), a quarantine of the group that is too short for this instance.
+func (m *Manager) Start(ctx context.Context) error { return opError("start", "", m.s.start(ctx)) }
 
 // Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it
 // returns the error of Start, or the reason why Stop could not release everything.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits for a Start in progress, then at most Config.DrainTimeout for work and for Redis, even a silent
-// one, and then a second for the caller's functions. Errors: ErrUnknown if Redis did not confirm every release; ErrStuck, which names the
-// function that has not returned.
-func (m *Manager) Stop() error { return m.s.stop() }
+// one, and then a second for the caller's functions. OpError.Unknown: Redis did not confirm every release. Otherwise the text names the
+// caller's function that has not returned; it may go on, but the leases do not.
+func (m *Manager) Stop() error { return opError("stop", "", m.s.stop()) }
 
 // TryAcquire implements LeaseManager. If ctx ends first, a lease that it acquires nevertheless is released, unless another caller has
-// received it or placement is on. Errors: ErrSessionID, ErrQuarantine, ErrClock, ErrUnknown, ErrRefused, ErrWrongType,
-// ErrQuarantineTooShort, ErrNotStarted, ErrStopped.
+// received it or placement is on. The errors are those of Keeper.TryAcquire, and ErrInvalidConfig for an invalid session ID.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return false, err
@@ -57,7 +56,7 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 	if errors.Is(err, ErrHeld) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil, opError("acquire", sessionID, err)
 }
 
 // Release implements LeaseManager. It returns ErrLost if this instance does not hold the lease. With placement, the session's target
@@ -66,7 +65,7 @@ func (m *Manager) Release(ctx context.Context, sessionID string) error {
 	if err := m.s.cfg.CheckSession(sessionID); err != nil {
 		return err
 	}
-	return m.s.release(ctx, sessionID, nil)
+	return opError("release", sessionID, m.s.release(ctx, sessionID, nil))
 }
 
 // IsOwned implements LeaseManager.
@@ -164,7 +163,7 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	case core.OutHeld:
 		info.OwnerID, info.State = r.Owner, LeaseStateOther
 	case core.OutWrongType:
-		return info, fmt.Errorf("%w: %q", ErrWrongType, sessionID)
+		return info, fmt.Errorf("%w: %q", errWrongType, sessionID)
 	}
 	return info, nil
 }
@@ -172,9 +171,6 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 // Health reports whether this instance can be granted leases, and if not, why. It sends no request: it knows only the outcomes of the
 // instance's requests.
 func (m *Manager) Health() Health { return m.s.health() }
-
-// State returns the state of the instance.
-func (m *Manager) State() State { return State(m.s.state.Load()) }
 
 // Subscribe calls f with every event from now on, in order, on a goroutine of its own, until cancel or Stop. If f is 65,536 events
 // behind, it misses some, and Event.Dropped counts them. If f panics, it misses that event. Neither delays anything else.
@@ -200,23 +196,20 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 }
 
 // Start begins renewing, until Stop. ctx bounds the start only. See Manager.Start.
-func (k *Keeper) Start(ctx context.Context) error { return k.s.start(ctx) }
+func (k *Keeper) Start(ctx context.Context) error { return opError("start", "", k.s.start(ctx)) }
 
 // Run calls Start, and Stop as soon as ctx ends. Like Manager.Run, it returns nil after a requested stop.
 func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
 
 // Stop ends the contexts of all its leases, waits at most Config.DrainTimeout for their release, and leaves the others to expire. It
-// returns ErrUnknown if Redis did not confirm every release. ErrStuck: see Manager.Stop.
-func (k *Keeper) Stop() error { return k.s.stop() }
+// returns an error if Redis did not confirm every release (OpError.Unknown), or if a function of the caller's has not returned.
+func (k *Keeper) Stop() error { return opError("stop", "", k.s.stop()) }
 
 // InstanceID returns the owner of the keeper's leases.
 func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
 
 // Health is Manager.Health.
 func (k *Keeper) Health() Health { return k.s.health() }
-
-// State returns the state of the keeper.
-func (k *Keeper) State() State { return State(k.s.state.Load()) }
 
 // Subscribe is Manager.Subscribe.
 func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
@@ -225,41 +218,44 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 
 // TryAcquire makes one attempt.
 //
-//	held by another          *HeldError (ErrHeld), with owner and remaining TTL
-//	Redis may have lost data *QuarantineError (ErrQuarantine), until when
-//	no answer                ErrUnknown: not held; released if it was acquired
-//	Redis refuses            ErrRefused, with its text; nothing was done
-//	                         unless it is ErrUnknown too
-//	Redis' clock jumped      ErrClock, until when
-//	the key is somebody's    ErrWrongType
+//	held by another           ErrHeld, with OpError.Owner and Until
+//	Redis may have lost data, ErrQuarantine, with OpError.Until
+//	or its clock jumped
+//	no answer                 OpError.Unknown: not held; released if acquired
+//	Redis refuses             its text; nothing was done unless OpError.Unknown
+//	an invalid name, or a key ErrInvalidConfig
+//	of another program's
+//	not started, or stopped   ErrStopped
 func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
-		return nil, err
+		return nil, opError("acquire", name, err)
 	}
-	return k.s.acquire(ctx, name, false)
+	h, err := k.s.acquire(ctx, name, false)
+	return h, opError("acquire", name, err)
 }
 
 // Acquire waits until the caller holds the lease or ctx ends. It sleeps until the holder's lease expires or is released; it does not poll
 // Redis. If ctx ends first, the error wraps its cause and the last answer to any caller in this process that waits for the lease:
 //
-//	another holds it         *HeldError (ErrHeld), with owner and, unless
-//	                         it has renewed since, remaining TTL
-//	Redis may have lost data *QuarantineError (ErrQuarantine), until when
-//	no answer                ErrUnknown: none at all, or none to the last
-//	                         attempt, or Redis is silent now
-//	Redis refuses            ErrRefused, with its text
-//	Redis' clock jumped      ErrClock, until when
+//	another holds it          ErrHeld, with OpError.Owner and, unless it has
+//	                          renewed since, Until
+//	Redis may have lost data, ErrQuarantine, with OpError.Until
+//	or its clock jumped
+//	no answer                 OpError.Unknown: none at all, or none to the
+//	                          last attempt, or Redis is silent now
+//	Redis refuses             its text
 //
-// In each case a lease that was acquired nevertheless is released. ErrWrongType, ErrName, ErrNested, ErrQuarantineTooShort, ErrNotStarted
-// and ErrStopped are returned without waiting.
+// In each case a lease that was acquired nevertheless is released. ErrInvalidConfig, also for an Acquire inside a Do of the same lease, and
+// ErrStopped are returned without waiting.
 func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
-		return nil, err
+		return nil, opError("acquire", name, err)
 	}
 	if ctx.Value(doing{k.s, name}) != nil {
-		return nil, fmt.Errorf("%w: %q", ErrNested, name)
+		return nil, opError("acquire", name, fmt.Errorf("%w: %q", errNested, name))
 	}
-	return k.s.acquire(ctx, name, true)
+	h, err := k.s.acquire(ctx, name, true)
+	return h, opError("acquire", name, err)
 }
 
 // doing is the context key under which a Do stores its lease.

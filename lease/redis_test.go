@@ -137,7 +137,7 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held *HeldError
+	var held *OpError
 	if _, err := b.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Owner != "a" {
 		t.Fatalf("TryAcquire = %v", err)
 	}
@@ -178,11 +178,11 @@ func TestRedisKeyOfAnotherType(t *testing.T) {
 	_, client := bootstrapped(t)
 	client.LPush(t.Context(), "poll:lease:"+session, "x")
 	m := startManager(t, client, quick("a"))
-	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, ErrWrongType) {
-		t.Errorf("TryAcquire = %v, want ErrWrongType", err)
+	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, errWrongType) {
+		t.Errorf("TryAcquire = %v, want errWrongType", err)
 	}
-	if _, err := m.TryAcquire(t.Context(), "x"); !errors.Is(err, ErrSessionID) {
-		t.Errorf("TryAcquire = %v, want ErrSessionID", err)
+	if _, err := m.TryAcquire(t.Context(), "x"); !errors.Is(err, errSessionID) {
+		t.Errorf("TryAcquire = %v, want errSessionID", err)
 	}
 }
 

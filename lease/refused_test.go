@@ -59,7 +59,7 @@ func TestARefusalOutlivesTimeouts(t *testing.T) {
 	after(0, core.OpAcquire, core.Answer{Failure: core.FailUncounted, Err: redisstore.Unacknowledged("0 of 1 replicas acknowledged")})
 	after(time.Second, core.OpAcquire, core.Answer{Failure: core.FailUnknown, Err: errors.New("i/o timeout")})
 	after(2*time.Second, core.OpObserve, core.Answer{})
-	if f := tr.present(0, now.Add(3*time.Second)); !errors.Is(f.err, ErrUnacknowledged) {
+	if f := tr.present(0, now.Add(3*time.Second)); !errors.Is(f.err, errUnacknowledged) {
 		t.Errorf("after a probe: %v", f.err)
 	}
 	after(2*time.Minute, core.OpAcquire, core.Answer{Failure: core.FailUnknown, Err: errors.New("i/o timeout")})
@@ -104,7 +104,7 @@ func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
 			}
 			for what, err := range map[string]error{"Do": err, "context.Cause": cause} {
 				refused := words != "i/o timeout"
-				if !errors.Is(err, ErrLost) || errors.Is(err, ErrRefused) != refused || errors.Is(err, ErrUnknown) == refused ||
+				if !errors.Is(err, ErrLost) || errors.Is(err, errRefused) != refused || errors.Is(err, errUnknown) == refused ||
 					!strings.Contains(err.Error(), "expired: renewals were ") || refused && !strings.Contains(err.Error(), words) {
 					t.Errorf("%s: %v, want ErrLost and %s", what, err, words)
 				}
@@ -134,7 +134,7 @@ func TestStopSaysWhatWasRefused(t *testing.T) {
 	context.AfterFunc(h.Context(), h.Drop)
 	refusals["NOREPLICAS"](server)
 	err = k.Stop()
-	if !errors.Is(err, ErrRefused) || !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "NOREPLICAS") ||
+	if !errors.Is(err, errRefused) || !errors.Is(err, errUnknown) || !strings.Contains(err.Error(), "NOREPLICAS") ||
 		strings.Contains(err.Error(), "no answer") {
 		t.Errorf("Stop: %v", err)
 	}

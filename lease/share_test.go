@@ -34,8 +34,8 @@ func TestSessionsAreSharedAndFollowTheirInstances(t *testing.T) { // G6, G13
 		if got := len(a.managerOf().OwnedSessions()); got != 12 {
 			t.Fatalf("alone it owns %d of 12", got)
 		}
-		if a.managerOf().State() != StateSettled {
-			t.Errorf("state %v, want settled", a.managerOf().State())
+		if state(a.managerOf().s.state.Load()) != stateSettled {
+			t.Errorf("state %v, want settled", state(a.managerOf().s.state.Load()))
 		}
 		b := newRig(t, r, "b", false, source)
 		pass(15 * time.Second)

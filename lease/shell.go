@@ -90,7 +90,7 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 	}
 	st, err := redisstore.New(client, cfg.store())
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
 	s := startShell(st, cfg, keeper)
 	s.log = log
@@ -381,12 +381,12 @@ func (s *shell) report() {
 	if s.draining {
 		return
 	}
-	st := StateBalancing
+	st := stateBalancing
 	switch {
 	case s.core.Settled() && !s.useless():
-		st = StateSettled
-	case State(s.state.Load()) == StateStarting:
-		st = StateStarting
+		st = stateSettled
+	case state(s.state.Load()) == stateStarting:
+		st = stateStarting
 	}
 	s.state.Store(int32(st))
 }

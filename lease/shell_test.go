@@ -119,12 +119,12 @@ func TestOneHolderAtATime(t *testing.T) { // G1, G3
 		if err != nil {
 			t.Fatal(err)
 		}
-		var held *HeldError
+		var held *OpError
 		if _, err := b.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || !errors.Is(err, ErrHeld) {
-			t.Fatalf("the second instance got %v, want a *HeldError", err)
+			t.Fatalf("the second instance got %v, want an *OpError", err)
 		}
-		if held.Owner != "a" || held.TTL <= 29*time.Second || held.TTL > 30*time.Second {
-			t.Errorf("HeldError says %q, %v", held.Owner, held.TTL)
+		if held.Owner != "a" || time.Until(held.Until) <= 29*time.Second || time.Until(held.Until) > 30*time.Second {
+			t.Errorf("OpError says %q, %v", held.Owner, held.Until)
 		}
 		if _, err := a.TryAcquire(t.Context(), "job"); !errors.Is(err, ErrHeld) {
 			t.Errorf("a second caller in the same process got %v, want ErrHeld", err)
@@ -178,8 +178,8 @@ func TestCancelledAcquireIsGivenBack(t *testing.T) {
 		g.fake.set(func(op *core.Op) (bool, bool) { return op.Kind == core.OpAcquire, true })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := g.keeperOf().Acquire(ctx, "job"); !errors.Is(err, ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("err = %v, want ErrUnknown and DeadlineExceeded", err)
+		if _, err := g.keeperOf().Acquire(ctx, "job"); !errors.Is(err, errUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("err = %v, want errUnknown and DeadlineExceeded", err)
 		}
 		if r.owner("job") != "a" {
 			t.Fatal("the fault did not let Redis execute the acquisition")
@@ -248,8 +248,8 @@ func TestStopEndsHoldsAndReleasesAfterTheirWork(t *testing.T) { // G13
 		if r.owner("job") != "a" || len(stopped) != 0 {
 			t.Fatal("released while the work went on")
 		}
-		if k.State() != StateDraining {
-			t.Errorf("state %v, want draining", k.State())
+		if state(k.s.state.Load()) != stateDraining {
+			t.Errorf("state %v, want draining", state(k.s.state.Load()))
 		}
 		close(release)
 		if err := <-stopped; err != nil {
@@ -258,8 +258,8 @@ func TestStopEndsHoldsAndReleasesAfterTheirWork(t *testing.T) { // G13
 		if err := <-done; !errors.Is(err, ErrStopped) {
 			t.Errorf("Do = %v, want ErrStopped", err)
 		}
-		if r.owner("job") != "" || k.State() != StateStopped {
-			t.Errorf("owner %q, state %v", r.owner("job"), k.State())
+		if r.owner("job") != "" || state(k.s.state.Load()) != stateStopped {
+			t.Errorf("owner %q, state %v", r.owner("job"), state(k.s.state.Load()))
 		}
 		if _, err := k.TryAcquire(t.Context(), "job"); !errors.Is(err, ErrStopped) {
 			t.Errorf("TryAcquire after Stop = %v", err)
@@ -279,7 +279,7 @@ func TestStopIsBoundedWhenWorkHangs(t *testing.T) {
 		}
 		start := time.Now()
 		err := g.keeperOf().Stop()
-		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "job") || time.Since(start) > 4*time.Second {
+		if !errors.Is(err, errUnknown) || !strings.Contains(err.Error(), "job") || time.Since(start) > 4*time.Second {
 			t.Errorf("Stop = %v after %v", err, time.Since(start))
 		}
 		if r.owner("job") != "a" {
@@ -300,8 +300,8 @@ func TestStopDuringAnOutageSaysWhatIsLeft(t *testing.T) {
 		}
 		g.fake.set(mute)
 		began := time.Now()
-		if err := g.managerOf().Stop(); !errors.Is(err, ErrUnknown) || time.Since(began) > g.cfg.DrainTimeout {
-			t.Errorf("Stop = %v after %v, want ErrUnknown within %v", err, time.Since(began), g.cfg.DrainTimeout)
+		if err := g.managerOf().Stop(); !errors.Is(err, errUnknown) || time.Since(began) > g.cfg.DrainTimeout {
+			t.Errorf("Stop = %v after %v, want errUnknown within %v", err, time.Since(began), g.cfg.DrainTimeout)
 		}
 	})
 }
@@ -336,8 +336,8 @@ func TestUnconfirmedReleaseIsToldAndTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.fake.set(func(op *core.Op) (bool, bool) { return op.Kind == core.OpRelease, false })
-		if err := m.Release(t.Context(), session); !errors.Is(err, ErrUnknown) {
-			t.Fatalf("Release = %v, want ErrUnknown", err)
+		if err := m.Release(t.Context(), session); !errors.Is(err, errUnknown) {
+			t.Fatalf("Release = %v, want errUnknown", err)
 		}
 		if m.IsOwned(session) {
 			t.Error("believed after Release")
@@ -364,9 +364,9 @@ func TestQuarantineIsToldWithItsEnd(t *testing.T) { // G9
 		m := newRig(t, r, "a", false, nil).managerOf()
 		pass(time.Second)
 		_, err := m.TryAcquire(t.Context(), session)
-		var q *QuarantineError
+		var q *OpError
 		if !errors.As(err, &q) || q.Until.Sub(end).Abs() > 10*time.Millisecond {
-			t.Fatalf("err = %v, want a *QuarantineError until %v", err, end)
+			t.Fatalf("err = %v, want an *OpError until %v", err, end)
 		}
 		k := newRig(t, r, "b", true, nil).keeperOf()
 		if _, err := k.Acquire(t.Context(), "job"); err != nil || time.Now().Before(end) {

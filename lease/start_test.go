@@ -26,8 +26,8 @@ func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
 		pass(2 * time.Second)
 		k := &Keeper{s}
 		h, err := k.TryAcquire(t.Context(), "job")
-		if err != nil || k.State() >= StateDraining {
-			t.Fatalf("after the time-out of Start: %v, state %v", err, k.State())
+		if err != nil || state(k.s.state.Load()) >= stateDraining {
+			t.Fatalf("after the time-out of Start: %v, state %v", err, state(k.s.state.Load()))
 		}
 		h.Drop()
 		if err := k.Stop(); err != nil {
@@ -55,8 +55,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			} else {
 				cancel()
 			}
-			if err := <-ran; err != nil || k.State() != StateStopped || k.Health().State != HealthStopped {
-				t.Errorf("Run: %v; %v; %v", err, k.State(), k.Health())
+			if err := <-ran; err != nil || state(k.s.state.Load()) != stateStopped || k.Health().State != HealthStopped {
+				t.Errorf("Run: %v; %v; %v", err, state(k.s.state.Load()), k.Health())
 			}
 			cancel()
 		}
@@ -69,12 +69,12 @@ func TestDoInsideDoIsRefused(t *testing.T) {
 		k, other := newRig(t, r, "a", true, nil).keeperOf(), newRig(t, newFakeRedis(), "b", true, nil).keeperOf()
 		never := func(context.Context, int64) error { t.Error("called"); return nil }
 		err := k.Do(t.Context(), "job", func(ctx context.Context, _ int64) error {
-			if err := k.Do(ctx, "job", never); !errors.Is(err, ErrNested) || !strings.Contains(err.Error(), `"job"`) {
-				t.Errorf("the same: %v, want ErrNested", err)
+			if err := k.Do(ctx, "job", never); !errors.Is(err, errNested) || !strings.Contains(err.Error(), `"job"`) {
+				t.Errorf("the same: %v, want errNested", err)
 			}
 			return k.Do(ctx, "more", func(ctx context.Context, _ int64) error {
-				if err := k.Do(ctx, "job", never); !errors.Is(err, ErrNested) {
-					t.Errorf("two up: %v, want ErrNested", err)
+				if err := k.Do(ctx, "job", never); !errors.Is(err, errNested) {
+					t.Errorf("two up: %v, want errNested", err)
 				}
 				return other.Do(ctx, "job", func(context.Context, int64) error { return nil })
 			})
@@ -145,18 +145,18 @@ func TestHealthOfSessions(t *testing.T) {
 		})
 		m := g.managerOf()
 		pass(20 * time.Second)
-		if h := m.Health(); h.State != HealthNoSessions || !h.OK() || m.State() != StateSettled {
-			t.Errorf("no sessions: %v, %v", h, m.State())
+		if h := m.Health(); h.State != HealthNoSessions || !h.OK() || state(m.s.state.Load()) != stateSettled {
+			t.Errorf("no sessions: %v, %v", h, state(m.s.state.Load()))
 		}
 		found([]string{"one", "two", "three", "four", "five", "six"}, nil)
 		h := m.Health()
-		if h.State != HealthSessionsRefused || h.OK() || m.State() == StateSettled || h.Skipped != 6 || len(h.SkippedNames) != 5 ||
+		if h.State != HealthSessionsRefused || h.OK() || state(m.s.state.Load()) == stateSettled || h.Skipped != 6 || len(h.SkippedNames) != 5 ||
 			!strings.Contains(h.String(), `"one"`) || !strings.Contains(h.Error().Error(), "6 malformed") {
-			t.Errorf("none good: %v, %v", h, m.State())
+			t.Errorf("none good: %v, %v", h, state(m.s.state.Load()))
 		}
 		found([]string{session}, &SkippedError{Count: 7, Names: []string{"x: empty"}})
-		if h := m.Health(); !h.OK() || h.Skipped != 7 || m.State() != StateSettled || !m.IsOwned(session) {
-			t.Errorf("one good: %v, %v", h, m.State())
+		if h := m.Health(); !h.OK() || h.Skipped != 7 || state(m.s.state.Load()) != stateSettled || !m.IsOwned(session) {
+			t.Errorf("one good: %v, %v", h, state(m.s.state.Load()))
 		}
 		found(nil, errors.New("who knows"))
 		if h := m.Health(); !h.OK() || !m.IsOwned(session) {
@@ -171,7 +171,7 @@ func TestNamedSessions(t *testing.T) {
 		session: true, "north-1": true, strings.Repeat("x", 128): true, "a.b_c~!|": true,
 		"": false, strings.Repeat("x", 129): false, "a b": false, "a:b": false, "a/b": false, "{a}": false, "é": false, "a\n": false,
 	} {
-		if err := named.CheckSession(id); (err == nil) != good || err != nil && !errors.Is(err, ErrSessionID) {
+		if err := named.CheckSession(id); (err == nil) != good || err != nil && !errors.Is(err, errSessionID) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}

@@ -16,7 +16,7 @@ const lastWait = time.Second
 
 func (s *shell) end(begun bool) error {
 	if !begun {
-		s.state.Store(int32(StateStopped))
+		s.state.Store(int32(stateStopped))
 		s.hub.close()
 		s.cancel()
 		return s.store.Close()
@@ -41,9 +41,9 @@ func (s *shell) end(begun bool) error {
 	s.inbox.close()
 	err = cmp.Or(err, s.store.Close()) // ends the requests in flight, so Stop does not wait for a silent Redis
 	stuck := s.ended(last)
-	s.state.Store(int32(StateStopped))
+	s.state.Store(int32(stateStopped))
 	s.hub.close()
-	return errors.Join(err, stuck, s.log.Flushed(last, ErrStuck))
+	return errors.Join(err, stuck, s.log.Flushed(last, errStuck))
 }
 
 // leave gives up the remaining leases and releases, and names them.
@@ -71,13 +71,13 @@ func (s *shell) ended(last context.Context) error {
 	case <-last.Done():
 	}
 	what, since := s.log.Calls.Late(time.Now().Add(TTLMax)) // regardless of the time that a call may take
-	return fmt.Errorf("%w: %s, since %s", ErrStuck, what, stamp(since))
+	return fmt.Errorf("%w: %s, since %s", errStuck, what, stamp(since))
 }
 
 // drain begins the stop. Runs in the loop.
 func (s *shell) drain() {
 	s.draining = true
-	s.state.Store(int32(StateDraining))
+	s.state.Store(int32(stateDraining))
 	for _, w := range s.waiters.Close() {
 		w.answer(nil, ErrStopped)
 	}

@@ -31,8 +31,8 @@ func TestStartAndStopInAnyOrder(t *testing.T) {
 			wg.Go(func() { _, _ = m.TryAcquire(context.Background(), session) })
 		}
 		wg.Wait()
-		if m.State() != StateStopped {
-			t.Fatalf("state %v", m.State())
+		if state(m.s.state.Load()) != stateStopped {
+			t.Fatalf("state %v", state(m.s.state.Load()))
 		}
 	}
 }

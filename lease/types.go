@@ -69,26 +69,17 @@ type LeaseInfo struct {
 	LastRenewedAt time.Time // zero before the first renewal
 }
 
-// State is the state of a whole instance.
-type State int32
+// state is the state of a whole instance.
+type state int32
 
 // The states in the order of an instance's life. Balancing and settled alternate.
 const (
-	StateStarting  State = iota // Redis has not been read yet
-	StateBalancing              // some leases still have to move, as far as this instance knows
-	StateSettled                // every session has its owner, and no lease has to move
-	StateDraining               // Stop was called: work is ending, leases are being released
-	StateStopped                // no lease is held and nothing runs
+	stateStarting  state = iota // Redis has not been read yet
+	stateBalancing              // some leases still have to move, as far as this instance knows
+	stateSettled                // every session has its owner, and no lease has to move
+	stateDraining               // Stop was called: work is ending, leases are being released
+	stateStopped                // no lease is held and nothing runs
 )
-
-// String returns the state's name.
-func (s State) String() string {
-	names := [...]string{"starting", "balancing", "settled", "draining", "stopped"}
-	if s < 0 || int(s) >= len(names) {
-		return fmt.Sprintf("State(%d)", int32(s))
-	}
-	return names[s]
-}
 
 // GenerateInstanceID returns hostname-bootTimestamp-randomSuffix, a new ID at each call: an instance that restarts is another instance.
 func GenerateInstanceID() string {

@@ -32,12 +32,12 @@ func refusedNow(err error) *refusal { return &refusal{err: err, at: time.Now()} 
 // present returns the current reason, with the holder's TTL reduced by the time since. Once that TTL is over, the holder has renewed, and
 // the remaining time is unknown.
 func (r *refusal) present() error {
-	var held *HeldError
-	if !errors.As(r.err, &held) || held.TTL <= 0 {
+	var held *heldError
+	if !errors.As(r.err, &held) || held.ttl <= 0 {
 		return r.err
 	}
 	now := *held
-	now.TTL = max(0, held.TTL-time.Since(r.at))
+	now.ttl = max(0, held.ttl-time.Since(r.at))
 	return &now
 }
 
@@ -63,7 +63,7 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Lease, er
 
 // gaveUp is the error of a call whose context ended: the cause, and the last answer, which is out of date while Redis is silent.
 func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
-	last := ErrUnknown
+	last := errUnknown
 	if r := w.refused.Load(); r != nil && !s.silent() {
 		last = r.present()
 	} else if f := s.failure(core.OpAcquire); f.err != nil {
@@ -79,7 +79,7 @@ func (s *shell) running() error {
 	case stopped:
 		return ErrStopped
 	case !started:
-		return ErrNotStarted
+		return errNotStarted
 	}
 	return nil
 }
@@ -167,20 +167,20 @@ func (s *shell) refusal(t *core.Tell) error {
 	wait := time.Duration(t.Wait)
 	switch t.Cause {
 	case core.CauseHeld:
-		return &HeldError{Name: t.ID, Owner: t.Owner, TTL: wait}
+		return &heldError{name: t.ID, owner: t.Owner, ttl: wait}
 	case core.CauseStuck:
 		return fmt.Errorf("%w: this instance's own work under it is stuck; call Lease.Recovered once it has returned",
-			&HeldError{Name: t.ID, Owner: s.cfg.InstanceID})
+			&heldError{name: t.ID, owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
-		return &QuarantineError{Until: time.Now().Add(wait), doubt: s.doubt, began: s.began}
+		return &quarantineError{until: time.Now().Add(wait), doubt: s.doubt, began: s.began}
 	case core.CauseClock:
-		return fmt.Errorf("%w, so nothing is acquired before %s", ErrClock, time.Now().Add(wait).Format(time.RFC3339Nano))
+		return &quarantineError{until: time.Now().Add(wait), began: core.CauseClock}
 	case core.CauseGroup:
 		return s.disagrees()
 	case core.CauseDrain:
 		return ErrStopped
 	case core.CauseWrongType:
-		return fmt.Errorf("%w: %q; choose another name or Config.LeasePrefix", ErrWrongType, t.ID)
+		return fmt.Errorf("%w: %q; choose another name or Config.LeasePrefix", errWrongType, t.ID)
 	default:
 		return s.failure(core.OpAcquire).noResult(core.OpAcquire, "acquire", t.ID, logentry.Reason(t))
 	}
@@ -189,7 +189,7 @@ func (s *shell) refusal(t *core.Tell) error {
 // heldHere is the error that another caller of this instance holds the lease.
 func (s *shell) heldHere(h *Lease) error {
 	deadline, _ := h.Deadline()
-	return &HeldError{Name: h.name, Owner: s.cfg.InstanceID, TTL: max(0, time.Until(deadline))}
+	return &heldError{name: h.name, owner: s.cfg.InstanceID, ttl: max(0, time.Until(deadline))}
 }
 
 // wantAgain requests a lease again after its term here has ended, if callers still wait for it.
@@ -208,7 +208,7 @@ func (s *shell) standDown(name string) {
 
 // release releases name and waits for Redis' answer. If h is nil, it releases any term.
 func (s *shell) release(ctx context.Context, name string, h *Lease) error {
-	if err := s.running(); errors.Is(err, ErrNotStarted) {
+	if err := s.running(); errors.Is(err, errNotStarted) {
 		return err
 	}
 	ch := make(chan error, 1)
@@ -228,7 +228,7 @@ func (s *shell) release(ctx context.Context, name string, h *Lease) error {
 	case err := <-ch:
 		return s.granting(err, name)
 	case <-ctx.Done():
-		return fmt.Errorf("release of lease %q: %w: %w", name, context.Cause(ctx), ErrUnknown)
+		return fmt.Errorf("release of lease %q: %w: %w", name, context.Cause(ctx), errUnknown)
 	case <-s.life.Done():
 		if h != nil && h.over() {
 			return nil

@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
@@ -197,7 +197,7 @@ func (m *Member) tried(err error) (done bool, _ error) {
 	if denied := redisstore.Denied(err); denied != nil {
 		return true, denied
 	}
-	if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, lease.ErrUnknown) {
+	if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, inner.ErrUnknown) {
 		return true, err
 	}
 	message := "redis does not answer yet; trying on"

@@ -55,7 +55,7 @@ func (w *Watch) Answered() bool {
 func (w *Watch) Wrote(sent time.Time, grown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.at.Before(sent) && (!errors.Is(w.err, lease.ErrRefused) || redisstore.Outdated(w.err, grown)) {
+	if w.at.Before(sent) && (!errors.Is(w.err, redisstore.ErrRefused) || redisstore.Outdated(w.err, grown)) {
 		w.err = nil
 	}
 }
@@ -70,9 +70,9 @@ func (w *Watch) Add(h lease.Health, what string) lease.Health {
 		return h
 	}
 	h.State, h.Err, h.Since = lease.HealthSilent, w.err, w.since
-	if errors.Is(w.err, lease.ErrRefused) {
+	if errors.Is(w.err, redisstore.ErrRefused) {
 		h.State = lease.HealthRefused
 	}
-	h.Reason = what + ": " + strings.TrimPrefix(w.err.Error(), lease.ErrRefused.Error()+": ")
+	h.Reason = what + ": " + strings.TrimPrefix(w.err.Error(), redisstore.ErrRefused.Error()+": ")
 	return h
 }

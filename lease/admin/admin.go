@@ -23,8 +23,8 @@ var (
 	ErrReplicas = redisstore.ErrReplicas
 )
 
-// Fleet is the configuration of instances that share an epoch in Redis: a lease.Config, an election.Config, or the store.Options of intents.
-// Pass the instances' own configuration to Bootstrap, SetQuarantine and SetReplicas.
+// Fleet is the configuration of instances that share an epoch in Redis: a lease.Config, an election.Config, or the store.Options of
+// intents. Pass the instances' own configuration to Bootstrap, SetQuarantine and SetReplicas.
 type Fleet interface {
 	// Shared returns the fleet's names in Redis, and the keys of its leases that do not begin with LeasePrefix.
 	Shared() (options redisstore.Options, leases []string, err error)
@@ -38,7 +38,7 @@ func storeOf(client redis.UniversalClient, fleet Fleet) (*redisstore.Store, []st
 	}
 	st, err := redisstore.New(client, options)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", lease.ErrConfig, err)
+		return nil, nil, fmt.Errorf("%w: %w", lease.ErrInvalidConfig, err)
 	}
 	return st, leases, nil
 }
@@ -74,7 +74,7 @@ func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Flee
 	}
 	defer st.Close()
 	if length < lease.TTLMin || length > lease.TTLMax {
-		return 0, fmt.Errorf("%w: a quarantine of %v; it must be %v to %v", lease.ErrConfig, length, lease.TTLMin, lease.TTLMax)
+		return 0, fmt.Errorf("%w: a quarantine of %v; it must be %v to %v", lease.ErrInvalidConfig, length, lease.TTLMin, lease.TTLMax)
 	}
 	return st.SetQuarantine(ctx, length, append(leases, more...)...)
 }

@@ -114,7 +114,7 @@ func (c Config) withDefaults() Config {
 }
 
 func configError(format string, args ...any) error {
-	return fmt.Errorf("%w: election: %w", lease.ErrConfig, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: election: %w", lease.ErrInvalidConfig, fmt.Errorf(format, args...))
 }
 
 // validate refuses contradictory settings; lease.NewKeeper checks those of the lease. c already has its defaults.

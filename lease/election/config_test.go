@@ -75,7 +75,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, err := New(unused(t), tt.c)
-			if !errors.Is(err, lease.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
+			if !errors.Is(err, lease.ErrInvalidConfig) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("New = %v, %v; want ErrConfig that names %s", e, err, tt.want)
 			}
 			if err != nil && len(err.Error()) > 300 {
@@ -83,13 +83,13 @@ func TestContradictionsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if e, err := New(nil, Config{}); !errors.Is(err, lease.ErrConfig) {
+	if e, err := New(nil, Config{}); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("New without a client = %v, %v", e, err)
 	}
-	if err := admin.Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrConfig) {
+	if err := admin.Bootstrap(t.Context(), nil, Config{}); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("Bootstrap without a client: %v", err)
 	}
-	if err := admin.Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrConfig) {
+	if err := admin.Bootstrap(t.Context(), unused(t), Config{LeaderKey: "a b"}); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("Bootstrap: %v", err)
 	}
 }
@@ -103,10 +103,10 @@ func TestOneMembershipAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Election("a"); !errors.Is(err, lease.ErrConfig) {
+	if _, err := g.Election("a"); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("the same election twice: %v", err)
 	}
-	if _, err := g.Election("b c"); !errors.Is(err, lease.ErrConfig) {
+	if _, err := g.Election("b c"); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("a leader key with a space: %v", err)
 	}
 	if err := e.Stop(); err != nil {

@@ -50,7 +50,7 @@ type Election struct {
 }
 
 // New makes a member of one election with its own connections. Nothing runs before Start. New only reads the client's settings and never
-// closes the client. For many elections in one process make a Group. Errors: lease.ErrConfig.
+// closes the client. For many elections in one process make a Group. Errors: lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	g, err := NewGroup(client, cfg)
 	if err != nil {
@@ -134,8 +134,8 @@ func (e *Election) over() error {
 // member releases its leadership, and the other members notice at once.
 //
 // Stop waits at most Config.DrainTimeout. Work that has not returned by then keeps its leadership until that expires, and Stop returns
-// lease.ErrUnknown. Stop returns the same error if Redis did not confirm the release, for which it waits as Group.Stop does. For the
-// elections of a Group, Group.Stop waits for that.
+// an error. So it does if Redis did not confirm the release, for which it waits as Group.Stop does. For the elections of a Group,
+// Group.Stop waits for that.
 func (e *Election) Stop() error {
 	if e.own {
 		return e.g.Stop()
@@ -172,7 +172,7 @@ func (e *Election) await(late <-chan time.Time) error {
 		inner.OfLease(hold).Abandon()
 	}
 	return fmt.Errorf("%w: election %q: the work under the leadership has not returned after %v; the leadership expires "+
-		"within %v", lease.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
+		"within %v", inner.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
 }
 
 // IsLeader reports whether this member leads now. It reads local memory: no request, no allocation. It is false while a renewal is

@@ -158,7 +158,7 @@ func (g *Group) end(begun bool) error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	errs = append(errs, g.hand.close(), g.log.Flushed(last, lease.ErrStuck))
+	errs = append(errs, g.hand.close(), g.log.Flushed(last, inner.ErrStuck))
 	return errors.Join(errs...)
 }
 

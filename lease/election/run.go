@@ -26,8 +26,8 @@ import (
 // work before that. Only Stop and the trust window end leadership while f runs.
 //
 // An error of Stop is joined with each of these. ErrRunning: another Run is running. lease.ErrStopped: the member has stopped, and every
-// further Run returns the same error; make another. lease.ErrConfig: f is nil, and nothing was started. After any other error of Start,
-// Run may be called again.
+// further Run returns the same error; make another. lease.ErrInvalidConfig: f is nil, and nothing was started. After any other error of
+// Start, Run may be called again.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
 	if f == nil {
 		return configError("Run has no function to call")

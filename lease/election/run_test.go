@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
@@ -22,7 +23,7 @@ func TestRunWithoutAFunctionStartsNothing(t *testing.T) {
 	_, client := elected(t)
 	a := join(t, client, patient("a"))
 	fence := a.wait(EventLeadershipAcquired).Fence
-	if err := a.Run(t.Context(), nil); !errors.Is(err, lease.ErrConfig) {
+	if err := a.Run(t.Context(), nil); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("Run(nil) = %v", err)
 	}
 	if got, ok := a.Fence(); !ok || got != fence {
@@ -262,7 +263,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	<-begun
 	b := join(t, client, quick("b"))
 	b.wait(EventElectionFailed)
-	if err := e.Stop(); !errors.Is(err, lease.ErrUnknown) {
+	if err := e.Stop(); !errors.Is(err, inner.ErrUnknown) {
 		t.Errorf("Stop = %v", err)
 	}
 	if b.IsLeader() {
@@ -270,7 +271,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	}
 	b.wait(EventLeadershipAcquired)
 	close(free)
-	if err := <-ended; !errors.Is(err, lease.ErrUnknown) { // that of Stop
+	if err := <-ended; !errors.Is(err, inner.ErrUnknown) { // that of Stop
 		t.Errorf("Run = %v", err)
 	}
 }

@@ -154,7 +154,7 @@ func TestDoOnceNeedsAPeriod(t *testing.T) {
 		all, _ := three(t)
 		for _, period := range []time.Duration{0, -time.Second, time.Microsecond} {
 			err := all[0].DoOnce(t.Context(), "job", period, func(context.Context, int64) error { return nil })
-			if !errors.Is(err, lease.ErrConfig) {
+			if !errors.Is(err, lease.ErrInvalidConfig) {
 				t.Errorf("a period of %v: %v, want ErrConfig", period, err)
 			}
 		}

@@ -105,8 +105,8 @@ func TestKeeperIsTakenFrom(t *testing.T) {
 		if ends.all() != "job taken other" || !time.Now().Equal(began) {
 			t.Errorf("told %q after %v, want job taken other at once", ends.all(), time.Since(began))
 		}
-		var held *lease.HeldError
-		if _, err := k.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Owner != "other" || held.TTL.Round(time.Second) != time.Minute {
+		var held *lease.OpError
+		if _, err := k.TryAcquire(t.Context(), "job"); !errors.As(err, &held) || held.Owner != "other" || time.Until(held.Until).Round(time.Second) != time.Minute {
 			t.Errorf("TryAcquire = %v, want it held by other for a minute", err)
 		}
 		again, err := k.Acquire(t.Context(), "job")

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
@@ -61,7 +62,7 @@ func TestCallbackThatNeverReturns(t *testing.T) {
 				}
 				began := time.Now()
 				err = m.Stop()
-				if took := time.Since(began); took > lease.DefaultRenewInterval+2*time.Second || !errors.Is(err, lease.ErrStuck) ||
+				if took := time.Since(began); took > lease.DefaultRenewInterval+2*time.Second || !errors.Is(err, inner.ErrStuck) ||
 					!strings.Contains(err.Error(), name) {
 					t.Errorf("stopped after %v: %v", took, err)
 				}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -24,8 +25,8 @@ func TestHealthNamesMalformedSessions(t *testing.T) {
 	b.until("the sessions are read", func() bool { return m.Health().Skipped == 2 })
 	h := m.Health()
 	if h.State != lease.HealthSessionsRefused || h.OK() || !strings.Contains(h.String(), "session:north-1") ||
-		!strings.Contains(h.String(), "NamedSessions") || m.Leases().State() == lease.StateSettled {
-		t.Errorf("%v, %v", h, m.Leases().State())
+		!strings.Contains(h.String(), "NamedSessions") || h.Settled {
+		t.Errorf("%v, %v", h, h.Settled)
 	}
 	b.session(id, false)
 	b.until("the good one is polled", func() bool { return m.Health().OK() && m.Leases().IsOwned(id) })
@@ -59,7 +60,7 @@ func TestStartNamesDeniedSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Stop() })
-	if err := m.Start(t.Context()); !errors.Is(err, lease.ErrRefused) || !strings.Contains(fmt.Sprint(err), "~session:*") {
+	if err := m.Start(t.Context()); !errors.Is(err, redisstore.ErrRefused) || !strings.Contains(fmt.Sprint(err), "~session:*") {
 		t.Errorf("Start: %v", err)
 	}
 }

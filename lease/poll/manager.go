@@ -53,7 +53,7 @@ type SessionManager struct {
 }
 
 // New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never
-// closes it. Notify of leases must be nil; its Sessions, if set, replaces the sessions in Redis. Errors: ErrConfig, lease.ErrConfig.
+// closes it. Notify of leases must be nil; its Sessions, if set, replaces the sessions in Redis. Errors: ErrConfig, lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -98,7 +98,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 
 // Start begins discovery, placement and polling of the sessions, until Stop. ctx bounds the start only. Errors: those of
-// lease.Manager.Start, and lease.ErrRefused, with the rules to add, if an ACL denies the sessions.
+// lease.Manager.Start, and one with the rules to add if an ACL denies the sessions.
 func (m *SessionManager) Start(ctx context.Context) error {
 	return m.life.Start(lease.ErrStopped, func() error {
 		if err := m.sessions.permitted(ctx); err != nil {
@@ -121,8 +121,8 @@ func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx,
 func (m *SessionManager) Health() lease.Health { return m.failures(m.leases.Health()) }
 
 // Stop drains: no further poll begins, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is
-// released once its poll has returned. Every call waits for the end and returns the same error: lease.ErrUnknown if a poll did not return
-// or Redis did not confirm a release; those leases expire. For lease.ErrStuck see lease.Manager.Stop.
+// released once its poll has returned. Every call waits for the end and returns the same error if a poll or another function of the
+// caller's did not return, or Redis did not confirm a release; those leases expire.
 func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
 
 func (m *SessionManager) end(begun bool) error {
@@ -147,7 +147,7 @@ func (m *SessionManager) end(begun bool) error {
 	case <-timer.C:
 		m.mu.Lock()
 		err = errors.Join(err, fmt.Errorf("%w: %d polls have not returned %v after their contexts ended; their "+
-			"leases expire", lease.ErrUnknown, m.running, m.cfg.Stuck))
+			"leases expire", inner.ErrUnknown, m.running, m.cfg.Stuck))
 		m.mu.Unlock()
 	}
 	close(m.quit)
@@ -159,7 +159,7 @@ func (m *SessionManager) end(begun bool) error {
 func (m *SessionManager) logged() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return m.log.Flushed(ctx, lease.ErrStuck)
+	return m.log.Flushed(ctx, inner.ErrStuck)
 }
 
 // Polled returns the sessions that have a publisher, ascending.

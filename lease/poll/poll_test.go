@@ -404,7 +404,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 			return nil
 		}})
 	receive(t, "a poll", polls)
-	if err := m.Stop(); !errors.Is(err, lease.ErrUnknown) {
+	if err := m.Stop(); !errors.Is(err, inner.ErrUnknown) {
 		t.Errorf("Stop = %v, want ErrUnknown", err)
 	}
 }
@@ -436,7 +436,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f}); !errors.Is(err, lease.ErrConfig) {
+	if _, err := New(client, lease.Config{TTL: -1}, Config{Poll: f}); !errors.Is(err, lease.ErrInvalidConfig) {
 		t.Errorf("New with a negative TTL: %v", err)
 	}
 }

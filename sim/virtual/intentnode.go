@@ -18,6 +18,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -261,7 +262,7 @@ func (p *intentNode) newMember() *membership.Member {
 		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
 			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
 			if err != nil {
-				return passed, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
+				return passed, fmt.Errorf("%w: %w", inner.ErrUnknown, err)
 			}
 			return passed, nil
 		},

@@ -33,7 +33,7 @@ func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
-// Explain returns lease.ErrRefused with the line that grants a worker its rights, if err is a denial by an ACL. Otherwise it returns err.
+// Explain returns an error with the line that grants a worker its rights, if err is a denial by an ACL. Otherwise it returns err.
 func (s *Store) Explain(err error) error {
 	if denied := redisstore.Explain(s.client, s.opt.workerRules(s.client), err); denied != nil {
 		return denied

@@ -92,16 +92,19 @@ func (w *Worker) acquire(e core.Effect) {
 		h, err = w.keeper.TryAcquire(w.ctx, e.Lease)
 	}
 	ev := core.Event{Kind: core.EvLease, Session: e.Session, Lease: e.Lease}
-	var held *lease.HeldError
-	var quarantine *lease.QuarantineError
+	var failed *lease.OpError
+	_ = errors.As(err, &failed)
 	switch {
 	case err == nil:
 		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(inner.OfLease(h).WindowEnd())
-	case errors.As(err, &held):
-		ev.Outcome, ev.Owner, ev.Wait = core.Held, held.Owner, int64(held.TTL)
-	case errors.As(err, &quarantine):
-		ev.Outcome, ev.Wait = core.NotNow, int64(w.at(quarantine.Until)-w.now())
-	case errors.Is(err, lease.ErrName), errors.Is(err, lease.ErrWrongType):
+	case errors.Is(err, lease.ErrHeld):
+		ev.Outcome, ev.Owner = core.Held, failed.Owner
+		if !failed.Until.IsZero() {
+			ev.Wait = max(0, int64(w.at(failed.Until)-w.now()))
+		}
+	case errors.Is(err, lease.ErrQuarantine):
+		ev.Outcome, ev.Wait = core.NotNow, int64(w.at(failed.Until)-w.now())
+	case errors.Is(err, lease.ErrInvalidConfig):
 		ev.Outcome, ev.Text = core.Refused, err.Error()
 	default:
 		ev.Outcome = core.NoAnswer

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -22,7 +23,7 @@ func TestWorkerHealth(t *testing.T) {
 	r.client.ConfigSet(t.Context(), "maxmemory", "1")
 	r.eventually("the refusal is told", func() bool {
 		h := w.Health()
-		return h.State == lease.HealthRefused && errors.Is(h.Error(), lease.ErrRefused) && strings.Contains(h.String(), "OOM")
+		return h.State == lease.HealthRefused && errors.Is(h.Error(), redisstore.ErrRefused) && strings.Contains(h.String(), "OOM")
 	})
 	r.client.ConfigSet(t.Context(), "maxmemory", "0")
 	r.eventually("it is fit again", func() bool { return w.Health().OK() })
@@ -42,7 +43,7 @@ func TestWorkerThatIsDeniedTheBus(t *testing.T) {
 	r.server.Do("ACL", "SETUSER", "default", "-xreadgroup")
 	r.eventually("the denial is told", func() bool {
 		h := w.Health()
-		return h.State == lease.HealthRefused && errors.Is(h.Error(), lease.ErrRefused) && strings.Contains(h.String(), "xreadgroup")
+		return h.State == lease.HealthRefused && errors.Is(h.Error(), redisstore.ErrRefused) && strings.Contains(h.String(), "xreadgroup")
 	})
 	r.server.Do("ACL", "SETUSER", "default", "+xreadgroup")
 	r.eventually("it is fit again", func() bool { return w.Health().OK() })

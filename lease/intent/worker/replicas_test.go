@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -41,13 +41,13 @@ func TestLeasesNeedTheMajority(t *testing.T) { // I1
 		t.Errorf("%v after the cut: %+v; its trust had ended when it was asked to end: %v", time.Since(cut), s, r.work(a).late)
 	}
 	b := r.start("b", "hd") // which keeps it asking: what is not said again is over
-	r.eventually("it says why", func() bool { return errors.Is(w.Health().Error(), lease.ErrUnacknowledged) })
+	r.eventually("it says why", func() bool { return errors.Is(w.Health().Error(), redisstore.ErrUnacknowledged) })
 	r.eventually("no lease is had of the master alone", func() bool { // on a busy machine the answer comes too late now and then
 		_, err := w.keeper.TryAcquire(t.Context(), "other")
 		if err == nil {
 			t.Error("a lease is had of the master alone")
 		}
-		return err == nil || errors.Is(err, lease.ErrUnacknowledged)
+		return err == nil || errors.Is(err, redisstore.ErrUnacknowledged)
 	})
 	if s, err := r.store.Get(t.Context(), b); err != nil || s.State != intent.StateNew {
 		t.Errorf("%+v, %v", s, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
@@ -35,8 +37,8 @@ func TestStopWithoutRedis(t *testing.T) {
 			begin(r.server)
 			at := time.Now()
 			err := w.Stop()
-			if errors.Is(err, ErrStuck) || !errors.Is(err, lease.ErrUnknown) || !strings.Contains(err.Error(), words) ||
-				errors.Is(err, lease.ErrRefused) != (words == "NOREPLICAS") {
+			if errors.Is(err, ErrStuck) || !errors.Is(err, inner.ErrUnknown) || !strings.Contains(err.Error(), words) ||
+				errors.Is(err, redisstore.ErrRefused) != (words == "NOREPLICAS") {
 				t.Errorf("Stop: %v", err)
 			}
 			if d := time.Since(at); d >= options.Leases.TTL {
@@ -90,7 +92,7 @@ func TestWorkerHealthHearsOfItsBeat(t *testing.T) {
 	r.client.ConfigSet(t.Context(), "min-replicas-to-write", "1")
 	_, err := w.keeper.TryAcquire(t.Context(), "job")
 	at := time.Now()
-	if !errors.Is(err, lease.ErrRefused) || w.Health().State != lease.HealthRefused {
+	if !errors.Is(err, redisstore.ErrRefused) || w.Health().State != lease.HealthRefused {
 		t.Fatalf("%v; %v", err, w.Health())
 	}
 	r.client.ConfigSet(t.Context(), "min-replicas-to-write", "0")
@@ -134,7 +136,7 @@ func TestBeatDoesNotHoldUpTheLeases(t *testing.T) {
 	<-h.begun
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop() }()
-	r.eventually("the leases are given back", func() bool { return w.keeper.State() == lease.StateStopped })
+	r.eventually("the leases are given back", func() bool { return inner.Of(w.keeper).(interface{ Stopped() bool }).Stopped() })
 	close(h.going)
 	r.must(<-stopped)
 }

@@ -13,6 +13,7 @@ import (
 
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
@@ -161,7 +162,7 @@ func (w *Worker) Health() lease.Health {
 // and other workers end the sessions.
 //
 // Every call waits for the end and returns the same error. ErrStuck: a pipeline did not return; then the worker does not leave the
-// registry either. lease.ErrUnknown, with Redis' error: Redis did not confirm. lease.ErrRefused: Redis refused.
+// registry either. Any other error is Redis' own: it refused a release, or did not confirm it.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
@@ -190,13 +191,13 @@ func (w *Worker) end(begun bool) error {
 	}
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return errors.Join(err, w.log.Flushed(last, lease.ErrStuck), w.leaseLog.Flushed(last, lease.ErrStuck))
+	return errors.Join(err, w.log.Flushed(last, inner.ErrStuck), w.leaseLog.Flushed(last, inner.ErrStuck))
 }
 
 // unconfirmed is the error of a request that Redis has not confirmed: the outcome is unknown.
 type unconfirmed struct{ error }
 
-func (e unconfirmed) Is(target error) bool { return target == lease.ErrUnknown }
+func (e unconfirmed) Is(target error) bool { return target == inner.ErrUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
 func (w *Worker) leftBehind(e core.Effect) error {
@@ -208,7 +209,7 @@ func (w *Worker) leftBehind(e core.Effect) error {
 	}
 	err := fmt.Errorf("stopped with %d sessions whose end Redis has not confirmed; what is left expires within %v", e.Left,
 		w.cfg.Store.Leases.TTL)
-	why := lease.ErrUnknown
+	why := inner.ErrUnknown
 	if last := w.unwritten.Load(); last != nil && *last != nil {
 		why = *last
 	}
