@@ -93,9 +93,12 @@ func (e *kindError) Error() string        { return e.text }
 func (e *kindError) Is(target error) bool { return target == e.kind }
 
 // declare is used only for a server without an epoch: any other server may have granted a lease that its owner still believes in.
-const declare = "if this Redis has never granted a lease, admin.Bootstrap with this instance's Config ends the wait"
+const declare = "if no instance with its EpochKey ever ran on this Redis, " +
+	"admin.Bootstrap with this instance's Config, or leasectl bootstrap, ends the wait"
 
-func unproven(doubt string) string { return "redis may have lost leases, because " + doubt }
+func unproven(doubt string) string {
+	return "redis cannot be shown to be new, so it may have lost leases: " + doubt
+}
 
 // heldError names the owner of a lease.
 type heldError struct {

@@ -118,8 +118,8 @@ func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
 	}); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted from now on; the quarantine is %v, for TTLs up "+
-		"to that (--ttl)\n", s.ttl)
+	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted now, and to waiting nodes within a "+
+		"third of a TTL; the quarantine is %v, for TTLs up to that (--ttl)\n", s.ttl)
 	return exitOK, nil
 }
 
