@@ -44,7 +44,3 @@ type Renewals struct {
 	Took   Histogram // from sending a renewal to its success
 	Margin Histogram // rest of the trust window at that time
 }
-
-// Vacancies returns how long there was no leader before an *election.Election led, if known. A takeover counts from the expiry of the last
-// leader's key, a handover from its notice of release. Package election sets it.
-var Vacancies func(election any) (takeovers, handovers Histogram)

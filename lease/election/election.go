@@ -220,19 +220,6 @@ func (e *Election) InstanceID() string { return e.g.cfg.InstanceID }
 // Key returns the leader key, which names the election.
 func (e *Election) Key() string { return e.key }
 
-// SubscribeChanges calls f with the events of this election's lease, as lease.Keeper.SubscribeChanges does: an election is a source of
-// lease/traces. Each such listener receives the events of all elections of a Group, so for many elections subscribe to the Group.
-func (e *Election) SubscribeChanges(f func(lease.Event)) (cancel func()) {
-	var dropped int64 // missed events, perhaps of this election, not reported yet
-	return e.g.SubscribeChanges(func(ev lease.Event) {
-		dropped += ev.Dropped
-		if ev.Name == e.key {
-			ev.Dropped, dropped = dropped, 0
-			f(ev)
-		}
-	})
-}
-
 // Subscribe calls f with every event from now on, in order, one at a time, until cancel. If this member leads, f first gets
 // EventLeadershipAcquired of the current leadership. If f is 65,536 events behind, it misses some, and Event.Dropped counts them. A
 // function that blocks or panics harms nobody else. After cancel no call begins.
@@ -289,15 +276,6 @@ func (s *stats) acquired(ev *lease.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.Observe(ev.At.Sub(ev.VacantSince))
-}
-
-func init() {
-	inner.Vacancies = func(election any) (takeovers, handovers inner.Histogram) {
-		s := &election.(*Election).stats
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.takeovers.Copy(), s.handovers.Copy()
-	}
 }
 
 // Stats returns the counters.

@@ -165,14 +165,6 @@ func (g *Group) end(begun bool) error {
 // InstanceID returns this member's ID in all elections.
 func (g *Group) InstanceID() string { return g.cfg.InstanceID }
 
-// SubscribeChanges calls f with the events of the leases of all elections of the group, as lease.Keeper.SubscribeChanges does: a group is
-// a source of lease/traces. The leases' names are the leader keys.
-func (g *Group) SubscribeChanges(f func(lease.Event)) (cancel func()) {
-	return inner.Of(g.keeper).(interface {
-		SubscribeChanges(func(lease.Event)) (cancel func())
-	}).SubscribeChanges(f)
-}
-
 func (g *Group) now() core.Now {
 	t := time.Now()
 	return core.Now{Mono: core.Time(t.Sub(g.base)), Wall: t.UnixNano()}

@@ -66,7 +66,9 @@ func (m member) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range counts {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.of(stats)))
 	}
-	takeovers, handovers := inner.Vacancies(m.e)
+	takeovers, handovers := inner.Of(m.e).(interface {
+		Vacancies() (takeovers, handovers inner.Histogram)
+	}).Vacancies()
 	ch <- histogramOf(leaderTakeoverDesc, takeovers)
 	ch <- histogramOf(leaderHandoverDesc, handovers)
 }

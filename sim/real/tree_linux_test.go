@@ -14,7 +14,7 @@ import (
 )
 
 // launched starts a shell command, which prints "up" once everything runs, with a mark in its environment.
-func launched(t *testing.T, script string) *process {
+func launched(t *testing.T, script string, addrs ...string) *process {
 	t.Helper()
 	mark := "LEASESTORM_REDIS_URL=redis://" + t.Name()
 	cmd := exec.Command("sh", "-c", script)
@@ -25,7 +25,7 @@ func launched(t *testing.T, script string) *process {
 	}
 	t.Cleanup(func() { _ = out.Close() })
 	cmd.Stdout = in
-	p, err := startProcess(nil, cmd, mark)
+	p, err := startProcess(nil, cmd, mark, addrs...)
 	_ = in.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +146,7 @@ func TestStopAsksTheNodeAndNotItsLauncher(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	p := launched(t, `trap "exit 7" TERM; bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+port+
-		`; trap "exit 0" TERM; echo up; while :; do sleep 0.01; done'; exit $?`)
-	p.addrs = []string{l.Addr().String()}
+		`; trap "exit 0" TERM; echo up; while :; do sleep 0.01; done'; exit $?`, l.Addr().String())
 	if terminate(p, nothing, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
