@@ -198,20 +198,23 @@ func TestPausedAndMalformedSessionsAreLeftOut(t *testing.T) {
 }
 
 func TestPanicCostsOnePoll(t *testing.T) {
-	b := newBench(t)
-	polls := make(chan Session, 100)
-	b.start(Config{Interval: 20 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
-		polls <- s
-		panic("boom")
-	}})
-	first := receive(t, "a poll", polls)
-	second := receive(t, "a poll after the panic", polls)
-	if first.Fence != second.Fence {
-		t.Errorf("the panic cost the lease: fences %d, %d", first.Fence, second.Fence)
-	}
-	if b.log.FilterField(zap.String("event", "pollPanicked")).Len() == 0 {
-		t.Error("the panic is not in the log")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		polls := make(chan Session, 100)
+		b.start(Config{Interval: 20 * time.Millisecond, Poll: func(_ context.Context, s Session) error {
+			polls <- s
+			panic("boom")
+		}})
+		first := receive(t, "a poll", polls)
+		second := receive(t, "a poll after the panic", polls)
+		if first.Fence != second.Fence {
+			t.Errorf("the panic cost the lease: fences %d, %d", first.Fence, second.Fence)
+		}
+		synctest.Wait()
+		if b.log.FilterField(zap.String("event", "pollPanicked")).Len() == 0 {
+			t.Error("the panic is not in the log")
+		}
+	})
 }
 
 func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
@@ -339,31 +342,34 @@ func TestLongPollOutlivesTheTTL(t *testing.T) {
 }
 
 func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) { // G8
-	b := newBench(t)
-	polls := make(chan Session, 100)
-	hang := make(chan struct{})
-	b.start(Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Stuck: 100 * time.Millisecond,
-		Poll: func(_ context.Context, s Session) error {
-			polls <- s
-			<-hang
-			return nil
-		}})
-	first := receive(t, "a poll", polls)
-	lost := b.wait(lease.EventLost, time.Time{})
-	if lost.Fence != first.Fence || !strings.Contains(lost.Reason, "stuck") {
-		t.Errorf("lost %+v, want fence %d and the reason", lost, first.Fence)
-	}
-	if owner := b.client.Get(t.Context(), "poll:lease:"+id).Val(); owner == "" {
-		t.Error("the key was deleted while the poll went on")
-	}
-	if b.log.FilterField(zap.String("event", "pollStuck")).Len() != 1 {
-		t.Error("not in the log")
-	}
-	close(hang)
-	again := receive(t, "a poll after it returned", polls)
-	if again.Fence <= first.Fence {
-		t.Errorf("fence %d after %d", again.Fence, first.Fence)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		polls := make(chan Session, 100)
+		hang := make(chan struct{})
+		b.start(Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Stuck: 100 * time.Millisecond,
+			Poll: func(_ context.Context, s Session) error {
+				polls <- s
+				<-hang
+				return nil
+			}})
+		first := receive(t, "a poll", polls)
+		lost := b.wait(lease.EventLost, time.Time{})
+		if lost.Fence != first.Fence || !strings.Contains(lost.Reason, "stuck") {
+			t.Errorf("lost %+v, want fence %d and the reason", lost, first.Fence)
+		}
+		if owner := b.client.Get(t.Context(), "poll:lease:"+id).Val(); owner == "" {
+			t.Error("the key was deleted while the poll went on")
+		}
+		synctest.Wait()
+		if b.log.FilterField(zap.String("event", "pollStuck")).Len() != 1 {
+			t.Error("not in the log")
+		}
+		close(hang)
+		again := receive(t, "a poll after it returned", polls)
+		if again.Fence <= first.Fence {
+			t.Errorf("fence %d after %d", again.Fence, first.Fence)
+		}
+	})
 }
 
 func TestStopLetsPollsEndThenCancels(t *testing.T) { // G2
