@@ -14,12 +14,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ErrDenied: an ACL denies what leases need, or Redis has no such command. For an ACL, the message ends with the line that grants it.
+// ErrDenied means that an ACL denies a command that leases need, or that Redis lacks it. For an ACL, the message ends with the line that
+// grants it.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
-// Permitted tries the commands, keys and the channel that use needs, and changes nothing. It returns ErrDenied, with the line that
-// grants all of them; ErrRefused, with Redis' text, if Redis refuses all writes now; or the error of the connection. It tries each
-// command itself, because the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
+// Permitted tries the commands, keys and channel that use needs, and changes nothing. It returns ErrDenied, with the line that grants all
+// of them. It returns ErrRefused if Redis refuses all writes now, or else the connection's error. It tries each command, because the
+// users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
 func (s *Store) Permitted(ctx context.Context, use Use) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -49,7 +50,7 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 // sample turns a pattern into a key that it matches.
 var sample = strings.NewReplacer(`\\`, `\`, `\*`, `*`, `\?`, `?`, `\[`, `[`, `\]`, `]`, `*`, "probe")
 
-// probe runs the commands of the scripts on a key of each pattern, and returns the errors.
+// probe runs the commands of the scripts on a key of each pattern, and returns their errors.
 func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []error) {
 	keys := make([]string, len(patterns))
 	for i, pattern := range patterns {
@@ -65,12 +66,12 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 		case strings.Contains(words, "Unknown Redis command"):
 			errs = append(errs, without(command))
 		case denies(words):
-			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // Redis does not name the command that it denies in a script
+			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // Redis does not name a command that it denies in a script
 		case refused(words) && !strings.HasPrefix(words, "WRONGTYPE"):
 			errs = append(errs, redisclient.Reply(words))
 		}
 	}
-	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Lacks(err) { // its other errors do not matter
+	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Lacks(err) { // other errors do not matter
 		errs = append(errs, err)
 	}
 	return errs
@@ -80,7 +81,7 @@ func without(command string) error {
 	return fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command)
 }
 
-// missing returns without for the command that err reports as unknown, and any other error unchanged.
+// missing returns the error of without for a command that Redis does not know, and any other error unchanged.
 func missing(err error) error {
 	if Denies(err) || !Lacks(err) {
 		return err
