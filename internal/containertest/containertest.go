@@ -1,4 +1,4 @@
-// Package containertest finds the container engine for tests. Only tests may import it.
+// Package containertest finds the container engine for tests.
 package containertest
 
 import (

@@ -16,7 +16,7 @@ type clock struct {
 	offset int64
 }
 
-// newClock takes the closest of 100 readings: one system call between two readings of Go's own clock.
+// newClock takes 100 readings of the system clock between two readings of Go's clock, and keeps the closest.
 func newClock() (clock, error) {
 	c := clock{base: time.Now()}
 	best := int64(1<<63 - 1)
@@ -37,8 +37,8 @@ func newClock() (clock, error) {
 
 func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
 
-// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much, out of
-// the 128 MiB that a node has in Docker and on Kubernetes.
+// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much. In
+// Docker and on Kubernetes, a node has 128 MiB.
 const outputMax = 8 << 20
 
 // output writes protocol lines. A caller never waits for the reader. Lines queued together leave in one write.
@@ -47,7 +47,7 @@ type output struct {
 	instance []byte // as JSON
 	w        io.Writer
 	broken   func(error) // called once, when there is no reader any more
-	terse    bool        // the log leaves out repeated failures
+	terse    bool        // the log omits repeated failures
 
 	mu      sync.Mutex
 	buf     []byte
@@ -67,7 +67,7 @@ func newOutput(w io.Writer, c clock, instance string, broken func(error)) *outpu
 	return o
 }
 
-// line is one protocol line. Zero fields are left out.
+// line is one protocol line. Zero fields are omitted.
 type line struct {
 	event   string
 	session string
@@ -159,10 +159,10 @@ func (o *output) flush() {
 	}
 }
 
-// closeWithin is how long the reader of standard output may take for the remaining lines when the process ends.
+// closeWithin bounds how long close waits for the reader of standard output.
 const closeWithin = 10 * time.Second
 
-// close writes the remaining lines, or drops them without a reader.
+// close writes the remaining lines, or drops them if there is no reader.
 func (o *output) close() {
 	o.mu.Lock()
 	o.closed = true

@@ -11,7 +11,7 @@ func Launch(cmd *exec.Cmd, wait func()) error {
 	cmd.SysProcAttr = childAttr()
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the parent-death signal comes when the thread that started the child ends
+		runtime.LockOSThread() // never unlocked: the parent-death signal comes when this thread ends
 		err := cmd.Start()
 		started <- err
 		if err == nil {

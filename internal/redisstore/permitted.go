@@ -103,13 +103,12 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	return err
 }
 
-// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions phrase it differently within a script.
+// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions word it differently within a script.
 func denies(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "The user executing the script can't") ||
 		strings.Contains(text, "ACL failure in script")
 }
 
-// granted is a denial with the line that grants the denied rights.
 type granted struct {
 	error
 	line string
@@ -119,7 +118,7 @@ func (g granted) Error() string        { return g.error.Error() + "; grant it wi
 func (g granted) Is(target error) bool { return target == ErrDenied }
 func (g granted) Unwrap() error        { return g.error }
 
-// Granting adds to a denial the line that grants the denied rights. It returns any other error unchanged.
+// Granting adds line, which grants the denied rights, to a denial. It returns other errors unchanged.
 func Granting(err error, line string) error {
 	if _, known := errors.AsType[granted](err); known || line == "" || !Denies(err) {
 		return err
@@ -127,7 +126,7 @@ func Granting(err error, line string) error {
 	return granted{err, line}
 }
 
-// Grant splits an ErrDenied into the denial and the line that grants it, "" if that is unknown.
+// Grant splits an ErrDenied into the denial and the line that grants it, "" if unknown.
 func Grant(err error) (denied, line string) {
 	if g, ok := errors.AsType[granted](err); ok {
 		return g.error.Error(), g.line
@@ -135,7 +134,7 @@ func Grant(err error) (denied, line string) {
 	return err.Error(), ""
 }
 
-// Denied returns the first of errs that is a denial, as ErrDenied and ErrRefused; nil if none is.
+// Denied returns the first denial among errs, as ErrDenied and ErrRefused, or nil.
 func Denied(errs ...error) error {
 	for _, err := range errs {
 		switch {
@@ -150,7 +149,7 @@ func Denied(errs ...error) error {
 	return nil
 }
 
-// Explain is Denied with the line that grants the client's user all of rules. That line replaces any line that grants less.
+// Explain is Denied with a line that grants the client's user all of rules. It replaces any line that grants less.
 func Explain(client redis.UniversalClient, rules Rules, errs ...error) error {
 	denied := Denied(errs...)
 	if g, ok := errors.AsType[granted](denied); ok {
