@@ -29,7 +29,7 @@ func newMetrics() (*prometheus.Registry, http.Handler) {
 	return r, promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true})
 }
 
-// watch serves /healthz, /metrics and /readyz at --health, if set. A nil ready reports health as text.
+// watch serves /healthz, /metrics and /readyz at --health, if set. /readyz reports health, and then the answer of ready unless it is nil.
 func (s *settings) watch(ctx context.Context, metrics http.Handler, health func() lease.Health, ready http.Handler,
 	failed chan<- error) (*http.Server, error) {
 	if s.healthAddr == "" {

@@ -39,7 +39,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 	if r.ContentLength > h.cfg.BodyMax {
 		return nil, large()
 	}
-	// Not every ResponseWriter supports it; then the server's own limits hold.
+	// If the ResponseWriter does not support it, the server's own limits hold.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
 	body, err := io.ReadAll(io.LimitReader(r.Body, h.cfg.BodyMax+1))
 	switch {

@@ -36,8 +36,8 @@ func (m *members) only(kind string, allowed ...int) error {
 	return nil
 }
 
-// flatObject parses an object of strings and numbers. It compares names exactly and refuses unknown and repeated ones, which
-// encoding/json cannot do for a struct.
+// flatObject parses an object of strings and numbers. Unlike encoding/json, it compares names exactly and refuses unknown and repeated
+// ones.
 func flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:

@@ -12,7 +12,7 @@ type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// SessionID is the session that conflicts with a start (409), if it is known.
+	// SessionID is the session that conflicts with a start (409), if known.
 	SessionID string `json:"sessionId,omitempty"`
 
 	outcome    string // label in metrics
@@ -46,7 +46,7 @@ func (p *problem) write(w http.ResponseWriter) {
 
 func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // strings and numbers only: it cannot fail
+	if err != nil { // impossible: only strings and numbers
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -25,7 +25,7 @@ func (e *ForeignKeyError) Unwrap() error { return e.Err }
 
 func foreign(err error) bool { return Refused(err) == "WRONGTYPE" }
 
-// named adds the store's key to an error about a key's type, because Redis does not name it.
+// named adds the key to an error about a key's type, because Redis does not name it.
 func (s *Store) named(ctx context.Context, err error) error {
 	if !foreign(err) {
 		return err
