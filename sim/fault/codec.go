@@ -35,7 +35,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON decodes a fault. It refuses unknown fields (ErrFormat) and unknown kinds (ErrUnknownKind); Plan.Validate checks the rest.
+// UnmarshalJSON decodes a fault. It refuses unknown fields (ErrFormat) and unknown kinds (ErrUnknownKind). Plan.Validate checks the rest.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	var j faultJSON
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -80,7 +80,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	var v struct {
 		Version *int `json:"version"`
 	}
-	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // checked before unknown fields of that version
+	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // before unknown fields of that version
 		return fmt.Errorf("%w: it has version %d, this program reads version %d", ErrFormat, *v.Version, Version)
 	}
 	var j planJSON

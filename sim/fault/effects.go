@@ -3,7 +3,6 @@ package fault
 // Effect is a set of a kind's effects on a fleet. The judge derives all consequences of a fault from it.
 type Effect uint32
 
-// The effects.
 const (
 	Instant Effect = 1 << iota // it acts only when it hits, and nothing heals it
 
@@ -11,7 +10,7 @@ const (
 	Starts        // a process starts
 	Kills         // processes die; their leases and heartbeats outlive them
 	Stops         // processes are asked to stop
-	Freezes       // processes stand still
+	Freezes       // processes do not run
 	BlocksAcquire // resumed processes notice the gap and acquire nothing for a TTL
 	StepsClock    // processes doubt their leases and acquire nothing for a TTL
 

@@ -36,8 +36,8 @@ func oneWay(list []Kind) error {
 	return nil
 }
 
-// CheckKinds returns nil if storms can draw from the list. Otherwise it returns the index of the first wrong kind and the error. Each
-// kind must be available (AvailableOn) and, if check is not nil, pass check.
+// CheckKinds returns nil if storms can draw from the list. Otherwise it returns the index of the first wrong kind and its error. Each
+// kind must be available (AvailableOn) and, unless check is nil, accepted by check.
 func CheckKinds(list []Kind, virtual bool, check func(Kind) error) (int, error) {
 	if err := oneWay(list); err != nil {
 		return 0, err
