@@ -58,7 +58,7 @@ func (m *Member) Attempted(e core.Event) core.Event {
 }
 
 // Bury makes an entry a dead letter. Unless reason is core.NoReason, it ends the session with it. If Redis does not answer, the bus
-// delivers the entry again, and Bury runs again.
+// delivers it again.
 func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64, reason core.Reason) {
 	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))

@@ -137,8 +137,7 @@ func (m *Member) Beat(ctx context.Context) error {
 }
 
 // Join signs on and frees the leases of this worker's dead predecessors. It retries while Redis is unavailable, until ctx ends or the
-// worker quits (ErrQuit). It fails at once on other errors, such as an ACL's denial. If ctx ends, the error also wraps that of the last
-// attempt.
+// worker quits (ErrQuit). It fails at once on other errors. If ctx ends, the error also wraps that of the last attempt.
 func (m *Member) Join(ctx context.Context) error {
 	var last error
 	m.waited = 0
@@ -263,8 +262,7 @@ func (m *Member) signOn(ctx context.Context) error {
 	return m.reclaim(ctx, dead)
 }
 
-// reclaim frees the leases of this worker's dead predecessors. It reads the owners from the leases, because records of sessions may be
-// lost or belong to another worker by now.
+// reclaim frees the leases of this worker's dead predecessors. It trusts only the leases, because records may be lost.
 func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	freed := map[string][]string{}
 	if err := m.found(m.Store.Leases(ctx, func(names []string) error {
@@ -289,8 +287,7 @@ func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	return m.sweepAll(ctx)
 }
 
-// found ignores the error of an incomplete scan for leases. The remaining leases belong to dead workers and expire. A worker that
-// repeated the scan might never start.
+// found ignores the error of an incomplete scan: the remaining leases of dead workers expire, and another scan might never end.
 func (m *Member) found(err error) error {
 	if !errors.Is(err, store.ErrUnfinished) {
 		return err

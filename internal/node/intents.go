@@ -184,8 +184,7 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 	return err
 }
 
-// serveAt serves h at addr, the value of that setting, with up to conns connections; 0 means no limit. ctx bounds the lookup of a host
-// name.
+// serveAt serves h at addr, the value of that setting, with up to conns connections, 0 for no limit. ctx bounds the name lookup.
 func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package node is the reference node: the library and the node protocol. It uses only the public packages (lease, lease/poll,
-// lease/election, lease/intent).
+// Package node is the reference node: the library and the node protocol. It uses only the public packages of lease.
 package node
 
 import (
@@ -215,8 +214,7 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 
 const signalsMax = 8
 
-// speak returns the writer of the protocol, and a channel of signals. If the protocol loses its reader, because the process that started
-// this node has ended, the channel receives SIGPIPE.
+// speak returns the writer of the protocol, and a channel of signals. SIGPIPE means that the reader of the protocol has ended.
 func speak(instance string, log zapcore.Level) (out *output, signals chan os.Signal, err error) {
 	clock, err := newClock()
 	if err != nil {
@@ -251,8 +249,8 @@ func logger(s *settings) *zap.Logger {
 	return log
 }
 
-// httpClient keeps a connection for each concurrent poll. Buffers are small because many nodes share a machine. The poll's context bounds
-// a request.
+// httpClient keeps a connection for each concurrent poll. Buffers are small because many nodes share a machine. A poll's context bounds
+// its requests.
 func httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,

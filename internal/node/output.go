@@ -37,8 +37,7 @@ func newClock() (clock, error) {
 
 func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
 
-// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much. In
-// Docker and on Kubernetes, a node has 128 MiB.
+// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes five times as much.
 const outputMax = 8 << 20
 
 // output writes protocol lines. A caller never waits for the reader. Lines queued together leave in one write.

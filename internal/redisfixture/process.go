@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// Launch starts cmd in its own process group and then calls wait, in another goroutine. wait must return when cmd has ended. On Linux the
-// kernel kills cmd when this process ends.
+// Launch starts cmd in its own process group and calls wait, which must return when cmd ends, in another goroutine. On Linux the kernel
+// kills cmd when this process ends.
 func Launch(cmd *exec.Cmd, wait func()) error {
 	cmd.SysProcAttr = childAttr()
 	started := make(chan error, 1)

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrInUse means that Bootstrap found a live lease or heartbeat or another agreed quarantine, or that an instance just began to use
-// Redis.
+// ErrInUse means that a lease or heartbeat is alive, another quarantine is agreed, or an instance just began to use Redis.
 var ErrInUse = errors.New("not a first deployment")
 
 // Bootstrap declares that this Redis is new and that no instance believes it owns a lease. It begins an epoch without quarantine, so the

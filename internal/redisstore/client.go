@@ -69,8 +69,7 @@ func single(from *redis.Options, opt *Options) *redis.Options {
 func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o := *from
 	o.MaxRetries = -1
-	// go-redis follows redirects in the same loop that resends interrupted commands, so both are off. A redirect counts as a refusal and
-	// reloads the slot map.
+	// The loop that follows redirects also resends interrupted commands. A redirect counts as a refusal and reloads the slot map.
 	o.MaxRedirects = -1
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true

@@ -16,8 +16,7 @@ import (
 // unbroken keeps go-redis from counting failed dials. After one failure per pool connection, go-redis dials only once a second and
 // returns the last error in between. Owners would then notice a recovered Redis up to a second late. Only the core decides when to retry.
 //
-// A failed dial therefore yields a connection that fails with the dial's error. The pool discards it. The connection of a subscription
-// also drops messages longer than any notice.
+// A failed dial therefore yields a connection that fails with the dial's error. A subscription drops messages longer than any notice.
 type unbroken struct{}
 
 // hears marks the context of a subscription, whose connection ends with it. Otherwise closing a subscription would block on a server that
@@ -49,8 +48,7 @@ func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// ProcessHook ends a connection if Redis answers its first command with "max number of clients". go-redis would mistake that for a Redis
-// without HELLO and report a broken pipe.
+// ProcessHook ends a connection if Redis answers its first command with "max number of clients". go-redis would report a broken pipe.
 func (unbroken) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)

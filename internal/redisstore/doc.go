@@ -11,8 +11,8 @@
 //	                          "quarantine" is in µs. Fields of later versions are kept.
 //	poll:notify               channel of notices; in database 3, poll:notify:3
 //
-// On a Redis Cluster, all keys must be in one slot, so the prefixes must carry the same hash tag, such as "{poll}:lease:". A fence is
-// then "{poll}:lease:<id>:fence".
+// On a Redis Cluster, all keys need one slot, so the prefixes need one hash tag, as in "{poll}:lease:". A fence is then
+// "{poll}:lease:<id>:fence".
 //
 // # What the scripts guarantee
 //

@@ -51,8 +51,8 @@ func Outdated(err error, grown bool) bool {
 	return false
 }
 
-// ErrUnacknowledged means that a write does not count: too few replicas acknowledged it for a majority of all nodes, or a replica
-// attached itself meanwhile. It wraps ErrRefused.
+// ErrUnacknowledged means that a write does not count: no majority acknowledged it, or a replica attached itself meanwhile. It wraps
+// ErrRefused.
 var ErrUnacknowledged = errors.New("not acknowledged by a majority of the nodes")
 
 type unacknowledged struct{ text string }

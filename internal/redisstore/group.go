@@ -73,12 +73,10 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 }
 
 // SetReplicas lowers the number of acknowledgements of a write to what Options.Replicas requires, and returns the old and the new number.
-// Nothing else lowers it, because the highest number among the instances counts. Like SetQuarantine, it begins a new epoch. If the number
-// is not too high, SetReplicas changes nothing.
+// Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, unless the number is low enough.
 //
-// Call it once the surplus nodes are gone for good and every instance has restarted with the lower number. An instance with the higher
-// number would raise it again. SetReplicas returns ErrReplicas while more replicas than Options.Replicas acknowledge, because two masters
-// could both have a majority.
+// Call it once the surplus nodes are gone for good and every instance has restarted with the lower number. Otherwise an instance would
+// raise it again. SetReplicas returns ErrReplicas while more replicas than Options.Replicas acknowledge.
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
 	info, err := s.info(ctx)
 	if err != nil {
@@ -116,8 +114,7 @@ func acksOf(epoch string) int {
 	return int(acks)
 }
 
-// inNewEpoch makes script set the group's record to value in a new epoch with that quarantine. If the epoch known has ended, nothing
-// changes.
+// inNewEpoch makes script set the group's record to value in a new epoch, unless the epoch known has ended.
 func (s *Store) inNewEpoch(ctx context.Context, script *script, known string, quarantine time.Duration, value any) (core.Answer, error) {
 	var after core.Answer
 	reply, err := s.run(ctx, Call{script, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()},

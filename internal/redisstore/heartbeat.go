@@ -94,8 +94,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 type Sweep struct{ cursor uint64 }
 
 // SweepHeartbeats deletes dead heartbeats on the next page of the keys that begin with prefix, and reports whether there are more pages.
-// A dead heartbeat does not expire and is older than age by Redis' clock. Only a value of 13 digits, in ms since the Unix epoch, counts
-// as a heartbeat.
+// A dead heartbeat does not expire and is older than age by Redis' clock. Its value has 13 digits, in ms since the Unix epoch.
 func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

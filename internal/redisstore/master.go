@@ -29,12 +29,10 @@ const lookMin = 10 * time.Millisecond
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
 // master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about
-// ten seconds, until Sentinel makes it a replica. go-redis then closes only the connections of its own client, so master closes those of
-// the store.
+// ten seconds, until Sentinel makes it a replica. go-redis closes only its own client's connections.
 //
-// Every dial asks the sentinels. If a dial leads to another server, master closes all connections to the previous one. To notice a switch
-// while nothing else dials, master dials at intervals. It dials at once if the sentinels' announcements change, or if the server reports
-// that it is a replica.
+// Every dial asks the sentinels. If a dial leads to another server, master closes all connections to the previous one. It also dials at
+// intervals. It dials at once if the sentinels' announcements change or the server has become a replica.
 type master struct {
 	dial  dialer
 	every time.Duration
@@ -161,8 +159,7 @@ func (m *master) watch() {
 	}
 }
 
-// look dials once, and reports whether that led to another server. It sets no deadline, because a failover client replaces a hanging
-// sentinel only after its own timeouts.
+// look dials once, and reports whether that led to another server. Without a deadline, go-redis replaces a hanging sentinel.
 func (m *master) look() bool {
 	before := m.where()
 	conn, err := m.connect(m.ctx, "tcp", failoverAddr)
@@ -229,8 +226,8 @@ func (c *masterConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn. go-redis' pool checks the socket before it lends a connection. Without a socket, as with TLS, the
-// pool lends the connection unless it was closed here.
+// SyscallConn implements syscall.Conn. go-redis' pool checks the socket before it lends a connection. Without a socket, as with TLS, only
+// closed counts.
 func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed

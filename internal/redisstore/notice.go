@@ -26,12 +26,10 @@ const (
 	wordsMax  = 1 << 14
 )
 
-// fromMax bounds a sender's name in bytes, because the core keeps it for each awaited lease. Discovery covers instances with longer
-// names.
+// fromMax bounds a sender's name in bytes, because the core keeps it for each awaited lease. Discovery covers longer names.
 const fromMax = 1 << 10
 
-// ParseNotice parses a message of the channel. It ignores messages of other kinds, such as those of a later version, and messages longer
-// than any instance sends.
+// ParseNotice parses a message of the channel. It ignores other kinds, such as those of later versions, and overlong messages.
 func ParseNotice(text string) (core.Notice, bool) {
 	if len(text) > noticeMax || strings.Count(text, " ") >= wordsMax {
 		return core.Notice{}, false

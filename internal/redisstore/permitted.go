@@ -14,8 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ErrDenied means that an ACL denies a command that leases need, or that Redis lacks it. For an ACL, the message ends with the line that
-// grants it.
+// ErrDenied means that an ACL denies a command that leases need, or that Redis lacks it. An ACL's message ends with the line to grant it.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
 // Permitted tries the commands, keys and channel that use needs, and changes nothing. It returns ErrDenied, with the line that grants all

@@ -39,8 +39,7 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 }
 
 // Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. Strings sends one MGET,
-// and a GET for each key for which MGET returns nothing or an empty string, because a program may be rewriting that key. On a cluster,
-// whose keys are in different slots, it sends only GETs.
+// and a GET for each missing or empty key, because a program may be rewriting it. On a cluster, it sends only GETs.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
 	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	values := make([]any, len(keys))
@@ -98,8 +97,7 @@ func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []
 	}
 }
 
-// scan returns the distinct names of the keys with a prefix, without it. If the prefix has a hash tag, scan drops fences, whose keys
-// begin like those of leases.
+// scan returns the distinct names of the keys with a prefix. With a hash tag, it drops fences, whose keys begin like leases.
 func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	server, err := s.server(ctx)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// OwnClient returns a client to client's server that sends every command at most once and honours deadlines of contexts. OpTimeout,
-// PoolSize and Hooks of options apply. The caller closes it.
+// OwnClient returns a client to client's server that never retries and honours deadlines of contexts. The caller closes it.
 func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalClient, error) {
 	opt := options.withDefaults()
 	own, err := derive(client, &opt)
@@ -24,8 +23,7 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 }
 
 // EpochText returns epoch.lua, for a script that acquires a lease together with other data. KEYS[1] is the epoch key. The last of KEYS,
-// which epoch.lua removes, is the key of the group's record. ARGV[1] is the caller's epoch ("" for none, which sets void). ARGV[2] is the
-// length of a quarantine in µs.
+// which epoch.lua removes, is the group's. ARGV[1] is the caller's epoch ("" sets void), ARGV[2] the quarantine in µs.
 func EpochText() string { return Lua(lua, "life", "doubt", "epoch") }
 
 // LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence and the group's record.

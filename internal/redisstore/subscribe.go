@@ -17,8 +17,7 @@ import (
 const ResubscribeMin = 100 * time.Millisecond
 
 // Resubscribe is the longest pause between two attempts to subscribe, a tenth of the renewal interval. An instance without notices
-// acquires leases late, and has to hand over those that others acquire first. The lower bound protects a Redis that is out of connections
-// (G14).
+// acquires leases late. The lower bound protects a Redis that is out of connections (G14).
 func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
 
 const backOffMin = 10 * time.Millisecond
@@ -39,8 +38,7 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 // closes it if there is no answer.
 //
 // Each attempt makes one connection. Pauses double up to Resubscribe(renew). A subscription that lasts for at least the current pause,
-// and for 100 ms, resets the pause. If an ACL denies the subscription, or Redis lacks the command, only an operator can help, so the
-// pause is half a renewal interval.
+// and for 100 ms, resets the pause. If Redis denies or lacks the command, the pause is half a renewal interval.
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, renew time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin

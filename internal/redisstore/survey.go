@@ -37,8 +37,7 @@ type Group struct {
 	RecordEpoch string        // the epoch of Agreed
 }
 
-// Versions reports whether the epoch has no record. An instance of a version without records began it, and the next request of an
-// instance with records begins another epoch.
+// Versions reports whether the epoch has no record. An old version began it, and the next request of a newer one ends it.
 func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
 
 // Acknowledging counts the replicas that acknowledge the server's writes. known is false if INFO is denied.
@@ -147,8 +146,7 @@ type Holding struct {
 // Forever is the life of a key that does not expire.
 const Forever = time.Duration(-1)
 
-// Holdings reads the existing leases, sorted by ID. It reads a lease's owner and fence together, but each lease separately. With
-// Options.ExactKeys, it reads the leases of ids.
+// Holdings reads the existing leases, sorted by ID. The result is no snapshot. With Options.ExactKeys, it reads ids.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error

@@ -72,8 +72,7 @@ func (w Wire) Validate(op *core.Op) error {
 	return nil
 }
 
-// Call returns the script call of op, which Validate has accepted and which is neither OpLook nor OpAsk. The .lua files document KEYS and
-// ARGV.
+// Call returns the script call of op, a valid op except OpLook and OpAsk. The .lua files document KEYS and ARGV.
 func (w Wire) Call(op *core.Op) Call {
 	fenceLife, prefix := w.opt.FenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
 	ttl := op.TTL / int64(time.Millisecond)

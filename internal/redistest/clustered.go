@@ -23,8 +23,7 @@ type Clustered struct {
 	cluster redisfixture.Cluster
 }
 
-// StartClustered starts all seven servers and waits until they form a cluster. The first shard initially owns the slot of the hash tag.
-// The options apply to each server, as in Start.
+// StartClustered starts all seven servers and waits until they form a cluster. The first shard initially owns the tag's slot.
 func StartClustered(t testing.TB, tag string, opts ...Option) *Clustered {
 	t.Helper()
 	c := &Clustered{t: t, cluster: redisfixture.Cluster{Size: shardSize}}

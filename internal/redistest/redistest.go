@@ -1,5 +1,5 @@
-// Package redistest starts redis-server for tests. Each server has its own port on 127.0.0.1 and its own directory, and ends with the
-// test. On Linux, it ends even if the test is killed.
+// Package redistest starts redis-server for tests. Each has its own port and directory, and ends with the test, on Linux even if it is
+// killed.
 package redistest
 
 import (
@@ -52,8 +52,7 @@ func Args(args ...string) Option {
 	return func(s *Server) { s.args = append(s.args, args...) }
 }
 
-// Server is a test's redis-server. Its methods fail the test instead of returning errors. Only Addr, URL and the clients are safe for
-// concurrent use.
+// Server is a test's redis-server. Its methods fail the test on errors. Only Addr, URL and the clients are safe for concurrent use.
 type Server struct {
 	t         testing.TB
 	binary    string
@@ -179,8 +178,7 @@ func (s *Server) Flush() {
 	s.Do("FLUSHALL")
 }
 
-// ReadOnly makes the server refuse writes with -READONLY, like a replica without its master. Reads and expiry continue. It does not work
-// in a cluster.
+// ReadOnly makes the server refuse writes with -READONLY, like a replica. Reads and expiry continue. It fails in a cluster.
 func (s *Server) ReadOnly() {
 	s.t.Helper()
 	s.Do("REPLICAOF", "127.0.0.1", "1") // nothing listens there
@@ -227,8 +225,7 @@ func (s *Server) Restart(empty bool) {
 	s.use()
 }
 
-// RestartLoading saves and restarts the server so that loading takes about delay per key, and returns while it loads. Until then the
-// server replies -LOADING.
+// RestartLoading saves and restarts the server so that loading takes about delay per key. It returns while the server replies -LOADING.
 func (s *Server) RestartLoading(delay time.Duration) {
 	s.t.Helper()
 	s.Do("SAVE")

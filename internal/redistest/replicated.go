@@ -37,8 +37,7 @@ func (s *Server) Name(master *Server) {
 	s.Do("SENTINEL", "MONITOR", MasterName, "127.0.0.1", master.port, 2)
 }
 
-// Replicated is a master, two replicas and a sentinel that reports the master. The test decides when another server becomes the master.
-// For sentinels that decide, use sim/real.
+// Replicated is a master, two replicas and a sentinel that reports the master. Only the test changes the master.
 type Replicated struct {
 	Servers   []*Server // the first is the master at the start
 	Sentinels []*Server

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// TLS makes the server accept only TLS, with a certificate of its own authority. Clients of this package trust it. Other programs need
-// SSL_CERT_FILE.
+// TLS makes the server accept only TLS, with a certificate of its own authority. Other packages' clients need SSL_CERT_FILE.
 func TLS() Option {
 	return func(s *Server) { s.authority = newAuthority(s.t) }
 }

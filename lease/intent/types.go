@@ -53,8 +53,7 @@ const (
 
 // Observer counts for the metrics of ADR-003. Its methods must not block. Package metrics implements it.
 type Observer interface {
-	// Intent counts a request to publish. outcome is accepted, replayed, stopped, conflict or a refusal's cause; mode is phase1 or
-	// phase2.
+	// Intent counts a request. outcome is accepted, replayed, stopped, conflict or a refusal's cause; mode is phase1 or phase2.
 	Intent(outcome, mode string)
 	// Replay counts one start that returned an existing session.
 	Replay()

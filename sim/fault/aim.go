@@ -9,8 +9,8 @@ import (
 
 // Targets that are resolved when the fault of a node hits. Join and Leave need a named node.
 const (
-	// Owner is the instance that holds the most leases. "owner:session-1" is the owner of that session. "owner:node-1" is a node that was
-	// the owner when a saved run hit it.
+	// Owner is the instance that holds the most leases. "owner:session-1" is the owner of that session. "owner:node-1" is the node that a
+	// saved run hit.
 	Owner = "owner"
 	// Leader means "owner:session-1", the holder of an election's only lease.
 	Leader = "leader"

@@ -113,8 +113,8 @@ func (d *drawer) node() (int, bool) {
 	return free[d.rng.IntN(len(free))], true
 }
 
-// healthy counts the slots without a current fault. With owners, it counts only those that can own leases, and subtracts the faults of
-// owners, whose slots are not yet known.
+// healthy counts the slots without a current fault. With owners, only those that can own leases count. Pending faults of owners are
+// subtracted.
 func (d *drawer) healthy(owners bool) (n int) {
 	for _, i := range d.live {
 		if d.busy[i] <= d.at && (!owners || d.p.Owns == nil || d.p.Owns(i)) {
@@ -187,8 +187,7 @@ func (d *drawer) aims() int {
 	return 2
 }
 
-// add appends an aimed fault at the cursor and updates the expected fleet. Its target gets no other fault for effect. If the storm ends
-// before the fault could last, add omits it.
+// add appends a fault at the cursor. Its target gets no other fault for effect. It omits a fault that would heal at once.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)

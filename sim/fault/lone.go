@@ -105,8 +105,8 @@ func (d *drawer) shares(ks []Kind, i int, tight bool) bool {
 	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend && d.several
 }
 
-// place places the kinds one after another, each after the aftermath of the previous one. Except in a short storm, it adds a random delay
-// of up to a tenth of a renewal interval.
+// place places the kinds one after another, each after the aftermath of the previous one. Unless the storm is short, it adds a random
+// delay of up to Renew/10.
 func (d *drawer) place(ks []Kind, tight bool) {
 	for i, k := range ks {
 		if !d.placeable(k) {
@@ -164,8 +164,8 @@ func changing(d *drawer, _ bool) (dur, tail time.Duration) {
 	return 0, max(d.p.TTL, d.settle()) + slack
 }
 
-// crashing lasts until the fleet is balanced without the node. In a short storm it lasts until the calm, so that the node's return
-// disturbs no change.
+// crashing lasts until the fleet is balanced without the node. In a short storm it lasts until the calm, so that the return disturbs no
+// change.
 func crashing(d *drawer, tight bool) (dur, tail time.Duration) {
 	passed := d.gap() + slack
 	if tight {

@@ -1,5 +1,5 @@
-// Package fault holds the faults of a storm as data. A plan lists what breaks when, so that a run can be repeated, judged, shrunk and
-// moved to another engine. The package knows no engine.
+// Package fault holds the faults of a storm as data. A plan lists what breaks when, for any engine, so that runs can be repeated and
+// judged.
 package fault
 
 import "time"

@@ -129,8 +129,7 @@ const (
 	takesDeny                   // Deny must be given
 )
 
-// lone returns how long a lone fault lasts, and for how long no fault may follow, or in a short storm (tight), none that delays its
-// effects.
+// lone returns how long a lone fault lasts, and how long no fault, or in a tight storm no delaying fault, may follow.
 type lone func(d *drawer, tight bool) (dur, tail time.Duration)
 
 // mixed returns how long an overlapping fault lasts, from a brief and a long draw, and for how long its target gets no other fault.

@@ -1,5 +1,4 @@
-// Package storetest is the test suite of a lease store. The real store and every model run it, so that results proven on a model hold for
-// the real store.
+// Package storetest is the test suite of a lease store. The real store and every model must pass it.
 package storetest
 
 import (

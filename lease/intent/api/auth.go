@@ -31,8 +31,8 @@ func NewToken(name, secret string, scopes ...string) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
 }
 
-// ParseTokens reads one token per line: name, sha256:<64 hex digits>, comma-separated scopes and optionally an RFC 3339 expiry time. It
-// skips empty lines and lines that begin with #.
+// ParseTokens reads one token per line: name, sha256:<64 hex digits>, comma-separated scopes and optionally an RFC 3339 expiry. It skips
+// empty lines and # comments.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var tokens []Token
 	var apart distinct
@@ -78,8 +78,7 @@ func (d *distinct) add(t *Token) error {
 	return nil
 }
 
-// SetTokens replaces the accepted tokens at once. If no client could use the new tokens, or two of them share a name or a hash, it
-// returns ErrConfig and changes nothing.
+// SetTokens replaces the accepted tokens at once. If they are unusable or duplicate, it keeps the old ones and returns ErrConfig.
 func (h *Handler) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)

@@ -23,7 +23,7 @@ func LAN() []netip.Prefix {
 }
 
 // ParseProxies parses Config.TrustedProxies, comma-separated networks such as 10.0.0.1/32. It refuses a network wider than any private
-// one, because its hosts could claim any address.
+// one, whose hosts could claim any address.
 func ParseProxies(text string) (nets []netip.Prefix, err error) {
 	if text == "" {
 		return nil, nil

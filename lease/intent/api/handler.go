@@ -54,11 +54,10 @@ type Config struct {
 	Tokens []Token
 	// AllowedNets are the networks from which requests are allowed; nil: LAN().
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the only peers that may forward requests (X-Forwarded-For); nil: none. No network may be wider than any private
-	// one.
+	// TrustedProxies are the only peers that may forward requests (X-Forwarded-For); nil: none. See ParseProxies.
 	TrustedProxies []netip.Prefix
-	// APILeases is phase 1 of the migration. The API acquires the service lease before it accepts a start, and answers 409 if the service
-	// is in use, even with the same key.
+	// APILeases is phase 1 of the migration. The API acquires the service lease first, and answers 409 if the service is in use, even
+	// with the same key.
 	APILeases bool
 	// KeyTTL is the life of a key whose session no worker has started. 0: 24 h.
 	KeyTTL time.Duration
@@ -196,8 +195,7 @@ func (h *Handler) observe(tell func(intent.Observer)) {
 	callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
 }
 
-// Flush waits until all log entries so far have been written or ctx has ended, and reports whether they were. Call it after the last
-// request, before the process ends.
+// Flush waits until all log entries have been written or ctx ends, and reports whether they were. Call it before the process ends.
 func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
 func only(r *http.Request, methods ...string) *problem {

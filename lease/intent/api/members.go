@@ -36,8 +36,7 @@ func (m *members) only(kind string, allowed ...int) error {
 	return nil
 }
 
-// flatObject parses an object of strings and numbers. Unlike encoding/json, it compares names exactly and refuses unknown and repeated
-// ones.
+// flatObject parses an object of strings and numbers. Unlike encoding/json, it refuses inexact, unknown and repeated names.
 func flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:

@@ -17,8 +17,7 @@ const (
 	DefaultBacklog   = 20_000
 )
 
-// Quotas bound the starts of each token, so that one token cannot fill Redis. A start above them gets 429 and changes nothing. 0 is the
-// default; a negative value is no limit.
+// Quotas bound each token's starts, so that none fills Redis. Starts above them get 429. 0 is the default; negative is no limit.
 type Quotas struct {
 	// StartRate is the number of starts per second of a token. Starts for five seconds may come at once.
 	StartRate int

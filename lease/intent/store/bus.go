@@ -105,7 +105,7 @@ func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, e
 // also returns unfinished entries delivered to this worker at least idle ago, because an answer may have been lost.
 //
 // A worker is dead once its last beat is life ago. Even then, its session counts as running while Redis has the service's lease for it.
-// more reports that another call would find more work.
+// more reports that there is more work.
 func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []Entry, more bool, err error) {
 	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds(),
 		b.s.opt.Leases.LeasePrefix+ServiceLease(""))
@@ -207,8 +207,8 @@ func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int,
 	return words[3:], begun, words[1], nil
 }
 
-// Foreign returns the dispensable keys that the last Beat found to hold another type. Without "v3:stops", workers may notice a stop a
-// beat later. Without "v3:ended", no record is deleted.
+// Foreign returns the dispensable keys that the last Beat found to hold another type. Without "v3:stops", stops come a beat later.
+// Without "v3:ended", no record is deleted.
 func (b *Bus) Foreign() []string {
 	if keys := b.foreign.Load(); keys != nil {
 		return *keys
@@ -216,8 +216,8 @@ func (b *Bus) Foreign() []string {
 	return nil
 }
 
-// Disown ends, with ReasonLeaseLost, the sessions that run at this worker only by their records. unknown returns the sessions that the
-// worker does not have.
+// Disown ends, with ReasonLeaseLost, the sessions that run here only by their records. unknown returns, of the given sessions, those that
+// do not run.
 func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error {
 	reply, err := b.s.run(ctx, begunScript, b.worker)
 	if err != nil {

@@ -141,8 +141,8 @@ type Store struct {
 	calls   *callback.Calls // calls of Leases.Hooks and of the client's functions
 }
 
-// New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. Like lease.NewManager, it
-// makes its own connections, but opens none yet.
+// New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It makes its own
+// connections, but none yet.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()
 	if err := opt.validate(); err != nil {

@@ -27,8 +27,7 @@ type job struct {
 	over     bool // its end was logged
 }
 
-// carry executes the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
-// their number, or during a stop, the number of sessions.
+// carry executes the machine's effects. Effects that wait run in goroutines, at most Config.Starting or, during a stop, one a session.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {

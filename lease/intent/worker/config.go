@@ -73,8 +73,7 @@ type Config struct {
 	// Slots is the pool that all workers share, in the order of attempts.
 	Slots []string
 	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. Until both return, the session counts as Starting.
-	// If it has to stop or loses a lease meanwhile, both have StopTimeout to return. If a lease is in doubt after NewPipeline, the worker
-	// drops the pipeline without Start.
+	// After a stop or a loss, both have StopTimeout to return. If a lease is in doubt after NewPipeline, Start is not called.
 	NewPipeline func(Job) Pipeline
 	// Grace is how long before the trust in its leases ends the worker calls a pipeline's Stop. 0: TTL/6. A renewal and the wait for its
 	// answer (Store.Leases.RenewInterval and OpTimeout) must fit in before.
@@ -85,15 +84,12 @@ type Config struct {
 	MaxTries int
 	// Starting is the maximum number of starting sessions. 0: 128.
 	Starting int
-	// SingleWriter declares that this installation has no other worker. At its start, the worker deletes all leases on services and
-	// slots.
+	// SingleWriter declares that there is no other worker. At its start, the worker deletes all leases on services and slots.
 	//
-	// Start first waits until every other worker is dead. A proven death ends the wait at once. Otherwise it takes a TTL after the last
-	// heartbeat, or two missed heartbeats (a fifth of the TTL) of a worker with the same Name. If another worker is still alive after a
-	// TTL, Start returns ErrOtherWorker.
+	// Start first waits until every other worker is dead. Without proof, that takes a TTL after its last heartbeat, or two missed
+	// heartbeats (TTL/5) if it has the same Name. If another worker is still alive after a TTL, Start returns ErrOtherWorker.
 	SingleWriter bool
-	// Notify is called with every event of a lease, like lease.Config.Notify. It must return at once and not use the leases. nil: no
-	// call.
+	// Notify, if not nil, receives every event of a lease, like lease.Config.Notify. It must return at once and not use the leases.
 	Notify func(lease.Event)
 	// Observer counts for metrics; nil: no counts.
 	Observer intent.Observer

@@ -9,9 +9,8 @@
 // # What is promised
 //
 // A slot, and a service, serves one pipeline at a time (I1). A pipeline has both leases or none. The worker calls its Stop at least
-// Config.Grace before the trust in either lease ends. Its context ends with that trust. The worker releases the leases only after the
-// pipeline has returned. Some worker begins or ends every accepted start, whichever worker dies (I3). States are written under their
-// fence.
+// Config.Grace before the trust in either lease ends. Its context ends with that trust. The worker releases the leases after it has
+// returned. Some worker begins or ends every accepted start, whichever worker dies (I3). States are written under their fence.
 //
 // # Death of a worker
 //

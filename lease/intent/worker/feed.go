@@ -53,8 +53,7 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted handles a message that requests the stop of a session of this worker. It waits for the loop, so that a flood of messages fills
-// the socket and not the inbox.
+// hinted handles a message that requests the stop of a session of this worker. It waits for the loop, so that no flood fills the inbox.
 func (w *Worker) hinted(session string) {
 	if len(w.unknown([]string{session})) == 0 {
 		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })

@@ -106,8 +106,7 @@ func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 // needs Redis to detect ErrOtherWorker and to free a dead process' leases. Only ctx or Stop ends that wait. Health reports the reason
 // meanwhile, so serve the probe first, or call Run in a goroutine.
 //
-// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL's denial of a needed command, or that of ctx with the last
-// failure.
+// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL's denial, or that of ctx with the last failure.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -139,8 +138,7 @@ func (w *Worker) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run calls Start, and Stop as soon as ctx ends, even if Start still waits for Redis. Like lease.Manager.Run, it returns nil after a
-// requested stop.
+// Run calls Start, and Stop as soon as ctx ends, even if Start still waits. It returns nil after a requested stop.
 func (w *Worker) Run(ctx context.Context) error { return w.life.Run(ctx, w.Start, w.Stop) }
 
 // Health reports whether this worker can process starts, and otherwise why, for a readiness probe. It sends no requests.
@@ -158,8 +156,7 @@ func (w *Worker) Health() lease.Health {
 
 // Stop ends all pipelines, releases their leases and leaves pending starts to other workers. It waits for the pipelines, at most
 // StopTimeout, and then for Redis: one timeout (Store.OpTimeout) to record the end of each session, one to confirm the releases (or
-// Store.Leases.DrainTimeout, if longer), and one to leave the registry. Unconfirmed leases expire within their TTL, and other workers end
-// the sessions.
+// Store.Leases.DrainTimeout, if longer), and one to leave the registry. Unconfirmed leases expire, and other workers end the sessions.
 //
 // Every call waits for the end and returns the same error. ErrStuck means that a pipeline did not return, so the worker has not left the
 // registry either. Any other error means that Redis refused a release or did not confirm it.
