@@ -55,7 +55,7 @@ type Fate uint8
 const (
 	Unknown Fate = iota
 	Alive        // it runs, or is stopped, on this machine
-	Dead         // it certainly does not run any more
+	Dead         // it does not run any more
 )
 
 // FateOf returns the fate of another worker's process. The process is Dead if this machine has not booted since and no process with its

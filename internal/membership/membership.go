@@ -42,11 +42,11 @@ type Member struct {
 	Logger       *zap.Logger
 
 	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error) // the keeper's Evict
-	FateOf func(Incarnation) Fate                                                     // the fate of another worker's process
+	FateOf func(Incarnation) Fate
 
 	// Calls to the worker's machine.
 	Deliver func([]store.Entry)
-	Stop    func(session string)             // a stop of the session was requested
+	Stop    func(session string)             // a client requested this
 	Check   func()                           // Redis may have lost records
 	Running func() int                       // how many sessions run
 	Takes   func() bool                      // whether it still accepts starts
@@ -57,8 +57,8 @@ type Member struct {
 	Pause         func(ctx context.Context, d time.Duration) // waits for d, or until ctx ends
 	Quit          func() bool                                // whether the worker stops
 
-	Tried   func(error) // if not nil, receives the result of each attempt to sign on
-	Fetched func(error) // if not nil, receives the result of each fetch
+	Tried   func(error) // may be nil
+	Fetched func(error) // may be nil
 
 	server  string        // Beat only: the run of Redis whose records were last reconciled (Bus.Disown)
 	more    bool          // Beat only: the last records showed more sessions begun than run

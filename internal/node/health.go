@@ -22,7 +22,6 @@ import (
 // healthVariable holds the address that serves /healthz, /metrics and /readyz, also for the command health.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
-// newMetrics returns a registry with the collectors of the process, and its handler.
 func newMetrics() (*prometheus.Registry, http.Handler) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

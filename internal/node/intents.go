@@ -71,8 +71,8 @@ type intentNode struct {
 	failed chan error
 
 	metrics  http.Handler
-	server   *http.Server // of the API; nil: none
-	watchers *http.Server // of probes and metrics; nil: none
+	server   *http.Server // nil: no API
+	watchers *http.Server // nil: no probes or metrics
 }
 
 func serveIntents(s *intentSettings) (code int, err error) {

@@ -65,7 +65,7 @@ type intentSettings struct {
 	tokens       []api.Token
 	tokenFile    *tokenFile // nil: the tokens are in the environment
 	proxies      []netip.Prefix
-	conns        int // maximum number of the API's connections
+	conns        int
 	quotas       api.Quotas
 	apiLeases    bool
 	singleWriter bool

@@ -308,7 +308,6 @@ func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 	return n.send(ctx, s)
 }
 
-// selfStop exceeds the time in which a stop signal reaches every thread of its own process.
 const selfStop = 50 * time.Millisecond
 
 // pause announces that the process stops itself, and stops it. It returns when the process continues.

@@ -43,7 +43,7 @@ const outputMax = 8 << 20
 // output writes protocol lines. A caller never waits for the reader. Lines queued together leave in one write.
 type output struct {
 	clock    clock
-	instance []byte // as JSON
+	instance []byte
 	w        io.Writer
 	broken   func(error) // called once, when there is no reader any more
 	terse    bool        // the log omits repeated failures
@@ -51,7 +51,7 @@ type output struct {
 	mu      sync.Mutex
 	buf     []byte
 	dropped int64 // lines dropped since the buffer was full
-	writing bool  // a write is in progress
+	writing bool
 	closed  bool
 	err     error
 	changed sync.Cond
@@ -76,7 +76,7 @@ type line struct {
 	reason  string
 
 	from, to, leader string // of an election
-	lines            int64  // dropped lines
+	lines            int64
 }
 
 // say queues one line, or counts it if there is no room.
@@ -127,7 +127,6 @@ func (o *output) add(l line) {
 	o.changed.Broadcast()
 }
 
-// stopped reports the end of the node and its unfinished work, and returns the exit code.
 func (o *output) stopped(err error) int {
 	end, code := line{event: "stopped"}, exitOK
 	if err != nil {
@@ -149,7 +148,6 @@ func appendText(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// flush waits until all lines so far have been written.
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,7 +156,6 @@ func (o *output) flush() {
 	}
 }
 
-// closeWithin bounds how long close waits for the reader of standard output.
 const closeWithin = 10 * time.Second
 
 // close writes the remaining lines, or drops them if there is no reader.

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// tuning assigns a slot to a session under two fences.
 type tuning struct {
 	session, service, slot string
 	fence, serviceFence    int64
@@ -34,7 +33,7 @@ type pipeline struct {
 	tuning
 	stop   chan struct{}
 	once   sync.Once
-	cancel context.CancelFunc // of the request
+	cancel context.CancelFunc
 	body   io.ReadCloser
 	ctx    context.Context // ends with the leases
 }

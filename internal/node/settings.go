@@ -74,7 +74,7 @@ type settings struct {
 	logLevel   zapcore.Level
 	renewals   zapcore.Level // level of entries of successful renewals
 
-	system                          string // what the nodes share
+	system                          string
 	leaderKey, beatPrefix, epochKey string
 	leasePrefix, sessionPrefix      string
 	election, startDelay            time.Duration
@@ -85,7 +85,6 @@ type settings struct {
 	replicas                                    int
 }
 
-// errHelp means that the help was requested and printed.
 var errHelp = errors.New("help")
 
 // parse reads the environment and then the flags. Its errors name the variable or the flag.
@@ -146,7 +145,6 @@ func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
 	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.DefaultEpochKey+", if empty")
 }
 
-// printHelp prints the help. It returns errHelp, or the error of the write.
 func printHelp(out io.Writer, usage, flags string) error {
 	if _, err := fmt.Fprintf(out, "%s\n%s", usage, flags); err != nil {
 		return fmt.Errorf("write the help: %w", err)

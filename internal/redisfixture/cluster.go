@@ -53,7 +53,7 @@ func (n *Node) Serves(ctx context.Context) bool {
 type Cluster struct {
 	Nodes []*Node // shard by shard, each beginning with its first master; the voter last
 	Size  int     // servers per shard
-	Slot  int64   // slot of the tag
+	Slot  int64
 	slots [][2]int64
 }
 

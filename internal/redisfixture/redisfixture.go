@@ -18,9 +18,9 @@ import (
 
 // Log messages of a started server.
 const (
-	Ready    = "Ready to accept connections" // it has loaded its data
-	Loading  = "Server initialized"          // it is loading its data and replies -LOADING
-	Watching = "+monitor master"             // of a Sentinel
+	Ready    = "Ready to accept connections"
+	Loading  = "Server initialized" // it is loading its data and replies -LOADING
+	Watching = "+monitor master"    // of a Sentinel
 )
 
 var (

@@ -58,7 +58,6 @@ type Give struct {
 	Fence              int64
 }
 
-// record returns the stored request without the requester's name.
 func (g Give) record() string { return fmt.Sprintf(" %s %d", g.Owner, g.Fence) }
 
 // NoticeGive is the kind of an AskBack notice. The caller handles it, not the core.

@@ -62,8 +62,8 @@ type Finding struct {
 	Name        string // a stable word, for programs
 	What        string
 	Consequence string
-	Mend        string // how to fix it
-	Err         error  // returned by Start; nil means only a warning
+	Mend        string
+	Err         error // returned by Start; nil means only a warning
 }
 
 // Judge derives findings from INFO, for a Redis with the given number of replicas.

@@ -14,7 +14,6 @@ func span(n int64, unit time.Duration) int64 {
 	return min(max(0, n), spanMax/int64(unit)) * int64(unit)
 }
 
-// decodeHead reads the head of a guarded script's reply, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if len(reply) < 5 {
 		return nil, fmt.Errorf("the reply of Redis holds %d elements of at least 5", len(reply))

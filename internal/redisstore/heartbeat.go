@@ -27,7 +27,7 @@ func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl
 // Glance is one read of a lease's owner and of a heartbeat.
 type Glance struct {
 	Lease  string
-	Prefix string // of heartbeats
+	Prefix string
 
 	Of        string // whose heartbeat to read; "": the owner's. Glances changes it to the actual owner
 	Owner     string // "": none

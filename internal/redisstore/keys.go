@@ -33,7 +33,6 @@ type keys struct {
 	ends []int
 }
 
-// keyBytes is the size of a key with an ID of about 40 bytes, fence included.
 const keyBytes = 64
 
 func newKeys(count int) *keys {

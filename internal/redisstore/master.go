@@ -25,7 +25,6 @@ const helloSilence = 5 * time.Second
 // lookMin is the first pause between the dials after a doubt. Pauses double.
 const lookMin = 10 * time.Millisecond
 
-// errSwitched ends an operation whose server is no longer the master.
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
 // master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about
@@ -62,7 +61,6 @@ func (c *masterClient) Close() error {
 	return c.Client.Close()
 }
 
-// newMasterClient expects the options that derive made from those of a failover client.
 func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient {
 	m := &master{
 		dial: dial, every: opt.Quarantine / 6,
@@ -126,7 +124,6 @@ func (m *master) where() string {
 	return m.at
 }
 
-// doubt makes watch ask the sentinels now.
 func (m *master) doubt() {
 	select {
 	case m.doubted <- struct{}{}:
@@ -148,7 +145,7 @@ func (m *master) watch() {
 			pause = min(2*pause, m.every)
 		case <-m.doubted:
 			if pause < m.every {
-				continue // a doubt is already pending
+				continue
 			}
 			pause = min(lookMin, m.every)
 		}
@@ -205,7 +202,7 @@ type masterConn struct {
 
 	m        *master
 	closed   atomic.Bool
-	switched atomic.Bool // closed because it leads to a deposed master
+	switched atomic.Bool
 }
 
 // Close implements net.Conn.

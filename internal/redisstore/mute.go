@@ -19,10 +19,8 @@ type mute struct {
 	asking atomic.Bool
 }
 
-// errMute ends a dial if no sentinel has named the master in time.
 var errMute = errors.New("no sentinel answers")
 
-// unreachable begins go-redis' error once it has tried all sentinels.
 const unreachable = "redis: all sentinels specified in configuration are unreachable: "
 
 // reach dials. It uses nine tenths of the remaining time, so that the caller still learns why it failed.

@@ -46,7 +46,6 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	return nil
 }
 
-// sample turns a pattern into a key that it matches.
 var sample = strings.NewReplacer(`\\`, `\`, `\*`, `*`, `\?`, `?`, `\[`, `[`, `\]`, `]`, `*`, "probe")
 
 // probe runs the commands of the scripts on a key of each pattern, and returns their errors.

@@ -13,7 +13,7 @@ type Use struct {
 
 // Rules are the rights that an ACL must grant. Redis reports only one denial at a time, and does not name a command denied in a script.
 type Rules struct {
-	Keys     []string // patterns
+	Keys     []string
 	Channels []string
 	Commands []string
 }

@@ -22,7 +22,6 @@ func Lua(scripts embed.FS, names ...string) (text string) {
 	return text
 }
 
-// script adds the text, which *redis.Script does not expose.
 type script struct {
 	*redis.Script
 	text string
@@ -67,7 +66,6 @@ func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	return reply, err
 }
 
-// deadline bounds ctx, so that no attempt can hang.
 func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

@@ -29,12 +29,12 @@ type Group struct {
 
 	Info Info
 
-	Epoch       string        // "": none
+	Epoch       string
 	Left        time.Duration // rest of its quarantine; 0: over
-	Acks        int           // replicas that must acknowledge a write
+	Acks        int
 	Over        bool          // Redis restarted or a replica attached itself: the next request begins another epoch
 	Agreed      time.Duration // the group's quarantine; 0: unknown
-	RecordEpoch string        // the epoch of Agreed
+	RecordEpoch string
 }
 
 // Versions reports whether the epoch has no record. An old version began it, and the next request of a newer one ends it.
@@ -136,9 +136,9 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 // Holding is an existing lease.
 type Holding struct {
 	ID    string
-	Owner string        // "" if Foreign
-	Fence int64         // 0: none, or invalid
-	Left  time.Duration // until it expires, or Forever
+	Owner string // "" if Foreign
+	Fence int64  // 0: none, or invalid
+	Left  time.Duration
 
 	Foreign bool // the key holds no string
 }
@@ -193,7 +193,7 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 		var held bool
 		if h.Owner, held = v[2*i].(string); !held {
 			if h.Left == 0 {
-				continue // a free lease
+				continue
 			}
 			h.Foreign = true
 		}
@@ -202,7 +202,6 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	return all, nil
 }
 
-// lifeOf returns the result of PTTL, or 0 if the key does not exist.
 func lifeOf(pttl *redis.DurationCmd) time.Duration {
 	switch d := pttl.Val(); {
 	case d == -1:

@@ -170,7 +170,6 @@ func Refreshed(op *core.Op) int {
 	return int((x ^ x>>31) % uint64(len(op.Items)))
 }
 
-// named returns the call of a script that reads keys of one prefix.
 func (w Wire) named(op *core.Op, script *script, prefix string, ids []string) Call {
 	keys := w.guardedKeys(len(ids), func(k *keys) {
 		for _, id := range ids {

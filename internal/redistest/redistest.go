@@ -1,5 +1,4 @@
-// Package redistest starts redis-server for tests. Each has its own port and directory, and ends with the test, on Linux even if it is
-// killed.
+// Package redistest starts redis-server for tests. Each ends with the test, on Linux even with a killed one. Only tests may import it.
 package redistest
 
 import (
@@ -63,7 +62,7 @@ type Server struct {
 	password  string
 	unused    bool       // a store may consider it new
 	sentinel  string     // configuration file of a sentinel; "": a server
-	authority *authority // issuer of its certificate; nil: no TLS
+	authority *authority // nil: no TLS
 	cmd       *exec.Cmd
 	proc      redisfixture.Program
 	hand      *redis.Client
@@ -181,7 +180,7 @@ func (s *Server) Flush() {
 // ReadOnly makes the server refuse writes with -READONLY, like a replica. Reads and expiry continue. It fails in a cluster.
 func (s *Server) ReadOnly() {
 	s.t.Helper()
-	s.Do("REPLICAOF", "127.0.0.1", "1") // nothing listens there
+	s.Do("REPLICAOF", "127.0.0.1", "1")
 }
 
 // Writable ends ReadOnly.

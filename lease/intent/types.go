@@ -16,7 +16,6 @@ const (
 // Reason is why a session ended.
 type Reason string
 
-// The reasons of ADR-003.
 const (
 	ReasonLeaseBusy      Reason = "R_LEASE_BUSY"      // another session uses the service
 	ReasonNoTuner        Reason = "R_NO_TUNER"        // no slot of the pool is free
@@ -27,7 +26,7 @@ const (
 
 // Session is the record of one accepted start.
 type Session struct {
-	ID string // a UUID
+	ID string
 	Start
 	Key string
 

@@ -30,7 +30,6 @@ func (f Fault) Aims() bool {
 	return ok && f.Kind.Scope() == ScopeNode && f.Kind != Join && f.Kind != Leave
 }
 
-// aimOf returns the session or node that an owner's target names, "" for none.
 func aimOf(target string) (of string, ok bool) {
 	switch target {
 	case Owner, Same:

@@ -2,7 +2,6 @@ package fault
 
 import "time"
 
-// fill draws the amounts of the fault's kind, and clears the duration of a kind without one.
 func (d *drawer) fill(f *Fault) {
 	r := f.Kind.row()
 	if r.takes&(takesFor|mayFor) == 0 {
@@ -16,7 +15,6 @@ func (d *drawer) fill(f *Fault) {
 	}
 }
 
-// ms draws an amount from [lo, hi), at least 1.
 func (d *drawer) ms(lo, hi time.Duration) int64 { return max(1, d.between(lo, hi).Milliseconds()) }
 
 func delaying(d *drawer, f *Fault) {

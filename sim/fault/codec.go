@@ -14,7 +14,6 @@ import (
 // Version is the plan format that this program writes and reads.
 const Version = 1
 
-// faultJSON is a fault in plan.json and report.json. Times are whole milliseconds.
 type faultJSON struct {
 	AtMs     int64  `json:"atMs"`
 	Kind     Kind   `json:"kind"`

@@ -58,21 +58,20 @@ func Draw(seed uint64, p DrawParams) Plan {
 	return Plan{Version: Version, Seed: seed, Faults: d.faults}
 }
 
-// drawer is the state of a draw: the plan so far, and the expected fleet at the cursor.
 type drawer struct {
 	p        DrawParams
 	rng      *rand.Rand
 	faults   []Fault
-	at       time.Duration         // cursor: no fault is placed before it
-	live     []int                 // participating slots, ascending
-	several  bool                  // there are enough owners to hit two at once
-	slots    int                   // slots ever used
+	at       time.Duration // cursor: no fault is placed before it
+	live     []int         // participating slots, ascending
+	several  bool          // there are enough owners to hit two at once
+	slots    int
 	busy     map[int]time.Duration // slot → end of the effect of its latest fault
 	aimed    []time.Duration       // ends of the effects of faults of owners
 	servers  time.Duration         // earliest time of the next fault of a server
 	redis    time.Duration         // end of the effect of Redis' latest fault
-	sessions int                   // sessions ever created
-	gone     map[int]bool          // sessions removed
+	sessions int
+	gone     map[int]bool
 	asleep   map[int]time.Duration // session → end of its latest fault
 }
 
@@ -104,7 +103,6 @@ func (d *drawer) settle() time.Duration { return d.p.Discovery*12/10 + slack }
 // gap returns the time until another instance replaces a silent owner (G5, G8).
 func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + failoverAllowance }
 
-// node returns a random participating slot without a current fault, or false.
 func (d *drawer) node() (int, bool) {
 	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at })
 	if len(free) == 0 {
@@ -129,7 +127,6 @@ func (d *drawer) healthy(owners bool) (n int) {
 	return n
 }
 
-// session returns a random existing session without a current fault, or false.
 func (d *drawer) session() (int, bool) {
 	for range 8 {
 		if d.sessions == 0 {
@@ -143,7 +140,7 @@ func (d *drawer) session() (int, bool) {
 	return 0, false
 }
 
-// between draws from [lo, hi), in whole milliseconds.
+// between draws whole milliseconds from [lo, hi).
 func (d *drawer) between(lo, hi time.Duration) time.Duration {
 	lo, hi = lo.Truncate(time.Millisecond), hi.Truncate(time.Millisecond)
 	if hi <= lo {

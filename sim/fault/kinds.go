@@ -142,7 +142,6 @@ func index(target, prefix string) (int, bool) {
 	return i, true
 }
 
-// knownKinds lists all kinds, with the engine or topology that some need.
 func knownKinds() string {
 	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
 	several := slices.DeleteFunc(ServerKinds(), Kind.OfCluster)

@@ -14,7 +14,6 @@ var (
 // roundsMax bounds the rounds of lone injections of a short list of kinds.
 const roundsMax = 4
 
-// lone places the lone injections and moves the cursor to the end of their aftermath.
 func (d *drawer) lone() {
 	var want []Kind
 	for _, k := range firsts {
@@ -69,7 +68,6 @@ func (d *drawer) extra(first, rest []Kind, tight bool) {
 	}
 }
 
-// drop removes the least important kind.
 func drop(ks []Kind) []Kind {
 	for _, k := range spares {
 		if i := slices.Index(ks, k); i >= 0 {

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// weights are the relative frequencies of the scopes in the mixed part.
 var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSession: 3, ScopeServers: 12}
 
 // mixed fills the rest of the storm with overlapping injections on nodes, Redis and the workload. A node has one fault at a time. A third
@@ -33,7 +32,6 @@ func (d *drawer) mixed() {
 	}
 }
 
-// mixedKind draws a scope by its weight, then one of its kinds.
 func (d *drawer) mixedKind() (Kind, bool) {
 	sum := 0
 	byScope := map[Scope][]Kind{}
@@ -101,7 +99,7 @@ func (d *drawer) owners() (n int) {
 	return n
 }
 
-// mixedFault returns an injection of random duration, and the time in which its target gets no other fault.
+// mixedFault returns an injection, and the time in which its target gets no other fault.
 func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	f = Fault{Kind: k}
 	long := d.between(d.p.Renew/10, d.p.TTL*3/2)

@@ -55,7 +55,7 @@ func (f Fault) Lasts() time.Duration {
 
 // Plan is a storm's faults in order of At.
 type Plan struct {
-	Version int    // of the format
+	Version int
 	Seed    uint64 // seed of the draw; 0: written by hand
 	Faults  []Fault
 }

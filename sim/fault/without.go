@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// without precedes a kind that a list removes from the usual ones.
 const without = "-"
 
 // TakenOut returns the kind without a leading minus, and whether it had one. "-redis-wipe" in a list removes that kind.
@@ -25,7 +24,6 @@ func Wanted(list, usual []Kind) []Kind {
 	return slices.DeleteFunc(slices.Clone(usual), func(k Kind) bool { return slices.Contains(list, without+k) })
 }
 
-// oneWay refuses a list that both names and removes kinds.
 func oneWay(list []Kind) error {
 	for _, k := range list {
 		if _, out := k.TakenOut(); out != strings.HasPrefix(string(list[0]), without) {

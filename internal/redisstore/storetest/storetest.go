@@ -162,7 +162,6 @@ func (e *env) try(op core.Op) core.Answer {
 	return a
 }
 
-// want is do for an op with items, and expects the given outcomes.
 func (e *env) want(op core.Op, outcomes ...core.Outcome) []core.Result {
 	e.Helper()
 	a := e.do(op)
@@ -186,7 +185,6 @@ func (e *env) acquire(owner, id string, outcome core.Outcome) int64 {
 	return r.Fence
 }
 
-// owned expects owner to hold the lease's key; "" means nobody.
 func (e *env) owned(id, owner string) {
 	e.Helper()
 	if got, _ := e.h.Lease(id); got != owner {
@@ -194,7 +192,6 @@ func (e *env) owned(id, owner string) {
 	}
 }
 
-// lasts expects the lease's key to have a TTL above least and at most most.
 func (e *env) lasts(id string, least, most time.Duration) {
 	e.Helper()
 	if _, ttl := e.h.Lease(id); ttl <= least || ttl > most {

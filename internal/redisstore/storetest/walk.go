@@ -35,8 +35,8 @@ type walker struct {
 
 type plain struct {
 	owner string
-	fence int64 // as stored; 0: none
-	top   int64 // the highest so far
+	fence int64
+	top   int64
 }
 
 func (w *walker) step() {

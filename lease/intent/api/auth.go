@@ -57,9 +57,8 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// distinct collects tokens and refuses duplicates. The zero value is empty.
 type distinct struct {
-	byHash map[[sha256.Size]byte]string // hash → name
+	byHash map[[sha256.Size]byte]string
 	named  map[string]bool
 }
 

@@ -14,10 +14,9 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// request is a well-formed POST to /api/v3/intents.
 type request struct {
 	stop    bool
-	session string // of a stop
+	session string
 	start   intent.Start
 }
 
@@ -55,7 +54,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 
 func jsonMedia(header string) bool {
 	if header == "application/json" {
-		return true // the most frequent form
+		return true
 	}
 	kind, params, err := mime.ParseMediaType(header)
 	charset := params["charset"]

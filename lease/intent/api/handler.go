@@ -282,7 +282,6 @@ func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, r
 	return h.store.PutSessionWithIdempotency(ctx, s, start.Key(), h.cfg.KeyTTL)
 }
 
-// failed is storeProblem, and logs a 503.
 func (h *Handler) failed(r *http.Request, err error) *problem {
 	p := storeProblem(err)
 	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // the client is gone
@@ -331,7 +330,7 @@ func storeProblem(err error) *problem {
 	case errors.As(err, &busy):
 		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
 		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionid.Valid(id) {
-			p.SessionID = id // otherwise the holder is a worker, or another program wrote the value
+			p.SessionID = id
 		}
 		return p
 	case errors.Is(err, intent.ErrInvalid):
@@ -407,7 +406,7 @@ func (h *Handler) ready(r *http.Request) *problem {
 type probe struct {
 	mu  sync.Mutex
 	at  time.Time
-	err error // the last answer
+	err error
 }
 
 func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch *ready.Watch) error {

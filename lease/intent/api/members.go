@@ -21,7 +21,6 @@ const (
 
 var memberNames = [mCount]string{mType: "type", mRef: "serviceRef", mProfile: "profile", mSession: "sessionId", mStart: "startMs"}
 
-// members has the members of one intent: the value of a string, the digits of a number.
 type members [mCount]struct {
 	given bool
 	text  string

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// problem is an error in the form of RFC 9457.
+// problem is a problem document of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -16,9 +16,9 @@ type problem struct {
 	SessionID string `json:"sessionId,omitempty"`
 
 	outcome    string // label in metrics
-	challenge  string // header WWW-Authenticate
-	allow      string // header Allow
-	retryAfter int    // seconds
+	challenge  string
+	allow      string
+	retryAfter int // seconds
 }
 
 const problemPrefix = "urn:leasestorm:problem:"
@@ -56,5 +56,5 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(append(body, '\n'))
 }

@@ -30,7 +30,6 @@ type Quotas struct {
 
 const burst = 5
 
-// quotas counts starts. It is safe for concurrent use.
 type quotas struct {
 	Quotas
 	retention time.Duration
@@ -39,7 +38,6 @@ type quotas struct {
 	tokens map[[32]byte]*spent
 }
 
-// spent is the rest of one token's quotas.
 type spent struct{ rate, backlog *rate.Limiter }
 
 func newQuotas(q Quotas, retention time.Duration) *quotas {
@@ -47,7 +45,6 @@ func newQuotas(q Quotas, retention time.Duration) *quotas {
 	return &quotas{Quotas: q, retention: retention, tokens: map[[32]byte]*spent{}}
 }
 
-// limiter allows n at once, refilled at perSecond. A negative n allows any number.
 func limiter(n int, perSecond float64) *rate.Limiter {
 	if n < 0 {
 		return rate.NewLimiter(rate.Inf, 0)

@@ -67,7 +67,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 
 type page struct {
 	Sessions []sessionView `json:"sessions"`
-	Next     string        `json:"next,omitempty"` // cursor of the next page
+	Next     string        `json:"next,omitempty"`
 	// KeysForeign counts the sessions omitted from the page because their keys hold another type.
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
@@ -138,6 +138,6 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPIDocument) // the client may be gone
+	_, _ = w.Write(openAPIDocument)
 	return nil
 }

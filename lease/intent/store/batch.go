@@ -17,12 +17,12 @@ const batchMax = 32
 // waits. go-redis' own auto-pipelining is experimental and keeps goroutines running.
 type batcher struct {
 	client  redis.UniversalClient
-	timeout time.Duration // of one batch
-	lanes   int           // maximum number of batches in flight
+	timeout time.Duration
+	lanes   int // maximum number of batches in flight
 
 	mu      sync.Mutex
 	waiting []*scriptCall
-	busy    int // lanes in use
+	busy    int
 }
 
 type scriptCall struct {
@@ -79,7 +79,6 @@ func (b *batcher) enter(c *scriptCall) bool {
 	return false
 }
 
-// board returns the calls to send together with first.
 func (b *batcher) board(first *scriptCall) []*scriptCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -149,8 +149,8 @@ type Write struct {
 	Reason     intent.Reason
 	Detail     string
 	Slot       string
-	Fence      int64  // of the service lease; without a lease, of the record that the decision is based on
-	TunerFence int64  // 0: none
+	Fence      int64 // of the service lease; without a lease, of the record that the decision is based on
+	TunerFence int64
 	Ack        string // the entry that this write finishes
 
 	_ struct{}
@@ -159,9 +159,8 @@ type Write struct {
 // Wrote is the outcome of a write.
 type Wrote string
 
-// The outcomes of Write.
 const (
-	WroteOK      Wrote = "K" // written
+	WroteOK      Wrote = "K"
 	WroteStop    Wrote = "S" // written, and a stop is pending
 	WroteOver    Wrote = "O" // not written: the session has ended, a newer term has written, or another worker has taken over the start
 	WroteMissing Wrote = "M" // not written: there is no session of this ID and service

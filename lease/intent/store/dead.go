@@ -13,12 +13,12 @@ import (
 
 // DeadLetter is an entry that could not be processed.
 type DeadLetter struct {
-	ID      string // of the dead letter
+	ID      string
 	At      time.Time
-	Entry   string // its ID on the bus
+	Entry   string // ID on the bus
 	Why     string
 	Tries   int
-	Session string // "" if the entry names none
+	Session string
 	Fields  map[string]string
 
 	_ struct{}

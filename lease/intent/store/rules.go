@@ -8,7 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// The commands of each side's scripts, and of the code around them.
 const (
 	apiCommands = "xlen zcard zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
 
@@ -24,7 +23,6 @@ func (o *Options) apiRules() redisstore.Rules {
 		Commands: strings.Fields("info time eval evalsha " + apiCommands)}
 }
 
-// workerRules are the rights of a worker and its keeper.
 func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	own := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
 		Commands: strings.Fields(workerCommands)}

@@ -120,7 +120,6 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	return stop != "", nil
 }
 
-// recordFields are the fields of a record, in decode's order.
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
@@ -213,7 +212,6 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 // readMax is how many records of a list one call reads. It bounds how long a renewal waits.
 const readMax = 25
 
-// ids returns up to n session IDs after the session cursor, newest first.
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {
 	from := "+"
 	if cursor != "" {
@@ -245,7 +243,6 @@ func decode(f map[string]string) intent.Session {
 
 var errReply = errors.New("a reply of an unknown form")
 
-// wordsOf returns a reply of at least n strings.
 func wordsOf(reply any, n int) ([]string, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < n {

@@ -125,7 +125,6 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// leaseOptions are the options of internal/redisstore that determine the names of leases.
 func (o *Options) leaseOptions() redisstore.Options {
 	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine,
 		Replicas: o.Leases.Replicas}

@@ -14,11 +14,11 @@ import (
 // WorkerInfo is one worker of the registry.
 type WorkerInfo struct {
 	Instance string
-	Info     string        // the worker's own description
+	Info     string
 	Age      time.Duration // since its last beat, by Redis' clock
 	Left     bool          // it has stopped cleanly
 
-	beat float64 // its last beat in the registry
+	beat float64
 }
 
 // Workers returns all workers of the registry, including dead ones that no sweep has removed.
@@ -115,7 +115,6 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 
 var errBeats = errors.New("another worker beats")
 
-// deleteLeases deletes the named leases, in one step with the check for another worker's beat.
 func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, names []string) (
 	deleted int, beats string, err error,
 ) {

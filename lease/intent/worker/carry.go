@@ -24,7 +24,7 @@ type job struct {
 	terms    policy.Terms[*lease.Lease]
 	pipeline Pipeline
 	started  bool // RUNNING was written
-	over     bool // its end was logged
+	over     bool
 }
 
 // carry executes the machine's effects. Effects that wait run in goroutines, at most Config.Starting or, during a stop, one a session.
@@ -111,7 +111,6 @@ func (w *Worker) acquire(e core.Effect) {
 	w.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
 }
 
-// keep stores an acquired lease, or releases it if its session is gone.
 func (w *Worker) keep(session string, h *lease.Lease) {
 	if h == nil {
 		return
@@ -152,7 +151,6 @@ var startOutcomes = map[core.Reason]string{
 	core.PipelineFailed: "failed",
 }
 
-// count reports a write's outcome to the observer and the log, once.
 func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	j := w.jobs[e.Session]
 	if j == nil {
@@ -236,7 +234,6 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
-// errDoubt means that a lease was in doubt when the pipeline was about to start.
 var errDoubt = errors.New("a lease is in doubt")
 
 // errExited is the error of a pipeline's method that called runtime.Goexit, as a test's FailNow does.

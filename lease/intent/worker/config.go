@@ -41,7 +41,7 @@ var (
 type Job struct {
 	SessionID string
 	intent.Start
-	Worker       string // instance ID
+	Worker       string
 	Slot         string
 	ServiceFence int64 // send both with every request, so that the receiver can refuse late requests of a frozen process
 	TunerFence   int64
@@ -160,7 +160,6 @@ func (c *Config) renewed() time.Duration {
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
 }
 
-// core returns the machine's settings. opTimeout is the store's.
 func (c *Config) core(opTimeout time.Duration) core.Config {
 	m := membership.Settings(c.InstanceID, c.Slots, c.life(), opTimeout)
 	m.Grace, m.StopTimeout, m.MaxTries, m.Starting = int64(c.Grace), int64(c.StopTimeout), c.MaxTries, c.Starting

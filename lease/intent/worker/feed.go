@@ -67,7 +67,6 @@ func (w *Worker) sweepNow() {
 	}
 }
 
-// awaitCapacity waits until the loop can take more. It returns false if the worker stops.
 func (w *Worker) awaitCapacity() bool {
 	select {
 	case <-w.capacity:
@@ -153,7 +152,6 @@ func kickPause(life time.Duration) time.Duration { return membership.BeatInterva
 // foreignLogEvery is the least time between log entries about keys that an operator has to repair.
 const foreignLogEvery = time.Minute
 
-// tellForeign logs keys that hold another type, and returns the time of the last entry.
 func (w *Worker) tellForeign(last time.Time) time.Time {
 	keys := w.bus.Foreign()
 	if len(keys) == 0 {
@@ -172,7 +170,6 @@ func (w *Worker) running() int { return asked(w, w.machine.Running) }
 
 func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }
 
-// unknown returns those of the sessions that the loop does not have.
 func (w *Worker) unknown(sessions []string) []string {
 	return asked(w, func() []string { return slices.DeleteFunc(sessions, w.machine.Has) })
 }

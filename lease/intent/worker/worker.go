@@ -38,12 +38,12 @@ type Worker struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup // goroutines of the loop's effects
 	loops    sync.WaitGroup // the loop itself, reader, beat, listener
-	capacity chan struct{}  // the loop can take more entries
-	kick     chan struct{}  // beat and sweep now
+	capacity chan struct{}
+	kick     chan struct{} // beat and sweep now
 
 	registry  ready.Watch
 	fetches   ready.Watch
-	up        atomic.Bool           // Start has returned nil
+	up        atomic.Bool
 	unwritten atomic.Pointer[error] // error of the last write of a session's state, nil if it succeeded
 
 	life    *lifetime.Lifetime
