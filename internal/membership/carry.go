@@ -29,7 +29,7 @@ var wrotes = map[store.Wrote]core.Wrote{
 func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
 // Write executes a Write of the machine, and returns the answering event and Redis' error, if any. To back off, it delays the event of a
-// failed Write. The machine retries a Retry after that event.
+// failed Write. The machine retries Retry(m.Life) after that event.
 func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
 	wrote, err := m.Bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,

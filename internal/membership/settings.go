@@ -6,6 +6,7 @@ import (
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 )
 
+// Defaults of a worker.
 const (
 	MaxTries = 5   // deliveries of an unfinished start before it becomes a dead letter
 	Starting = 128 // most sessions that start at once

@@ -16,7 +16,7 @@ type clock struct {
 	offset int64
 }
 
-// newClock takes 100 readings of the system clock between two readings of Go's clock, and keeps the closest.
+// newClock takes the closest of 100 readings, each a system call between two readings of Go's clock.
 func newClock() (clock, error) {
 	c := clock{base: time.Now()}
 	best := int64(1<<63 - 1)

@@ -76,7 +76,8 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 // Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, unless the number is low enough.
 //
 // Call it once the surplus nodes are gone for good and every instance has restarted with the lower number. Otherwise an instance would
-// raise it again. SetReplicas returns ErrReplicas while more replicas than Options.Replicas acknowledge.
+// raise it again. SetReplicas returns ErrReplicas while more replicas than Options.Replicas acknowledge, because two masters could both
+// have a majority.
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
 	info, err := s.info(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ type Glance struct {
 	Heartbeat string // may be empty
 }
 
-// Glances fills in all, with one command for each and one more if the owner is not Of. A key of another type counts as missing.
+// Glances fills in every element, with one command each and one more if the owner is not Of. A key of another type counts as missing.
 func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

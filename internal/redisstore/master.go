@@ -28,7 +28,7 @@ const lookMin = 10 * time.Millisecond
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
 // master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about
-// ten seconds, until Sentinel makes it a replica. go-redis closes only its own client's connections.
+// ten seconds, until Sentinel makes it a replica. go-redis closes only its own client's connections, so master closes the store's.
 //
 // Every dial asks the sentinels. If a dial leads to another server, master closes all connections to the previous one. It also dials at
 // intervals. It dials at once if the sentinels' announcements change or the server has become a replica.
@@ -223,8 +223,8 @@ func (c *masterConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn. go-redis' pool checks the socket before it lends a connection. Without a socket, as with TLS, only
-// closed counts.
+// SyscallConn implements syscall.Conn. go-redis' pool checks the socket before it lends a connection. Without a socket, as with TLS, the
+// pool lends the connection unless it was closed here.
 func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed

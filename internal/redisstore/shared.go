@@ -8,7 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// OwnClient returns a client to client's server that never retries and honours deadlines of contexts. The caller closes it.
+// OwnClient returns a client to client's server that never retries and honours deadlines of contexts. OpTimeout, PoolSize and Hooks of
+// options apply. The caller closes it.
 func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalClient, error) {
 	opt := options.withDefaults()
 	own, err := derive(client, &opt)

@@ -90,7 +90,7 @@ func (o Options) withDefaults() Options {
 }
 
 // In returns the options with every default, for the client's database. A channel reaches all databases, so its name includes the
-// database.
+// database to keep fleets apart.
 func (o Options) In(client redis.UniversalClient) Options {
 	o = o.withDefaults()
 	if c, single := client.(interface{ Options() *redis.Options }); single && c.Options().DB != 0 {
@@ -168,7 +168,7 @@ type Store struct {
 // New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no connection.
 //
 // The store makes its own client, with client's address, credentials, TLS, dialer and OnConnect. Its client never retries, because Redis
-// may apply a repeated attempt late. It honours deadlines of contexts, without cache or limiter. Pass client's hooks in Options.Hooks.
+// may apply a repeated attempt late. It honours deadlines of contexts and has no cache or limiter. Pass client's hooks in Options.Hooks.
 //
 // A failover client must stay open while the store is used, because it finds the master. The store asks the sentinels six times per
 // quarantine, and closes its connections to a deposed master.

@@ -146,7 +146,8 @@ type Holding struct {
 // Forever is the life of a key that does not expire.
 const Forever = time.Duration(-1)
 
-// Holdings reads the existing leases, sorted by ID. The result is no snapshot. With Options.ExactKeys, it reads ids.
+// Holdings reads the existing leases of ids. Without ids it reads all leases, sorted by ID, unless Options.ExactKeys is set. It reads a
+// lease's owner and fence together, but each lease separately.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error

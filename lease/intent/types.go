@@ -16,6 +16,7 @@ const (
 // Reason is why a session ended.
 type Reason string
 
+// The reasons of ADR-003.
 const (
 	ReasonLeaseBusy      Reason = "R_LEASE_BUSY"      // another session uses the service
 	ReasonNoTuner        Reason = "R_NO_TUNER"        // no slot of the pool is free

@@ -18,7 +18,7 @@ const (
 	Same = "same"
 )
 
-// AimTries is how often a fault looks for an owner, within a renewal interval. If there is none, the fault is skipped.
+// AimTries is how often a fault that finds no owner is retried within a renewal interval before it is skipped.
 const AimTries = 10
 
 // OwnerTarget returns the target for the owner of a session (SessionTarget), or for a node (NodeTarget) that was hit as an owner.

@@ -3,6 +3,7 @@ package fault
 // Effect is a set of a kind's effects on a fleet. The judge derives all consequences of a fault from it.
 type Effect uint32
 
+// The effects.
 const (
 	Instant Effect = 1 << iota // it acts only when it hits, and nothing heals it
 

@@ -11,6 +11,7 @@ import (
 // Scope is what a kind of fault hits. It determines the form of Target.
 type Scope uint8
 
+// The scopes.
 const (
 	ScopeNone      Scope = iota // no target: the whole fleet (crash-all)
 	ScopeNode                   // Target is a node slot, NodeTarget(i)
@@ -35,6 +36,7 @@ var (
 // Refusal is what Redis refuses while it answers reads.
 type Refusal uint8
 
+// The refusals: of no, some or all writes.
 const (
 	RefusesNothing Refusal = iota
 	RefusesSome

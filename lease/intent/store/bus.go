@@ -159,6 +159,7 @@ type Write struct {
 // Wrote is the outcome of a write.
 type Wrote string
 
+// The outcomes of Write. After WroteOK, no stop is pending.
 const (
 	WroteOK      Wrote = "K"
 	WroteStop    Wrote = "S" // written, and a stop is pending

@@ -86,8 +86,8 @@ type Config struct {
 	Starting int
 	// SingleWriter declares that there is no other worker. At its start, the worker deletes all leases on services and slots.
 	//
-	// Start first waits until every other worker is dead. Without proof, that takes a TTL after its last heartbeat, or two missed
-	// heartbeats (TTL/5) if it has the same Name. If another worker is still alive after a TTL, Start returns ErrOtherWorker.
+	// Start first waits until every other worker is dead. Without proof, a worker counts as dead a TTL after its last heartbeat, or after
+	// two missed heartbeats (TTL/5) if it has the same Name. If another worker is still alive after a TTL, Start returns ErrOtherWorker.
 	SingleWriter bool
 	// Notify, if not nil, receives every event of a lease, like lease.Config.Notify. It must return at once and not use the leases.
 	Notify func(lease.Event)
