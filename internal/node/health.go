@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// healthVariable holds the address that serves /healthz, /metrics and /readyz, also for the command health.
+// healthVariable holds the address that serves /healthz, /metrics and /readyz. The command health reads it too.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
 func newMetrics() (*prometheus.Registry, http.Handler) {

@@ -1,4 +1,5 @@
-// Package redistest starts redis-server for tests. Each ends with the test, on Linux even with a killed one. Only tests may import it.
+// Package redistest starts redis-server for tests. Each server has its own port and directory. It ends with the test, on Linux even if
+// the test is killed. Only tests may import this package.
 package redistest
 
 import (

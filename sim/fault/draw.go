@@ -111,8 +111,8 @@ func (d *drawer) node() (int, bool) {
 	return free[d.rng.IntN(len(free))], true
 }
 
-// healthy counts the slots without a current fault. With owners, only those that can own leases count. Pending faults of owners are
-// subtracted.
+// healthy counts the slots without a current fault. With owners, it counts only those that can own leases. It subtracts the faults of
+// owners, whose slots are not yet known.
 func (d *drawer) healthy(owners bool) (n int) {
 	for _, i := range d.live {
 		if d.busy[i] <= d.at && (!owners || d.p.Owns == nil || d.p.Owns(i)) {

@@ -1,5 +1,5 @@
-// Package fault holds the faults of a storm as data. A plan lists what breaks when, for any engine, so that runs can be repeated and
-// judged.
+// Package fault holds the faults of a storm as data. A plan lists what breaks when, for any engine, so that a run can be repeated, judged
+// and shrunk.
 package fault
 
 import "time"

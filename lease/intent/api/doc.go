@@ -1,5 +1,5 @@
-// Package api is the HTTP API of intents. It validates and publishes requests. It runs no pipeline and, except in phase 1, acquires no
-// lease.
+// Package api is the HTTP API of intents. It authenticates, authorizes, validates and publishes requests. It runs no pipeline and, except
+// in phase 1 of the migration, acquires no lease.
 //
 //	POST /api/v3/intents        start or stop (scope v3:write)
 //	GET  /api/v3/sessions/{id}  one session (scope v3:read)

@@ -21,8 +21,8 @@ const (
 type Quotas struct {
 	// StartRate is the number of starts per second of a token. Starts for five seconds may come at once.
 	StartRate int
-	// Backlog is the number of starts that a token may send at once. They are restored evenly over Config.Retention, so a token has at
-	// most twice as many records within that time.
+	// Backlog is the number of starts that a token may send at once. Used starts are restored evenly over Config.Retention, so a token
+	// has at most twice as many records within that time.
 	Backlog int
 
 	_ struct{}

@@ -61,7 +61,8 @@ func (s *Store) servable(ref string) error {
 }
 
 // PutSessionWithLease is PutSessionWithIdempotency of phase 1, which also acquires the service's lease for the session. If the service is
-// in use, even by a session of the same key, it returns *BusyError (ErrBusy), and in a quarantine ErrQuarantine.
+// in use, even by a session of the same key, it changes nothing and returns *BusyError (ErrBusy). If Redis grants no leases, it returns
+// ErrQuarantine.
 func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
 	if err := s.servable(session.ServiceRef); err != nil {

@@ -141,7 +141,7 @@ type Store struct {
 }
 
 // New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It makes its own
-// connections, but none yet.
+// connections, when it first needs them.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()
 	if err := opt.validate(); err != nil {

@@ -94,7 +94,7 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 
 // DeleteAllLeases deletes all leases on services and slots, at the start of an installation's only worker. The caller guarantees that the
 // workers in others, as returned by Workers, are dead. beats is a worker that has appeared or beaten since then. Each step checks for
-// such a worker and then deletes nothing (I1). DeleteAllLeases returns ErrUnfinished if it may have missed leases.
+// such a worker, and deletes nothing if there is one (I1). DeleteAllLeases returns ErrUnfinished if it may have missed leases.
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	err = s.Leases(ctx, func(names []string) error {
 		n, other, err := s.deleteLeases(ctx, worker, others, names)

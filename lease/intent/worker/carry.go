@@ -27,7 +27,8 @@ type job struct {
 	over     bool
 }
 
-// carry executes the machine's effects. Effects that wait run in goroutines, at most Config.Starting or, during a stop, one a session.
+// carry executes the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
+// their number, during a stop the number of sessions.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {
