@@ -38,7 +38,7 @@ func ParseNotice(text string) (core.Notice, bool) {
 	if len(words) < 2 || len(words[1]) > fromMax || CheckInstance(words[1]) != nil {
 		return core.Notice{}, false
 	}
-	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // a clone, because a substring would keep the whole message in memory
+	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // a substring would keep the whole message in memory
 	switch words[0] {
 	case wordTaken:
 		n.Kind, n.IDs = core.NoticeTaken, rest
