@@ -13,7 +13,7 @@ import (
 func Engine(t testing.TB) *container.Engine {
 	t.Helper()
 	e, err := container.Find(t.Context(), func(error) {})
-	for tries := 0; err != nil && os.Getenv("CI") == "true"; tries++ { // in CI there is an engine, but it may be slow
+	for tries := 0; err != nil && os.Getenv("CI") == "true"; tries++ { // an engine may be slow in CI
 		if tries == 15 {
 			t.Fatal(err)
 		}

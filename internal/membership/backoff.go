@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// retries counts failures in a row: of writes and acquisitions, by session, and of fetches from the bus, as "". The zero value has no
-// failures. Safe for concurrent use.
+// retries counts consecutive failures: by session for writes and acquisitions, and under "" for fetches. It is safe for concurrent use.
 type retries struct {
 	mu     sync.Mutex
 	failed map[string]int
@@ -28,11 +27,11 @@ func (r *retries) succeeds(what string) {
 	delete(r.failed, what)
 }
 
-// Retry returns the shortest time after which a machine retries, in a fleet where a worker is dead after life without a beat.
+// Retry returns the shortest pause before a retry, in a fleet where a worker is dead after life without a beat.
 func Retry(life time.Duration) time.Duration { return max(life/100, 10*time.Millisecond) }
 
-// Failed records a failed request for a session and returns how long to wait before the next: twice as long as the last time, but at most
-// a quarter of the renewal interval, so that doubts are settled soon after Redis recovers (I7).
+// Failed records a failed request for a session and returns the pause before the next. Pauses double, up to a quarter of the renewal
+// interval, so that doubts are settled soon after Redis recovers (I7).
 func (m *Member) Failed(session string) time.Duration {
 	retry := Retry(m.Life)
 	return max(retry, min(retry<<min(m.retries.fails(session)-1, 16), m.Renew/4))

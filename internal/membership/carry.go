@@ -28,8 +28,8 @@ var wrotes = map[store.Wrote]core.Wrote{
 // ReasonText returns r in its stored form.
 func ReasonText(r core.Reason) string { return string(reasons[r]) }
 
-// Write carries out a Write of the machine and returns the event that answers it, with the error of Redis if it failed. A failed one is
-// answered late, to back off: the machine repeats it only a Retry after the answer.
+// Write executes a Write of the machine, and returns the answering event and Redis' error, if any. To back off, it delays the event of a
+// failed Write. The machine retries Retry(m.Life) after that event.
 func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
 	wrote, err := m.Bus.Write(ctx, store.Write{
 		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
@@ -47,7 +47,7 @@ func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (cor
 	return ev, nil
 }
 
-// Attempted returns e, the result of an attempt at a lease, for the machine. If the attempt had no answer, it sets Wait to the backoff.
+// Attempted completes e, the result of an attempt at a lease, for the machine. If there was no answer, it sets Wait to the backoff.
 func (m *Member) Attempted(e core.Event) core.Event {
 	if e.Outcome == core.NoAnswer {
 		e.Wait = int64(m.Failed(e.Session))
@@ -57,8 +57,8 @@ func (m *Member) Attempted(e core.Event) core.Event {
 	return e
 }
 
-// Bury makes an entry a dead letter, and ends its session with reason unless that is core.NoReason. If Redis does not answer, the bus
-// delivers the entry again and it is buried then.
+// Bury makes an entry a dead letter. Unless reason is core.NoReason, it ends the session with it. If Redis does not answer, the bus
+// delivers it again.
 func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64, reason core.Reason) {
 	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
@@ -78,7 +78,7 @@ func entryEvent(e *store.Entry) core.Event {
 }
 
 // Deliver passes entries to the machine with step. jobs are the worker's jobs by session: job creates one, and step may end it. Deliver
-// buries malformed entries, which the store cannot have put on the bus.
+// buries malformed entries, which other programs put on the bus.
 func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, job func(store.Entry) J, step func(core.Event),
 	bury func(e store.Entry, why string)) {
 	for _, e := range entries {
@@ -97,7 +97,7 @@ func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, j
 	}
 }
 
-// Buried returns the entry of a Bury effect; known is the delivered entry, nil if the worker has no job for it.
+// Buried returns the entry of a Bury effect. known is the delivered entry, or nil if the worker has no job for it.
 func Buried(e *core.Effect, known *store.Entry) store.Entry {
 	entry := store.Entry{ID: e.Ack}
 	if known != nil {
@@ -107,7 +107,7 @@ func Buried(e *core.Effect, known *store.Entry) store.Entry {
 	return entry
 }
 
-// malformed returns why the store cannot have put e on the bus, "" if it can.
+// malformed returns why the store cannot have put e on the bus, or "" if it can.
 func malformed(e *store.Entry) string {
 	canonical, err := e.Canonical()
 	switch {

@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// Incarnation identifies the process of a worker, so that its successor on the same machine can find out whether it still runs.
+// Incarnation identifies a worker's process, so that its successor on the same machine can find out whether it still runs.
 type Incarnation struct {
 	Name  string `json:"name"`
 	Boot  string `json:"boot,omitempty"`  // of the kernel
-	PIDNS string `json:"pidns,omitempty"` // namespace in which PID counts
-	Time  string `json:"time,omitempty"`  // namespace in which Start counts; "" where the system has none
+	PIDNS string `json:"pidns,omitempty"` // namespace of PID
+	Time  string `json:"time,omitempty"`  // namespace of Start; "" where the system has none
 	PID   int    `json:"pid,omitempty"`
 	Start uint64 `json:"start,omitempty"` // ticks after the boot
 	Life  int64  `json:"life,omitempty"`  // ms without a beat after which it is dead; 0: the reader's life
 }
 
-// WhoAmI describes this process. Where /proc does not show it, only Name is set.
+// WhoAmI describes this process. If /proc does not show it, only Name is set.
 func WhoAmI(name string) Incarnation {
 	me := Incarnation{Name: name}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -33,7 +33,7 @@ func WhoAmI(name string) Incarnation {
 	if err != nil {
 		return me
 	}
-	// /proc may show another PID namespace than that of this process. Then its PIDs mean other processes.
+	// /proc may show another PID namespace, whose PIDs mean other processes.
 	if shown, err := os.Readlink("/proc/self"); err != nil || shown != strconv.Itoa(os.Getpid()) {
 		return me
 	}
@@ -55,12 +55,11 @@ type Fate uint8
 const (
 	Unknown Fate = iota
 	Alive        // it runs, or is stopped, on this machine
-	Dead         // it certainly does not run any more
+	Dead         // it does not run any more
 )
 
-// FateOf returns the fate of another worker's process. It is Dead if this machine has not booted since, and its process ID is unused or
-// belongs to a process that began at another time. A namespace that is gone took its processes with it, so a newer namespace with the
-// same name proves the same.
+// FateOf returns the fate of another worker's process. The process is Dead if this machine has not booted since and no process with its
+// ID and start time exists. A namespace takes its processes with it, so a newer namespace of the same name proves the same.
 func (me Incarnation) FateOf(other Incarnation) Fate {
 	if me.Boot == "" || me.Boot != other.Boot || me.PIDNS != other.PIDNS || me.Time != other.Time || other.PID == 0 {
 		return Unknown
@@ -69,7 +68,7 @@ func (me Incarnation) FateOf(other Incarnation) Fate {
 	return fate(other.Start, start, ended, err, func() error { return signal(other.PID) })
 }
 
-// signal returns os.ErrProcessDone if there is no process with this ID.
+// signal returns os.ErrProcessDone if no process has this ID.
 func signal(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -79,8 +78,8 @@ func signal(pid int) error {
 	return p.Signal(syscall.Signal(0))
 }
 
-// fate returns the fate of a process that began at began. start, ended and read are the result of processStart for its ID. /proc may hide
-// processes (hidepid), so one that is missing there is dead only if signalled returns os.ErrProcessDone.
+// fate returns the fate of a process that began at began, from the result of processStart for its ID. /proc may hide processes (hidepid),
+// so a missing process is dead only if signalled returns os.ErrProcessDone.
 func fate(began, start uint64, ended bool, read error, signalled func() error) Fate {
 	switch {
 	case read == nil && start == began && !ended:
@@ -97,19 +96,19 @@ func parseIncarnation(text string) (i Incarnation, ok bool) {
 
 func (me Incarnation) String() string {
 	text, err := json.Marshal(me)
-	if err != nil { // cannot happen: strings and numbers only
+	if err != nil { // impossible: only strings and numbers
 		return "{}"
 	}
 	return string(text)
 }
 
-// processStart reads when a process began, in ticks after the boot, and whether it is a zombie without other threads.
+// processStart returns when a process began, in ticks after the boot, and whether it is a zombie without other threads.
 func processStart(pid int) (ticks uint64, ended bool, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false, err
 	}
-	// The command may contain spaces and parentheses, so the fields count from the last parenthesis.
+	// The command may contain spaces and parentheses, so count fields from the last parenthesis.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const state, threads, start = 0, 17, 19 // from the third field on, proc(5)
 	if len(fields) <= start {

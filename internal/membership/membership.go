@@ -1,6 +1,6 @@
-// Package membership contains a worker's part in the fleet of intent workers, beside the rules of its sessions (internal/core/intent). A
-// worker signs on, frees the leases of its own dead predecessors, fetches entries from the bus, beats, and takes over the entries of dead
-// workers. The production worker runs this code in goroutines, the virtual engine in virtual time.
+// Package membership is a worker's part in the fleet of intent workers. A worker signs on, frees the leases of its dead predecessors,
+// fetches entries from the bus, beats, and takes over the entries of dead workers. The rules of its sessions are in internal/core/intent.
+// The production worker runs this code in goroutines, the virtual engine in virtual time.
 package membership
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// ErrOtherWorker: SingleWriter is set and another worker has gone on beating for a whole Life.
+// ErrOtherWorker means that SingleWriter is set and another worker kept beating for a whole Life.
 var ErrOtherWorker = errors.New("another worker lives")
 
-// ErrQuit: Quit returned true before the worker had signed on.
+// ErrQuit means that Quit returned true before the worker had signed on.
 var ErrQuit = errors.New("stopped before it had signed on")
 
 const (
 	fetchMax   = 64          // most entries in one fetch
-	fetchBlock = time.Second // longest wait for an entry; Stop cuts it short
+	fetchBlock = time.Second // longest wait for an entry; Stop ends it sooner
 )
 
-// Member is one worker's membership. Its methods block and are safe for concurrent use; set all fields before.
+// Member is one worker's membership. Set all fields before use. Its methods block and are safe for concurrent use.
 type Member struct {
 	Me           Incarnation
 	Instance     string
@@ -42,11 +42,11 @@ type Member struct {
 	Logger       *zap.Logger
 
 	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error) // the keeper's Evict
-	FateOf func(Incarnation) Fate                                                     // the fate of another worker's process
+	FateOf func(Incarnation) Fate
 
-	// These call the worker's machine.
+	// Calls to the worker's machine.
 	Deliver func([]store.Entry)
-	Stop    func(session string)             // a stop of the session was requested
+	Stop    func(session string)             // a client requested this
 	Check   func()                           // Redis may have lost records
 	Running func() int                       // how many sessions run
 	Takes   func() bool                      // whether it still accepts starts
@@ -57,13 +57,13 @@ type Member struct {
 	Pause         func(ctx context.Context, d time.Duration) // waits for d, or until ctx ends
 	Quit          func() bool                                // whether the worker stops
 
-	Tried   func(error) // called with the result of each attempt to sign on; may be nil
-	Fetched func(error) // called with the result of each fetch; may be nil
+	Tried   func(error) // may be nil
+	Fetched func(error) // may be nil
 
 	server  string        // Beat only: the run of Redis whose records were last reconciled (Bus.Disown)
-	more    bool          // Beat only: the last beat's records showed more sessions begun than run
+	more    bool          // Beat only: the last records showed more sessions begun than run
 	asking  sync.Map      // sessions whose records CheckStop is reading
-	waited  time.Duration // Join only: time spent waiting for another worker's heartbeat to end, while this one's were accepted
+	waited  time.Duration // Join only: how long Redis accepted this worker's beats while another worker's heartbeat lived
 	signed  atomic.Bool
 	retries retries
 }
@@ -80,7 +80,7 @@ func (m *Member) Consume(ctx context.Context) {
 				m.Fetched(err)
 			}
 			if err != nil {
-				// The answer may have been lost with its entries: a sweep finds them.
+				// The answer may have been lost with its entries. A sweep finds them.
 				m.Kick()
 				m.Pause(ctx, m.Failed(""))
 			} else {
@@ -95,7 +95,7 @@ func (m *Member) Consume(ctx context.Context) {
 }
 
 // CheckStop handles a notice that a session should stop. It reads the session's record, because any client can publish such a notice. It
-// does nothing while the record is being read already. If Redis does not answer, the next beat finds the stop.
+// does nothing while that record is being read. If Redis does not answer, the next beat finds the stop.
 func (m *Member) CheckStop(ctx context.Context, session string) {
 	if _, asking := m.asking.LoadOrStore(session, true); asking {
 		return
@@ -106,18 +106,18 @@ func (m *Member) CheckStop(ctx context.Context, session string) {
 	}
 }
 
-// BeatInterval returns the time between two beats of a worker that is dead after life without a beat.
+// BeatInterval returns the interval of a worker that is dead after life without a beat.
 func BeatInterval(life time.Duration) time.Duration { return life / 10 }
 
-// Beat keeps the worker alive in the registry, reconciles the records of its sessions, and takes over the entries of dead workers.
+// Beat keeps the worker alive in the registry, reconciles the records of its sessions, and takes over entries of dead workers.
 func (m *Member) Beat(ctx context.Context) error {
 	before := m.Running()
 	stops, begun, server, err := m.Bus.Beat(ctx, m.Me.String())
 	if err != nil {
 		return err
 	}
-	// Another run of Redis may have older data, in which sessions still run here that have ended since. A delayed write can have the same
-	// effect. If only one beat shows more sessions than run, the surplus may be a write under way, so it takes two in a row.
+	// Another run of Redis may have older data, in which ended sessions still run here. A delayed write can have the same effect. A
+	// surplus in only one beat may be a write in progress, so Disown requires two in a row.
 	after, more := m.Running(), m.more
 	m.more = begun > max(before, after)
 	if server != m.server || more && m.more {
@@ -129,7 +129,7 @@ func (m *Member) Beat(ctx context.Context) error {
 	for _, id := range stops {
 		m.Stop(id)
 	}
-	// More sessions run than the records show as begun: Redis has lost some records.
+	// More sessions run than records show as begun, so Redis has lost records.
 	if begun < min(before, after) {
 		m.Check()
 	}
@@ -137,8 +137,7 @@ func (m *Member) Beat(ctx context.Context) error {
 }
 
 // Join signs on and frees the leases of this worker's dead predecessors. It retries while Redis is unavailable, until ctx ends or the
-// worker quits (ErrQuit); it fails at once on other errors, such as an ACL that denies it. If ctx ends, the error also wraps that of the
-// last attempt.
+// worker quits (ErrQuit). It fails at once on other errors. If ctx ends, the error also wraps that of the last attempt.
 func (m *Member) Join(ctx context.Context) error {
 	var last error
 	m.waited = 0
@@ -163,7 +162,7 @@ func (m *Member) Join(ctx context.Context) error {
 		} else if done, err := m.tried(err); done {
 			return err
 		} else {
-			m.waited = 0 // Redis refuses beats, perhaps also those of the other worker
+			m.waited = 0 // Redis refuses beats, perhaps those of the other worker too
 		}
 		if err := m.rest(ctx, pause, last); err != nil {
 			return err
@@ -189,7 +188,7 @@ func ended(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 }
 
-// tried reports the result of an attempt to sign on, and returns whether it was the last one.
+// tried reports the result of an attempt to sign on, and whether it was the last one.
 func (m *Member) tried(err error) (done bool, _ error) {
 	if m.Tried != nil {
 		m.Tried(err)
@@ -208,8 +207,7 @@ func (m *Member) tried(err error) (done bool, _ error) {
 	return false, nil
 }
 
-// SignOff leaves the registry, if this worker is in it. Call it last, when its leases are free: the other workers then take over its
-// entries.
+// SignOff leaves the registry, so that other workers take over this worker's entries. Call it last, when its leases are free.
 func (m *Member) SignOff(ctx context.Context) error {
 	if !m.signed.Swap(false) {
 		return nil
@@ -264,8 +262,7 @@ func (m *Member) signOn(ctx context.Context) error {
 	return m.reclaim(ctx, dead)
 }
 
-// reclaim frees the leases of this worker's dead predecessors. The leases themselves show their owner. The records of the sessions are no
-// reliable source: Redis or another program may have lost them, or another worker may have taken the session over.
+// reclaim frees the leases of this worker's dead predecessors. It trusts only the leases, because records may be lost.
 func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	freed := map[string][]string{}
 	if err := m.found(m.Store.Leases(ctx, func(names []string) error {
@@ -290,8 +287,7 @@ func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	return m.sweepAll(ctx)
 }
 
-// found returns err, the error of a scan for leases, unless the scan was only incomplete. The remaining leases belong to dead workers and
-// expire, and a worker that repeated the scan might never start.
+// found ignores the error of an incomplete scan: the remaining leases of dead workers expire, and another scan might never end.
 func (m *Member) found(err error) error {
 	if !errors.Is(err, store.ErrUnfinished) {
 		return err
@@ -301,10 +297,10 @@ func (m *Member) found(err error) error {
 	return nil
 }
 
-// company is the error of a single writer that sees another worker which may live.
+// company is the error of a single writer that sees another worker, which may be alive.
 type company struct {
 	store.WorkerInfo
-	life time.Duration // time without a beat after which it is dead: its own or the reader's, whichever is longer
+	life time.Duration // time without a beat after which it is dead: the longer of its own and the reader's
 	left time.Duration // time until it counts as dead unless it beats
 }
 
@@ -315,12 +311,12 @@ func (c *company) Error() string {
 
 func (c *company) Unwrap() error { return ErrOtherWorker }
 
-// silence is the number of missed beats after which a worker with the single writer's own name counts as its dead predecessor. A second
-// living worker with that name, in another container, would beat meanwhile.
+// silence is the number of missed beats after which a worker with the single writer's name counts as its dead predecessor. A living
+// worker with that name, in another container, would beat meanwhile.
 const silence = 2
 
-// lives returns the life of another worker, and how much of it is left. Only the time in which this worker's own beats were accepted
-// counts as silence: a Redis that is out of memory refuses beats but renews leases.
+// lives returns the life of another worker and the rest of it. Silence counts only while Redis accepts this worker's own beats, because a
+// Redis that is out of memory refuses beats but renews leases.
 func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
 	past, _ := parseIncarnation(other.Info)
 	life = max(m.Life, time.Duration(past.Life)*time.Millisecond)
@@ -334,7 +330,7 @@ func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
 	return life, max(0, life-silent)
 }
 
-// alone deletes all leases if no other worker may live; else the error is a *company.
+// alone deletes all leases if no other worker may be alive. Otherwise it returns a *company.
 func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	for _, other := range workers {
 		if life, left := m.lives(&other); left > 0 {
@@ -357,8 +353,7 @@ func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
 	return m.sweepAll(ctx)
 }
 
-// sweepAll takes over all entries of dead workers, before the first fetch. The first sweep of Beat returns the same entries again, because
-// they are this worker's own by then.
+// sweepAll takes over all entries of dead workers before the first fetch. Beat's first sweep returns them again, as this worker's own.
 func (m *Member) sweepAll(ctx context.Context) error {
 	return m.sweep(ctx, m.Life, func() bool { return true })
 }

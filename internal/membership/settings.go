@@ -8,12 +8,11 @@ import (
 
 // Defaults of a worker.
 const (
-	MaxTries = 5   // deliveries of a start, without its end, after which it is a dead letter
-	Starting = 128 // most sessions that are being started at once
+	MaxTries = 5   // deliveries of an unfinished start before it becomes a dead letter
+	Starting = 128 // most sessions that start at once
 )
 
-// Settings returns the default settings of a worker's machine. ttl is the TTL of its leases, opTimeout the longest wait for an answer of
-// Redis.
+// Settings returns the default settings of a worker's machine, from the TTL of its leases and the longest wait for Redis.
 func Settings(instance string, slots []string, ttl, opTimeout time.Duration) core.Config {
 	return core.Config{
 		Worker: instance, Slots: slots, Grace: int64(ttl / 6), StopTimeout: int64(ttl), Patience: int64(opTimeout), Retry: int64(Retry(ttl)),
@@ -21,5 +20,5 @@ func Settings(instance string, slots []string, ttl, opTimeout time.Duration) cor
 	}
 }
 
-// ReleaseTimeout returns how long a stopping worker waits, after its drain, for Redis to confirm the release of its leases.
+// ReleaseTimeout bounds how long a drained worker waits for Redis to confirm the release of its leases.
 func ReleaseTimeout(ttl, opTimeout time.Duration) time.Duration { return min(ttl/3, opTimeout) }

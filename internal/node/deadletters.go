@@ -29,7 +29,6 @@ func withStore(s *intentSettings, run func(context.Context, *store.Store) error)
 	return exitOK, run(ctx, st)
 }
 
-// letter is the displayed form of a dead letter, one JSON object per line.
 type letter struct {
 	ID      string            `json:"id"`
 	At      time.Time         `json:"at"`

@@ -64,7 +64,6 @@ func (p *elected) Stop() error {
 	return err
 }
 
-// reign writes to the target once per interval, until the leadership ends.
 func (p *elected) reign(ctx context.Context, fence int64) error {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()

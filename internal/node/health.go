@@ -19,17 +19,16 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// healthVariable is the address that serves /healthz, /metrics and /readyz, for the command health too.
+// healthVariable holds the address that serves /healthz, /metrics and /readyz. The command health reads it too.
 const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
-// newMetrics returns a registry with the collectors of the process, and the handler of what it has.
 func newMetrics() (*prometheus.Registry, http.Handler) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r, promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true})
 }
 
-// watch serves /healthz, /metrics and /readyz at --health, if it is set. ready answers what health leaves open; nil: health in words.
+// watch serves /healthz, /metrics and /readyz at --health, if set. /readyz reports health, and then the answer of ready unless it is nil.
 func (s *settings) watch(ctx context.Context, metrics http.Handler, health func() lease.Health, ready http.Handler,
 	failed chan<- error) (*http.Server, error) {
 	if s.healthAddr == "" {
@@ -53,7 +52,7 @@ func (s *settings) watch(ctx context.Context, metrics http.Handler, health func(
 
 const askWithin = 5 * time.Second
 
-// askHealth requests /readyz from the node on this host. It is the health check of a container without another program.
+// askHealth requests /readyz from the node on this host, as a container's health check that needs no other program.
 func askHealth(args []string) (int, error) {
 	addr := os.Getenv(healthVariable)
 	if len(args) == 1 && !strings.HasPrefix(args[0], "-") {

@@ -25,7 +25,7 @@ import (
 
 const systemIntents = "intents"
 
-// wantsIntents reports whether the command line, or else the environment, selects that system.
+// wantsIntents reports whether the command line, or else the environment, selects intents.
 func wantsIntents(args []string, getenv func(string) string) bool {
 	if len(args) > 0 && args[0] == systemIntents {
 		return true
@@ -71,8 +71,8 @@ type intentNode struct {
 	failed chan error
 
 	metrics  http.Handler
-	server   *http.Server // server of the API; nil: none
-	watchers *http.Server // server of probes and metrics; nil: none
+	server   *http.Server // nil: no API
+	watchers *http.Server // nil: no probes or metrics
 }
 
 func serveIntents(s *intentSettings) (code int, err error) {
@@ -159,8 +159,7 @@ func (n *intentNode) build(instance string) (err error) {
 	return err
 }
 
-// start starts the worker before the API, so that an accepted intent runs at once. While Redis does not answer, a worker waits for it
-// until ctx ends.
+// start starts the worker before the API, so that an accepted intent runs at once. A worker waits for Redis until ctx ends.
 func (n *intentNode) start(ctx context.Context) (err error) {
 	var ready http.Handler
 	if n.api != nil {
@@ -185,8 +184,7 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 	return err
 }
 
-// serveAt makes h answer at addr, the value of that setting, with up to conns connections at once; 0: no limit. If addr has a host name,
-// ctx bounds its lookup.
+// serveAt serves h at addr, the value of that setting, with up to conns connections, 0 for no limit. ctx bounds the name lookup.
 func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -200,7 +198,6 @@ func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns in
 	return server, nil
 }
 
-// health returns the health of the worker, if there is one.
 func (n *intentNode) health() (h lease.Health) {
 	if n.worker != nil {
 		return n.worker.Health()

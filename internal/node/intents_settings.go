@@ -54,7 +54,7 @@ const (
 	roleBoth   = "both"
 )
 
-// tunersMax keeps a typing error from making a pool that no worker can search.
+// tunersMax prevents a mistyped number from making a pool that no worker can search.
 const tunersMax = 10_000
 
 type intentSettings struct {
@@ -65,7 +65,7 @@ type intentSettings struct {
 	tokens       []api.Token
 	tokenFile    *tokenFile // nil: the tokens are in the environment
 	proxies      []netip.Prefix
-	conns        int // maximum number of the API's connections
+	conns        int
 	quotas       api.Quotas
 	apiLeases    bool
 	singleWriter bool
@@ -77,7 +77,7 @@ type variables struct {
 	*pflag.FlagSet
 	getenv  func(string) string
 	problem error
-	within  []func() error // checks of the durations' bounds, for the end of read
+	within  []func() error // checks of the durations' bounds, at the end of read
 }
 
 func newVariables(name string, getenv func(string) string) *variables {
@@ -91,7 +91,7 @@ func (v *variables) text(p *string, flag, variable, def, help string) {
 	v.StringVar(p, flag, cmp.Or(v.getenv(variable), def), help+" ("+variable+")")
 }
 
-// duration reads a duration of at most a day. 0 is allowed if it selects a default, as the flag's text says.
+// duration reads a duration of at most a day. 0 is allowed only as a default.
 func (v *variables) duration(p *time.Duration, flag, variable string, def time.Duration, help string) {
 	least := min(def, time.Millisecond)
 	v.within = append(v.within, func() error {
@@ -110,7 +110,7 @@ func (v *variables) duration(p *time.Duration, flag, variable string, def time.D
 	v.DurationVar(p, flag, def, help+" ("+variable+")")
 }
 
-// read parses the flags, or prints the help. arguments says which arguments other than flags are allowed.
+// read parses the flags or prints the help. arguments describes the allowed arguments, for the error.
 func (v *variables) read(args []string, help *bool, usage string, out io.Writer, arguments string) error {
 	if err := v.Parse(args); err != nil {
 		return fmt.Errorf("%w; see %s --help", err, v.Name())
@@ -140,7 +140,7 @@ func (v *variables) number(p *int, flag, variable string, def int, help string) 
 	v.IntVar(p, flag, def, help+" ("+variable+")")
 }
 
-// unlimited turns 0 into the library's "no limit", because there 0 is the default.
+// unlimited turns 0 into -1, because 0 selects the library's default.
 func unlimited(limits ...*int) {
 	for _, n := range limits {
 		if *n == 0 {
@@ -151,8 +151,7 @@ func unlimited(limits ...*int) {
 
 const connsDefault = 1024
 
-// parseIntents reads the environment and then the flags. With serving, the settings are for a running node, which needs more than a
-// command.
+// parseIntents reads the environment and then the flags. serving selects the additional settings of a running node.
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
@@ -172,7 +171,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.DefaultBacklog,
 		"starts of one token at once, and an hour after that; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
-	v.Lookup("target").DefValue = "" // --help prints it, and it may have a password
+	v.Lookup("target").DefValue = "" // it may have a password, and --help prints it
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
 		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")

@@ -1,5 +1,4 @@
-// Package node is the reference node: the library and the node protocol. It uses only the public packages (lease, lease/poll,
-// lease/election, lease/intent).
+// Package node is the reference node: the library and the node protocol. It uses only the public packages of lease.
 package node
 
 import (
@@ -33,7 +32,7 @@ import (
 
 const (
 	exitOK    = 0
-	exitDirty = 1 // not everything could be released
+	exitDirty = 1 // not everything was released
 	exitWrong = 3 // a setting or the Redis is wrong
 )
 
@@ -43,8 +42,8 @@ func Main(args []string) int {
 		fmt.Println("node", version.String())
 		return exitOK
 	}
-	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
-	signal.Ignore(syscall.SIGPIPE)         // a node whose reader ends must still release its leases
+	redis.SetLogger(&logging.VoidLogger{}) // calls return its errors
+	signal.Ignore(syscall.SIGPIPE)         // a node without a reader must still release its leases
 	if len(args) > 0 && args[0] == "health" {
 		return ended(askHealth(args[1:]))
 	}
@@ -94,8 +93,8 @@ func ended(code int, err error) int {
 	return exitWrong
 }
 
-// complain prints an error on standard error. It escapes quoted arguments, which may be a URL with a password or move the terminal's
-// cursor. It waits at most one second, so that a node ends even without a reader.
+// complain prints an error on standard error. It escapes quoted arguments, which may have a password or move the terminal's cursor. It
+// waits at most one second, so that a node without a reader can end.
 func complain(err error) {
 	said := make(chan struct{})
 	go func() {
@@ -108,8 +107,7 @@ func complain(err error) {
 	}
 }
 
-// terminal wraps a file that may be a terminal. Names from others (tokens, sessions, instances) must not move its cursor; in JSON the
-// escapes mean the same.
+// terminal escapes control characters for a file that may be a terminal. The escapes do not change the meaning of JSON.
 func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
 func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
@@ -216,8 +214,7 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 
 const signalsMax = 8
 
-// speak returns the writer of the protocol, and signals. signals also reports that the protocol has no reader any more: then the
-// process that started this node has ended, and the node stops.
+// speak returns the writer of the protocol, and a channel of signals. SIGPIPE means that the reader of the protocol has ended.
 func speak(instance string, log zapcore.Level) (out *output, signals chan os.Signal, err error) {
 	clock, err := newClock()
 	if err != nil {
@@ -252,8 +249,8 @@ func logger(s *settings) *zap.Logger {
 	return log
 }
 
-// httpClient keeps as many connections as there are concurrent polls, each with small buffers, because many nodes share a machine. A
-// poll's context bounds each request.
+// httpClient keeps a connection for each concurrent poll. Buffers are small because many nodes share a machine. A poll's context bounds
+// its requests.
 func httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
@@ -272,7 +269,7 @@ var said = map[lease.EventKind]string{
 	lease.EventAcquireFailed: "acquireFailed",
 }
 
-// notify writes the node's belief in a lease, before anything follows from it. It writes a repeated failure only if the log has it (G12).
+// notify writes the node's belief in a lease before anything follows from it. It writes a repeated failure only if the log has it (G12).
 func (o *output) notify(e lease.Event) {
 	if l, ok := leaseLine(&e); ok && !(e.Repeated && o.terse) {
 		o.say(l)
@@ -288,7 +285,7 @@ func leaseLine(e *lease.Event) (line, bool) {
 	return l, ok
 }
 
-// errFenced: the target has seen a higher fence, because another instance polls the session.
+// errFenced means that the target has seen a higher fence, because another instance polls the session.
 var errFenced = fmt.Errorf("fenced off: %w", poll.ErrFenced)
 
 func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
@@ -311,7 +308,6 @@ func (n *node) poll(ctx context.Context, s poll.Session) (err error) {
 	return n.send(ctx, s)
 }
 
-// selfStop is longer than a stop signal takes to reach every thread of its own process.
 const selfStop = 50 * time.Millisecond
 
 // pause announces that the process stops itself, and stops it. It returns when the process continues.
@@ -321,13 +317,13 @@ func (o *output) pause(session string, fence int64) error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
-	// In a process of several threads the stop may come a moment after the call has returned.
+	// With several threads, the process may stop a moment after the call has returned.
 	<-time.After(selfStop)
 	return nil
 }
 
-// pausedPoll stops the process after the check and before the send, and sends once the process continues. No lease can prevent that
-// send; only a fence can make it harmless. The send does not use ctx, as if the process froze in the write itself.
+// pausedPoll stops the process after the check, and sends once the process continues. No lease can prevent that send. Only a fence can
+// make it harmless. The send ignores ctx, as if the process had frozen during the write.
 func (n *node) pausedPoll(ctx context.Context, s poll.Session) error {
 	if err := n.out.pause(s.ID, s.Fence); err != nil {
 		return err
@@ -349,7 +345,7 @@ func (n *node) send(ctx context.Context, s poll.Session) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // allows reuse of the connection
 	if resp.StatusCode == http.StatusConflict {
 		return errFenced
 	}

@@ -16,7 +16,7 @@ type clock struct {
 	offset int64
 }
 
-// newClock takes the closest of 100 readings: one system call between two readings of Go's own clock.
+// newClock takes the closest of 100 readings, each a system call between two readings of Go's clock.
 func newClock() (clock, error) {
 	c := clock{base: time.Now()}
 	best := int64(1<<63 - 1)
@@ -37,22 +37,21 @@ func newClock() (clock, error) {
 
 func (c clock) ns(t time.Time) int64 { return c.offset + int64(t.Sub(c.base)) }
 
-// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes about five times as much, out of
-// the 128 MiB that a node has in Docker and on Kubernetes.
+// outputMax bounds the bytes that wait for a reader of standard output. A growing buffer briefly takes five times as much.
 const outputMax = 8 << 20
 
 // output writes protocol lines. A caller never waits for the reader. Lines queued together leave in one write.
 type output struct {
 	clock    clock
-	instance []byte // as JSON
+	instance []byte
 	w        io.Writer
 	broken   func(error) // called once, when there is no reader any more
-	terse    bool        // the log leaves out repeated failures
+	terse    bool        // the log omits repeated failures
 
 	mu      sync.Mutex
 	buf     []byte
 	dropped int64 // lines dropped since the buffer was full
-	writing bool  // a write is in progress
+	writing bool
 	closed  bool
 	err     error
 	changed sync.Cond
@@ -67,7 +66,7 @@ func newOutput(w io.Writer, c clock, instance string, broken func(error)) *outpu
 	return o
 }
 
-// line is one protocol line. Zero fields are left out.
+// line is one protocol line. Zero fields are omitted.
 type line struct {
 	event   string
 	session string
@@ -77,7 +76,7 @@ type line struct {
 	reason  string
 
 	from, to, leader string // of an election
-	lines            int64  // dropped lines
+	lines            int64
 }
 
 // say queues one line, or counts it if there is no room.
@@ -128,7 +127,6 @@ func (o *output) add(l line) {
 	o.changed.Broadcast()
 }
 
-// stopped reports the end of the node and its unfinished work, and returns the exit code.
 func (o *output) stopped(err error) int {
 	end, code := line{event: "stopped"}, exitOK
 	if err != nil {
@@ -150,7 +148,6 @@ func appendText(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// flush waits until all lines so far have been written.
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,10 +156,9 @@ func (o *output) flush() {
 	}
 }
 
-// closeWithin is how long the reader of standard output may take for the remaining lines when the process ends.
 const closeWithin = 10 * time.Second
 
-// close writes the remaining lines, or drops them without a reader.
+// close writes the remaining lines, or drops them if there is no reader.
 func (o *output) close() {
 	o.mu.Lock()
 	o.closed = true

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// tuning assigns a slot to a session, under certain fences.
 type tuning struct {
 	session, service, slot string
 	fence, serviceFence    int64
@@ -34,7 +33,7 @@ type pipeline struct {
 	tuning
 	stop   chan struct{}
 	once   sync.Once
-	cancel context.CancelFunc // of the request
+	cancel context.CancelFunc
 	body   io.ReadCloser
 	ctx    context.Context // ends with the leases
 }
@@ -51,7 +50,7 @@ func (p *pipeline) Start(ctx context.Context, _ int64) error {
 	if p.target == nil {
 		return nil
 	}
-	// The answer outlives ctx until the slot has released the session, so the request has its own context.
+	// The answer outlives ctx until the slot has released the session, so the request needs its own context.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := func() bool { return true }
 	if paused, err := p.paused(); err != nil {
@@ -81,8 +80,7 @@ func (p *pipeline) Start(ctx context.Context, _ int64) error {
 	return nil
 }
 
-// paused stops the process, if requested, between the check of the leases and the send, and reports whether it did. No lease can
-// prevent the send of a process that continues; only a fence can make it harmless.
+// paused stops the process, if requested, between the check of the leases and the send, and reports whether it did. See pausedPoll.
 func (p *pipeline) paused() (bool, error) {
 	if !p.pause.CompareAndSwap(true, false) {
 		return false, nil
@@ -90,10 +88,10 @@ func (p *pipeline) paused() (bool, error) {
 	return true, p.out.pause("tuner:"+p.slot, p.fence)
 }
 
-// errTooLate: the slot answered after the leases or answerWithin had ended.
+// errTooLate means that the slot answered after the leases or answerWithin had ended.
 var errTooLate = errors.New("the slot answered too late")
 
-// errEnded: the slot stopped serving without a request to stop.
+// errEnded means that the slot stopped serving without a request.
 var errEnded = errors.New("the slot ended it")
 
 // Wait returns once the slot no longer serves the session.
@@ -121,12 +119,10 @@ func (p *pipeline) Wait() error {
 	return p.letGo(eof)
 }
 
-// askAgain is the pause before letGo repeats its request.
 const askAgain = 100 * time.Millisecond
 
-// letGo requests that the slot stop serving the session, until the slot confirms it or has ended by itself. Until then the leases must
-// not be released. After its StopTimeout the worker stops waiting and lets them expire. Once the trust window has ended, letGo sends
-// only one request.
+// letGo asks the slot to stop serving the session until the slot confirms it or ends by itself. The leases must not be released before.
+// After its StopTimeout, the worker lets them expire. Once the trust window has ended, letGo sends only one request.
 func (p *pipeline) letGo(ended <-chan struct{}) error {
 	for {
 		err := p.askToLetGo()
@@ -154,7 +150,7 @@ func (p *pipeline) askToLetGo() error {
 	return failed("the slot", resp)
 }
 
-// Stop requests that the slot stop serving the session.
+// Stop asks the slot to stop serving the session.
 func (p *pipeline) Stop() { p.once.Do(func() { close(p.stop) }) }
 
 func (p *pipeline) send(ctx context.Context, method string) (*http.Response, error) {

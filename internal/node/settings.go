@@ -72,9 +72,9 @@ type settings struct {
 	healthAddr string
 	pauseNow   bool
 	logLevel   zapcore.Level
-	renewals   zapcore.Level // for entries of successful renewals
+	renewals   zapcore.Level // level of entries of successful renewals
 
-	system                          string // what the nodes share
+	system                          string
 	leaderKey, beatPrefix, epochKey string
 	leasePrefix, sessionPrefix      string
 	election, startDelay            time.Duration
@@ -85,7 +85,6 @@ type settings struct {
 	replicas                                    int
 }
 
-// errHelp: the usage was requested and printed.
 var errHelp = errors.New("help")
 
 // parse reads the environment and then the flags. Its errors name the variable or the flag.
@@ -99,7 +98,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	s.Register(fs.FlagSet, getenv)
 	s.RegisterCluster(fs.FlagSet, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
-	fs.Lookup("target").DefValue = "" // --help prints it, and it may have a password
+	fs.Lookup("target").DefValue = "" // it may have a password, and --help prints it
 	text(&s.healthAddr, "health", healthVariable, "where /healthz, /metrics and /readyz (503 with the reason while nothing can be "+
 		"granted) are served, to anybody, as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
@@ -146,7 +145,6 @@ func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
 	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.DefaultEpochKey+", if empty")
 }
 
-// printHelp prints the help. It returns errHelp, or the error of the write.
 func printHelp(out io.Writer, usage, flags string) error {
 	if _, err := fmt.Fprintf(out, "%s\n%s", usage, flags); err != nil {
 		return fmt.Errorf("write the help: %w", err)

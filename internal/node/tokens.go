@@ -17,9 +17,9 @@ const tokensEvery = time.Second
 // tokenFile is the file of an API's tokens. It is not safe for concurrent use.
 type tokenFile struct {
 	name    string
-	text    string // its text when last read
-	stays   bool   // it is a regular file: a pipe cannot be read again
-	problem string // its last logged error; "": none
+	text    string // when last read
+	stays   bool   // a regular file, which can be read again, unlike a pipe
+	problem string // last logged error; "": none
 }
 
 func (f *tokenFile) read() ([]api.Token, error) {
@@ -44,7 +44,7 @@ func (f *tokenFile) parse() ([]api.Token, error) {
 	return tokens, nil
 }
 
-// watch passes the tokens of a changed file to set, until ctx ends. It logs an error of the file once and keeps the previous tokens.
+// watch passes the tokens of a changed file to set until ctx ends. It logs an error once and keeps the previous tokens.
 func (f *tokenFile) watch(ctx context.Context, set func([]api.Token) error, log *zap.Logger) {
 	ticker := time.NewTicker(tokensEvery)
 	defer ticker.Stop()

@@ -4,5 +4,5 @@ package redisfixture
 
 import "syscall"
 
-// Without a parent-death signal, servers survive a killed program unless something else ends them.
+// Without a parent-death signal, servers survive a killed program.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -18,11 +18,11 @@ const answerWithin = 500 * time.Millisecond
 // Node is a server of a group or a cluster.
 type Node struct {
 	Client    func() *redis.Client
-	Port, Bus int // ports at Loopback for the other servers: its own and its bus's
+	Port, Bus int // at Loopback, for the other servers: of the server and of its bus
 	ID        string
 }
 
-// Replicas returns how many replicas are online. A witness, which reads as a replica and listens on no port, does not count.
+// Replicas returns how many replicas are online. It does not count a witness, a replica that listens on no port.
 func (n *Node) Replicas(ctx context.Context) (count int) {
 	text, _ := n.Client().Info(ctx, "replication").Result()
 	for line := range strings.Lines(text) {
@@ -33,7 +33,7 @@ func (n *Node) Replicas(ctx context.Context) (count int) {
 	return count
 }
 
-// Sees returns the servers of the cluster in this server's view; none if it does not answer.
+// Sees returns the servers of the cluster in this server's view, or none if it does not answer.
 func (n *Node) Sees(ctx context.Context) []clusternodes.Node {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -49,11 +49,11 @@ func (n *Node) Serves(ctx context.Context) bool {
 	return strings.Contains(text, "cluster_state:ok")
 }
 
-// Cluster is a Redis Cluster of two shards, each a master and its replicas, and of a third master, the voter.
+// Cluster is a Redis Cluster of two shards, each a master and its replicas, and a third master, the voter.
 type Cluster struct {
 	Nodes []*Node // shard by shard, each beginning with its first master; the voter last
 	Size  int     // servers per shard
-	Slot  int64   // slot of the tag
+	Slot  int64
 	slots [][2]int64
 }
 
@@ -97,7 +97,7 @@ func (c *Cluster) Form(ctx context.Context, tag string) error {
 	return Await(ctx, c.Settled)
 }
 
-// share assigns slots to the masters; the voter gets one, because a master without slots has no vote.
+// share assigns slots to the masters. The voter gets one, because a master without slots has no vote.
 func (c *Cluster) share(ctx context.Context, masters []*Node, tag string) (err error) {
 	if c.Slot, err = masters[0].Client().ClusterKeySlot(ctx, tag).Result(); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (c *Cluster) seesAll(seen []clusternodes.Node) bool {
 	return len(seen) == len(c.Nodes) && !slices.ContainsFunc(seen, func(n clusternodes.Node) bool { return !n.Well() })
 }
 
-// Owner returns the index of the server that owns the tag's slot in the view of by; -1: unknown.
+// Owner returns the index of the owner of the tag's slot in the view of by, or -1 if unknown.
 func (c *Cluster) Owner(ctx context.Context, by *Node) int {
 	for _, seen := range by.Sees(ctx) {
 		if seen.Owns(c.Slot) {
@@ -134,7 +134,7 @@ func (c *Cluster) Owner(ctx context.Context, by *Node) int {
 	return -1
 }
 
-// Settled reports whether all servers serve, see all others healthy and agree on the slot's master, and all replicas are online.
+// Settled reports whether all servers serve, see the others healthy and agree on the slot's master, and all replicas are online.
 func (c *Cluster) Settled(ctx context.Context) bool {
 	owner, followers, replicas := c.Owner(ctx, c.Voter()), 2*(c.Size-1), 0
 	for _, n := range c.Nodes {
@@ -150,7 +150,7 @@ func (c *Cluster) Settled(ctx context.Context) bool {
 
 const awaitWithin = 2 * time.Minute
 
-// Await polls so until it returns true, for two minutes at most. Otherwise it returns the cause of the context's end.
+// Await polls so until it returns true, for at most two minutes. It returns the cause if the context ends first.
 func Await(ctx context.Context, so func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitWithin)
 	defer cancel()

@@ -5,13 +5,13 @@ import (
 	"runtime"
 )
 
-// Launch starts cmd in its own process group and then calls wait, in another goroutine. wait must return when cmd has ended. On Linux the
-// kernel kills cmd when this process ends.
+// Launch starts cmd in its own process group and calls wait, which must return when cmd ends, in another goroutine. On Linux the kernel
+// kills cmd when this process ends.
 func Launch(cmd *exec.Cmd, wait func()) error {
 	cmd.SysProcAttr = childAttr()
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the parent-death signal comes when the thread that started the child ends
+		runtime.LockOSThread() // never unlocked: the parent-death signal comes when this thread ends
 		err := cmd.Start()
 		started <- err
 		if err == nil {

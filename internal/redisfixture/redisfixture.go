@@ -1,4 +1,4 @@
-// Package redisfixture starts Redis servers on this machine and forms clusters of them, for storms and for tests.
+// Package redisfixture starts Redis servers on this machine and forms clusters of them, for storms and tests.
 package redisfixture
 
 import (
@@ -18,15 +18,15 @@ import (
 
 // Log messages of a started server.
 const (
-	Ready    = "Ready to accept connections" // it has loaded its data
-	Loading  = "Server initialized"          // it is loading its data and replies -LOADING
-	Watching = "+monitor master"             // of a Sentinel
+	Ready    = "Ready to accept connections"
+	Loading  = "Server initialized" // it is loading its data and replies -LOADING
+	Watching = "+monitor master"    // of a Sentinel
 )
 
 var (
-	// ErrMissing: there is no server program.
+	// ErrMissing means that there is no server program.
 	ErrMissing = errors.New("neither redis-server nor valkey-server is in PATH")
-	// ErrPortTaken: the port is in use; retry with another one.
+	// ErrPortTaken means that the port is in use. Retry with another one.
 	ErrPortTaken = errors.New("port taken")
 	errNoPort    = errors.New("no free port")
 )
@@ -42,9 +42,8 @@ func Find() (string, error) {
 }
 
 const (
-	// Ports lie above those of well-known services and below the ephemeral range (32768 and up), so that no outgoing connection takes the
-	// port of a stopped server. This also holds for a server's bus. Servers have their own range, so that nothing else takes the port of
-	// a stopped one.
+	// Ports lie above well-known services and below the ephemeral range (32768 and up), so that no outgoing connection takes the port of
+	// a stopped server or its bus. Servers have their own range, so that nothing else takes it either.
 	serverMin = 15_000
 	portMin   = 22_000
 	portMax   = 32_000
@@ -57,7 +56,7 @@ const (
 // Loopback is the address on which servers listen, unless they run in containers.
 var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// Listen calls listen with random addresses of a host until its error is neither ErrPortTaken nor EADDRINUSE, and returns this error.
+// Listen calls listen with random addresses of a host while it fails with ErrPortTaken or EADDRINUSE. It returns any other error.
 func Listen(host netip.Addr, listen func(addr string) error) error {
 	return among(portMin, portMax, host, listen)
 }
@@ -91,8 +90,8 @@ type Program struct {
 	Kill  func()
 }
 
-// Start launches a server with its output in a log file and waits until the log contains ready. If the server ends first, the error
-// contains its last line or is ErrPortTaken. If ctx or within ends first, Start kills the server.
+// Start launches a server that logs to a file, and waits until the log contains ready. If the server ends first, the error is
+// ErrPortTaken or has its last line. If ctx or within ends first, Start kills the server.
 func Start(ctx context.Context, logFile, ready string, within time.Duration, launch func(log *os.File) (Program, error)) error {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// AskBack requests, in the name of from, that the owner of a term end its work and release the lease. Redis keeps the request for life.
-// The notice only makes the owner read the request (Asked), because anybody who may publish can send one. The notice may be lost, and
-// owners of earlier versions ignore it.
+// AskBack asks the owner of a term, on behalf of from, to end its work and release the lease. Redis keeps the request for life. The
+// notice only makes the owner read the request (Asked), because anyone with publish rights can send one. Notices can be lost.
 func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h Holding) error {
 	for _, instance := range []string{from, h.Owner} {
 		if err := CheckInstance(instance); err != nil {
@@ -35,7 +34,7 @@ func (s *Store) AskBack(ctx context.Context, from string, life time.Duration, h 
 	return nil
 }
 
-// Asked returns the requester that AskBack stored for a term. It returns "" if there is none or Redis does not answer.
+// Asked returns the instance that requested the term's lease, or "" if there is no request or Redis does not answer.
 func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -46,27 +45,25 @@ func (s *Store) Asked(ctx context.Context, g Give) (from string) {
 	return from
 }
 
-// askKey returns the key of AskBack's request. It has the form of a fence key, which instances may read, and contains a space, which no
-// lease name has.
+// askKey returns the key of AskBack's request. It looks like a fence key, so ACLs allow it. No lease name contains its space.
 func (s *Store) askKey(lease string) string {
 	k := newKeys(1)
 	k.fence(s.wire.opt.LeasePrefix, lease+" asked", s.wire.tagged)
 	return k.list()[0]
 }
 
-// Give is the content of a notice of AskBack.
+// Give is the content of an AskBack notice.
 type Give struct {
 	From, Lease, Owner string
 	Fence              int64
 }
 
-// record is the request that AskBack stores for Asked, after the requester's name.
 func (g Give) record() string { return fmt.Sprintf(" %s %d", g.Owner, g.Fence) }
 
-// NoticeGive is the kind of AskBack's notices. The core does not know it: the shell ends the work.
+// NoticeGive is the kind of an AskBack notice. The caller handles it, not the core.
 const NoticeGive core.NoticeKind = 1 << 7
 
-// GiveOf returns the content of a notice of NoticeGive.
+// GiveOf returns the content of a NoticeGive notice.
 func GiveOf(n *core.Notice) (g Give, ok bool) {
 	if n.Kind != NoticeGive || len(n.IDs) != 1 || len(n.Peers) != 2 {
 		return g, false

@@ -9,15 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrInUse: Bootstrap found a live lease or heartbeat or a different agreed quarantine, or Redis was first used at that moment.
+// ErrInUse means that a lease or heartbeat is alive, another quarantine is agreed, or an instance just began to use Redis.
 var ErrInUse = errors.New("not a first deployment")
 
-// Bootstrap declares that this Redis is new: nobody believes in a lease of it. It begins an epoch without quarantine, so that the first
-// instances need not wait for one TTL. If the current epoch has no quarantine, it changes nothing. It returns ErrInUse while a lease or
-// a heartbeat lives, or if the group has agreed on another quarantine, which only SetQuarantine changes.
+// Bootstrap declares that this Redis is new and that no instance believes it owns a lease. It begins an epoch without quarantine, so the
+// first instances need not wait. If the current epoch has no quarantine, Bootstrap changes nothing. It returns ErrInUse while a lease or
+// a heartbeat is alive, or if the group agreed on another quarantine, which only SetQuarantine changes.
 //
-// The operator calls it once. A program that called it at each start would undo G9. leases are the keys of leases that no prefix finds
-// (Options.ExactKeys).
+// An operator calls Bootstrap once. Calling it at every start would break G9. With Options.ExactKeys, leases names all lease keys.
 func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	before, err := s.epoch(ctx)
 	if err != nil {
@@ -32,7 +31,7 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	if before != "" && !group.Versions() {
 		agreed = group.Agreed
 	}
-	// A grant between this read and the script is impossible without an epoch, and harmless with one.
+	// No lease can be granted between this read and the script without an epoch. With one, a grant is harmless.
 	living, err := s.living(ctx, leases, false)
 	if err != nil {
 		return err
@@ -41,7 +40,7 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 		return fmt.Errorf("bootstrap: %w: the key %s lives (one of %d); stop all instances and wait until their leases have "+
 			"expired, or let the quarantine of %v pass instead", ErrInUse, living[0], len(living), agreed)
 	}
-	if agreed != wanted { // the record changes only with the epoch, which the script compares
+	if agreed != wanted { // if the epoch has not changed, neither has the record
 		return fmt.Errorf("bootstrap: %w with a quarantine of %v: the instances that share %s have agreed on %v already: give that, or "+
 			"change it with admin.SetQuarantine or \"leasectl quarantine %v\"", ErrInUse, wanted, s.wire.opt.EpochKey, agreed, wanted)
 	}
@@ -72,7 +71,7 @@ func (s *Store) epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// living returns the keys of live leases and heartbeats. Unless all is set, it reads heartbeats only if it finds no lease.
+// living returns the keys of live leases and heartbeats. Unless all is set, it reads heartbeats only if there is no lease.
 func (s *Store) living(ctx context.Context, leases []string, all bool) ([]string, error) {
 	var keys []string
 	for _, key := range leases {

@@ -11,29 +11,29 @@ import (
 )
 
 var (
-	// ErrUnreachable: there is no connection, or no answer in time.
+	// ErrUnreachable means that there is no connection, or no answer in time.
 	ErrUnreachable = errors.New("no answer from Redis")
-	// ErrNotRedis: the server that answers is not a Redis.
+	// ErrNotRedis means that the server is not a Redis.
 	ErrNotRedis = errors.New("not a Redis")
-	// ErrAuth: Redis requires a password, or the given one is wrong.
+	// ErrAuth means that Redis requires a password, or that the given one is wrong.
 	ErrAuth = errors.New("not authenticated at Redis")
-	// ErrReadOnly: the server is a replica, which refuses writes.
+	// ErrReadOnly means that the server is a replica, which refuses writes.
 	ErrReadOnly = errors.New("a read-only replica")
-	// ErrTooOld: Redis is older than VersionMin.
+	// ErrTooOld means that Redis is older than VersionMin.
 	ErrTooOld = errors.New("too old a Redis")
-	// ErrReplicas: Redis has more replicas than Options.Replicas, so a majority computed from that number is none.
+	// ErrReplicas means that Redis has more replicas than Options.Replicas, so two masters could both have a majority.
 	ErrReplicas = errors.New("more replicas than configured")
-	// ErrNotReady: Redis is loading its data or has lost its master. It may work later.
+	// ErrNotReady means that Redis is loading its data or has lost its master. It may work later.
 	ErrNotReady = errors.New("not ready")
 )
 
 // VersionMin is the oldest Redis that the scripts support.
 const VersionMin = "6.2.0"
 
-// Warning is one sentence about a guarantee that a usable server cannot give.
+// Warning is one sentence about a guarantee that the server weakens.
 type Warning string
 
-// Check reports whether the server can hold leases: an error if it cannot, warnings if it weakens a guarantee. It changes nothing.
+// Check returns an error if the server cannot hold leases, and warnings if it weakens a guarantee. It changes nothing.
 func (s *Store) Check(ctx context.Context) ([]Warning, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -59,14 +59,14 @@ func verdict(all []Finding) (warnings []Warning, err error) {
 
 // Finding is an actual or possible problem of a server.
 type Finding struct {
-	Name        string // for machines: one stable word
+	Name        string // a stable word, for programs
 	What        string
 	Consequence string
-	Mend        string // a command or an instruction
-	Err         error  // the error that Start returns; nil: only a warning
+	Mend        string
+	Err         error // returned by Start; nil means only a warning
 }
 
-// Judge derives findings from INFO, for a Redis that should have that many replicas.
+// Judge derives findings from INFO, for a Redis with the given number of replicas.
 func Judge(said Info, replicas int) (all []Finding) {
 	if !said.Known() {
 		return []Finding{{Name: "info", What: "INFO is denied, or renamed", Consequence: "version, role and eviction policy are not " +
@@ -110,8 +110,8 @@ func judgeReplicas(info Info, replicas int) []Finding {
 	return nil
 }
 
-// Surplus returns ErrReplicas if more replicas acknowledge now than Options.Replicas. Any other error means that the number is unknown.
-// It sends one command and needs no rights beyond those of Check.
+// Surplus returns ErrReplicas if more replicas than Options.Replicas acknowledge. Any other error means that the number is unknown.
+// Surplus sends one command and needs no rights beyond those of Check.
 func (s *Store) Surplus(ctx context.Context) error {
 	info, err := s.info(ctx, "replication")
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Store) info(ctx context.Context, sections ...string) (Info, error) {
 	return parseInfo(text), nil
 }
 
-// Diagnose names the condition behind the first error of a server.
+// Diagnose wraps an error of the first contact with a server in the Err value that names its cause.
 func Diagnose(err error) error {
 	for _, told := range []error{ErrDenied, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {
 		if errors.Is(err, told) {

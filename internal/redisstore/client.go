@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// derive returns a client to the same server as client, fit for attempts that must be made at most once.
+// derive returns a client to the same server that sends every command at most once.
 func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, error) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -18,7 +18,7 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 			break
 		}
 		o := single(c.Options(), opt)
-		if o.Addr == failoverAddr { // its Dialer is go-redis', which asks the sentinels without honouring a deadline
+		if o.Addr == failoverAddr { // go-redis' dialer ignores deadlines while it asks the sentinels
 			return newMasterClient(o, o.Dialer, opt), nil
 		}
 		redisclient.WatchFunctions(opt.Calls, &o.Dialer, &o.OnConnect, &o.CredentialsProvider, &o.CredentialsProviderContext)
@@ -49,14 +49,14 @@ func derive(client redis.UniversalClient, opt *Options) (redis.UniversalClient, 
 
 func single(from *redis.Options, opt *Options) *redis.Options {
 	o := *from
-	o.MaxRetries = -1   // a retry would be a second attempt with the timestamp of the first (G1)
+	o.MaxRetries = -1   // a retry would repeat the attempt with its old timestamp (G1)
 	o.DialerRetries = 1 // the core decides when to retry
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = opt.OpTimeout, opt.OpTimeout, opt.OpTimeout
 	o.PoolTimeout = opt.OpTimeout
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = opt.PoolSize, 0, 0, 0
 	o.MaxConcurrentDials = opt.PoolSize
-	o.Protocol = 2 // no pushes: every reply belongs to a request
+	o.Protocol = 2 // no push messages: every reply belongs to a request
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PushNotificationProcessor = nil
@@ -69,8 +69,7 @@ func single(from *redis.Options, opt *Options) *redis.Options {
 func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o := *from
 	o.MaxRetries = -1
-	// go-redis follows redirects in the loop that also resends interrupted commands, so both are off. A redirect is a refused attempt,
-	// and makes the client reload the slot map.
+	// The loop that follows redirects also resends interrupted commands. A redirect counts as a refusal and reloads the slot map.
 	o.MaxRedirects = -1
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
@@ -88,8 +87,7 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	return &o
 }
 
-// server returns the server of the keys; in a cluster, the master of their slot. Commands without a key, or tied to one connection,
-// need it.
+// server returns the server of the keys, in a cluster the master of their slot, for commands that have no key or need one connection.
 func (s *Store) server(ctx context.Context) (redis.Cmdable, error) {
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		return c.MasterForKey(ctx, s.wire.opt.EpochKey)

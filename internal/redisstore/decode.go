@@ -7,14 +7,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// spanMax caps every duration in a reply. Anybody who may write to Redis can set an expiry that overflows an int64 of nanoseconds.
+// spanMax caps the durations in replies, because any writer can set an expiry that overflows an int64 of nanoseconds.
 const spanMax = int64(100 * 365 * 24 * time.Hour)
 
 func span(n int64, unit time.Duration) int64 {
 	return min(max(0, n), spanMax/int64(unit)) * int64(unit)
 }
 
-// decodeHead reads the head of every guarded script's reply, and returns the rest.
 func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 	if len(reply) < 5 {
 		return nil, fmt.Errorf("the reply of Redis holds %d elements of at least 5", len(reply))
@@ -28,7 +27,7 @@ func decodeHead(reply []any, a *core.Answer) ([]any, error) {
 			reply[0], reply[1], reply[2], reply[3])
 	}
 	a.Epoch, a.Quarantine, a.RedisNow = epoch, span(left, time.Microsecond), now
-	if agreed != 0 { // a discovery runs several scripts: a later reply without it must not delete it
+	if agreed != 0 { // a later reply of the same discovery must not reset it
 		a.Group, a.Operator = span(max(agreed, -agreed), time.Microsecond), agreed < 0
 	}
 	return reply[4:], nil
@@ -76,7 +75,7 @@ func decodeDetail(details []any, r *core.Result) error {
 		return fmt.Errorf("the reply of Redis holds %T, %T, %T for owner, TTL and fence", details[0], details[1], details[2])
 	}
 	if pttl == 0 {
-		pttl = 1 // in its last millisecond; 0 would mean unknown
+		pttl = 1 // less than a millisecond is left; 0 would mean unknown
 	}
 	r.Owner, r.Fence, r.PTTL = owner, fence, span(pttl, time.Millisecond)
 	return nil

@@ -13,21 +13,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// unbroken keeps go-redis from counting failed dials. After as many failures as its pool has connections, go-redis dials only once a
-// second and returns the last error in between. A store with one connection reaches that limit at once, so owners would notice up to a
-// second late that Redis is back or has a new master. Only the core decides when to retry.
+// unbroken keeps go-redis from counting failed dials. After one failure per pool connection, go-redis dials only once a second and
+// returns the last error in between. Owners would then notice a recovered Redis up to a second late. Only the core decides when to retry.
 //
-// So a failed dial yields a connection that fails with the dial's error, and that the pool then discards. A connection for a
-// subscription drops messages longer than any notice.
+// A failed dial therefore yields a connection that fails with the dial's error. A subscription drops messages longer than any notice.
 type unbroken struct{}
 
-// hears marks the context of a subscription, and its connection ends with that context. go-redis honours deadlines only and holds its
-// lock while it dials, so closing a subscription would wait for a server that accepts and never answers. The value, an *atomic.Bool,
-// records that the subscription has dialed.
+// hears marks the context of a subscription, whose connection ends with it. Otherwise closing a subscription would block on a server that
+// never answers, because go-redis holds its lock while it dials. The value, an *atomic.Bool, records that the subscription has dialed.
 type hears struct{}
 
-// errHeardOnce keeps go-redis from redialing at once for a failed subscription. The next attempt is a new subscription after a pause.
-// Otherwise each attempt would dial twice at a Redis without room for another client.
+// errHeardOnce keeps go-redis from redialing a failed subscription at once. Listen subscribes again after a pause.
 var errHeardOnce = errors.New("a subscription has one connection")
 
 func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
@@ -52,8 +48,7 @@ func (unbroken) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// ProcessHook ends a connection whose first command Redis answers with "max number of clients". go-redis takes that for a Redis without
-// HELLO, and writes to the connection that Redis has closed: its error would be a broken pipe.
+// ProcessHook ends a connection if Redis answers its first command with "max number of clients". go-redis would report a broken pipe.
 func (unbroken) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -71,10 +66,9 @@ func (unbroken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// within dials, and waits no longer than ctx lasts. The dialer may take longer, as go-redis' does with TLS: a late connection is
-// closed.
+// within dials for no longer than ctx. The dialer may take longer, as go-redis' does with TLS. within then closes the late connection.
 func (dial dialer) within(ctx context.Context, network, addr string) (net.Conn, error) {
-	if ctx.Err() != nil { // the subscription ended before it began
+	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	type dialed struct {

@@ -10,11 +10,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Do executes op at most once and returns its outcome. It blocks no longer than ctx, or than OpTimeout if ctx has no deadline. It
-// accepts every op but OpLook (see Look), and neither keeps nor changes op.
+// Do executes op at most once and returns its outcome. It blocks no longer than ctx, or than OpTimeout if ctx has no deadline. It accepts
+// every op except OpLook (see Look), and neither keeps nor changes op.
 //
-// An attempt without an answer fails with FailUnknown: Redis may have executed it, or may still execute it. FailUnsent and FailRefused
-// mean that Redis executed nothing. Answer.Results always has one element per item.
+// FailUnknown means that Redis did not answer: it may have executed the op, or may still do so. FailUnsent and FailRefused mean that
+// Redis executed nothing. Answer.Results always has one element per item.
 func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	if err := s.wire.Validate(op); err != nil {
 		return fail(op, core.FailRefused, err.Error())
@@ -32,9 +32,8 @@ func (s *Store) Do(ctx context.Context, op *core.Op) core.Answer {
 	return s.wire.Answer(op, reply)
 }
 
-// confirmed executes op, waits until replicas have acknowledged it, and reads the epoch again if op requests that. All go in one
-// pipeline on one connection, because WAIT covers only the writes of its own connection. It never reports more replicas than
-// acknowledged.
+// confirmed executes op, waits for acknowledgements of replicas and, if op requests it, reads the epoch again. It uses one pipeline,
+// because WAIT covers only the writes of its own connection. It never reports more replicas than acknowledged.
 func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -71,11 +70,11 @@ func (s *Store) confirmed(ctx context.Context, op *core.Op) core.Answer {
 
 type evaluator func(s *redis.Script, ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
 
-// waitLate is how late Redis may end a WAIT that has timed out: an idle server looks at its blocked clients ten times a second.
+// waitLate is how late Redis may end a WAIT: an idle server checks blocked clients ten times a second.
 const waitLate = 120 * time.Millisecond
 
-// Patience returns the timeout of WAIT for an op with that much time left. It leaves time for the answer, so that a missing
-// acknowledgement is not taken for a silent Redis. It is never 0, which would wait forever.
+// Patience returns the timeout of WAIT for an op with that much time left. It reserves time for the answer, so that a missing
+// acknowledgement does not look like a silent Redis. It is never 0, because WAIT 0 blocks forever.
 func Patience(left time.Duration) time.Duration {
 	return max(min(left*9/10, left-waitLate), left/2, time.Millisecond)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Done reports whether Redis still records the work under a lease as done.
+// Done reports whether Redis still records the work of a lease as done.
 func (s *Store) Done(ctx context.Context, lease string) (bool, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -19,8 +19,7 @@ func (s *Store) Done(ctx context.Context, lease string) (bool, error) {
 	return err == nil, Cause(err)
 }
 
-// NoteDone records for life, at least a millisecond, that the work under a lease is done. It returns false, and records nothing, if h
-// no longer holds the lease.
+// NoteDone records for life, at least 1 ms, that the work of a lease is done. If h no longer holds the lease, it does nothing.
 func (s *Store) NoteDone(ctx context.Context, h Holding, life time.Duration) (bool, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -31,8 +30,7 @@ func (s *Store) NoteDone(ctx context.Context, h Holding, life time.Duration) (bo
 	return noted == 1, nil
 }
 
-// doneKeys returns the keys of a lease, its fence and the record, all in the lease's slot. The record's key has the form of a fence
-// key, so an instance's ACL allows it, and contains a space, which no lease name has.
+// doneKeys returns the keys of a lease, its fence and the record, in one slot. The record's key has the form of askKey's.
 func (s *Store) doneKeys(lease string) []string {
 	prefix, tagged := s.wire.opt.LeasePrefix, s.wire.tagged
 	k := newKeys(3)

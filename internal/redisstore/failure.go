@@ -12,18 +12,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// refusals are the error codes with which Redis reports that it executed nothing. A script that changed something cannot end with one
-// of them: Redis checks each before the command or at a script's first write.
+// refusals are the error codes that prove that Redis executed nothing. Redis checks each before the command or at a script's first write.
 var refusals = map[string]bool{
 	"LOADING": true, "READONLY": true, "NOAUTH": true, "WRONGPASS": true, "OOM": true, "MASTERDOWN": true,
 	"CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true, "ASK": true, "CROSSSLOT": true, "BUSY": true, "MISCONF": true,
 	"NOREPLICAS": true, "NOSCRIPT": true, "NOPROTO": true, "WRONGTYPE": true,
 }
 
-// ErrRefused: Redis answered with an error, which the message contains.
+// ErrRefused means that Redis answered with an error, which the message contains.
 var ErrRefused = errors.New("refused by Redis")
 
-// Cause marks an error reply of Redis as ErrRefused and returns any other error, such as one of the connection, unchanged.
+// Cause wraps an error reply of Redis in ErrRefused, and returns other errors unchanged.
 func Cause(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) && !errors.Is(err, ErrRefused) {
@@ -32,16 +31,15 @@ func Cause(err error) error {
 	return err
 }
 
-// Outdated reports whether a later successful write shows that the refusal err is over. That holds for refusals of all writes and, if
-// the write took memory (grown), for refusals of writes that take memory. An ACL's denial of one command or key says nothing about
-// others.
+// Outdated reports whether a later successful write disproves the refusal err. It disproves a refusal of all writes and, if the write
+// took memory (grown), a refusal of writes that take memory. It says nothing about an ACL's denial of another command or key.
 func Outdated(err error, grown bool) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return false
 	}
 	code, rest, _ := strings.Cut(reply.Error(), " ")
-	if _, inner, ok := strings.Cut(rest, ": -"); ok && code == "ERR" { // wrapped, as in refused
+	if _, inner, ok := strings.Cut(rest, ": -"); ok && code == "ERR" { // see refused
 		code, _, _ = strings.Cut(inner, " ")
 	}
 	switch code {
@@ -53,8 +51,8 @@ func Outdated(err error, grown bool) bool {
 	return false
 }
 
-// ErrUnacknowledged: too few replicas for a majority of all nodes acknowledged the write, or a replica attached itself during it, so
-// the write does not count. It is an ErrRefused too.
+// ErrUnacknowledged means that a write does not count: no majority acknowledged it, or a replica attached itself meanwhile. It wraps
+// ErrRefused.
 var ErrUnacknowledged = errors.New("not acknowledged by a majority of the nodes")
 
 type unacknowledged struct{ text string }
@@ -66,7 +64,7 @@ func (e unacknowledged) Is(target error) bool {
 	return target == ErrRefused || target == ErrUnacknowledged
 }
 
-// Unacknowledged returns ErrUnacknowledged with the core's text.
+// Unacknowledged returns an ErrUnacknowledged with the core's text.
 func Unacknowledged(text string) error { return unacknowledged{text} }
 
 // Denies reports whether err is a denial by an ACL.
@@ -75,10 +73,10 @@ func Denies(err error) bool {
 	return errors.As(err, &reply) && denies(reply.Error())
 }
 
-// Lacks reports whether err is a denial by an ACL, or the answer of a Redis without the command.
+// Lacks reports whether an ACL denied the command, or Redis does not know it.
 func Lacks(err error) bool { return Denies(err) || redis.HasErrorPrefix(err, "unknown command") }
 
-// failure classifies the error of an attempt. Unless Redis certainly refused the attempt, Redis may have executed it.
+// failure classifies the error of an attempt. Unless Redis certainly refused it, Redis may have executed it.
 func failure(err error) (core.Failure, string) {
 	var reply redis.Error
 	if errors.As(err, &reply) {
@@ -114,7 +112,7 @@ func refused(text string) bool {
 	if code != "ERR" {
 		return false
 	}
-	// Redis 6.2 wraps the error of a script: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
+	// Redis 6.2 wraps script errors: "ERR Error running script (…): @user_script:9: -READONLY You can't …".
 	if strings.HasPrefix(rest, "Error running script") {
 		_, inner, ok := strings.Cut(rest, ": -")
 		inner, _, _ = strings.Cut(inner, " ")

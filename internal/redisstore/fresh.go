@@ -11,14 +11,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// fresh decides whether the script that begins an epoch may conclude that Redis never granted a lease (doubt.lua). Only then does a
-// Redis without an epoch grant leases at once.
+// fresh decides whether a script may treat a Redis without an epoch as new (doubt.lua). A new Redis grants leases at once.
 type fresh struct {
-	possible bool // the client uses one server, whose data is not another's
-	assumed  bool // Options.AssumeNew
+	possible bool // there is only one server, which copies no other server's data
+	assumed  bool
 
 	local, remote atomic.Bool // whether connections led to this machine, to another
-	known         atomic.Bool // an epoch is known: instances may still believe in its leases
+	known         atomic.Bool // an epoch has existed, so instances may still believe in its leases
 }
 
 func newFresh(client redis.UniversalClient, opt *Options) *fresh {
@@ -32,7 +31,7 @@ func newFresh(client redis.UniversalClient, opt *Options) *fresh {
 	return &fresh{possible: local || opt.AssumeNew, assumed: opt.AssumeNew}
 }
 
-// DialHook records the actual remote address of a connection, because a custom dialer may ignore the given address.
+// DialHook records a connection's actual address, because a custom dialer may ignore the given one.
 func (f *fresh) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
@@ -76,8 +75,8 @@ func (c Call) AsNew() Call {
 	return c
 }
 
-// Begin reads the epoch, and begins one if there is none. It must come before any other script, because an executed script counts
-// against a new Redis. If the new epoch has a quarantine although there was no epoch before, Begin returns why, "" otherwise.
+// Begin reads the epoch, and begins one if there is none. It must run before any other script, because an executed script is a sign
+// against a new Redis. If Begin finds no epoch and the new one has a quarantine, it returns the reason, otherwise "".
 func (s *Store) Begin(ctx context.Context) (why string) {
 	before, err := s.epoch(ctx)
 	if err != nil {

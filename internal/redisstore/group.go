@@ -11,15 +11,14 @@ import (
 )
 
 var (
-	// ErrQuarantineTooShort: the group's quarantine is shorter than this instance's TTL or Quarantine. After a loss of data, another
-	// instance could be granted a lease that this one still believes in.
+	// ErrQuarantineTooShort means that the group's quarantine is shorter than this instance's TTL or Quarantine. After a loss of data,
+	// Redis could grant this instance's lease to another while this instance still believes in it.
 	ErrQuarantineTooShort = errors.New("the group's quarantine is too short")
-	// ErrOutlives: SetQuarantine found a lease or a heartbeat that lives longer than the new quarantine.
+	// ErrOutlives means that a lease or a heartbeat lives longer than the new quarantine.
 	ErrOutlives = errors.New("something lives longer than the quarantine would be")
 )
 
-// TooShort returns the error of an instance that needs a longer quarantine than its group has agreed on. needs is the longer of its TTL
-// and Quarantine.
+// TooShort returns the error of an instance whose longer one of TTL and Quarantine, needs, exceeds the agreed quarantine.
 func (w Wire) TooShort(needs, agreed time.Duration) error {
 	return fmt.Errorf("%w: the instances that share %s have agreed on %v (%s), this one needs %v (the longer of its TTL and "+
 		"Quarantine): shorten these, or raise the group's with admin.SetQuarantine or \"leasectl quarantine %v\"",
@@ -29,13 +28,13 @@ func (w Wire) TooShort(needs, agreed time.Duration) error {
 // TooShort is Wire.TooShort.
 func (s *Store) TooShort(needs, agreed time.Duration) error { return s.wire.TooShort(needs, agreed) }
 
-// CheckQuarantine returns ErrQuarantineTooShort if the group has agreed on less than Options.Quarantine. It changes nothing.
+// CheckQuarantine returns ErrQuarantineTooShort if the group agreed on less than Options.Quarantine. It changes nothing.
 func (s *Store) CheckQuarantine(ctx context.Context) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	us, err := s.client.HGet(ctx, s.wire.opt.groupKey(), "quarantine").Int64()
 	if err != nil {
-		return nil // there is none; an instance that may not read it learns it from the first answer
+		return nil // the first answer reports the quarantine to an instance that may not read it
 	}
 	if agreed := time.Duration(span(us, time.Microsecond)); agreed < s.wire.opt.Quarantine {
 		return s.wire.TooShort(s.wire.opt.Quarantine, agreed)
@@ -43,12 +42,12 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 	return nil
 }
 
-// SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, so
-// every instance notices with its next request. Living owners reassert their leases, and free leases are granted again after the longer
-// of the two quarantines. leases are the names to check if Options.ExactKeys leaves no prefix to find them.
+// SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, which
+// every instance notices with its next request. Living owners reassert their leases. Redis grants free leases again after the longer of
+// the two quarantines. With Options.ExactKeys, leases names the leases to check.
 //
-// It refuses a shorter quarantine with ErrOutlives while a lease or a heartbeat outlives it. That check misses an instance that holds
-// nothing; such an instance does not trust the new epoch and restores the old length.
+// If the new quarantine is shorter, SetQuarantine returns ErrOutlives while a lease or a heartbeat outlives it. That check misses an
+// instance without leases, but such an instance distrusts the new epoch and restores the old quarantine.
 func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases ...string) (before time.Duration, err error) {
 	if length < time.Millisecond {
 		return 0, fmt.Errorf("%w: a quarantine of %v; it must be at least 1ms", ErrInvalidOptions, length)
@@ -73,14 +72,12 @@ func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases 
 	return before, nil
 }
 
-// SetReplicas lowers the number of replicas that must acknowledge a write to what Options.Replicas needs, and returns the old and the
-// new number. Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, as SetQuarantine
-// does.
+// SetReplicas lowers the number of acknowledgements of a write to what Options.Replicas requires, and returns the old and the new number.
+// Nothing else lowers it, because the highest number among the instances counts. It begins a new epoch, unless the number is low enough.
 //
-// The operator calls it once the surplus nodes are gone for good and every instance has restarted with the lower number: an instance
-// with the higher number raises it again with its next request. It returns ErrReplicas while more replicas acknowledge than
-// Options.Replicas, because two masters could both have a majority of the lower number. If the number is not above that already, it
-// changes nothing: instances raise the number by themselves.
+// Call it once the surplus nodes are gone for good and every instance has restarted with the lower number. Otherwise an instance would
+// raise it again. SetReplicas returns ErrReplicas while more replicas than Options.Replicas acknowledge, because two masters could both
+// have a majority.
 func (s *Store) SetReplicas(ctx context.Context) (before, after int, err error) {
 	info, err := s.info(ctx)
 	if err != nil {
@@ -118,8 +115,7 @@ func acksOf(epoch string) int {
 	return int(acks)
 }
 
-// inNewEpoch makes script set the group's record to value in a new epoch with that quarantine. If the epoch known, in which the caller
-// decided, has ended, nothing changes.
+// inNewEpoch makes script set the group's record to value in a new epoch, unless the epoch known has ended.
 func (s *Store) inNewEpoch(ctx context.Context, script *script, known string, quarantine time.Duration, value any) (core.Answer, error) {
 	var after core.Answer
 	reply, err := s.run(ctx, Call{script, []string{s.wire.opt.EpochKey, s.wire.opt.groupKey()},

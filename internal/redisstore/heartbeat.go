@@ -8,8 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Heartbeats sets each key of set to now, in ms since the Unix epoch, for ttl, and deletes the keys of del, in one request. A heartbeat
-// grants no lease.
+// Heartbeats sets each key of set to now, in ms since the Unix epoch, for ttl, and deletes the keys of del, in one request.
 func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl time.Duration, del []string) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -27,18 +26,17 @@ func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl
 
 // Glance is one read of a lease's owner and of a heartbeat.
 type Glance struct {
-	Lease  string // the lease's ID
-	Prefix string // prefix of heartbeats
+	Lease  string
+	Prefix string
 
-	Of        string // instance whose heartbeat is read; "": the owner's. If the owner is another instance, Glances sets Of to it
-	Owner     string // "": nobody
-	Fence     int64  // the last fence granted; 0: none
-	Beats     bool   // the heartbeat exists
-	Heartbeat string // its value, which may be empty
+	Of        string // whose heartbeat to read; "": the owner's. Glances changes it to the actual owner
+	Owner     string // "": none
+	Fence     int64  // last fence granted; 0: none
+	Beats     bool
+	Heartbeat string // may be empty
 }
 
-// Glances fills in all of them, with one command for each and one more if the owner is not the expected one. A key of another type
-// counts as missing.
+// Glances fills in every element, with one command each and one more if the owner is not Of. A key of another type counts as missing.
 func (s *Store) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -95,9 +93,8 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 // Sweep is the progress of a sweep. The zero value is its beginning.
 type Sweep struct{ cursor uint64 }
 
-// SweepHeartbeats deletes heartbeats of dead instances on the next page of the keys that begin with prefix, and reports whether there
-// are more. It deletes heartbeats that do not expire and are older than age by Redis' clock. Only a value of 13 digits, a time in ms
-// since the Unix epoch, is a heartbeat.
+// SweepHeartbeats deletes dead heartbeats on the next page of the keys that begin with prefix, and reports whether there are more pages.
+// A dead heartbeat does not expire and is older than age by Redis' clock. Its value has 13 digits, in ms since the Unix epoch.
 func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()

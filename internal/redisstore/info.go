@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Info is a server's INFO. The zero value: INFO is denied.
+// Info is a server's INFO. The zero value means that INFO is denied.
 type Info struct {
-	Fields        map[string]string // by name
-	Acknowledging int               // replicas that acknowledge its writes; an attached witness never does
+	Fields        map[string]string
+	Acknowledging int // attached replicas that acknowledge writes; a witness never does
 }
 
 // Known reports whether INFO was answered.

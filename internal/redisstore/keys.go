@@ -14,7 +14,7 @@ const (
 	groupSuffix = ":group"
 )
 
-// hashTag returns the part of key that Redis Cluster hashes, "" if it hashes the whole key.
+// hashTag returns the part of key that Redis Cluster hashes, or "" if it hashes the whole key.
 func hashTag(key string) string {
 	_, rest, ok := strings.Cut(key, "{")
 	if !ok {
@@ -33,7 +33,6 @@ type keys struct {
 	ends []int
 }
 
-// keyBytes is the size of a key with an ID of about 40 bytes, fence included.
 const keyBytes = 64
 
 func newKeys(count int) *keys {
@@ -56,7 +55,7 @@ func (k *keys) items(prefix string, items []core.Item) {
 	}
 }
 
-// fence adds the fence key of a lease, in the slot of the lease.
+// fence adds a lease's fence key, in the slot of the lease.
 func (k *keys) fence(prefix, id string, tagged bool) {
 	if tagged {
 		k.buf.WriteString(prefix)
@@ -85,7 +84,7 @@ func (k *keys) list() []string {
 // NameMax bounds the ID of an instance or of a lease, in bytes.
 const NameMax = 512
 
-// checkName returns why id cannot be a name. A notice separates names by spaces.
+// checkName returns why id cannot be a name. Spaces separate names in notices.
 func checkName(what, id string) error {
 	switch {
 	case id == "":
@@ -100,7 +99,7 @@ func checkName(what, id string) error {
 	return nil
 }
 
-// CheckInstance returns why id cannot be an instance's ID, nil if it can.
+// CheckInstance returns why id cannot be an instance's ID, or nil if it can.
 func CheckInstance(id string) error {
 	if id == nobody {
 		return fmt.Errorf("the instance ID is %q, which stands for nobody", id)
@@ -108,7 +107,7 @@ func CheckInstance(id string) error {
 	return checkName("instance", id)
 }
 
-// CheckLease returns why id cannot be a lease's ID in this store, nil if it can.
+// CheckLease returns why id cannot be a lease's ID in this store, or nil if it can.
 func (s *Store) CheckLease(id string) error { return s.wire.CheckLease(id) }
 
 // CheckLease is Store.CheckLease.

@@ -8,11 +8,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// LookChunk is how many keys one script call of a discovery reads: 0.6 ms.
+// LookChunk is how many keys one script call of a discovery reads, in 0.6 ms.
 const LookChunk = 1000
 
-// Look executes an OpLook, a discovery: it reads the owner of each session and the remaining life of each heartbeat. It reads in
-// pieces, so the result is no snapshot; it fails if Redis loses data meanwhile. All leases of an owner share one string for its name.
+// Look executes an OpLook, a discovery: it reads the owner of each session and the remaining life of each heartbeat. It reads in chunks,
+// so the result is no snapshot, and it fails if Redis loses data meanwhile. All leases of an owner share one string.
 func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
 	a, err := s.wire.Look(op, sessions, s.reader(ctx))
 	if err != nil {
@@ -21,10 +21,10 @@ func (s *Store) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 	return a
 }
 
-// Reader has the reads of Redis that a discovery needs.
+// Reader has the reads that a discovery needs.
 type Reader struct {
 	Run  func(Call) ([]any, error)
-	Scan func(prefix string) ([]string, error) // distinct names of the keys with a prefix, without the prefix
+	Scan func(prefix string) ([]string, error) // distinct names of the keys with a prefix, without it
 }
 
 func (s *Store) reader(ctx context.Context) Reader {
@@ -34,7 +34,7 @@ func (s *Store) reader(ctx context.Context) Reader {
 	}
 }
 
-// Look is Store.Look on any Redis. An error is one of r's, or reports that the replies contradict each other.
+// Look is Store.Look with the given reads. It returns their errors, and an error if the replies contradict each other.
 func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
 	a, err := w.LookOwners(op, sessions, r)
 	if err == nil {
@@ -43,7 +43,7 @@ func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer,
 	return a, err
 }
 
-// LookOwners is the first part of Look: the owners, without the heartbeats.
+// LookOwners is Look without the heartbeats.
 func (w Wire) LookOwners(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
 	a := core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 	a.Look = &core.Look{Sessions: sessions, Owners: make([]string, len(sessions.IDs))}
@@ -57,7 +57,7 @@ func (w Wire) LookOwners(op *core.Op, sessions *core.Sessions, r Reader) (core.A
 	return a, nil
 }
 
-// head reads the head of a reply into a, and checks that its epoch is that of the previous reply.
+// head reads the head of a reply into a, and checks that the epoch has not changed since the previous reply.
 func head(reply []any, a *core.Answer) ([]any, error) {
 	before := a.Epoch
 	rest, err := decodeHead(reply, a)
@@ -135,7 +135,7 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 	}
 }
 
-// Nodes returns the live heartbeats, in any order.
+// Nodes returns the live heartbeats in no particular order.
 func (s *Store) Nodes(ctx context.Context) ([]core.Seen, error) {
 	var a core.Answer
 	return s.wire.readNodes(&core.Op{}, s.reader(ctx), &a)

@@ -13,28 +13,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failoverAddr is go-redis' address in the options of a failover client, whose Dialer asks the sentinels for the master on each dial.
+// failoverAddr is the address in a failover client's options. That client's Dialer asks the sentinels for the master.
 const failoverAddr = "FailoverClient"
 
-// helloChannel is the channel of the sentinels' announcements of the master, on every server that they watch.
+// helloChannel is the channel on which the sentinels announce the master, on every server that they watch.
 const helloChannel = "__sentinel__:hello"
 
-// helloSilence is how long a silent server is trusted before it is pinged: each sentinel publishes every two seconds.
+// helloSilence is how long a server may be silent before a ping. Each sentinel publishes every two seconds.
 const helloSilence = 5 * time.Second
 
-// lookMin is the first pause between the dials after a doubt. Each pause is twice as long as the one before.
+// lookMin is the first pause between the dials after a doubt. Pauses double.
 const lookMin = 10 * time.Millisecond
 
-// errSwitched ends an operation whose connection leads to a server that is no longer the master.
 var errSwitched = errors.New("connection given up: the sentinels name another master")
 
 // master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about
-// ten seconds, until Sentinel makes it a replica. go-redis closes the connections in its client's pool and notifies nobody, so master
-// closes those of the store.
+// ten seconds, until Sentinel makes it a replica. go-redis closes only its own client's connections, so master closes the store's.
 //
-// Every dial asks the sentinels. If a dial leads to another server than the previous one, master closes all connections to the previous
-// server. To notice a switch while nothing else dials, it dials at intervals. It dials at once when the sentinels' own messages change
-// or the server reports that it is a replica.
+// Every dial asks the sentinels. If a dial leads to another server, master closes all connections to the previous one. It also dials at
+// intervals. It dials at once if the sentinels' announcements change or the server has become a replica.
 type master struct {
 	dial  dialer
 	every time.Duration
@@ -42,7 +39,7 @@ type master struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	doubted chan struct{}
-	client  *redis.Client // uses these connections
+	client  *redis.Client
 	mute    mute
 
 	mu    sync.Mutex
@@ -58,13 +55,12 @@ type masterClient struct {
 	master *master
 }
 
-// Close also ends the client's watcher.
+// Close also stops the client's watcher.
 func (c *masterClient) Close() error {
 	c.master.cancel()
 	return c.Client.Close()
 }
 
-// newMasterClient expects the options that derive made from those of a failover client.
 func newMasterClient(o *redis.Options, dial dialer, opt *Options) *masterClient {
 	m := &master{
 		dial: dial, every: opt.Quarantine / 6,
@@ -98,7 +94,7 @@ func (m *master) connect(ctx context.Context, network, addr string) (net.Conn, e
 	return c, nil
 }
 
-// adopt adds a new connection and returns the connections that, as it shows, lead to a deposed master.
+// adopt adds a connection, and returns the connections to a master that it shows to be deposed.
 func (m *master) adopt(c *masterConn, turn uint64) (gone []*masterConn, err error) {
 	at := c.RemoteAddr().String()
 	m.mu.Lock()
@@ -128,7 +124,6 @@ func (m *master) where() string {
 	return m.at
 }
 
-// doubt makes watch ask the sentinels now.
 func (m *master) doubt() {
 	select {
 	case m.doubted <- struct{}{}:
@@ -136,8 +131,8 @@ func (m *master) doubt() {
 	}
 }
 
-// watch asks the sentinels once per interval. On a doubt it asks at once and a few more times, because the asked sentinel may learn of
-// the switch a moment after the one that announced it. Sentinels that do not answer change nothing.
+// watch asks the sentinels once per interval. On a doubt it asks at once and a few more times, because sentinels learn of a switch at
+// different times. Sentinels that do not answer change nothing.
 func (m *master) watch() {
 	pause := m.every
 	timer := time.NewTimer(pause)
@@ -150,7 +145,7 @@ func (m *master) watch() {
 			pause = min(2*pause, m.every)
 		case <-m.doubted:
 			if pause < m.every {
-				continue // a doubt is pending already
+				continue
 			}
 			pause = min(lookMin, m.every)
 		}
@@ -161,8 +156,7 @@ func (m *master) watch() {
 	}
 }
 
-// look dials once, and reports whether that led elsewhere than before. It sets no deadline: a failover client replaces a hanging
-// sentinel only when its own timeouts end the wait, never at the dialer's deadline.
+// look dials once, and reports whether that led to another server. Without a deadline, go-redis replaces a hanging sentinel.
 func (m *master) look() bool {
 	before := m.where()
 	conn, err := m.connect(m.ctx, "tcp", failoverAddr)
@@ -173,12 +167,12 @@ func (m *master) look() bool {
 	return m.where() != before
 }
 
-// hear subscribes to the sentinels' announcements on the server itself. If that is denied, watch notices a switch at its next dial.
+// hear subscribes to the sentinels' announcements on the server. If Redis denies that, watch notices a switch at its next dial.
 func (m *master) hear() {
 	for m.ctx.Err() == nil {
 		said := map[string]string{} // each sentinel's last announcement of the master
 		err := hear(m.ctx, m.client, helloChannel, helloSilence, func(text string) { m.hello(text, said) }, func() {})
-		if Lacks(err) { // any other error, such as that of a loading server, may pass
+		if Lacks(err) { // other errors, such as LOADING, may be temporary
 			return
 		}
 		pause := time.NewTimer(m.every)
@@ -190,7 +184,7 @@ func (m *master) hear() {
 	}
 }
 
-// hello parses a sentinel's message: its address, port, ID and epoch, and the master's name, address, port and epoch.
+// hello parses a sentinel's message: its address, port, ID and epoch, then the master's name, address, port and epoch.
 func (m *master) hello(text string, said map[string]string) {
 	words := strings.Split(text, ",")
 	if len(words) != 8 {
@@ -208,7 +202,7 @@ type masterConn struct {
 
 	m        *master
 	closed   atomic.Bool
-	switched atomic.Bool // closed because it leads to a deposed master
+	switched atomic.Bool
 }
 
 // Close implements net.Conn.
@@ -220,7 +214,7 @@ func (c *masterConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Read implements net.Conn. Its error tells a switch of the master from other failures.
+// Read implements net.Conn. If the master has switched, it returns errSwitched.
 func (c *masterConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil && c.switched.Load() {
@@ -229,8 +223,8 @@ func (c *masterConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn. The pool checks the socket before it lends a connection, so it does not lend a closed one. A
-// connection without a socket, such as one of TLS, is lent unless it was closed here.
+// SyscallConn implements syscall.Conn. go-redis' pool checks the socket before it lends a connection. Without a socket, as with TLS, the
+// pool lends the connection unless it was closed here.
 func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed
@@ -241,7 +235,6 @@ func (c *masterConn) SyscallConn() (syscall.RawConn, error) {
 	return noSocket{}, nil
 }
 
-// noSocket is a socket without any state.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return nil }

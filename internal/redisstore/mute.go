@@ -12,21 +12,18 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// mute records why no sentinel answers. go-redis tries each sentinel several times before it returns an error, mostly after the
-// dialer's deadline. So mute dials once more without a deadline, and keeps the errors.
+// mute records why no sentinel answers. go-redis tries each sentinel several times before it returns an error, usually after the dialer's
+// deadline. So mute dials once more without a deadline and keeps the errors.
 type mute struct {
-	why    atomic.Pointer[string] // the sentinels' addresses, each with its error; nil: they answer, as far as is known
+	why    atomic.Pointer[string] // the sentinels' addresses and errors; nil: none known
 	asking atomic.Bool
 }
 
-// errMute ends a dial if no sentinel has named the master in time.
 var errMute = errors.New("no sentinel answers")
 
-// unreachable is the beginning of go-redis' error once it has tried all sentinels.
 const unreachable = "redis: all sentinels specified in configuration are unreachable: "
 
-// reach dials. It uses nine tenths of the remaining time, so that the caller still learns why it failed. go-redis may take longer: a
-// late connection is closed.
+// reach dials. It uses nine tenths of the remaining time, so that the caller still learns why it failed.
 func (m *master) reach(ctx context.Context, network, addr string) (net.Conn, error) {
 	if end, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
@@ -49,7 +46,7 @@ func (m *master) heard(err error) error {
 		why := strings.ReplaceAll(each, "\n", "; ")
 		m.mute.why.Store(&why)
 	} else if !errors.Is(err, context.DeadlineExceeded) || !all && errors.As(err, &way) {
-		return err // an error of the connection to the master, or of the master itself
+		return err // the error of the master or of the connection to it
 	}
 	why := m.mute.why.Load()
 	if why != nil {

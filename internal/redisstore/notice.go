@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// The first part of a notice. The sender's ID follows, then the IDs concerned.
+// The first word of a notice. The sender's ID follows, then the other IDs.
 const (
 	wordTaken  = "taken"  // taken <from> <id>…
 	wordFreed  = "freed"  // freed <from> <id> <heir> …
@@ -15,23 +15,21 @@ const (
 	wordAsked  = "asked"  // asked <from> <owner> <id>…
 	wordGive   = "give"   // give <from> <owner> <id> <fence>
 
-	nobody = "-" // instead of an heir
+	nobody = "-" // in place of an heir
 )
 
-// noticeMax bounds a notice in bytes, and wordsMax in parts: anybody may publish, and a message split into parts can take sixteen times
-// its size. No instance sends more. It releases at most ItemsMax leases at once, each with an heir, which is 514 kB with the longest
-// names, and it splits its requests (AskTexts). A subscription drops longer messages (redisclient.Bounded).
+// noticeMax bounds a notice in bytes, wordsMax in words. Anyone with publish rights could send longer ones, and splitting can take
+// sixteen times the size of a message. The longest notice of an instance releases ItemsMax leases, each with an heir, and has 514 kB.
+// AskTexts splits requests. Subscriptions drop longer messages (redisclient.Bounded).
 const (
 	noticeMax = 512 << 10
 	wordsMax  = 1 << 14
 )
 
-// fromMax bounds a sender's name in bytes, because it is kept for each lease that is waited for. Discovery finds out what an instance
-// with a longer name does.
+// fromMax bounds a sender's name in bytes, because the core keeps it for each awaited lease. Discovery covers longer names.
 const fromMax = 1 << 10
 
-// ParseNotice parses a message of the channel. It ignores messages that are no notices, such as those of a later version, and messages
-// longer than any instance sends.
+// ParseNotice parses a message of the channel. It ignores other kinds, such as those of later versions, and overlong messages.
 func ParseNotice(text string) (core.Notice, bool) {
 	if len(text) > noticeMax || strings.Count(text, " ") >= wordsMax {
 		return core.Notice{}, false
@@ -40,7 +38,7 @@ func ParseNotice(text string) (core.Notice, bool) {
 	if len(words) < 2 || len(words[1]) > fromMax || CheckInstance(words[1]) != nil {
 		return core.Notice{}, false
 	}
-	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // otherwise the name would keep the whole message
+	n, rest := core.Notice{From: strings.Clone(words[1])}, words[2:] // a substring would keep the whole message in memory
 	switch words[0] {
 	case wordTaken:
 		n.Kind, n.IDs = core.NoticeTaken, rest

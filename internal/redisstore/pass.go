@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Pass takes leases from owner and gives them to heir for ttl, or frees them if heir is "". It returns the leases that owner held. The
-// caller guarantees that owner no longer believes in them, and that heir acquires them before it believes in them.
+// Pass moves owner's leases to heir for ttl, or frees them if heir is "". It returns the leases that owner held. The caller guarantees
+// that owner no longer believes in them, and that heir acquires them before it believes in them.
 func (s *Store) Pass(ctx context.Context, owner, heir string, ttl time.Duration, ids ...string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -14,12 +14,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ErrDenied: an ACL denies what leases need, or Redis has no such command. For an ACL, the message ends with the line that grants it.
+// ErrDenied means that an ACL denies a command that leases need, or that Redis lacks it. An ACL's message ends with the line to grant it.
 var ErrDenied = errors.New("the ACL of Redis denies what leases need")
 
-// Permitted tries the commands, keys and the channel that use needs, and changes nothing. It returns ErrDenied, with the line that
-// grants all of them; ErrRefused, with Redis' text, if Redis refuses all writes now; or the error of the connection. It tries each
-// command itself, because the users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
+// Permitted tries the commands, keys and channel that use needs, and changes nothing. It returns ErrDenied, with the line that grants all
+// of them. It returns ErrRefused if Redis refuses all writes now, or else the connection's error. It tries each command, because the
+// users of docs/redis.md may call neither COMMAND INFO nor ACL DRYRUN.
 func (s *Store) Permitted(ctx context.Context, use Use) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -46,10 +46,9 @@ func (s *Store) Permitted(ctx context.Context, use Use) error {
 	return nil
 }
 
-// sample turns a pattern into a key that it matches.
 var sample = strings.NewReplacer(`\\`, `\`, `\*`, `*`, `\?`, `?`, `\[`, `[`, `\]`, `]`, `*`, "probe")
 
-// probe runs the commands of the scripts on a key of each pattern, and returns the errors.
+// probe runs the commands of the scripts on a key of each pattern, and returns their errors.
 func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []error) {
 	keys := make([]string, len(patterns))
 	for i, pattern := range patterns {
@@ -65,12 +64,12 @@ func (s *Store) probe(ctx context.Context, use Use, patterns []string) (errs []e
 		case strings.Contains(words, "Unknown Redis command"):
 			errs = append(errs, without(command))
 		case denies(words):
-			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // Redis does not name the command that it denies in a script
+			errs = append(errs, redisclient.Reply(words+" ("+command+")")) // Redis does not name a command that it denies in a script
 		case refused(words) && !strings.HasPrefix(words, "WRONGTYPE"):
 			errs = append(errs, redisclient.Reply(words))
 		}
 	}
-	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Lacks(err) { // its other errors do not matter
+	if err := probeScript.EvalSha(ctx, s.client, nil).Err(); Lacks(err) { // other errors do not matter
 		errs = append(errs, err)
 	}
 	return errs
@@ -80,7 +79,7 @@ func without(command string) error {
 	return fmt.Errorf("%w: %w: Redis has no command %s: undo its rename-command", ErrRefused, ErrDenied, command)
 }
 
-// missing returns without for the command that err reports as unknown, and any other error unchanged.
+// missing returns the error of without for a command that Redis does not know, and any other error unchanged.
 func missing(err error) error {
 	if Denies(err) || !Lacks(err) {
 		return err
@@ -102,13 +101,12 @@ func subscribe(ctx context.Context, client redis.UniversalClient, channel string
 	return err
 }
 
-// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions phrase it differently within a script.
+// denies reports whether an error reply is a denial by an ACL. Redis 6.2, 7.0 and later versions word it differently within a script.
 func denies(text string) bool {
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "The user executing the script can't") ||
 		strings.Contains(text, "ACL failure in script")
 }
 
-// granted is a denial with the line that grants the denied rights.
 type granted struct {
 	error
 	line string
@@ -118,7 +116,7 @@ func (g granted) Error() string        { return g.error.Error() + "; grant it wi
 func (g granted) Is(target error) bool { return target == ErrDenied }
 func (g granted) Unwrap() error        { return g.error }
 
-// Granting adds to a denial the line that grants the denied rights. It returns any other error unchanged.
+// Granting adds line, which grants the denied rights, to a denial. It returns other errors unchanged.
 func Granting(err error, line string) error {
 	if _, known := errors.AsType[granted](err); known || line == "" || !Denies(err) {
 		return err
@@ -126,7 +124,7 @@ func Granting(err error, line string) error {
 	return granted{err, line}
 }
 
-// Grant splits an ErrDenied into the denial and the line that grants it, "" if that is unknown.
+// Grant splits an ErrDenied into the denial and the line that grants it, "" if unknown.
 func Grant(err error) (denied, line string) {
 	if g, ok := errors.AsType[granted](err); ok {
 		return g.error.Error(), g.line
@@ -134,7 +132,7 @@ func Grant(err error) (denied, line string) {
 	return err.Error(), ""
 }
 
-// Denied returns the first of errs that is a denial, as ErrDenied and ErrRefused; nil if none is.
+// Denied returns the first denial among errs, as ErrDenied and ErrRefused, or nil.
 func Denied(errs ...error) error {
 	for _, err := range errs {
 		switch {
@@ -149,7 +147,7 @@ func Denied(errs ...error) error {
 	return nil
 }
 
-// Explain is Denied with the line that grants the client's user all of rules. That line replaces any line that grants less.
+// Explain is Denied with a line that grants the client's user all of rules. It replaces any line that grants less.
 func Explain(client redis.UniversalClient, rules Rules, errs ...error) error {
 	denied := Denied(errs...)
 	if g, ok := errors.AsType[granted](denied); ok {

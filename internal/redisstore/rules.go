@@ -7,14 +7,13 @@ import (
 
 // Use is the intended use of a store.
 type Use struct {
-	Registry bool     // sets a heartbeat and runs discoveries; with Options.ExactKeys, as elections do
-	Leases   []string // the known leases, because Options.ExactKeys leaves no prefix to find them
+	Registry bool     // heartbeats and discoveries; elections with Options.ExactKeys use them too
+	Leases   []string // all leases, if Options.ExactKeys leaves no prefix to find them
 }
 
-// Rules are the rights that a user needs in an ACL. They are a list, because Redis reports one denial at a time and does not name a
-// command that it denies inside a script.
+// Rules are the rights that an ACL must grant. Redis reports only one denial at a time, and does not name a command denied in a script.
 type Rules struct {
-	Keys     []string // patterns
+	Keys     []string
 	Channels []string
 	Commands []string
 }
@@ -33,7 +32,7 @@ func (r Rules) String() string {
 	return strings.Join(all, " ")
 }
 
-// And returns the rules of both, without keys that a pattern of the other covers.
+// And returns the union of both, without keys that another pattern covers.
 func (r Rules) And(more Rules) Rules {
 	union := func(a, b []string) []string {
 		all := slices.Clone(a)

@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const scanCount = 1000 // keys of one SCAN: 0.3 ms
+const scanCount = 1000 // keys of one SCAN, which takes 0.3 ms
 
-// Names passes the names of the keys that begin with prefix to take, without the prefix, a page at a time and never two pages at once.
-// On a cluster it reads all masters. A name may occur twice.
+// Names finds the keys that begin with prefix and passes their names, without the prefix, to take, one page at a time. It never calls
+// take concurrently. On a cluster it reads all masters. A name may occur twice.
 func Names(ctx context.Context, client redis.UniversalClient, prefix string, take func(names []string)) error {
 	c, cluster := client.(*redis.ClusterClient)
 	if !cluster {
@@ -38,15 +38,14 @@ func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor 
 	return names, next, err
 }
 
-// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. It sends a server one
-// MGET, and a GET for each key for which MGET returns nothing or an empty string, because a program may be rewriting that key. On a
-// cluster, whose keys are in different slots, it sends a GET for each key.
+// Strings reads the values of keys. errs has redis.Nil for a missing key and WRONGTYPE for one of another type. Strings sends one MGET,
+// and a GET for each missing or empty key, because a program may be rewriting it. On a cluster, it sends only GETs.
 func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) (texts []string, errs []error) {
 	texts, errs = make([]string, len(keys)), make([]error, len(keys))
 	values := make([]any, len(keys))
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
 		read, err := client.MGet(ctx, keys...).Result()
-		if refusal := redis.Error(nil); err != nil && !errors.As(err, &refusal) { // otherwise GET shows which key was refused
+		if refusal := redis.Error(nil); err != nil && !errors.As(err, &refusal) { // after a refusal, GET shows the refused key
 			return texts, slices.Repeat([]error{err}, len(keys))
 		}
 		copy(values, read)
@@ -65,7 +64,7 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 		}
 		return nil
 	})
-	unsaid := true // if a connection could not log in, no command has the error
+	unsaid := true // if the login failed, no command has the error
 	for n, cmd := range cmds {
 		i := rest[n]
 		texts[i], errs[i] = cmd.(*redis.StringCmd).Result()
@@ -79,7 +78,7 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 	return texts, errs
 }
 
-// ScanDenied returns the error of a scan of the keys that begin with prefix, or nil. It reads no names.
+// ScanDenied returns the error of a scan of the keys that begin with prefix. It reads no names.
 func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	return client.Scan(ctx, 0, glob(prefix)+"probe", 1).Err()
 }
@@ -98,8 +97,7 @@ func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []
 	}
 }
 
-// scan returns the distinct names of the keys with a prefix, without the prefix. If the prefix carries a hash tag, it drops fences,
-// which have the same prefix as leases.
+// scan returns the distinct names of the keys with a prefix, without it. With a hash tag, it drops fences, which have that prefix too.
 func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
 	server, err := s.server(ctx)
 	if err != nil {

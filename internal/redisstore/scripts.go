@@ -14,7 +14,7 @@ var lua embed.FS
 func Lua(scripts embed.FS, names ...string) (text string) {
 	for _, name := range names {
 		one, err := scripts.ReadFile("lua/" + name + ".lua")
-		if err != nil { // no file of this name was embedded
+		if err != nil {
 			panic(err)
 		}
 		text += string(one)
@@ -22,7 +22,6 @@ func Lua(scripts embed.FS, names ...string) (text string) {
 	return text
 }
 
-// script is a script with its text, which *redis.Script does not expose.
 type script struct {
 	*redis.Script
 	text string
@@ -53,8 +52,7 @@ func guarded(name string) *script {
 	return &script{redis.NewScript(text), text}
 }
 
-// run calls a guarded script by its SHA and, if Redis does not know it, once more by its text: NOSCRIPT means that nothing was
-// executed.
+// run calls a guarded script by its SHA. After NOSCRIPT, which means that Redis executed nothing, it sends the text.
 func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -68,7 +66,6 @@ func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
 	return reply, err
 }
 
-// deadline bounds ctx, so that no attempt can hang.
 func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

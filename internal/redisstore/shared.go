@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// OwnClient returns a client to client's server that sends every command at most once and honours deadlines of contexts, as the stores
-// of this module need. OpTimeout, PoolSize and Hooks of options apply. The caller closes it.
+// OwnClient returns a client to client's server that never retries and honours deadlines of contexts. OpTimeout, PoolSize and Hooks of
+// options apply. The caller closes it.
 func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalClient, error) {
 	opt := options.withDefaults()
 	own, err := derive(client, &opt)
@@ -19,16 +19,15 @@ func OwnClient(client redis.UniversalClient, options Options) (redis.UniversalCl
 	for _, h := range opt.Hooks {
 		own.AddHook(redisclient.Watch(opt.Calls, h))
 	}
-	own.AddHook(redisclient.Masking{}) // the innermost hook, so that the outer ones see no password either
+	own.AddHook(redisclient.Masking{}) // the innermost hook, so that the others see no password
 	return own, nil
 }
 
 // EpochText returns epoch.lua, for a script that acquires a lease together with other data. KEYS[1] is the epoch key. The last of KEYS,
-// which epoch.lua removes, is that of the group's record. ARGV[1] is the caller's epoch ("" for none: then void is always set), ARGV[2]
-// the length of a quarantine in µs.
+// which epoch.lua removes, is the group's. ARGV[1] is the caller's epoch ("" sets void), ARGV[2] the quarantine in µs.
 func EpochText() string { return Lua(lua, "life", "doubt", "epoch") }
 
-// LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence, and the group's record.
+// LeaseKeys returns the keys for such a script, in order: the epoch, the lease, its fence and the group's record.
 func LeaseKeys(options Options, id string) ([]string, error) {
 	opt := options.withDefaults()
 	if err := CheckLease(options, id); err != nil {
@@ -42,7 +41,7 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	return k.list(), nil
 }
 
-// FenceKeys returns the parts of a lease's fence key before and after the rest of its name, which begins with begin.
+// FenceKeys returns the parts of a fence key around the rest of a lease's name that begins with begin.
 func FenceKeys(options Options, begin string) (before, after string) {
 	opt := options.withDefaults()
 	if hashTag(opt.LeasePrefix) != "" {
@@ -51,11 +50,11 @@ func FenceKeys(options Options, begin string) (before, after string) {
 	return "{" + opt.LeasePrefix + begin, "}" + fenceSuffix
 }
 
-// CheckLease returns why id cannot be a lease's ID with such options, nil if it can.
+// CheckLease returns why id cannot be a lease's ID with these options, or nil if it can.
 func CheckLease(options Options, id string) error {
 	opt := options.withDefaults()
 	return Wire{opt, hashTag(opt.LeasePrefix) != ""}.CheckLease(id)
 }
 
-// NewEpoch is the second argument of such a script.
+// NewEpoch returns ARGV[2] of such a script.
 func NewEpoch(options Options) any { return options.epoch(options.withDefaults().Quarantine) }

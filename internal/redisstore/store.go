@@ -26,50 +26,50 @@ const (
 	// ReplicasMax bounds Options.Replicas.
 	ReplicasMax = 9
 
-	// ItemsMax bounds the items of one Op: one Op is one script call, and no call may block Redis for more than 2 ms.
+	// ItemsMax bounds the items of an Op, which is one script call. No call may block Redis for more than 2 ms.
 	ItemsMax = 500
 )
 
-// Errors of New, Bootstrap and Check. An operation reports its error in Failure and Text of core.Answer.
+// Errors of New, Bootstrap and Check. Operations report theirs in Failure and Text of core.Answer.
 var (
-	// ErrUnsupportedClient: New cannot use this kind of client.
+	// ErrUnsupportedClient means that New cannot use this kind of client.
 	ErrUnsupportedClient = errors.New("unsupported Redis client")
-	// ErrInvalidOptions: the Options contradict each other or the client.
+	// ErrInvalidOptions means that the Options contradict each other or the client.
 	ErrInvalidOptions = errors.New("invalid options of the lease store")
 )
 
-// Options configure a Store. The zero value of a field is its default.
+// Options configure a Store. A zero field means its default.
 type Options struct {
-	// LeasePrefix precedes the lease's ID in its key.
+	// LeasePrefix precedes a lease's ID in its key.
 	LeasePrefix string
-	// ExactKeys makes a lease's ID its whole key, for given key names. LeasePrefix must be empty.
+	// ExactKeys makes a lease's ID its whole key. LeasePrefix must then be empty.
 	ExactKeys bool
-	// NodePrefix precedes the instance's ID in the key of its heartbeat.
+	// NodePrefix precedes an instance's ID in the key of its heartbeat.
 	NodePrefix string
-	// EpochKey holds the epoch. The same key with the suffix ":group" holds the agreement of the instances that share it.
+	// EpochKey holds the epoch. With the suffix ":group", it holds the agreement of the instances that share the epoch.
 	EpochKey string
-	// Channel carries notices. In a database other than 0, its name ends with the database: "poll:notify:3" (see In).
+	// Channel carries notices. In a database other than 0, its name ends with the database, as in "poll:notify:3" (see In).
 	Channel string
 	// FenceTTL is how long a fence outlives its last use, at least a minute.
 	FenceTTL time.Duration
 	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any lease under
-	// LeasePrefix. Otherwise an old owner may still believe in its lease when Redis grants it again (G1).
+	// LeasePrefix. Otherwise Redis could grant a lease while its old owner still believes in it (G1).
 	Quarantine time.Duration
 	// BeatSlack is how much longer a heartbeat lives than the leases of its instance, as in elections.
 	BeatSlack time.Duration
 	// Replicas is how many replicas Redis should have, the same in every instance. With 0, leases are not safe across a failover.
-	// Otherwise a write counts once a majority of all nodes, the master included, has it (docs/replicas.md).
+	// Otherwise a write counts once a majority of all nodes, master included, has it (docs/replicas.md).
 	Replicas int
-	// AssumeNew lets a Redis without an epoch count as new at any address, if all its signs agree (doubt.lua). Otherwise only a Redis
-	// at a loopback address or a Unix socket can. It has no effect with Replicas, Sentinel or Cluster.
+	// AssumeNew lets a Redis without an epoch count as new at any address, not only at a loopback address or a Unix socket, if all its
+	// signs agree (doubt.lua). It has no effect with Replicas, Sentinel or Cluster.
 	AssumeNew bool
-	// OpTimeout bounds an operation whose context has no deadline, and each wait for a connection.
+	// OpTimeout bounds operations whose context has no deadline, and each wait for a connection.
 	OpTimeout time.Duration
-	// PoolSize is the maximum number of connections for operations. A subscription has one more.
+	// PoolSize is the maximum number of connections. A subscription needs one more.
 	PoolSize int
 	// Hooks are added to the store's own client.
 	Hooks []redis.Hook
-	// Calls watches the calls of Hooks and of the functions in the client's options; nil: no watching.
+	// Calls, if not nil, watches calls of Hooks and of functions in the client's options.
 	Calls *callback.Calls
 
 	_ struct{}
@@ -89,8 +89,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// In returns the options, with every default filled in, for the client's database. A channel of Redis reaches all databases, so without
-// the database in its name a fleet would wake up for the notices of another fleet.
+// In returns the options with every default, for the client's database. A channel reaches all databases, so its name includes the
+// database to keep fleets apart.
 func (o Options) In(client redis.UniversalClient) Options {
 	o = o.withDefaults()
 	if c, single := client.(interface{ Options() *redis.Options }); single && c.Options().DB != 0 {
@@ -99,13 +99,13 @@ func (o Options) In(client redis.UniversalClient) Options {
 	return o
 }
 
-// groupKey is the key of the group's record, in the slot of the epoch key if that carries a hash tag.
+// groupKey is the key of the group's record, in the slot of the epoch key if that has a hash tag.
 func (o *Options) groupKey() string { return o.EpochKey + groupSuffix }
 
-// acks is how many replicas make a majority of all nodes, together with the master.
+// acks is how many replicas, together with the master, make a majority of all nodes.
 func (o *Options) acks() int { return (o.Replicas + 1) / 2 }
 
-// epoch is the argument of epoch.lua for a new epoch: its quarantine in µs, and the number of replicas that must acknowledge, if any.
+// epoch is epoch.lua's argument for a new epoch: its quarantine in µs and the required acknowledgements, if any.
 func (o *Options) epoch(quarantine time.Duration) any {
 	us := quarantine.Microseconds()
 	if acks := o.acks(); acks > 0 {
@@ -160,20 +160,18 @@ func (o *Options) validate(cluster bool) error {
 
 // Store executes operations on Redis. It is safe for concurrent use.
 type Store struct {
-	client redis.UniversalClient // the store's own client
+	client redis.UniversalClient
 	wire   Wire
 	fresh  *fresh
 }
 
-// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no
-// connection yet; Check does.
+// New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no connection.
 //
-// The store makes its own client, with client's address, credentials, TLS, dialer and OnConnect. It does not retry, because an attempt
-// sent twice may be applied late. It honours deadlines of contexts, and has no client-side cache or limiter. The client's hooks cannot
-// be read from it, so Options.Hooks has those of the store.
+// The store makes its own client, with client's address, credentials, TLS, dialer and OnConnect. Its client never retries, because Redis
+// may apply a repeated attempt late. It honours deadlines of contexts and has no cache or limiter. Pass client's hooks in Options.Hooks.
 //
-// A failover client must stay open while the store is used, because it finds the master. Meanwhile the store asks the sentinels six
-// times per quarantine and closes its connections to a deposed master.
+// A failover client must stay open while the store is used, because it finds the master. The store asks the sentinels six times per
+// quarantine, and closes its connections to a deposed master.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	_, cluster := client.(*redis.ClusterClient)
 	wire, err := newWire(options, cluster)
@@ -190,7 +188,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Options returns the store's options, with every default filled in.
+// Options returns the store's options with every default.
 func (s *Store) Options() Options { return s.wire.opt }
 
 // Close closes the store's own connections, not the client given to New. Running operations end at once, without an answer.

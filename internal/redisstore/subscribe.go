@@ -16,15 +16,14 @@ import (
 // ResubscribeMin is the lower bound of Resubscribe.
 const ResubscribeMin = 100 * time.Millisecond
 
-// Resubscribe is the longest pause between two attempts to subscribe, for an instance that renews once per interval. It is a small part
-// of the interval: an instance without notices acquires leases late, and has to hand over those that others acquire first. The lower
-// bound protects a Redis without room for connections from the pace of short timings (G14).
+// Resubscribe is the longest pause between two attempts to subscribe, a tenth of the renewal interval. An instance without notices
+// acquires leases late. The lower bound protects a Redis that is out of connections (G14).
 func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
 
 const backOffMin = 10 * time.Millisecond
 
-// Subscribe listens to the channel until ctx ends, as Listen does, and calls heard for each notice. Redis keeps no notices: those
-// published during a gap are lost. renew is the renewal interval, which bounds the pauses between attempts.
+// Subscribe listens to the channel until ctx ends, as Listen does, and calls heard for each notice. Notices published during a gap are
+// lost. The renewal interval renew bounds the pauses between attempts.
 func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(core.Notice), up func(error)) {
 	message := func(text string) {
 		if n, ok := ParseNotice(text); ok {
@@ -34,13 +33,12 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 	Listen(ctx, s.client, s.wire.opt.Channel, s.wire.opt.OpTimeout, renew, message, up)
 }
 
-// Listen listens to a channel until ctx ends, on the calling goroutine. It calls message for each message, up(nil) when a subscription
-// is established, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and
+// Listen listens to a channel until ctx ends, on the calling goroutine. It calls message for each message, up(nil) when it has
+// subscribed, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and
 // closes it if there is no answer.
 //
-// Each attempt makes one connection and waits twice as long as the one before, up to the longest pause (Resubscribe). A subscription that
-// lasts for at least the current pause, and for 100 ms, resets the pause. If an ACL denies the subscription, or Redis lacks the command,
-// the pause is half a renewal interval: only an operator can end that.
+// Each attempt makes one connection. Pauses double up to Resubscribe(renew). A subscription that lasts for at least the current pause,
+// and for 100 ms, resets the pause. If Redis denies or lacks the command, the pause is half a renewal interval.
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, renew time.Duration, message func(string),
 	up func(error)) {
 	pause := backOffMin
@@ -67,13 +65,13 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 	}
 }
 
-// hear runs one subscription until it breaks. It calls up once the subscription is established.
+// hear runs one subscription until it breaks. It calls up once it has subscribed.
 func hear(ctx context.Context, client redis.UniversalClient, channel string, timeout time.Duration, message func(string),
 	up func()) (err error) {
 	defer func() { err = redisclient.Mask(err) }() // no hook masks these errors
 	ctx, end := context.WithCancel(context.WithValue(ctx, hears{}, new(atomic.Bool)))
 	defer end()
-	ps := client.Subscribe(ctx) // connects below, so that the error is returned
+	ps := client.Subscribe(ctx) // connects below, to return the error
 	defer ps.Close()
 	if err := ps.Subscribe(ctx, channel); err != nil {
 		return err
@@ -83,7 +81,7 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		msg, err := ps.ReceiveTimeout(ctx, timeout)
 		if err != nil {
 			var reply redis.Error
-			if asked && errors.As(err, &reply) { // Redis refuses PING with MISCONF, but that is an answer too
+			if asked && errors.As(err, &reply) { // a refused PING, as with MISCONF, is an answer too
 				asked = false
 				continue
 			}

@@ -14,41 +14,39 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// This file reads the operator's view with commands that change nothing. It uses no lease scripts, because each begins a new epoch if
-// the current one has ended.
+// This file reads state for the operator with commands that change nothing. Lease scripts could begin a new epoch.
 
-// ErrFormat: a key of the group holds a value that no version of this store wrote.
+// ErrFormat means that no version of this store wrote the value of a key of the group.
 var ErrFormat = errors.New("another format")
 
-// surveyPage is how many leases one round trip reads: 2 ms of Redis.
+// surveyPage is how many leases one round trip reads, in 2 ms of Redis time.
 const surveyPage = 500
 
-// Group is the agreement of the instances that share an epoch, and the state of their server.
+// Group is what the instances that share an epoch agreed on, and the state of their server.
 type Group struct {
 	Now           time.Time     // by Redis' clock
-	Ahead, Within time.Duration // how far Redis' clock is ahead of this machine's, and the error of that difference
+	Ahead, Within time.Duration // lead of Redis' clock over this machine's, and its error
 
-	Info Info // of the server
+	Info Info
 
-	Epoch       string        // "": none has begun
+	Epoch       string
 	Left        time.Duration // rest of its quarantine; 0: over
-	Acks        int           // replicas that must acknowledge a write
-	Over        bool          // the server has restarted, or a replica attached itself: the next request begins another epoch
+	Acks        int
+	Over        bool          // Redis restarted or a replica attached itself: the next request begins another epoch
 	Agreed      time.Duration // the group's quarantine; 0: unknown
-	RecordEpoch string        // the epoch that Agreed belongs to
+	RecordEpoch string
 }
 
-// Versions reports whether the epoch has no record: an instance of a version without records began it, and the next request of an
-// instance with records begins another.
+// Versions reports whether the epoch has no record. An old version began it, and the next request of a newer one ends it.
 func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Epoch || g.Agreed == 0) }
 
 // Acknowledging counts the replicas that acknowledge the server's writes. known is false if INFO is denied.
 func (g *Group) Acknowledging() (n int, known bool) { return g.Info.Acknowledging, g.Info.Known() }
 
-// Group reads the group's agreement and state. ErrFormat: a key holds another value.
+// Group reads what the group agreed on, and its state. It returns ErrFormat if a key holds another value.
 func (s *Store) Group(ctx context.Context) (Group, error) {
 	var g Group
-	if _, err := s.time(ctx); err != nil { // connects, so that the next one measures only the round trip
+	if _, err := s.time(ctx); err != nil { // connects, so that the next call measures only the round trip
 		return g, err
 	}
 	sent := time.Now()
@@ -110,7 +108,7 @@ func (g *Group) readEpoch(key string) error {
 
 func cut(text string) string { return text[:min(len(text), 100)] }
 
-// attached returns how often a replica attached itself to a server, as life.lua counts it.
+// attached counts how often a replica attached itself to the server, as life.lua does.
 func attached(info map[string]string) string {
 	full, _ := strconv.ParseInt(info["sync_full"], 10, 64)
 	partial, _ := strconv.ParseInt(info["sync_partial_ok"], 10, 64)
@@ -138,18 +136,18 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 // Holding is an existing lease.
 type Holding struct {
 	ID    string
-	Owner string        // "" with Foreign
-	Fence int64         // 0: none, or an invalid value
-	Left  time.Duration // until it expires, or Forever
+	Owner string // "" if Foreign
+	Fence int64  // 0: none, or invalid
+	Left  time.Duration
 
-	Foreign bool // its key holds no string, so nothing more is known of it
+	Foreign bool // the key holds no string
 }
 
 // Forever is the life of a key that does not expire.
 const Forever = time.Duration(-1)
 
-// Holdings reads the existing leases, ascending by ID. It reads owner and fence of a lease together, but each lease separately. If
-// Options.ExactKeys leaves no prefix to find leases, it reads those of ids.
+// Holdings reads the existing leases of ids. Without ids it reads all leases, sorted by ID, unless Options.ExactKeys is set. It reads a
+// lease's owner and fence together, but each lease separately.
 func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
@@ -196,7 +194,7 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 		var held bool
 		if h.Owner, held = v[2*i].(string); !held {
 			if h.Left == 0 {
-				continue // a free lease
+				continue
 			}
 			h.Foreign = true
 		}
@@ -205,7 +203,6 @@ func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Ho
 	return all, nil
 }
 
-// lifeOf is the result of PTTL, 0 if the key does not exist.
 func lifeOf(pttl *redis.DurationCmd) time.Duration {
 	switch d := pttl.Val(); {
 	case d == -1:
@@ -223,7 +220,7 @@ type Beat struct {
 	Left time.Duration // until it expires, or Forever
 }
 
-// Beats reads the existing heartbeats, ascending by instance.
+// Beats reads the existing heartbeats, sorted by instance.
 func (s *Store) Beats(ctx context.Context) ([]Beat, error) {
 	names, err := s.scan(ctx, s.wire.opt.NodePrefix)
 	if err != nil {

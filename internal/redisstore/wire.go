@@ -9,11 +9,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Wire is the part of a Store that needs no connection: it turns an op into a script call, and a reply into an answer. The virtual
-// engine runs the same scripts through it. A Wire is immutable and safe for concurrent use.
+// Wire is the part of a Store that needs no connection. It turns an op into a script call, and a reply into an answer. The virtual engine
+// uses it to run the same scripts. A Wire is immutable and safe for concurrent use.
 type Wire struct {
 	opt    Options
-	tagged bool // LeasePrefix carries a hash tag
+	tagged bool // LeasePrefix has a hash tag
 }
 
 // NewWire returns a wire for a single server. The error wraps ErrInvalidOptions.
@@ -24,17 +24,17 @@ func newWire(options Options, cluster bool) (Wire, error) {
 	return Wire{opt, hashTag(opt.LeasePrefix) != ""}, opt.validate(cluster)
 }
 
-// Options returns the options, with every default filled in.
+// Options returns the options with every default.
 func (w Wire) Options() Options { return w.opt }
 
-// Call is one call of a script. Args are strings, ints, int64s and bools; bools are sent as 1 and 0.
+// Call is one call of a script. Args are strings, ints, int64s and bools, which are sent as 1 and 0.
 type Call struct {
 	script *script
 	Keys   []string
 	Args   []any
 }
 
-// Text returns the script, as embedded from the .lua files.
+// Text returns the script's text.
 func (c Call) Text() string { return c.script.text }
 
 // Validate refuses ops whose keys or notices would be ambiguous, or that would block Redis for long.
@@ -56,7 +56,7 @@ func (w Wire) Validate(op *core.Op) error {
 	for i := range op.Items {
 		id, peer := op.Items[i].ID, op.Items[i].Peer
 		if op.Kind == core.OpNodes {
-			continue // anything that another program wrote as the owner of a lease: see Answer
+			continue // any text that another program wrote as an owner: see Answer
 		}
 		err := w.CheckLease(id)
 		if err == nil && peer != "" {
@@ -72,8 +72,7 @@ func (w Wire) Validate(op *core.Op) error {
 	return nil
 }
 
-// Call returns the script call of op. Validate must have accepted op, and op is neither OpLook nor OpAsk. The .lua files document KEYS
-// and ARGV.
+// Call returns the script call of op, a valid op except OpLook and OpAsk. The .lua files document KEYS and ARGV.
 func (w Wire) Call(op *core.Op) Call {
 	fenceLife, prefix := w.opt.FenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
 	ttl := op.TTL / int64(time.Millisecond)
@@ -127,7 +126,7 @@ func (w Wire) beatKeys(op *core.Op) []string {
 	return []string{w.opt.EpochKey, w.opt.NodePrefix + op.Owner, w.opt.groupKey()}
 }
 
-// guardedKeys returns the keys of a guarded script: the epoch key, the count keys that add appends, and the key of the group's record.
+// guardedKeys returns the keys of a guarded script: the epoch key, the keys that add appends, and the group's key.
 func (w Wire) guardedKeys(count int, add func(*keys)) []string {
 	k := newKeys(2 + count)
 	k.add(w.opt.EpochKey, "")
@@ -149,21 +148,21 @@ func (w Wire) leaseAndFenceKeys(op *core.Op) []string {
 	})
 }
 
-// renewKeys ends with one fence key of the batch, because refreshing all would cost a third of the renewal. The op's number selects it.
-// With 100 leases and a renewal interval of 10 s, each is refreshed every 1,000 s on average, far more often than it expires.
+// renewKeys ends with one fence key of the batch, which Op.Seq selects. Refreshing all would cost a third of the renewal. With 100 leases
+// and a renewal interval of 10 s, each fence is refreshed every 1,000 s on average, far more often than it expires.
 func (w Wire) renewKeys(op *core.Op) []string {
 	return w.guardedKeys(1+len(op.Items), func(k *keys) {
 		k.items(w.opt.LeasePrefix, op.Items)
 		if len(op.Items) == 0 {
-			k.add(w.opt.EpochKey, "-none") // no such key exists, but the script needs a key to refresh
+			k.add(w.opt.EpochKey, "-none") // the script needs a key to refresh; this one never exists
 		} else {
 			k.fence(w.opt.LeasePrefix, op.Items[Refreshed(op)].ID, w.tagged)
 		}
 	})
 }
 
-// Refreshed is the index of the item whose fence key a renewal refreshes. It mixes Op.Seq with the finalizer of splitmix64: Op.Seq
-// alone advances in steps that may share a factor with the number of items, and would then always skip some.
+// Refreshed is the index of the item whose fence key a renewal refreshes. It hashes Op.Seq with the finalizer of splitmix64, because
+// Op.Seq advances in steps that may share a factor with the number of items, and would then skip some.
 func Refreshed(op *core.Op) int {
 	x := op.Seq + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -171,7 +170,6 @@ func Refreshed(op *core.Op) int {
 	return int((x ^ x>>31) % uint64(len(op.Items)))
 }
 
-// named returns the call of a script that reads keys of one prefix.
 func (w Wire) named(op *core.Op, script *script, prefix string, ids []string) Call {
 	keys := w.guardedKeys(len(ids), func(k *keys) {
 		for _, id := range ids {
@@ -191,7 +189,7 @@ func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
 	if op.Kind == core.OpSupersede {
 		return a
 	}
-	// Reads are never void: they are answered in every epoch.
+	// Reads are valid in every epoch.
 	if a.Epoch != op.Epoch && op.Kind != core.OpObserve && op.Kind != core.OpNodes {
 		a.Stale = true
 		return a
@@ -218,7 +216,7 @@ func (w Wire) Failed(op *core.Op, text string) core.Answer {
 	return fail(op, core.FailUnknown, text)
 }
 
-// AskTexts are the messages that an OpAsk publishes: usually one, and none longer than subscribers read unless one ID is.
+// AskTexts returns the messages of an OpAsk, usually one. It splits an OpAsk that is too long for subscribers.
 func AskTexts(op *core.Op) (texts []string) {
 	rest := *op
 	size, from := 0, 0
@@ -233,7 +231,7 @@ func AskTexts(op *core.Op) (texts []string) {
 	return append(texts, AskText(&rest))
 }
 
-// AskText is the message that an OpAsk publishes.
+// AskText returns the message of an OpAsk.
 func AskText(op *core.Op) string {
 	words := append(make([]string, 0, 3+len(op.Items)), wordAsked, op.Owner, op.Items[0].Peer)
 	for i := range op.Items {

@@ -14,8 +14,8 @@ import (
 
 const shardSize = 3
 
-// Clustered is a cluster of two shards, each of one master and two replicas, and of a third master that votes. A silent master is
-// considered failed after one second. The last server of a shard never becomes its master.
+// Clustered is a cluster of two shards, each a master and two replicas, and a third master that votes. A master fails after one second of
+// silence. The last server of a shard never becomes its master.
 type Clustered struct {
 	Servers []*Server // shard by shard, each beginning with its first master; the voter last
 
@@ -23,8 +23,7 @@ type Clustered struct {
 	cluster redisfixture.Cluster
 }
 
-// StartClustered starts all seven servers and waits until they form a cluster. The first shard owns the slot of tag, a hash tag, at the
-// start. The options apply to each server; see Start.
+// StartClustered starts all seven servers and waits until they form a cluster. The first shard initially owns the tag's slot.
 func StartClustered(t testing.TB, tag string, opts ...Option) *Clustered {
 	t.Helper()
 	c := &Clustered{t: t, cluster: redisfixture.Cluster{Size: shardSize}}
@@ -50,7 +49,7 @@ func StartClustered(t testing.TB, tag string, opts ...Option) *Clustered {
 
 func (c *Clustered) voter() *Server { return c.Servers[len(c.Servers)-1] }
 
-// Client returns a new client of the cluster, which is closed at the end of the test.
+// Client returns a new client of the cluster. The test closes it at its end.
 func (c *Clustered) Client() redis.UniversalClient {
 	o := &redis.ClusterOptions{}
 	for _, s := range c.Servers {
@@ -80,8 +79,7 @@ func (c *Clustered) Replicas() []*Server {
 	return slices.DeleteFunc(slices.Clone(c.Servers[shard:shard+shardSize]), func(s *Server) bool { return s == master })
 }
 
-// manualFailover is how long Redis remembers an unsuccessful CLUSTER FAILOVER. Voters grant one shard at most one failover per two node
-// timeouts.
+// manualFailover is how long Redis remembers an unsuccessful CLUSTER FAILOVER. Voters grant a shard one failover per two node timeouts.
 const manualFailover = 5 * time.Second
 
 // Failover replaces the slot's master with another server of its shard, in agreement with the old master, and returns the new one.

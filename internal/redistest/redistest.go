@@ -1,5 +1,5 @@
-// Package redistest starts redis-server for tests. Each server has its own port on 127.0.0.1 and its own directory, and ends with the
-// test, on Linux even if the test is killed. Only tests may import it.
+// Package redistest starts redis-server for tests. Each server has its own port and directory. It ends with the test, on Linux even if
+// the test is killed. Only tests may import this package.
 package redistest
 
 import (
@@ -47,13 +47,12 @@ func Password(password string) Option {
 	}
 }
 
-// Args appends arguments of redis-server in command-line form ("--maxmemory", "2mb").
+// Args appends command-line arguments of redis-server, such as "--maxmemory", "2mb".
 func Args(args ...string) Option {
 	return func(s *Server) { s.args = append(s.args, args...) }
 }
 
-// Server is a redis-server that belongs to one test. Its methods fail the test instead of returning errors. They are not safe for
-// concurrent use, except Addr, URL and the clients.
+// Server is a test's redis-server. Its methods fail the test on errors. Only Addr, URL and the clients are safe for concurrent use.
 type Server struct {
 	t         testing.TB
 	binary    string
@@ -64,7 +63,7 @@ type Server struct {
 	password  string
 	unused    bool       // a store may consider it new
 	sentinel  string     // configuration file of a sentinel; "": a server
-	authority *authority // issuer of its certificate; nil: no TLS
+	authority *authority // nil: no TLS
 	cmd       *exec.Cmd
 	proc      redisfixture.Program
 	hand      *redis.Client
@@ -101,7 +100,7 @@ func (s *Server) start(ready string) *Server {
 	return s
 }
 
-// use runs a script, so that a store does not consider the server new even if the test reaches the store late.
+// use runs a script, so that no store considers the server new, even if the test reaches the store late.
 func (s *Server) use() {
 	if !s.unused && s.sentinel == "" {
 		_ = s.hand.Eval(context.Background(), "return 1", nil).Err() // fails without EVAL; no store can have used such a server
@@ -147,21 +146,21 @@ func (s *Server) options() *redis.Options {
 // IsCluster reports whether the server was started with Cluster.
 func (s *Server) IsCluster() bool { return s.cluster }
 
-// Client returns a new client that honours the deadlines of contexts and does not retry. It is closed at the end of the test.
+// Client returns a new client that honours deadlines of contexts and does not retry. The test closes it at its end.
 func (s *Server) Client() *redis.Client {
 	c := redis.NewClient(s.options())
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// ClusterClient returns a new cluster client, which is closed at the end of the test. The server must have been started with Cluster.
+// ClusterClient returns a new cluster client of a server started with Cluster. The test closes it at its end.
 func (s *Server) ClusterClient() *redis.ClusterClient {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}, Password: s.password})
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// Do runs one command and returns its reply. All calls share one connection, because a new one costs more than most tests otherwise do.
+// Do runs one command and returns its reply. All calls share one connection, because a new one costs more than most tests.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -179,11 +178,10 @@ func (s *Server) Flush() {
 	s.Do("FLUSHALL")
 }
 
-// ReadOnly makes the server refuse writes with -READONLY, like a replica without its master. Reads and expiry continue. It does not work
-// in a cluster.
+// ReadOnly makes the server refuse writes with -READONLY, like a replica. Reads and expiry continue. It fails in a cluster.
 func (s *Server) ReadOnly() {
 	s.t.Helper()
-	s.Do("REPLICAOF", "127.0.0.1", "1") // nothing listens there
+	s.Do("REPLICAOF", "127.0.0.1", "1")
 }
 
 // Writable ends ReadOnly.
@@ -212,7 +210,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// Restart kills the server if it runs, and starts it again at the same address with a new run_id. It is empty or has its data on disk:
+// Restart kills the server if it runs, and starts it at the same address with a new run_id. Unless empty, it has its data on disk:
 // everything with AppendOnly, else the data of the last SAVE.
 func (s *Server) Restart(empty bool) {
 	s.t.Helper()
@@ -227,13 +225,12 @@ func (s *Server) Restart(empty bool) {
 	s.use()
 }
 
-// RestartLoading saves, kills and starts the server so that loading takes about delay per key. The server replies -LOADING until then.
-// RestartLoading returns while the server loads.
+// RestartLoading saves and restarts the server so that loading takes about delay per key. It returns while the server replies -LOADING.
 func (s *Server) RestartLoading(delay time.Duration) {
 	s.t.Helper()
 	s.Do("SAVE")
 	s.Kill()
-	// While Redis reads an append-only file, it does not reply at all.
+	// Redis does not reply at all while it reads an append-only file.
 	err := s.spawn(redisfixture.Loading, "--appendonly", "no",
 		"--key-load-delay", strconv.FormatInt(delay.Microseconds(), 10),
 		"--loading-process-events-interval-bytes", "1024")

@@ -19,7 +19,7 @@ const MasterName = "boss"
 // acknowledgeWithin is how long replicas may take to receive all data, in milliseconds.
 const acknowledgeWithin = 120_000
 
-// StartSentinel starts a sentinel that reports master as the master and never promotes another server; see Start.
+// StartSentinel starts a sentinel that reports master as the master and never promotes another server.
 func StartSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
@@ -37,8 +37,7 @@ func (s *Server) Name(master *Server) {
 	s.Do("SENTINEL", "MONITOR", MasterName, "127.0.0.1", master.port, 2)
 }
 
-// Replicated is a master, two replicas and a sentinel that reports the master. The test decides when another server becomes the master.
-// For sentinels that decide, use sim/real.
+// Replicated is a master, two replicas and a sentinel that reports the master. Only the test changes the master.
 type Replicated struct {
 	Servers   []*Server // the first is the master at the start
 	Sentinels []*Server
@@ -47,7 +46,7 @@ type Replicated struct {
 	master *Server
 }
 
-// StartReplicated starts all four and waits until the replicas are attached. The options apply to the three servers; see Start.
+// StartReplicated starts all four and waits until the replicas are attached. The options apply to the three servers.
 func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	t.Helper()
 	r := &Replicated{t: t, master: Start(t, opts...)}
@@ -60,7 +59,7 @@ func StartReplicated(t testing.TB, opts ...Option) *Replicated {
 	return r
 }
 
-// Client returns a new failover client, which is closed at the end of the test.
+// Client returns a new failover client. The test closes it at its end.
 func (r *Replicated) Client() *redis.Client {
 	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{r.Sentinels[0].Addr()}})
 	r.t.Cleanup(func() { _ = c.Close() })
@@ -70,7 +69,7 @@ func (r *Replicated) Client() *redis.Client {
 // Master returns the server that the sentinel reports.
 func (r *Replicated) Master() *Server { return r.master }
 
-// Depose makes another server, which has all data, the master of the other replica, and returns it. The old master does not notice.
+// Depose makes another server with all data the master of the other replica, and returns it. The old master does not notice.
 func (r *Replicated) Depose() *Server {
 	r.t.Helper()
 	old := r.master

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// TLS makes the server accept only TLS, with a certificate of its own authority. Clients of this package trust it; programs need
-// SSL_CERT_FILE.
+// TLS makes the server accept only TLS, with a certificate of its own authority. Other packages' clients need SSL_CERT_FILE.
 func TLS() Option {
 	return func(s *Server) { s.authority = newAuthority(s.t) }
 }
@@ -89,7 +88,6 @@ func (a *authority) write(name, kind string, der []byte) []byte {
 	return text
 }
 
-// args returns the server's arguments; none if the authority is nil.
 func (a *authority) args(port string) []string {
 	if a == nil {
 		return nil

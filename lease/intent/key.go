@@ -14,13 +14,13 @@ const (
 	ServiceRefMax  = 256 // bytes
 	ProfileMax     = 64
 	DefaultProfile = "default"
-	// StartMsMin is the earliest start time of catch-up, in ms: bucket 0 means live.
+	// StartMsMin is the earliest start time of catch-up, in ms. Bucket 0 means live.
 	StartMsMin = 1000
 	// StartMsMax is the latest start time, in ms: the largest integer that every JSON reader keeps exact.
 	StartMsMax = 1<<53 - 1
 )
 
-// ErrInvalid: the request is malformed. The text names the member and the allowed values.
+// ErrInvalid means that the request is malformed. The text names the member and the allowed values.
 var ErrInvalid = errors.New("invalid intent")
 
 // Start is a client's request to start a stream.

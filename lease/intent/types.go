@@ -27,17 +27,17 @@ const (
 
 // Session is the record of one accepted start.
 type Session struct {
-	ID string // a UUID
+	ID string
 	Start
-	Key string // Start.Key()
+	Key string
 
 	State      State
 	Reason     Reason // with StateEnded
 	Detail     string // one sentence for people
-	StopAsked  bool   // a stop was accepted and has not taken effect yet
+	StopAsked  bool   // a stop is pending
 	Worker     string // the instance that holds, or last held, its leases
 	Slot       string
-	Fence      int64 // fence of the service lease, checked by every write to the record
+	Fence      int64 // of the service lease; every write to the record checks it
 	TunerFence int64
 	CreatedAt  time.Time // by Redis' clock, as UpdatedAt
 	UpdatedAt  time.Time
@@ -53,11 +53,10 @@ const (
 
 // Observer counts for the metrics of ADR-003. Its methods must not block. Package metrics implements it.
 type Observer interface {
-	// Intent counts one request to publish. outcome is accepted, replayed, stopped, conflict, or the cause of a refusal; mode is phase1
-	// or phase2.
+	// Intent counts a request. outcome is accepted, replayed, stopped, conflict or a refusal's cause; mode is phase1 or phase2.
 	Intent(outcome, mode string)
 	// Replay counts one start that returned an existing session.
 	Replay()
-	// WorkerStart counts one start that a worker has processed: started, rejected_busy, rejected_no_tuner, failed, stopped.
+	// WorkerStart counts a start that a worker has processed: started, rejected_busy, rejected_no_tuner, failed, stopped.
 	WorkerStart(outcome string)
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Targets of faults of nodes that are resolved when the fault hits. Join and Leave need a named node.
+// Targets that are resolved when the fault of a node hits. Join and Leave need a named node.
 const (
-	// Owner is the instance that holds the most leases when the fault hits. "owner:session-1" is the owner of that session.
-	// "owner:node-1" is a node that was the owner when a saved run hit it.
+	// Owner is the instance that holds the most leases. "owner:session-1" is the owner of that session. "owner:node-1" is the node that a
+	// saved run hit.
 	Owner = "owner"
-	// Leader means "owner:session-1": the holder of an election's only lease.
+	// Leader means "owner:session-1", the holder of an election's only lease.
 	Leader = "leader"
-	// Same is the node of the last fault of an owner before it in the plan, even while that fault lasts.
+	// Same is the node of the previous fault of an owner in the plan, even while that fault lasts.
 	Same = "same"
 )
 
-// AimTries is how often a fault that finds no owner is retried within a renewal interval. A fault that then finds no owner is skipped.
+// AimTries is how often a fault that finds no owner is retried within a renewal interval before it is skipped.
 const AimTries = 10
 
 // OwnerTarget returns the target for the owner of a session (SessionTarget), or for a node (NodeTarget) that was hit as an owner.
@@ -30,7 +30,6 @@ func (f Fault) Aims() bool {
 	return ok && f.Kind.Scope() == ScopeNode && f.Kind != Join && f.Kind != Leave
 }
 
-// aimOf returns the session or node that an owner's target names, "" for none.
 func aimOf(target string) (of string, ok bool) {
 	switch target {
 	case Owner, Same:
@@ -51,9 +50,9 @@ func Lead(faults []Fault, n int) int {
 // Retry returns the time between two attempts to find an owner.
 func Retry(renew time.Duration) time.Duration { return max(renew/AimTries, time.Millisecond) }
 
-// Resolve returns the slot that a fault of an owner, except Same, hits now. owners holds the slot of each lease's owner, 0 for none, with
-// the sessions first, in order of creation. free reports whether a slot has a running process without another fault. If several slots
-// hold the most leases, the lowest one is hit.
+// Resolve returns the slot that a fault of an owner, except Same, hits now. owners holds the slot of each lease's owner, 0 for none:
+// first those of the sessions, in order of creation. free reports whether a slot has a running process without another fault. If several
+// slots hold the most leases, Resolve returns the lowest one.
 func Resolve(target string, owners []int, free func(slot int) bool) (slot int, ok bool) {
 	of, _ := aimOf(target)
 	if i, named := NodeIndex(of); named {

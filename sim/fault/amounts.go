@@ -2,7 +2,6 @@ package fault
 
 import "time"
 
-// fill draws the amounts that the fault's kind takes, and clears the duration of a kind without one.
 func (d *drawer) fill(f *Fault) {
 	r := f.Kind.row()
 	if r.takes&(takesFor|mayFor) == 0 {
@@ -16,7 +15,6 @@ func (d *drawer) fill(f *Fault) {
 	}
 }
 
-// ms draws an amount from [lo, hi), at least 1.
 func (d *drawer) ms(lo, hi time.Duration) int64 { return max(1, d.between(lo, hi).Milliseconds()) }
 
 func delaying(d *drawer, f *Fault) {
@@ -40,7 +38,6 @@ func added(d *drawer, f *Fault) { f.Ms = 1 + d.rng.Int64N(int64(max(1, d.p.Sessi
 
 func denying(d *drawer, f *Fault) { f.Deny = denials[d.rng.IntN(len(denials))] }
 
-// stepping draws a step forward or back.
 func stepping(d *drawer, f *Fault) { f.Ms, f.Jitter = d.ms(d.p.TTL/100, d.p.TTL*2), d.rng.Int64N(2) }
 
 // drifting draws a rate error in parts per million, fast or slow, within the margin.
@@ -48,7 +45,7 @@ func drifting(d *drawer, f *Fault) { f.Ms, f.Jitter = 1+d.rng.Int64N(5_000), d.r
 
 func failingOverAgain(d *drawer, f *Fault) { f.Ms = d.ms(d.p.TTL/100, d.p.TTL) }
 
-// lagging draws a lag that sometimes exceeds the timeout of a renewal.
+// The lag sometimes exceeds the timeout of a renewal.
 func lagging(d *drawer, f *Fault) { f.Ms = d.ms(d.p.TTL/1000, d.p.TTL/4) }
 
 // failingOver draws the replica's lag and the maximum error of its clock.

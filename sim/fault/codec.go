@@ -14,7 +14,6 @@ import (
 // Version is the plan format that this program writes and reads.
 const Version = 1
 
-// faultJSON is a fault in plan.json and report.json. Times are whole milliseconds.
 type faultJSON struct {
 	AtMs     int64  `json:"atMs"`
 	Kind     Kind   `json:"kind"`
@@ -35,7 +34,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON decodes a fault. It refuses unknown fields (ErrFormat) and unknown kinds (ErrUnknownKind); Plan.Validate checks the rest.
+// UnmarshalJSON decodes a fault. It refuses unknown fields (ErrFormat) and unknown kinds (ErrUnknownKind). Plan.Validate checks the rest.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	var j faultJSON
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -80,7 +79,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	var v struct {
 		Version *int `json:"version"`
 	}
-	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // checked before unknown fields of that version
+	if json.Unmarshal(data, &v) == nil && v.Version != nil && *v.Version != Version { // before unknown fields of that version
 		return fmt.Errorf("%w: it has version %d, this program reads version %d", ErrFormat, *v.Version, Version)
 	}
 	var j planJSON

@@ -18,36 +18,36 @@ type DrawParams struct {
 	// Storm is the time in which faults hit. Every fault is healed by its end.
 	Storm time.Duration
 
-	// Kinds are the kinds to draw from; empty: DefaultKinds. Unavailable kinds are ignored.
+	// Kinds are the kinds to draw from; empty: DefaultKinds. Draw ignores unavailable kinds.
 	Kinds []Kind
 
 	// Rate multiplies the density of mixed injections; 0: as usual. Mixed omits the lone injections.
 	Rate  float64
 	Mixed bool
 
-	// Leader: only one lease matters, so mixed injections aim at its owner more often.
+	// Leader means that only one lease matters, so mixed injections hit its owner more often.
 	Leader bool
 	// Owns reports whether the node in a slot can own leases. nil: all can.
 	Owns func(slot int) bool
 
-	// Virtual: the plan is for the virtual engine, which has more kinds.
+	// Virtual selects the virtual engine, which has more kinds.
 	Virtual bool
 }
 
 // DefaultKinds returns the kinds that a storm draws from by default. The caller owns the slice.
 func DefaultKinds() []Kind { return ranked(func(r *row) int { return r.usual }) }
 
-// slack is the extra time after the aftermath of a lone injection. Like the guarantees' allowances, it is not divided by a run's speed.
+// slack extends the aftermath of a lone injection. Like the guarantees' allowances, it ignores a run's speed.
 const slack = 300 * time.Millisecond
 
 // failoverAllowance is the allowance of G5 and G8 beyond the TTL.
 const failoverAllowance = 250 * time.Millisecond
 
-// Draw returns the seed's plan for the parameters. It is the same on every machine and valid (Plan.Validate).
+// Draw returns the seed's plan for the parameters. The plan is valid (Plan.Validate) and the same on every machine.
 //
-// First come lone injections, one kind after another, with enough distance to judge each change on its own. The storm's length limits the
-// number of kinds; kinds that exercise a guarantee of their own come first. In a short storm, injections that cannot delay each other may
-// overlap. Mixed injections, which overlap freely, fill the rest of the storm.
+// First come lone injections, one kind after another, far enough apart to judge each change on its own. The storm's length limits their
+// number. Kinds that exercise a guarantee of their own come first. In a short storm, injections that cannot delay each other may overlap.
+// Mixed injections, which overlap freely, fill the rest of the storm.
 func Draw(seed uint64, p DrawParams) Plan {
 	d := newDrawer(seed, p)
 	if !p.Mixed {
@@ -58,21 +58,20 @@ func Draw(seed uint64, p DrawParams) Plan {
 	return Plan{Version: Version, Seed: seed, Faults: d.faults}
 }
 
-// drawer is the state of a draw: the plan so far, and the expected fleet at the cursor.
 type drawer struct {
 	p        DrawParams
 	rng      *rand.Rand
 	faults   []Fault
-	at       time.Duration         // cursor: no fault is placed before it
-	live     []int                 // slots that take part, ascending
-	several  bool                  // there are owners enough to hit two at once
-	slots    int                   // slots ever used
+	at       time.Duration // cursor: no fault is placed before it
+	live     []int         // participating slots, ascending
+	several  bool          // there are enough owners to hit two at once
+	slots    int
 	busy     map[int]time.Duration // slot → end of the effect of its latest fault
 	aimed    []time.Duration       // ends of the effects of faults of owners
 	servers  time.Duration         // earliest time of the next fault of a server
 	redis    time.Duration         // end of the effect of Redis' latest fault
-	sessions int                   // sessions ever created
-	gone     map[int]bool          // sessions removed
+	sessions int
+	gone     map[int]bool
 	asleep   map[int]time.Duration // session → end of its latest fault
 }
 
@@ -104,7 +103,6 @@ func (d *drawer) settle() time.Duration { return d.p.Discovery*12/10 + slack }
 // gap returns the time until another instance replaces a silent owner (G5, G8).
 func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + failoverAllowance }
 
-// node returns a random participating slot without a current fault; false if there is none.
 func (d *drawer) node() (int, bool) {
 	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at })
 	if len(free) == 0 {
@@ -113,8 +111,8 @@ func (d *drawer) node() (int, bool) {
 	return free[d.rng.IntN(len(free))], true
 }
 
-// healthy counts the slots without a current fault; with owners, only those that can own leases. It subtracts the faults of owners, whose
-// slots are not yet known.
+// healthy counts the slots without a current fault. With owners, it counts only those that can own leases. It subtracts the faults of
+// owners, whose slots are not yet known.
 func (d *drawer) healthy(owners bool) (n int) {
 	for _, i := range d.live {
 		if d.busy[i] <= d.at && (!owners || d.p.Owns == nil || d.p.Owns(i)) {
@@ -129,7 +127,6 @@ func (d *drawer) healthy(owners bool) (n int) {
 	return n
 }
 
-// session returns a random existing session without a current fault; false if it found none.
 func (d *drawer) session() (int, bool) {
 	for range 8 {
 		if d.sessions == 0 {
@@ -143,7 +140,7 @@ func (d *drawer) session() (int, bool) {
 	return 0, false
 }
 
-// between draws from [lo, hi), in whole milliseconds.
+// between draws whole milliseconds from [lo, hi).
 func (d *drawer) between(lo, hi time.Duration) time.Duration {
 	lo, hi = lo.Truncate(time.Millisecond), hi.Truncate(time.Millisecond)
 	if hi <= lo {
@@ -187,8 +184,7 @@ func (d *drawer) aims() int {
 	return 2
 }
 
-// add appends an aimed fault at the cursor to the plan and updates the expected fleet. Its target gets no other fault for effect. A fault
-// that would heal at once, because the storm is over, is omitted.
+// add appends a fault at the cursor. Its target gets no other fault for effect. It omits a fault that would heal at once.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)

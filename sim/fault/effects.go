@@ -11,7 +11,7 @@ const (
 	Starts        // a process starts
 	Kills         // processes die; their leases and heartbeats outlive them
 	Stops         // processes are asked to stop
-	Freezes       // processes stand still
+	Freezes       // processes do not run
 	BlocksAcquire // resumed processes notice the gap and acquire nothing for a TTL
 	StepsClock    // processes doubt their leases and acquire nothing for a TTL
 

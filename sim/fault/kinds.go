@@ -21,26 +21,26 @@ const (
 	ScopeElsewhere              // a fault of another engine or a later version; the real engine never injects it
 )
 
-// Errors of this package. Each is wrapped in a sentence with the given value and the allowed ones.
+// Errors of this package. Their text has the given value and the allowed ones.
 var (
-	// ErrUnknownKind: no fault has this name.
+	// ErrUnknownKind means that no fault has this name.
 	ErrUnknownKind = errors.New("unknown fault")
-	// ErrUnavailable: this engine or version cannot inject the fault.
+	// ErrUnavailable means that this engine or version cannot inject the fault.
 	ErrUnavailable = errors.New("fault not available")
-	// ErrInvalid: a fault contradicts itself, its kind or the run's size.
+	// ErrInvalid means that a fault contradicts itself, its kind or the run's size.
 	ErrInvalid = errors.New("invalid fault")
-	// ErrFormat: a text is no plan of a version that this program reads.
+	// ErrFormat means that a text is no plan of a version that this program reads.
 	ErrFormat = errors.New("invalid plan")
 )
 
 // Refusal is what Redis refuses while it answers reads.
 type Refusal uint8
 
-// The refusals.
+// The refusals: of no, some or all writes.
 const (
 	RefusesNothing Refusal = iota
-	RefusesSome            // some writes
-	RefusesAll             // every write
+	RefusesSome
+	RefusesAll
 )
 
 // Kinds returns the kinds that the real engine can inject, in a fixed order. The caller owns the slice.
@@ -61,7 +61,7 @@ func ServerKinds() []Kind {
 // OfServers reports whether the kind needs a Redis with replicas.
 func (k Kind) OfServers() bool { return k.Scope() == ScopeServers }
 
-// OfCluster reports whether the kind needs a Redis Cluster. OfServers is then true, too.
+// OfCluster reports whether the kind needs a Redis Cluster. It implies OfServers.
 func (k Kind) OfCluster() bool { return k.row().cluster }
 
 // Known reports whether any engine or version has the kind.
@@ -76,8 +76,7 @@ func (k Kind) TakesMs() bool { return k.row().takes&takesMs != 0 }
 // Refuses returns which writes Redis refuses during such a fault while it answers reads.
 func (k Kind) Refuses() Refusal { return k.row().refuses }
 
-// Available returns nil if the real engine has the kind. Otherwise the error wraps ErrUnknownKind and names the known kinds, or
-// ErrUnavailable and gives the reason.
+// Available returns nil if the real engine has the kind. Otherwise it wraps ErrUnknownKind or, with the reason, ErrUnavailable.
 func (k Kind) Available() error { return k.AvailableOn(false) }
 
 // AvailableOn is Available for the virtual engine if virtual is set, otherwise for the real one.
@@ -92,7 +91,7 @@ func (k Kind) AvailableOn(virtual bool) error {
 }
 
 // ParseKinds parses the comma-separated value of --faults. "-redis-wipe" removes a kind from the usual ones (Wanted). It ignores blanks
-// and duplicates and refuses an empty list. An error is one of AvailableOn or wraps ErrInvalid.
+// and duplicates and refuses an empty list. Its errors are those of AvailableOn, or wrap ErrInvalid.
 func ParseKinds(list string, virtual bool) ([]Kind, error) {
 	var out []Kind
 	for name := range strings.SplitSeq(list, ",") {
@@ -145,7 +144,6 @@ func index(target, prefix string) (int, bool) {
 	return i, true
 }
 
-// knownKinds lists all kinds, with the engine or topology that some need.
 func knownKinds() string {
 	only := slices.DeleteFunc(VirtualKinds(), func(k Kind) bool { return k.Available() == nil })
 	several := slices.DeleteFunc(ServerKinds(), Kind.OfCluster)

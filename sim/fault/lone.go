@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// firsts are the kinds that hit alone before all others, in that order. A short storm omits the spares among them, the first one first.
+// firsts are the kinds that hit alone before all others, in order. A short storm omits the spares among them, the first one first.
 var (
 	firsts = ranked(func(r *row) int { return r.first })
 	spares = ranked(func(r *row) int { return r.spare })
@@ -14,7 +14,6 @@ var (
 // roundsMax bounds the rounds of lone injections of a short list of kinds.
 const roundsMax = 4
 
-// lone places the lone injections and moves the cursor to the end of their aftermath.
 func (d *drawer) lone() {
 	var want []Kind
 	for _, k := range firsts {
@@ -22,7 +21,7 @@ func (d *drawer) lone() {
 			want = append(want, k)
 		}
 	}
-	chosen := len(want) // the others are placed alone only if there is time
+	chosen := len(want) // the others hit alone only if there is time
 	for _, k := range d.p.Kinds {
 		if !slices.Contains(want, k) {
 			want = append(want, k)
@@ -49,7 +48,7 @@ func (d *drawer) lone() {
 	d.extra(first, rest, tight)
 }
 
-// extra uses the remaining time, up to three quarters of the storm: the other kinds alone once, then the first ones again.
+// extra uses the remaining time, up to three quarters of the storm, for the other kinds once and then the first ones again.
 func (d *drawer) extra(first, rest []Kind, tight bool) {
 	if tight {
 		return
@@ -69,7 +68,6 @@ func (d *drawer) extra(first, rest []Kind, tight bool) {
 	}
 }
 
-// drop removes the least important kind.
 func drop(ks []Kind) []Kind {
 	for _, k := range spares {
 		if i := slices.Index(ks, k); i >= 0 {
@@ -99,15 +97,14 @@ func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 	return sum
 }
 
-// shares reports whether the i-th kind overlaps the one before it. In a short storm, a black hole may overlap a check-send of another
-// node, if there are owners enough for both. Neither can delay the other's verdict, because G2 and G4 have no time limit that another
-// node's silence could extend.
+// shares reports whether the i-th kind overlaps the previous one. In a short storm with enough owners, a black hole may overlap a
+// check-send of another node. G2 and G4 have no time limit that another node's silence could extend.
 func (d *drawer) shares(ks []Kind, i int, tight bool) bool {
 	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend && d.several
 }
 
-// place places the kinds one after another, each after the aftermath of the one before and, except in a short storm, a random delay of up
-// to a tenth of a renewal interval.
+// place places the kinds one after another, each after the aftermath of the previous one. Unless the storm is short, it adds a random
+// delay of up to Renew/10.
 func (d *drawer) place(ks []Kind, tight bool) {
 	for i, k := range ks {
 		if !d.placeable(k) {
@@ -116,7 +113,7 @@ func (d *drawer) place(ks []Kind, tight bool) {
 		f, length := d.loneFault(k, tight)
 		before := d.at
 		if n := len(d.faults); d.shares(ks, i, tight) && n > 0 && d.faults[n-1].Kind == ks[i-1] {
-			// The one before has moved the cursor to its end. Hit shortly after its start.
+			// The previous fault has moved the cursor to its end. Hit shortly after its start instead.
 			d.at = d.faults[n-1].At + d.p.Poll
 			length = before - d.at
 		}
@@ -130,7 +127,7 @@ func (d *drawer) place(ks []Kind, tight bool) {
 	}
 }
 
-// placeable reports whether the fleet can bear the kind: a crash or a leave needs successors, unless only such a kind is wanted.
+// placeable reports whether the fleet can bear the kind. A crash or a leave needs successors, unless only such a kind is wanted.
 func (d *drawer) placeable(k Kind) bool {
 	switch {
 	case k == Leave:
@@ -143,8 +140,8 @@ func (d *drawer) placeable(k Kind) bool {
 	return true
 }
 
-// loneFault returns the kind's lone injection and the time in which no other fault may follow: until all effects have met their limits.
-// In a short storm (tight), it excludes only faults that could delay them.
+// loneFault returns the kind's lone injection, and the time without another fault in which all effects meet their limits. In a short
+// storm (tight), that time excludes only faults that could delay them.
 func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	f = Fault{Kind: k, Lone: true}
 	var tail time.Duration
@@ -165,7 +162,8 @@ func changing(d *drawer, _ bool) (dur, tail time.Duration) {
 	return 0, max(d.p.TTL, d.settle()) + slack
 }
 
-// crashing lasts until the fleet is balanced without the node; in a short storm until the calm, so that its return disturbs no change.
+// crashing lasts until the fleet is balanced without the node. In a short storm it lasts until the calm, so that the return disturbs no
+// change.
 func crashing(d *drawer, tight bool) (dur, tail time.Duration) {
 	passed := d.gap() + slack
 	if tight {
@@ -183,7 +181,7 @@ func checkSend(d *drawer, tight bool) (dur, tail time.Duration) {
 	return 0, d.p.Poll + d.gap() + d.settle()
 }
 
-// silent is a silence that outlasts the trust window.
+// silent outlasts the trust window.
 func silent(d *drawer, tight bool) (dur, tail time.Duration) { return d.outlasting(tight), d.settle() }
 
 // outliving outlasts the quarantine of the next master.

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// weights are the relative frequencies of the scopes in the mixed part.
 var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSession: 3, ScopeServers: 12}
 
 // mixed fills the rest of the storm with overlapping injections on nodes, Redis and the workload. A node has one fault at a time. A third
 // of the fleet always has none, so that the run can be judged.
 func (d *drawer) mixed() {
-	// Fewer nodes get rarer injections, so each node gets about as many whatever the size of the fleet.
+	// Injections are rarer for fewer nodes, so each node gets about as many in any fleet.
 	mean := d.p.TTL*8/100 + d.p.TTL*4/10/time.Duration(d.p.Nodes)
 	if d.p.Rate > 0 {
 		mean = time.Duration(float64(mean) / d.p.Rate)
@@ -33,7 +32,6 @@ func (d *drawer) mixed() {
 	}
 }
 
-// mixedKind draws a scope by its weight, then one of its kinds.
 func (d *drawer) mixedKind() (Kind, bool) {
 	sum := 0
 	byScope := map[Scope][]Kind{}
@@ -101,7 +99,7 @@ func (d *drawer) owners() (n int) {
 	return n
 }
 
-// mixedFault returns an injection of the kind with a random duration, and the time in which its target gets no other fault.
+// mixedFault returns an injection, and the time in which its target gets no other fault.
 func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	f = Fault{Kind: k}
 	long := d.between(d.p.Renew/10, d.p.TTL*3/2)
@@ -135,8 +133,8 @@ func stopping(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return 0, 2*d.p.TTL + d.p.Renew
 }
 
-// apart returns the minimum time to the next fault of a server, 0 half of the time so that old and new masters coexist. If replicas
-// attached more than once a TTL, nobody could own anything.
+// apart returns the minimum time to the next fault of a server. Half of the time it is 0, so that old and new masters coexist. If
+// replicas attached more than once a TTL, nobody could own anything.
 func (d *drawer) apart() time.Duration {
 	if d.rng.IntN(2) == 0 {
 		return 0

@@ -1,5 +1,5 @@
-// Package fault holds the faults of a storm as data. A plan lists what breaks when, so that a run can be repeated, judged, shrunk and
-// moved to another engine. The package knows no engine.
+// Package fault holds the faults of a storm as data. A plan lists what breaks when, for any engine, so that a run can be repeated, judged
+// and shrunk.
 package fault
 
 import "time"
@@ -11,7 +11,7 @@ const (
 	DenySet    = "set"    // the command SET: Redis refuses it inside a script, whose earlier effects stay
 )
 
-// denials holds the values of Fault.Deny in the order in which seeds draw them.
+// denials has the values of Fault.Deny in the order of draws.
 var denials = []string{DenyFences, DenyLeases, DenySet}
 
 // Fault is one injection.
@@ -24,7 +24,7 @@ type Fault struct {
 	Jitter int64         `yaml:"jitterMs,omitempty"` // variation of Ms, clock error, or a direction (Kind.Unit)
 	KBps   int64         `yaml:"kbps,omitempty"`     // Bandwidth only
 	Deny   string        `yaml:"deny,omitempty"`     // RedisNoPerm only: DenyFences, DenyLeases or DenySet
-	Lone   bool          `yaml:"-"`                  // drawn without overlap of its effects and another fault
+	Lone   bool          `yaml:"-"`                  // drawn so that no other fault overlaps its effects
 }
 
 // AmountsAt returns f with its amounts that are times divided by speed. A positive amount stays at least a millisecond.
@@ -45,7 +45,7 @@ func (f Fault) AmountsAt(speed float64) Fault {
 	return f
 }
 
-// Lasts returns the duration of the fault's effect if nothing ends it sooner, 0 if it is instant or permanent.
+// Lasts returns how long the fault's effect lasts unless something ends it, 0 if it is instant or permanent.
 func (f Fault) Lasts() time.Duration {
 	if f.Kind.row().takes&lastsMs != 0 {
 		return time.Duration(f.Ms) * time.Millisecond
@@ -55,7 +55,7 @@ func (f Fault) Lasts() time.Duration {
 
 // Plan is a storm's faults in order of At.
 type Plan struct {
-	Version int    // of the format
+	Version int
 	Seed    uint64 // seed of the draw; 0: written by hand
 	Faults  []Fault
 }

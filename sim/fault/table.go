@@ -14,7 +14,7 @@ const (
 	Terminate Kind = "terminate"  // SIGTERM, a clean stop; restarted after For
 	CrashAll  Kind = "crash-all"  // SIGKILL to every node at once; all restarted after For
 	Freeze    Kind = "freeze"     // SIGSTOP for For, then SIGCONT
-	CheckSend Kind = "check-send" // freeze exactly between a poll's check and its send; thawed once the lease has another owner
+	CheckSend Kind = "check-send" // freeze between a poll's check and its send; thawed once the lease has another owner
 	Join      Kind = "join"       // a new node starts
 	Leave     Kind = "leave"      // SIGTERM for good
 )
@@ -24,7 +24,7 @@ const (
 	Cut          Kind = "cut"           // connections reset, new ones refused
 	BlackHole    Kind = "blackhole"     // both ways: messages are held back until it heals
 	RequestsLost Kind = "requests-lost" // held back from node to Redis only
-	RepliesLost  Kind = "replies-lost"  // held back from Redis to node only: Redis executes commands, and the node sees no answers
+	RepliesLost  Kind = "replies-lost"  // held back from Redis to node only: Redis executes commands, but the node gets no answers
 	Latency      Kind = "latency"       // Ms ± JitterMs each way
 	Bandwidth    Kind = "bandwidth"     // KBps
 	Fragments    Kind = "fragments"     // every answer and request torn into small pieces
@@ -102,14 +102,14 @@ type row struct {
 	does    Effect
 	refuses Refusal
 	cluster bool   // only a Redis Cluster has it
-	notReal string // reason why the real engine refuses it; "": it does not. The virtual engine supports every kind with a scope
+	notReal string // why the real engine refuses it; "": it does not. The virtual engine supports every kind with a scope
 
 	usual   int                   // rank in DefaultKinds; 0: only if named
 	first   int                   // rank among the kinds that hit alone before all others (drawer.lone); 0: none
 	spare   int                   // rank among the firsts that a short storm omits, 1 first; 0: after those
 	lone    lone                  // nil: moment
 	mixed   mixed                 // nil: passing
-	amounts func(*drawer, *Fault) // nil: it has none
+	amounts func(*drawer, *Fault) // nil: none
 	unit    string                // unit of Ms in print; "": ms
 	ways    [2]string             // meanings of a zero and a nonzero Jitter; none: Jitter varies Ms
 	room    func(*drawer) bool    // whether it may hit now; nil: by scope (drawer.fits)
@@ -129,10 +129,10 @@ const (
 	takesDeny                   // Deny must be given
 )
 
-// lone returns how long a lone fault lasts, and how long no fault may follow (in a short storm, tight, only none that delays its effects).
+// lone returns how long a lone fault lasts, and how long no fault, or in a tight storm no delaying fault, may follow.
 type lone func(d *drawer, tight bool) (dur, tail time.Duration)
 
-// mixed returns how long an overlapping fault lasts (from a brief and a long draw), and how long its target then gets no other fault.
+// mixed returns how long an overlapping fault lasts, from a brief and a long draw, and for how long its target gets no other fault.
 type mixed func(d *drawer, brief, long time.Duration) (dur, effect time.Duration)
 
 const (
@@ -143,10 +143,10 @@ const (
 
 // table lists every kind once, in display order. Seeds draw in this order, so append new kinds.
 //
-// First come the kinds that a guarantee needs: changes of the fleet on a healthy Redis (G7 needs a quiet TTL around each), then silent
-// owners, then Redis, whose quarantines delay every later change. They exercise: session-add G8; join G6, G7, G8, G11; leave also G13;
-// crash G5; check-send G2; black hole G4; the three losses of Redis G9. Other kinds exercise the guarantees of the spare ones too. Kinds
-// that involve the harness in the verdict (key-delete), leave no fleet to judge (crash-all), or cause rare states of Redis are not usual.
+// Kinds that a guarantee needs come first: changes of the fleet (G7 needs a quiet TTL around each), then silent owners, then Redis, whose
+// quarantines delay every later change. They exercise: session-add G8; join G6, G7, G8, G11; leave also G13; crash G5; check-send G2;
+// black hole G4; the three losses of Redis G9. Other kinds also exercise the guarantees of the spare ones. Kinds are not usual if they
+// involve the harness in the verdict (key-delete), leave no fleet to judge (crash-all), or cause rare states of Redis.
 var table = []row{
 	{kind: Crash, scope: ScopeNode, takes: mayFor, does: Kills | Instant, usual: 3, first: 4, lone: crashing, mixed: comingBack},
 	{kind: Terminate, scope: ScopeNode, takes: mayFor, does: Stops | Instant, usual: 10, lone: restarting, mixed: comingBack},

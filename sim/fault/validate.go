@@ -9,10 +9,10 @@ import (
 
 // Limits is the size of the run that a plan is for.
 type Limits struct {
-	Nodes    int           // nodes at the start
-	Sessions int           // sessions at the start
-	Storm    time.Duration // length of the storm
-	Virtual  bool          // it is for the virtual engine, which has more kinds
+	Nodes    int // at the start
+	Sessions int // at the start
+	Storm    time.Duration
+	Virtual  bool // for the virtual engine, which has more kinds
 }
 
 // Validate returns nil if the plan can run: its kinds are available, its faults are in order of At and inside the storm, their targets
@@ -54,7 +54,7 @@ func (p Plan) Validate(l Limits) error {
 	return nil
 }
 
-// Limits of a fault's values: no run is longer than a day, and much longer times overflow an int64 of nanoseconds.
+// Limits of a fault's values. No run is longer than a day, and much longer times overflow an int64 of nanoseconds.
 const (
 	lengthMax = 24 * time.Hour
 	amountMax = int64(lengthMax / time.Millisecond)
@@ -119,7 +119,6 @@ func (f Fault) validateDeny() error {
 	return nil
 }
 
-// validateTarget checks that the target exists, and updates the slots in use.
 func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
 	switch f.Kind.Scope() {
 	case ScopeNone, ScopeServers:

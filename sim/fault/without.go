@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// without precedes a kind that a list removes from the usual ones.
 const without = "-"
 
 // TakenOut returns the kind without a leading minus, and whether it had one. "-redis-wipe" in a list removes that kind.
@@ -25,7 +24,6 @@ func Wanted(list, usual []Kind) []Kind {
 	return slices.DeleteFunc(slices.Clone(usual), func(k Kind) bool { return slices.Contains(list, without+k) })
 }
 
-// oneWay refuses a list that both names and removes kinds.
 func oneWay(list []Kind) error {
 	for _, k := range list {
 		if _, out := k.TakenOut(); out != strings.HasPrefix(string(list[0]), without) {
@@ -36,8 +34,8 @@ func oneWay(list []Kind) error {
 	return nil
 }
 
-// CheckKinds returns nil if storms can draw from the list. Otherwise it returns the index of the first wrong kind and the error. Each
-// kind must be available (AvailableOn) and, if check is not nil, pass check.
+// CheckKinds returns nil if storms can draw from the list. Otherwise it returns the index of the first wrong kind and its error. Each
+// kind must be available (AvailableOn) and, unless check is nil, accepted by check.
 func CheckKinds(list []Kind, virtual bool, check func(Kind) error) (int, error) {
 	if err := oneWay(list); err != nil {
 		return 0, err

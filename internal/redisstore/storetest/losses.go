@@ -84,7 +84,7 @@ var epochChecks = []check{
 	}},
 }
 
-// loses expects a loss of data to void the requests in flight, and to begin a quarantine.
+// loses expects a loss of data to void the requests in flight and to begin a quarantine.
 func (e *env) loses(lose func(), all bool) {
 	e.Helper()
 	fence := e.acquire("a", "x", core.OutGranted)
@@ -120,7 +120,7 @@ var reassertChecks = []check{
 		e.lasts("x", long/2, long)
 		e.want(op, core.OutReasserted) // a repetition changes nothing
 		e.want(core.Op{Kind: core.OpRenew, Owner: "a", Items: items("x")}, core.OutRenewed)
-		// The fence is restored too: only this term can be released.
+		// The fence is restored too, so only this term can be released.
 		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", fence-1)}, core.OutLost)
 		e.want(core.Op{Kind: core.OpRelease, Owner: "a", Items: term("x", fence)}, core.OutReleased)
 	}},

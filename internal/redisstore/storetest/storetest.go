@@ -1,5 +1,4 @@
-// Package storetest is the test suite of a store of leases. The store on a real Redis and every model of it run the same suite, so that
-// results proven on a model hold for the real store.
+// Package storetest is the test suite of a lease store. The real store and every model must pass it.
 package storetest
 
 import (
@@ -21,18 +20,18 @@ type Store interface {
 	Bootstrap(ctx context.Context, leases ...string) error
 }
 
-// Harness is a store and its Redis (or model), which it can change. Its methods fail the test instead of returning errors.
+// Harness is a store and its Redis or model. Its methods fail the test instead of returning errors.
 type Harness interface {
-	// Store returns the store. Its quarantine has the length given to New.
+	// Store returns the store, with the quarantine given to New.
 	Store() Store
-	// Lease reads the lease's key: owner ("" if there is none) and remaining TTL.
+	// Lease reads the lease's key: its owner, "" for none, and its remaining TTL.
 	Lease(id string) (owner string, ttl time.Duration)
 	// SetLease writes the lease's key directly.
 	SetLease(id, owner string, ttl time.Duration)
 	// DeleteLease and DeleteFence delete a key directly.
 	DeleteLease(id string)
 	DeleteFence(id string)
-	// SpoilLease and SpoilFence replace the key by one of another type.
+	// SpoilLease and SpoilFence replace a key by one of another type.
 	SpoilLease(id string)
 	SpoilFence(id string)
 	// Flush deletes all data of the running Redis.
@@ -41,20 +40,20 @@ type Harness interface {
 	Restart(empty bool)
 	// ForgetScripts makes Redis forget loaded scripts.
 	ForgetScripts()
-	// ReadOnly makes Redis refuse writes, until it is called with false.
+	// ReadOnly makes Redis refuse writes until ReadOnly(false).
 	ReadOnly(on bool)
 	// Loading restarts Redis with its data so slowly that it refuses everything for at least a second.
 	Loading()
 	// Advance lets at least d pass on Redis' clock.
 	Advance(d time.Duration)
-	// Notices returns the notices published since the last call. It waits for at least n notices.
+	// Notices returns the notices since the last call. It waits for at least n notices.
 	Notices(n int) []core.Notice
 }
 
-// New makes a harness on an empty Redis; t cleans it up.
+// New makes a harness on an empty Redis, which t cleans up.
 type New func(t *testing.T, quarantine time.Duration) Harness
 
-// A test never waits for long, but lets short pass.
+// A test may wait for short, but never for long.
 const (
 	long  = 30 * time.Second
 	short = 60 * time.Millisecond
@@ -100,7 +99,7 @@ func Run(t *testing.T, start New) {
 	}
 }
 
-// check is one test. Unless it is fresh, it begins in an epoch without quarantine.
+// check is one test. Unless fresh, it begins in an epoch without quarantine.
 type check struct {
 	name       string
 	fresh      bool
@@ -163,7 +162,6 @@ func (e *env) try(op core.Op) core.Answer {
 	return a
 }
 
-// want is do for an op with items, and expects the given outcomes.
 func (e *env) want(op core.Op, outcomes ...core.Outcome) []core.Result {
 	e.Helper()
 	a := e.do(op)
@@ -187,7 +185,6 @@ func (e *env) acquire(owner, id string, outcome core.Outcome) int64 {
 	return r.Fence
 }
 
-// owned expects owner to hold the lease's key; "" means nobody.
 func (e *env) owned(id, owner string) {
 	e.Helper()
 	if got, _ := e.h.Lease(id); got != owner {
@@ -195,7 +192,6 @@ func (e *env) owned(id, owner string) {
 	}
 }
 
-// lasts expects the lease's key to have a TTL above least and at most most.
 func (e *env) lasts(id string, least, most time.Duration) {
 	e.Helper()
 	if _, ttl := e.h.Lease(id); ttl <= least || ttl > most {

@@ -102,7 +102,6 @@ var acquireChecks = []check{
 	}},
 }
 
-// notice expects exactly one notice since the last call.
 func (e *env) notice(want core.Notice) {
 	e.Helper()
 	got := e.h.Notices(1)

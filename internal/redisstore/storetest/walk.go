@@ -15,8 +15,7 @@ var walkChecks = func() []check {
 	return out
 }()
 
-// walk performs 400 actions drawn from a seed and compares each result with the simplest model. No lease expires and no quarantine ends
-// in it.
+// walk draws 400 actions from a seed and compares each result with the simplest model. No lease or quarantine ends during it.
 func (e *env) walk(seed uint64) {
 	w := &walker{env: e, rng: rand.New(rand.NewPCG(seed, 1)), leases: map[string]*plain{}}
 	for _, id := range []string{"x", "y", "z"} {
@@ -36,8 +35,8 @@ type walker struct {
 
 type plain struct {
 	owner string
-	fence int64 // as stored; 0: none
-	top   int64 // the highest so far
+	fence int64
+	top   int64
 }
 
 func (w *walker) step() {
@@ -79,7 +78,7 @@ func (w *walker) step() {
 		}
 		w.learn()
 	default:
-		// as an operator who knows that nobody believes in any lease
+		// An operator knows that nobody believes in any lease.
 		for id, l := range w.leases {
 			w.h.DeleteLease(id)
 			l.owner = ""
@@ -101,7 +100,7 @@ func (w *walker) acquire(l *plain, id, owner string) {
 	case l.owner == owner:
 		want = core.OutAdopted
 	}
-	// Every instance sends the highest fence that it has seen; here all instances have seen all fences.
+	// Every instance sends the highest fence that it has seen. Here all instances have seen all fences.
 	r := w.want(core.Op{Kind: core.OpAcquire, Owner: owner, Fence: l.top, Items: items(id)}, want)[0]
 	switch want {
 	case core.OutHeld:

@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Token is a client's credential. Only its hash is stored: a token has at least 128 random bits, so nobody can search a plain hash.
+// Token is a client's credential. The API keeps only its hash. With at least 128 random bits per token, nobody can invert a plain hash.
 type Token struct {
 	Name    string // for display and the log
 	SHA256  [sha256.Size]byte
@@ -31,8 +31,8 @@ func NewToken(name, secret string, scopes ...string) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
 }
 
-// ParseTokens reads one token per line: name, sha256:<64 hex digits>, scopes separated by commas, and optionally an expiry as an RFC 3339
-// time. It skips empty lines and lines that begin with #.
+// ParseTokens reads one token per line: name, sha256:<64 hex digits>, comma-separated scopes and optionally an RFC 3339 expiry. It skips
+// empty lines and # comments.
 func ParseTokens(r io.Reader) ([]Token, error) {
 	var tokens []Token
 	var apart distinct
@@ -57,13 +57,12 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 	return tokens, nil
 }
 
-// distinct collects tokens and refuses duplicates. The zero value is empty.
 type distinct struct {
-	byHash map[[sha256.Size]byte]string // hash → name
+	byHash map[[sha256.Size]byte]string
 	named  map[string]bool
 }
 
-// add refuses a token whose hash or name another token has: nobody could distinguish the two, or revoke one of them.
+// add refuses a token whose hash or name another token has, because nobody could distinguish the two, or revoke only one.
 func (d *distinct) add(t *Token) error {
 	if d.byHash == nil {
 		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
@@ -78,8 +77,7 @@ func (d *distinct) add(t *Token) error {
 	return nil
 }
 
-// SetTokens replaces the accepted tokens: from now on, requests with any other token are refused. If nobody could use the new tokens, or
-// two of them have the same name or hash, it returns ErrConfig and the previous tokens stay.
+// SetTokens replaces the accepted tokens at once. If they are unusable or duplicate, it keeps the old ones and returns ErrConfig.
 func (h *Handler) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
@@ -106,7 +104,7 @@ func parseToken(words []string) (Token, error) {
 	t := Token{Name: words[0], Scopes: strings.Split(words[2], ",")}
 	sum, err := hex.DecodeString(strings.TrimPrefix(words[1], "sha256:"))
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(words[1], "sha256:") {
-		// The error does not show a malformed line: a link may lead to another file with a password in it.
+		// The error hides the line, because a link may lead to another file with a password in it.
 		return Token{}, errors.New("the second word is not sha256: and 64 hexadecimal digits")
 	}
 	copy(t.SHA256[:], sum)
@@ -178,7 +176,7 @@ func tokenForm(s string) bool {
 	return true
 }
 
-// find compares with every token in constant time, so the time does not show which token nearly matched.
+// find compares with every token in constant time, so that the time does not reveal a near match.
 func (h *Handler) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Token

@@ -14,10 +14,9 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// request is a well-formed POST to /api/v3/intents.
 type request struct {
 	stop    bool
-	session string // of a stop
+	session string
 	start   intent.Start
 }
 
@@ -39,7 +38,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 	if r.ContentLength > h.cfg.BodyMax {
 		return nil, large()
 	}
-	// Not every ResponseWriter supports it; then the server's own limits hold.
+	// If the ResponseWriter does not support it, the server's own limits hold.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
 	body, err := io.ReadAll(io.LimitReader(r.Body, h.cfg.BodyMax+1))
 	switch {
@@ -55,7 +54,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 
 func jsonMedia(header string) bool {
 	if header == "application/json" {
-		return true // the most frequent form
+		return true
 	}
 	kind, params, err := mime.ParseMediaType(header)
 	charset := params["charset"]

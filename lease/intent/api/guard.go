@@ -22,8 +22,8 @@ func LAN() []netip.Prefix {
 	return nets
 }
 
-// ParseProxies parses Config.TrustedProxies: networks such as 10.0.0.1/32, separated by commas; none if text is empty. It refuses a
-// network wider than any private one, because its hosts could claim any address.
+// ParseProxies parses Config.TrustedProxies, comma-separated networks such as 10.0.0.1/32. It refuses a network wider than any private
+// one, whose hosts could claim any address.
 func ParseProxies(text string) (nets []netip.Prefix, err error) {
 	if text == "" {
 		return nil, nil
@@ -59,8 +59,7 @@ var (
 )
 
 // clientAddr returns the sender of a request: the peer of the connection or, if that is a trusted proxy, the rightmost untrusted address
-// of X-Forwarded-For. Addresses further left prove nothing, because the sender may have written them. An untrusted peer that forwards
-// requests hides their senders, so its requests are refused.
+// of X-Forwarded-For. The sender may have forged the addresses further left. clientAddr refuses requests forwarded by an untrusted peer.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 	PageMax            = 200
 )
 
-// ErrConfig: settings of the handler are out of range.
+// ErrConfig means that settings of the handler are out of range.
 var ErrConfig = errors.New("invalid settings of the intents API")
 
 // Store is the part of *store.Store that a handler uses.
@@ -54,11 +54,10 @@ type Config struct {
 	Tokens []Token
 	// AllowedNets are the networks from which requests are allowed; nil: LAN().
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the peers whose X-Forwarded-For is trusted; nil: none. A network wider than any private one is refused. A
-	// request forwarded by any other peer is refused.
+	// TrustedProxies are the only peers that may forward requests (X-Forwarded-For); nil: none. See ParseProxies.
 	TrustedProxies []netip.Prefix
-	// APILeases is phase 1 of the migration: the API acquires the service lease before it accepts a start, and answers 409 if the service
-	// is in use, even with the same key.
+	// APILeases is phase 1 of the migration. The API acquires the service lease first, and answers 409 if the service is in use, even
+	// with the same key.
 	APILeases bool
 	// KeyTTL is the life of a key whose session no worker has started. 0: 24 h.
 	KeyTTL time.Duration
@@ -68,13 +67,12 @@ type Config struct {
 	// Quotas bound the accepted starts. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Observer counts for metrics; nil: no counts. If a call panics, that count is missing, and the log says so.
+	// Observer counts for metrics; nil: no counts. If a call panics, its count is missing, and the log says so.
 	Observer intent.Observer
-	// Metrics answers /metrics, without a token, for allowed addresses only; nil: the path does not exist.
+	// Metrics serves /metrics without a token, to allowed addresses only; nil: the path does not exist.
 	Metrics http.Handler
-	// Logger gets an info entry for each accepted start and stop: the token's name, the outcome, the session. At most once a second it
-	// gets the reason for answers with 503. No request waits for it (Handler.Flush). nil: warnings and errors go to standard error;
-	// zap.NewNop() silences them.
+	// Logger gets an info entry for each accepted start and stop (token name, outcome, session), and at most once a second the reason for
+	// 503 answers. No request waits for it (Handler.Flush). nil: warnings and errors go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID makes the UUID of a session; nil: version 7, which orders lists by time.
 	NewID func() (uuid.UUID, error)
@@ -85,7 +83,7 @@ type Config struct {
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
 	cfg     Config
-	log     *zaplog.Log // cfg.Logger writes to it
+	log     *zaplog.Log // writes to cfg.Logger
 	tokens  atomic.Pointer[[]Token]
 	store   Store
 	mode    string
@@ -197,8 +195,7 @@ func (h *Handler) observe(tell func(intent.Observer)) {
 	callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
 }
 
-// Flush waits until all log entries so far have been written, or ctx has ended, and reports whether they were. Call it after the last
-// request, or the process may end before they are written.
+// Flush waits until all log entries have been written or ctx ends, and reports whether they were. Call it before the process ends.
 func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
 func only(r *http.Request, methods ...string) *problem {
@@ -213,7 +210,7 @@ func only(r *http.Request, methods ...string) *problem {
 type accepted struct {
 	SessionID string `json:"sessionId"`
 	Replayed  bool   `json:"replayed,omitempty"` // an equal start had made this session
-	Ended     bool   `json:"ended,omitempty"`    // a stop of a session that had ended already
+	Ended     bool   `json:"ended,omitempty"`    // a stop of a session that had already ended
 }
 
 func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
@@ -232,7 +229,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
-	// Redis may carry the request out even if the client hangs up, and the log must have the outcome. The store waits at most OpTimeout.
+	// Redis may execute the request even if the client hangs up, and the log must have the outcome. OpTimeout bounds the wait.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
 	outcome, mine, other := "accepted", &h.writes, &h.stops
@@ -253,7 +250,7 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		other.Wrote(sent, true)
 		h.cfg.Logger.Info("request", zap.String("token", token.Name), zap.String("outcome", outcome), zap.String("session", a.SessionID),
 			zap.String("peer", r.RemoteAddr))
-	case errors.Is(err, store.ErrUnavailable): // any other error wrote nothing, so it says nothing about writes
+	case errors.Is(err, store.ErrUnavailable): // other errors wrote nothing, so they say nothing about writes
 		mine.Note(err)
 	}
 	if err != nil {
@@ -285,7 +282,6 @@ func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, r
 	return h.store.PutSessionWithIdempotency(ctx, s, start.Key(), h.cfg.KeyTTL)
 }
 
-// failed is storeProblem, and logs a 503.
 func (h *Handler) failed(r *http.Request, err error) *problem {
 	p := storeProblem(err)
 	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // the client is gone
@@ -318,7 +314,7 @@ func (t *told) due(now time.Time) (since int, due bool) {
 	return since, true
 }
 
-// causes explains Redis' refusals in plain words, by their code.
+// causes explains Redis' refusals by their code.
 var causes = map[string]string{
 	"OOM": "it is out of memory", "NOPERM": "its ACL denies a command or a key", "READONLY": "it is a replica",
 	"NOREPLICAS": "it has fewer replicas than it must have to write", "MISCONF": "it cannot save to its disk",
@@ -334,7 +330,7 @@ func storeProblem(err error) *problem {
 	case errors.As(err, &busy):
 		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
 		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionid.Valid(id) {
-			p.SessionID = id // otherwise a worker holds it, or another program wrote the value
+			p.SessionID = id
 		}
 		return p
 	case errors.Is(err, intent.ErrInvalid):
@@ -361,11 +357,11 @@ func storeProblem(err error) *problem {
 	return p
 }
 
-// refusedFor is how long the API is not ready after a failed start or stop, because a proxy may send no other request meanwhile.
+// refusedFor is how long the API is not ready after a failed start or stop. A proxy may send no other request meanwhile.
 const refusedFor = 10 * time.Second
 
-// Health reports whether starts can be accepted, and if not, why, for the log and for people. It sends nothing: it knows only the
-// outcomes of requests and probes. The probe is /readyz, which checks Redis first.
+// Health reports whether the API can accept starts, and otherwise why. It sends no requests: it knows only the outcomes of earlier
+// requests and probes. The probe is /readyz, which checks Redis first.
 func (h *Handler) Health() lease.Health {
 	ok := lease.Health{Reason: "nothing has been asked yet"}
 	switch {
@@ -377,7 +373,7 @@ func (h *Handler) Health() lease.Health {
 	return h.reads.Add(h.stops.Add(h.writes.Add(h.blocked(ok), "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
 }
 
-// blocked returns ok, or HealthBlocked if a function of the caller's has not returned for refusedFor. It logs each such call once.
+// blocked returns ok, or HealthBlocked if a function of the caller has not returned for refusedFor. It logs each such call once.
 func (h *Handler) blocked(ok lease.Health) lease.Health {
 	begun := time.Now().Add(-refusedFor)
 	what, since := h.log.Calls.Late(begun)
@@ -406,11 +402,11 @@ func (h *Handler) ready(r *http.Request) *problem {
 	return nil
 }
 
-// probe checks at most once a second whether Redis answers, because anybody may request it without a token.
+// probe checks Redis at most once a second, because anyone may request it without a token.
 type probe struct {
 	mu  sync.Mutex
-	at  time.Time // time of the last answer
-	err error     // the last answer
+	at  time.Time
+	err error
 }
 
 func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch *ready.Watch) error {

@@ -21,7 +21,6 @@ const (
 
 var memberNames = [mCount]string{mType: "type", mRef: "serviceRef", mProfile: "profile", mSession: "sessionId", mStart: "startMs"}
 
-// members has the members of one intent: the value of a string, the digits of a number.
 type members [mCount]struct {
 	given bool
 	text  string
@@ -36,8 +35,7 @@ func (m *members) only(kind string, allowed ...int) error {
 	return nil
 }
 
-// flatObject parses an object of strings and numbers. It compares names exactly and refuses unknown and repeated ones, which
-// encoding/json cannot do for a struct.
+// flatObject parses an object of strings and numbers. Unlike encoding/json, it refuses inexact, unknown and repeated names.
 func flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:

@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// problem is an error in the form of RFC 9457.
+// problem is a problem document of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// SessionID is the session that conflicts with a start (409), if it is known.
+	// SessionID is the session that conflicts with a start (409), if known.
 	SessionID string `json:"sessionId,omitempty"`
 
 	outcome    string // label in metrics
-	challenge  string // header WWW-Authenticate
-	allow      string // header Allow
-	retryAfter int    // seconds
+	challenge  string
+	allow      string
+	retryAfter int // seconds
 }
 
 const problemPrefix = "urn:leasestorm:problem:"
@@ -46,7 +46,7 @@ func (p *problem) write(w http.ResponseWriter) {
 
 func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // strings and numbers only: it cannot fail
+	if err != nil { // impossible: only strings and numbers
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -56,5 +56,5 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(append(body, '\n'))
 }

@@ -17,13 +17,12 @@ const (
 	DefaultBacklog   = 20_000
 )
 
-// Quotas bound the starts that a handler accepts from each token, so that one token cannot fill Redis. A start above them is answered
-// with 429 and changes nothing. 0 is the default; a negative value is no limit.
+// Quotas bound each token's starts, so that none fills Redis. Starts above them get 429. 0 is the default; negative is no limit.
 type Quotas struct {
-	// StartRate is how many starts a second a token may send. Starts for five seconds may come at once.
+	// StartRate is the number of starts per second of a token. Starts for five seconds may come at once.
 	StartRate int
-	// Backlog is how many starts a token may send at once. Used starts are restored evenly over Config.Retention, so a token has at most
-	// twice as many records within that time.
+	// Backlog is the number of starts that a token may send at once. Used starts are restored evenly over Config.Retention, so a token
+	// has at most twice as many records within that time.
 	Backlog int
 
 	_ struct{}
@@ -31,7 +30,6 @@ type Quotas struct {
 
 const burst = 5
 
-// quotas counts starts. It is safe for concurrent use.
 type quotas struct {
 	Quotas
 	retention time.Duration
@@ -40,7 +38,6 @@ type quotas struct {
 	tokens map[[32]byte]*spent
 }
 
-// spent is the rest of one token's quotas.
 type spent struct{ rate, backlog *rate.Limiter }
 
 func newQuotas(q Quotas, retention time.Duration) *quotas {
@@ -48,7 +45,6 @@ func newQuotas(q Quotas, retention time.Duration) *quotas {
 	return &quotas{Quotas: q, retention: retention, tokens: map[[32]byte]*spent{}}
 }
 
-// limiter allows n at once, refilled at perSecond; any number if n is negative.
 func limiter(n int, perSecond float64) *rate.Limiter {
 	if n < 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -56,7 +52,7 @@ func limiter(n int, perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), n)
 }
 
-// admit takes one start from a token's quotas. If a quota is used up, it takes nothing and returns the problem.
+// admit takes one start from a token's quotas. If a quota is used up, admit takes nothing and returns the problem.
 func (q *quotas) admit(t *Token, now time.Time) *problem {
 	s := q.of(t)
 	byRate := s.rate.ReserveN(now, 1)

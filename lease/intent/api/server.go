@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NewServer returns a server for h with limits against slow clients and endless requests. Bound its connections with
+// NewServer returns a server for h that limits slow clients and endless requests. Bound its connections with
 // golang.org/x/net/netutil.LimitListener. For TLS, set TLSConfig and call ServeTLS.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{

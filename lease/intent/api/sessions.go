@@ -67,13 +67,12 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 
 type page struct {
 	Sessions []sessionView `json:"sessions"`
-	Next     string        `json:"next,omitempty"` // cursor of the next page
-	// KeysForeign is how many sessions of the page are left out because their keys hold another type.
+	Next     string        `json:"next,omitempty"`
+	// KeysForeign counts the sessions omitted from the page because their keys hold another type.
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
-// A list costs Redis as much as reading two hundred sessions. At most listsMax are in progress, and another waits listPatience for its
-// turn.
+// A list costs Redis as much as two hundred sessions. At most listsMax are in progress. Others wait up to listPatience.
 const (
 	listsMax     = 2
 	listPatience = time.Second
@@ -139,6 +138,6 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPIDocument) // the client may be gone
+	_, _ = w.Write(openAPIDocument)
 	return nil
 }

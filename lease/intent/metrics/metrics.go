@@ -1,13 +1,8 @@
-// Package metrics exports the counts of ADR-003 as Prometheus collectors. It is optional: nothing else of intents imports the Prometheus
-// client.
+// Package metrics exports the counts of ADR-003 as Prometheus collectors. No other package of intents imports the Prometheus client.
 //
-//	v3_intents_total{outcome,mode}   requests to publish: accepted,
-//	                                 replayed, stopped, conflict, or the
-//	                                 cause of a refusal
+//	v3_intents_total{outcome,mode}   requests to publish: accepted, replayed, stopped, conflict, or the cause of a refusal
 //	v3_idempotent_replay_total       starts that returned an existing session
-//	v3_worker_start_total{outcome}   starts that a worker has processed:
-//	                                 started, rejected_busy,
-//	                                 rejected_no_tuner, failed, stopped
+//	v3_worker_start_total{outcome}   processed starts: started, rejected_busy, rejected_no_tuner, failed, stopped
 //
 // Series that alerts read start at 0, to tell "nothing happened" from "nothing counted".
 package metrics

@@ -9,21 +9,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batchMax bounds the calls of one batch. Redis runs them without a break, so it bounds how long other clients wait.
+// batchMax bounds the calls of one batch, which Redis runs without a break, and so how long other clients wait.
 const batchMax = 32
 
-// batcher combines script calls that wait for a connection, and sends them together as soon as one is free. Most of a call's cost, here
-// and in Redis, is its own write and read. The callers do the work themselves: a caller with a lane also sends the waiting calls, and
-// after its answer passes the lane to the first waiting caller. (The client's auto-pipelining is experimental, and keeps goroutines
-// running.)
+// batcher combines script calls that wait for a connection, and sends them together as soon as one is free, because most of a call's cost
+// is its own write and read. A caller with a lane also sends the waiting calls, and then passes the lane to the first caller that still
+// waits. go-redis' own auto-pipelining is experimental and keeps goroutines running.
 type batcher struct {
 	client  redis.UniversalClient
-	timeout time.Duration // of one batch
-	lanes   int           // maximum number of batches in flight
+	timeout time.Duration
+	lanes   int // maximum number of batches in flight
 
 	mu      sync.Mutex
 	waiting []*scriptCall
-	busy    int // lanes in use
+	busy    int
 }
 
 type scriptCall struct {
@@ -31,7 +30,7 @@ type scriptCall struct {
 	keys   []string
 	args   []any
 	answer *redis.Cmd
-	turn   chan turn // with room for one signal
+	turn   chan turn // has room for one signal
 }
 
 type turn bool
@@ -80,7 +79,6 @@ func (b *batcher) enter(c *scriptCall) bool {
 	return false
 }
 
-// board returns the calls to send together with first.
 func (b *batcher) board(first *scriptCall) []*scriptCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +101,7 @@ func (b *batcher) leave() {
 	b.waiting = slices.Delete(b.waiting, 0, 1)
 }
 
-// quit removes a caller that no longer waits. If it has got a lane meanwhile, the lane goes to the next caller.
+// quit removes a caller that no longer waits, and passes on a lane that it has just received.
 func (b *batcher) quit(c *scriptCall) {
 	b.mu.Lock()
 	i := slices.Index(b.waiting, c)
@@ -119,11 +117,11 @@ func (b *batcher) quit(c *scriptCall) {
 		if t == send {
 			b.leave()
 		}
-	default: // another caller has taken the call along; nobody will read the answer
+	default: // another caller has sent the call; nobody reads the answer
 	}
 }
 
-// send runs the calls of a batch. The first call's caller runs it; if that caller's ctx ends, the other calls still run.
+// send runs the calls of a batch on behalf of the first caller. If that caller's ctx ends, the other calls still run.
 func (b *batcher) send(ctx context.Context, batch []*scriptCall) {
 	if len(batch) == 1 {
 		c := batch[0]

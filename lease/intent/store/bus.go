@@ -37,8 +37,8 @@ type Entry struct {
 	intent.Start
 	Tries int    // deliveries, including this one
 	From  string // the dead worker that had the entry; "": none
-	Owner string // the worker in the session's record; only of entries from Sweep
-	Fence int64  // fence of the session's record; only of entries from Sweep
+	Owner string // the worker in the session's record; only from Sweep
+	Fence int64  // fence of the session's record; only from Sweep
 
 	_ struct{}
 }
@@ -101,11 +101,11 @@ func (b *Bus) Fetch(ctx context.Context, n int, block time.Duration) ([]Entry, e
 	return entries, nil
 }
 
-// Sweep cleans up after dead workers: their running sessions end with ReasonLeaseLost, and this worker takes over their unfinished
-// entries. It also returns unfinished entries that were delivered to this worker at least idle ago, because an answer may have been lost.
+// Sweep cleans up after dead workers. It ends their running sessions with ReasonLeaseLost and takes over their unfinished entries. It
+// also returns unfinished entries delivered to this worker at least idle ago, because an answer may have been lost.
 //
-// A worker is dead once its last beat is life ago. Even then, a session of it counts as running while Redis has its service's lease for
-// it. more reports that another call would find more work.
+// A worker is dead once its last beat is life ago. Even then, its session counts as running while Redis has the service's lease for it.
+// more reports that there is more work.
 func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []Entry, more bool, err error) {
 	reply, err := b.s.run(ctx, sweepScript, b.worker, life.Milliseconds(), sweepMax, idle.Milliseconds(),
 		b.s.opt.Leases.LeasePrefix+ServiceLease(""))
@@ -129,7 +129,7 @@ func (b *Bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []En
 	return entries, fmt.Sprint(list[0]) == "1", nil
 }
 
-// startOf parses the start in an entry. A malformed number becomes -1, which the check of the start refuses.
+// startOf parses the start in an entry. A malformed number becomes -1, which Canonical refuses.
 func startOf(service, profile, start string) intent.Start {
 	ms, err := strconv.ParseInt(start, 10, 64)
 	if err != nil {
@@ -138,7 +138,7 @@ func startOf(service, profile, start string) intent.Start {
 	return intent.Start{ServiceRef: service, Profile: profile, StartMs: ms}
 }
 
-// sweepMax bounds the work of one call, so that Redis is not blocked for longer than 2 ms.
+// sweepMax bounds the work of one call, so that it blocks Redis for at most 2 ms.
 const sweepMax = 100
 
 // Write is a worker's update of a session.
@@ -149,8 +149,8 @@ type Write struct {
 	Reason     intent.Reason
 	Detail     string
 	Slot       string
-	Fence      int64  // of the service lease; without a lease, of the record on which the decision is based
-	TunerFence int64  // 0: none
+	Fence      int64 // of the service lease; without a lease, of the record that the decision is based on
+	TunerFence int64
 	Ack        string // the entry that this write finishes
 
 	_ struct{}
@@ -159,9 +159,9 @@ type Write struct {
 // Wrote is the outcome of a write.
 type Wrote string
 
-// The outcomes of Write.
+// The outcomes of Write. After WroteOK, no stop is pending.
 const (
-	WroteOK      Wrote = "K" // written
+	WroteOK      Wrote = "K"
 	WroteStop    Wrote = "S" // written, and a stop is pending
 	WroteOver    Wrote = "O" // not written: the session has ended, a newer term has written, or another worker has taken over the start
 	WroteMissing Wrote = "M" // not written: there is no session of this ID and service
@@ -181,17 +181,15 @@ func (b *Bus) Write(ctx context.Context, w Write) (Wrote, error) {
 	return Wrote(fmt.Sprint(reply)), nil
 }
 
-// Bury makes an entry a dead letter. It ends the entry's session with reason ("": not at all), unless the session runs or a term newer
-// than fence has it. It ignores an entry with this ID that names another session, because another server numbered it, and does not change
-// that session.
+// Bury makes an entry a dead letter. It ends the entry's session with reason, unless reason is "", the session runs, or a term newer than
+// fence has it. It ignores an entry with this ID that names another session, because another server numbered it.
 func (b *Bus) Bury(ctx context.Context, e Entry, why string, fence int64, reason intent.Reason) error {
 	_, err := b.s.run(ctx, buryScript, e.ID, why, e.Session, fence, string(reason), e.Tries, b.s.opt.DeadLetters)
 	return err
 }
 
-// Beat keeps the worker alive in the registry. info describes the worker. stops are the sessions with a pending stop. begun is how many
-// sessions this worker has begun and not ended, by the records. server identifies the run of Redis that answered; another run may have an
-// older copy.
+// Beat keeps the worker, described by info, alive in the registry. stops are its sessions with a pending stop. begun counts the sessions
+// that it has begun and not ended, by the records. server identifies the run of Redis. Another run may have an older copy.
 func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int, server string, err error) {
 	reply, err := b.s.run(ctx, beatScript, b.worker, info)
 	if err != nil {
@@ -209,8 +207,8 @@ func (b *Bus) Beat(ctx context.Context, info string) (stops []string, begun int,
 	return words[3:], begun, words[1], nil
 }
 
-// Foreign returns the keys that the last Beat found to hold another type and that the work can do without. Without "v3:stops" a stop may
-// be noticed a beat later; without "v3:ended" no record is deleted.
+// Foreign returns the dispensable keys that the last Beat found to hold another type. Without "v3:stops", stops come a beat later.
+// Without "v3:ended", no record is deleted.
 func (b *Bus) Foreign() []string {
 	if keys := b.foreign.Load(); keys != nil {
 		return *keys
@@ -218,8 +216,8 @@ func (b *Bus) Foreign() []string {
 	return nil
 }
 
-// Disown ends, with ReasonLeaseLost, the sessions that by their records run at this worker but do not. unknown returns the sessions that
-// the worker does not have.
+// Disown ends, with ReasonLeaseLost, the sessions that run here only by their records. unknown returns, of the given sessions, those that
+// do not run.
 func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error {
 	reply, err := b.s.run(ctx, begunScript, b.worker)
 	if err != nil {
@@ -241,15 +239,14 @@ func (b *Bus) Disown(ctx context.Context, unknown func([]string) []string) error
 	return nil
 }
 
-// Leave declares a worker dead: this one when it stops, or another that is known not to run.
+// Leave declares a worker dead: this one when it stops, or another that is known to be dead.
 func (b *Bus) Leave(ctx context.Context, worker string) error {
 	_, err := b.s.run(ctx, leaveScript, worker, b.s.notify)
 	return err
 }
 
-// Listen calls stop and left for the messages on the channel, until ctx ends. It calls up whenever a subscription is established, because
-// earlier messages were missed. Anybody who reaches Redis may publish anything there, even from another database. So a message is only a
-// reason to read the records (Store.StopAsked, Sweep).
+// Listen calls stop and left for the messages on the channel until ctx ends. It calls up after each subscription, because it may have
+// missed messages. Any client of Redis can publish there, so a message is only a reason to read the records (Store.StopAsked, Sweep).
 func (b *Bus) Listen(ctx context.Context, stop, left func(string), up func()) {
 	message := func(text string) {
 		verb, id, _ := strings.Cut(text, " ")

@@ -13,18 +13,18 @@ import (
 
 // DeadLetter is an entry that could not be processed.
 type DeadLetter struct {
-	ID      string // ID of the dead letter
+	ID      string
 	At      time.Time
-	Entry   string // its ID on the bus
+	Entry   string // ID on the bus
 	Why     string
 	Tries   int
-	Session string // "" if the entry names none
+	Session string
 	Fields  map[string]string
 
 	_ struct{}
 }
 
-// letterID refuses invalid entry IDs: Redis would read - and + as the ends of the stream.
+// letterID refuses invalid entry IDs, because Redis reads - and + as the ends of the stream.
 func letterID(id string) error {
 	ms, seq, both := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
@@ -37,7 +37,7 @@ func letterID(id string) error {
 	return nil
 }
 
-// DeadLetters returns up to limit dead letters, oldest first, that come after the letter cursor ("" for the first).
+// DeadLetters returns up to limit dead letters after the letter cursor ("" for the first), oldest first.
 func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]DeadLetter, error) {
 	from := "-"
 	if cursor != "" {
@@ -74,7 +74,7 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	return letters, nil
 }
 
-// Requeue puts a dead letter back on the bus: its session begins again. Errors: ErrRequeue, with the reason; ErrLetterID.
+// Requeue puts a dead letter back on the bus, so that its session begins again. Errors: ErrRequeue, with the reason; ErrLetterID.
 func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
 	if err := letterID(id); err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 // ForeignKeyError names an indispensable key that another program has replaced by one of another type.
 type ForeignKeyError struct {
 	Key string
-	Err error // Redis' error
+	Err error
 
 	_ struct{}
 }
@@ -25,7 +25,7 @@ func (e *ForeignKeyError) Unwrap() error { return e.Err }
 
 func foreign(err error) bool { return Refused(err) == "WRONGTYPE" }
 
-// named adds the store's key to an error about a key's type, because Redis does not name it.
+// named adds the key to an error about a key's type, because Redis does not name it.
 func (s *Store) named(ctx context.Context, err error) error {
 	if !foreign(err) {
 		return err
@@ -35,7 +35,7 @@ func (s *Store) named(ctx context.Context, err error) error {
 	for _, name := range []string{"sessions", "waiting"} {
 		lengths[s.opt.KeyPrefix+name] = pipe.ZCard(ctx, s.opt.KeyPrefix+name)
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	_, _ = pipe.Exec(ctx)
 	for key, length := range lengths {
 		if foreign(length.Err()) {
 			return &ForeignKeyError{Key: key, Err: err}

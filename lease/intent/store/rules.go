@@ -8,7 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// The commands of each side's scripts, and of the code around them.
 const (
 	apiCommands = "xlen zcard zrevrangebylex get set hget hmget hset sadd xadd zadd publish"
 
@@ -16,7 +15,7 @@ const (
 		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"
 )
 
-// apiRules are the rights that an API needs. In phase 1 it acquires leases, but needs no channel of leases.
+// apiRules are the rights of an API. In phase 1 it acquires leases, but needs no channel of leases.
 func (o *Options) apiRules() redisstore.Rules {
 	leases := o.leaseOptions().Rules(redisstore.Use{})
 	keys := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}}.And(leases).Keys
@@ -24,7 +23,6 @@ func (o *Options) apiRules() redisstore.Rules {
 		Commands: strings.Fields("info time eval evalsha " + apiCommands)}
 }
 
-// workerRules are the rights that a worker needs, including those of its keeper.
 func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	own := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
 		Commands: strings.Fields(workerCommands)}
@@ -33,7 +31,7 @@ func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
-// Explain returns an error with the line that grants a worker its rights, if err is a denial by an ACL. Otherwise it returns err.
+// Explain adds the line that grants a worker its rights if err is a denial by an ACL. Otherwise it returns err.
 func (s *Store) Explain(err error) error {
 	if denied := redisstore.Explain(s.client, s.opt.workerRules(s.client), err); denied != nil {
 		return denied

@@ -17,16 +17,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// PutSessionWithIdempotency accepts a start, atomically with its publishing: record, key and entry on the bus together. If a session that
-// has not ended has the key, it changes nothing and returns that session's ID. It reads only ID and Start of session; key is Start.Key().
-// ttl is the life of the key until a worker has started the session; from then on, the key lives until the session ends.
+// PutSessionWithIdempotency accepts a start: it writes record, key and bus entry in one step. If a session that has not ended has the
+// key, it changes nothing and returns that session's ID. It reads only ID and Start of session. key is Start.Key(). ttl is the life of
+// the key until a worker starts the session. From then on, the key lives until the session ends.
 //
 //	accepted         session.ID, false, nil
 //	it is known      its ID, true, nil
-//	no answer        ErrUnavailable: retry with the same session; it is
-//	                 accepted once
-//	no such service  intent.ErrInvalid: if the prefix of leases carries a
-//	                 hash tag, no lease can have this name
+//	no answer        ErrUnavailable: retry with the same session; it is accepted once
+//	no such service  intent.ErrInvalid: if the prefix of leases has a hash tag, no lease can have this name
 func (s *Store) PutSessionWithIdempotency(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
 	if err := s.servable(session.ServiceRef); err != nil {
@@ -62,9 +60,9 @@ func (s *Store) servable(ref string) error {
 	return nil
 }
 
-// PutSessionWithLease is PutSessionWithIdempotency of phase 1: the same step acquires the service's lease, with a value that names the
-// session. It changes nothing and returns *BusyError (ErrBusy) if the service is in use, even by a session of the same key, and
-// ErrQuarantine if Redis grants no leases.
+// PutSessionWithLease is PutSessionWithIdempotency of phase 1, which also acquires the service's lease for the session. If the service is
+// in use, even by a session of the same key, it changes nothing and returns *BusyError (ErrBusy). If Redis grants no leases, it returns
+// ErrQuarantine.
 func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
 	existingID string, exists bool, err error) {
 	if err := s.servable(session.ServiceRef); err != nil {
@@ -100,7 +98,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	return putReply(reply)
 }
 
-// Stop requests the end of a session. ended reports that it had ended already. Errors: ErrNotFound, ErrUnavailable.
+// Stop requests the end of a session. ended reports that it had already ended. Errors: ErrNotFound, ErrUnavailable.
 func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	reply, err := s.run(ctx, stopScript, id, s.notify)
 	switch {
@@ -123,7 +121,6 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 	return stop != "", nil
 }
 
-// recordFields are the fields of a record, in decode's order.
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
@@ -175,9 +172,9 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	return *records[0], nil
 }
 
-// List returns up to limit sessions, newest first, that come after the session cursor ("" for the newest). next is the cursor of the next
-// page, "" after the last. A newly accepted session never moves others between pages. err is a *lease.SkippedError, together with valid
-// sessions, if records are left out because their keys hold another type; any other error is ErrUnavailable.
+// List returns up to limit sessions after the session cursor ("" for the newest), newest first, and the cursor of the next page, "" after
+// the last. A new session never moves others between pages. err is a *lease.SkippedError, together with valid sessions, if List omits
+// records whose keys hold another type. Any other error is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -216,7 +213,6 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 // readMax is how many records of a list one call reads. It bounds how long a renewal waits.
 const readMax = 25
 
-// ids returns up to n IDs of sessions, newest first, that come after the session cursor.
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {
 	from := "+"
 	if cursor != "" {
@@ -248,7 +244,6 @@ func decode(f map[string]string) intent.Session {
 
 var errReply = errors.New("a reply of an unknown form")
 
-// wordsOf returns a reply of at least n strings.
 func wordsOf(reply any, n int) ([]string, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) < n {

@@ -28,22 +28,22 @@ const (
 
 // Errors for errors.Is.
 var (
-	// ErrNotFound: no session has this ID, or it ended longer than Options.Retention ago.
+	// ErrNotFound means that no session has this ID, or that it ended longer than Options.Retention ago.
 	ErrNotFound = errors.New("no such session")
-	// ErrUnavailable: Redis did not answer, or refused. It may have executed the request. Retrying is safe.
+	// ErrUnavailable means that Redis refused or did not answer. It may have executed the request. Retrying is safe.
 	ErrUnavailable = errors.New("redis is not available")
-	// ErrBusy: the service is in use (phase 1); errors.As gives a *BusyError.
+	// ErrBusy means that the service is in use (phase 1). errors.As gives a *BusyError.
 	ErrBusy = errors.New("service is in use")
-	// ErrQuarantine: Redis has lost its data and grants no leases yet (phase 1).
+	// ErrQuarantine means that Redis has lost its data and grants no leases yet (phase 1).
 	ErrQuarantine = errors.New("redis forgot its leases and grants none until the last of them has run out")
-	// ErrOptions: Options are out of range or contradict each other.
+	// ErrOptions means that Options are out of range or contradict each other.
 	ErrOptions = errors.New("invalid options of the intent store")
-	// ErrRequeue: a dead letter cannot go back on the bus; the text has the reason.
+	// ErrRequeue means that a dead letter cannot go back on the bus. The text has the reason.
 	ErrRequeue = errors.New("dead letter not requeued")
-	// ErrUnfinished: Redis answers, but the search of all its keys for leases was cut short. It took more than sixty times
-	// Options.OpTimeout, or there are more than a million leases. The leases found until then were processed.
+	// ErrUnfinished means that the search of all keys for leases took more than sixty times Options.OpTimeout, or that there are more
+	// than a million leases. The leases found until then were processed.
 	ErrUnfinished = errors.New("not all keys were read")
-	// ErrLetterID: the text is no valid ID of a dead letter.
+	// ErrLetterID means that the text is no valid ID of a dead letter.
 	ErrLetterID = errors.New("not the ID of a dead letter")
 )
 
@@ -63,15 +63,13 @@ func (e *BusyError) Error() string {
 // Is makes errors.Is(err, ErrBusy) true.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// Options configure a Store. The zero value of a field is its default. All APIs and workers that work together must agree on KeyPrefix
-// and on the names in Leases.
+// Options configure a Store. A zero field means its default. Cooperating APIs and workers need the same KeyPrefix and names in Leases.
 type Options struct {
 	// KeyPrefix precedes every key but those of leases. "": "v3:".
 	KeyPrefix string
-	// Leases are the settings of the leases on services and slots: the TTL, and the names in Redis. LeasePrefix defaults to "lease:";
-	// NodePrefix, EpochKey and Channel begin with KeyPrefix unless set. The worker's keeper uses these settings; Hooks apply to all
-	// connections. With Replicas a lease counts once a majority has it. A record, a start and its key are written once and may be lost
-	// with a master, as without Replicas.
+	// Leases has the TTL of the leases on services and slots, and their names in Redis. LeasePrefix defaults to "lease:". Unless set,
+	// NodePrefix, EpochKey and Channel begin with KeyPrefix. The worker's keeper uses these settings. Hooks apply to all connections.
+	// With Replicas, a lease counts once a majority has it, but a failover may still lose a record, a start or its key.
 	Leases lease.Config
 	// Retention is the least time for which the record of an ended session is kept. 0: 1 h.
 	Retention time.Duration
@@ -79,8 +77,8 @@ type Options struct {
 	OpTimeout time.Duration
 	// PoolSize bounds the connections for calls that are not batched. 0: 16.
 	PoolSize int
-	// Batches is how many script calls (starts, stops, a worker's writes) are in flight at once. Further calls wait and are sent together
-	// as soon as one is done. A small number makes large batches, which cost least; a large one suits a distant Redis. 0: PoolSize.
+	// Batches is how many script calls (starts, stops, a worker's writes) are in flight at once. Later calls wait and go out together. A
+	// small number makes large batches, which cost least. A large one suits a distant Redis. 0: PoolSize.
 	Batches int
 	// DeadLetters is the approximate maximum number of dead letters. 0: 10,000.
 	DeadLetters int
@@ -127,7 +125,6 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// leaseOptions are the options of internal/redisstore that determine the names of leases.
 func (o *Options) leaseOptions() redisstore.Options {
 	return redisstore.Options{LeasePrefix: o.Leases.LeasePrefix, EpochKey: o.Leases.EpochKey, Quarantine: o.Leases.Quarantine,
 		Replicas: o.Leases.Replicas}
@@ -136,15 +133,15 @@ func (o *Options) leaseOptions() redisstore.Options {
 // Store keeps intents in Redis. It is safe for concurrent use.
 type Store struct {
 	opt     Options
-	client  redis.UniversalClient // the store's own client
+	client  redis.UniversalClient
 	batcher *batcher
 	bus     string
 	notify  string
 	calls   *callback.Calls // calls of Leases.Hooks and of the client's functions
 }
 
-// New returns a store on the server of client, which is a *redis.Client (plain or failover) or a *redis.ClusterClient. Like
-// lease.NewManager it makes its own connections. It opens none yet.
+// New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It makes its own
+// connections, when it first needs them.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()
 	if err := opt.validate(); err != nil {
@@ -171,11 +168,10 @@ func (o Options) Shared() (redisstore.Options, []string, error) {
 	return o.Leases.Shared()
 }
 
-// Options returns the store's options, with every default filled in.
+// Options returns the store's options with every default.
 func (s *Store) Options() Options { return s.opt }
 
-// Ping reports whether Redis answers and could accept a start. It returns nil or ErrUnavailable, with the rules to add if an ACL denies
-// it.
+// Ping returns nil if Redis could accept a start, otherwise ErrUnavailable, with the rules to add if an ACL denies it.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -189,14 +185,13 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Late returns the hook, or the function of the client's options, that began before that time and has not returned; "" for none.
+// Late returns the hook, or function of the client's options, that began before that time and has not returned; "" for none.
 func (s *Store) Late(begun time.Time) (what string, since time.Time) { return s.calls.Late(begun) }
 
 // Close closes the store's own connections. Running calls end with ErrUnavailable.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Refused returns the code, such as WRONGTYPE or NOPERM, with which Redis refused a request, also within a script. It returns "" if Redis
-// did not answer.
+// Refused returns the code, such as WRONGTYPE or NOPERM, of Redis' refusal, also within a script, or "" if Redis did not answer.
 func Refused(err error) string {
 	if redisstore.Denied(err) != nil { // in a script it begins with ERR; Ping reports it with the rules to add
 		return "NOPERM"

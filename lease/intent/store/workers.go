@@ -14,11 +14,11 @@ import (
 // WorkerInfo is one worker of the registry.
 type WorkerInfo struct {
 	Instance string
-	Info     string        // the worker's own description
+	Info     string
 	Age      time.Duration // since its last beat, by Redis' clock
 	Left     bool          // it has stopped cleanly
 
-	beat float64 // its last beat in the registry
+	beat float64
 }
 
 // Workers returns all workers of the registry, including dead ones that no sweep has removed.
@@ -58,8 +58,8 @@ func (s *Store) leasable(name string) bool {
 	return redisstore.CheckLease(s.opt.leaseOptions(), name) == nil
 }
 
-// Leases passes the names of all leases on services and slots in Redis to take, a page at a time, until take returns an error. A name may
-// occur twice. It skips foreign keys that cannot be leases. It returns ErrUnfinished if there may be more.
+// Leases passes the names of all leases on services and slots to take, page by page, until take returns an error. A name may occur twice.
+// Leases skips foreign keys that cannot be leases. It returns ErrUnfinished if there may be more.
 func (s *Store) Leases(ctx context.Context, take func(names []string) error) error {
 	whole, cancel := context.WithTimeout(ctx, wholeTimes*s.opt.OpTimeout) // it reads over all foreign keys
 	defer cancel()
@@ -92,9 +92,9 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 	return nil
 }
 
-// DeleteAllLeases deletes all leases on services and slots, at the start of the only worker of an installation. The caller guarantees
-// that none of others, as returned by Workers, lives. beats is another worker that has appeared, or beaten, since: from then on nothing
-// is deleted, because check and deletion are one step (I1). It returns ErrUnfinished if it may have missed leases.
+// DeleteAllLeases deletes all leases on services and slots, at the start of an installation's only worker. The caller guarantees that the
+// workers in others, as returned by Workers, are dead. beats is a worker that has appeared or beaten since then. Each step checks for
+// such a worker, and deletes nothing if there is one (I1). DeleteAllLeases returns ErrUnfinished if it may have missed leases.
 func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
 	err = s.Leases(ctx, func(names []string) error {
 		n, other, err := s.deleteLeases(ctx, worker, others, names)
@@ -115,7 +115,6 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 
 var errBeats = errors.New("another worker beats")
 
-// deleteLeases deletes the named leases, in one step with the check for another worker's beat.
 func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, names []string) (
 	deleted int, beats string, err error,
 ) {

@@ -18,17 +18,17 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// job is the shell's state of a session. The loop owns it.
+// job is the worker's state of a session. The loop owns it.
 type job struct {
 	entry    store.Entry
 	terms    policy.Terms[*lease.Lease]
 	pipeline Pipeline
 	started  bool // RUNNING was written
-	over     bool // its end was logged
+	over     bool
 }
 
-// carry carries out the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
-// their number, and during a stop the number of sessions does.
+// carry executes the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
+// their number, during a stop the number of sessions.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {
@@ -73,7 +73,7 @@ func (w *Worker) carry(e core.Effect) {
 	}
 }
 
-// What package lease shows to its siblings only.
+// Methods that package lease exposes only to its siblings.
 type (
 	adopter interface {
 		Adopt(ctx context.Context, name, owner string) (*lease.Lease, error)
@@ -112,7 +112,6 @@ func (w *Worker) acquire(e core.Effect) {
 	w.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
 }
 
-// keep stores an acquired lease, or releases it if its session is gone.
 func (w *Worker) keep(session string, h *lease.Lease) {
 	if h == nil {
 		return
@@ -125,7 +124,7 @@ func (w *Worker) keep(session string, h *lease.Lease) {
 	j.terms.Keep(h)
 }
 
-// release releases all leases and waits for Redis' answers, for OpTimeout at most.
+// release releases all leases and waits for Redis' answers, for at most OpTimeout.
 func (w *Worker) release(session string, holds []*lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
 	defer cancel()
@@ -153,7 +152,6 @@ var startOutcomes = map[core.Reason]string{
 	core.PipelineFailed: "failed",
 }
 
-// count reports a write's outcome to the observer and the log, once.
 func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 	j := w.jobs[e.Session]
 	if j == nil {
@@ -233,11 +231,10 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	}
 	told.Launch = core.LaunchOK
 	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
-	// A running session gets a new goroutine: this one's stack has grown, and would stay.
+	// A new goroutine, because this one's grown stack would never shrink while the session runs.
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
-// errDoubt: a lease was in doubt when the pipeline was about to start.
 var errDoubt = errors.New("a lease is in doubt")
 
 // errExited is the error of a pipeline's method that called runtime.Goexit, as a test's FailNow does.
@@ -252,8 +249,7 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 	err = w.call(nil, session, "Wait", p.Wait)
 }
 
-// ended is separate from await, as panicked is from call, so that its variables are not on the stack on which every running session
-// waits: 2 KiB are enough for that.
+// ended is separate from await, as panicked is from call, to keep its variables off the 2 KiB stack of each running session.
 //
 //go:noinline
 func (w *Worker) ended(session string, err error) {
@@ -264,7 +260,7 @@ func (w *Worker) ended(session string, err error) {
 	w.inbox.put(message{event: back})
 }
 
-// wordsMax is how many bytes of a pipeline's error become the detail of its session. Some errors quote all output of a program.
+// wordsMax is how many bytes of a pipeline's error the session's detail keeps. Some errors quote all output of a program.
 const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }

@@ -27,13 +27,13 @@ const (
 
 // Errors for errors.Is.
 var (
-	// ErrConfig: settings contradict each other or are out of range.
+	// ErrConfig means that settings contradict each other or are out of range.
 	ErrConfig = errors.New("invalid settings of the worker")
-	// ErrOtherWorker: SingleWriter is set, and another worker is still alive after a TTL.
+	// ErrOtherWorker means that SingleWriter is set, and another worker is still alive after a TTL.
 	ErrOtherWorker = membership.ErrOtherWorker
-	// ErrStuck: a pipeline did not return in time; its leases expire.
+	// ErrStuck means that a pipeline did not return in time. Its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
-	// ErrStopped: the worker has stopped; make a new one.
+	// ErrStopped means that the worker has stopped. Make a new one.
 	ErrStopped = errors.New("stopped")
 )
 
@@ -41,19 +41,19 @@ var (
 type Job struct {
 	SessionID string
 	intent.Start
-	Worker       string // instance ID
+	Worker       string
 	Slot         string
-	ServiceFence int64 // send both with every request: the receiver can refuse late requests of a frozen process
+	ServiceFence int64 // send both with every request, so that the receiver can refuse late requests of a frozen process
 	TunerFence   int64
 
 	_ struct{}
 }
 
-// Pipeline is the work of one session. Start is called once. If it returned nil, Wait is called once, and Stop any number of times, at
-// any time. A method that panics, or ends its goroutine, has failed. The first KiB of an error's text becomes the session's Detail.
+// Pipeline is the work of one session. Start is called once. If it returns nil, Wait is called once, and Stop any number of times. A
+// method that panics or exits its goroutine has failed. The first KiB of an error's text becomes the session's Detail.
 type Pipeline interface {
-	// Start begins the work under fence, the fence of the service's lease. It should return within seconds. ctx ends when the trust in
-	// either lease ends, and after Wait has returned: work must not outlast it.
+	// Start begins the work under the fence of the service's lease. It should return within seconds. ctx ends when the trust in either
+	// lease ends, and after Wait has returned. The work must not outlast ctx.
 	Start(ctx context.Context, fence int64) error
 	// Wait returns when the work has ended, by itself or after Stop, and no longer uses slot or service.
 	Wait() error
@@ -65,16 +65,15 @@ type Pipeline interface {
 type Config struct {
 	// Store configures the store in Redis. Store.Leases has the TTL of the leases, their renewal, and the logger.
 	Store store.Options
-	// Name identifies the worker across restarts. "": the host's name. A starting worker frees at once the leases of an earlier process
-	// of the same name if it can prove that process dead: it ran on the same machine, in the same container.
+	// Name identifies the worker across restarts. "": the host's name. A starting worker frees the leases of an earlier process of its
+	// name at once if it can prove that process dead, which requires the same machine and container.
 	Name string
 	// InstanceID names this process; "": lease.GenerateInstanceID().
 	InstanceID string
 	// Slots is the pool that all workers share, in the order of attempts.
 	Slots []string
-	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. Until both have returned, the session counts among
-	// Starting. If the session has to stop, or loses a lease, before that, both have StopTimeout to return, like a running session. If a
-	// lease is in doubt once NewPipeline has returned, the pipeline is dropped and not started.
+	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. Until both return, the session counts as Starting.
+	// After a stop or a loss, both have StopTimeout to return. If a lease is in doubt after NewPipeline, Start is not called.
 	NewPipeline func(Job) Pipeline
 	// Grace is how long before the trust in its leases ends the worker calls a pipeline's Stop. 0: TTL/6. A renewal and the wait for its
 	// answer (Store.Leases.RenewInterval and OpTimeout) must fit in before.
@@ -85,15 +84,12 @@ type Config struct {
 	MaxTries int
 	// Starting is the maximum number of starting sessions. 0: 128.
 	Starting int
-	// SingleWriter declares that this installation has no other worker: the worker deletes all leases on services and slots at its start,
-	// whoever held them.
+	// SingleWriter declares that there is no other worker. At its start, the worker deletes all leases on services and slots.
 	//
-	// Start waits until every other worker is dead. It goes on at once if the death is proven, after two missed heartbeats (a fifth of
-	// the TTL) if the other has the same Name, and otherwise a TTL after the last heartbeat. It returns ErrOtherWorker if one has not
-	// stopped within a TTL.
+	// Start first waits until every other worker is dead. Without proof, a worker counts as dead a TTL after its last heartbeat, or after
+	// two missed heartbeats (TTL/5) if it has the same Name. If another worker is still alive after a TTL, Start returns ErrOtherWorker.
 	SingleWriter bool
-	// Notify is called with every event of a lease, as lease.Config.Notify is. It must return at once, and leave the holds alone. nil: no
-	// call.
+	// Notify, if not nil, receives every event of a lease, like lease.Config.Notify. It must return at once and not use the leases.
 	Notify func(lease.Event)
 	// Observer counts for metrics; nil: no counts.
 	Observer intent.Observer
@@ -164,14 +160,13 @@ func (c *Config) renewed() time.Duration {
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
 }
 
-// core returns the machine's settings. opTimeout is the store's.
 func (c *Config) core(opTimeout time.Duration) core.Config {
 	m := membership.Settings(c.InstanceID, c.Slots, c.life(), opTimeout)
 	m.Grace, m.StopTimeout, m.MaxTries, m.Starting = int64(c.Grace), int64(c.StopTimeout), c.MaxTries, c.Starting
 	return m
 }
 
-// life is how long after its last beat a worker is dead. A worker beats every tenth of it.
+// life is how long after its last beat a worker is dead.
 func (c *Config) life() time.Duration { return c.Store.Leases.TTL }
 
 type nobody struct{}

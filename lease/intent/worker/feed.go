@@ -31,7 +31,7 @@ func (w *Worker) newMember() *membership.Member {
 	}
 }
 
-// fetched returns the observer of fetches from the bus. A worker whose fetches are denied keeps beating, but carries out nothing.
+// fetched returns the observer of fetches. A worker whose fetches Redis denies keeps beating, but does no work.
 func (w *Worker) fetched() func(error) {
 	w.fetches.Life = w.cfg.life()
 	bus := w.outage("bus")
@@ -53,8 +53,7 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted handles a message that requests a session's stop. It checks only sessions of this worker. It waits for the loop, so that a flood
-// of messages fills the socket and not the inbox.
+// hinted handles a message that requests the stop of a session of this worker. It waits for the loop, so that no flood fills the inbox.
 func (w *Worker) hinted(session string) {
 	if len(w.unknown([]string{session})) == 0 {
 		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
@@ -68,7 +67,6 @@ func (w *Worker) sweepNow() {
 	}
 }
 
-// awaitCapacity waits until the loop can take more. It returns false if the worker stops.
 func (w *Worker) awaitCapacity() bool {
 	select {
 	case <-w.capacity:
@@ -88,20 +86,20 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// deliver passes entries to the machine. Runs in the loop.
+// deliver passes entries to the machine. It runs in the loop.
 func (w *Worker) deliver(entries []store.Entry) {
 	begin := func(e store.Entry) *job { return &job{entry: e} }
 	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
-// failureLogEvery is the least time between log entries while Redis keeps failing, because the worker sends many requests a second.
+// failureLogEvery is the least time between log entries while Redis keeps failing.
 const failureLogEvery = 3 * time.Second
 
-// outage logs when a part of Redis becomes unreachable, and when it can be reached again. Only one goroutine at a time may use it.
+// outage logs the beginning and the end of Redis' unreachability. It is not safe for concurrent use.
 type outage struct {
 	log  *zap.Logger
 	what string
-	told time.Time // time of the last warning; zero: it can be reached
+	told time.Time // time of the last warning; zero: reachable
 }
 
 func (w *Worker) outage(what string) *outage {
@@ -119,7 +117,7 @@ func (o *outage) note(err error) {
 	}
 }
 
-// beat keeps the worker alive in the registry and cleans up after dead ones, ten times in the life of a lease.
+// beat keeps the worker alive in the registry and cleans up after dead workers, ten times in the life of a lease.
 func (w *Worker) beat() {
 	ticker := time.NewTicker(membership.BeatInterval(w.cfg.life()))
 	defer ticker.Stop()
@@ -148,13 +146,12 @@ func (w *Worker) beat() {
 	}
 }
 
-// kickPause is the least time between two beats: anybody who may publish can cause them.
+// kickPause is the least time between two beats, because anyone with publish rights can cause them.
 func kickPause(life time.Duration) time.Duration { return membership.BeatInterval(life) / 10 }
 
-// foreignLogEvery is the least time between log entries about keys that stay wrong until somebody repairs them.
+// foreignLogEvery is the least time between log entries about keys that an operator has to repair.
 const foreignLogEvery = time.Minute
 
-// tellForeign logs keys that hold another type, and returns the time of the last entry.
 func (w *Worker) tellForeign(last time.Time) time.Time {
 	keys := w.bus.Foreign()
 	if len(keys) == 0 {
@@ -173,7 +170,6 @@ func (w *Worker) running() int { return asked(w, w.machine.Running) }
 
 func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }
 
-// unknown returns those of the sessions that the loop does not have.
 func (w *Worker) unknown(sessions []string) []string {
 	return asked(w, func() []string { return slices.DeleteFunc(sessions, w.machine.Has) })
 }

@@ -34,16 +34,16 @@ type Worker struct {
 	member   *membership.Member
 	base     time.Time
 
-	ctx      context.Context // of everything that waits
+	ctx      context.Context // ends all waits
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup // goroutines of the loop's effects
 	loops    sync.WaitGroup // the loop itself, reader, beat, listener
-	capacity chan struct{}  // the loop can take more entries
-	kick     chan struct{}  // beat and sweep now
+	capacity chan struct{}
+	kick     chan struct{} // beat and sweep now
 
 	registry  ready.Watch
 	fetches   ready.Watch
-	up        atomic.Bool           // Start has returned nil
+	up        atomic.Bool
 	unwritten atomic.Pointer[error] // error of the last write of a session's state, nil if it succeeded
 
 	life    *lifetime.Lifetime
@@ -58,7 +58,7 @@ type Worker struct {
 	jobs    map[string]*job
 }
 
-// New makes a worker. Nothing runs before Start. Like lease.NewManager it makes its own connections.
+// New makes a worker, with its own connections like lease.NewManager. Nothing runs before Start.
 func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -99,15 +99,14 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 // InstanceID returns the owner of the worker's leases.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start begins the work, until Stop. ctx bounds the start only. It returns once the worker is in the registry, has cleaned up after a
-// dead earlier process of its name and, as a single writer, once no other worker lives.
+// Start begins the work, until Stop. ctx bounds the start only. Start returns once the worker is in the registry and has cleaned up after
+// a dead process of its name. A single writer also waits until no other worker is alive.
 //
-// Unlike lease.Keeper.Start it waits, without end unless ctx has one, while Redis does not answer or refuses to write (OOM, NOREPLICAS,
-// READONLY, MISCONF): it needs Redis to detect ErrOtherWorker and to free the dead process' leases. Health reports the reason meanwhile,
-// so serve the probe first, or call Run in a goroutine. Stop ends the wait.
+// Unlike lease.Keeper.Start, it waits while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF), because it
+// needs Redis to detect ErrOtherWorker and to free a dead process' leases. Only ctx or Stop ends that wait. Health reports the reason
+// meanwhile, so serve the probe first, or call Run in a goroutine.
 //
-// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL that denies a needed command, or that of ctx with the last
-// failure.
+// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL's denial, or that of ctx with the last failure.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -139,11 +138,10 @@ func (w *Worker) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run calls Start, and Stop as soon as ctx ends, even if Start still waits for Redis. Like lease.Manager.Run, it returns nil after a
-// requested stop.
+// Run calls Start, and Stop as soon as ctx ends, even if Start still waits. It returns nil after a requested stop.
 func (w *Worker) Run(ctx context.Context) error { return w.life.Run(ctx, w.Start, w.Stop) }
 
-// Health reports whether this worker can carry out starts, and if not, why, for a readiness probe. It sends no requests.
+// Health reports whether this worker can process starts, and otherwise why, for a readiness probe. It sends no requests.
 func (w *Worker) Health() lease.Health {
 	h := w.keeper.Health()
 	if w.ctx.Err() != nil {
@@ -156,13 +154,12 @@ func (w *Worker) Health() lease.Health {
 	return h
 }
 
-// Stop ends all pipelines, releases their leases, and leaves unbegun starts to other workers. It waits for the pipelines, at most
-// StopTimeout, and then for Redis: at most one timeout (Store.OpTimeout) to record the end of each session, one to confirm the releases
-// (Store.Leases.DrainTimeout, if that is longer), and one to leave the registry. After that, unconfirmed leases expire within their TTL,
-// and other workers end the sessions.
+// Stop ends all pipelines, releases their leases and leaves pending starts to other workers. It waits for the pipelines, at most
+// StopTimeout, and then for Redis: one timeout (Store.OpTimeout) to record the end of each session, one to confirm the releases (or
+// Store.Leases.DrainTimeout, if longer), and one to leave the registry. Unconfirmed leases expire, and other workers end the sessions.
 //
-// Every call waits for the end and returns the same error. ErrStuck: a pipeline did not return; then the worker does not leave the
-// registry either. Any other error is Redis' own: it refused a release, or did not confirm it.
+// Every call waits for the end and returns the same error. ErrStuck means that a pipeline did not return, so the worker has not left the
+// registry either. Any other error means that Redis refused a release or did not confirm it.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
@@ -194,7 +191,7 @@ func (w *Worker) end(begun bool) error {
 	return errors.Join(err, w.log.Flushed(last, inner.ErrStuck), w.leaseLog.Flushed(last, inner.ErrStuck))
 }
 
-// unconfirmed is the error of a request that Redis has not confirmed: the outcome is unknown.
+// unconfirmed is the error of a request whose outcome is unknown.
 type unconfirmed struct{ error }
 
 func (e unconfirmed) Is(target error) bool { return target == inner.ErrUnknown }
@@ -260,7 +257,7 @@ func (b *inbox) close() {
 	b.poke()
 }
 
-// take frees the queue's memory. Otherwise the memory of a burst, such as the renewals of all leases, would stay forever.
+// take frees the queue's memory, which would otherwise keep the size of the largest burst.
 func (b *inbox) take() (items []message, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -270,7 +267,6 @@ func (b *inbox) take() (items []message, closed bool) {
 
 func (w *Worker) post(e core.Event) { w.inbox.put(message{event: e}) }
 
-// loop owns the machine.
 func (w *Worker) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
