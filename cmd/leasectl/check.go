@@ -296,8 +296,8 @@ func (g *group) sessions(ctx context.Context) (faults map[string]error, err erro
 	return faults, errors.Join(redisstore.Names(ctx, g.client, poll.DefaultSessionPrefix, read), err)
 }
 
-// ofSessions compares the sessions with the leases of instances that have a heartbeat. Redis does not show whether the instances read
-// their sessions from the keys "session:*". If they hold leases, but no key is a well-formed session or that of a lease, they do not.
+// ofSessions compares the sessions with the leases of instances that have a heartbeat. Redis does not show whether instances read
+// "session:*". If no lease belongs to such a key and no key is well-formed, ofSessions assumes that they do not.
 func ofSessions(st *status, faults map[string]error) (all []finding) {
 	var gone, bad []string
 	held, known, decoded := 0, false, false // decoded: an owner accepts a session that seems malformed (poll.Config.Decode)
