@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// foreignNode is a node without the library's code. Its path is absolute, because nodes run in another folder.
+// foreignNode is a node without the library's code.
 var foreignNode = absolute("testdata/foreign_node.py")
 
 var referenceNode string

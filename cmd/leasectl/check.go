@@ -222,8 +222,8 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	return all
 }
 
-// quarantineFar is how many times longer than every living key an overlong quarantine is. A renewing instance's keys keep at least two
-// thirds of their TTL.
+// A quarantine is too long if it exceeds quarantineFar times the longest remaining TTL. An instance that renews has keys with at least two
+// thirds of its TTL left.
 const quarantineFar = 3
 
 func ofLeases(st *status) (all []finding) {

@@ -20,8 +20,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME. It refuses anything that needs a shell, such
-// as pipes.
+// splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME from the environment. It refuses anything that
+// needs a shell, such as pipes.
 func splitCommand(line string) ([]string, error) {
 	var words []*syntax.Word
 	var err error

@@ -19,7 +19,8 @@ import (
 
 const seeIt = "  see it:          simulate open %[1]s\n"
 
-// draw writes the page and the summaries of the run into its folder. It prints an error as a note, which does not change the verdict.
+// draw writes the page and the summaries of the run into its folder, and returns the page's first sentence. An error becomes a note and
+// does not change the verdict.
 func (f *flags) draw(r report.Report, folder string, text io.Writer) (sentence string, drawn bool) {
 	note := func(err error) {
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// plainEvery is the interval of unchanged lines without a terminal.
+// plainEvery is the interval of lines without a terminal, while the progress does not change.
 const plainEvery = 10 * time.Second
 
 const barWidth = 16

@@ -24,6 +24,7 @@ const untilSlack = 5 * time.Millisecond
 // deletedBy is the largest distance of a deletion from the event that explains it.
 const deletedBy = 20 * time.Millisecond
 
+// event is a kept event, with its times in ns.
 type event struct {
 	at, until int64
 	kind      history.Kind
