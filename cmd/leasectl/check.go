@@ -222,8 +222,8 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	return all
 }
 
-// A quarantine is too long if it exceeds quarantineFar times the longest remaining TTL. An instance that renews has keys with at least two
-// thirds of its TTL left.
+// quarantineFar is the multiple of the longest remaining TTL above which a quarantine is too long. An instance that renews has keys with at
+// least two thirds of its TTL left.
 const quarantineFar = 3
 
 func ofLeases(st *status) (all []finding) {
