@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// election is five candidates for one office, unless said otherwise.
+// election is a storm with five candidates for one leader key.
 func election(name string, plan ...fault.Fault) sim.Scenario {
 	return sim.Scenario{Name: name, System: sim.SystemElection, Nodes: 5, Duration: 4 * time.Minute, Plan: plan}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// foreign is a storm on nodes in another language, which share nothing with the library but the node protocol.
+// foreign is a storm on nodes in another language, which share only the node protocol with the library.
 func foreign(name, bug string) sim.Scenario {
 	return sim.Scenario{
 		Name: name, Nodes: 3, Sessions: 12, Duration: 450 * time.Second,

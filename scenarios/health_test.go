@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/metrics"      //nolint:depguard // as above
 )
 
-// Health, the log and the metrics tell what keeps an instance from working, where nothing else does.
+// Health, the log and the metrics report the cause that keeps an instance from working.
 var _ = Describe("Health says what is true", Label("health"), func() {
 	It("while a callback blocks, and afterwards", func(ctx SpecContext) {
 		leave := make(chan struct{})

@@ -9,8 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// intents is a small storm of intents: two APIs, two workers and two that are both, with so many sessions that a worker which is
-// killed leaves leases behind whatever the seed.
+// intents is a storm of two APIs, two workers and two nodes that are both. It has enough sessions that a killed worker leaves leases
+// behind with any seed.
 func intents(name string, apiLeases string, plan ...fault.Fault) sim.Scenario {
 	return sim.Scenario{
 		Name: name, System: sim.SystemIntents, Nodes: 6, Sessions: 48, Duration: short, APILeases: apiLeases, Plan: plan,

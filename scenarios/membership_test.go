@@ -9,11 +9,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// Times of the specification, as plans and fleets below name them.
+// Times of the specification, for plans and fleets.
 const (
 	ttl     = 30 * time.Second
-	settled = 35 * time.Second // the fleet has started, is balanced, and nothing has changed for a TTL
-	short   = 3 * time.Minute  // a storm of one or two strikes, and its calm
+	settled = 35 * time.Second // the fleet has started, is balanced, and has been unchanged for a TTL
+	short   = 3 * time.Minute  // a storm of one or two faults, and its calm
 )
 
 var _ = Describe("Work is shared without anybody saying how", func() {
@@ -25,7 +25,7 @@ var _ = Describe("Work is shared without anybody saying how", func() {
 				Name: "lone-instance", Nodes: 1, Sessions: 9, Duration: short,
 				Plan: []fault.Fault{{At: settled, Kind: fault.SessionAdd, Ms: 3}},
 			},
-			"G6", "G8", "G10", "G12"), // one owner, and one poller, is no test where there is one instance
+			"G6", "G8", "G10", "G12"), // with one instance, one owner and one poller prove nothing
 
 		Entry("an instance that joins gets its share at once: what it needs moves, nothing else, and no poll is missed",
 			Label("US1-2", "US4-2", "US4-3"),

@@ -22,8 +22,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// G1, G2, G3 and G10 decide: they hold whatever an operator does. A release disturbs the others on purpose. A released lease moves in a
-// fleet at rest (G6, G7), and may be released again while it is handed over (G13). The commands of leasectl count as those of the node
+// G1, G2, G3 and G10 decide, because they hold whatever an operator does. A release disturbs the others on purpose: a lease moves in an
+// otherwise stable fleet (G6, G7) or is released again during its handover (G13), and leasectl's commands count as those of the node
 // whose connection it uses (G14).
 var _ = Describe("An operator releases leases while everything breaks", Label("leasectl"), func() {
 	It("and no lease has two owners", func(ctx SpecContext) {
@@ -32,7 +32,7 @@ var _ = Describe("An operator releases leases while everything breaks", Label("l
 		DeferCleanup(stop)
 		holds(ctx, sim.Scenario{
 			Name: "operator", Nodes: 4, Sessions: 12, Duration: 5 * time.Minute, NodeCmd: o.nodeCmd(),
-			// Owners that hang, cannot hear or are dead keep their leases. No fault hits node-4, whose connection leasectl uses.
+			// Owners that are frozen, cut off or dead keep their leases. No fault hits node-4, whose connection leasectl uses.
 			Plan: []fault.Fault{
 				{At: settled, Kind: fault.Freeze, Target: "node-2", For: 2 * ttl},
 				{At: settled + 10*time.Second, Kind: fault.ScriptFlush},
@@ -55,16 +55,15 @@ var _ = Describe("An operator releases leases while everything breaks", Label("l
 	})
 })
 
-// operator runs leasectl against the Redis of a storm.
 type operator struct {
 	leasectl string
-	lines    string // folder in which each node leaves the URL by which it reaches Redis
+	lines    string // folder in which each node writes its Redis URL
 
 	mu      sync.Mutex
 	ran     map[string]int // commands that were answered
-	failed  map[string]int // commands that Redis, or a fault of it, failed
-	ends    map[string]int // what became of leases, as release tells
-	watched int            // changes
+	failed  map[string]int // commands that failed because of Redis
+	ends    map[string]int // results of releases
+	watched int            // changes that watch showed
 	odd     []string
 }
 
@@ -76,14 +75,14 @@ func newOperator() *operator {
 	}
 }
 
-// nodeCmd is the reference node, which leaves its line first. A run starts its Redis itself and tells its nodes alone where it is.
+// nodeCmd is the reference node, which first writes its Redis URL. Only the nodes of a run learn the URL of its Redis.
 func (o *operator) nodeCmd() []string {
 	return []string{
 		"LINES=" + o.lines, "sh", "-c", `printf %s "$LEASESTORM_REDIS_URL" >"$LINES/$LEASESTORM_NODE"; exec "$0"`, referenceNode,
 	}
 }
 
-// work begins: three release at once, and one looks. What is returned ends it, and returns when nothing runs any more.
+// work starts three goroutines that release leases and one that checks and watches. stop ends them and waits for them.
 func (o *operator) work(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -107,7 +106,7 @@ func (o *operator) work(ctx context.Context) (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// release has up to four drawn leases released, and gives their owners little time or some.
+// release requests up to four drawn leases, with a short or a longer time limit.
 func (o *operator) release(ctx context.Context, drawn *rand.Rand) {
 	names := o.leases(ctx)
 	drawn.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -126,7 +125,6 @@ func (o *operator) release(ctx context.Context, drawn *rand.Rand) {
 	}
 }
 
-// leases are those that somebody has.
 func (o *operator) leases(ctx context.Context) (names []string) {
 	var told struct{ Leases []struct{ Lease string } }
 	o.run(ctx, &told, "status")
@@ -136,7 +134,7 @@ func (o *operator) leases(ctx context.Context) (names []string) {
 	return names
 }
 
-// look asks what is wrong, and watches for a moment.
+// look runs check, and watch for two seconds.
 func (o *operator) look(ctx context.Context) {
 	var told struct{ Findings []struct{ Finding string } }
 	o.run(ctx, &told, "check")
@@ -145,7 +143,7 @@ func (o *operator) look(ctx context.Context) {
 	changes := strings.Count(o.run(ctx, nil, "watch", "--every", "100ms"), "\n")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.watched += max(0, changes-1) // the first line says what there is
+	o.watched += max(0, changes-1) // the first line is the present state
 }
 
 // Exit codes of leasectl (docs/leasectl.md).
@@ -154,11 +152,11 @@ const (
 	exitRedis    = 2
 )
 
-// run runs one command, which is interrupted when ctx ends, and reads what it tells into told, where it tells anything.
+// run runs one command, which the end of ctx interrupts, and decodes any JSON output into told.
 func (o *operator) run(ctx context.Context, told any, args ...string) (out string) {
 	line, err := os.ReadFile(filepath.Join(o.lines, "node-4"))
 	if err != nil || len(line) == 0 {
-		return "" // it has not begun
+		return "" // node-4 has not started
 	}
 	cmd := exec.CommandContext(ctx, o.leasectl, append(args, "--json", "--timeout", "1s")...)
 	cmd.Env = append(os.Environ(), "LEASESTORM_REDIS_URL="+string(line))
@@ -166,9 +164,9 @@ func (o *operator) run(ctx context.Context, told any, args ...string) (out strin
 	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // its exit code says more
+	_ = cmd.Run() // the exit code below says more
 	if cmd.ProcessState == nil {
-		return "" // interrupted before it began
+		return "" // interrupted before its start
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,7 +174,7 @@ func (o *operator) run(ctx context.Context, told any, args ...string) (out strin
 		o.ran[args[0]]++
 	} else if code == exitRedis {
 		o.failed[args[0]]++
-	} else if killed := -1; code != killed && ctx.Err() == nil { // the end of node-4 kills what has its variable
+	} else if killed := -1; code != killed && ctx.Err() == nil { // the end of node-4 kills all processes with its variable
 		o.odd = append(o.odd, fmt.Sprintf("leasectl %s: exit code %d: %s", strings.Join(args, " "), code, &stderr))
 	}
 	if told != nil && stdout.Len() > 0 {
@@ -187,7 +185,7 @@ func (o *operator) run(ctx context.Context, told any, args ...string) (out strin
 	return stdout.String()
 }
 
-// String says what was done. Nothing runs any more.
+// String returns the counts. It needs no lock, because it is called after stop.
 func (o *operator) String() string {
 	var parts []string
 	for what, counts := range map[string]map[string]int{"leases": o.ends, "commands": o.ran, "failed": o.failed} {

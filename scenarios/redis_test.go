@@ -17,7 +17,7 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 			sim.Scenario{
 				Name: "outage", Nodes: 3, Sessions: 9, Duration: 4 * time.Minute,
 				Plan: []fault.Fault{
-					{At: time.Second, Kind: fault.Join, Target: "node-4"}, // so that leases change hands for certain, as below
+					{At: time.Second, Kind: fault.Join, Target: "node-4"}, // ensures that leases change hands, as below
 					{At: settled, Kind: fault.RedisOutage, For: 45 * time.Second},
 				},
 			},
@@ -31,7 +31,7 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 					{At: time.Second, Kind: fault.Join, Target: "node-5"},
 					{At: settled, Kind: fault.RedisFreeze, For: 15 * time.Second},
 					{At: settled + 45*time.Second, Kind: fault.RedisRestart},
-					{At: settled + 100*time.Second, Kind: fault.RedisWipe, For: 40 * time.Second}, // nobody's belief outlives it
+					{At: settled + 100*time.Second, Kind: fault.RedisWipe, For: 40 * time.Second}, // longer than any owner's trust in its lease
 					{At: settled + 220*time.Second, Kind: fault.RedisFlush},
 					{At: settled + 290*time.Second, Kind: fault.ScriptFlush},
 					{At: settled + 310*time.Second, Kind: fault.ClientKill},
@@ -53,7 +53,7 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 				Name: "seed-timings-redis", Nodes: 3, Sessions: 24, Speed: 1, Duration: 230 * time.Second,
 				Plan: []fault.Fault{
 					{At: time.Second, Kind: fault.Join, Target: "node-4"},
-					{At: 15 * time.Second, Kind: fault.RedisOutage, For: 35 * time.Second}, // then a quarantine, as after each
+					{At: 15 * time.Second, Kind: fault.RedisOutage, For: 35 * time.Second}, // a quarantine follows each of these faults
 					{At: 97 * time.Second, Kind: fault.RedisWipe, For: time.Second},
 					{At: 147 * time.Second, Kind: fault.RedisFlush},
 				},
@@ -62,11 +62,10 @@ var _ = Describe("Redis fails, and nothing is polled twice", func() {
 	)
 })
 
-// builtin is a scenario that the simulator brings.
 func builtin(name string) sim.Scenario {
 	s, err := sim.Load(name)
 	if err != nil {
-		panic(err) // before any spec runs
+		panic(err) // fails before any spec runs
 	}
 	return s
 }

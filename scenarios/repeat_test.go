@@ -8,9 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// stalled reports whether all that keeps a storm from proving its promises is a host that stalled in the moments that were to be
-// judged, as the verdicts say themselves. Then nothing is known, and the storm may be played once more. What failed is never
-// played again, and neither is what was not put to the test for another reason.
+// stalled reports whether stalls of the host are the only reason for unproven guarantees. A storm may be repeated only then. A failure,
+// or a guarantee not exercised for another reason, is final.
 func stalled(verdicts []check.Verdict) bool {
 	unproven := unproven(verdicts)
 	return len(unproven) > 0 && !slices.ContainsFunc(unproven, func(v check.Verdict) bool {
@@ -19,7 +18,7 @@ func stalled(verdicts []check.Verdict) bool {
 	})
 }
 
-// unproven are the promises that did not hold, or were not put to the test.
+// unproven returns the verdicts on guarantees that did not hold or were not exercised.
 func unproven(verdicts []check.Verdict) []check.Verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), func(v check.Verdict) bool {
 		return v.Verdict == check.Pass && v.Exercised > 0

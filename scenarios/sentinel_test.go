@@ -9,13 +9,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// switches are ways to get another master: it dies, it hangs, an operator wants it, an operator changes their mind, it is cut off with
-// some of its clients.
+// switches makes another server the master in several ways: the master dies, hangs, is replaced once or twice by an operator, or is cut
+// off with some clients.
 func switches(more ...fault.Fault) []fault.Fault {
 	return append([]fault.Fault{
 		{At: settled, Kind: fault.RedisOutage, For: 60 * time.Second},
 		{At: settled + 130*time.Second, Kind: fault.RedisFreeze, For: 25 * time.Second},
-		{At: settled + 195*time.Second, Kind: fault.Crash, Target: fault.Owner, For: 45 * time.Second}, // so that leases are taken over
+		{At: settled + 195*time.Second, Kind: fault.Crash, Target: fault.Owner, For: 45 * time.Second}, // others take its leases over
 		{At: settled + 260*time.Second, Kind: fault.Failover},
 		{At: settled + 340*time.Second, Kind: fault.FailoverTwice, Ms: 500},
 		{At: settled + 420*time.Second, Kind: fault.MasterCut, For: 90 * time.Second},
@@ -43,7 +43,7 @@ var _ = Describe("Another server becomes the master, and no lease has two owners
 		Entry(nil, untold(builtin("old-master")), "G1"))
 })
 
-// untold is a scenario whose instances know of no replicas.
+// untold is the scenario with instances that know of no replicas.
 func untold(s sim.Scenario) sim.Scenario {
 	s.Replicas = new(int)
 	return s

@@ -20,10 +20,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// foreignNode is a node that shares nothing with the library. Nodes are started in this folder's place.
+// foreignNode is a node without the library's code.
 var foreignNode = absolute("testdata/foreign_node.py")
 
-// referenceNode is the binary of cmd/node, built for this suite.
 var referenceNode string
 
 func TestMain(m *testing.M) {
@@ -31,8 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestScenarios plays the short storm only, unless a label filter says otherwise: a plain go test ./... must not take the
-// twenty minutes of all of them.
+// TestScenarios runs only the smoke specs unless a label filter is set. All specs take twenty minutes, too long for a plain go test ./...
 func TestScenarios(t *testing.T) {
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
@@ -45,10 +43,10 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// broken are the verdicts of the specs that failed. They are shown once more at the end, where a log is looked at first.
+// broken holds the tables of the failed specs, repeated at the end of the log, where readers look first.
 var broken []string
 
-// One process builds for all that play, and cleans up after the last of them.
+// Only one process of the suite builds the node and cleans up.
 var _ = SynchronizedBeforeSuite(func() []byte {
 	node, err := gexec.Build("github.com/leasestorm/leasestorm/cmd/node")
 	Expect(err).NotTo(HaveOccurred())
@@ -57,12 +55,12 @@ var _ = SynchronizedBeforeSuite(func() []byte {
 
 var _ = SynchronizedAfterSuite(func() {}, gexec.CleanupBuildArtifacts)
 
-// holds runs the storm and asserts that each promise was put to the test and held. It is played once more where a host that stalled
-// kept it from being judged.
+// holds runs the storm and asserts that it exercised each guarantee and that each held. If a stall of the host prevented the judgement,
+// holds runs the storm once more.
 func holds(ctx SpecContext, s sim.Scenario, promises ...string) {
 	config, err := s.Resolve()
 	Expect(err).NotTo(HaveOccurred())
-	s.Seed = config.Seed // a drawn storm is the same one the second time
+	s.Seed = config.Seed // repeat the same storm
 	verdicts := storm(ctx, s, promises)
 	if stalled(verdicts) {
 		AddReportEntry("played again: the host stalled", unproven(verdicts))
@@ -72,13 +70,13 @@ func holds(ctx SpecContext, s sim.Scenario, promises ...string) {
 	Expect(unproven(verdicts)).To(BeEmpty(), "promises that did not hold, or were not put to the test")
 }
 
-// breaks runs the storm and asserts that the judge found the first of the promises broken.
+// breaks runs the storm and asserts that the judge found the guarantees broken.
 func breaks(ctx SpecContext, s sim.Scenario, promises ...string) {
 	Expect(storm(ctx, s, promises)).To(HaveEach(HaveField("Verdict", check.Fail)))
 }
 
-// storm runs the scenario on real processes and a real Redis and returns the verdicts on the promises. What it leaves
-// behind is named in the output of a spec that fails.
+// storm runs the scenario on real processes and a real Redis and returns the verdicts on the guarantees. The output of a failed spec
+// names the run's folder.
 func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdict {
 	_, redis := exec.LookPath("redis-server")
 	_, valkey := exec.LookPath("valkey-server")
@@ -118,7 +116,7 @@ func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdi
 	})
 }
 
-// launcherVariable is "container" where the scenarios are played with every node and Redis in a container (make chaos-docker).
+// launcherVariable is "container" to run every node and Redis in a container (make chaos-docker).
 const launcherVariable = "LEASESTORM_LAUNCHER"
 
 func engine(s sim.Scenario) sim.Engine {

@@ -10,7 +10,7 @@ import (
 )
 
 var _ = Describe("What happens to a lease stands in the log that everybody has", func() {
-	// The simulator has nodes log everything (LEASESTORM_LOG=debug). What is promised is promised of the default level.
+	// Nodes of the simulator log at debug level (LEASESTORM_LOG=debug). The promises hold for the default level.
 	It("acquired, renewed, released and lost, and what failed of it, at the level that is the default",
 		Label("FR-019", "FR-020", "FR-021", "FR-022"), func(ctx SpecContext) {
 			holds(ctx, sim.Scenario{

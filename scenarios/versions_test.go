@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// losses are a storm in which Redis loses its data three times, each time in another way, and leases are taken over between.
+// losses is a storm in which Redis loses its data in three different ways. Between the losses, instances take leases over.
 func losses(name string, node []string) sim.Scenario {
 	return sim.Scenario{
 		Name: name, Nodes: 4, Sessions: 20, Duration: 7 * time.Minute, NodeCmd: node,
@@ -46,7 +46,7 @@ var _ = Describe("A fleet that is not all alike", func() {
 		})
 })
 
-// halves is a node command that starts every second node otherwise.
+// halves is a node command that starts every second node with the command otherwise.
 func halves(dir, otherwise string) []string {
 	file := filepath.Join(dir, "node.sh")
 	text := "case $LEASESTORM_NODE in *[02468]) " + otherwise + ";; esac\nexec " + referenceNode + ` "$@"` + "\n"
@@ -54,8 +54,8 @@ func halves(dir, otherwise string) []string {
 	return []string{"sh", file}
 }
 
-// earlierScripts returns an overlay with which the store has the scripts of the version before the group's record: they are
-// given one key less and answer one element less.
+// earlierScripts returns an overlay with the store's scripts of the version before the group's record. They take one key less and return
+// one element less.
 func earlierScripts(dir string) string {
 	store := absolute("../internal/redisstore")
 	replace := map[string]string{}

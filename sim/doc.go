@@ -1,7 +1,7 @@
-// Package sim runs a storm: nodes that share polling sessions through Redis, a plan of faults, and a judge that decides for each
-// guarantee (docs/guarantees.md) whether it held.
+// Package sim runs a storm: nodes share polling sessions through Redis, a plan injects faults, and a judge decides whether each guarantee
+// (docs/guarantees.md) held.
 //
-// A [Scenario] describes a run, and all its fields are optional. [Scenario.Resolve] returns a [Config] in which every parameter is set
-// and none contradicts another. [Run] runs the Config on an [Engine], saves history, plan and logs in the run's own folder, and judges
-// them from there. The verdict of a saved run can therefore be repeated at any time.
+// A [Scenario] describes a run; all its fields are optional. [Scenario.Resolve] returns a consistent [Config] with every parameter set.
+// [Run] runs the Config on an [Engine], saves history, plan and logs in the run's folder, and judges the run from that folder, so a saved
+// run can be judged again.
 package sim

@@ -7,10 +7,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// electionSystem is leader election: every instance wants the leader key's lease. The leader writes to the polled target, like an owner.
+// electionSystem is leader election: all instances compete for the leader key's lease. The leader writes to the polled target, like an
+// owner.
 var electionSystem = &system{sessions: 1, sessionsMax: 1, faults: electionFaults, virtual: electionVirtual}
 
-// leaderKey is the specification's leader key.
+// leaderKey is the leader key of the specification.
 const leaderKey = "sovereign:leader"
 
 func electionFaults(k fault.Kind) error {

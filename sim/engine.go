@@ -15,23 +15,23 @@ const (
 	EngineVirtual = "virtual" // one event loop: the same rules with virtual clocks, network and Redis
 )
 
-// Engine runs storms. It belongs to one run: call Open, then Supports and Run, and always Close.
+// Engine runs one storm: call Open, then Supports and Run, and always Close.
 type Engine interface {
 	// Name returns the name in reports: EngineReal or EngineVirtual.
 	Name() string
-	// Open starts or checks what the run needs besides its nodes. dir is the run's folder. An error says what is allowed, and Open then
-	// leaves nothing behind.
+	// Open starts or checks everything that the run needs besides its nodes. dir is the run's folder. On an error, which says what is
+	// allowed, Open leaves nothing behind.
 	Open(ctx context.Context, dir string) (RedisInfo, error)
 	// Supports returns nil if the opened engine can inject the kind, otherwise the reason.
 	Supports(fault.Kind) error
-	// Run records the storm and the calm. When ctx ends, it stops within 3 s with Outcome.Interrupted; recorded events stay valid.
+	// Run records the storm and the calm. When ctx ends, Run stops within 3 s with Outcome.Interrupted; recorded events stay valid.
 	Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error)
 	// Close removes everything but the run's folder.
 	Close() error
 }
 
-// RedisChoice selects the Redis of the real engine. Kind is "" (redis-server or valkey-server from PATH, else a container, else
-// embedded), "server", "container", "embedded", "url" with URL, or "compose" with Project, a running fleet.
+// RedisChoice selects the Redis of the real engine. Kind is "server", "container", "embedded", "url" with URL, or "compose" with Project,
+// a running fleet. "" means redis-server or valkey-server from PATH, else a container, else embedded.
 type RedisChoice struct {
 	Kind, URL string
 	Project   string             // compose project whose fleet is stormed
@@ -41,7 +41,7 @@ type RedisChoice struct {
 	Cluster   bool               // the servers are a shard of a Redis Cluster
 }
 
-// Launcher is how the real engine starts nodes.
+// Launcher determines how the real engine starts nodes.
 type Launcher struct {
 	Node       []string           // command of the reference node, for a Config without NodeCmd
 	Containers bool               // nodes run in containers with their own addresses, not as local processes
@@ -49,7 +49,7 @@ type Launcher struct {
 	Pulling    func(image string) // called before a pull of the image
 }
 
-// RedisCompose is the kind of a Redis of a running fleet, whose commands nobody counts.
+// RedisCompose is the kind of a running fleet's Redis, whose commands are not counted.
 const RedisCompose = "compose"
 
 // RedisImage is the default image of a Redis in a container.
@@ -76,20 +76,20 @@ type Progress struct {
 	Elapsed, Total              time.Duration
 	Phase                       string // "start", "storm", "calm"
 	Alive, Nodes                int
-	Polls, Rejected, Violations int64  // violations: two instances at the target of one session at once; the judge detects others, too
-	Challenges                  int64  // leases taken over from struck or yielding owners; without any, a pass means little
+	Polls, Rejected, Violations int64  // violations: two instances poll one session at the target at once; the judge detects more kinds
+	Challenges                  int64  // leases taken over from faulted or yielding owners; without any, a pass proves little
 	Fault                       string // active fault, "" if none
 	Overload                    string // why the host is too slow for the storm, "" if it is not
 }
 
 // Outcome is an engine's result besides the history.
 type Outcome struct {
-	Tap           bool   // the history contains Redis' grants
+	Tap           bool   // the run ended early
 	Interrupted   bool   // the run ended before its time
-	Fell          string // first instance that its own rules took down, and why (virtual time); "": none
+	Fell          string // first instance that panicked or hung, and why (virtual time); "": none
 	Hung          bool   // that instance looped instead of panicking
 	RedisCommands int64
-	Late          int      // faults that hit later than planned
+	Late          int      // number of faults that hit later than planned
 	Notes         []string // remarks for the reader
 	Unsaved       error    // why the nodes' logs are incomplete, so that the judge ignores them; nil: they are complete
 

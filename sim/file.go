@@ -65,7 +65,7 @@ type timingsYAML struct {
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// Builtin returns the built-in scenarios, by name.
+// Builtin returns the built-in scenarios, sorted by name.
 func Builtin() []Scenario {
 	entries, err := fs.ReadDir(builtin, "builtin")
 	if err != nil {
@@ -83,8 +83,8 @@ func Builtin() []Scenario {
 	return out
 }
 
-// Load returns the built-in scenario of that name or, if there is none, reads a scenario file. An error wraps ErrInvalid and begins with
-// the file and, if known, line and column.
+// Load returns the built-in scenario of that name, or reads a scenario file. An error wraps ErrInvalid and begins with the file and, if
+// known, its line and column.
 func Load(nameOrFile string) (Scenario, error) {
 	if nameForm.MatchString(nameOrFile) {
 		for _, s := range Builtin() {
@@ -128,7 +128,7 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 	return s, nil
 }
 
-// decode parses the file. The YAML library panics on some invalid texts, which decode reports as errors.
+// decode parses the file. The YAML library panics on some invalid texts; decode reports these panics as errors.
 func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	defer func() {
 		if recover() != nil {
@@ -152,7 +152,7 @@ func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
 	return tree, y, err
 }
 
-// octal refuses a number with a leading zero, which some YAML readers take for octal and others for decimal.
+// octal refuses a number with a leading zero, which YAML readers interpret as octal or as decimal.
 func octal(tree *ast.File) error {
 	for _, d := range tree.Docs {
 		if d.Body == nil {
@@ -167,7 +167,7 @@ func octal(tree *ast.File) error {
 	return nil
 }
 
-// alone refuses a second document, even an empty one, because only the first would be read.
+// alone refuses a second document, even an empty one, which would be ignored.
 func alone(tree *ast.File) error {
 	first := true
 	for _, d := range tree.Docs {
@@ -186,7 +186,7 @@ func alone(tree *ast.File) error {
 	return nil
 }
 
-// check refuses zeros, which the conversion would take for absent, and unknown names. Resolve checks the rest.
+// check refuses unknown names, and zeros, which the conversion would treat as absent. Resolve checks the rest.
 func (y scenarioYAML) check() error {
 	zero := func(key string, is bool) error {
 		if is {
@@ -264,7 +264,6 @@ func nameOf(file string) string {
 	return name[:min(len(name), 64)]
 }
 
-// syntax converts an error of the YAML library to one line that begins with file, line and column.
 func syntax(file string, err error) error {
 	var y yaml.Error
 	if !errors.As(err, &y) {
@@ -283,7 +282,7 @@ func syntax(file string, err error) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), message)
 }
 
-// mistyped says which kind of value a key needs, without Go's type names.
+// mistyped names the kind of value that a key needs, without Go's type names.
 func mistyped(e *yaml.TypeError) string {
 	wants := "another kind of value"
 	switch t := e.DstType; {
@@ -315,7 +314,7 @@ func position(file string, t *token.Token) string {
 	return fmt.Sprintf("%s:%d:%d", file, t.Position.Line, t.Position.Column)
 }
 
-// locate prefixes file, line and column to an error about a key of the scenario's file.
+// locate adds file, line and column to an error about a key of the scenario's file.
 func (s Scenario) locate(err error) error {
 	var k *KeyError
 	if s.source == nil || !errors.As(err, &k) {
@@ -332,7 +331,7 @@ func (s Scenario) locate(err error) error {
 	return fmt.Errorf("%s: %w", position(s.path, node.GetToken()), err)
 }
 
-// Save writes a scenario file that repeats the run. Durations are those of the run, so its speed is 1. The plan is in plan.json.
+// Save writes a scenario file that repeats the run. It contains the run's durations at speed 1. The plan is in plan.json.
 func (c Config) Save(file string) error {
 	y := c.yaml()
 	head := fmt.Sprintf("# As run at speed %v: the durations below are those of the run, hence speed 1.\n", c.Speed)
@@ -361,14 +360,12 @@ func (c Config) yaml() scenarioYAML {
 	return y
 }
 
-// givenYAML holds the values that a scenario gives, without defaults.
 type givenYAML struct {
 	scenarioYAML `yaml:",inline"`
 
 	Fixed *fixedYAML `yaml:"fixed,omitempty"`
 }
 
-// fixedYAML holds durations that the speed does not divide.
 type fixedYAML struct {
 	Duration time.Duration `yaml:"duration,omitempty"`
 	TTL      time.Duration `yaml:"ttl,omitempty"`
@@ -376,7 +373,7 @@ type fixedYAML struct {
 	Poll     time.Duration `yaml:"poll,omitempty"`
 }
 
-// Given returns the values that the scenario gives as JSON, with the keys of a scenario file.
+// Given returns the scenario's explicit values as JSON, with the keys of a scenario file.
 func (s Scenario) Given() (json.RawMessage, error) {
 	t := s.Timings
 	y := givenYAML{scenarioYAML: scenarioYAML{
@@ -412,7 +409,6 @@ func (s Scenario) Given() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// some returns nil for the zero value, which means "not given" in a scenario.
 func some[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// drawn returns the plan for the parameters: the scenario's own faults and, once they have healed, drawn ones for the rest of the storm.
+// drawn returns the scenario's own faults followed by faults drawn for the rest of the storm, after the own ones have healed.
 func (c Config) drawn(p fault.DrawParams) (fault.Plan, error) {
 	if c.First == nil {
 		return fault.Draw(c.Seed, p), nil

@@ -21,7 +21,7 @@ const (
 	APILeasesMixed = "mixed" // every other slot, as during the migration
 )
 
-// intents is the third system: APIs accept intents, workers own pairs of leases; clients and tuners surround them.
+// intents is the third system: APIs accept intents, workers own pairs of leases, and clients and tuners surround them.
 var intents = &system{
 	sessions: DefaultServices, sessionsMax: ServicesMax, share: 4, virtual: intentsVirtual,
 	faults: func(k fault.Kind) error {
@@ -36,7 +36,7 @@ var intents = &system{
 	},
 }
 
-// owns reports which slots' nodes can own leases, nil if all can. A third of an intent fleet are APIs only.
+// owns reports which slots' nodes can own leases; nil means all. A third of an intent fleet are APIs only.
 func (c Config) owns() func(slot int) bool {
 	if c.System != SystemIntents || c.Nodes < 3 {
 		return nil
@@ -61,7 +61,7 @@ func (c Config) phase1(slot int) bool {
 	return c.APILeases == APILeasesOn || c.APILeases == APILeasesMixed && slot%2 == 1
 }
 
-// tuners returns the number of slots that the workers share. It is less than the services, so that some get none.
+// tuners returns the number of slots that the workers share: fewer than the services, so that some services get none.
 func (c Config) tuners() int {
 	if c.System != SystemIntents {
 		return 0

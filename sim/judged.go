@@ -20,7 +20,7 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
 
-// JudgeVirtual runs a plan on the virtual engine and judges the n hashed events as they come, without keeping them. A panic becomes a
+// JudgeVirtual runs a plan on the virtual engine and judges its n hashed events as they come, without storing them. A panic becomes a
 // PanicError.
 func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (v []check.Verdict, out Outcome, n int64,
 	err error,
@@ -49,7 +49,7 @@ func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) 
 	return r.Verdicts, out, r.Stats.Events, err
 }
 
-// PlayVirtual is JudgeVirtual without the judge. Outcome.SHA256 identifies the history.
+// PlayVirtual runs a plan like JudgeVirtual, without the judge. Outcome.SHA256 identifies the history.
 func PlayVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) (Outcome, error) {
 	sum := history.NewSum()
 	out, err := runVirtual(ctx, c, plan, bend, func(e history.Event) { sum.Add(&e) }, nil)

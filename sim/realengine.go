@@ -16,7 +16,7 @@ type realEngine struct {
 	redis  *real.Redis // nil until Open succeeds
 }
 
-// NewReal returns the real engine. The program must call real.ReaperMain first in its main.
+// NewReal returns the real engine. main must call real.ReaperMain first.
 func NewReal(choice RedisChoice, launch Launcher) Engine {
 	return &realEngine{choice: choice, launch: launch}
 }

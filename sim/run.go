@@ -31,13 +31,13 @@ const (
 	LogsDir      = report.LogsName
 )
 
-// ErrUnsaved means that a run was judged but not completely saved. Result holds the verdict. The error also wraps ErrHarness.
+// ErrUnsaved means that a run was judged but not saved completely. Result holds the verdict. The error also wraps ErrHarness.
 var ErrUnsaved = errors.New("judged, but not saved")
 
-// ErrHarness means that the run could not start or be saved. Nothing was judged.
+// ErrHarness means that the run could not start or be saved.
 var ErrHarness = errors.New("the storm did not run")
 
-// harness is an ErrHarness with its own text, for a storm that did run.
+// harness is an ErrHarness with its own text, for a storm that ran.
 type harness struct{ error }
 
 func (harness) Is(target error) bool { return target == ErrHarness }
@@ -48,9 +48,9 @@ func (h harness) Unwrap() error { return h.error }
 type Options struct {
 	Engine  Engine
 	Reports string // parent of the run's folder, created if missing; default "reports"
-	// Least is how often a pass requires each deciding guarantee to be exercised; 0 means once.
+	// Least is the number of times that a pass requires each deciding guarantee to be exercised; 0 means once.
 	Least int
-	// Started, if set, is called once, before the first node starts, with everything that was drawn.
+	// Started, if set, is called once, before the first node starts, with all drawn values.
 	Started func(Start)
 	// Progress, if set, is called during the run, from one goroutine at a time.
 	Progress func(Progress)
@@ -64,7 +64,6 @@ type Start struct {
 	Redis  RedisInfo
 }
 
-// noteMax is the maximum length in bytes of an error shown in a note.
 const noteMax = 500
 
 // Result is a judged run.
@@ -78,11 +77,11 @@ type Result struct {
 	sums    map[string]string // of the files that exist before the first node starts
 }
 
-// Run runs the storm and saves history, scenario and plan in a new folder under o.Reports. It judges the run from that folder and saves
-// the report there. A broken guarantee is no error; see Result.Report.
+// Run runs the storm, saves history, scenario and plan in a new folder under o.Reports, judges the run from that folder and saves the
+// report there. A broken guarantee is no error; see Result.Report.
 //
 // An error wraps ErrHarness, or ErrInvalid if the engine cannot inject a named fault. Run then removes the folder, unless nodes had
-// started, whose logs explain the error. When ctx ends, the run stops within 3 s and its events so far are judged.
+// started, because their logs may explain the error. When ctx ends, Run stops within 3 s and judges the events so far.
 func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	dir, err := newDir(o.Reports, c)
 	if err != nil {
@@ -105,12 +104,13 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	return r, err
 }
 
-// judge judges the saved history and saves the report. It judges unsaved data from memory, so a full disk does not cost the verdict.
+// judge judges the history and saves the report. If saving the history failed, it judges from memory, so a full disk does not cost the
+// verdict.
 func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
 	events, logs := history.Open(r.Dir), check.ReadLogs(r.Dir, LogsDir)
 	if r.unsaved != nil {
-		events, logs = rec.Events(), nil // the logs may have suffered, too
+		events, logs = rec.Events(), nil // the logs may be incomplete, too
 	}
 	sum := func() string { return r.Outcome.SHA256 }
 	if sum() == "" {
@@ -131,7 +131,7 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 
 func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta {
 	launcher := ""
-	if r.Redis.Nodes != "" && r.Redis.Kind != RedisCompose { // somebody else launched a running fleet
+	if r.Redis.Nodes != "" && r.Redis.Kind != RedisCompose { // someone else launched a running fleet
 		launcher = report.LaunchContainers
 	}
 	return report.Meta{
@@ -141,7 +141,6 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 	}
 }
 
-// prepare saves the run's inputs, and what the judge needs besides the history.
 func (r *Result) prepare(engine string) error {
 	if err := r.Plan.Save(filepath.Join(r.Dir, PlanFile)); err != nil {
 		return err
@@ -157,7 +156,7 @@ func (r *Result) prepare(engine string) error {
 	return r.begin(engine, "")
 }
 
-// begin saves what the judge needs for a run that dies, or that ended without a verdict and why.
+// begin saves the judge's input for a run that dies, or ends without a verdict for the given reason.
 func (r *Result) begin(engine, noVerdict string) error {
 	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
 	p.Least = r.least
@@ -184,7 +183,7 @@ func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
 	}
 }
 
-// Commit returns the source revision of the program, "" if it was not built from a checkout.
+// Commit returns the source revision of the program, or "" if it was not built from a checkout.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -202,7 +201,7 @@ func Commit() string {
 	return revision + changed
 }
 
-// run is Run between the creation of the folder and Close of the engine. started reports whether nodes may have started.
+// run executes Run after the folder exists and before the engine closes. started reports whether nodes may have started.
 func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (started bool, err error) {
 	if r.Redis, err = o.Engine.Open(ctx, r.Dir); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrHarness, err)
@@ -228,7 +227,7 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 		defer flushing(rec)()
 	}
 	if r.Outcome, err = o.Engine.Run(ctx, storm, rec); err != nil {
-		// The recorded events may explain the error, so it comes before an error of saving them.
+		// Put the engine's error first, because the recorded events may explain it.
 		return !errors.Is(err, real.ErrProject), errors.Join(harness{fmt.Errorf("the storm has no verdict: %w", err)}, r.save(rec),
 			r.begin(o.Engine.Name(), redisurl.Hide(err.Error())))
 	}
@@ -236,7 +235,6 @@ func (r *Result) run(ctx context.Context, o Options, rec *history.Recorder) (sta
 	return true, nil
 }
 
-// challenged adds the number of challenges so far to progress.
 func challenged(progress func(Progress), p check.Params, rec *history.Recorder) func(Progress) {
 	watch, count := check.NewWatch(p), atomic.Int64{}
 	rec.Hear(func(e *history.Event) {
@@ -258,10 +256,9 @@ func (r *Result) save(rec *history.Recorder) error {
 	return nil
 }
 
-// flushEvery bounds the events that a killed simulator loses.
+// flushEvery bounds how many events are lost when the simulator is killed.
 const flushEvery = time.Second
 
-// flushing flushes the journal periodically until stop is called.
 func flushing(rec *history.Recorder) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -280,7 +277,7 @@ func flushing(rec *history.Recorder) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// newDir makes the run's folder, <scenario>-<seed>, with a suffix "-2" and so on if another run has that one.
+// newDir creates the run's folder, <scenario>-<seed>, with a suffix such as "-2" if that name is taken.
 func newDir(reports string, c Config) (dir string, err error) {
 	if reports == "" {
 		reports = "reports"
@@ -307,8 +304,8 @@ func newDir(reports string, c Config) (dir string, err error) {
 	}
 }
 
-// LoadRun returns the configuration and plan of a saved run, to run it again. It refuses files that have changed since the run (errors of
-// packages report and history), except logs, which it does not use.
+// LoadRun returns the configuration and plan of a saved run, to run it again. It refuses changed files with errors of packages report and
+// history. It ignores the logs.
 func LoadRun(dir string) (Config, error) {
 	c, err := loadRun(dir)
 	if err != nil {
@@ -348,8 +345,8 @@ func loadRun(dir string) (Config, error) {
 	return c, r.Intact(dir)
 }
 
-// Retargeted returns the run with its faults of owners at the nodes and times at which they hit in the saved run in dir. n is their
-// number. An error concerns the history's file or the resulting plan.
+// Retargeted returns the run with its faults of owners replaced by faults of the nodes that they hit, at those times, in the saved run in
+// dir. n is their number. An error concerns the history's file or the resulting plan.
 func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	p := *c.Plan
 	p.Faults = slices.Clone(p.Faults)
@@ -377,7 +374,7 @@ func (c Config) Retargeted(dir string) (again Config, n int, err error) {
 	return c, n, nil
 }
 
-// On returns the configuration for another engine. It drops the virtual engine's settings, or refuses if the run needs them.
+// On returns the configuration for another engine. It drops the virtual engine's settings, or returns an error if the run needs them.
 func (c Config) On(engine string) (Config, error) {
 	c.Engine = engine
 	if !c.onVirtual() {

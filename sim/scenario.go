@@ -21,7 +21,7 @@ type Scenario struct {
 	Description string // one line, shown by "simulate scenarios"
 	Engine      string // EngineReal (default) or EngineVirtual
 	Topology    string // of Redis: TopologySingle (default), TopologySentinel or TopologyCluster
-	Replicas    *int   // with replicas, the number that instances know; nil: DefaultReplicas; 0: none, and there are two
+	Replicas    *int   // number of replicas that instances know; nil: DefaultReplicas; 0: none, although Redis has two
 	System      string // default SystemPolling
 	Nodes       int    // processes at the start
 	Sessions    int    // polling sessions at the start
@@ -31,9 +31,9 @@ type Scenario struct {
 	Speed       float64       // default 10, on the virtual engine 1
 	Duration    time.Duration // storm and calm
 	Seed        uint64        // default random
-	Faults      []fault.Kind  // kinds to draw from, or to remove from the usual ones with a minus (fault.Wanted); default the usual ones
-	Plan        []fault.Fault // the plan or, with Faults, the part before the drawn plan; nil: drawn
-	Criteria    []string      // deciding guarantees; default those that the plan can exercise, and any that breaks
+	Faults      []fault.Kind  // kinds to draw from, or with a minus kinds to omit from the usual ones (fault.Wanted); default the usual ones
+	Plan        []fault.Fault // the plan or, with Faults, its part before the drawn plan; nil: drawn
+	Criteria    []string      // deciding guarantees; default those that the plan can exercise, and all that break
 	NodeCmd     []string      // NAME=value …, program and arguments of a node (NodeCommand); default the reference node
 	Virtual     Virtual       // for the virtual engine only
 
@@ -43,11 +43,11 @@ type Scenario struct {
 	path   string
 }
 
-// Timings are the nodes' durations. The defaults at speed 1 are: TTL 30 s, Renew TTL / 3, RenewTimeout TTL / 10 (fixed), Heartbeat as
-// Renew, Discovery TTL / 3, Poll 5 s, PollTimeout the smaller of Poll and TTL / 3, Serve 100 ms.
+// Timings are the nodes' durations. Defaults at speed 1: TTL 30 s, Renew TTL / 3, RenewTimeout TTL / 10 (fixed), Heartbeat as Renew,
+// Discovery TTL / 3, Poll 5 s, PollTimeout the smaller of Poll and TTL / 3, Serve 100 ms.
 type Timings = timing.Timings
 
-// Fixed are durations that the speed does not divide. Each nonzero one replaces the scenario's own.
+// Fixed holds durations that the speed does not divide. A nonzero one replaces the scenario's own.
 type Fixed struct {
 	Duration, TTL, Renew, Poll time.Duration
 }
@@ -69,14 +69,13 @@ type Config struct {
 	Storm, Calm time.Duration
 	Seed        uint64
 	Faults      []fault.Kind // kinds to draw from, as in Scenario
-	First       *fault.Plan  // hits before the drawn plan; nil: none
-	Plan        *fault.Plan  // nil: drawn once the engine is open
+	First       *fault.Plan  // faults before the drawn plan; nil: none
+	Plan        *fault.Plan  // nil: drawn when the engine is open
 	Criteria    []string
 	NodeCmd     []string
 	Virtual     Virtual
 }
 
-// Duration returns the length of the run: storm and calm.
 func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
 
 // Defaults of a Scenario.
@@ -110,10 +109,10 @@ const (
 // ErrInvalid means that a scenario contradicts itself or is out of bounds.
 var ErrInvalid = errors.New("invalid scenario")
 
-// KeyError says which key of a scenario is wrong and what is allowed. It wraps ErrInvalid.
+// KeyError names the wrong key of a scenario and the allowed values. It wraps ErrInvalid.
 type KeyError struct {
 	Key string // as in a scenario file: "nodes", "timings.ttl", "plan[2]"
-	Err error  // what is wrong and what is allowed
+	Err error  // the error and the allowed values
 }
 
 // Error returns the key and the text of Err.
@@ -126,7 +125,7 @@ func wrong(key, format string, args ...any) error {
 	return &KeyError{Key: key, Err: fmt.Errorf(format, args...)}
 }
 
-// Resolve sets the defaults, divides by the speed and refuses contradictions with a KeyError (for a file, with its line and column).
+// Resolve sets the defaults, divides by the speed and refuses contradictions with a KeyError. For a file, the error has line and column.
 func (s Scenario) Resolve() (Config, error) {
 	c, err := s.resolve()
 	if err != nil {
@@ -203,8 +202,8 @@ func (s Scenario) timings(c *Config) error {
 	return c.checkTimings()
 }
 
-// phases divides the run into storm and calm. The calm covers the last fault's aftermath. A Redis that restarts empty at its start is in
-// quarantine for a TTL; heartbeats, leases and balance then need two discoveries, less than another TTL.
+// phases divides the run into storm and calm. The calm covers the last fault's aftermath: up to a TTL of quarantine of an empty Redis,
+// then two discoveries, less than a TTL, for heartbeats, leases and balance.
 func (s Scenario) phases(c *Config) error {
 	total := cmp.Or(s.Fixed.Duration, time.Duration(float64(s.Duration)/c.Speed))
 	if total == 0 {
@@ -230,7 +229,7 @@ func (s Scenario) plan(c *Config) error {
 	upTo := func(n int) error {
 		return fault.Plan{Faults: p.Faults[:n]}.Validate(c.limits())
 	}
-	var odd error // the system does not have such a fault
+	var odd error // the system has no such fault
 	sound := len(s.Plan)
 	for i, f := range s.Plan {
 		if odd = c.pointless(f.Kind); odd != nil {
@@ -259,8 +258,8 @@ func (c Config) limits() fault.Limits {
 	return fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}
 }
 
-// Draw returns the run's plan: the given one, or one drawn from the seed with the kinds that are supported. An unsupported kind is an
-// error if it was named, and omitted otherwise.
+// Draw returns the given plan, or draws one from the seed with the supported kinds. It omits unsupported kinds, but returns an error for
+// a named one.
 func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	if c.Plan != nil {
 		for i, f := range c.Plan.Faults {
@@ -285,7 +284,7 @@ func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
 	plan, err := c.drawn(fault.DrawParams{
 		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
 		Kinds: kinds, Virtual: c.onVirtual(),
-		Mixed: c.replicated(), // lone faults serve limits in time, which faults of servers lack
+		Mixed: c.replicated(), // lone faults test time limits, which faults of servers lack
 	})
 	if n := len(plan.Faults); err == nil && n > report.FaultsMax {
 		return fault.Plan{}, wrong("duration", "a storm of %d faults could not be read again, at most %d: a shorter one (--duration), one "+

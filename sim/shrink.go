@@ -19,7 +19,7 @@ var ErrInterrupted = errors.New("interrupted")
 // ErrNothingBroke means that a run to shrink breaks no guarantee in virtual time.
 var ErrNothingBroke = errors.New("nothing broke in virtual time")
 
-// Shrunk is the smallest found run that still breaks the guarantee.
+// Shrunk is the smallest run found that still breaks the guarantee.
 type Shrunk struct {
 	Config           // includes its Plan
 	Guarantee string // broken guarantee
@@ -30,7 +30,7 @@ type Shrunk struct {
 	Verdict   check.Verdict // of Guarantee, in the smallest run
 }
 
-// Size is the size of a run.
+// Size measures a run.
 type Size struct {
 	Faults, Nodes, Sessions int
 	Duration                time.Duration
@@ -43,15 +43,15 @@ func (s Size) String() string {
 
 func size(c Config) Size { return Size{len(c.Plan.Faults), c.Nodes, c.Sessions, c.Duration()} }
 
-// Each smaller run gets several seeds, because another size is another interleaving. If the result stays large, runs get more seeds.
+// Each smaller run gets several seeds, because another size interleaves differently. If the result stays large, runs get more seeds.
 const (
 	seedsTried = 3
 	seedsRare  = 12
 )
 
-// Shrink searches the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still breaks the
-// guarantee ("": the first that it breaks). It calls progress, if set, for each smaller run. When ctx ends, it returns the smallest run
-// so far, if any. An error wraps ErrNothingBroke, ErrInterrupted or ErrHarness.
+// Shrink searches for the fewest faults, nodes and sessions and the shortest time with which the run, which has a Plan, still breaks the
+// guarantee ("": the first that it breaks). progress, if set, is called for each smaller run. When ctx ends, Shrink returns the smallest
+// run so far, if any. An error wraps ErrNothingBroke, ErrInterrupted or ErrHarness.
 func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progress func(Size)) (Shrunk, error) {
 	c, err := c.On(EngineVirtual)
 	if err != nil {
@@ -93,7 +93,7 @@ type shrinker struct {
 	err       error
 }
 
-// first runs the original run and determines which guarantee it breaks.
+// first runs the original run and determines which guarantee breaks.
 func (s *shrinker) first(guarantee string) error {
 	verdicts, err := s.judge(s.best)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *shrinker) with(faults []fault.Fault) Config {
 	return c
 }
 
-// lasting returns the run with a storm of about that length, without or with shortened faults that do not fit.
+// lasting returns the run with a storm of about that length. It drops or shortens the faults that do not fit.
 func lasting(c Config, storm time.Duration) (Config, bool) {
 	total := min(2*storm, storm+2*c.TTL+time.Second)
 	total = max(total, DurationMin).Truncate(time.Millisecond)
@@ -173,10 +173,8 @@ func lasting(c Config, storm time.Duration) (Config, bool) {
 	return c, true
 }
 
-// fewMax is the maximum number of consecutive faults that few tries.
 const fewMax = 3
 
-// least repeats until no smaller run breaks the guarantee.
 func (s *shrinker) least() {
 	for before := (Size{}); before != size(s.best) && s.err == nil; {
 		before = size(s.best)
@@ -189,8 +187,8 @@ func (s *shrinker) least() {
 	}
 }
 
-// few tries no faults at all, then short runs of one, two and three consecutive faults before the break, the last ones first. For such
-// causes, dropping halves takes longest.
+// few tries no faults, then short runs of one to three consecutive faults before the break, the last ones first. Without few, dropping
+// halves takes longest for such causes.
 func (s *shrinker) few(seeds uint64) {
 	if s.tryWith(s.with(nil), seeds) {
 		return
@@ -214,7 +212,7 @@ func (s *shrinker) few(seeds uint64) {
 	}
 }
 
-// shorten ends the run soon after the break, or shortens the storm by parts.
+// shorten ends the run soon after the break, or shortens the storm in steps.
 func (s *shrinker) shorten() {
 	for _, e := range s.verdict.Evidence {
 		if c, ok := lasting(s.best, time.Duration(e.T)); ok && c.Duration() < s.best.Duration() && s.try(c) {
@@ -231,7 +229,7 @@ func (s *shrinker) shorten() {
 	}
 }
 
-// drop removes faults: halves, quarters, and so on down to single ones.
+// drop removes faults in halves, quarters and so on, down to single ones.
 func (s *shrinker) drop() {
 	for chunk := max(1, len(s.best.Plan.Faults)/2); ; chunk = max(1, chunk/2) {
 		for i := 0; i < len(s.best.Plan.Faults); {
@@ -247,7 +245,6 @@ func (s *shrinker) drop() {
 	}
 }
 
-// fewer removes nodes and sessions and renumbers the faults' targets.
 func (s *shrinker) fewer() {
 	for n := 1; n < s.best.Nodes && s.err == nil; n += max(1, n/4) {
 		c := s.with(renumber(s.best.Plan.Faults, s.best.Nodes, n))
@@ -293,7 +290,6 @@ func renumber(faults []fault.Fault, old, n int) []fault.Fault {
 	return out
 }
 
-// plain tries exact clocks, a good network and a bootstrapped Redis.
 func (s *shrinker) plain() {
 	for _, bend := range []func(*Virtual){
 		func(v *Virtual) { *v = Virtual{} },
@@ -309,7 +305,7 @@ func (s *shrinker) plain() {
 	}
 }
 
-// earlier moves each fault, with all later ones, towards the start of the storm.
+// earlier moves each fault, and all later ones, towards the start of the storm.
 func (s *shrinker) earlier() {
 	for i := range s.best.Plan.Faults {
 		for _, part := range []time.Duration{0, 2, 4} {
@@ -350,11 +346,10 @@ func (s *shrinker) briefer() {
 	}
 }
 
-// realTTL is the maximum TTL of a run that Real returns.
 const realTTL = 3 * time.Second
 
-// Real returns the smallest run for the real engine: fast enough for a TTL of at most 3 s, and long enough for that engine's delays. The
-// error names what only the virtual engine has.
+// Real returns the smallest run for the real engine, with a TTL of at most 3 s and enough time for that engine's delays. The error names
+// settings that only the virtual engine has.
 func (s Shrunk) Real() (Config, error) {
 	c, err := s.On(EngineReal)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// DrawVersion is the version of the draws. Any change after which a seed gives another run (counts, timings, environment or plan) raises
-// it. Changes of the tested code do not, because seeds are there to run it again.
+// DrawVersion is the version of the draws. Any change after which a seed gives another run raises it. Changes of the tested code do not,
+// because seeds exist to run that code again.
 const DrawVersion = 5
 
 const streamSwarm = 0x6578706c6f7265
 
-// Swarm returns the seed's run on the virtual engine. It draws what the scenario leaves open: counts (mostly small), timings, network,
-// clocks, and kinds and density of faults. A run with every kind of fault seldom gets far; runs that each lack some get deeper.
+// Swarm returns the seed's run on the virtual engine. It draws everything that the scenario leaves open: counts (mostly small), timings,
+// network, clocks, and kinds and density of faults. Runs that each omit some kinds reach deeper states than runs with every kind.
 //
-// All values are drawn even if unused, so that setting one changes no other. Every run keeps to the assumptions of the guarantees: clock
-// rates are within the margin, and no machine both sleeps and steps its wall clock back.
+// Swarm draws even unused values, so that setting one changes no other. Every run keeps the assumptions of the guarantees: clock rates
+// are within the margin, and no machine both sleeps and steps its wall clock back.
 func (s Scenario) Swarm(seed uint64) (Config, fault.Plan, error) {
 	r := rand.New(rand.NewPCG(seed, streamSwarm))
 	d := drawSwarm(r)
@@ -90,7 +90,6 @@ type swarm struct {
 	mixed           bool // no lone injections
 }
 
-// Sizes of drawn runs. One in largeEvery is large.
 const (
 	smallNodes, smallSessions = 8, 40
 	largeNodes, largeSessions = 50, 1_000
@@ -112,30 +111,30 @@ func drawSwarm(r *rand.Rand) swarm {
 	return d
 }
 
-// One in edgeEvery runs works at the edges of the guarantees. Uniform draws seldom reveal a margin that is a tenth too small, or a script
-// without its epoch check. Edges do not alter the draws of other runs.
+// One in edgeEvery runs works at the edges of the guarantees, because uniform draws seldom reveal a margin that is a tenth too small, or
+// a script without its epoch check. Edges do not alter the draws of other runs.
 const (
 	edgeEvery   = 5
 	edgePPM     = 300_000
 	streamEdges = 0x6564676573
 )
 
-// edges draws whether the run works at the edges, and then returns the generator of further draws, otherwise nil.
+// edges draws whether the run works at the edges. If so, it returns the generator of further draws, otherwise nil.
 func (d *swarm) edges(seed uint64) *rand.Rand {
 	r := rand.New(rand.NewPCG(seed, streamEdges))
 	if r.IntN(edgeEvery) != 0 {
 		return nil
 	}
 	d.virtual.Net.Edge = edgePPM
-	// Each clock is off by 0.5 %, so Redis' and an instance's can differ by the margin's 1 %.
+	// Each clock is off by 0.5 %, so Redis and an instance can differ by the margin's 1 %.
 	d.virtual.Clock = virtual.Clock{Drift: 5_000, Edge: true, Offset: time.Hour, Late: d.virtual.Clock.Late}
 	return r
 }
 
 const streamEmpty = 0x656d707479
 
-// newcomersFirst makes Redis lose its data while one owner is cut off and all other processes restart. The first process to reach the
-// empty Redis then knows no epoch and may regard Redis as new.
+// newcomersFirst empties Redis while one owner is cut off and all other processes restart. The first process to reach the empty Redis
+// knows no epoch and may regard Redis as new.
 func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault {
 	r := rand.New(rand.NewPCG(seed, streamEmpty))
 	step := (c.TTL / 20).Truncate(time.Millisecond)
@@ -169,7 +168,7 @@ func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault 
 	return faults
 }
 
-// stepsAtMargin makes clocks step by the margin of a trust window, or 1 ms less or more.
+// stepsAtMargin makes clocks step by the margin of a trust window, give or take 1 ms.
 func stepsAtMargin(r *rand.Rand, ttl time.Duration, faults []fault.Fault) {
 	margin := max(ttl/100, 5*time.Millisecond).Milliseconds()
 	for i := range faults {
@@ -189,7 +188,7 @@ func (d swarm) timings() Timings {
 func (d swarm) duration() time.Duration { return time.Duration(d.storm)*d.ttl + 2*d.ttl + time.Second }
 
 func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
-	// Delays stay below the allowances of the guarantees. Longer ones are faults (latency), which the judge knows.
+	// Delays stay within the allowances of the guarantees. Longer ones are faults (latency), which the judge knows.
 	jitter := time.Duration(r.Int64N(int64(10 * time.Millisecond)))
 	if r.IntN(2) == 0 {
 		v.Net.Jitter, v.Net.Spike = jitter, min(ttl/100, 30*time.Millisecond)
@@ -207,15 +206,15 @@ func drawVirtual(r *rand.Rand, ttl time.Duration) (v Virtual) {
 
 const streamServers = 0x736572766572
 
-// drawServerKinds draws the faults of servers for a Redis with replicas. Its own stream leaves the seed's other draws as they are.
+// drawServerKinds draws the faults of servers for a Redis with replicas. Its separate stream keeps the seed's other draws unchanged.
 func drawServerKinds(seed uint64) []fault.Kind {
 	r := rand.New(rand.NewPCG(seed, streamServers))
 	return slices.DeleteFunc(fault.ServerKinds(), func(fault.Kind) bool { return r.IntN(3) == 0 })
 }
 
-// drawKinds draws the kinds of a run. Runs with lone injections get more, because each kind needs its own time.
+// drawKinds draws the kinds of a run. Runs with lone injections get more kinds, because each kind needs its own time.
 func drawKinds(r *rand.Rand, mixed bool) []fault.Kind {
-	// Trust windows do not cover a wall clock that steps back while the machine sleeps, so draw only one.
+	// Trust windows do not cover a wall clock that steps back while the machine sleeps, so draw only one of the two.
 	never := []fault.Kind{fault.ClockStep, fault.Suspend}[r.IntN(2)]
 	var kinds []fault.Kind
 	for _, k := range fault.VirtualKinds() {

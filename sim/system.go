@@ -13,20 +13,20 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Names of the systems: what the nodes of a run share.
+// Names of the systems, each with the resource that the nodes of a run share.
 const (
 	SystemPolling  = check.SystemPolling
 	SystemElection = check.SystemElection
 	SystemIntents  = check.SystemIntents
 )
 
-// system is what differs between systems outside the judge (check.Params.System). A new system needs an entry in systems, one in check,
-// and a program for the nodes of each engine.
+// system holds the differences between systems outside the judge (check.Params.System). A new system needs an entry in systems, one in
+// check, and a program for the nodes of each engine.
 type system struct {
 	sessions    int // default at the start
 	sessionsMax int
-	share       int                           // divisor of the drawn number of sessions; 0: 1
-	faults      func(fault.Kind) error        // why a kind makes no sense in the system; nil: all do
+	share       int                           // divisor of the drawn number of sessions; 0 means 1
+	faults      func(fault.Kind) error        // why the system refuses a kind; nil: it accepts all
 	virtual     func(Config, *virtual.Config) // completes the virtual engine's configuration; nil: nothing to add
 	real        func(Config, *real.Config)    // the same for the real engine
 }
@@ -42,7 +42,6 @@ func (s *system) drawn(n int) int { return 1 + (n-1)/max(1, s.share) }
 // ErrPointless means that the system lacks the target of a kind of fault.
 var ErrPointless = errors.New("makes no sense in this system")
 
-// noBeats refuses faults of a heartbeat's time. Only an election's heartbeats have one.
 func noBeats(k fault.Kind) error {
 	if k == fault.BeatStale {
 		return fmt.Errorf("%w: %q: only in an election does a heartbeat hold a time", ErrPointless, string(k))

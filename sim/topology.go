@@ -19,10 +19,10 @@ const (
 	TopologyCluster  = check.TopologyCluster
 )
 
-// DefaultReplicas is the number of replicas that instances know by default.
+// DefaultReplicas is the default number of replicas that instances know.
 const DefaultReplicas = 2
 
-// ErrTopology means that another setting does not fit the topology of Redis.
+// ErrTopology means that another setting contradicts the topology of Redis.
 var ErrTopology = errors.New("not with this topology")
 
 func (c Config) replicated() bool { return check.Replicated(c.Topology) }
@@ -68,7 +68,7 @@ func (c Config) checkTopology() error {
 	return nil
 }
 
-// Servers returns the number of servers besides sentinels, or in each shard that may have leases; 0: a single server.
+// Servers returns the number of servers besides sentinels, in a cluster per shard that may have leases; 0 for a single server.
 func (c Config) Servers() int {
 	if !c.replicated() {
 		return 0
@@ -76,7 +76,6 @@ func (c Config) Servers() int {
 	return cmp.Or(c.Replicas, DefaultReplicas) + 1
 }
 
-// misplaced returns why a kind of fault makes no sense with the run's Redis.
 func (c Config) misplaced(k fault.Kind) error {
 	switch {
 	case k.OfServers() && !c.replicated():

@@ -29,7 +29,7 @@ func programOf(words []string) []string {
 	return argv
 }
 
-// checkEngine refuses an unknown engine, and settings that the chosen one lacks.
+// checkEngine refuses unknown engines, and settings that the chosen engine lacks.
 func (c Config) checkEngine() error {
 	switch {
 	case c.Engine != EngineReal && c.Engine != EngineVirtual:
@@ -44,7 +44,6 @@ func (c Config) checkEngine() error {
 	return c.checkTopology()
 }
 
-// checkCounts refuses single numbers and names that are out of bounds.
 func (c Config) checkCounts() error {
 	nodesMax := NodesMax
 	if c.onVirtual() {

@@ -13,10 +13,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// Virtual is the network and clocks of the virtual engine without faults. The zero value is good and exact. Speed does not divide it.
+// Virtual describes the network and clocks of the virtual engine without faults. The zero value is perfect and exact. Speed does not
+// divide it.
 type Virtual struct {
 	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped, so the run begins with a quarantine
-	// Local: instances reach Redis at a loopback address, so an unused one grants at once. Emptied: the state after a wipe or flush.
+	// Local instances reach Redis at a loopback address, so an unused Redis grants at once. Emptied is the state after a wipe or flush.
 	Local   bool            `yaml:"local,omitempty"`
 	Emptied virtual.Emptied `yaml:"emptied,omitempty"`
 
@@ -26,10 +27,10 @@ type Virtual struct {
 
 func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }
 
-// Breaker changes a virtual run, for example to a deliberately broken core, to test whether the judge notices.
+// Breaker changes a virtual run, such as to a deliberately broken core, to test the judge.
 type Breaker = func(*virtual.Config)
 
-// Interpreted returns bend with the store's .lua files run instead of their Go twins, for broken scripts. Equal scripts give equal
+// Interpreted returns bend with the store's .lua files in place of their Go twins, to test broken scripts. Equal scripts give equal
 // events.
 func Interpreted(bend Breaker) Breaker {
 	return func(v *virtual.Config) {
@@ -100,7 +101,6 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 	return out, nil
 }
 
-// watcher reports the progress of a virtual run.
 type watcher struct {
 	total    time.Duration
 	nodes    int
@@ -109,7 +109,6 @@ type watcher struct {
 	seen     int
 }
 
-// watchEvery is the number of events between two reports.
 const watchEvery = 1 << 18
 
 func (w *watcher) see(e *history.Event) {

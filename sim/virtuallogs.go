@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// judged adds a virtual instance's log entry for the judge, by field names, as the judge reads files.
+// judged passes a virtual instance's log entry to the judge, by field names, as the judge reads files.
 func judged(logs *check.Logs, e *virtual.LogEntry) {
 	entry := check.LogEntry{HasTime: true} // the shell's encoder adds the time to every entry
 	for i := range e.Fields {

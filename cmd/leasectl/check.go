@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// finding is one result of check. The fields of its JSON, and its names, are stable.
+// finding is one result of check. Its JSON fields and names are stable.
 type finding struct {
 	Name        string `json:"finding"`
 	What        string `json:"what"`
@@ -64,7 +64,6 @@ Exit code 1: it found something.`,
 	}
 }
 
-// findings returns everything that is wrong. It returns an error if Redis cannot be read.
 func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	all := []finding{}
 	acl, err := g.denied(ctx)
@@ -75,7 +74,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	now, err := g.Group(ctx)
 	switch {
 	case err != nil && len(acl) > 0 && redisstore.Lacks(err):
-		return all, nil // the rest is unknown, and the cause is a finding already
+		return all, nil // the findings already name the cause, and the rest is unknown
 	case errors.Is(err, redisstore.ErrFormat):
 		return append(all, finding{"format", err.Error(), "no instance can be granted a lease",
 			"give the instances, and leasectl, another --epoch-key, or delete that key if nobody needs it"}), nil
@@ -100,7 +99,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	}
 	sessions, err := g.sessions(ctx)
 	switch {
-	case redisstore.Denies(err): // so no instance with this user polls them
+	case redisstore.Denies(err): // so no instance with this user polls sessions
 		return all, nil
 	case err != nil:
 		return nil, redisstore.Diagnose(err)
@@ -108,7 +107,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 	return append(all, ofSessions(st, sessions)...), nil
 }
 
-// denied returns what the user's ACL denies, Redis has no command for, or Redis refuses now.
+// denied returns what the ACL denies, Redis lacks, or Redis refuses at present.
 func (g *group) denied(ctx context.Context) ([]finding, error) {
 	err := g.Permitted(ctx, redisstore.Use{Registry: true, Leases: g.leaders})
 	const nothing = "an instance with this user does not start, or is granted nothing"
@@ -135,7 +134,7 @@ var refusals = map[string]string{
 	"READONLY":   "name the master (--redis), or the sentinels that know it (--sentinels)",
 }
 
-// clockMax is how far clocks may differ without a finding: far more than NTP allows.
+// clockMax is the largest clock difference without a finding, far more than NTP allows.
 const clockMax = time.Second
 
 func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (all []finding) {
@@ -223,11 +222,10 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	return all
 }
 
-// quarantineFar is how many times longer than every living key a quarantine is too long. An instance that renews has keys with at least
-// two thirds of its TTL left.
+// quarantineFar is the multiple of the longest remaining TTL above which a quarantine is too long. An instance that renews has keys with at
+// least two thirds of its TTL left.
 const quarantineFar = 3
 
-// ofLeases returns the faults of the leases and heartbeats.
 func ofLeases(st *status) (all []finding) {
 	if st.Doubtful > 0 {
 		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
@@ -254,7 +252,7 @@ func ofLeases(st *status) (all []finding) {
 			most.longest.Round(time.Millisecond), agreed), "after a loss of data others are granted what it still believes in: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
 	}
-	// Without a heartbeat, the remaining keys may be those of a fleet that has stopped, which run out.
+	// Without a heartbeat, the remaining keys may belong to a stopped fleet and expire soon.
 	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest && len(st.alive) > 0 {
 		all = append(all, finding{"quarantine-long", fmt.Sprintf("the quarantine is %v, and no key lives for more than %v", agreed,
 			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long; the longest TTL of any instance would do",
@@ -270,7 +268,7 @@ func ofLeases(st *status) (all []finding) {
 	return all
 }
 
-// sessions returns the sessions that lease/poll finds by default, each with its fault, nil for a well-formed one.
+// sessions returns the sessions that lease/poll finds by default, each with its fault, or nil if it is well-formed.
 func (g *group) sessions(ctx context.Context) (faults map[string]error, err error) {
 	faults = map[string]error{}
 	read := func(ids []string) {
@@ -298,19 +296,19 @@ func (g *group) sessions(ctx context.Context) (faults map[string]error, err erro
 	return faults, errors.Join(redisstore.Names(ctx, g.client, poll.DefaultSessionPrefix, read), err)
 }
 
-// ofSessions compares the sessions with the leases of instances that have a heartbeat. Redis does not show whether the instances read
-// their sessions from the keys "session:*". If they hold leases, but no key is a well-formed session or that of a lease, they do not.
+// ofSessions compares the sessions with the leases of instances that have a heartbeat. Redis does not show whether instances read
+// "session:*". If no lease belongs to such a key and no key is well-formed, ofSessions assumes that they do not.
 func ofSessions(st *status, faults map[string]error) (all []finding) {
 	var gone, bad []string
 	held, known, decoded := 0, false, false // decoded: an owner accepts a session that seems malformed (poll.Config.Decode)
 	for _, l := range st.Leases {
 		fault, exists := faults[l.Lease]
 		switch {
-		case !st.alive[l.Owner]: // a Keeper, or dead
+		case !st.alive[l.Owner]: // the owner is a Keeper, or dead
 			continue
 		case exists:
 			known, decoded = true, decoded || fault != nil
-		case sessionid.Valid(l.Lease): // another name may be that of a Keeper's lease
+		case sessionid.Valid(l.Lease): // any other name may belong to a Keeper's lease
 			gone = append(gone, l.Lease)
 		}
 		held++

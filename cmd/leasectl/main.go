@@ -1,5 +1,5 @@
-// Command leasectl shows an operator who owns which lease. It finds faults of a Redis that holds leases and how to repair them, and
-// requests that owners release leases. See leasectl --help and docs/leasectl.md.
+// Command leasectl shows an operator who owns which lease, checks a Redis for faults and their remedies, and asks owners to release
+// leases. See leasectl --help and docs/leasectl.md.
 package main
 
 import (
@@ -27,14 +27,13 @@ const (
 	exitWrong    = 3 // bad input: nothing was done
 )
 
-// errFindings: the findings were printed already.
+// errFindings means that the findings have been printed.
 var errFindings = errors.New("findings")
 
-// errUsage: the command line is wrong.
 var errUsage = errors.New("bad input")
 
 func main() {
-	redis.SetLogger(&logging.VoidLogger{}) // its errors come back from the calls
+	redis.SetLogger(&logging.VoidLogger{}) // the calls return its errors
 	signal.Ignore(syscall.SIGPIPE)         // a closed pipe ends the output, not the command in progress
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once

@@ -70,7 +70,6 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// quarantine shows the group's quarantine, or changes it to length.
 func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) error {
 	out := cmd.OutOrStdout()
 	if length == 0 {

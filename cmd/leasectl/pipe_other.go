@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// abandoned reports false: only Unix shows a pipe without a reader before something is written to it.
+// abandoned reports false: only Unix shows a pipe without a reader before a write.
 func abandoned(*os.File) bool { return false }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// abandoned reports whether f is a pipe without a reader. Without a change to write, no error shows that.
+// abandoned reports whether f is a pipe without a reader. While there is nothing to write, no error shows that.
 func abandoned(f *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	for {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// errNotCurrent: --fence names another term than the current one, so nothing was done.
+// errNotCurrent means that --fence names another term than the current one. Nothing was done.
 var errNotCurrent = errors.New("not the present term of the lease")
 
 // Results of a release. The texts are stable.
@@ -92,11 +92,11 @@ release names. Exit code 1: an owner still has a lease, or nobody holds a lease 
 	return cmd
 }
 
-// harmless are names that a shell reads as one argument. A shell inserts the common part of candidates unquoted.
+// harmless matches names that a shell reads as one argument, because a shell inserts the common part of candidates unquoted.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
-// completeLeases completes the names of existing leases, if they are harmless. A half-typed line may name any server, so only the
-// environment's own Redis gets the environment's password.
+// completeLeases completes existing leases with harmless names. A half-typed line may name any server, so only the environment's own
+// Redis gets the environment's password.
 func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
 	f.WithholdPassword()
 	g, err := f.open(cmd)
@@ -169,7 +169,7 @@ func (e *ended) line() string {
 	}
 }
 
-// run requests the leases and returns a result for each, in their order. If it returns nil and an error, nothing was done.
+// run requests the leases and returns a result for each, in their order. A nil result with an error means that nothing was done.
 func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*ended, error) {
 	ends := make([]*ended, 0, len(names))
 	for _, name := range names {
@@ -200,8 +200,7 @@ func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*en
 	return ends, errors.Join(err, r.doubt(ctx, ends))
 }
 
-// doubt moves Now to Named if too few replicas acknowledge: the key names an owner that this server granted, but that grant does not
-// count.
+// doubt moves Now to Named if too few replicas acknowledge. This server granted the named owner's lease, but that grant does not count.
 func (r *releasing) doubt(ctx context.Context, ends []*ended) error {
 	now, err := r.g.Group(ctx)
 	if err != nil {
@@ -258,7 +257,6 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 	}
 }
 
-// askerHere names this leasectl for the owner's log.
 func askerHere() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("leasectl-%s-%d", host, os.Getpid())
@@ -293,7 +291,7 @@ func (r *releasing) await(ctx context.Context) error {
 	return nil
 }
 
-// advance compares a term with its lease in Redis, h (nil: nobody has it).
+// advance compares a term with its lease in Redis, h, which is nil if nobody owns it.
 func (r *releasing) advance(name string, t *term, h *redisstore.Holding) {
 	switch {
 	case h == nil:
@@ -306,7 +304,6 @@ func (r *releasing) advance(name string, t *term, h *redisstore.Holding) {
 	}
 }
 
-// advice returns why a lease still belongs to its owner, and the remedy.
 func (t *term) advice(asked bool, within time.Duration) string {
 	owner := plain.Name(t.Owner)
 	why := owner + " was not asked"

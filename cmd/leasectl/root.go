@@ -37,7 +37,7 @@ Exit codes:
 Where Redis is may be said by variables, too: LEASESTORM_REDIS_URL, LEASESTORM_REDIS_PASSWORD(_FILE), LEASESTORM_SENTINELS,
 LEASESTORM_MASTER_NAME. The password is never printed.`
 
-// The systems determine the keys of leases.
+// The system determines the keys of leases.
 const (
 	systemPolling  = "polling"
 	systemElection = "election"
@@ -99,7 +99,6 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 
-// group is the Redis of a command, and the keys in it.
 type group struct {
 	*redisstore.Store
 	client  *redis.Client
@@ -111,7 +110,7 @@ func (g *group) close() {
 	_ = g.client.Close()
 }
 
-// open makes the group of the flags. It opens no connection yet.
+// open returns the group of the flags. It does not connect yet.
 func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	usage := func(err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
 	if !slices.Contains(systems, f.system) {

@@ -16,17 +16,17 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Doubts about a lease: anything but an owner that renews it.
+// Doubts about a lease: anything except an owner that renews it.
 const (
 	doubtForeign  = "foreign"      // its key holds no string: no instance can acquire it
 	doubtNoExpiry = "no-expiry"    // nobody can acquire it after its owner's death
 	doubtNoFence  = "no-fence"     // another program took it, or deleted its fence
 	doubtOddName  = "odd-name"     // no instance can have such a name, or such an owner
-	doubtOverdue  = "overdue"      // its TTL is at most half of the longest one: it is not renewed, or has a shorter TTL
-	doubtNoBeat   = "no-heartbeat" // others have heartbeats and its owner has none: dead, cut off, or a Keeper
+	doubtOverdue  = "overdue"      // at most half of the longest TTL is left: not renewed, or a shorter TTL
+	doubtNoBeat   = "no-heartbeat" // others have heartbeats, its owner has none: dead, cut off, or a Keeper
 )
 
-// status is the result of status. The fields of its JSON are stable.
+// status is the result of the command status. The fields of its JSON are stable.
 type status struct {
 	Redis struct {
 		Version       string    `json:"version"`
@@ -112,7 +112,6 @@ doubtful, for one of these reasons:
 	return cmd
 }
 
-// checkNames refuses names that no lease can have.
 func (g *group) checkNames(names []string) error {
 	for _, name := range names {
 		if err := g.CheckLease(name); err != nil {
@@ -122,7 +121,7 @@ func (g *group) checkNames(names []string) error {
 	return nil
 }
 
-// status reads everything. With names, it shows only these leases.
+// status reads the whole group. With names, it shows only those leases.
 func (g *group) status(ctx context.Context, names []string) (*status, error) {
 	st := &status{Instances: []instance{}, Leases: []held{}}
 	var err error
@@ -190,7 +189,7 @@ func (st *status) fill(g *group, beats []redisstore.Beat, holdings []redisstore.
 	}
 }
 
-// doubts returns the oddities of a lease. longest is the longest remaining TTL of all leases. beats reports whether the owner has a
+// doubts returns the doubts about a lease. longest is the longest remaining TTL of all leases. beats reports whether the owner has a
 // heartbeat, or no instance has one.
 func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool) (all []string) {
 	add := func(doubt string, is bool) {
@@ -250,7 +249,7 @@ func quarantineText(g *redisstore.Group) string {
 	}
 }
 
-// majorityText is the table's text about acknowledging replicas. Without a majority, an owner that Redis shows may own nothing.
+// majorityText describes the acknowledging replicas. Without a majority, an owner that Redis shows may own nothing.
 func (st *status) majorityText() string {
 	n := st.Group.Acknowledging
 	switch {

@@ -27,17 +27,16 @@ type change struct {
 	Text   string    `json:"text,omitempty"`
 }
 
-// The kinds of changes.
 const (
 	changeBegin    = "watching"
-	changeAcquired = "acquired" // of a lease that was free, another's, or the same owner's under another fence
+	changeAcquired = "acquired" // the lease was free, another instance's, or the same owner's under another fence
 	changeFree     = "free"
 	changeDoubts   = "doubts"
 	changeJoined   = "joined"
 	changeLeft     = "left"
 	changeEpoch    = "epoch"
-	changeQuiet    = "quarantine" // it begins or ends
-	changeAway     = "redis"      // it cannot be read, or can be again
+	changeQuiet    = "quarantine" // a quarantine begins or ends
+	changeAway     = "redis"      // Redis becomes unreadable, or readable again
 )
 
 func newWatch(f *flags) *cobra.Command {
@@ -95,7 +94,6 @@ func (c *change) line() string {
 	return strings.Join(parts, "  ")
 }
 
-// watch shows changes until ctx ends or the reader has gone.
 func watch(ctx context.Context, show func(change) error, every time.Duration, read func(context.Context) (*status, error)) error {
 	before, err := read(ctx)
 	if err != nil {
@@ -141,7 +139,7 @@ func watch(ctx context.Context, show func(change) error, every time.Duration, re
 	return nil
 }
 
-// quiet returns err, or nil if ctx has ended and so caused err.
+// quiet returns err, or nil if the end of ctx caused err.
 func quiet(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

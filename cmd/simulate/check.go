@@ -28,7 +28,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			signal.Reset(os.Interrupt, syscall.SIGTERM) // it starts nothing and writes only complete files: a signal may end it
+			signal.Reset(os.Interrupt, syscall.SIGTERM) // check starts nothing and writes complete files only, so a signal may end it
 			return f.again(cmd, args[0])
 		},
 	}
@@ -38,7 +38,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 	return cmd
 }
 
-// again judges a saved run again. If its history is damaged, it judges the readable part and reports the damage.
+// again judges a saved run again. If the history is damaged, it judges the readable part and reports the damage.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
 	r, judged, damage := report.Judge(dir)
 	if !report.Readable(damage) {

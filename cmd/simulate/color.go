@@ -8,7 +8,6 @@ import (
 	"golang.org/x/term"
 )
 
-// colored returns a writer that colours verdicts if out is a terminal that shows colours, else out.
 func colored(out io.Writer) io.Writer {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -19,7 +18,7 @@ func colored(out io.Writer) io.Writer {
 
 type painter struct{ io.Writer }
 
-// Verdicts are the only words in capitals that simulate prints.
+// simulate prints no other words in capitals.
 var verdictColors = strings.NewReplacer("PASS", "\x1b[32mPASS\x1b[0m", "FAIL", "\x1b[1;31mFAIL\x1b[0m", "BROKEN", "\x1b[1;31mBROKEN\x1b[0m",
 	"UNKNOWN", "\x1b[33mUNKNOWN\x1b[0m")
 

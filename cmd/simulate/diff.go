@@ -60,7 +60,6 @@ real runs the first events part already, by their times. Exit codes: 0 they are 
 	return cmd
 }
 
-// diff finds the first event at which the two runs differ.
 func diff(a, z string) (page.Parting, error) {
 	p := page.Parting{With: plain.Text(a)}
 	if err := planDiff(&p, a, z); err != nil {
@@ -128,7 +127,6 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 	show(p.Here)
 }
 
-// showParting writes the page. If that fails, it prints a note.
 func showParting(out io.Writer, to string, p page.Parting) {
 	r, _, damage := report.Judge(to)
 	if !report.Readable(damage) {
@@ -164,8 +162,8 @@ func planDiff(p *page.Parting, a, z string) error {
 	return nil
 }
 
-// planOf returns the faults of a plan. A fault of an owner is in it in both forms: a plan aims at an owner, and its replay names the node
-// that was hit (owner:node-7). Both are the same fault.
+// planOf returns the faults of a plan. It includes both forms of a fault of an owner: a plan aims at an owner, and its replay names the
+// node that was hit (owner:node-7).
 func planOf(faults []fault.Fault) planned {
 	p := make(planned, 2*len(faults))
 	for _, f := range faults {
@@ -182,8 +180,7 @@ func (p planned) has(f fault.Fault) bool {
 	return p[f] || p[own]
 }
 
-// forms returns the kind of a fault of an owner as its target, and that of its counterpart: one aims at an owner, the other names the
-// node that was hit.
+// forms returns a fault of an owner in its own form and in the other form that planOf describes.
 func forms(f fault.Fault) (own, counterpart fault.Fault) {
 	own, counterpart = f, f
 	if !f.Aims() {

@@ -26,8 +26,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/explore"
 )
 
-// rarelyCollect lets the heap grow to five times its live size before a collection, unless GOGC is set. A virtual fleet is small and its
-// garbage is young. Otherwise collections take a tenth of an exploration's time.
+// rarelyCollect lets the heap grow to five times its live size before a collection, unless GOGC is set. The garbage of a small virtual
+// fleet is young, and frequent collections would take a tenth of an exploration's time.
 func rarelyCollect() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -44,7 +44,6 @@ func (f *flags) registerExplore(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: go on where the same exploration stopped")
 }
 
-// explores reports whether the command line starts an exploration. It refuses flags that contradict each other.
 func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 	if fs.Changed("seeds") {
 		switch {
@@ -97,8 +96,7 @@ func (f *flags) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
 	return x, nil
 }
 
-// With shardOfJob as the number of a shard, the number comes from the environment of a pod of an Indexed Job in Kubernetes, where it
-// counts from 0.
+// With shardOfJob, the shard's number comes from the environment of a pod of a Kubernetes Indexed Job, which counts from 0.
 const (
 	shardOfJob       = "job"
 	jobIndexVariable = "JOB_COMPLETION_INDEX"
@@ -117,8 +115,7 @@ func jobIndex() (string, error) {
 	return strconv.FormatUint(n+1, 10), nil
 }
 
-// drawnBy removes the draw version from seeds like "1-1000@1" or "42@1". It refuses another version than this program's, because the
-// seeds of that version are other runs.
+// drawnBy removes the draw version from seeds like "1-1000@1" or "42@1". It refuses any other version, whose seeds give other runs.
 func drawnBy(seeds string) (string, error) {
 	seeds, version, given := strings.Cut(seeds, "@")
 	if given && version == "" {
@@ -167,8 +164,8 @@ func (f *flags) explore(cmd *cobra.Command) error {
 	return f.covered(c, err, stdout, stderr)
 }
 
-// covered prints the coverage of an exploration, and the error that stopped it or the saving of its state. Even then, a broken guarantee
-// decides.
+// covered prints the coverage of an exploration and the error that stopped it or the saving of its state. A broken guarantee decides even
+// then.
 func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Writer) error {
 	if unsaved != nil && c.Verdict != check.Fail {
 		return unsaved
@@ -189,8 +186,7 @@ func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Wri
 	return exit(c.Verdict)
 }
 
-// pageOfSeed returns a function that draws the run of a failing seed as soon as its folder exists, because an exploration may end at any
-// time.
+// pageOfSeed returns a function that draws a failing seed's run as soon as its folder exists, because an exploration may end at any time.
 func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
 	var mu sync.Mutex // guards notes
 	return func(r sim.Result) {
@@ -203,7 +199,7 @@ func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
 	}
 }
 
-// coverageLine returns a function that shows the progress: one rewritten line on a terminal, elsewhere a line now and then.
+// coverageLine returns a function that shows the progress: one rewritten line on a terminal, elsewhere an occasional line.
 func coverageLine(out io.Writer) func(explore.Coverage) {
 	out = below(out) // it prints numbers only
 	file, ok := out.(*os.File)
@@ -232,7 +228,6 @@ func coverageLine(out io.Writer) func(explore.Coverage) {
 	}
 }
 
-// rate formats a rate, with one decimal place below 10.
 func rate(perSecond float64) string {
 	if perSecond < 10 {
 		return strconv.FormatFloat(perSecond, 'f', 1, 64)

@@ -15,7 +15,6 @@ var flagGroups = []struct{ title, last string }{
 	{"Many storms, in virtual time", "resume"},
 }
 
-// groupFlags makes the command's help list its flags in groups.
 func groupFlags(cmd *cobra.Command) {
 	cobra.AddTemplateFunc("groupedFlags", groupedFlags)
 	const flat, grouped = "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{groupedFlags .LocalFlags}}"

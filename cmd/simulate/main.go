@@ -6,7 +6,7 @@
 //	simulate check reports/storm-42        # the verdict of a saved run again
 //
 // Exit codes: 0 all criteria pass; 1 a guarantee failed; 2 a criterion stayed unknown; 3 the command line or the harness was wrong and
-// nothing was judged. A crash of simulate ends it by a signal.
+// nothing was judged. A crash ends simulate by a signal.
 package main
 
 import (
@@ -23,7 +23,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
-// Exit codes.
 const (
 	exitPass    = 0
 	exitFail    = 1
@@ -42,7 +41,7 @@ func main() {
 	}
 	debug.SetTraceback("crash") // a panic ends the program by a signal, because Go's exit code 2 means an unknown verdict
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -58,7 +57,6 @@ func below(out io.Writer) io.Writer {
 	return out
 }
 
-// execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &plain.Writer{To: colored(stdout)}
 	stderr = &plain.Writer{To: stderr}

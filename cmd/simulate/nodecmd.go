@@ -20,8 +20,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME from the environment. It refuses pipes, nested
-// commands and everything else that needs a shell.
+// splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME from the environment. It refuses anything that
+// needs a shell, such as pipes.
 func splitCommand(line string) ([]string, error) {
 	var words []*syntax.Word
 	var err error
@@ -45,11 +45,10 @@ func splitCommand(line string) ([]string, error) {
 	return fields, nil
 }
 
-// bugVariable is read by nodes that can be broken on purpose, such as scenarios/testdata/foreign_node.py.
+// bugVariable selects a deliberate bug of nodes such as scenarios/testdata/foreign_node.py.
 const bugVariable = "BUG"
 
-// withBug adds that variable from simulate's own environment to the node's command. The variable belongs to the run: a replay without it
-// would pass.
+// withBug adds bugVariable from simulate's own environment to the node's command. The run must save it: a replay without it would pass.
 func (f *flags) withBug(command []string) []string {
 	value, set := os.LookupEnv(bugVariable)
 	env, argv := sim.NodeCommand(command)
@@ -66,7 +65,7 @@ func (f *flags) forgets(out io.Writer, c sim.Config) {
 		return
 	}
 	was, err := report.Load(f.saved)
-	if err != nil { // it was loaded before, or there is nothing to compare with
+	if err != nil { // already loaded, or nothing to compare with
 		return
 	}
 	had, _ := sim.NodeCommand(was.NodeCmd)
@@ -78,8 +77,8 @@ func (f *flags) forgets(out io.Writer, c sim.Config) {
 	}
 }
 
-// replayFlags returns the flags that repeat this run, each after a blank: values that its folder does not have, and values that differ
-// from this machine's defaults. None contains a password.
+// replayFlags returns the flags that repeat this run, each after a blank: values missing from its folder or different from this machine's
+// defaults. None contains a password.
 func (f *flags) replayFlags(r sim.Result) string {
 	var b strings.Builder
 	add := func(name, value string) {
@@ -108,7 +107,6 @@ func (f *flags) replayFlags(r sim.Result) string {
 	return b.String() + nodeFlag(r.Config.NodeCmd)
 }
 
-// luaFlag returns the flag --lua after a blank, "" if it was not given.
 func (f *flags) luaFlag() string {
 	if f.lua {
 		return " --lua"
@@ -136,7 +134,6 @@ func quoted(command []string) string {
 	return strings.Join(words, " ")
 }
 
-// exists returns nil if this machine can start the command's program.
 func exists(command []string) error {
 	_, argv := sim.NodeCommand(command)
 	if len(argv) == 0 {
@@ -148,7 +145,7 @@ func exists(command []string) error {
 	return nil
 }
 
-// errNotAllowed reports that a file names a program as node, and that the command line did not.
+// errNotAllowed reports a node program that only a file names, not the command line.
 var errNotAllowed = errors.New("not started")
 
 // mayStart returns nil if the command is allowed as node and can be started. In a container, the image must have the program.
@@ -162,8 +159,8 @@ func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
 	return exists(command)
 }
 
-// allowed returns nil if the command may be started as node. A command of the command line may. A command of a scenario file needs
-// --allow-node-cmd. A command of a saved run is never started, because the author of the folder chose it.
+// allowed accepts a node command from the command line, and one from a scenario file with --allow-node-cmd. It never accepts one from a
+// saved run, because the author of the folder chose it.
 func (f *flags) allowed(cmd *cobra.Command, command []string) error {
 	switch {
 	case cmd.Flags().Changed("node-cmd"):

@@ -17,11 +17,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// seeIt is the line with the command that opens a run's page.
 const seeIt = "  see it:          simulate open %[1]s\n"
 
-// draw writes the page and the summaries of the run into its folder. It returns the page's first sentence, and whether all were written.
-// An error is printed as a note and does not change the verdict.
+// draw writes the page and the summaries of the run into its folder, and returns the page's first sentence. An error becomes a note and
+// does not change the verdict.
 func (f *flags) draw(r report.Report, folder string, text io.Writer) (sentence string, drawn bool) {
 	note := func(err error) {
 		if err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// Size and duration of a probe, long enough for several renewals of each lease. It does not end with a renewal, so that releases differ
-// from renewals.
+// A probe lasts for several renewals of each lease. It does not end with a renewal, so that releases differ from renewals.
 const (
 	probeNodes, probeSessions = 2, 6
 	probeFor                  = 10*time.Second + 500*time.Millisecond
@@ -81,14 +80,13 @@ func (f *flags) probe(cmd *cobra.Command) error {
 	return exit(found.Verdict)
 }
 
-// probing is the result of a probe, as --json writes it.
 type probing struct {
 	Verdict check.Outcome `json:"verdict"`
 	Rules   []probe.Rule  `json:"rules"`
 	Folder  string        `json:"folder"`
 }
 
-// probed runs the nodes and inspects their history. A failed start of the nodes is a finding too.
+// probed runs the nodes and inspects their history. If the nodes fail to start, that is a finding too.
 func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 	choice, err := f.redisChoice()
 	if err == nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// plainEvery is the interval of lines without a terminal, while nothing changes.
+// plainEvery is the interval of lines without a terminal, while the progress does not change.
 const plainEvery = 10 * time.Second
 
 const barWidth = 16
 
-// progress shows the progress of a run: a bar on a terminal, elsewhere a line now and then.
+// progress shows the progress of a run: a bar on a terminal, elsewhere an occasional line.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -32,7 +32,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer, total time.Duration) *progress {
-	out = below(out) // all text is its own, except for the validated plan
+	out = below(out) // the output is the program's own text, except for the validated plan
 	p := &progress{out: out, last: -plainEvery}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, err := term.GetSize(int(f.Fd()))
@@ -48,7 +48,6 @@ func newProgress(out io.Writer, total time.Duration) *progress {
 	return p
 }
 
-// show handles one report of the run's progress.
 func (p *progress) show(m sim.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -55,7 +55,6 @@ func dirOrSeed(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s needs one saved run's folder, such as reports/storm-42, or one seed, such as 42", cmd.CommandPath())
 }
 
-// recalled returns the configuration and the plan of a saved run, or of an exploration's seed.
 func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	number, versionErr := drawnBy(arg)
 	if versionErr != nil {
@@ -111,7 +110,6 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	return c, nil
 }
 
-// isSaved returns nil if arg is a folder, which the command needs.
 func isSaved(command, arg string) error {
 	st, err := os.Stat(arg)
 	switch {
@@ -155,8 +153,7 @@ func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 // errOther reports a replay in virtual time whose history differs from the saved one.
 var errOther = errors.New("the replay's history is not the saved one")
 
-// compare compares the history of a replay with the saved one if they must be equal: in virtual time, unless one of the runs was
-// interrupted.
+// compare compares the history of a replay with the saved one if they must be equal: in virtual time and if neither run was interrupted.
 func (f *flags) compare(r sim.Result, text io.Writer) error {
 	if f.saved == "" || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {
 		return nil

@@ -20,16 +20,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// redisImageVariable is the environment variable with the default of --redis-image.
 const redisImageVariable = "LEASESTORM_REDIS_IMAGE"
 
-// Values of --launcher.
 const (
 	launchProcesses  = "process"
 	launchContainers = "container"
 )
 
-// flags holds the command line of a run.
 type flags struct {
 	engine, system   string
 	topology         string
@@ -62,7 +59,7 @@ type flags struct {
 	parallel            int
 	keepGoing, resuming bool
 
-	shrinks bool // for shrink: --criteria names the guarantee that must stay broken, also of a saved run
+	shrinks bool // --criteria names the guarantee that must stay broken, even of a saved run
 
 	saved      string // folder of the run to repeat; "": a seed
 	aimAnew    bool   // faults of owners hit the present owners
@@ -144,7 +141,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	f.registerRun(fs)
 }
 
-// registerRun adds the flags that a replay has too.
+// registerRun adds the flags that run and replay share.
 func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.engine, "engine", sim.EngineReal,
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
@@ -185,7 +182,7 @@ func (f *flags) config(fs *pflag.FlagSet) (sim.Config, error) {
 	return s.Resolve()
 }
 
-// given returns the scenario of the file and the flags. Values that both leave open stay unset.
+// given returns the scenario of the file and the flags. Values that neither gives stay unset.
 func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	wrong := []error{f.check(fs)}
 	var s sim.Scenario
@@ -252,7 +249,7 @@ func (f *flags) check(fs *pflag.FlagSet) error {
 	return errors.Join(append(wrong, f.checkRun(fs))...)
 }
 
-// checkCompose refuses flags for things that a running fleet has itself.
+// checkCompose refuses flags for parts that a running fleet already has.
 func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 	if strings.TrimSpace(f.compose) == "" {
 		return errors.New("--compose is empty: give the project, which is \"docker\" unless it was given another name")

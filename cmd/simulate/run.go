@@ -54,7 +54,6 @@ func (f *flags) shownRedis() string {
 // bend breaks the virtual engine's instances. Only tests set it.
 var bend sim.Breaker
 
-// bend returns the function that changes a virtual run before its start.
 func (f *flags) bend() sim.Breaker {
 	if f.lua {
 		return sim.Interpreted(bend)
@@ -98,7 +97,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	return sim.NewReal(redis, launch), nil
 }
 
-// ownServers refuses flags that contradict several servers, which are processes of this program.
+// ownServers refuses flags that contradict several servers, which run as processes of this program.
 func (f *flags) ownServers(topology string) error {
 	switch {
 	case f.launcher == launchContainers:
@@ -168,7 +167,6 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	return exit(r.Report.Verdict)
 }
 
-// printNotes prints the facts of the run that a reader of the verdict needs.
 func printNotes(text io.Writer, r sim.Result) {
 	for _, note := range r.Outcome.Notes {
 		fmt.Fprintf(text, "note: %s\n", note)
@@ -184,7 +182,6 @@ func printNotes(text io.Writer, r sim.Result) {
 	}
 }
 
-// verdict prints the end of a run or a check: the table, the breaks, the files and the next commands.
 func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	if f.json {
 		data, err := r.JSON()
@@ -213,7 +210,7 @@ func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
 	return nil
 }
 
-// judged prints the table and what broke; with --verbose also why each guarantee broke, with the events around its first break.
+// judged prints the table and the breaks. With --verbose, it adds the reason and the events around each guarantee's first break.
 func (f *flags) judged(r report.Report, text io.Writer) error {
 	if !f.verbose {
 		return r.Brief(text, f.folder)
@@ -224,7 +221,7 @@ func (f *flags) judged(r report.Report, text io.Writer) error {
 	if r.Verdict == check.Pass {
 		fmt.Fprint(text, r.Commands(f.folder))
 	}
-	dir := plain.Text(f.folder) // a line end in its name must not begin a line here
+	dir := plain.Text(f.folder) // a newline in its name must not begin a line here
 	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
 		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
 	}, ",")+"}"))
@@ -234,7 +231,7 @@ func (f *flags) judged(r report.Report, text io.Writer) error {
 	return nil
 }
 
-// forPeople returns the writer for text. With --json, standard output has nothing but JSON.
+// forPeople returns the writer for text. With --json, standard output contains nothing but JSON.
 func (f *flags) forPeople(stdout, stderr io.Writer) io.Writer {
 	if f.json {
 		return stderr

@@ -9,7 +9,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// completeScenarios completes the names of built-in scenarios, and files.
 func completeScenarios(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, s := range sim.Builtin() {

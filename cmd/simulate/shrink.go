@@ -97,7 +97,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	return f.confirm(cmd, s, nodeCmd, text)
 }
 
-// enlarge adds the smallest run to the page of the original run. If the page cannot be written, it prints a note.
+// enlarge adds the smallest run to the page of the original run. It prints an error as a note.
 func (f *flags) enlarge(text io.Writer, smaller string) {
 	if f.saved == "" || f.noHTML {
 		return
@@ -113,7 +113,7 @@ func (f *flags) enlarge(text io.Writer, smaller string) {
 	}
 }
 
-// toShrink returns the run to shrink, and the guarantee that must stay broken; "" for the first that the run breaks.
+// toShrink returns the run to shrink and the guarantee that must stay broken, "" for the first that the run breaks.
 func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, error) {
 	fs := cmd.Flags()
 	guarantee := ""
@@ -132,11 +132,10 @@ func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, er
 	return c, guarantee, err
 }
 
-// confirmTries is the number of tries on the real engine: processes and sockets interleave differently each time.
+// confirmTries is more than 1 because processes and sockets interleave differently each time.
 const confirmTries = 3
 
-// confirm runs the smallest run on processes and Redis, and checks that it breaks the same guarantee. nodeCmd is the program of its
-// nodes; empty: the reference node.
+// confirm checks that the smallest run also breaks the guarantee on real processes and Redis. An empty nodeCmd runs the reference node.
 func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text io.Writer) error {
 	c, err := s.Real()
 	if err != nil {

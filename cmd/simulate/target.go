@@ -15,7 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// targetListen is the default address of a target.
 const targetListen = "127.0.0.1:9090"
 
 func newTarget() *cobra.Command {

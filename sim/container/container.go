@@ -18,23 +18,23 @@ import (
 
 // Container is a container of a run, or of a service of a compose project. Its methods are safe for concurrent use.
 type Container struct {
-	testcontainers.Container // nil: of a run, not created yet
+	testcontainers.Container // nil for a container of a run that is not created yet
 	Spec                     Spec
 	engine                   *Engine
 }
 
-// Spec describes a container. For a service of a project only Name and Image are set.
+// Spec describes a container. A service of a project sets only Name and Image.
 type Spec struct {
-	Name    string   // of the program, in messages
+	Name    string   // name of the program in messages
 	Image   string   // must exist
 	Command []string // program and arguments; nil: those of the image
 	Env     []string // the complete environment
 	// Folder is a folder of this machine, mounted at the same path. With a folder, the container runs as this user and without a network.
-	// Without one (""), it runs as the image's user in the run's network.
+	// Otherwise it runs as the image's user in the run's network.
 	Folder string
 }
 
-// New returns a container of the run. Start creates it, and the engine removes it when it ends.
+// New returns a container of the run. Start creates it. The engine removes it when it ends.
 func (e *Engine) New(s Spec) *Container { return &Container{Spec: s, engine: e} }
 
 func (c *Container) create(ctx context.Context) (err error) {
@@ -96,14 +96,14 @@ type Running struct {
 	Code int // exit code; -1: by a signal, or the engine does not answer
 }
 
-// Start creates the container if necessary and starts it unless it runs. Its later output goes to stdout and stderr, which are closed at
-// its end or on an error.
+// Start creates the container if necessary and starts it unless it runs. Its output goes to stdout and stderr, which Start closes at the
+// container's end or on an error.
 func (c *Container) Start(stdout, stderr io.WriteCloser) (*Running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Running{Container: c, Detach: cancel, Exited: make(chan struct{})}
 	api, end, out := c.engine.api, client.ContainerWaitResult{}, client.ContainerAttachResult{}
 	err := c.create(ctx)
-	if err == nil { // watch from before the start, so that nothing is missed
+	if err == nil { // watch before the start, to miss nothing
 		end = api.ContainerWait(ctx, c.GetContainerID(), client.ContainerWaitOptions{Condition: container.WaitConditionNextExit})
 		out, err = api.ContainerAttach(ctx, c.GetContainerID(), client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
 	}
@@ -150,7 +150,7 @@ func (r *Running) wait(ctx context.Context, end client.ContainerWaitResult) {
 		if r.When, r.Code = time.Now(), int(e.StatusCode); r.Code > 128 { // 128+signal, from the init
 			r.Code = -1
 		}
-		if s, err := r.State(ctx); err == nil && (s.Running || s.Restarting) { // the output of the restarted program would be lost
+		if s, err := r.State(ctx); err == nil && (s.Running || s.Restarting) { // a restarted program's output would be lost
 			_ = r.Stop(ctx, nil)
 			r.engine.lost(fmt.Errorf("container lost: %s (%s) ended, and its restart policy had it started again", r.Spec.Name, r.Spec.Image))
 		}
@@ -178,7 +178,7 @@ func (c *Container) Signal(s syscall.Signal) error {
 
 // Pause freezes all processes in the container.
 func (c *Container) Pause() (err error) {
-	for range 3 { // on a busy machine the engine's own timeout may expire
+	for range 3 { // on a busy machine, the engine's own timeout may expire
 		if _, err = c.engine.api.ContainerPause(context.Background(), c.GetContainerID(), client.ContainerPauseOptions{}); err == nil {
 			break
 		}

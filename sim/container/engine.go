@@ -1,5 +1,5 @@
-// Package container runs programs in containers of this machine's engine, for storms. testcontainers-go builds and pulls images, and
-// creates, starts and stops containers. Pauses, kills and waits use the client of the engine directly.
+// Package container runs programs of storms in containers of this machine's engine. testcontainers-go builds and pulls images, and
+// creates, starts and stops containers. Pauses, kills and waits use the engine's client directly.
 //
 // A container never gets this process's environment. Each has an init, because process 1 would ignore signals without a handler.
 package container
@@ -28,9 +28,8 @@ import (
 	"github.com/testcontainers/testcontainers-go/log"
 )
 
-// Errors, each wrapped in a message with the engine's own error.
 var (
-	// ErrNoEngine: no engine of this machine answers this user at DOCKER_HOST or the default socket within 2 s.
+	// ErrNoEngine: no container engine at DOCKER_HOST or the default socket answers this user within 2 s.
 	ErrNoEngine = errors.New("no container engine")
 	// ErrImage: an image is missing and cannot be pulled or built.
 	ErrImage = errors.New("no such image")
@@ -77,7 +76,7 @@ func Find(ctx context.Context, lost func(error)) (*Engine, error) {
 	return e, nil
 }
 
-// Close closes the connections to the engine. Containers, networks and images stay.
+// Close closes the connections to the engine. Containers, networks and images remain.
 func (e *Engine) Close() error { return e.api.Close() }
 
 // Fetch pulls an image if it is missing. It calls pulling, unless nil, before it pulls.
@@ -95,8 +94,8 @@ func (e *Engine) Fetch(ctx context.Context, image string, pulling func(image str
 	return nil
 }
 
-// Build makes an image of a program and its shared libraries, which runs the program as nobody. It returns the reference
-// leasestorm-run:<hash of the content>. An existing image is not built again. Images stay, with the label leasestorm.image.
+// Build makes an image that runs a program as nobody, with its shared libraries. It returns the reference leasestorm-run:<hash of the
+// content>. It reuses an existing image. Images stay, with the label leasestorm.image.
 func (e *Engine) Build(ctx context.Context, program string) (string, error) {
 	program, err := filepath.Abs(program)
 	var packed bytes.Buffer
@@ -139,7 +138,7 @@ func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 		return gateway, fmt.Errorf("network %s: %w", e.network(), err)
 	}
 	gateway = got.Network.IPAM.Config[0].Gateway
-	// If the engine runs in a virtual machine, its networks are there.
+	// If the engine runs in a virtual machine, its networks are inside it.
 	l, err := net.Listen("tcp", netip.AddrPortFrom(gateway, 0).String())
 	if err != nil {
 		return gateway, fmt.Errorf("%w at %s: the gateway of its networks is no address here (%w)", ErrNoEngine, e.api.DaemonHost(), err)
@@ -150,7 +149,7 @@ func (e *Engine) Network(ctx context.Context) (gateway netip.Addr, err error) {
 func (e *Engine) network() string { return "leasestorm-" + e.Run }
 
 // Remove removes the containers and networks of the run. It stops after three successful passes, because the engine may still execute a
-// request of a dead process.
+// dead process's request.
 func (e *Engine) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeWithin)
 	defer cancel()

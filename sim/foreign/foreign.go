@@ -1,13 +1,13 @@
-// Package foreign defines a node that does not use this library as a pure state machine. Its inputs are time and replies, its outputs are
-// plain Redis commands and events. The same machine runs in virtual time and as a process (sim/foreign/process), so both engines test one
+// Package foreign defines a node without this library as a pure state machine. Its inputs are time and replies; its outputs are plain
+// Redis commands and events. The same machine runs in virtual time and as a process (sim/foreign/process), so both engines test one
 // algorithm.
 package foreign
 
 import "time"
 
-// Command is a Redis command that is sent once: "SET", "key", "value", "NX", "EX", "30".
+// Command is a Redis command that is sent once, such as "SET", "key", "value", "NX", "EX", "30".
 type Command struct {
-	Seq  uint64 // chosen by the machine; its Reply repeats it
+	Seq  uint64 // chosen by the machine and repeated by its Reply
 	Args []string
 }
 
@@ -18,13 +18,13 @@ type Reply struct {
 	Value any    // nil, int64, string or []any of these
 }
 
-// Text returns the reply as text; "": it is no text.
+// Text returns the reply as text, or "" if it is no text.
 func (r *Reply) Text() string {
 	s, _ := r.Value.(string)
 	return s
 }
 
-// Texts returns the elements of an array reply; "" for each that is no text.
+// Texts returns the elements of an array reply, with "" for each element that is no text.
 func (r *Reply) Texts() []string {
 	all, _ := r.Value.([]any)
 	out := make([]string, len(all))
@@ -38,8 +38,8 @@ func (r *Reply) Texts() []string {
 type Input struct {
 	Now   time.Duration // the machine's monotonic clock; only differences are meaningful
 	Wall  time.Time     // the machine's wall clock
-	Reply *Reply        // nil: the time of Next has come, or Stop
-	Stop  bool          // stop the machine; it sets Exit when it has stopped
+	Reply *Reply        // nil at the time of Next or on Stop
+	Stop  bool          // stops the machine, which sets Exit when it has stopped
 }
 
 // Word is an event that a node reports (docs/node-protocol.md).
@@ -59,7 +59,7 @@ type Effects struct {
 }
 
 // Machine is a node with one lease, to which its events refer. Between "acquired" and "lost" or "released" its engine does the leader's
-// work: periodic writes to the resource, without a fence.
+// work: periodic unfenced writes to the resource.
 type Machine interface {
 	// Step processes one input. Now never decreases.
 	Step(Input) Effects

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// ErrMalformed reports a line that is no event: neither this package nor encoding/json can read it.
+// ErrMalformed reports a line that neither this package nor encoding/json can read.
 var ErrMalformed = errors.New("history: line is no event")
 
-// AppendLine appends e as one line of history.jsonl, with its newline, and returns the extended slice. The order of fields is fixed (t,
-// ev, node, instance, session, fence, until, n, reason) and zero fields are omitted, so equal events give equal bytes.
+// AppendLine appends e to dst as one line of history.jsonl, with its newline. Fields have a fixed order and zero fields are omitted, so
+// equal events give equal bytes.
 func AppendLine(dst []byte, e *Event) []byte {
 	dst = appendHead(dst, e.T, e.Kind)
 	dst = appendText(dst, `,"node":`, e.Node)
@@ -49,7 +49,7 @@ func appendText(dst []byte, name, s string) []byte {
 	return appendQuoted(dst, s)
 }
 
-// appendQuoted writes s as a JSON string. Nearly every string is plain, so the escaping is left to encoding/json.
+// appendQuoted writes s as a JSON string. encoding/json escapes the rare string that is not plain.
 func appendQuoted(dst []byte, s string) []byte {
 	if isPlain(s) {
 		dst = append(dst, '"')
@@ -63,8 +63,8 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(dst, quoted...)
 }
 
-// isPlain reports whether s is the same in JSON: printable ASCII without quote and backslash. It checks eight bytes at once. With high
-// bits clear, a byte b is below 0x20 exactly if b-0x20 borrows, and equal to c exactly if (b^c)-1 borrows.
+// isPlain reports whether s is printable ASCII without quote and backslash. It checks eight bytes at once: a byte b with a clear high bit
+// is below 0x20 exactly if b-0x20 borrows, and equals c exactly if (b^c)-1 borrows.
 func isPlain(s string) bool {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for len(s) >= 8 {
@@ -84,13 +84,13 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Decoder decodes lines into events. It keeps one copy of each distinct string, to save memory. It is not safe for concurrent use. The
+// Decoder decodes lines into events. To save memory, it keeps one copy of each distinct string. It is not safe for concurrent use. The
 // zero value is ready.
 type Decoder struct {
 	names map[string]string
 }
 
-// internMax and internLen bound the kept strings: reasons may differ in every line, names of nodes and sessions do not.
+// internMax and internLen bound the kept strings, because reasons may differ in every line.
 const (
 	internMax = 1 << 17
 	internLen = 256
@@ -241,7 +241,7 @@ func (d *Decoder) slow(b []byte, e *Event) error {
 	}
 	kind, known := ParseKind(l.Ev)
 	if !known && l.Reason == "" {
-		l.Reason = l.Ev // a message of a later version: kept and shown, but never judged
+		l.Reason = l.Ev // a later version's message: kept and shown, but never judged
 	}
 	*e = Event{
 		T: *l.T, Kind: kind, Node: d.intern([]byte(l.Node)), Instance: d.intern([]byte(l.Instance)),

@@ -1,8 +1,8 @@
-// Package history is the record of a storm: one list of events on one clock. The events are the nodes' messages, the grants of Redis, the
-// work at the polled target, and the actions of the harness.
+// Package history records a storm as one list of events on one clock: the nodes' messages, the grants of Redis, the work at the polled
+// target, and the actions of the harness.
 //
-// Both engines write it. The judge (sim/check) reads only the history and the nodes' logs. The package imports nothing of the library
-// under test, so that an error of the library cannot hide in the record.
+// Both engines write the history. The judge (sim/check) reads only the history and the nodes' logs. The package imports nothing of the
+// tested library, so no error of that library can hide in the record.
 package history
 
 import "time"
@@ -10,20 +10,20 @@ import "time"
 // Kind is the kind of an event. Its text form (String) is the value of "ev" in history.jsonl, and never changes.
 type Kind uint8
 
-// The kinds, grouped by their witness. Each comment names the fields of Event that the kind uses beside T.
+// The kinds, grouped by their witness. Comments name the fields of Event that a kind uses besides T.
 const (
-	// KindUnknown is a node's message that this version does not know. It is kept and shown, but never judged. Reason holds its name.
+	// KindUnknown is a node's message that this version does not know: kept and shown, but never judged. Reason holds its name.
 	KindUnknown Kind = iota
 
 	// Messages of a node (docs/node-protocol.md). Node and Instance are always set.
 
-	Ready         // the node takes part from now on. N: its version of the protocol; Reason: Asks, or nothing
+	Ready         // the node takes part from now on. N: its protocol version; Reason: Asks, or nothing
 	AcquireFailed // Session, Reason: an attempt to acquire was refused, failed or timed out
 	Acquired      // Session, Fence, Until: the term begins, trusted until Until
 	RenewStart    // Session, Fence: an attempt to renew is about to be sent
 	Renewed       // Session, Fence, Until: the attempt succeeded
 	RenewFailed   // Session, Fence, Reason: refused, failed or timed out; polling must stop
-	Lost          // Session, Fence, Reason: the term is over without a release
+	Lost          // Session, Fence, Reason: the term ended without a release
 	Released      // Session, Fence, Reason: the term was released
 	PollStart     // Session, Fence: a poll begins
 	PollCancelled // Session, Fence, Reason: the context of a running poll was cancelled
@@ -31,10 +31,10 @@ const (
 	Paused        // Session, Fence: the node freezes itself between its check and its send
 	Stopped       // the node has released everything and is about to exit
 
-	// Events at the polled target, the independent witness. N is the arrival's own number, which its Served or Aborted repeats.
+	// Events at the polled target, the independent witness. N is the arrival's number, which its Served or Aborted repeats.
 
 	Arrived  // Session, Instance, Fence, N: a poll arrived and was accepted
-	Rejected // Session, Instance, Fence, N, Reason: a poll arrived with an older fence and was refused
+	Rejected // Session, Instance, Fence, N, Reason: a poll with an older fence arrived and was refused
 	Served   // Session, Instance, N: the accepted poll was answered
 	Aborted  // Session, Instance, N: the client disconnected before the answer
 
@@ -64,47 +64,47 @@ const (
 	RedisDown      // the harness stopped Redis
 	RedisUp        // Redis answers the harness again (Reason: "kept" or "empty", for its data)
 	Stall          // Until: the harness' canary did not run from T to Until
-	StreamLate     // Until: the times of Redis' events between T and Until are uncertain, because its stream was read late
+	StreamLate     // Until: Redis' event times between T and Until are uncertain, because its stream was read late
 	Malformed      // Node, Reason: an invalid line of a node (its first 200 bytes)
 	Note           // Reason: a remark for readers
 
-	// More messages of a node in an election: its transitions, and the events that it publishes, in order.
+	// Additional messages of a node in an election: its state transitions, and the events that it publishes, in order.
 
 	StateChanged       // Session, Fence (to or from LEADER), Reason: the two states, "FOLLOWER CANDIDATE"
 	LeadershipAcquired // Session, Fence
 	LeadershipLost     // Session, Fence, Reason
 	ElectionFailed     // Session, Reason
-	Leading            // Session, Fence (0: unknown), Reason: the instance that this node takes for the leader from now on
+	Leading            // Session, Fence (0: unknown), Reason: the instance that this node considers the leader from now on
 
-	// Observations of clients of the intents API. N is the request's own number. A start is identified by its content,
-	// "service:profile:bucket", everything else by its session.
+	// Observations of clients of the intents API. N is the request's number. A start is identified by its content,
+	// "service:profile:bucket", all others by their session.
 
 	Asked    // N, Node: the slot of the API; Reason: "start", "stop" or "bad …"; Session: the content of a start, or the session to stop
 	Answered // N, Node, Reason: the status ("202"), or "none …"; Session: the session given to a start
 	Seen     // Session, Reason: its state, as the API reports it: "RUNNING", "ENDED R_STOPPED", "gone"
 
-	// Changes of intents in Redis, read as above. N is 1 for data that existed when the tap opened.
+	// Changes of intents in Redis, read like leases. N is 1 for data that existed when the tap opened.
 
 	RedisIntent  // Session, Reason: "start" or "stop": an event for the workers was published
-	RedisKeyed   // Session, Reason: the idempotency key that answers with the session from now on; Until
+	RedisKeyed   // Session, Reason: the idempotency key that returns the session from now on; Until
 	RedisUnkeyed // Reason: the idempotency key that was deleted or expired
 	RedisState   // Session, Reason: its record's state, as in Seen; Fence, Instance: fence and writer of the record
 
-	// Traffic of the nodes to Redis. There is no event for a process that sent nothing in a bucket (Bucket).
+	// Traffic of the nodes to Redis. A process that sent nothing in a bucket (Bucket) has no event.
 
 	Commands // Node, N: number of commands that its process sent to Redis in the bucket that ends at T
 
-	// Changes of the epoch of Redis' data, read as leases are. N is 1 for an epoch that existed when the tap opened.
+	// Changes of the epoch of Redis' data, read like leases. N is 1 for an epoch that existed when the tap opened.
 
-	RedisEpoch // Reason: the new value of the epoch key, which begins an epoch
+	RedisEpoch // Reason: the new value of the epoch key
 
-	// With replicas. Events of the master that the sentinels know have no Node. Events of another server that may act as a master have
-	// the server's name in Node.
+	// Events with replicas. Node is empty for the master that the sentinels know, and the server's name for another server that may act
+	// as a master.
 
 	RedisAcked    // Node as above; Until: its writes until then are acknowledged by enough replicas
 	RedisMajority // N: 1 if, from now on, the master that the sentinels know answers and enough replicas are attached; else 0
-	RedisLife     // Reason: LifeSwitch, LifeRestart or LifeAttachment: the cause of the epoch's end; the next script begins an epoch
-	Routed        // Node: of a process; N: 1 if, from now on, it has been led to the master that the sentinels know and can reach it, or 0
+	RedisLife     // Reason: LifeSwitch, LifeRestart or LifeAttachment: why the epoch ended; the next script begins an epoch
+	Routed        // Node, N: 1 if the process reaches the master that the sentinels know from now on, else 0
 
 	kindCount
 )
@@ -115,15 +115,14 @@ const Asks = "asks before each use"
 // Reasons of a RedisLife.
 const (
 	LifeSwitch     = "switch"     // the sentinels know another server as the master
-	LifeRestart    = "restart"    // the process is another one
+	LifeRestart    = "restart"    // the server's process was replaced
 	LifeAttachment = "attachment" // a replica attached itself
 )
 
-// Fell is the prefix of the Reason of an Exited whose process the engine ended, because its rules panicked or did not end.
+// Fell is the prefix of the Reason of an Exited whose process the engine ended, because its rules panicked or looped.
 const Fell = "fell: "
 
-// Bucket returns the length of the time that Commands counts: a tenth of the renewal interval, at least 10 ms. Both engines and the judge
-// use it.
+// Bucket returns the duration that Commands counts: a tenth of the renewal interval, at least 10 ms.
 func Bucket(renew time.Duration) time.Duration { return max(renew/10, 10*time.Millisecond) }
 
 // Event is one event. Fields that its kind does not use are zero.
@@ -176,10 +175,10 @@ func Words() (words []Kind) {
 // OfRedis reports whether the kind is a change of leases, heartbeats or the epoch, as a Redis server's stream shows.
 func (k Kind) OfRedis() bool { return k >= RedisGranted && k <= TapUp || k == RedisEpoch }
 
-// OfRecords reports whether the kind is a change of the records that intents keep in Redis beside their leases.
+// OfRecords reports whether the kind is a change of intents' records in Redis, besides their leases.
 func (k Kind) OfRecords() bool { return k >= RedisIntent && k <= RedisState }
 
-// Aside reports whether the event is of a server other than the master that the sentinels know.
+// Aside reports whether the event belongs to a server other than the master that the sentinels know.
 func (e *Event) Aside() bool {
 	return e.Node != "" && (e.Kind.OfRedis() || e.Kind.OfRecords() || e.Kind == RedisAcked)
 }

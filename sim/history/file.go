@@ -22,13 +22,12 @@ const (
 	CompressedSuffix = ".zst"
 )
 
-// Errors of a saved history. Each is wrapped in a message with the file and the line.
 var (
 	// ErrNotFound: the folder has no history file.
 	ErrNotFound = errors.New("history: no history file")
 	// ErrEmpty: the file has no event.
 	ErrEmpty = errors.New("history: file is empty")
-	// ErrTruncated: the file ends in the middle of a line (or of a compressed block). The events before it were read.
+	// ErrTruncated: the file ends inside a line or a compressed block. The reader got the events before.
 	ErrTruncated = errors.New("history: file is cut off")
 )
 
@@ -101,8 +100,8 @@ func Find(dir string) (string, error) {
 	return "", fmt.Errorf("%w in %s: it should hold %s or %s%s", ErrNotFound, dir, FileName, FileName, CompressedSuffix)
 }
 
-// Open returns the events of the saved history in a run's folder, in the order of the file. Each iteration opens and closes the file. The
-// last element may be an error: ErrNotFound, ErrEmpty, ErrTruncated, ErrUnfinished or ErrMalformed.
+// Open returns the events of the saved history in a run's folder, in the file's order. Each iteration opens and closes the file. The last
+// element may be an error: ErrNotFound, ErrEmpty, ErrTruncated, ErrUnfinished or ErrMalformed.
 func Open(dir string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := walk(dir, yield); err != nil {
@@ -141,17 +140,17 @@ func walk(dir string, yield func(Event, error) bool) error {
 	return err
 }
 
-// lineMax is far more than the longest event takes, which has a node's reason.
+// lineMax is far more than the longest event needs, a node's reason included.
 const lineMax = 1 << 20
 
-// Limits of a history, whose author may be anybody: its size, packed or not, and the window of its compression.
+// Limits of a history from an untrusted author: its size, packed or not, and its compression window.
 const (
 	sizeMax   = 4 << 30
 	windowMax = 32 << 20
 )
 
-// Read yields the events of r until yield returns false. name is the name of r in messages. It returns nil at the end or if yield stopped
-// it. Otherwise the error has the line and the number of readable events before it.
+// Read yields the events of r until yield returns false. name is the name of r in messages. Read returns nil at the end or if yield
+// stopped it. Otherwise the error has the line and the number of events before it.
 func Read(r io.Reader, name string, yield func(Event, error) bool) error {
 	var (
 		d       Decoder
@@ -201,7 +200,7 @@ func Read(r io.Reader, name string, yield func(Event, error) bool) error {
 	}
 }
 
-// broken distinguishes a compressed file that ends too early from one that cannot be read.
+// broken distinguishes a compressed file that ends early from one that cannot be read.
 func broken(name string, lineNo, decoded int, err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && decoded == 0:

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// JournalName is the file in a run's folder to which a run writes its events as they come, so not in order of T. It exists until the
-// history is saved: a killed run leaves it behind.
+// JournalName is the file in a run's folder with the events so far, unsorted. It exists until the history is saved, so a killed run
+// leaves it behind.
 const JournalName = "history.partial.jsonl"
 
-// journal writes a Recorder's events as they come. The Recorder's lock guards it.
+// journal writes a Recorder's events as they arrive. The Recorder's lock guards it.
 type journal struct {
 	path string
 	file *os.File
@@ -22,7 +22,7 @@ type journal struct {
 	err  error
 }
 
-// ErrUnfinished reports a run that ended before its history was saved. The events of its journal were read.
+// ErrUnfinished reports a run that ended before its history was saved. The reader got the events of its journal.
 var ErrUnfinished = errors.New("history: the run was ended before its history was saved")
 
 // Journal also writes the recorded events to the run's folder, until EndJournal.
@@ -76,7 +76,7 @@ func (r *Recorder) EndJournal(saved bool) error {
 	return nil
 }
 
-// isJournal reports whether the file's events are in the order of their recording, not of T.
+// isJournal reports whether the file's events are in recording order, not in order of T.
 func isJournal(file string) bool { return strings.HasSuffix(file, JournalName) }
 
 // inOrder yields the events of a journal in order of time, and returns ErrUnfinished after them.

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Recorder collects the events of a run. Witnesses may report late (a frozen process reports after its thaw), so it sorts the events by T
-// when they are read. Events with equal T stay in the order of Add. All methods are safe for concurrent use.
+// Recorder collects the events of a run. Witnesses may report late, such as a frozen process after its thaw, so readers get the events
+// sorted by T, and in the order of Add for equal T. All methods are safe for concurrent use.
 type Recorder struct {
 	mu     sync.Mutex
 	chunks [][]compact
@@ -22,8 +22,7 @@ type Recorder struct {
 	hear    func(*Event)
 }
 
-// compact is an Event with its strings replaced by indexes in Recorder.names. It takes 56 bytes instead of 104, and has no pointers for
-// the garbage collector.
+// compact is an Event with its strings as indexes in Recorder.names. It takes 56 bytes instead of 104, without pointers.
 type compact struct {
 	t, fence, until, n              int64
 	node, instance, session, reason uint32
@@ -64,7 +63,7 @@ func (r *Recorder) Add(e Event) {
 	}
 }
 
-// Hear sets f to be called with each later event, one at a time, in the order of Add. f must not call the Recorder.
+// Hear makes the Recorder call f with each later event, one at a time, in the order of Add. f must not call the Recorder.
 func (r *Recorder) Hear(f func(*Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +84,7 @@ func (r *Recorder) id(s string) uint32 {
 	return id
 }
 
-// Counts returns how many events of each kind were recorded so far. Kinds without events are absent.
+// Counts returns the number of events of each kind so far. Kinds without events are absent.
 func (r *Recorder) Counts() map[Kind]int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +97,7 @@ func (r *Recorder) Counts() map[Kind]int64 {
 	return counts
 }
 
-// Len returns how many events were recorded so far.
+// Len returns the number of events so far.
 func (r *Recorder) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +111,7 @@ func (r *Recorder) len() int {
 	return (len(r.chunks)-1)*chunkLen + len(r.chunks[len(r.chunks)-1])
 }
 
-// Events returns the events so far, in order of T. The error is always nil; the judge can so read a Recorder and a file alike.
+// Events returns the events so far, in order of T. The error is always nil; it lets the judge read a Recorder like a file.
 func (r *Recorder) Events() iter.Seq2[Event, error] {
 	parts, names := r.parts()
 	return func(yield func(Event, error) bool) {
@@ -124,8 +123,8 @@ func (r *Recorder) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// parts returns the events so far in sorted parts, and their names. Names are only appended, so the returned slice stays valid. Only the
-// last part is copied, because a history may take half of the memory.
+// parts returns the events so far in sorted parts, and their names. The returned names stay valid, because names are only appended. parts
+// copies only the last part, because a history may take half of the memory.
 func (r *Recorder) parts() (parts [][]compact, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +143,7 @@ func (r *Recorder) parts() (parts [][]compact, names []string) {
 
 func byTime(a, b compact) int { return cmp.Compare(a.t, b.t) }
 
-// merging is a heap of parts by their first event. Of equal times, the earlier part comes first.
+// merging is a heap of parts by their first event. For equal times, the earlier part comes first.
 type merging []part
 
 type part struct {
@@ -170,7 +169,7 @@ func (m *merging) Pop() any {
 	return last
 }
 
-// merged yields the events of all parts in order of time, and of equal times in the order of Add.
+// merged yields the events of all parts in order of time, and for equal times in the order of Add.
 func merged(parts [][]compact) iter.Seq[*compact] {
 	return func(yield func(*compact) bool) {
 		var m merging
@@ -220,7 +219,6 @@ func (r *Recorder) Save(path string) error {
 	return w.Close()
 }
 
-// append appends the same line as AppendLine.
 func (c *compact) append(dst []byte, quoted [][]byte) []byte {
 	dst = appendHead(dst, c.t, c.kind)
 	dst = appendName(dst, `,"node":`, c.node, quoted)

@@ -7,14 +7,12 @@ import (
 	"iter"
 )
 
-// Sum is the SHA-256 of events, as lines of history.jsonl. Equal histories have equal sums on any machine. It is not safe for concurrent
-// use.
+// Sum is the SHA-256 of events as lines of history.jsonl. Equal histories have equal sums. It is not safe for concurrent use.
 type Sum struct {
 	hash hash.Hash
 	buf  []byte
 }
 
-// sumBatch is the number of bytes hashed at once.
 const sumBatch = 1 << 15
 
 // NewSum returns a Sum without events.
@@ -39,7 +37,7 @@ func (s *Sum) String() string {
 	return hex.EncodeToString(s.hash.Sum(nil))
 }
 
-// Summed returns the same events and a function. The function returns the sum of the events of the latest iteration so far.
+// Summed returns the same events, and a function that returns the sum of the latest iteration's events so far.
 func Summed(events iter.Seq2[Event, error]) (iter.Seq2[Event, error], func() string) {
 	s := NewSum()
 	return func(yield func(Event, error) bool) {

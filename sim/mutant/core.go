@@ -10,14 +10,14 @@ import (
 // Rules returns the alterations of one instance's core.
 type Rules func(core.Config) exchange
 
-// exchange alters the input and output of a core. A nil function alters nothing.
+// exchange alters the input and output of a core. Nil functions alter nothing.
 type exchange struct {
 	event  func(*core.Event)                 // before the core handles it
 	answer func(*core.Op, *core.Answer)      // before the core handles it; the op is the original one
-	op     func(*core.Op) bool               // before an op is sent; false: it is dropped
-	tell   func(*core.Tell) bool             // before the shell handles a tell; false: it is dropped
+	op     func(*core.Op) bool               // before an op is sent; false drops it
+	tell   func(*core.Tell) bool             // before the shell handles a tell; false drops it
 	more   func(*core.Event, *core.Effects)  // after a step
-	also   func(*core.Effects) []core.Event  // additional events for the core, at once
+	also   func(*core.Effects) []core.Event  // additional events for the core, processed at once
 	again  func(*core.Op, *core.Answer) bool // true: the core does not see this answer, and the op is sent again
 	next   func(core.Time) core.Time         // next tick of the core
 }
@@ -65,7 +65,7 @@ func (i *instance) Step(ev core.Event) core.Effects {
 	return eff
 }
 
-// passed returns the elements that pass accepts, as pass alters them.
+// passed returns the elements that pass accepts, as altered by pass.
 func passed[T any](all []T, pass func(*T) bool) []T {
 	if pass == nil {
 		return all

@@ -15,7 +15,7 @@ func emptied(local bool, left virtual.Emptied) sim.Scenario {
 	}, "G1")
 }
 
-// moved is a storm in which the address leads to a server without signs of use, while one owner is cut off. All instances know an epoch.
+// moved is a storm in which the address leads to an apparently unused server, while one owner is cut off. All instances know an epoch.
 func moved() sim.Scenario {
 	s := emptied(true, virtual.EmptiedMoved)
 	s.Timings = sim.Timings{TTL: 10 * time.Second, Discovery: 3 * time.Second, Poll: 2 * time.Second}

@@ -15,12 +15,12 @@ import (
 // Mutant breaks one guarantee on purpose.
 type Mutant struct {
 	Name     string // [a-z0-9-]
-	Story    string // the defect, and which software has it
-	Breaks   string // guarantee that must detect it
-	Seeds    uint64 // number of seeds within which it is caught
+	Story    string // the defect, and the software that has it
+	Breaks   string // guarantee that must detect the mutant
+	Seeds    uint64 // number of seeds within which the judge must catch the mutant
 	Scenario sim.Scenario
 
-	// The alteration: one of these.
+	// Exactly one of the following is set.
 	Core Rules
 	Lua  []Edit
 	Run  sim.Breaker
@@ -59,7 +59,7 @@ func (m *Mutant) Bend(v *virtual.Config) {
 // scriptHead matches the first line of a script's file. An instance sends several files as one text.
 var scriptHead = regexp.MustCompile(`(?m)^-- ([a-z]+)\.lua `)
 
-// edited applies the edits to the parts of a text that come from their scripts.
+// edited applies each edit to the part of a text that comes from its script.
 func edited(text string, edits []Edit) string {
 	heads := scriptHead.FindAllStringSubmatchIndex(text, -1)
 	for i, h := range slices.Backward(heads) {
@@ -85,8 +85,8 @@ type Caught struct {
 	Detail string   // of the mutant's own guarantee
 }
 
-// Hunt plays the mutant's seeds until one breaks a guarantee. An error says why the mutant is not caught: no or another guarantee broke,
-// or the seed also breaks one without the mutant.
+// Hunt plays the mutant's seeds until one breaks a guarantee. It returns an error if none or another guarantee broke, or if the seed
+// breaks one without the mutant.
 func (m *Mutant) Hunt(ctx context.Context) (Caught, error) {
 	for seed := uint64(1); seed <= m.Seeds; seed++ {
 		c, err := m.play(ctx, seed, m.Bend)
@@ -127,7 +127,7 @@ func (m *Mutant) play(ctx context.Context, seed uint64, bend sim.Breaker) (Caugh
 	return got, err
 }
 
-// panicked replaces a guarantee if an instance panicked or hung.
+// panicked stands in for a guarantee if an instance panicked or hung.
 const panicked = "panic"
 
 // Broken plays a seed and returns the failed verdicts.
@@ -143,7 +143,7 @@ func Broken(ctx context.Context, s *sim.Scenario, seed uint64, bend sim.Breaker)
 	return slices.DeleteFunc(verdicts, func(v check.Verdict) bool { return v.Verdict != check.Fail }), err
 }
 
-// struck is a storm with faults of those kinds only.
+// struck is a storm with only these kinds of faults.
 func struck(kinds ...fault.Kind) sim.Scenario { return sim.Scenario{Faults: kinds} }
 
 func of(system string, s sim.Scenario) sim.Scenario {
@@ -151,7 +151,6 @@ func of(system string, s sim.Scenario) sim.Scenario {
 	return s
 }
 
-// judgedBy is s with those guarantees as the only criteria.
 func judgedBy(s sim.Scenario, ids ...string) sim.Scenario {
 	s.Criteria = ids
 	return s

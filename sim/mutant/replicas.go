@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// behindSentinel is a storm on a replicated Redis whose replicas the instances know, judged by the safety guarantees.
+// behindSentinel is a storm on a Redis with replicas that the instances know, judged by the safety guarantees.
 func behindSentinel(replicas int, faults ...fault.Kind) sim.Scenario {
 	return judgedBy(sim.Scenario{Topology: sim.TopologySentinel, Replicas: &replicas, Faults: faults}, check.Safety(check.SystemPolling)...)
 }
@@ -64,8 +64,8 @@ var replicas = []Mutant{
 	},
 }
 
-// acknowledged makes ops of a kind (0: all) wait for fewer replicas and count as if enough had acknowledged them. If fewer returns 0, ops
-// wait as long, and missing acknowledgements are added.
+// acknowledged makes ops of a kind (0: all) wait for fewer replicas, and count as if enough had acknowledged them. If fewer returns 0,
+// ops wait as long as before, and missing acknowledgements are added.
 func acknowledged(fewer func(*core.Op) int64, kind core.OpKind) Rules {
 	return func(core.Config) exchange {
 		concerns := func(op *core.Op) bool { return op.Confirm > 0 && (kind == 0 || op.Kind == kind) }

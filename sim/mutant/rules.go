@@ -11,7 +11,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// rules are mutants of an instance's beliefs, requests and actions.
 var rules = []Mutant{
 	{
 		Name: "trust-from-answer", Breaks: "G1", Seeds: 20,
@@ -179,7 +178,7 @@ var rules = []Mutant{
 
 func begins(t *core.Tell) bool { return t.Kind == core.TellAcquired || t.Kind == core.TellRenewed }
 
-// believing makes the shell believe in each term for longer. It delays the tell of a window's end accordingly.
+// believing makes the shell trust each term for longer, and delays the tell of a window's end accordingly.
 func believing(longer func(*core.Config, *core.Tell) int64) Rules {
 	return func(c core.Config) exchange {
 		ends := map[string]core.Time{} // lease → end
@@ -221,7 +220,7 @@ func believing(longer func(*core.Config, *core.Tell) int64) Rules {
 
 var fromAnswer = believing(func(c *core.Config, t *core.Tell) int64 { return int64(t.At-t.Until) + c.TTL - c.Margin() })
 
-// untilTold believes forever, whatever fails.
+// untilTold trusts a lease forever, whatever fails.
 func untilTold(c core.Config) exchange {
 	x := believing(func(c *core.Config, _ *core.Tell) int64 { return 100 * c.TTL })(c)
 	longer := x.tell
@@ -230,7 +229,7 @@ func untilTold(c core.Config) exchange {
 	return x
 }
 
-// patient postpones the deadline of attempts, at which belief ends without a tell.
+// patient postpones the deadline of attempts, at which trust ends without a tell.
 func patient(c core.Config) func(*core.Op) bool {
 	return func(op *core.Op) bool {
 		if op.Kind.Extends() {
@@ -253,7 +252,7 @@ func grantsUnanswered(core.Config) exchange {
 	}}
 }
 
-// lateRenewals restarts a finished term when a renewal of it is answered.
+// lateRenewals restarts an ended term when a renewal of it is answered.
 func lateRenewals(c core.Config) exchange {
 	over := map[string]int64{} // lease → fence of the last term
 	var late []core.Tell
@@ -336,7 +335,6 @@ func longerKeys(core.Config) exchange {
 	}}
 }
 
-// givesOnJoin yields one lease when an instance joins.
 func givesOnJoin(core.Config) exchange {
 	held := map[string]int64{}
 	return exchange{more: func(ev *core.Event, eff *core.Effects) {
@@ -360,7 +358,6 @@ func givesOnJoin(core.Config) exchange {
 	}}
 }
 
-// rememberedSessions adds all earlier sessions to each discovery.
 func rememberedSessions(core.Config) exchange {
 	var seen []string
 	return exchange{answer: func(_ *core.Op, a *core.Answer) {

@@ -9,7 +9,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// replaceOnce applies e if e.Old occurs exactly once.
 func replaceOnce(text string, e Edit) string {
 	if strings.Count(text, e.Old) != 1 {
 		return text
@@ -91,7 +90,6 @@ var scripts = []Mutant{
 	},
 }
 
-// others are mutants of the instances' logs.
 var others = []Mutant{{
 	Name: "losses-are-not-logged", Breaks: "G12", Seeds: 20,
 	Story: "A term that is lost leaves no entry in the log.",

@@ -12,10 +12,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// elected is an election storm with faults of those kinds only.
+// elected is an election storm with only these kinds of faults.
 func elected(kinds ...fault.Kind) sim.Scenario { return of(sim.SystemElection, struck(kinds...)) }
 
-// elections are mutants of the members of an election.
 var elections = []Mutant{
 	{
 		Name: "leadership-from-answer", Breaks: "E1", Seeds: 200, Scenario: elected(),
@@ -72,7 +71,6 @@ func twice[T any](all []T, matches func(T) bool) []T {
 	return all
 }
 
-// member alters the effects of a member's machine.
 func member(alter func(*election.Input, *election.Effects)) sim.Breaker {
 	return func(v *virtual.Config) {
 		v.Seams.Election = func(in election.Input, step func(election.Input) election.Effects) election.Effects {
@@ -85,10 +83,9 @@ func member(alter func(*election.Input, *election.Effects)) sim.Breaker {
 
 func renewsOften(v *virtual.Config) { v.Tune = func(c *core.Config) { c.Renew /= 10 } }
 
-// asked is an intent storm with faults of those kinds only.
+// asked is an intent storm with only these kinds of faults.
 func asked(kinds ...fault.Kind) sim.Scenario { return of(sim.SystemIntents, struck(kinds...)) }
 
-// intents are mutants of the intent system.
 var intents = []Mutant{
 	{
 		Name: "launches-twice", Breaks: "I1", Seeds: 10, Scenario: asked(),
@@ -157,7 +154,6 @@ var intents = []Mutant{
 	},
 }
 
-// worker alters the effects of a worker's machine.
 func worker(alter func([]intent.Effect) []intent.Effect) sim.Breaker {
 	return func(v *virtual.Config) {
 		v.Seams.Intent = func(e intent.Event, step func(intent.Event) []intent.Effect) []intent.Effect { return alter(step(e)) }

@@ -17,13 +17,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Largest number of breaks that are drawn, of each guarantee and of all.
+// Largest number of drawn breaks, of each guarantee and of all.
 const (
 	drawnMax = 50
 	allMax   = 120
 )
 
-// builder makes the model of a run.
 type builder struct {
 	in string
 	r  report.Report
@@ -32,7 +31,7 @@ type builder struct {
 	c  *collector
 }
 
-// build reads the run's history and makes the model. The model names the parts of the history that could not be read.
+// build reads the run's history and makes the model, which names the unreadable parts of the history.
 func build(in string, r report.Report) *model {
 	b := &builder{in: in, r: r, p: r.Params(), m: &model{
 		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
@@ -56,11 +55,11 @@ func build(in string, r report.Report) *model {
 type one struct {
 	check.Break
 	id   string
-	more bool // not the first of its guarantee
+	more bool // not the first break of its guarantee
 }
 
-// broken returns the breaks in the order of their importance: first the first break of each guarantee, then the others. Safety guarantees
-// come before late changes, which a fallen fence may have caused.
+// broken returns the breaks by importance: the first break of each guarantee, then the others. Safety guarantees precede late changes,
+// which a fallen fence may have caused.
 func (b *builder) broken() (all []one) {
 	safety := check.Safety(b.p.System)
 	safe := func(x one) bool { return slices.Contains(safety, x.id) }
@@ -83,7 +82,7 @@ func (b *builder) broken() (all []one) {
 	return all[:min(len(all), allMax)]
 }
 
-// firstOverlap returns the index of the overlap that began first, -1 if there is none. A window that is too long only allows an overlap.
+// firstOverlap returns the index of the overlap that began first, -1 for none. An overlong window only allows an overlap.
 func firstOverlap(all []one) int {
 	at := -1
 	for i, x := range all {
@@ -104,11 +103,10 @@ func less(x, y bool) int {
 	return 1
 }
 
-// two reports whether two owners trusted the same lease.
 func two(x one) bool { return (x.id == "G1" || x.id == "E1") && len(x.Owners) > 1 }
 
-// spans returns the kept times of each session: from three TTLs before the start of a break to at least two after it. The third TTL
-// before may have the last extension of the lease.
+// spans returns the kept times of each session: from three TTLs before a break to at least two after it. The earliest TTL may have the
+// last extension of the lease.
 func (b *builder) spans(found []one) map[string][]span {
 	ttl, all := int64(b.p.TTL), map[string][]span{}
 	for _, x := range found {
@@ -120,7 +118,6 @@ func (b *builder) spans(found []one) map[string][]span {
 	return all
 }
 
-// order sorts the nodes by their number.
 func (b *builder) order() {
 	nodes := make([]int, len(b.m.Nodes))
 	for i := range nodes {

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Bounds of the kept data, so that neither the page nor the memory to make it grows with the run's length.
+// Bounds of the kept data, which keep page and memory independent of the run's length.
 const (
 	termsMax   = 250_000
 	eventsMax  = 30_000
@@ -22,7 +22,6 @@ const (
 	bucketsMax = 600
 )
 
-// The endings of a term.
 const (
 	howOpen uint16 = iota
 	howLost
@@ -34,7 +33,7 @@ const (
 
 var howNames = []string{"still trusted at the end", "lost", "released", "its process ended", "its window closed", "acquired again"}
 
-// collector reads a history once and keeps what the page shows.
+// collector reads a history once and keeps the page's data.
 type collector struct {
 	m         *model
 	ttl       int64 // ns
@@ -85,7 +84,6 @@ func newCollector(m *model, p check.Params, around map[string][]span) *collector
 	return c
 }
 
-// read collects the events up to an error, which it returns.
 func (c *collector) read(all iter.Seq2[history.Event, error]) (failed error) {
 	for e, err := range all {
 		if err != nil {
@@ -130,7 +128,7 @@ func (c *collector) node(name string) int {
 	return n
 }
 
-// of returns the node of an event: that of its slot, or else that of its instance; -1 if it is unknown.
+// of returns the node of an event, by its slot or else its instance; -1 if it is unknown.
 func (c *collector) of(e *history.Event) int {
 	if e.Node == "" {
 		if n, known := c.instances[e.Instance]; known {
@@ -196,7 +194,6 @@ func (c *collector) event(e *history.Event) {
 // usesMax is the largest number of leases shown for a session that ran under several.
 const usesMax = 4
 
-// uses records the lease under which a session of intents ran.
 func (c *collector) uses(e *history.Event) {
 	if _, watched := c.around[e.Reason]; !watched || e.Reason == "" || e.Reason == e.Session {
 		return
@@ -237,7 +234,7 @@ func (c *collector) harness(e *history.Event, n int) {
 	}
 }
 
-// late collects a stall of the host, or a late read of Redis' stream. Stalls below 1 % of a TTL are not drawn, although the judge widens
+// late collects a stall of the host, or a late read of Redis' stream. The page omits stalls below 1 % of a TTL, although the judge widens
 // limits by them too.
 func (c *collector) late(e *history.Event) {
 	switch {
@@ -262,7 +259,7 @@ func (c *collector) exited(e *history.Event, n int) {
 		return
 	}
 	terms := c.byNode[n]
-	delete(c.byNode, n) // a map's iteration takes as long as its largest size ever did
+	delete(c.byNode, n) // iterating a map takes as long as its largest size ever did
 	for k := range terms {
 		c.end(k, e.T, howExited)
 	}
@@ -303,7 +300,7 @@ func (c *collector) appear(e *history.Event, there bool) {
 	}
 }
 
-// believe begins a term or continues it. A message after the end of its own window has no effect.
+// believe begins or continues a term. It ignores a message after the end of its own window.
 func (c *collector) believe(e *history.Event, n int) {
 	k := key{c.session(e.Session), e.Instance}
 	if k.session < 0 || e.Until != 0 && e.Until <= e.T {
@@ -372,7 +369,7 @@ func (c *collector) end(k key, at int64, how uint16) {
 	all.How = append(all.How, how)
 }
 
-// keep keeps an event of a session that broke. It keeps routine events only near the break.
+// keep keeps an event of a session that broke, and routine events only near the break.
 func (c *collector) keep(e *history.Event, n int) {
 	spans, watched := c.around[e.Session]
 	if e.Session == "" || !watched {
@@ -429,7 +426,6 @@ func (c *collector) finish() {
 	c.left()
 }
 
-// left lists what is not on the page.
 func (c *collector) left() {
 	say := func(n int, format string) {
 		if n > 0 {

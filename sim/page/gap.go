@@ -15,7 +15,7 @@ import (
 // kept is the break of G13 by an owner that does not release its leases.
 const kept = "G13 kept"
 
-// words describe a break with a duration: its verb, its start, its deadline and its end. The judge's text describes all others.
+// words describe a break with a duration: its verb, start, deadline and end. The judge's text describes all others.
 var words = map[string]struct{ what, begins, due, over string }{
 	"G1": {
 		"was trusted beyond its end at Redis", "Its owner says how long it trusts it: longer than Redis grants it.",
@@ -41,7 +41,6 @@ var words = map[string]struct{ what, begins, due, over string }{
 	},
 }
 
-// other describes a break that is no overlap.
 func (s *story) other() ([]part, []step) {
 	if o, ok := s.outlived(); ok {
 		return s.onward(o)
@@ -98,10 +97,10 @@ func (s *story) what(verb string) []part {
 
 const saidMax = 500
 
-// inBrackets matches an instance's ID, which the judge writes in brackets behind its slot.
+// inBrackets matches an instance's ID, which the judge writes in brackets after its slot.
 var inBrackets = regexp.MustCompile(` \(([^() ]+)\)`)
 
-// said returns the judge's text of the break, with short session names, and without the IDs of instances whose slots are known.
+// said returns the judge's text of the break, with short session names, and without instance IDs whose slots are known.
 func (s *story) said(text string) string {
 	text = inBrackets.ReplaceAllStringFunc(plain.Text(plain.Cut(text, saidMax)), func(found string) string {
 		if _, known := s.c.instances[found[2:len(found)-1]]; known {
@@ -122,7 +121,7 @@ func (s *story) kind() string {
 	return s.id
 }
 
-// trusts reports whether the last message of the instance about the lease was that it acquired it.
+// trusts reports whether the instance's last message about the lease says that it acquired it.
 func (s *story) trusts(instance string, at int64) bool {
 	e := s.lastOf(instance, at, history.Acquired, history.Released, history.Lost)
 	return e != nil && e.kind == history.Acquired
@@ -134,7 +133,7 @@ var ending = map[string][]history.Kind{
 	"G8": {history.Arrived}, "G9": {history.Arrived}, kept: {history.Released},
 }
 
-// over selects between the two endings that the words name: the event that ends the delay, or the end of the run.
+// over selects one of the two endings in words: the event that ends the delay, or the end of the run.
 func (s *story) over(words string) string {
 	again, both := strings.CutSuffix(words, ", or the run ends.")
 	kinds := ending[s.kind()]
@@ -155,7 +154,6 @@ func (s *story) over(words string) string {
 	return "It was not over when the run ended."
 }
 
-// endedThen reports whether the first owner's process ended at the end of the break.
 func (s *story) endedThen() bool {
 	return len(s.owners) > 0 && s.owners[0].Node >= 0 && slices.ContainsFunc(s.m.Nodes[s.owners[0].Node].Lives, func(l [2]int64) bool {
 		return l[1] >= ms(s.To)-1 && l[1] <= ms(s.To)+1
@@ -183,7 +181,7 @@ func (s *story) afterwards() {
 	}
 }
 
-// trustedUntil returns the end of the owner's trust that lasted beyond the deadline.
+// trustedUntil returns the end of the owner's trust, if that is after the deadline.
 func (s *story) trustedUntil() int64 {
 	all := &s.m.Terms
 	for i, of := range all.Session {
@@ -195,8 +193,8 @@ func (s *story) trustedUntil() int64 {
 	return 0
 }
 
-// explained returns the explanation, as far as the events show it: the excess of a window over its grant, or the last messages, and the
-// last fault.
+// explained returns the explanation that the events show: the excess of a window over its grant, or the last messages, and the last
+// fault.
 func (s *story) explained() string {
 	if (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0 {
 		return cmp.Or(s.anchored(), s.last())
@@ -215,7 +213,7 @@ func (s *story) explained() string {
 	return strings.TrimSpace(s.last() + " " + s.meanwhile())
 }
 
-// anchored explains a window that was too long by the moment from which the owner counted it; "" if the events do not show it.
+// anchored explains an overlong window by the moment from which the owner counted it; "" if the events do not show it.
 func (s *story) anchored() string {
 	id, a := shown(s.Owners[0].Instance), s.owners[0].Name
 	mine := func(kinds ...history.Kind) func(e *event) bool {
@@ -241,7 +239,7 @@ func (s *story) anchored() string {
 		plainly(said.until-asked.at), when(done.at), plainly(s.due-done.at))
 }
 
-// emptied explains a fallen fence by a loss of Redis' data since the grant before; "" if there was none.
+// emptied explains a fallen fence by a loss of Redis' data since the previous grant; "" if there was none.
 func (s *story) emptied() string {
 	before := s.before(s.From-perMs, func(e *event) bool { return e.kind == history.Acquired })
 	if before == nil {
@@ -257,7 +255,7 @@ func (s *story) emptied() string {
 	return ""
 }
 
-// wiped returns the fault that took Redis' data at that moment, in ms; nil if none of the plan did.
+// wiped returns the planned fault that took Redis' data at that moment, in ms; nil if there is none.
 func (s *story) wiped(at int64) *spell {
 	for i := range s.m.Faults {
 		if f := &s.m.Faults[i]; f.Node < 0 && f.Session < 0 && f.From <= at+1 && at <= f.To+1 && strings.HasPrefix(f.Kind, "redis-") {
@@ -267,12 +265,11 @@ func (s *story) wiped(at int64) *spell {
 	return nil
 }
 
-// told lists the messages of a node about its lease.
 var told = []history.Kind{
 	history.RenewStart, history.Renewed, history.RenewFailed, history.Acquired, history.Lost, history.Released, history.AcquireFailed,
 }
 
-// meanwhile describes the last message about a lease that should have had an owner, and the next one.
+// meanwhile describes the last message about a lease without an owner, and the next one.
 func (s *story) meanwhile() string {
 	if s.due == 0 || s.session < 0 || len(s.events) == 0 {
 		return ""

@@ -31,8 +31,8 @@ func (c *collector) nameTokens(events []event) {
 	}
 }
 
-// renewsAnothers reports whether owner by renewed the key of owner of between from and to: by reported a renewal, and Redis extended the
-// key more often than of reported.
+// renewsAnothers reports whether, between from and to, the instance by reported a renewal, and Redis extended the key more often than its
+// owner of reported.
 func (s *story) renewsAnothers(by, of int, from, to int64) bool {
 	id, other := shown(s.Owners[by].Instance), shown(s.Owners[of].Instance)
 	renewed, extended := false, 0

@@ -7,15 +7,15 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// model is the data of the page, as JSON. Times are whole milliseconds of the history's clock; times of Events and Breaks are
-// microseconds. All text is printable: messages of nodes are escaped when they are read.
+// model is the data of the page, as JSON. Times are whole milliseconds of the history's clock; those of Events and Breaks are
+// microseconds. All text is printable, because the collector escapes messages of nodes.
 type model struct {
 	Head       head        `json:"head"`
 	Guarantees []guarantee `json:"guarantees"`
-	Breaks     []drawing   `json:"breaks"` // the one that opens the page comes first
+	Breaks     []drawing   `json:"breaks"` // the first one opens the page
 	Nodes      []node      `json:"nodes"`
 	Sessions   []session   `json:"sessions"`
-	Part       [2]int      `json:"part"` // range of letters that distinguishes sessions whose names are UUIDs: from, to
+	Part       [2]int      `json:"part"` // range of letters, from and to, that distinguishes sessions with UUID names
 	Terms      terms       `json:"terms"`
 	Doubts     doubts      `json:"doubts"`
 	Faults     []spell     `json:"faults"`
@@ -26,7 +26,7 @@ type model struct {
 	Plan       []planned   `json:"plan"`
 	Config     [][2]string `json:"config"`
 	Notes      []string    `json:"notes"` // first remarks of the harness and the nodes
-	Left       []string    `json:"left"`  // parts that were left out or summed up, one sentence each
+	Left       []string    `json:"left"`  // omitted or summarised parts, one sentence each
 	Strings    []string    `json:"strings"`
 	Kinds      []string    `json:"kinds"` // names of event kinds
 	Calm       int64       `json:"calm"`  // 0: never
@@ -37,7 +37,7 @@ type model struct {
 	Smaller    *model      `json:"smaller,omitempty"` // the smallest run with the same break
 }
 
-// head is the first section. Fields that only plain.html shows are not in the script's data; the same applies to guarantee.
+// head is the first section. The script's data omits fields that only plain.html shows, here and in guarantee.
 type head struct {
 	Verdict  check.Outcome `json:"verdict"`
 	Facts    []string      `json:"-"`
@@ -136,14 +136,12 @@ type terms struct {
 	Hows    []string `json:"hows"`
 }
 
-// doubts holds the columns of all doubts: term, start and length.
 type doubts struct {
 	Term []int32 `json:"i"`
 	From []int64 `json:"t"`
 	For  []int64 `json:"d"`
 }
 
-// spell is a fault, or a stall of the host.
 type spell struct {
 	N       int64  `json:"n"`
 	Kind    string `json:"kind"`
@@ -153,14 +151,13 @@ type spell struct {
 	To      int64  `json:"to"` // equal to From for an instant
 }
 
-// mark is a moment of Redis or of the harness.
 type mark struct {
 	At   int64  `json:"at"`
 	Kind string `json:"kind"`
 	Why  string `json:"why,omitempty"`
 }
 
-// events holds the columns of the events of sessions with a drawn break, near that break.
+// events holds the columns of the events near drawn breaks, of the same sessions.
 type events struct {
 	At       []int64  `json:"t"`
 	Kind     []uint16 `json:"k"`
@@ -173,7 +170,6 @@ type events struct {
 	Reason   []int32  `json:"r"`
 }
 
-// load holds the number of commands that each node sent in each bucket.
 type load struct {
 	Width int64     `json:"width"` // ms
 	Sent  [][]int64 `json:"sent"`  // by node
@@ -188,7 +184,6 @@ type planned struct {
 	Lone   bool   `json:"lone"`
 }
 
-// exact is a number that is written as text if JavaScript cannot represent it.
 type exact int64
 
 const exactMax = 1 << 53

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Parting is the point from which two runs differ, for the page. Events are lines, as simulate check prints them.
+// Parting is the point at which two runs begin to differ. Events are lines, as simulate check prints them.
 type Parting struct {
 	With   string   `json:"with"`  // the other run
 	Parts  bool     `json:"parts"` // false: the runs are equal
@@ -21,7 +21,7 @@ type Parting struct {
 	There  []string `json:"there"`
 }
 
-// SaveParting writes the page of a judged run, with its parting from another run first, as DiffName into the run's folder.
+// SaveParting writes the page of a judged run as DiffName into the run's folder, with the parting from another run first.
 func SaveParting(to string, r report.Report, p Parting) error {
 	m := build(to, r)
 	p.With = shown(p.With)
@@ -37,8 +37,8 @@ func SaveParting(to string, r report.Report, p Parting) error {
 
 const lineMax = 1000
 
-// AddSmaller copies smaller, the folder of the smallest run with the same break, into to, the folder of the original run. From then on,
-// the page of the original run contains it.
+// AddSmaller copies smaller, the folder of the smallest run with the same break, into to, the original run's folder. From then on, the
+// original's page contains the smallest run.
 func AddSmaller(to, smaller string) error {
 	dir := filepath.Join(to, SmallerName)
 	err := os.RemoveAll(dir)

@@ -1,8 +1,8 @@
-// Package page draws a run. report.html is one file that works without a network. It shows which promise broke, when, between which
-// instances and why, or how close each guarantee came to its limit. Tools read junit.xml and summary.md.
+// Package page draws a run. report.html is one file that works offline. It shows which guarantee broke, when, between which instances and
+// why, or how close each guarantee came to its limit. Tools read junit.xml and summary.md.
 //
-// The package reads a run's saved files only. Messages of nodes reach the page as data, and its script sets them as text. Terms, faults,
-// events and notes are kept up to fixed bounds. The page names each bound that a run reached.
+// The package reads only a run's saved files. Messages of nodes reach the page as data, and its script sets them as text. The page has
+// fixed bounds for terms, faults, events and notes, and names each bound that a run reached.
 package page
 
 import (
@@ -22,7 +22,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Names in a run's folder.
 const (
 	FileName    = "report.html"
 	SummaryName = "summary.md"
@@ -34,12 +33,11 @@ const (
 //go:embed assets
 var assets embed.FS
 
-// scripts are the parts of the page's script, in their order.
 var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
-// Save writes SummaryName and JUnitName of a judged run into its folder, and the page if asPage is set. It reads the run's history once.
-// The page of a run with a truncated or missing history says so. Save returns an error and never panics, because the run's verdict must
-// survive. It also returns the page's first sentence, what broke and why, in printable text.
+// Save writes SummaryName and JUnitName of a judged run into its folder, and the page if asPage is set. It reads the history once; the
+// page mentions a truncated or missing history. Save never panics, because the verdict must survive. It returns the page's first
+// sentence, what broke and why, in printable text.
 func Save(dir string, r report.Report, asPage bool) (sentence string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -79,7 +77,7 @@ func asset(name string) string {
 	return string(text)
 }
 
-// compose makes the page. Its policy allows no script but the page's own, and no loading.
+// compose makes the page. Its policy allows only the page's own script, and no loading.
 func compose(m *model) ([]byte, error) {
 	var packed bytes.Buffer
 	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

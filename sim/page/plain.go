@@ -39,7 +39,7 @@ func plainHTML(m *model) (string, error) {
 	return b.String(), err
 }
 
-// By returns the kinds of fault that exercised the guarantee, most of them at most, with their counts.
+// By returns the kinds of fault that exercised the guarantee, with their counts, at most the given number.
 func (g guarantee) By(most int) string {
 	return kindsText(g.Kinds, most, func(k check.KindCount) uint64 { return k.Exercised })
 }
@@ -68,7 +68,6 @@ func kindsText(kinds []check.KindCount, most int, count func(check.KindCount) ui
 	return text
 }
 
-// barWidth is the width of the bar that shows a value, and barTick the position of the limit on it.
 const (
 	barWidth = 150
 	barTick  = 105

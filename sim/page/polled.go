@@ -11,7 +11,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// outlived is a poll by an instance without a lease, with the evidence.
 type outlived struct {
 	poll  event
 	gone  *event // poller's last message that its lease or its renewal failed; nil: none
@@ -20,7 +19,7 @@ type outlived struct {
 	n     int    // number of its polls
 }
 
-// outlived finds the poll that broke G2, G4 or their like; false if the events do not show it.
+// outlived finds the poll that broke G2, G4 or a similar guarantee; false if the events do not show it.
 func (s *story) outlived() (o outlived, ok bool) {
 	if s.session < 0 || !slices.Contains([]string{"G2", "G4", "E2", "I1"}, s.id) {
 		return o, false
@@ -58,7 +57,7 @@ func polls(e *event) bool {
 	return e.kind == history.PollStart || e.kind == history.Arrived || e.kind == history.Rejected
 }
 
-// onward describes polls that went on without a lease.
+// onward describes polls that continued without a lease.
 func (s *story) onward(o outlived) ([]part, []step) {
 	a := s.nameOf(o.poll.node, o.poll.instance)
 	s.owners = slices.DeleteFunc(s.owners, func(x owner) bool { return x.Node == o.poll.node })
@@ -123,7 +122,7 @@ func (s *story) fenceOf(instance string) exact {
 	return 0
 }
 
-// revived explains a fallen fence that belongs to an ended term of its owner; "" if the events do not show it.
+// revived explains a fallen fence that belongs to its owner's ended term; "" if the events do not show it.
 func (s *story) revived() string {
 	all := &s.m.Terms
 	for _, o := range s.owners {
@@ -159,7 +158,7 @@ func (s *story) beside() string {
 	return ""
 }
 
-// accused sets the owner of a break without owners and session to the instance in the judge's text.
+// accused makes the instance in the judge's text the owner of a break without owners and session.
 func (s *story) accused() {
 	if len(s.owners) > 0 || s.session >= 0 {
 		return
@@ -174,7 +173,7 @@ func (s *story) accused() {
 // aTime matches a moment or a duration in Go's format that is no part of a name.
 var aTime = regexp.MustCompile(`(^|[ (])((?:[0-9]+h)?(?:[0-9]+m)?[0-9]+(?:\.[0-9]+)?m?s)\b($|[^-a-zA-Z0-9_])`)
 
-// timed rewrites the times in a text as the page's axes show them: "5m9.39627s" becomes 309.396 s.
+// timed rewrites times as the page's axes show them: "5m9.39627s" becomes 309.396 s.
 func timed(text string) string {
 	return aTime.ReplaceAllStringFunc(text, func(found string) string {
 		p := aTime.FindStringSubmatch(found)
@@ -193,7 +192,6 @@ func timed(text string) string {
 	})
 }
 
-// withdrawnWords describe why a session must not be polled.
 var withdrawnWords = map[history.Kind]string{
 	history.SessionRemoved: "The session is removed: nobody is to poll it.",
 	history.SessionPaused:  "The session is paused: nobody is to poll it.",

@@ -27,12 +27,11 @@ func plainly(ns int64) string {
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-// when formats a moment of the run.
 func when(ns int64) string { return fmt.Sprintf("%.3f s", time.Duration(ns).Seconds()) }
 
 func named(id string) string { return strings.TrimSpace(id + " " + check.Promise(id)) }
 
-// sentence writes the headline: what broke, or that nothing did.
+// sentence writes the headline: the break, or that nothing broke.
 func (b *builder) sentence() {
 	h := &b.m.Head
 	var broke, passed, unknown []check.Verdict
@@ -84,7 +83,6 @@ func held(passed, unknown, broke int) string {
 	return fmt.Sprintf("%d of %d guarantees held (the others were %s)", passed, passed+unknown+broke, strings.Join(others, ", or "))
 }
 
-// closest returns the measured guarantee that came closest to its limit.
 func closest(all []check.Verdict) (near check.Verdict, ok bool) {
 	for _, v := range all {
 		if v.Limit > 0 && len(v.Times)+len(v.Loads) > 0 && (!ok || v.Value*near.Limit > near.Value*v.Limit) {
@@ -171,7 +169,7 @@ func overlaps(v check.Verdict) int64 {
 	return 0
 }
 
-// worst describes the value in the table if it belongs to another break than the sentence.
+// worst describes the table's value if it belongs to another break than the sentence.
 func worst(v check.Verdict, shown drawing) string {
 	value, told := overlaps(v), (shown.To-shown.From)*perUs
 	if len(shown.Owners) == 1 && shown.Deadline != 0 {
@@ -194,7 +192,6 @@ func worst(v check.Verdict, shown drawing) string {
 	return fmt.Sprintf(" The worst of all was %d ms.", v.Value)
 }
 
-// others describes the number of breaks of the guarantee beside the one that is shown.
 func (b *builder) others(v check.Verdict, shown drawing) string {
 	n, sessions, longest := uint64(0), map[string]bool{}, (shown.To-shown.From)*perUs
 	what := "break"
@@ -210,7 +207,7 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 		}
 		if len(x.Owners) == 1 {
 			what = "break"
-			x.From = max(x.From, x.Deadline) // it trusted rightly until then
+			x.From = max(x.From, x.Deadline) // until the deadline, its trust was right
 		}
 		longest = max(longest, x.To-x.From)
 	}
@@ -228,7 +225,7 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 	if text += "; this one began first"; len(shown.Owners) > 1 && what == "break" && overlaps(v) > 0 {
 		text += " of the overlaps"
 	}
-	if longest >= perMs && overlaps(v) == 0 { // otherwise the sentence has it
+	if longest >= perMs && overlaps(v) == 0 { // otherwise the sentence mentions it
 		text += ", the longest lasted " + plainly(longest)
 	}
 	if v.Unit == "commands" {

@@ -1,11 +1,10 @@
 package page
 
-// partLeast is the smallest number of letters shown of a UUID.
 const partLeast = 8
 
 func isUUID(name string) bool { return len(name) == 36 && name[8] == '-' }
 
-// partOf returns the shortest part in which all UUIDs among the names differ. It prefers the first letters, then the last.
+// partOf returns the shortest part that distinguishes all UUIDs among the names. It prefers the first letters, then the last.
 func partOf(sessions []session) [2]int {
 	for n := partLeast; ; n++ {
 		offsets := []int{0, 36 - n}
@@ -20,7 +19,6 @@ func partOf(sessions []session) [2]int {
 	}
 }
 
-// differ reports whether that part of a UUID is unique among the sessions.
 func differ(sessions []session, from, to int) bool {
 	seen := make(map[string]bool, len(sessions))
 	for _, s := range sessions {
@@ -36,7 +34,6 @@ func differ(sessions []session, from, to int) bool {
 	return true
 }
 
-// short returns the part of a session's name that texts show.
 func (m *model) short(name string) string {
 	if isUUID(name) {
 		return name[m.Part[0]:m.Part[1]]

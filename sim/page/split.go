@@ -28,7 +28,7 @@ func (s *story) known(server string) string {
 	return "the master that the sentinels know"
 }
 
-// split explains the overlap by two servers that acted as masters. It needs the last grant of each server.
+// split explains the overlap by two servers that acted as masters, if it finds the last grant of each server.
 func (s *story) split(first *event, a, z string) bool {
 	second := s.grantOf(shown(s.Owners[1].Instance))
 	if first == nil || second == nil || s.server(first) == s.server(second) {

@@ -36,8 +36,8 @@ type reason struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit writes a test case per guarantee. A deciding guarantee that is unknown is an error. One that does not decide, and did not pass,
-// is skipped.
+// junit writes a test case per guarantee. A deciding unknown guarantee is an error. A guarantee that neither decides nor passed is
+// skipped.
 func junit(r report.Report) ([]byte, error) {
 	s := suite{Name: shown(fmt.Sprintf("%s seed %d", r.Config.Scenario, r.Seed)), Tests: len(r.Guarantees),
 		Time: fmt.Sprintf("%.3f", (time.Duration(r.Stats.WallMs) * time.Millisecond).Seconds())}
@@ -68,7 +68,7 @@ func junit(r report.Report) ([]byte, error) {
 	return append([]byte(xml.Header), append(text, '\n')...), err
 }
 
-// summaryMax is the number of bytes of an explanation in a summary. A comment on a pull request holds 64 kB.
+// summaryMax is the maximum length of an explanation in bytes. A comment on a pull request holds 64 kB.
 const summaryMax = 24_000
 
 func summary(in string, r report.Report, m *model, asPage bool) ([]byte, error) {
@@ -101,11 +101,11 @@ func summary(in string, r report.Report, m *model, asPage bool) ([]byte, error) 
 	return []byte(b.String()), nil
 }
 
-// cell escapes a text for a cell of a table. It also prevents mentions (@name), references (#12) and links in an issue into which the
-// table is pasted. The inserted characters have no width.
+// cell escapes a text for a table cell. Inserted characters without width prevent mentions (@name), references (#12) and links when the
+// table is pasted into an issue.
 func cell(s string) string { return escaped.Replace(plain.Text(plain.Cut(s, detailMax))) }
 
-// nothing is a character without width, as an entity that is visible in the file itself.
+// nothing is a character without width, as an entity that is visible in the file.
 const nothing = "&#8203;"
 
 var escaped = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`,

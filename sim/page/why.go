@@ -18,7 +18,7 @@ const (
 	perUs = int64(time.Microsecond)
 )
 
-// untilSlack is how much longer than Redis granted a node may believe, because of its messages' delays.
+// untilSlack is how much longer than Redis' grant a node may trust its lease, because its messages arrive late.
 const untilSlack = 5 * time.Millisecond
 
 // deletedBy is the largest distance of a deletion from the event that explains it.
@@ -139,7 +139,6 @@ func (s *story) users() {
 	}
 }
 
-// lead puts the owner at the start of the break first.
 func (s *story) lead() {
 	had, since, fence := -1, int64(-1), exact(0)
 	all := &s.m.Terms
@@ -197,7 +196,7 @@ func (s *story) struck() string {
 	return a + f.Kind + " had struck " + whom
 }
 
-// before returns the last event at at or earlier for which is returns true; nil if there is none.
+// before returns the latest event, not after at, for which is returns true; nil if there is none.
 func (s *story) before(at int64, is func(e *event) bool) *event {
 	for i := range slices.Backward(s.events) {
 		if e := &s.events[i]; e.at <= at && is(e) {
@@ -207,12 +206,10 @@ func (s *story) before(at int64, is func(e *event) bool) *event {
 	return nil
 }
 
-// lastOf returns the last such event of the instance with one of the kinds.
 func (s *story) lastOf(instance string, at int64, kinds ...history.Kind) *event {
 	return s.before(at, func(e *event) bool { return e.instance == shown(instance) && slices.Contains(kinds, e.kind) })
 }
 
-// granted returns the last grant of Redis to the first owner before the break; nil if it is unknown.
 func (s *story) granted() *event { return s.grantOf(shown(s.Owners[0].Instance)) }
 
 func (s *story) grantOf(id string) *event {
@@ -244,7 +241,7 @@ func (s *story) forgot() (at int64, what string, ok bool) {
 	return at, what, true
 }
 
-// because explains why two owners trusted one lease. The first rule that fits explains it.
+// because explains why two owners trusted one lease, by the first rule that fits.
 func (s *story) because() {
 	a, z := s.owners[0].Name, s.owners[1].Name
 	said := s.lastOf(s.Owners[0].Instance, s.From, history.Acquired, history.Renewed)
@@ -303,7 +300,6 @@ func (s *story) ends(granted *event, a string) {
 	s.due, s.missed = granted.until, "deadline: the lease of "+a+" ended at Redis"
 }
 
-// last names the last fault, for breaks that no rule explains.
 func (s *story) last() string {
 	if s.fault == nil {
 		return "No fault of the plan explains it."
@@ -318,7 +314,7 @@ func (s *story) last() string {
 	return fmt.Sprintf("The last fault before it was %s%s, at %s.", s.fault.Kind, whom, when(s.fault.From*perMs))
 }
 
-// erased returns the deletion of the first owner's key before its end; nil if there is none.
+// erased returns the deletion of the first owner's key before the key's end; nil if there is none.
 func (s *story) erased(granted *event) *event {
 	if granted == nil {
 		return nil
@@ -330,7 +326,7 @@ func (s *story) erased(granted *event) *event {
 	return key
 }
 
-// eraser describes who deleted the key. A delayed release without a comparison of owners may have deleted another owner's key.
+// eraser describes who deleted the key. A delayed release that does not compare owners may have deleted another owner's key.
 func (s *story) eraser(key *event) string {
 	for _, e := range s.events {
 		if e.kind == history.Released && e.at >= key.at-int64(deletedBy) && e.at <= key.at+int64(deletedBy) {
@@ -379,7 +375,6 @@ func (s *story) overlap() ([]part, []step) {
 	return sentence, steps
 }
 
-// faultStep describes the fault and its end, if there is one.
 func (s *story) faultStep() []step {
 	f := s.fault
 	if f == nil {
@@ -411,7 +406,6 @@ func (s *story) faultStep() []step {
 	return []step{{f.From * 1000, text + "."}}
 }
 
-// ending describes the end of the overlap, as far as an owner reported it.
 func (s *story) ending() string {
 	for _, e := range s.events {
 		own := slices.IndexFunc(s.Owners, func(o check.Owner) bool { return shown(o.Instance) == e.instance })

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Judge judges a saved run again, from its files alone: report.json, plan.json, the history and the nodes' logs. It writes nothing.
+// Judge judges a saved run again, from report.json, plan.json, the history and the nodes' logs. It writes nothing.
 //
 // Errors with a judgement:
 //   - If the history is truncated, the events before are judged. The error has the line and the number of readable events. A report
@@ -83,7 +83,7 @@ func Judge(dir string) (Report, check.Result, error) {
 	return again, result, err
 }
 
-// begun reports whether the report has not been written since the run began.
+// begun reports whether the report is still the one from the start of the run.
 func (r Report) begun() bool { return len(r.Guarantees) == 0 }
 
 // tapped reports whether the history has the grants of Redis. The report of a run that broke off does not say.
@@ -96,27 +96,27 @@ func tapped(dir string) bool {
 	return false
 }
 
-// ErrLogs reports logs that are not those that the report was made from. The history was judged.
+// ErrLogs reports logs other than those that the report was made from. Judge has judged the history.
 var ErrLogs = errors.New("report: lines of the nodes' logs are missing, added or changed")
 
-// ErrBrokeOff reports that the simulator ended before the run did. The events so far were judged.
+// ErrBrokeOff reports that the simulator ended before the run did. Judge has judged the events so far.
 var ErrBrokeOff = errors.New("report: the run broke off and was not judged")
 
-// ErrNoVerdict reports a storm that ended by an error of the harness, such as a lack of memory. Its history may have gaps.
+// ErrNoVerdict reports a storm that ended with an error of the harness, such as a lack of memory. Its history may have gaps.
 var ErrNoVerdict = errors.New("report: the run ended without a verdict, and is not judged")
 
-// noVerdictMax is the number of bytes of the reason that are shown.
+// noVerdictMax is the number of bytes shown of the reason.
 const noVerdictMax = 1000
 
-// ErrAltered reports a history that is not the one that the report was made from.
+// ErrAltered reports a history other than the one that the report was made from.
 var ErrAltered = errors.New("report: the history was changed")
 
-// whole yields the events. It yields an error at their end if their number or sum differs from the report's.
+// whole yields the events, and at their end an error if their number or sum differs from the report's.
 func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() string) iter.Seq2[history.Event, error] {
 	return func(yield func(history.Event, error) bool) {
 		n, unsaved := int64(0), error(nil)
 		for e, err := range events {
-			if errors.Is(err, history.ErrUnfinished) { // nothing is missing: the journal was read to its end
+			if errors.Is(err, history.ErrUnfinished) { // the journal was read to its end, so nothing is missing
 				unsaved = err
 				break
 			}
@@ -138,8 +138,7 @@ func whole(events iter.Seq2[history.Event, error], saved Stats, sum func() strin
 	}
 }
 
-// Intact returns nil if the folder holds the history that r was made from, else an error. r must be of a judged run, with a sum of its
-// history.
+// Intact returns nil if the folder holds the history that r was made from. r must be of a judged run and have its history's sum.
 func (r Report) Intact(dir string) error {
 	events, sum := history.Summed(history.Open(dir))
 	for _, err := range whole(events, r.Stats, sum) {
@@ -150,8 +149,8 @@ func (r Report) Intact(dir string) error {
 	return nil
 }
 
-// Readable reports whether Judge returned a usable judgement beside the error. A history of another run, or one damaged before its end,
-// gives none: its breaks may come from an edit or from the damage.
+// Readable reports whether Judge returned a usable judgement with the error. A history of another run, or one damaged before its end,
+// gives none, because its breaks may come from an edit or from the damage.
 func Readable(err error) bool {
 	return err == nil || errors.Is(err, history.ErrTruncated) || errors.Is(err, history.ErrUnfinished) ||
 		errors.Is(err, ErrLogs) || errors.Is(err, ErrBrokeOff)

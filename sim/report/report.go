@@ -1,5 +1,5 @@
-// Package report writes what a run leaves for people and tools: report.json, the table of verdicts, and the text of a failure. It starts
-// no runs: it reads a run's folder and judges it again.
+// Package report writes a run's results for people and tools: report.json, the table of verdicts, and the text of a failure. It starts no
+// runs. It reads a run's folder and judges it again.
 package report
 
 import (
@@ -19,7 +19,6 @@ import (
 // Version is the format of report.json that this program writes and reads.
 const Version = 2
 
-// Names of files in a run's folder.
 const (
 	FileName = "report.json"
 	PlanName = "plan.json"
@@ -34,10 +33,9 @@ const FaultsMax = 250_000
 // fileMax is the largest size of a report or a plan, in bytes. A fault takes 115 to 200.
 const fileMax = 64 << 20
 
-// fleetMax is above the nodes, and the sessions, of any run. Computations with it do not overflow.
+// fleetMax exceeds the nodes and the sessions of any run. Computations with it do not overflow.
 const fleetMax = 1 << 24
 
-// Errors of a saved report. Each is wrapped in a message with the file.
 var (
 	ErrNotFound = errors.New("report: no report.json")
 	ErrEmpty    = errors.New("report: file is empty")
@@ -61,22 +59,22 @@ type Report struct {
 	// NoVerdict is the reason why the storm ended without a verdict, or "". Such a run is not judged, because its history may have gaps.
 	NoVerdict string `json:"noVerdict,omitempty"`
 
-	// Sums are the SHA-256 of the run's other files, in hexadecimal, by name: PlanName, ScenarioName, "logs/node-1.log". The history's
-	// sum is Stats.HistorySHA256.
+	// Sums maps the names of the run's other files (PlanName, ScenarioName, "logs/node-1.log") to their SHA-256 in hexadecimal.
+	// Stats.HistorySHA256 is that of the history.
 	Sums map[string]string `json:"sums"`
 
-	// NodeCmd is the command of the run's nodes, NAME=value before the program; empty: this program's own node. It is data only: a replay
-	// must name the program to start itself.
+	// NodeCmd is the command of the run's nodes, NAME=value before the program; empty: this program's own node. A replay never starts it
+	// by itself.
 	NodeCmd []string `json:"nodeCmd,omitempty"`
 
-	// Launcher is LaunchContainers if the nodes were containers, "" if they were processes.
+	// Launcher is LaunchContainers for nodes in containers, "" for processes.
 	Launcher string `json:"launcher,omitempty"`
 
-	// ReplayFlags are the flags that "simulate replay" needs beside the folder. Only a run that has just ended has them: no command is
-	// proposed from the content of a saved folder.
+	// ReplayFlags are the flags that "simulate replay" needs besides the folder. Only a run that has just ended has them, because a saved
+	// folder's content never becomes a proposed command.
 	ReplayFlags string `json:"-"`
 
-	// Smallest reports that simulate shrink has just made this run, and found no smaller one.
+	// Smallest means that simulate shrink made this run, and found no smaller one.
 	Smallest bool `json:"-"`
 }
 
@@ -98,14 +96,14 @@ type Stats struct {
 	Losses        int64 `json:"losses"`
 	Releases      int64 `json:"releases"`
 	Events        int64 `json:"events"`
-	LogEntries    int64 `json:"logEntries,omitempty"` // of the nodes, as far as G12 needs them
+	LogEntries    int64 `json:"logEntries,omitempty"` // entries of the nodes that G12 needs
 	RedisCommands int64 `json:"redisCommands"`
 	StalledMs     int64 `json:"stalledMs"`
 	WallMs        int64 `json:"wallMs"`
 	VirtualMs     int64 `json:"virtualMs"`
 
-	// HistorySHA256 is the SHA-256 of the history's uncompressed lines. It is equal for equal runs of the virtual engine. On any engine
-	// it reveals a changed history.
+	// HistorySHA256 is the SHA-256 of the history's uncompressed lines. Equal runs of the virtual engine have equal sums. On any engine,
+	// another sum reveals a changed history.
 	HistorySHA256 string `json:"historySha256,omitempty"`
 }
 
@@ -207,7 +205,7 @@ func Load(dir string) (Report, error) {
 	return r, nil
 }
 
-// lineOf returns the line of the file with the error, in brackets, or "" if it is unknown.
+// lineOf returns the file's line with the error in brackets, or "" if it is unknown.
 func lineOf(text []byte, err error) string {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) || syntax.Offset > int64(len(text)) {

@@ -14,20 +14,19 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// summed lists the files that every run has from its beginning, and whose sums are in its report.
+// summed lists the files that every run has from its start, and whose sums are in its report.
 var summed = []string{PlanName, ScenarioName}
 
 // ScenarioMax is the largest size of a scenario file in bytes.
 const ScenarioMax = 64 << 10
 
-// Files holds a run's plan and scenario as read once. The same bytes are checked against their sums and used, even if the files are
-// replaced meanwhile.
+// Files holds a run's plan and scenario as read once, so that the checked bytes are the used ones, even if the files change meanwhile.
 type Files struct {
 	dir            string
 	plan, scenario []byte
 }
 
-// ReadFiles reads a run's plan and scenario. A file that is missing, not regular or too large is ErrDamaged, with its name.
+// ReadFiles reads a run's plan and scenario. It returns ErrDamaged with the name of a missing, irregular or too large file.
 func ReadFiles(dir string) (Files, error) {
 	plan, err := files.Read(dir, PlanName, fileMax)
 	var scenario []byte
@@ -65,8 +64,8 @@ func LogSums(sums map[string]string, logs *check.Logs) map[string]string {
 	return out
 }
 
-// Matches returns nil if the plan and the scenario are those of the run, else ErrDamaged with the file's name. The sums reveal accidents.
-// They are no signature, because an editor of the folder can change the sums too.
+// Matches returns nil if the plan and the scenario are those of the run, else ErrDamaged with the file's name. The sums detect accidents
+// only, because an editor of the folder can change the sums too.
 func (r Report) Matches(f Files) error {
 	sums := f.Sums()
 	for _, name := range summed {
@@ -77,7 +76,7 @@ func (r Report) Matches(f Files) error {
 	return nil
 }
 
-// logsMatch returns nil if the logs are those that the report was made from, else ErrLogs.
+// logsMatch returns nil if the report was made from these logs, else ErrLogs.
 func (r Report) logsMatch(dir string, logs *check.Logs) error {
 	if err := logs.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrLogs, err)

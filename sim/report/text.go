@@ -46,7 +46,6 @@ func (r Report) row(v check.Verdict) []string {
 	}
 }
 
-// decides reports whether v decides the run's verdict.
 func (r Report) decides(v check.Verdict) bool {
 	return slices.Contains(check.Decides(r.Params()), v.ID) || v.Verdict == check.Fail && r.Asked(v.ID)
 }
@@ -55,8 +54,8 @@ func (r Report) conclusion() string {
 	return fmt.Sprintf("\nverdict: %s%s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), Stalled(r.Guarantees...), r.Seed)
 }
 
-// Brief writes what a person needs at the end of a run: the guarantees that the run put to the test, which of them broke, and
-// the commands that go on from there. Table and Failures write the rest.
+// Brief writes a summary for a person: the guarantees that the run tested, those that broke, and the next commands. Table and Failures
+// write the rest.
 func (r Report) Brief(w io.Writer, in string) error {
 	rows, idle := [][]string{columns}, []string{}
 	for _, v := range r.Guarantees {
@@ -85,17 +84,17 @@ func (r Report) Brief(w io.Writer, in string) error {
 	return err
 }
 
-// Commands returns how to judge the run again, to play it again and, if it failed, to make it small: a command a line.
+// Commands returns the commands to judge, replay and, after a failure, shrink the run, one per line.
 func (r Report) Commands(in string) string {
 	quoted := plain.Word(in)
 	text := fmt.Sprintf("  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
-	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // another's program cannot run in virtual time
+	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // another program cannot run in virtual time
 		text += fmt.Sprintf("  make it small:   simulate shrink %s%s\n", quoted, r.Smaller())
 	}
 	return text
 }
 
-// Stalled returns the text that a table adds to verdicts on which a stall of the host bears; "" if none does.
+// Stalled returns the table's addition to verdicts that a stall of the host affects; "" if none does.
 func Stalled(of ...check.Verdict) string {
 	if text := Stall(of...); text != "" {
 		return ", the " + text
@@ -103,7 +102,7 @@ func Stalled(of ...check.Verdict) string {
 	return ""
 }
 
-// Stall returns the longest stall of the host that bears on the verdicts, as "host stalled 2.0 s"; "" if there is none.
+// Stall returns the longest stall of the host that affects the verdicts, as "host stalled 2.0 s"; "" if there is none.
 func Stall(of ...check.Verdict) string {
 	longest := int64(0)
 	for _, v := range of {
@@ -119,8 +118,8 @@ func Stall(of ...check.Verdict) string {
 	}
 }
 
-// Cells returns the value of a verdict and its limit, as tables show them. The value is "-" if the guarantee was not put to the test. It
-// is also "-" if the guarantee broke although the measured value is within its limit.
+// Cells returns a verdict's value and limit as tables show them. The value is "-" if the guarantee was not tested, or broke although the
+// value is within its limit.
 func Cells(v check.Verdict) (value, limit string) {
 	value, limit = strconv.FormatInt(v.Value, 10), strconv.FormatInt(v.Limit, 10)
 	if check.Least(v.ID) {
@@ -180,9 +179,8 @@ func writeRows(w io.Writer, rows [][]string, right []bool) error {
 	return nil
 }
 
-// Failures writes the explanation of a run that did not pass, for each guarantee that broke or that decides and stayed unknown. It also
-// writes the seed, and the commands that run and judge the run again. in is the run's folder. For a run that passed, it writes which
-// other guarantees broke, if any.
+// Failures explains a run that did not pass: each guarantee that broke, or that decides and stayed unknown. It adds the seed and the
+// commands to run and judge the run again. in is the run's folder. For a passed run, it lists other broken guarantees.
 func (r Report) Failures(w io.Writer, in string) error {
 	var b strings.Builder
 	if r.Verdict == check.Pass {
@@ -210,11 +208,11 @@ func (r Report) Failures(w io.Writer, in string) error {
 	return err
 }
 
-// Again holds what a replay needs beside the run's folder.
+// Again holds what a replay needs besides the run's folder.
 type Again struct {
 	Flags string   // flags of simulate replay, each after a blank
 	Lacks []string // flags that the user must set, because a saved run does not propose their values
-	Was   []string // descriptions of the lacking values
+	Was   []string // descriptions of the missing values
 }
 
 // Again returns what a replay of the run needs. For a saved run it describes the nodes' program but does not propose to start it, because
@@ -250,7 +248,7 @@ func (r Report) Again() (a Again) {
 	return a
 }
 
-// Smaller returns the flags that simulate shrink needs beside the folder, each after a blank. Only runs in virtual time have some.
+// Smaller returns the flags that simulate shrink needs besides the folder, each after a blank. Only virtual runs have any.
 func (r Report) Smaller() string {
 	if r.Engine != "virtual" {
 		return ""
@@ -258,7 +256,7 @@ func (r Report) Smaller() string {
 	return r.ReplayFlags
 }
 
-// String returns the text behind the folder in the command.
+// String returns the part of the command after the folder.
 func (a Again) String() string {
 	text := a.Flags
 	for _, flag := range a.Lacks {
@@ -270,8 +268,8 @@ func (a Again) String() string {
 	return text
 }
 
-// Chosen returns the value of --redis for the same kind of Redis on a machine that would choose another kind. It returns "" for the
-// default, and for kinds with an address or a name of their own.
+// Chosen returns the value of --redis for the same kind of Redis on another machine. It returns "" for the default, and for kinds with an
+// address or a name of their own.
 func (r Redis) Chosen() string {
 	if r.Kind == "container" || r.Kind == "embedded" {
 		return r.Kind
@@ -279,7 +277,7 @@ func (r Redis) Chosen() string {
 	return ""
 }
 
-// Nodes returns the command of the run's nodes for a reader: "BUG=x python3 node.py".
+// Nodes returns the command of the run's nodes for a reader, such as "BUG=x python3 node.py".
 func (r Report) Nodes() string {
 	words := make([]string, len(r.NodeCmd))
 	for i, w := range r.NodeCmd {
@@ -288,13 +286,14 @@ func (r Report) Nodes() string {
 	return strings.Join(words, " ")
 }
 
-// Asked reports whether a break of the guarantee decides the run. Without named criteria every break does, and safety always.
+// Asked reports whether a break of the guarantee decides the run. Named criteria and safety guarantees always decide. Without named
+// criteria, every guarantee decides.
 func (r Report) Asked(id string) bool {
 	p := r.Params()
 	return len(p.Criteria) == 0 || slices.Contains(p.Criteria, id) || slices.Contains(check.Safety(p.System), id)
 }
 
-// others writes the deciding guarantees that stayed unknown, and in one line those that broke without deciding.
+// others writes the deciding guarantees that stayed unknown, and one line with those that broke without deciding.
 func (r Report) others(b *strings.Builder) {
 	var broke []string
 	for _, v := range r.Guarantees {
@@ -322,8 +321,8 @@ func Times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// measured returns the value and the limit of the verdict, in brackets. It returns "" if the value is within the limit: something else
-// broke the guarantee, which the explanation names.
+// measured returns the verdict's value and limit, in brackets. It returns "" if the value is within the limit, because the explanation
+// then names the other cause of the break.
 func measured(v check.Verdict) string {
 	if !beyond(v) {
 		return ""
@@ -353,7 +352,7 @@ func writeWrapped(b *strings.Builder, text string) {
 	b.WriteByte('\n')
 }
 
-// writeEvents writes events as a list: when, who, what. It names an instance by its slot if one of the events shows the slot.
+// writeEvents writes events as a list with time, node and kind. It names an instance by its slot if one of the events shows the slot.
 func writeEvents(b *strings.Builder, events []history.Event) {
 	slots := map[string]string{}
 	for _, e := range events {
@@ -369,7 +368,7 @@ func writeEvents(b *strings.Builder, events []history.Event) {
 	}
 }
 
-// Line formats one event on one line for a reader: seconds since the run's start, node, kind, and the other fields.
+// Line formats one event for a reader: seconds since the run's start, node, kind, and the other fields.
 func Line(e *history.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%11.5fs  %-8s %-13s", time.Duration(e.T).Seconds(), e.Node, e.Kind)

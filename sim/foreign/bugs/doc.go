@@ -1,3 +1,3 @@
-// Package bugs plays nodes of another program that each have one known fault against the judge: a table of fault, scenario and
-// the guarantee that must see it. "make foreign" prints it.
+// Package bugs tests the judge with foreign nodes that each have one known bug. It holds a table of bug, scenario and the guarantee that
+// must detect it. "make foreign" prints the table.
 package bugs

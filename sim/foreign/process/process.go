@@ -1,5 +1,5 @@
-// Package process runs a foreign.Machine as a node of the real engine. The process speaks the node protocol (docs/node-protocol.md) and
-// sends plain Redis commands.
+// Package process runs a foreign.Machine as a node of the real engine. It speaks the node protocol (docs/node-protocol.md) and sends
+// plain Redis commands.
 package process
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/foreign"
 )
 
-// Member is the identity and the configuration of a machine, from the node protocol's variables.
+// Member is a machine's identity and configuration, from the node protocol's variables.
 type Member struct {
 	Instance        string
 	LeaderKey       string
@@ -36,7 +36,7 @@ type Member struct {
 	StartDelay      time.Duration // random, up to LEASESTORM_START_DELAY_MS
 }
 
-// Main runs the machine until SIGTERM or SIGINT, and returns the exit code: 0, or 3 for a wrong environment.
+// Main runs the machine until SIGTERM or SIGINT. It returns the exit code: 0, or 3 for a wrong environment.
 func Main(build func(Member) foreign.Machine) int {
 	n, err := newNode()
 	if err != nil {
@@ -176,7 +176,7 @@ func (n *node) obey(w foreign.Word) {
 	}
 }
 
-// lead writes to the resource at once and then every poll, until ctx ends.
+// lead writes to the resource at once and then at every poll interval, until ctx ends.
 func (n *node) lead(ctx context.Context) {
 	tick := time.NewTicker(n.poll)
 	defer tick.Stop()
