@@ -76,6 +76,7 @@ type Config struct {
 	Virtual     Virtual
 }
 
+// Duration is the length of the storm and of the calm after it.
 func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
 
 // Defaults of a Scenario.

@@ -22,6 +22,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
+// Names in a run's folder.
 const (
 	FileName    = "report.html"
 	SummaryName = "summary.md"

@@ -19,6 +19,7 @@ import (
 // Version is the format of report.json that this program writes and reads.
 const Version = 2
 
+// Names of files in a run's folder.
 const (
 	FileName = "report.json"
 	PlanName = "plan.json"
@@ -36,6 +37,7 @@ const fileMax = 64 << 20
 // fleetMax exceeds the nodes and the sessions of any run. Computations with it do not overflow.
 const fleetMax = 1 << 24
 
+// Errors of a saved report. Each is wrapped in a message with the file.
 var (
 	ErrNotFound = errors.New("report: no report.json")
 	ErrEmpty    = errors.New("report: file is empty")
