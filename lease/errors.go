@@ -33,8 +33,10 @@ type OpError struct {
 	// believe in a lease that it may have acquired, and gives it back. Otherwise Redis changed nothing.
 	Unknown bool
 
-	Owner string    // with ErrHeld: the instance that holds the lease
-	Until time.Time // with ErrHeld: when the lease expires unless renewed, if known; with ErrQuarantine: when Redis grants leases again
+	Owner string // with ErrHeld: the instance that holds the lease
+	// Until is with ErrHeld when the lease expires unless renewed, give or take a few milliseconds, if known; with ErrQuarantine when Redis
+	// grants leases again.
+	Until time.Time
 	Err   error
 }
 
@@ -94,7 +96,7 @@ func (e *kindError) Is(target error) bool { return target == e.kind }
 
 // declare is used only for a server without an epoch: any other server may have granted a lease that its owner still believes in.
 const declare = "if no instance with its EpochKey ever ran on this Redis, " +
-	"admin.Bootstrap with this instance's Config, or leasectl bootstrap, ends the wait"
+	"admin.Bootstrap with this instance's Config, or leasectl bootstrap (with --system election for an election), ends the wait"
 
 func unproven(doubt string) string {
 	return "redis cannot be shown to be new, so it may have lost leases: " + doubt

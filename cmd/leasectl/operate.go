@@ -32,8 +32,8 @@ may believe in what they held for up to a TTL more, which nothing there shows, a
 				if f.json {
 					return writeJSON(cmd, map[string]any{"bootstrapped": true, "quarantineMs": length.Milliseconds()})
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "the first deployment is declared: leases are granted now, and to waiting instances within "+
-					"a third of a TTL; the quarantine is %v, for TTLs up to that\n", length)
+				fmt.Fprintf(cmd.OutOrStdout(), "the first deployment of %s is declared: leases are granted now, and to waiting instances "+
+					"within a third of a TTL; the quarantine is %v, for TTLs up to that\n", f.system, length)
 				return nil
 			})(cmd, args)
 		},
