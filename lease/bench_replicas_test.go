@@ -36,7 +36,7 @@ func twoGroups(b *testing.B, cfg Config) (master *redistest.Server, client *redi
 		groups[i] = c
 		c = c.withDefaults()
 		c.OpTimeout = max(c.OpTimeout, c.TTL/2) // a machine that stalls is no reason to begin without
-		if err := bootstrap(b.Context(), client, c); err != nil {
+		if err := storeOf(b, client, c).Bootstrap(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

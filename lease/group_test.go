@@ -18,10 +18,10 @@ func timed(id string, ttl time.Duration) Config {
 	return Config{InstanceID: id, TTL: ttl, OpTimeout: ttl / 2}
 }
 
-// storeOf is the store of a fleet with the defaults.
-func storeOf(t *testing.T, client redis.UniversalClient) *redisstore.Store {
+// storeOf is the store of a fleet, as in package admin, which tests inside this package cannot import.
+func storeOf(t testing.TB, client redis.UniversalClient, cfg Config) *redisstore.Store {
 	t.Helper()
-	options, _, err := Config{}.Shared()
+	options, _, err := cfg.Shared()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func storeOf(t *testing.T, client redis.UniversalClient) *redisstore.Store {
 
 func setQuarantine(t *testing.T, c redis.UniversalClient, length, before time.Duration) {
 	t.Helper()
-	if got, err := storeOf(t, c).SetQuarantine(t.Context(), length); err != nil || got != before {
+	if got, err := storeOf(t, c, Config{}).SetQuarantine(t.Context(), length); err != nil || got != before {
 		t.Fatalf("SetQuarantine = %v, %v; want what it was, %v", got, err, before)
 	}
 }
@@ -119,7 +119,7 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 	if early := time.Until(until); early > 0 {
 		t.Errorf("granted %v before the owner of a longer TTL would have ceased to believe", early)
 	}
-	if _, err := storeOf(t, client).SetQuarantine(t.Context(), 500*time.Millisecond); err == nil {
+	if _, err := storeOf(t, client, Config{}).SetQuarantine(t.Context(), 500*time.Millisecond); err == nil {
 		t.Error("lowered below a TTL of 3 s that is in use")
 	}
 	if err := next.Stop(); err != nil {
@@ -136,7 +136,7 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 func TestStrangerBeginsTheEpoch(t *testing.T) { // G1
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := bootstrap(t.Context(), client, timed("", 3*time.Second)); err != nil {
+	if err := storeOf(t, client, timed("", 3*time.Second)).Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	member := startKeeper(t, client, timed("member", 3*time.Second))

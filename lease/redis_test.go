@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -32,7 +31,7 @@ func bootstrappedFor(t testing.TB, cfg Config, opts ...redistest.Option) (*redis
 	client := server.Client()
 	cfg = cfg.withDefaults()
 	cfg.OpTimeout = max(cfg.OpTimeout, cfg.TTL/2) // a machine that stalls is no reason to begin without
-	if err := bootstrap(t.Context(), client, cfg); err != nil {
+	if err := storeOf(t, client, cfg).Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return server, client
@@ -248,18 +247,4 @@ func TestRedisManagersShare(t *testing.T) { // US1, US2
 	if err != nil || info.State != LeaseStateOther || info.OwnerID != "c" {
 		t.Errorf("Info of the other's lease: %+v, %v", info, err)
 	}
-}
-
-// bootstrap is admin.Bootstrap, which tests inside this package cannot import.
-func bootstrap(ctx context.Context, client redis.UniversalClient, cfg Config) error {
-	options, _, err := cfg.Shared()
-	if err != nil {
-		return err
-	}
-	st, err := redisstore.New(client, options)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	return st.Bootstrap(ctx)
 }

@@ -85,7 +85,7 @@ func TestBootstrapOfWhoWaits(t *testing.T) {
 	if why := k.Health().Reason; !strings.Contains(why, "admin.Bootstrap with this instance's Config") {
 		t.Errorf("Health says %q, which names no way to end the wait", why)
 	}
-	if err := bootstrap(t.Context(), client, cfg); err != nil {
+	if err := storeOf(t, client, cfg).Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-got; err != nil {

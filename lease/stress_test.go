@@ -46,7 +46,7 @@ func TestRedisCluster(t *testing.T) {
 		t.Error("keys of many slots accepted on a cluster")
 	}
 	cfg.LeasePrefix, cfg.NodePrefix, cfg.EpochKey = "{poll}:lease:", "{poll}:node:", "{poll}:epoch"
-	if err := bootstrap(t.Context(), client, cfg); err != nil {
+	if err := storeOf(t, client, cfg).Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := startManager(t, client, cfg)
