@@ -86,8 +86,8 @@ type Redis struct {
 	commands atomic.Int64  // executed before restarts
 }
 
-// Provision starts a Redis or checks a given one. It creates the folders of its servers in dir ("": the system's temporary folder), and
-// Close removes them. Errors wrap an error variable of this package. From then on, go-redis logs nothing in this process.
+// Provision starts a Redis or checks a given one. It creates the folders of its servers in dir ("": in memory if there is room, otherwise
+// the system's temporary folder), and Close removes them. Errors wrap an error variable of this package. From then on, go-redis logs nothing in this process.
 func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if c.URL != "" && c.Kind != kindURL {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
@@ -169,7 +169,7 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%w; install one, give a redis:// URL, or choose embedded", err)
 	}
-	folder, err := r.folder(dir)
+	folder, err := r.folder(cmp.Or(dir, memory()))
 	if err != nil {
 		return err
 	}

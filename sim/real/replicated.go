@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,7 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 }
 
 func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
-	folder, err := p.redis.folder(dir)
+	folder, err := p.redis.folder(cmp.Or(dir, memory()))
 	if err != nil {
 		return err
 	}
