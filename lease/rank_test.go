@@ -14,7 +14,7 @@ import (
 
 // Rendezvous hashing as the specification writes it, FNV-1a over instance ID and session ID (FR-013), misses the balance that it
 // asks for (SC-004): in half of all fleets of 3 instances and 9 sessions somebody has fewer than 2 or more than 4, and so it does
-// with a better hash. Quotas bound it here (G6). docs/guarantees.md and docs/specification.md have the figures.
+// with a better hash. Quotas bound it here (G6). docs/guarantees.md has the figure.
 func TestRendezvousAloneMissesBalance(t *testing.T) {
 	const fleets, nodes, sessions = 300, 3, 9
 	r := rand.New(rand.NewPCG(1, 0))

@@ -18,7 +18,7 @@ var quietSeeds = flag.Int("quiet", 1000, "seeds of which TestBudgetsAreTight mak
 const tightSeeds = 1000
 
 // What instances send is never more than four times below what they may, whatever they go through, and never above it (G14, E7,
-// I7); and of the changes that promises bound in time few are not judged. With -v it prints the tables of docs/guarantees.md.
+// I7); and of the changes that promises bound in time few are not judged. With -v it prints them.
 func TestBudgetsAreTight(t *testing.T) {
 	for _, system := range check.Systems() {
 		t.Run(system, func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestBudgetsAreTight(t *testing.T) {
 // share is of how many changes a guarantee judged, and of how many it did not because no limit that judges anything can be computed.
 type share struct{ judged, excused int }
 
-// mostExcused is the share of all changes, in percent, that a guarantee may excuse: about twice what docs/guarantees.md has measured
-// of many more seeds. One that is not named excuses nothing.
+// mostExcused is the share of all changes, in percent, that a guarantee may excuse: about twice what many more seeds
+// showed. One that is not named excuses nothing.
 var mostExcused = map[string]int{"G5": 5, "G8": 6, "G9": 16, "G11": 3, "G13": 20, "E4": 4, "I3": 12, "I5": 2, "I6": 1}
 
 // littleIsExcused holds what a guarantee did not judge against the share that it may.

@@ -10,7 +10,7 @@ func hashID(s string) uint64 {
 }
 
 // rank returns the weight of a session at an instance: the session prefers the instance with the highest rank. FNV-1a avalanches badly,
-// and concatenated IDs are ambiguous, so each ID is hashed once and a finalizer mixes the pair (docs/guarantees.md, G6).
+// and concatenated IDs are ambiguous, so each ID is hashed once and a finalizer mixes the pair.
 func rank(instance, session uint64) uint64 {
 	x := instance ^ session
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd

@@ -47,7 +47,7 @@ func (k *terms) distrust(a *Answer) (cause Cause, text string) {
 }
 
 // tooShort reports whether this instance must not join a group that has agreed on this quarantine. It joins a group with a longer one
-// than it needs, which is how a fleet changes its TTL (docs/guarantees.md, G9).
+// than it needs, which is how a fleet changes its TTL.
 func (k *terms) tooShort(group int64) bool {
 	return group > 0 && group < max(k.cfg.TTL, k.cfg.Quarantine)
 }
