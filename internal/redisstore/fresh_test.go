@@ -37,23 +37,23 @@ func TestNewRedisLong(t *testing.T) {
 		"a script that failed":  {fails("EVAL", "return redis.call('GET')", 0), ""},
 		"an unknown script":     {fails("EVALSHA", strings.Repeat("0", 40), 0), ""},
 		"a loaded script":       {do("SCRIPT", "LOAD", "return 1"), ""},
-		"a script":              {do("EVAL", "return 1", 0), "eval was called"},
-		"a script by its hash":  {evalsha, "evalsha was called"},
-		"a script that reads":   {do("EVAL_RO", "return 1", 0), "eval_ro was called"},
-		"a flush":               {do("FLUSHALL"), "flushall was called"},
-		"a flush of a database": {do("FLUSHDB"), "flushdb was called"},
-		"a swap":                {do("SWAPDB", 0, 1), "swapdb was called"},
-		"reset statistics":      {do("CONFIG", "RESETSTAT"), "config|resetstat was called"},
-		"a debugger":            {do("DEBUG", "SLEEP", 0), "debug was called"},
+		"a script":              {do("EVAL", "return 1", 0), "it has executed EVAL"},
+		"a script by its hash":  {evalsha, "it has executed EVALSHA"},
+		"a script that reads":   {do("EVAL_RO", "return 1", 0), "it has executed EVAL_RO"},
+		"a flush":               {do("FLUSHALL"), "it has executed FLUSHALL"},
+		"a flush of a database": {do("FLUSHDB"), "it has executed FLUSHDB"},
+		"a swap":                {do("SWAPDB", 0, 1), "it has executed SWAPDB"},
+		"reset statistics":      {do("CONFIG", "RESETSTAT"), "it has executed CONFIG|RESETSTAT"},
+		"a debugger":            {do("DEBUG", "SLEEP", 0), "it has executed DEBUG"},
 		"a restored key": {func(srv *redistest.Server) {
 			srv.Do("SET", "x", 1)
 			srv.Do("RESTORE", "y", 0, srv.Do("DUMP", "x"))
-		}, "restore was called"},
-		"a cluster's command": {fails("CLUSTER", "INFO"), "cluster|info was called"},
+		}, "it has executed RESTORE"},
+		"a cluster's command": {fails("CLUSTER", "INFO"), "it has executed CLUSTER|INFO"},
 		"a replica once": {func(srv *redistest.Server) {
 			srv.ReadOnly()
 			srv.Writable()
-		}, "replicaof was called"},
+		}, "it has executed REPLICAOF"},
 		"the lease":    {do("SET", "poll:lease:x", "b"), "the key poll:lease:x exists"},
 		"the fence":    {do("SET", "{poll:lease:x}:fence", 7), "the key {poll:lease:x}:fence exists"},
 		"other's type": {do("RPUSH", "poll:lease:x", "b"), "the key poll:lease:x exists"},

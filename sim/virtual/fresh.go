@@ -141,7 +141,7 @@ func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wai
 		return "e", length, "a module is loaded"
 	}
 	if called := r.called(); len(called) > 0 {
-		return "e", length, called[0].name + " was called"
+		return "e", length, "it has executed " + strings.ToUpper(called[0].name)
 	}
 	for _, f := range r.shown() {
 		if f.value != f.want {

@@ -16,10 +16,10 @@ local function used(command, counts)
   if string.find(command, '^eval') or string.find(command, '^fcall') then
     local calls, failed = string.match(counts, '^calls=(%d+),'), string.match(counts, ',failed_calls=(%d+)$')
     if not calls or not failed then return 'INFO does not show how often ' .. command .. ' failed' end
-    return tonumber(calls) > tonumber(failed) and command .. ' was called' or nil
+    return tonumber(calls) > tonumber(failed) and 'it has executed ' .. string.upper(command) or nil
   end
   for _, pattern in ipairs(suspect) do
-    if string.find(command, pattern) then return command .. ' was called' end
+    if string.find(command, pattern) then return 'it has executed ' .. string.upper(command) end
   end
 end
 local function doubt(keys, length)
