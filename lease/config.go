@@ -57,8 +57,9 @@ type Config struct {
 
 	// Sessions returns the IDs of all sessions to share, without the paused ones. With it, the instance places and acquires sessions by
 	// itself; without it, callers acquire leases on demand. Calls never overlap, and each must end with its context. If a call fails, the
-	// result of the last good one is used. Until the first good call, the instance does not read Redis, and Health says so. With a
-	// *SkippedError the IDs are valid, and Health counts the malformed ones. Only for NewManager.
+	// result of the last good one is used. Until the first good call, the instance does not read Redis, and Health says so. An
+	// error with a method Skipped() (count int, names []string) comes with valid IDs, and Health shows the malformed ones. Only for
+	// NewManager.
 	Sessions func(ctx context.Context) ([]string, error)
 	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and slash. All
 	// instances that share sessions must agree on it. Only for NewManager.
@@ -160,6 +161,18 @@ func (c *Config) validate() error {
 	}
 	if err := redisstore.CheckInstance(c.InstanceID); err != nil {
 		return configError("InstanceID: %v; choose another", err)
+	}
+	return nil
+}
+
+// shortest is the least WithTTL, in parts of Config.TTL: the margin for clocks, which is one percent of Config.TTL, the time to a renewal
+// and its timeout still fit into it.
+const shortest = 50
+
+// checkShorter checks the TTL of a lease; 0 is Config.TTL.
+func (c *Config) checkShorter(ttl time.Duration) error {
+	if least := max(TTLMin, c.TTL/shortest); ttl != 0 && (ttl < least || ttl > c.TTL || ttl%time.Millisecond != 0) {
+		return configError("WithTTL(%v): it must be %v to %v, the TTL of the instance, in whole milliseconds", ttl, least, c.TTL)
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 // context.Cause says which. f should send fence along with every write. Do returns the error of f, joined with ErrLost if the lease was
 // lost while f ran. If Do could not acquire the lease, it returns the error of Acquire and does not call f: ErrHeld if ctx ended while
 // another instance held the lease.
-func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error) error {
-	h, err := k.Acquire(ctx, name)
+func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
+	h, err := k.Acquire(ctx, name, opts...)
 	if err != nil {
 		return err
 	}
@@ -26,8 +26,8 @@ func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context
 
 // TryDo runs f if nobody holds the lease; otherwise it returns ErrHeld at once. If TryDo could not acquire the lease, it returns the
 // error of TryAcquire and does not call f. Everything else is as in Do.
-func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Context, fence int64) error) error {
-	h, err := k.TryAcquire(ctx, name)
+func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
+	h, err := k.TryAcquire(ctx, name, opts...)
 	if err != nil {
 		return err
 	}

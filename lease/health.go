@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
 // HealthState is whether an instance can be granted leases, and if not, why. Its String is stable, for machines.
@@ -109,31 +107,4 @@ func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 func (h Health) as(state HealthState, reason string) Health {
 	h.State, h.Reason = state, reason
 	return h
-}
-
-const skippedMax = 5
-
-// skippedText is how many bytes of each text are shown.
-const skippedText = 300
-
-// SkippedError is the error that Config.Sessions may return together with valid IDs: some sessions are malformed and left out.
-type SkippedError struct {
-	Count int
-	Names []string // some of them, each with its fault
-
-	_ struct{}
-}
-
-// Error implements error.
-func (e *SkippedError) Error() string {
-	return fmt.Sprintf("%d malformed sessions are left out: %s", e.Count, strings.Join(e.Names, "; "))
-}
-
-// Skip counts one more malformed session. It escapes and shortens the text, because anybody who may write to Redis chooses the names in
-// it.
-func (e *SkippedError) Skip(what string) {
-	e.Count++
-	if len(e.Names) < skippedMax {
-		e.Names = append(e.Names, plain.Text(plain.Cut(what, skippedText)))
-	}
 }

@@ -198,9 +198,6 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 // Start begins renewing, until Stop. ctx bounds the start only. See Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return opError("start", "", k.s.start(ctx)) }
 
-// Run calls Start, and Stop as soon as ctx ends. Like Manager.Run, it returns nil after a requested stop.
-func (k *Keeper) Run(ctx context.Context) error { return k.s.run(ctx) }
-
 // Stop ends the contexts of all its leases, waits at most Config.DrainTimeout for their release, and leaves the others to expire. It
 // returns an error if Redis did not confirm every release (OpError.Unknown), or if a function of the caller's has not returned.
 func (k *Keeper) Stop() error { return opError("stop", "", k.s.stop()) }
@@ -216,6 +213,16 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, false, k.s.log.Calls)
 }
 
+// Option is an option of one acquisition.
+type Option struct{ ttl time.Duration }
+
+// WithTTL gives the lease a shorter TTL than Config.TTL, so that others can acquire it sooner if this process dies. It is renewed every
+// third of that TTL at least. It must be a fiftieth of Config.TTL at least, and 100 ms. Keepers may use different TTLs for one name. After
+// an attempt without an answer, the next terms of the lease may have the shorter TTL of that attempt.
+func WithTTL(ttl time.Duration) Option { return Option{ttl} }
+
+func (o Option) apply(w *waiter) { w.ttl = o.ttl }
+
 // TryAcquire makes one attempt.
 //
 //	held by another           ErrHeld, with OpError.Owner and Until
@@ -226,11 +233,11 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 //	an invalid name, or a key ErrInvalidConfig
 //	of another program's
 //	not started, or stopped   ErrStopped
-func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Lease, error) {
+func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, opError("acquire", name, err)
 	}
-	h, err := k.s.acquire(ctx, name, false)
+	h, err := k.s.acquire(ctx, name, false, opts...)
 	return h, opError("acquire", name, err)
 }
 
@@ -247,14 +254,14 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 //
 // In each case a lease that was acquired nevertheless is released. ErrInvalidConfig, also for an Acquire inside a Do of the same lease, and
 // ErrStopped are returned without waiting.
-func (k *Keeper) Acquire(ctx context.Context, name string) (*Lease, error) {
+func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, opError("acquire", name, err)
 	}
 	if ctx.Value(doing{k.s, name}) != nil {
 		return nil, opError("acquire", name, fmt.Errorf("%w: %q", errNested, name))
 	}
-	h, err := k.s.acquire(ctx, name, true)
+	h, err := k.s.acquire(ctx, name, true, opts...)
 	return h, opError("acquire", name, err)
 }
 

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
 // Names of sessions that a foreign hand chose are neither long nor anything but text.
 func TestSkippedNamesAreTextAndShort(t *testing.T) {
 	foreign := "session:\x1b[31m\x07\r\n\xff" + strings.Repeat("k", 5_000_000)
-	left := &SkippedError{}
+	left := &inner.Skipped{}
 	left.Skip(foreign)
 	said := Health{Skipped: left.Count, SkippedNames: left.Names}.String()
 	if len(said) > 600 || strings.ContainsAny(said, "\x1b\x07\r\n") || !utf8.ValidString(said) || !strings.Contains(said, "session:") {

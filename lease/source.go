@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
@@ -72,21 +73,27 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	return src.last
 }
 
+// skippedError is an error of Config.Sessions beside valid IDs.
+type skippedError interface {
+	Skipped() (count int, names []string)
+}
+
 // askSource calls Config.Sessions, which may take as long as patience.
-func (s *shell) askSource(ctx context.Context, patience time.Duration) (ids []string, left *SkippedError, err error) {
+func (s *shell) askSource(ctx context.Context, patience time.Duration) (ids []string, left *inner.Skipped, err error) {
 	err = s.log.Calls.Call("Config.Sessions", patience, func() (err error) {
 		ids, err = s.source.read(ctx)
 		return err
 	})
-	left = &SkippedError{}
-	if beside := (*SkippedError)(nil); errors.As(err, &beside) {
-		left, err = &SkippedError{Count: beside.Count, Names: slices.Clone(beside.Names)}, nil
+	left = &inner.Skipped{}
+	if beside := skippedError(nil); errors.As(err, &beside) {
+		count, names := beside.Skipped()
+		left, err = &inner.Skipped{Count: count, Names: slices.Clone(names)}, nil
 	}
 	return ids, left, err
 }
 
 // onlySessions drops invalid session IDs and reports each once.
-func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
+func (s *shell) onlySessions(ids []string, left *inner.Skipped) []string {
 	bad := map[string]bool{}
 	good := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -99,7 +106,7 @@ func (s *shell) onlySessions(ids []string, left *SkippedError) []string {
 		bad[id] = true
 		if !s.source.bad[id] {
 			s.log.Warn("session left out", zap.String("event", "sessionRefused"),
-				zap.String("instance", s.cfg.InstanceID), zap.String("error", plain.Text(plain.Cut(err.Error(), skippedText))))
+				zap.String("instance", s.cfg.InstanceID), zap.String("error", plain.Text(plain.Cut(err.Error(), inner.SkippedText))))
 		}
 	}
 	s.source.bad = bad

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
@@ -52,7 +53,7 @@ func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 			t.Fatalf("one session: %v, %+v", h.Sessions, g.entries("sessionsGone"))
 		}
 		for range 2 {
-			found.Store(&reading{err: &SkippedError{Count: 2}})
+			found.Store(&reading{err: &inner.Skipped{Count: 2}})
 			pass(5 * time.Second)
 		}
 		gone := g.entries("sessionsGone")

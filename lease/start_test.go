@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap/zapcore"
+
+	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
 // The context of Start bounds the start, and nothing after it.
@@ -40,7 +42,7 @@ func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, stop := range []bool{false, true} {
-			k := &Keeper{startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "a"}.withDefaults(), true)}
+			k := &Manager{startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "a"}.withDefaults(), false)}
 			ctx, cancel := context.WithCancel(t.Context())
 			ran := make(chan error, 1)
 			go func() { ran <- k.Run(ctx) }()
@@ -154,7 +156,7 @@ func TestHealthOfSessions(t *testing.T) {
 			!strings.Contains(h.String(), `"one"`) || !strings.Contains(h.Error().Error(), "6 malformed") {
 			t.Errorf("none good: %v, %v", h, state(m.s.state.Load()))
 		}
-		found([]string{session}, &SkippedError{Count: 7, Names: []string{"x: empty"}})
+		found([]string{session}, &inner.Skipped{Count: 7, Names: []string{"x: empty"}})
 		if h := m.Health(); !h.OK() || h.Skipped != 7 || state(m.s.state.Load()) != stateSettled || !m.IsOwned(session) {
 			t.Errorf("one good: %v, %v", h, state(m.s.state.Load()))
 		}

@@ -317,7 +317,7 @@ type logEntry struct {
 
 func (s *shell) fields(e *logEntry) []zap.Field {
 	var room [8]logentry.Field
-	fields := logentry.Fields(room[:0], s.cfg.InstanceID, int64(s.cfg.TTL), &e.tell)
+	fields := logentry.Fields(room[:0], s.cfg.InstanceID, &e.tell)
 	switch {
 	case e.tell.Kind == core.TellEpoch && e.tell.Wait > 0:
 		fields = append(fields, logentry.Field{Key: "until", Text: stamp(e.at.Add(time.Duration(e.tell.Wait)))})

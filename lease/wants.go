@@ -15,6 +15,7 @@ import (
 // waiter is one call of Acquire or TryAcquire.
 type waiter struct {
 	wait bool
+	ttl  time.Duration // of the term; 0: Config.TTL
 	done bool
 	hold *Lease     // its result
 	ch   chan error // buffered: the loop never waits
@@ -41,7 +42,7 @@ func (r *refusal) present() error {
 	return &now
 }
 
-func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Lease, error) {
+func (s *shell) acquire(ctx context.Context, name string, wait bool, opts ...Option) (*Lease, error) {
 	if err := s.running(); err != nil {
 		return nil, err
 	}
@@ -49,6 +50,12 @@ func (s *shell) acquire(ctx context.Context, name string, wait bool) (*Lease, er
 		return nil, err
 	}
 	w := &waiter{wait: wait, ch: make(chan error, 1)}
+	for _, opt := range opts {
+		opt.apply(w)
+	}
+	if err := s.cfg.checkShorter(w.ttl); err != nil {
+		return nil, err
+	}
 	s.post(func() { s.want(name, w) })
 	select {
 	case err := <-w.ch:
@@ -118,11 +125,19 @@ func (s *shell) take(name string, h *Lease, t policy.Reply[*waiter, *refusal], n
 		}
 	}
 	if t.Want {
-		next(core.Event{Kind: core.EvWant, ID: name, Wait: t.Wait})
+		next(core.Event{Kind: core.EvWant, ID: name, Wait: t.Wait, TTL: int64(s.ttlOf(name))})
 	}
 	if t.Drop {
 		next(core.Event{Kind: core.EvDrop, ID: name, Cause: core.CauseRequested})
 	}
+}
+
+// ttlOf returns the TTL of the next term of a lease: that of the caller who gets it.
+func (s *shell) ttlOf(name string) time.Duration {
+	if first, ok := s.waiters.First(name); ok {
+		return first.ttl
+	}
+	return 0
 }
 
 // later queues an event for the core until the current step is over.
@@ -148,7 +163,11 @@ func (s *shell) unwant(name string, w *waiter) {
 		}
 		return
 	}
+	first, _ := s.waiters.First(name)
 	s.take(name, nil, s.waiters.Unwant(name, w, s.table.get(name) != nil), s.step)
+	if next, ok := s.waiters.First(name); ok && first == w && next.ttl != w.ttl {
+		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: next.wait, TTL: int64(next.ttl)})
+	}
 }
 
 // acquired gives a new term to the first waiting caller; with a Manager, to all.
@@ -169,7 +188,7 @@ func (s *shell) refusal(t *core.Tell) error {
 	case core.CauseHeld:
 		return &heldError{name: t.ID, owner: t.Owner, ttl: wait}
 	case core.CauseStuck:
-		return fmt.Errorf("%w: this instance's own work under it is stuck; call Lease.Recovered once it has returned",
+		return fmt.Errorf("%w: work under it in this instance was given up, but has not returned yet",
 			&heldError{name: t.ID, owner: s.cfg.InstanceID})
 	case core.CauseQuarantine:
 		return &quarantineError{until: time.Now().Add(wait), doubt: s.doubt, began: s.began}

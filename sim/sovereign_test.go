@@ -28,7 +28,7 @@ func seedTimings(kinds ...fault.Kind) Scenario {
 }
 
 // The Sovereign document's algorithm is caught by E1, E2 and E5, and each break shrinks to what a reader can follow. The
-// plans and traces of docs/election.md come from here: go test ./sim -run SovereignIsCaught -v prints them.
+// plans of docs/election.md come from here: go test ./sim -run SovereignIsCaught -v prints them.
 func TestSovereignIsCaught(t *testing.T) {
 	for _, c := range []struct {
 		breaks string

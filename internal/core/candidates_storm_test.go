@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -27,11 +28,33 @@ func TestStormCandidatesSwarm(t *testing.T) {
 		plan.Faults = slices.DeleteFunc(plan.Faults, func(f fault.Fault) bool {
 			return f.Kind.Scope() == fault.ScopeSession && f.Kind != fault.KeyDelete // whose sessions come and go, placement sees
 		})
+		if seed%2 == 1 {
+			cfg.New = shorter
+		}
 		r := play(t, cfg, plan, seed)
 		if r.out.Alive > 0 && r.out.Unowned > 0 {
 			t.Errorf("%s: after the calm %d leases are held by nobody\n%s", r.name, r.out.Unowned, planText(plan))
 		}
 	}
+}
+
+// ofTTLs wants terms of different TTLs.
+type ofTTLs struct {
+	*core.Core
+	ttl   int64
+	wants int
+}
+
+func shorter(c core.Config) virtual.Machine {
+	return &ofTTLs{core.New(c), c.WithDefaults().TTL / 4, int(c.Instance[len("node-")])}
+}
+
+func (m *ofTTLs) Step(ev core.Event) core.Effects {
+	if ev.Kind == core.EvWant {
+		m.wants++
+		ev.TTL = int64(m.wants%4) * m.ttl // 0: the longest
+	}
+	return m.Core.Step(ev)
 }
 
 // The next candidate leads within TTL + 100 ms of a crash and 250 ms of a clean stop.
@@ -119,5 +142,26 @@ func TestStormLateReleaseEndsNoLaterTerm(t *testing.T) { // G1
 		if r := play(t, cfg, fault.Plan{}, seed); r.out.Acquires < 400 {
 			t.Errorf("%s: only %d terms", r.name, r.out.Acquires)
 		}
+	}
+}
+
+// A late attempt to acquire a lease for a shorter term does not shorten the key of a later term (I1).
+func TestStormLateAttemptShortensNoKey(t *testing.T) { // G1
+	const ttl = 3 * time.Second
+	acquired := uint64(0)
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		cfg := virtual.Config{
+			Nodes: 2 + r.IntN(3), Sessions: 1 + r.IntN(6), Candidates: true, TTL: ttl, New: shorter,
+			Hold: 2 * time.Second, Rest: 10 * time.Millisecond, Storm: 60 * ttl, Calm: 5 * ttl,
+			Net: virtual.Net{
+				Jitter: []time.Duration{ttl / 60, ttl / 30, ttl / 10, ttl / 5}[seed%4], Spike: time.Duration(seed%3) * ttl,
+				Late: 300_000, Double: 300_000, Lost: r.Int64N(200_000), Mute: 300_000,
+			},
+		}
+		acquired += play(t, cfg, fault.Plan{}, seed).out.Acquires
+	}
+	if acquired < 1000 {
+		t.Errorf("only %d terms", acquired)
 	}
 }

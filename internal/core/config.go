@@ -40,6 +40,14 @@ func (c *Config) Margin() int64 {
 	return max(c.TTL/1_000_000*c.MarginPPM, c.MarginMin)
 }
 
+// timeout returns how long an op waits for an answer. Of a lease with a shorter TTL, it leaves room for a second attempt in the window.
+func (c *Config) timeout(ttl int64) int64 {
+	if ttl < c.TTL {
+		return min(c.OpTimeout, ttl/10)
+	}
+	return c.OpTimeout
+}
+
 // WithDefaults returns c with every zero field set to its default.
 func (c Config) WithDefaults() Config {
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)

@@ -85,7 +85,7 @@ func (c *Core) Step(ev Event) Effects {
 	case EvRenew:
 		c.renewNow(ev.ID)
 	case EvWant:
-		c.want(ev.ID, ev.Wait)
+		c.want(ev.ID, ev.Wait, ev.TTL)
 	case EvDrop:
 		c.drop(ev.ID, ev.Cause)
 		for _, id := range ev.IDs {
@@ -262,15 +262,29 @@ func (q *queue) empty(kind OpKind) {
 	q.leases[kind] = q.leases[kind][:0]
 }
 
+// batch sends the queued requests of a kind, those with one TTL together.
 func (c *Core) batch(kind OpKind) {
 	list := c.queue.leases[kind]
 	if len(list) == 0 || c.paced(kind) || kind == OpAcquire && c.acknowledging() {
 		return
 	}
+	for rest := list; len(rest) > 0; {
+		rest = c.batchOf(kind, c.ttlOf(kind, &rest[0].term), rest)
+	}
+	c.queue.empty(kind)
+}
+
+// batchOf sends the requests with this TTL, and returns the others.
+func (c *Core) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease) {
 	var items []Item
+	rest = list[:0]
 	leases := c.asking[:0]
 	for k, l := range list {
 		if !c.stillFor(kind, &l.term) {
+			continue
+		}
+		if kind.Extends() && c.ttlOf(kind, &l.term) != ttl {
+			rest = append(rest, l)
 			continue
 		}
 		if items == nil {
@@ -292,7 +306,7 @@ func (c *Core) batch(kind OpKind) {
 	}
 	c.asking = leases[:0]
 	clear(leases[:cap(leases)])
-	c.queue.empty(kind)
+	return rest
 }
 
 // acknowledging reports whether an acquisition still waits for replicas to acknowledge it. Further acquisitions wait for its answer and
@@ -300,7 +314,11 @@ func (c *Core) batch(kind OpKind) {
 func (c *Core) acknowledging() bool { return c.epoch.acks > 0 && c.ops.any(OpAcquire) }
 
 func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
-	op := c.stamp(kind, items)
+	ttl := c.cfg.TTL
+	if kind.Extends() && len(leases) > 0 {
+		ttl = c.ttlOf(kind, &leases[0].term)
+	}
+	op := c.stamp(kind, ttl, items)
 	if kind == OpLook {
 		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
 	}
@@ -397,7 +415,7 @@ func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 	case OpAcquire:
 		l.unanswered = true
 		if a.Failure == FailUnknown || a.Failure == FailUncounted {
-			c.traces.leave(l.id)
+			c.traces.leave(l.id, in.op.TTL)
 		}
 		c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)
 	case OpRenew, OpReassert:

@@ -46,7 +46,7 @@ func (c *Core) broken() error {
 			return fmt.Errorf("%s is not held, and %+v: what has ended is trusted", l.id, l.term)
 		case l.op != queued && l.op > c.seq:
 			return fmt.Errorf("%s waits for op %d of %d", l.id, l.op, c.seq)
-		case l.until > c.now.Mono+Time(c.cfg.TTL-c.margin):
+		case l.until != 0 && l.until > c.now.Mono+Time(l.ttl-c.margin):
 			return fmt.Errorf("%s is trusted until %d at %d: longer than a stamp gives (I1)", l.id, l.until, c.now.Mono)
 		case l.reassert && !l.uncertain:
 			return fmt.Errorf("%s is to be asserted again, and certain (I6)", l.id)

@@ -34,9 +34,10 @@ type lease struct {
 	givenBack  bool // idle, acquiring: its last owner gave it back
 }
 
-func (c *Core) want(id string, wait bool) {
+func (c *Core) want(id string, wait bool, ttl int64) {
 	l := c.lease(id)
 	l.want, l.wait = true, wait
+	c.wanted(&l.term, ttl)
 	if l.phase == idle {
 		c.tryAcquire(l)
 	}
@@ -121,11 +122,14 @@ func (c *Core) awaitExpiry(l *lease) {
 func (c *Core) wakeLease(l *lease, at Time) {
 	switch l.phase {
 	case owned:
-		if c.now.Mono < l.until {
-			c.armLease(l, l.until) // renewed since
+		if c.now.Mono >= l.until {
+			c.lost(l, CauseExpired, "")
 			return
 		}
-		c.lost(l, CauseExpired, "")
+		if l.ttl < c.cfg.TTL {
+			c.renew(l)
+		}
+		c.armHeld(l)
 	case releasing:
 		c.retryRelease(l)
 	case idle:
@@ -225,9 +229,9 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	l.pos = int32(len(c.held))
 	c.held = append(c.held, l)
 	c.holds(l, true)
-	c.armLease(l, l.until)
+	c.armHeld(l)
 	c.fleet.ownedBy(l.session, c.self)
-	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until)}
+	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), TTL: l.ttl}
 	if r.Outcome == OutGranted { // an adopted lease was ours already
 		t.Vacant = c.vacancy(l)
 	}
@@ -249,14 +253,28 @@ func (c *Core) renewAll() {
 	c.traces.age(c.now.Mono, c.cfg.TTL)
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
-		switch {
-		case c.silence.on:
-			c.doubt(l, CauseNoAnswer, c.silence.text)
-		case l.op == 0:
-			c.requestRenew(l)
-		}
+		c.renew(l)
 	}
 	c.askIdle()
+}
+
+// renew renews a held lease unless a request for it is under way. In a silence it doubts the lease.
+func (c *Core) renew(l *lease) {
+	switch {
+	case c.silence.on:
+		c.doubt(l, CauseNoAnswer, c.silence.text)
+	case l.op == 0:
+		c.requestRenew(l)
+	}
+}
+
+// armHeld sets l's timer to the end of its window, or to its next renewal if its TTL is too short for the renewal tick.
+func (c *Core) armHeld(l *lease) {
+	at := l.until
+	if l.ttl < c.cfg.TTL {
+		at = min(at, c.now.Mono+Time(l.ttl/3))
+	}
+	c.armLease(l, at)
 }
 
 // renewNow renews one held lease before its tick, unless a request for it is under way or Redis is silent.
@@ -325,7 +343,7 @@ func (c *Core) doubt(l *lease, cause Cause, text string) {
 
 func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.unhold(l, idle)
-	c.traces.leave(l.id)
+	c.traces.leave(l.id, l.ttl)
 	l.holder = owner
 	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence, Owner: owner})
 	c.fleet.ownedBy(l.session, owner)

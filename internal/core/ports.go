@@ -54,6 +54,7 @@ type Event struct {
 	Fence  int64    // EvAbandon, EvRecovered: the term's
 	IDs    []string // EvDrop: more leases, so that many are released in few calls
 	Wait   bool     // EvWant
+	TTL    int64    // EvWant: of the next term, in ns; 0: Config.TTL, which it must not exceed
 	Cause  Cause    // EvDrop
 	Answer Answer
 	Notice Notice
@@ -226,7 +227,7 @@ type TellKind uint8
 
 // The notifications, with the fields of Tell that they set. Those about leases always set ID, Fence and At.
 const (
-	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, Vacant
+	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, TTL, Vacant
 	TellRenewed                           // Until, UntilWall, Sent, Doubted
 	TellUncertain                         // an attempt failed (Cause, Text): believe nothing until renewed
 	TellLost                              // the term is over (Cause; Owner if another is known to hold it)
@@ -287,6 +288,7 @@ type Tell struct {
 	At        Time
 	Until     Time  // end of the trust window on the monotonic clock
 	UntilWall int64 // and on the wall clock: trust ends at whichever comes first
+	TTL       int64 // ns
 	Sent      Time  // stamp of the attempt that succeeded
 	Owner     string
 	Wait      int64 // ns

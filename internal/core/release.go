@@ -95,7 +95,7 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 		case a.Stale:
 			c.requestRelease(l)
 		case r.Outcome == OutLost && r.Owner == c.self && len(l.stuck) > 0:
-			c.traces.leave(l.id)
+			c.traces.leave(l.id, c.ttlOf(OpRelease, &l.term))
 			c.released(l)
 		case r.Outcome == OutLost && r.Owner == c.self:
 			c.overtaken(l)
@@ -113,7 +113,7 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
-	c.traces.leave(l.id)
+	c.traces.leave(l.id, c.ttlOf(OpRelease, &l.term))
 	l.unanswered = true
 	l.vacant(Vacancy{})
 	l.phase = acquiring
@@ -173,7 +173,7 @@ func (c *Core) abandon(id string, fence int64) {
 			c.lost(l, CauseStuck, "")
 		}
 	case acquiring:
-		c.traces.leave(id) // a key that the attempt wins is left to expire, too
+		c.traces.leave(id, c.ttlOf(OpAcquire, &l.term)) // a key that the attempt wins is left to expire, too
 		c.block(l)
 		c.drainedYet()
 	case idle:

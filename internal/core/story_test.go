@@ -111,8 +111,9 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	case "want", "drop", "abandon", "recovered", "renew": // one lease after the other
 		kinds := map[string]EventKind{"want": EvWant, "drop": EvDrop, "abandon": EvAbandon, "recovered": EvRecovered, "renew": EvRenew}
 		for _, a := range d.CmdArgs {
-			if a.Key != "wait" {
-				s.step(Event{Kind: kinds[d.Cmd], ID: a.Key, Fence: s.fence(a), Wait: has("wait"), Cause: CauseRequested})
+			if a.Key != "wait" && a.Key != "ttl" {
+				s.step(Event{Kind: kinds[d.Cmd], ID: a.Key, Fence: s.fence(a), Wait: has("wait"), TTL: dur(arg("ttl", "0s")),
+					Cause: CauseRequested})
 			}
 		}
 	case "subscribed":
@@ -331,7 +332,7 @@ func (s *story) step(ev Event) {
 		if op.Kind == OpSupersede {
 			fmt.Fprintf(&s.out, " %s, quarantine %s", op.Epoch, time.Duration(op.Quarantine))
 		}
-		if op.Kind == OpBeat && op.TTL != s.core.cfg.TTL {
+		if op.Kind.Extends() && op.TTL != s.core.cfg.TTL {
 			fmt.Fprintf(&s.out, " ttl=%s", time.Duration(op.TTL))
 		}
 		fmt.Fprintln(&s.out)

@@ -1,5 +1,7 @@
 package core
 
+import "cmp"
+
 // terms is the safety kernel: it decides whether a term is trusted, and nothing else. It does not depend on why a lease is wanted or
 // who should have it: if placement, heartbeats or discoveries are wrong, the invariants below still hold.
 //
@@ -7,8 +9,9 @@ package core
 // than the one before, and an op of another epoch does nothing. It assumes that the shell believes in a term only before Until and
 // UntilWall, and not while it is uncertain.
 //
-//   - I1 A window counts from the stamp of an op that was answered: until ≤ stamp + TTL − margin. The key outlives it, because Redis
-//     counts the TTL from when it executes the op, which is later, by a clock that the margin allows for (G1).
+//   - I1 A window counts from the stamp of an op that was answered: until ≤ stamp + TTL − margin, with the TTL of that op. The key
+//     outlives it, because Redis counts the TTL from when it executes the op, which is later, by a clock that the margin allows for.
+//     An attempt that is executed late must not shorten a key, so the TTL of a lease does not grow while a trace of it is left (G1).
 //   - I2 Only an answer of the op that is under way for a term counts for it (term.op). An op whose answer comes after its own
 //     window, or which was stamped before the own clocks stepped, begins no term (G1, G4).
 //   - I3 A failed attempt makes its term uncertain, and only a window that Redis confirmed makes it certain again. A term that has
@@ -30,7 +33,7 @@ package core
 // and to forgot when learn returns another epoch.
 type terms struct {
 	cfg    Config
-	margin int64 // the part of each TTL that is not trusted
+	margin int64 // the part of each TTL that is not trusted; for a shorter TTL, too, because the clocks are watched with it
 	self   string
 	now    Now
 	seq    uint64 // of the last op
@@ -57,6 +60,7 @@ type term struct {
 	id    string
 	fence int64
 	until Time   // owned: end of the window
+	ttl   int64  // as wanted; owned: of the term
 	op    uint64 // the only op whose answer counts for the term; 0 none
 	phase phase
 
@@ -65,12 +69,12 @@ type term struct {
 }
 
 // stamp returns the next op, in the epoch that is known. Trust is counted from its Sent, which precedes the send (I1).
-func (k *terms) stamp(kind OpKind, items []Item) Op {
+func (k *terms) stamp(kind OpKind, ttl int64, items []Item) Op {
 	k.seq++
 	op := Op{
-		Seq: k.seq, Kind: kind, Epoch: k.epoch.value, Owner: k.self, TTL: k.cfg.TTL, Fence: k.epoch.fence,
+		Seq: k.seq, Kind: kind, Epoch: k.epoch.value, Owner: k.self, TTL: ttl, Fence: k.epoch.fence,
 		Quarantine: k.quarantine(),
-		Items:      items, Sent: k.now.Mono, offset: k.clock.offset, Deadline: k.now.Mono + Time(k.cfg.OpTimeout),
+		Items:      items, Sent: k.now.Mono, offset: k.clock.offset, Deadline: k.now.Mono + Time(k.cfg.timeout(ttl)),
 	}
 	switch kind {
 	case OpSupersede:
@@ -79,6 +83,22 @@ func (k *terms) stamp(kind OpKind, items []Item) Op {
 		op.Confirm = k.epoch.acks
 	}
 	return op
+}
+
+// wanted sets the TTL of t's next term; 0 is Config.TTL.
+func (k *terms) wanted(t *term, ttl int64) {
+	if t.phase != owned {
+		t.ttl = ttl
+	}
+}
+
+// ttlOf returns the TTL of an op for t (I1).
+func (k *terms) ttlOf(kind OpKind, t *term) int64 {
+	ttl := cmp.Or(t.ttl, k.cfg.TTL)
+	if left, ok := k.traces.ttl(t.id); ok && kind == OpAcquire {
+		ttl = min(ttl, left)
+	}
+	return ttl
 }
 
 // item returns the item of an op for t (I4).
@@ -125,7 +145,7 @@ func (k *terms) settles(op *Op, t *term) bool {
 // window returns the end of the window that an answer to op gives (I1). It ends earlier by what the wall clock gained on the monotonic
 // clock since the send: the monotonic clock may have stopped in pauses too short to count as steps.
 func (k *terms) window(op *Op) Time {
-	return op.Sent + Time(k.cfg.TTL-k.margin) - Time(max(0, k.clock.offset-op.offset))
+	return op.Sent + Time(op.TTL-k.margin) - Time(max(0, k.clock.offset-op.offset))
 }
 
 // begin applies a grant. It reports whether a term began: if not, the key is ours all the same, and may be adopted.
@@ -133,10 +153,10 @@ func (k *terms) begin(t *term, op *Op, fence int64) bool {
 	k.epoch.fence = max(k.epoch.fence, fence)
 	until := k.window(op)
 	if until <= k.now.Mono || op.Seq <= k.clock.stepped {
-		k.traces.leave(t.id)
+		k.traces.leave(t.id, op.TTL)
 		return false
 	}
-	t.fence, t.until, t.phase = fence, until, owned
+	t.fence, t.until, t.ttl, t.phase = fence, until, op.TTL, owned
 	t.uncertain, t.reassert = false, false
 	return true
 }
@@ -202,26 +222,33 @@ func (k *terms) blocked() (Time, Cause) {
 // a term ended before its key. Only those are adopted. Any other lease in its name belongs to another process with the same
 // ID, or to an earlier life of this one, so the instance waits for it as for any other owner's (G1).
 type traces struct {
-	young, old map[string]struct{} // never ranged over
-	aged       Time                // when old was last thrown away
+	young, old map[string]int64 // the shortest TTL of a lease's traces; never ranged over
+	aged       Time             // when old was last thrown away
 }
 
 // traceTTLs is how long a trace is kept at least, in TTLs: far longer than a request can be under way, but not forever, because
 // sessions come and go.
 const traceTTLs = 100
 
-func (t *traces) leave(id string) {
+func (t *traces) leave(id string, ttl int64) {
 	if t.young == nil {
-		t.young = map[string]struct{}{}
+		t.young = map[string]int64{}
 	}
-	t.young[id] = struct{}{}
+	if left, ok := t.ttl(id); ok {
+		ttl = min(ttl, left)
+	}
+	t.young[id] = ttl
+}
+
+func (t *traces) ttl(id string) (ttl int64, ok bool) {
+	if ttl, ok = t.young[id]; !ok {
+		ttl, ok = t.old[id]
+	}
+	return ttl, ok
 }
 
 func (t *traces) has(id string) bool {
-	if _, ok := t.young[id]; ok {
-		return true
-	}
-	_, ok := t.old[id]
+	_, ok := t.ttl(id)
 	return ok
 }
 

@@ -16,6 +16,7 @@ type walk struct {
 	over  Time  // the quarantine
 	group int64 // what the first epoch's group has agreed on
 	ids   []string
+	ttl   int64 // that is wanted
 	look  *Sessions
 }
 
@@ -26,6 +27,9 @@ func newWalk(seed uint64, seen func(Happening)) *walk {
 	w := &walk{Rand: r, core: &Witness{New(cfg), seen}, now: Now{1, 1}, ids: []string{"s1", "s2", "s3", "s4", "s5"}}
 	if r.IntN(10) == 0 {
 		w.group = Second
+	}
+	if seed%8 == 5 {
+		w.ttl = 2 * Second
 	}
 	w.step(Event{Kind: EvStart})
 	return w
@@ -71,7 +75,7 @@ func (w *walk) next() {
 		w.step(Event{Kind: EvNotice, Notice: n})
 	case k < 98:
 		kind := []EventKind{EvWant, EvWant, EvWant, EvDrop, EvDrop, EvAbandon, EvRecovered, EvRecovered, EvSubscribed, EvDoubt, EvRenew}[w.IntN(11)]
-		w.told(Event{Kind: kind, ID: w.id(), Wait: w.IntN(2) == 0, Cause: CauseRequested})
+		w.told(Event{Kind: kind, ID: w.id(), Wait: w.IntN(2) == 0, TTL: w.ttl, Cause: CauseRequested})
 	case k < 99:
 		w.now.Wall += (w.Int64N(80) - 40) * Second / 2
 		w.step(Event{Kind: EvTick})

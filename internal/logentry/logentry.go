@@ -116,8 +116,8 @@ type Field struct {
 	Number int64
 }
 
-// Fields appends the fields of instance's entry for t to dst, without empty ones. ttl is the TTL of its leases in ns.
-func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
+// Fields appends the fields of instance's entry for t to dst, without empty ones.
+func Fields(dst []Field, instance string, t *core.Tell) []Field {
 	f := formOf(t.Kind)
 	dst = append(dst, Field{Key: "event", Text: f.event}, Field{Key: "instance", Text: instance})
 	if t.ID != "" {
@@ -133,7 +133,7 @@ func Fields(dst []Field, instance string, ttl int64, t *core.Tell) []Field {
 	}
 	switch {
 	case t.Kind == core.TellAcquired:
-		dst = append(dst, Field{Key: "ttl", Kind: Number, Number: ttl / core.Millisecond})
+		dst = append(dst, Field{Key: "ttl", Kind: Number, Number: t.TTL / core.Millisecond})
 	case !f.lease && t.Wait != 0:
 		dst = append(dst, Field{Key: "wait", Kind: Number, Number: t.Wait / core.Millisecond})
 	}

@@ -20,11 +20,11 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 			continue
 		}
 		tell := core.Tell{Kind: k, ID: "s", Fence: 7, Cause: core.CauseNoAnswer, Text: "i/o timeout", Owner: "o",
-			Wait: 5 * core.Millisecond}
+			Wait: 5 * core.Millisecond, TTL: 30 * core.Second}
 		if k > core.TellKept {
 			tell.ID, tell.Fence = "", 0
 		}
-		fields := Fields(nil, "i", 30*core.Second, &tell)
+		fields := Fields(nil, "i", &tell)
 		want := []Field{
 			{Key: "event", Text: Event(k)}, {Key: "instance", Text: "i"}, {Key: "reason", Text: "no answer"}, {Key: "owner", Text: "o"},
 		}
@@ -75,7 +75,7 @@ func byKey(a, b Field) int { return strings.Compare(a.Key, b.Key) }
 
 // What says nothing is left out: a renewal's entry is the one that is written most.
 func TestFieldsSaySomething(t *testing.T) {
-	fields := Fields(nil, "i", 30*core.Second, &core.Tell{Kind: core.TellRenewed, ID: "s", Fence: 7})
+	fields := Fields(nil, "i", &core.Tell{Kind: core.TellRenewed, ID: "s", Fence: 7})
 	want := []Field{{Key: "event", Text: "renewed"}, {Key: "instance", Text: "i"}, {Key: "endpoint", Text: "s"},
 		{Key: "fence", Kind: Number, Number: 7}}
 	if !slices.Equal(fields, want) {
@@ -105,7 +105,7 @@ func TestReason(t *testing.T) {
 func TestAssertedIsNoFailure(t *testing.T) {
 	tell := core.Tell{Kind: core.TellUncertain, ID: "s", Fence: 7, Cause: core.CauseForgot, Text: "run 1", Again: true}
 	level, message, _ := Head(&tell)
-	fields := Fields(nil, "i", 30*core.Second, &tell)
+	fields := Fields(nil, "i", &tell)
 	want := []Field{{Key: "event", Text: "renewFailed"}, {Key: "instance", Text: "i"}, {Key: "endpoint", Text: "s"},
 		{Key: "fence", Kind: Number, Number: 7}, {Key: "reason", Text: "redis forgot"}}
 	if level != Info || strings.Contains(message, "failed") || !slices.Equal(fields, want) {

@@ -84,6 +84,15 @@ func (w *Waiters[C, W]) Want(name string, who C, wait, held bool) (t Reply[C, W]
 	return t
 }
 
+// First returns the caller that gets the next term.
+func (w *Waiters[C, W]) First(name string) (who C, ok bool) {
+	q := w.leases[name]
+	if q == nil || len(q.callers) == 0 {
+		return who, false
+	}
+	return q.callers[0].who, true
+}
+
 // Unwant removes a caller that gives up.
 func (w *Waiters[C, W]) Unwant(name string, who C, held bool) (t Reply[C, W]) {
 	q := w.leases[name]

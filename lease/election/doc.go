@@ -2,7 +2,7 @@
 //
 // It uses the keys, states, events and settings of the Sovereign library (Java), so members of both libraries can take part in one
 // election. Its algorithm differs: leadership is a lease (package lease), which prevents Sovereign's cases of split brain.
-// docs/election.md shows each case with a run in which it happened.
+// docs/election.md shows each case with a plan of faults in which it happens.
 //
 // # What is not promised
 //

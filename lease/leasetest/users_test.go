@@ -225,9 +225,9 @@ func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
 		stop func() error
 	}
 	makers := map[string]func(*leasetest.Redis) (runner, error){
-		"keeper": func(r *leasetest.Redis) (runner, error) {
-			k, err := lease.NewKeeper(r.Client(), lease.Config{})
-			return runner{k.Run, k.Stop}, err
+		"manager": func(r *leasetest.Redis) (runner, error) {
+			m, err := lease.NewManager(r.Client(), lease.Config{})
+			return runner{m.Run, m.Stop}, err
 		},
 		"poller": func(r *leasetest.Redis) (runner, error) {
 			m, err := poll.New(r.Client(), lease.Config{}, poll.Config{Poll: func(context.Context, poll.Session) error { return nil }})

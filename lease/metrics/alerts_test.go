@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
@@ -228,9 +229,7 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		made(s, func(l *leases, _ *told) { l.count(lease.Event{Kind: lease.EventLost, Name: "one", Cause: "stuck"}) })
 	},
 	"LeasestormSessionsSkipped": func(t *testing.T, s *scrapes) {
-		read := shared(t, s)
-		s.ask(3)
-		read.Store(&reading{ids: []string{"one"}, err: &lease.SkippedError{Count: 1}})
+		shared(t, s).Store(&reading{ids: []string{"one"}, err: &inner.Skipped{Count: 1}})
 		await(t, s.r, "sessions_skipped{}", exactly(1))
 		s.ask(3)
 	},

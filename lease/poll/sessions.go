@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -83,7 +84,7 @@ func (s *sessions) rules() redisstore.Rules {
 	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}}.And(s.leases)
 }
 
-// list returns the IDs of all sessions that are not paused, with a *lease.SkippedError if some are malformed. It is not safe for
+// list returns the IDs of all sessions that are not paused, with a *inner.Skipped if some are malformed. It is not safe for
 // concurrent use. After ctx is cancelled it sends nothing more; a request in flight honours deadlines only, and ends with the client.
 func (s *sessions) list(ctx context.Context) ([]string, error) {
 	defer context.AfterFunc(ctx, func() {
@@ -96,7 +97,7 @@ func (s *sessions) list(ctx context.Context) ([]string, error) {
 }
 
 func (s *sessions) read(ctx context.Context) ([]string, error) {
-	skipped := &lease.SkippedError{}
+	skipped := &inner.Skipped{}
 	keys, err := s.keys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("SCAN %s*: %w", s.prefix, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
@@ -78,7 +79,7 @@ func TestSessionsFromElsewhere(t *testing.T) {
 	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*", "-type")
 	polls := make(chan string, 100)
 	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) {
-		skipped := &lease.SkippedError{}
+		skipped := &inner.Skipped{}
 		skipped.Skip("third: unreadable")
 		return []string{other}, skipped
 	}}, Config{Interval: time.Hour, Poll: func(_ context.Context, s Session) error { polls <- s.ID; return nil }})
@@ -112,7 +113,7 @@ func TestClusterSessions(t *testing.T) { // G8
 	}
 	defer s.close()
 	ids, err := s.list(t.Context())
-	var skipped *lease.SkippedError
+	var skipped *inner.Skipped
 	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 20 {
 		t.Errorf("%d sessions, %v; want 20, and the list named as malformed", len(ids), err)
 	}
@@ -197,7 +198,7 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 	}
 	defer s.close()
 	ids, err := s.list(t.Context())
-	var skipped *lease.SkippedError
+	var skipped *inner.Skipped
 	if !errors.As(err, &skipped) || skipped.Count != 1 || len(ids) != 1 || !strings.Contains(err.Error(), "65536 bytes") {
 		t.Errorf("%d sessions, %v; want one, and one named as malformed", len(ids), err)
 	}
@@ -220,7 +221,7 @@ func TestEmptyAndForeignKeys(t *testing.T) {
 	}{{[]any{"LPUSH", key, "x"}, 0, 1}, {[]any{"SET", key, ""}, 1, 0}, {[]any{"DEL", key}, 0, 0}, {[]any{"LPUSH", key, "x"}, 0, 1}} {
 		server.Do(step.command...)
 		ids, err := s.list(t.Context())
-		var malformed *lease.SkippedError
+		var malformed *inner.Skipped
 		if errors.As(err, &malformed) != (step.skipped > 0) || len(ids) != step.ids {
 			t.Errorf("after %v: %v, %v", step.command, ids, err)
 		}

@@ -87,7 +87,8 @@ type Redis struct {
 }
 
 // Provision starts a Redis or checks a given one. It creates the folders of its servers in dir ("": in memory if there is room, otherwise
-// the system's temporary folder), and Close removes them. Errors wrap an error variable of this package. From then on, go-redis logs nothing in this process.
+// the system's temporary folder), and Close removes them. Errors wrap an error variable of this package. From then on,
+// go-redis logs nothing in this process.
 func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	if c.URL != "" && c.Kind != kindURL {
 		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)

@@ -59,7 +59,7 @@ func (w *world) log(n *node, t *core.Tell) {
 	}
 	e := &w.entry
 	e.Node, e.Wall, e.Level, e.Message = n.name, n.clock.wallAt(w.t), level, message
-	e.Fields = logentry.Fields(e.Fields[:0], n.instance, int64(w.cfg.TTL), t)
+	e.Fields = logentry.Fields(e.Fields[:0], n.instance, t)
 	w.cfg.Log(e)
 }
 

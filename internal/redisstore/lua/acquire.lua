@@ -1,7 +1,7 @@
 -- acquire.lua takes leases that are free and adopts those that the owner already holds, unless the owner has never asked
 -- for them: then they are those of another instance with its ID. Each grant is a new term with a new fence, and so is an adoption
 -- of what the owner has heard of. A fence that it has not heard of is that of an attempt of its own which was not answered: it is
--- kept, so that an attempt which is executed late changes nothing of the term that followed but its end (guarantees G1, G3, G10).
+-- kept, so that an attempt which is executed late can only extend the term that followed (guarantees G1, G3, G10).
 -- In quarantine it grants and adopts nothing.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i

@@ -43,7 +43,7 @@ type Store interface {
 	PutSessionWithLease(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
-	// List's error may be a *lease.SkippedError together with sessions.
+	// List's error may have a method Skipped() (count int, names []string): then the sessions are valid.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
 	Ping(ctx context.Context) error
 }

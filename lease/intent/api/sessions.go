@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -112,7 +112,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 func (h *Handler) page(w http.ResponseWriter, r *http.Request, sessions []intent.Session, next string, err error) *problem {
-	skipped := &lease.SkippedError{}
+	skipped := &inner.Skipped{}
 	if err != nil && !errors.As(err, &skipped) {
 		return h.failed(r, err)
 	}

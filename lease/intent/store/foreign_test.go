@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -45,7 +45,7 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 	key := "v3:session:" + replaced.ID
 	f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 	got, _, err := f.store.List(t.Context(), "", 10)
-	skipped := (*lease.SkippedError)(nil)
+	skipped := (*inner.Skipped)(nil)
 	if !errors.As(err, &skipped) || skipped.Count != 1 || !strings.Contains(skipped.Names[0], key) || len(got) != 1 || got[0].ID != kept.ID {
 		t.Errorf("list: %+v, %v; want the other session, and %s named", got, err, key)
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -173,8 +173,8 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 }
 
 // List returns up to limit sessions after the session cursor ("" for the newest), newest first, and the cursor of the next page, "" after
-// the last. A new session never moves others between pages. err is a *lease.SkippedError, together with valid sessions, if List omits
-// records whose keys hold another type. Any other error is ErrUnavailable.
+// the last. A new session never moves others between pages. err has a method Skipped() (count int, names []string), beside valid
+// sessions, if List omits records whose keys hold another type. Any other error is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -189,7 +189,7 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	if len(ids) == 0 {
 		return nil, "", nil
 	}
-	skipped := &lease.SkippedError{}
+	skipped := &inner.Skipped{}
 	for some := range slices.Chunk(ids, readMax) {
 		records, foreign, err := s.read(ctx, some...)
 		if err != nil {
