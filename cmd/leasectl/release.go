@@ -79,7 +79,7 @@ release names. Exit code 1: an owner still has a lease, or nobody holds a lease 
 			case within < 0:
 				return fmt.Errorf("%w: --within %v: 0 or more", errUsage, within)
 			case cmd.Flags().Changed("fence") && (fence <= 0 || len(args) != 1):
-				return fmt.Errorf("%w: --fence %d: the fence of the term that is meant, of one lease", errUsage, fence)
+				return fmt.Errorf("%w: --fence %d: give one lease, and the fence of its term", errUsage, fence)
 			}
 			if err := g.checkNames(args); err != nil {
 				return err

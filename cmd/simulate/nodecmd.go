@@ -37,7 +37,7 @@ func splitCommand(line string) ([]string, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("--node-cmd %q: %w: give NAME=value …, a program and its arguments, or sh -c '…' for what needs a shell",
+		return nil, fmt.Errorf("--node-cmd %q: %w: give a program and its arguments, behind any NAME=value, or sh -c '…' for what needs a shell",
 			line, err)
 	case len(fields) == 0:
 		return nil, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")

@@ -163,7 +163,7 @@ func lowest(a []ranked, k int) {
 
 func (r ranked) less(o ranked) bool { return r.rank < o.rank || r.rank == o.rank && r.s < o.s }
 
-// fill gives each session of the pool, by ID, to the instance with room that ranks it highest.
+// fill goes through the pool in the order of the IDs. It gives each session to the instance with room that ranks it highest.
 func (p *Placer) fill(s *Sessions, instances []uint64) {
 	p.room = p.room[:0]
 	for i := range instances {

@@ -222,14 +222,16 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		polled(t, s, func(context.Context) error { return poll.ErrFenced })
 	},
 	"LeasestormPollsFail": func(t *testing.T, s *scrapes) {
-		polled(t, s, func(context.Context) error { return errors.New("the target is away") })
+		polled(t, s, func(context.Context) error { return errors.New("it is away") })
 	},
 	"LeasestormPollsPanic": func(t *testing.T, s *scrapes) { polled(t, s, func(context.Context) error { panic("a bug") }) },
 	"LeasestormPollsStuck": func(t *testing.T, s *scrapes) {
 		made(s, func(l *leases, _ *told) { l.count(lease.Event{Kind: lease.EventLost, Name: "one", Cause: "stuck"}) })
 	},
 	"LeasestormSessionsSkipped": func(t *testing.T, s *scrapes) {
-		shared(t, s).Store(&reading{ids: []string{"one"}, err: &inner.Skipped{Count: 1}})
+		read := shared(t, s)
+		s.ask(3)
+		read.Store(&reading{ids: []string{"one"}, err: &inner.Skipped{Count: 1}})
 		await(t, s.r, "sessions_skipped{}", exactly(1))
 		s.ask(3)
 	},

@@ -171,7 +171,7 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 		}
 		e = next
 		if e.T < w.now { // w.now begins as the start of the run, from which times count
-			return fmt.Errorf("%w: event %d (%s) is of %s, the one before it of %s", ErrUnordered, w.stats.Events+1,
+			return fmt.Errorf("%w: event %d (%s) has the time %s, and the event before it %s", ErrUnordered, w.stats.Events+1,
 				e.Kind, clock(e.T), clock(w.now))
 		}
 		w.take(&e)

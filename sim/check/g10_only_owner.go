@@ -257,7 +257,7 @@ func (g *g10) faulty(inst string, at int64) bool {
 	return false
 }
 
-// nodeEvent handles a node's message. If Redis shows that it cannot be true, some check is missing.
+// nodeEvent handles a node's message. If Redis contradicts the message, the node does not compare owners.
 func (g *g10) nodeEvent(k *key, e *history.Event) {
 	s := k.by(e.Instance)
 	sent := s.asked

@@ -93,7 +93,7 @@ func (inj *injection) failsOver() bool {
 
 // missedFailover reports whether the fault, which ends now, may have kept an instance from hearing of a failover. The clocks of two
 // servers may differ, so an instance that hears of a failover acquires nothing for a TTL. An undisturbed instance hears of it at its next
-// renewal or heartbeat. Faults that leave less time than that between them count as one.
+// renewal or heartbeat. Faults with less time between them count as one.
 func (w *world) missedFailover(by *injection) bool {
 	if !slices.ContainsFunc(w.losses, (*injection).failsOver) {
 		return false

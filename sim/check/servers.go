@@ -198,9 +198,9 @@ func (x *servers) routed(w *world, n *node, there bool) {
 	}
 }
 
-// reachOfServers returns the reach of an effect. A refused or unanswered request is retried within a quarter of a renewal interval. The
-// first script that sees another life begins a quarantine, at the latest with a renewal. An instance that hears another server's clock
-// acquires nothing for a TTL.
+// reachOfServers returns how long a fault of the servers can have an effect. An instance retries a refused or unanswered request within a
+// quarter of a renewal interval. The first script that finds a new epoch begins a quarantine; this is a renewal at the latest. An instance
+// that notices another server, whose clock may differ, acquires nothing for a TTL.
 func (w *world) reachOfServers(inj *injection, end int64) span {
 	seen := inj.start + int64(w.Renew)
 	switch {

@@ -36,7 +36,7 @@ func (r *run) closeTaps() {
 	}
 }
 
-// restoreWithin bounds the application's writes to a new master. The end of the storm repeats those that failed.
+// restoreWithin is how long restoring the application's keys on a new master may take. Failed writes are repeated at the end of the storm.
 const restoreWithin = time.Second
 
 // tapServers opens a tap at each server. Only masters grant, so a tap follows a replica only after its promotion.
