@@ -43,8 +43,7 @@ func promtool(t *testing.T) string {
 	return path
 }
 
-// scrapes are what a Prometheus that asks each minute reads of one process; a fault that takes a second here fills as many of them as
-// the test says.
+// scrapes are what a Prometheus reads of one process each minute. A fault of a second fills as many of them as the test says.
 type scrapes struct {
 	t     *testing.T
 	r     *prometheus.Registry
@@ -222,7 +221,7 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		polled(t, s, func(context.Context) error { return poll.ErrFenced })
 	},
 	"LeasestormPollsFail": func(t *testing.T, s *scrapes) {
-		polled(t, s, func(context.Context) error { return errors.New("it is away") })
+		polled(t, s, func(context.Context) error { return errors.ErrUnsupported })
 	},
 	"LeasestormPollsPanic": func(t *testing.T, s *scrapes) { polled(t, s, func(context.Context) error { panic("a bug") }) },
 	"LeasestormPollsStuck": func(t *testing.T, s *scrapes) {
