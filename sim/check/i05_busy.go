@@ -134,8 +134,8 @@ func (g *i5) free(l *held) {
 	}
 }
 
-// since reports whether the lease was held or used at any moment since t. A Redis that has just lost its data does not show a lease that
-// its owner still trusts, and that no other session may have.
+// since reports whether the lease was held or used at any moment since t. After a loss of data, a lease counts as held while its
+// owner trusts it, although Redis does not show it: no other session may have it yet.
 func (l *held) since(t int64) bool {
 	return l.by != "" || l.freed >= t || l.trust >= t || len(l.serving) > 0
 }

@@ -171,7 +171,7 @@ func (w *world) reaching(from int64, but *injection, reach func(*injection) (spa
 	}
 }
 
-// overlapping returns the first of them whose reach starts at to or earlier; nil if there is none.
+// overlapping returns the first injection other than but whose reach overlaps the time between from and to, or nil.
 func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
 	for inj, r := range w.reaching(from, but, reach) {
 		if r.from <= to {

@@ -301,7 +301,7 @@ func (w *world) trust(t *term) {
 	w.watch(t)
 }
 
-// watch closes the window in time. One timer per term follows the window; only an earlier end needs another timer.
+// watch closes the term's window when it ends. One timer per term follows the window; only an earlier end needs another timer.
 func (w *world) watch(t *term) {
 	due := t.until
 	if due == 0 || (t.armed != 0 && t.armed <= due) {
