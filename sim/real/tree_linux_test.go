@@ -124,9 +124,7 @@ func TestConnectionOfAStrangerIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	p := launched(t, "echo up; exec sleep 60")
-	defer func() { p.addrs = nil }()
-	p.addrs = []string{l.Addr().String()}
+	p := launched(t, "echo up; exec sleep 60", l.Addr().String())
 	if err := p.strange(); err != nil {
 		t.Errorf("nobody is connected: %v", err)
 	}
