@@ -163,10 +163,11 @@ func (s *shell) unwant(name string, w *waiter) {
 		}
 		return
 	}
+	held := s.table.get(name) != nil
 	first, _ := s.waiters.First(name)
-	s.take(name, nil, s.waiters.Unwant(name, w, s.table.get(name) != nil), s.step)
-	if next, ok := s.waiters.First(name); ok && first == w && next.ttl != w.ttl {
-		s.step(core.Event{Kind: core.EvWant, ID: name, Wait: next.wait, TTL: int64(next.ttl)})
+	s.take(name, nil, s.waiters.Unwant(name, w, held), s.step)
+	if next, ok := s.waiters.First(name); ok && !held && first == w && next.ttl != w.ttl {
+		s.take(name, nil, s.waiters.Over(name), s.step) // with the TTL of the next caller
 	}
 }
 

@@ -95,7 +95,10 @@ func (k *terms) wanted(t *term, ttl int64) {
 // ttlOf returns the TTL of an op for t (I1).
 func (k *terms) ttlOf(kind OpKind, t *term) int64 {
 	ttl := cmp.Or(t.ttl, k.cfg.TTL)
-	if left, ok := k.traces.ttl(t.id); ok && kind == OpAcquire {
+	if kind != OpAcquire {
+		return ttl
+	}
+	if left, ok := k.traces.ttl(t.id); ok {
 		ttl = min(ttl, left)
 	}
 	return ttl
