@@ -47,7 +47,7 @@ func TestPollerWithACLAndTLSLong(t *testing.T) {
 		t.Skip("real processes")
 	}
 	server, env := secured(t, "poller")
-	if err := admin.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), lease.ManagerConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	id := uuid.NewString()

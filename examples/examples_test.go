@@ -128,7 +128,7 @@ func freeAddress(t *testing.T) string {
 // TestPoller: two share four sessions, one stops, and the other has them all.
 func TestPoller(t *testing.T) {
 	server := redistest.Start(t)
-	if err := admin.Bootstrap(t.Context(), server.Client(), lease.Config{}); err != nil {
+	if err := admin.Bootstrap(t.Context(), server.Client(), lease.ManagerConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string

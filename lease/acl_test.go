@@ -44,7 +44,7 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 		}}
 	},
 	"manager": func(t *testing.T, _, client *redis.Client) user {
-		m := must(lease.NewManager(client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(),
+		m := must(lease.NewManager(client, lease.ManagerConfig{Config: lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop()},
 			Sessions: func(context.Context) ([]string, error) { return []string{sessionID}, nil }}))(t)
 		return user{func() error { return m.Start(t.Context()) }, m.Stop, func() bool { return m.IsOwned(sessionID) && m.Health().OK() }}
 	},
@@ -211,8 +211,9 @@ func bootstrapAll(t *testing.T, operator *redis.Client) {
 	t.Helper()
 	leases := must(store.New(operator, store.Options{Leases: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}))(t)
 	defer leases.Close()
-	for _, cfg := range []lease.Config{{TTL: ttl, OpTimeout: ttl / 2}, leases.Options().Leases} {
-		if err := admin.Bootstrap(t.Context(), operator, cfg); err != nil {
+	keepers := lease.Config{TTL: ttl, OpTimeout: ttl / 2}
+	for _, fleet := range []admin.Fleet{leases.Options().Leases, keepers, lease.ManagerConfig{Config: keepers}} {
+		if err := admin.Bootstrap(t.Context(), operator, fleet); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,7 +49,7 @@ func BenchmarkMemory(b *testing.B) {
 	ids := sessionIDs(10_000)
 	cfg := slowTimings("bench")
 	for b.Loop() {
-		m := startManager(b, client, cfg)
+		m := startManager(b, client, ManagerConfig{Config: cfg})
 		acquireAll(b, m, ids[:1000]) // what exists once
 		before, goroutines := heap(), runtime.NumGoroutine()
 		acquireAll(b, m, ids[1000:])
@@ -118,18 +118,18 @@ return #KEYS`)
 func renewing(b *testing.B, client *redis.Client, cfg Config, ids []string) (*Manager, *tickStore) {
 	b.Helper()
 	cfg.InstanceID, cfg.RenewInterval = "bench", 400*time.Millisecond
-	cfg = cfg.withDefaults()
-	cfg.Notify = func(e Event) { // drops events as the log drops entries; BenchmarkTelling has what they cost
+	full := ManagerConfig{Config: cfg}.withDefaults()
+	full.Notify = func(e Event) { // drops events as the log drops entries; BenchmarkTelling has what they cost
 		if e.Kind == EventYield {
 			e.Lease.Drop()
 		}
 	}
-	real, err := redisstore.New(client, cfg.store())
+	real, err := redisstore.New(client, full.store())
 	if err != nil {
 		b.Fatal(err)
 	}
 	watch := &tickStore{store: real}
-	m := &Manager{startShell(watch, cfg, false)}
+	m := &Manager{startShell(watch, full, false)}
 	if err := m.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func BenchmarkTakeover(b *testing.B) {
 	latency.Report(b, func(n int) []time.Duration {
 		return succession(b, a, w, n, func(h *Lease) time.Time {
 			innerLease{h}.Abandon()
-			left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
+			left, err := client.PTTL(b.Context(), "lease:name:"+h.Name()).Result()
 			if err != nil {
 				b.Error(err)
 			}
@@ -309,7 +309,7 @@ func commands(b *testing.B, s *redistest.Server) int64 {
 func BenchmarkIdle(b *testing.B) {
 	_, client := bootstrappedFor(b, Config{})
 	ids := sessionIDs(1000)
-	m := startManager(b, client, Config{InstanceID: "bench", Sessions: fixed(ids)})
+	m := startManager(b, client, ManagerConfig{Config: Config{InstanceID: "bench"}, Sessions: fixed(ids)})
 	settle(b, []*Manager{m}, len(ids))
 	least := 100.0
 	for b.Loop() {
@@ -367,7 +367,7 @@ func BenchmarkLooks(b *testing.B) {
 			ids := sessionIDs(size.sessions)
 			var fleet []*Manager
 			for i := range size.instances {
-				fleet = append(fleet, startManager(b, client, Config{InstanceID: fmt.Sprintf("host-%d", i), Sessions: fixed(ids)}))
+				fleet = append(fleet, startManager(b, client, ManagerConfig{Config: Config{InstanceID: fmt.Sprintf("host-%d", i)}, Sessions: fixed(ids)}))
 			}
 			settle(b, fleet, size.sessions)
 			for b.Loop() {

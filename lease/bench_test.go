@@ -20,7 +20,7 @@ import (
 
 // holding returns a manager that believes in n leases, without a Redis.
 func holding(b *testing.B, n int) (*Manager, []string) {
-	cfg := Config{InstanceID: "bench"}.withDefaults()
+	cfg := ManagerConfig{Config: Config{InstanceID: "bench"}}.withDefaults()
 	s := startShell(&fakeStore{r: newFakeRedis()}, cfg, false)
 	ids := sessionIDs(n)
 	b.Cleanup(func() { logTaken(s); s.cancel() })
@@ -130,7 +130,7 @@ func logTaken(s *shell) { s.log.Flush(context.Background()) }
 func BenchmarkTelling(b *testing.B) {
 	ids := sessionIDs(10_000)
 	rounds := func(b *testing.B, cfg Config, listen bool) {
-		s := startShell(&fakeStore{r: newFakeRedis()}, cfg.withDefaults(), false)
+		s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: cfg}.withDefaults(), false)
 		defer func() { logTaken(s); s.hub.close(); s.cancel() }()
 		if listen {
 			s.hub.subscribe(func(Event) {}, false, s.log.Calls)
@@ -175,7 +175,7 @@ func BenchmarkRenewalEntry(b *testing.B) {
 	const n = 10_000
 	ids, file := sessionIDs(n), &counting{}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), file, zapcore.InfoLevel))
-	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "bench", Logger: log}.withDefaults(), false)
+	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "bench", Logger: log}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
 	entered := func() {
 		for file.entries.Load() < n {

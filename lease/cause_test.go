@@ -26,7 +26,7 @@ var refusals = map[string]func(*redistest.Server){
 	"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "1") },
 	"NOREPLICAS": func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
 	"READONLY":   (*redistest.Server).ReadOnly,
-	"NOPERM":     func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*") }, // not the fences
+	"NOPERM":     func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "resetkeys", "~lease:*") }, // not the fences
 }
 
 // A refusal reaches every caller in the server's words, and is no "no answer".
@@ -93,7 +93,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 		take []any
 		rule string
 	}{
-		"a key":     {[]any{"resetkeys", "~poll:*"}, " ~{poll:lease:*}:fence "},
+		"a key":     {[]any{"resetkeys", "~lease:*"}, " ~{lease:name:*}:fence "},
 		"a command": {[]any{"-set"}, " +set "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 func TestDeniedAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	server, client := bootstrapped(t, redistest.AppendOnly())
-	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~poll:*", "+@all", "&*")
+	server.Do("ACL", "SETUSER", "poor", "on", ">pw", "~lease:*", "+@all", "&*")
 	opt := *client.Options()
 	opt.Username, opt.Password = "poor", "pw"
 	poor := redis.NewClient(&opt)
@@ -146,9 +146,9 @@ func TestDeniedAfterAnOutage(t *testing.T) {
 	server.Thaw()
 	eventually(t, "the denial is told", func() bool {
 		h := k.Health()
-		return h.State == HealthRefused && strings.Contains(h.String(), "~{poll:lease:*}:fence")
+		return h.State == HealthRefused && strings.Contains(h.String(), "~{lease:name:*}:fence")
 	})
-	server.Do("ACL", "SETUSER", "poor", "~{poll:lease:*}:fence")
+	server.Do("ACL", "SETUSER", "poor", "~{lease:name:*}:fence")
 	eventually(t, "the permission is seen", func() bool { return k.Health().OK() })
 }
 

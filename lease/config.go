@@ -30,7 +30,7 @@ const (
 	ReplicasMax          = redisstore.ReplicasMax
 )
 
-// Config configures an instance. The zero value means: leases and a heartbeat of 30 s, renewed every 10 s, and a discovery every 10 s.
+// Config configures a Keeper, and within ManagerConfig a Manager. The zero value means: leases and a heartbeat of 30 s, renewed every 10 s, and a discovery every 10 s.
 // All instances that share leases must agree on TTL, keys and channel.
 //
 // Errors, Health and the log show Redis' error texts without the password of the client's options. A password from a credentials provider
@@ -55,23 +55,15 @@ type Config struct {
 	// DrainTimeout bounds Stop. Work that still runs after it keeps its lease until the lease expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
-	// Sessions returns the IDs of all sessions to share, without the paused ones. With it, the instance places and acquires sessions by
-	// itself; without it, callers acquire leases on demand. Calls never overlap, and each must end with its context. If a call fails, the
-	// result of the last good one is used. Until the first good call, the instance does not read Redis, and Health says so. An
-	// error with a method Skipped() (count int, names []string) comes with valid IDs, and Health shows the malformed ones. Only for
-	// NewManager.
-	Sessions func(ctx context.Context) ([]string, error)
-	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and slash. All
-	// instances that share sessions must agree on it. Only for NewManager.
-	NamedSessions bool
 	// Notify is called with every event before the next request is sent to Redis. The instance's loop waits for it, so it must return at
 	// once and never wait for a method of this package, except those of Lease that allow it. With Notify, the listener ends the work:
 	// once the work has returned, it must answer each EventYield with Lease.Drop or Lease.Yield. If Notify panics or ends its goroutine,
 	// it misses that event, and the log says so. All other listeners should use Subscribe.
 	Notify func(Event)
 
-	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "": "poll:lease:", "poll:node:", "poll:epoch", "poll:notify".
-	// On a cluster all four carry the same hash tag. In a database other than 0, ":" and its number follow Channel.
+	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "": "lease:name:", "lease:node:", "lease:epoch" and
+	// "lease:notify", and in a ManagerConfig "poll:lease:", "poll:node:", "poll:epoch" and "poll:notify". On a cluster all four carry the
+	// same hash tag. In a database other than 0, ":" and its number follow Channel.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
 	// ExactKeys makes a lease's name its whole key in Redis, for given key names. Not on a cluster.
 	ExactKeys bool
@@ -102,6 +94,22 @@ type Config struct {
 	_ struct{}
 }
 
+// ManagerConfig configures a Manager.
+type ManagerConfig struct {
+	Config
+
+	// Sessions returns the IDs of all sessions to share, without the paused ones. With it, the instance places and acquires sessions by
+	// itself; without it, callers acquire leases on demand. Calls never overlap, and each must end with its context. If a call fails, the
+	// result of the last good one is used. Until the first good call, the instance does not read Redis, and Health says so. An
+	// error with a method Skipped() (count int, names []string) comes with valid IDs, and Health shows the malformed ones.
+	Sessions func(ctx context.Context) ([]string, error)
+	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and slash. All
+	// instances that share sessions must agree on it.
+	NamedSessions bool
+
+	_ struct{}
+}
+
 func configError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalidConfig, fmt.Sprintf(format, args...))
 }
@@ -122,6 +130,23 @@ func (c Config) withDefaults() Config {
 	if c.RenewLogLevel == nil {
 		c.RenewLogLevel = new(zapcore.InfoLevel)
 	}
+	if !c.ExactKeys {
+		c.LeasePrefix = cmp.Or(c.LeasePrefix, "lease:name:")
+	}
+	c.NodePrefix = cmp.Or(c.NodePrefix, "lease:node:")
+	c.EpochKey = cmp.Or(c.EpochKey, "lease:epoch")
+	c.Channel = cmp.Or(c.Channel, "lease:notify")
+	return c
+}
+
+func (c ManagerConfig) withDefaults() ManagerConfig {
+	if !c.ExactKeys {
+		c.LeasePrefix = cmp.Or(c.LeasePrefix, redisstore.DefaultLeasePrefix)
+	}
+	c.NodePrefix = cmp.Or(c.NodePrefix, redisstore.DefaultNodePrefix)
+	c.EpochKey = cmp.Or(c.EpochKey, redisstore.DefaultEpochKey)
+	c.Channel = cmp.Or(c.Channel, redisstore.DefaultChannel)
+	c.Config = c.Config.withDefaults()
 	return c
 }
 
@@ -179,13 +204,11 @@ func (c *Config) checkShorter(ttl time.Duration) error {
 
 func (c *Config) core() core.Config {
 	return core.Config{
-		Instance:  c.InstanceID,
-		TTL:       int64(c.TTL),
-		Renew:     int64(c.RenewInterval),
-		Discovery: int64(c.DiscoveryInterval),
-		OpTimeout: int64(c.OpTimeout),
-		Place:     c.Sessions != nil,
-
+		Instance:   c.InstanceID,
+		TTL:        int64(c.TTL),
+		Renew:      int64(c.RenewInterval),
+		Discovery:  int64(c.DiscoveryInterval),
+		OpTimeout:  int64(c.OpTimeout),
 		Quarantine: int64(c.Quarantine),
 	}.WithDefaults()
 }
@@ -245,29 +268,20 @@ func (s *shell) nameError(name string) error {
 	return nil
 }
 
-// sessionLengthMax bounds session IDs that are not UUIDs, in bytes.
-const sessionLengthMax = 128
+// Shared implements admin.Fleet.
+func (c Config) Shared() (redisstore.Options, []string, error) {
+	c = c.withDefaults()
+	return c.store(), nil, c.validate()
+}
 
-// CheckSession returns ErrInvalidConfig with a reason if id is no valid session ID, and nil otherwise. It accepts a UUID only as 36
-// characters in lower case: other forms would give one session several leases.
-func (c *Config) CheckSession(id string) error {
-	switch {
-	case !c.NamedSessions && sessionid.Valid(id):
-		return nil
-	case !c.NamedSessions:
-		return fmt.Errorf("%w: %s (wanted like %s, in lower case; Config.NamedSessions admits names)", errSessionID, brief(id),
-			"0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e")
-	case id == "" || len(id) > sessionLengthMax || strings.ContainsFunc(id, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune("{}:/", r)
-	}):
-		return fmt.Errorf("%w: %s (wanted are 1 to %d bytes of printable ASCII without space, braces, colon and slash)",
-			errSessionID, brief(id), sessionLengthMax)
+func (c *ManagerConfig) checkSession(id string) error {
+	if err := sessionid.Check(id, c.NamedSessions); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidConfig, err)
 	}
 	return nil
 }
 
 // Shared implements admin.Fleet.
-func (c Config) Shared() (redisstore.Options, []string, error) {
-	c = c.withDefaults()
-	return c.store(), nil, c.validate()
+func (c ManagerConfig) Shared() (redisstore.Options, []string, error) {
+	return c.withDefaults().Config.Shared()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
 func TestConfigDefaultsAreTheSeeds(t *testing.T) { // FR-004, FR-006
@@ -51,21 +52,17 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"huge instance", Config{InstanceID: "é" + strings.Repeat("xé", 1<<18)}, "éxéx\"… (786434 bytes) has 786434 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := NewManager(unused(t), tt.c)
+			m, err := NewKeeper(unused(t), tt.c)
 			if !errors.Is(err, ErrInvalidConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("NewManager = %v, %v; want ErrInvalidConfig that names %s", m, err, tt.want)
+				t.Errorf("NewKeeper = %v, %v; want ErrInvalidConfig that names %s", m, err, tt.want)
 			}
 			if err != nil && len(err.Error()) > 300 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
 	}
-	if m, err := NewManager(nil, Config{}); !errors.Is(err, ErrInvalidConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
+	if m, err := NewManager(nil, ManagerConfig{}); !errors.Is(err, ErrInvalidConfig) || !errors.Is(err, redisstore.ErrUnsupportedClient) {
 		t.Errorf("NewManager without a client = %v, %v", m, err)
-	}
-	sessions := func(context.Context) ([]string, error) { return nil, nil }
-	if _, err := NewKeeper(unused(t), Config{Sessions: sessions}); !errors.Is(err, ErrInvalidConfig) {
-		t.Errorf("NewKeeper with Sessions: %v", err)
 	}
 }
 
@@ -104,19 +101,19 @@ func TestNamesAndSessionIDs(t *testing.T) {
 	if _, err := k.TryAcquire(t.Context(), "job:fence"); !errors.Is(err, errNotStarted) {
 		t.Errorf("where it cannot be mistaken for one: %v, want errNotStarted", err)
 	}
-	if err := (&Config{}).CheckSession(session); err != nil {
+	if err := (&ManagerConfig{}).checkSession(session); err != nil {
 		t.Error(err)
 	}
 	for _, id := range []string{"", "x", session + " ", "{" + session + "}", "urn:uuid:" + session,
 		strings.ToUpper(session), strings.ReplaceAll(session, "-", "")} {
-		if err := (&Config{}).CheckSession(id); !errors.Is(err, errSessionID) || !strings.Contains(err.Error(), id) {
-			t.Errorf("%q: %v, want errSessionID that names it", id, err)
+		if err := (&ManagerConfig{}).checkSession(id); !errors.Is(err, sessionid.ErrInvalid) || !strings.Contains(err.Error(), id) {
+			t.Errorf("%q: %v, want ErrInvalid that names it", id, err)
 		}
 	}
 }
 
 func TestBeforeStart(t *testing.T) {
-	m, err := NewManager(unused(t), Config{})
+	m, err := NewManager(unused(t), ManagerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestLossOfTheChannelIsTold(t *testing.T) {
 	eventually(t, "the loss is told", func() bool {
 		h := k.Health()
 		return h.OK() && h.Deaf && strings.Contains(h.Reason, "notices are not heard") && strings.Contains(h.Reason, "NOPERM") &&
-			strings.Contains(h.Reason, " &poll:notify ")
+			strings.Contains(h.Reason, " &lease:notify ")
 	})
 	if err := k.Do(t.Context(), "job", func(context.Context, int64) error { return nil }); err != nil {
 		t.Errorf("without notices: %v", err)

@@ -24,7 +24,7 @@
 //
 // # Manager and Keeper
 //
-// A [Manager] shares sessions. With [Config.Sessions] it places them on the live instances by itself; without it, callers acquire them on
+// A [Manager] shares sessions. With [ManagerConfig.Sessions] it places them on the live instances by itself; without it, callers acquire them on
 // demand. A [Keeper] holds leases of any name for anything: leadership, a slot, a job. Both are safe for concurrent use.
 //
 // An instance runs the same few goroutines however many leases it holds: the loop that decides, ten workers that send requests, one that

@@ -77,8 +77,6 @@ var (
 	// errNested: a Do or Acquire inside a Do of the same lease, which would wait for itself.
 	errNested     = &kindError{"the lease is held by the Do that this call is made in", ErrInvalidConfig}
 	errNotStarted = &kindError{"not started: call Start first", ErrStopped}
-	// errSessionID: the session ID is no UUID in lower case or, with Config.NamedSessions, no valid name.
-	errSessionID = &kindError{"not the ID of a session", ErrInvalidConfig}
 	// errName: the lease name is empty, too long or has spaces or control characters.
 	errName = &kindError{"invalid lease name", ErrInvalidConfig}
 	// errWrongType: the lease's key holds another type, so it belongs to another program.
@@ -96,7 +94,7 @@ func (e *kindError) Is(target error) bool { return target == e.kind }
 
 // declare is used only for a server without an epoch: any other server may have granted a lease that its owner still believes in.
 const declare = "if no instance with its EpochKey ever ran on this Redis, " +
-	"admin.Bootstrap with this instance's Config, or leasectl bootstrap (with --system election for an election), ends the wait"
+	"admin.Bootstrap with this instance's Config, or leasectl bootstrap with the --system of this instance, ends the wait"
 
 func unproven(doubt string) string {
 	return "redis cannot be shown to be new, so it may have lost leases: " + doubt

@@ -338,10 +338,10 @@ type rig struct {
 	log  *observer.ObservedLogs
 }
 
-func newRig(t *testing.T, r *fakeRedis, name string, keeper bool, change func(*Config)) *rig {
+func newRig(t *testing.T, r *fakeRedis, name string, keeper bool, change func(*ManagerConfig)) *rig {
 	t.Helper()
 	zc, log := observer.New(zapcore.DebugLevel)
-	cfg := Config{InstanceID: name, Logger: zap.New(zc)}
+	cfg := ManagerConfig{Config: Config{InstanceID: name, Logger: zap.New(zc)}}
 	if change != nil {
 		change(&cfg)
 	}

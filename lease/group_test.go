@@ -19,7 +19,11 @@ func timed(id string, ttl time.Duration) Config {
 }
 
 // storeOf is the store of a fleet, as in package admin, which tests inside this package cannot import.
-func storeOf(t testing.TB, client redis.UniversalClient, cfg Config) *redisstore.Store {
+type fleet interface {
+	Shared() (redisstore.Options, []string, error)
+}
+
+func storeOf(t testing.TB, client redis.UniversalClient, cfg fleet) *redisstore.Store {
 	t.Helper()
 	options, _, err := cfg.Shared()
 	if err != nil {
@@ -51,7 +55,7 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 	if !errors.Is(err, errQuarantineTooShort) {
 		t.Fatalf("Start = %v, want errQuarantineTooShort", err)
 	}
-	for _, said := range []string{"10s", "3s", "poll:epoch:group", "leasectl quarantine 10s"} {
+	for _, said := range []string{"10s", "3s", "lease:epoch:group", "leasectl quarantine 10s"} {
 		if !strings.Contains(err.Error(), said) {
 			t.Errorf("%q does not say %q", err, said)
 		}
@@ -148,7 +152,7 @@ func TestStrangerBeginsTheEpoch(t *testing.T) { // G1
 	stranger := startKeeper(t, client, timed("stranger", 300*time.Millisecond))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for ctx.Err() == nil && client.HGet(ctx, "poll:epoch:group", "quarantine").Val() != "3000000" {
+	for ctx.Err() == nil && client.HGet(ctx, "lease:epoch:group", "quarantine").Val() != "3000000" {
 		_, _ = stranger.TryAcquire(ctx, "other")
 	}
 	if err := ctx.Err(); err != nil {

@@ -19,8 +19,8 @@ var _ LeaseManager = (*Manager)(nil)
 
 // NewManager makes the manager of one instance. Nothing runs before Start. NewManager only reads the client's settings: the manager opens
 // its own connections, without the client's retries, and never closes the client.
-func NewManager(client redis.UniversalClient, cfg Config) (*Manager, error) {
-	s, err := newShell(client, cfg, false)
+func NewManager(client redis.UniversalClient, cfg ManagerConfig) (*Manager, error) {
+	s, err := newShell(client, cfg.withDefaults(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (m *Manager) Stop() error { return opError("stop", "", m.s.stop()) }
 // TryAcquire implements LeaseManager. If ctx ends first, a lease that it acquires nevertheless is released, unless another caller has
 // received it or placement is on. The errors are those of Keeper.TryAcquire, and ErrInvalidConfig for an invalid session ID.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
-	if err := m.s.cfg.CheckSession(sessionID); err != nil {
+	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return false, err
 	}
 	_, err := m.s.acquire(ctx, sessionID, false)
@@ -62,7 +62,7 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 // Release implements LeaseManager. It returns ErrLost if this instance does not hold the lease. With placement, the session's target
 // acquires it again.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
-	if err := m.s.cfg.CheckSession(sessionID); err != nil {
+	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return err
 	}
 	return opError("release", sessionID, m.s.release(ctx, sessionID, nil))
@@ -106,7 +106,7 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 
 // PreferredOwner implements LeaseManager. It answers from the last discovery.
 func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string, error) {
-	if err := m.s.cfg.CheckSession(sessionID); err != nil {
+	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return "", err
 	}
 	if err := m.s.running(); err != nil {
@@ -130,7 +130,7 @@ func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
 // Info returns the state of one lease: from memory if this instance holds it, otherwise by one read of Redis.
 func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
 	info := LeaseInfo{SessionID: sessionID}
-	if err := m.s.cfg.CheckSession(sessionID); err != nil {
+	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return info, err
 	}
 	if h := m.s.table.get(sessionID); h != nil {
@@ -182,13 +182,10 @@ func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
 // concurrent use.
 type Keeper struct{ s *shell }
 
-// NewKeeper makes a keeper. A keeper has no heartbeat and takes no part in placement; Config.Sessions must be nil. Keepers and managers
-// that share a Redis and a prefix share its leases.
+// NewKeeper makes a keeper. A keeper has no heartbeat and takes no part in placement. Nothing runs before Start. NewKeeper only reads the
+// client's settings: the keeper opens its own connections, without the client's retries, and never closes the client.
 func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
-	if cfg.Sessions != nil {
-		return nil, configError("Sessions is for NewManager; a Keeper acquires by name")
-	}
-	s, err := newShell(client, cfg, true)
+	s, err := newShell(client, ManagerConfig{Config: cfg.withDefaults()}, true)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestMissingCommandIsNamedAtStart(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			client := redistest.Start(t, redistest.Args("--rename-command", command, "")).Client()
-			m, err := NewManager(client, quick("a"))
+			m, err := NewManager(client, ManagerConfig{Config: quick("a")})
 			if err != nil {
 				t.Fatal(err)
 			}

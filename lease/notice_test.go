@@ -19,7 +19,7 @@ func TestForgedNoticesMoveNothing(t *testing.T) {
 		var ended []Event
 		rigs := map[string]*rig{}
 		for _, name := range []string{"a", "b"} {
-			rigs[name] = newRig(t, r, name, false, func(c *Config) {
+			rigs[name] = newRig(t, r, name, false, func(c *ManagerConfig) {
 				c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
 				c.Notify = func(e Event) {
 					switch e.Kind {

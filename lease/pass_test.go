@@ -22,14 +22,14 @@ func TestLeasesArePassedOn(t *testing.T) {
 	}
 	a, b := keeper("a"), keeper("b")
 	ctx := t.Context()
-	if err := client.Set(ctx, "poll:lease:x", "session:1", time.Minute).Err(); err != nil {
+	if err := client.Set(ctx, "lease:name:x", "session:1", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
 	h, err := (innerKeeper{a}).Adopt(ctx, "x", "session:1")
 	if err != nil || !h.Valid() || h.Fence() == 0 {
 		t.Fatalf("adopt: %+v %v", h, err)
 	}
-	if left := client.PTTL(ctx, "poll:lease:x").Val(); left > quick("").TTL {
+	if left := client.PTTL(ctx, "lease:name:x").Val(); left > quick("").TTL {
 		t.Errorf("an adopted lease lives for %v", left)
 	}
 	if _, err := (innerKeeper{b}).Adopt(ctx, "x", "session:1"); err == nil {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
 // quick is timings for tests on a real server: a tenth of the specification's, and what is done in intervals is done three times as
@@ -29,10 +31,12 @@ func bootstrapped(t testing.TB, opts ...redistest.Option) (*redistest.Server, *r
 func bootstrappedFor(t testing.TB, cfg Config, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
 	server := redistest.Start(t, opts...)
 	client := server.Client()
-	cfg = cfg.withDefaults()
+	cfg.TTL = cmp.Or(cfg.TTL, DefaultTTL)
 	cfg.OpTimeout = max(cfg.OpTimeout, cfg.TTL/2) // a machine that stalls is no reason to begin without
-	if err := storeOf(t, client, cfg).Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
+	for _, fleet := range []fleet{cfg, ManagerConfig{Config: cfg}} {
+		if err := storeOf(t, client, fleet).Bootstrap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return server, client
 }
@@ -92,7 +96,7 @@ func startKeeper(t testing.TB, c redis.UniversalClient, cfg Config) *Keeper {
 	return k
 }
 
-func startManager(t testing.TB, c redis.UniversalClient, cfg Config) *Manager {
+func startManager(t testing.TB, c redis.UniversalClient, cfg ManagerConfig) *Manager {
 	t.Helper()
 	m, err := NewManager(c, cfg)
 	if err != nil {
@@ -155,7 +159,7 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 	if hb.Fence() <= ha.Fence() || !hb.Valid() || ha.Valid() {
 		t.Errorf("fences %d, %d; valid %v, %v", ha.Fence(), hb.Fence(), ha.Valid(), hb.Valid())
 	}
-	if owner := client.Get(t.Context(), "poll:lease:job").Val(); owner != "b" {
+	if owner := client.Get(t.Context(), "lease:name:job").Val(); owner != "b" {
 		t.Errorf("the key holds %q", owner)
 	}
 	innerLease{hb}.Abandon() // as a crash: the key stays and is not renewed
@@ -176,12 +180,12 @@ func TestRedisHandoverAndTakeover(t *testing.T) {
 func TestRedisKeyOfAnotherType(t *testing.T) {
 	_, client := bootstrapped(t)
 	client.LPush(t.Context(), "poll:lease:"+session, "x")
-	m := startManager(t, client, quick("a"))
+	m := startManager(t, client, ManagerConfig{Config: quick("a")})
 	if _, err := m.TryAcquire(t.Context(), session); !errors.Is(err, errWrongType) {
 		t.Errorf("TryAcquire = %v, want errWrongType", err)
 	}
-	if _, err := m.TryAcquire(t.Context(), "x"); !errors.Is(err, errSessionID) {
-		t.Errorf("TryAcquire = %v, want errSessionID", err)
+	if _, err := m.TryAcquire(t.Context(), "x"); !errors.Is(err, sessionid.ErrInvalid) {
+		t.Errorf("TryAcquire = %v, want ErrInvalid", err)
 	}
 }
 
@@ -201,7 +205,7 @@ func TestRedisFlushCostsNoDuplicateAndNoGap(t *testing.T) { // G9
 	}
 	flushed := time.Now()
 	events.wait(t, "the owner asserts its term", func(e Event) bool { return e.Kind == EventRenewed && e.At.After(flushed) })
-	if owner := client.Get(t.Context(), "poll:lease:job").Val(); owner != "a" || !h.Valid() {
+	if owner := client.Get(t.Context(), "lease:name:job").Val(); owner != "a" || !h.Valid() {
 		t.Errorf("the key holds %q, hold valid: %v", owner, h.Valid())
 	}
 }
@@ -212,7 +216,7 @@ func TestRedisManagersShare(t *testing.T) { // US1, US2
 	var ms []*Manager
 	heard := newHeard()
 	for _, id := range []string{"a", "b", "c"} {
-		cfg := quick(id)
+		cfg := ManagerConfig{Config: quick(id)}
 		cfg.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
 		cfg.Notify = func(e Event) {
 			if e.Kind == EventYield {

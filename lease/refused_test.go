@@ -163,7 +163,7 @@ func TestSilenceBeginsWithWhatWasSent(t *testing.T) {
 // A refusal that lasts is an event each time, and an entry at info once in a renewal interval, until its cause or its owner is another.
 func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 	zc, log := observer.New(zap.InfoLevel)
-	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one", Logger: zap.New(zc)}.withDefaults(), false)
+	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one", Logger: zap.New(zc)}}.withDefaults(), false)
 	defer s.cancel()
 	began := s.now().Mono
 	for i, tt := range []struct {
@@ -199,7 +199,7 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 
 // An instance that left the registry for a while is fit, and says until when it gets nothing.
 func TestHealthOfAWithdrawnInstance(t *testing.T) {
-	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one", Logger: zap.NewNop()}.withDefaults(), false)
+	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one", Logger: zap.NewNop()}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
 	s.met = true
 	fit := s.health()

@@ -11,7 +11,7 @@ import (
 
 // TestRenewalsAreCounted: how long each took, and what was left of the window before it was moved; the term counts its own.
 func TestRenewalsAreCounted(t *testing.T) {
-	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one"}.withDefaults(), false)
+	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one"}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
 	const ms = core.Time(time.Millisecond)
 	at := s.now().Mono
@@ -47,7 +47,7 @@ func TestRenewalsAreCounted(t *testing.T) {
 
 // TestChangesAreNoRoutine: who wants changes is told no attempts, and of renewals those that ended an uncertainty; who wants all is told all.
 func TestChangesAreNoRoutine(t *testing.T) {
-	s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "one"}.withDefaults(), false)
+	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one"}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
 	told := func(changes bool) (*[]EventKind, func()) {
 		var kinds []EventKind

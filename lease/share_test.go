@@ -18,7 +18,7 @@ func TestSessionsAreSharedAndFollowTheirInstances(t *testing.T) { // G6, G13
 		r := newFakeRedis()
 		ids := sessionIDs(12)
 		var broken atomic.Int32
-		source := func(c *Config) {
+		source := func(c *ManagerConfig) {
 			c.Sessions = func(context.Context) ([]string, error) {
 				switch broken.Load() {
 				case 1:
@@ -73,7 +73,7 @@ func TestStuckWorkLosesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
 		var hold *Lease
-		g := newRig(t, r, "a", false, func(c *Config) {
+		g := newRig(t, r, "a", false, func(c *ManagerConfig) {
 			c.Notify = func(e Event) {
 				if e.Kind == EventAcquired {
 					hold = e.Lease
@@ -138,10 +138,10 @@ func TestHandoverIsTakenBackWhenRedisForgets(t *testing.T) { // G9
 		r := newFakeRedis()
 		ids := sessionIDs(2)
 		asked, kept := make(chan *Lease, 2), make(chan *Lease, 2)
-		share := func(c *Config) {
+		share := func(c *ManagerConfig) {
 			c.Sessions = func(context.Context) ([]string, error) { return slices.Clone(ids), nil }
 		}
-		a := newRig(t, r, "a", false, func(c *Config) {
+		a := newRig(t, r, "a", false, func(c *ManagerConfig) {
 			share(c)
 			c.Notify = func(e Event) {
 				switch e.Kind {

@@ -40,7 +40,7 @@ type store interface {
 // shell runs a core. One loop owns the core, a few workers send its requests, one goroutine receives notices, and one writes the log
 // while there are entries. All other methods are called from outside the loop.
 type shell struct {
-	cfg    Config
+	cfg    ManagerConfig
 	keeper bool // serves a Keeper, whose terms are for callers and listeners
 	store  store
 	base   time.Time // zero of core.Time
@@ -81,8 +81,7 @@ type shell struct {
 	source source
 }
 
-func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, error) {
-	cfg = cfg.withDefaults()
+func newShell(client redis.UniversalClient, cfg ManagerConfig, keeper bool) (*shell, error) {
 	log := zaplog.NewLog(cfg.Logger, cfg.InstanceID)
 	cfg.Logger = log.Logger
 	if err := cfg.validate(); err != nil {
@@ -99,9 +98,9 @@ func newShell(client redis.UniversalClient, cfg Config, keeper bool) (*shell, er
 }
 
 // startShell makes a shell of a validated configuration. Nothing runs before start.
-func startShell(st store, cfg Config, keeper bool) *shell {
+func startShell(st store, cfg ManagerConfig, keeper bool) *shell {
 	cc := cfg.core()
-	cc.NoHeartbeat = keeper
+	cc.Place, cc.NoHeartbeat = cfg.Sessions != nil, keeper
 	s := &shell{
 		cfg:       cfg,
 		keeper:    keeper,
@@ -110,7 +109,7 @@ func startShell(st store, cfg Config, keeper bool) *shell {
 		log:       zaplog.NewLog(cfg.Logger, cfg.InstanceID),
 		base:      time.Now().Add(-1), // so that no reading is 0, which means never
 		core:      core.New(cc),
-		diagnosis: newDiagnosis(&cfg),
+		diagnosis: newDiagnosis(&cfg.Config),
 		life:      lifetime.New(),
 		drained:   make(chan struct{}),
 		outside:   make(chan struct{}, outsideMax),

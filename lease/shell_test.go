@@ -273,7 +273,7 @@ func TestStopEndsHoldsAndReleasesAfterTheirWork(t *testing.T) { // G13
 func TestStopIsBoundedWhenWorkHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
-		g := newRig(t, r, "a", true, func(c *Config) { c.DrainTimeout = 3 * time.Second })
+		g := newRig(t, r, "a", true, func(c *ManagerConfig) { c.DrainTimeout = 3 * time.Second })
 		if _, err := g.keeperOf().Acquire(t.Context(), "job"); err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +378,7 @@ func TestQuarantineIsToldWithItsEnd(t *testing.T) { // G9
 func TestListenersHarmNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kinds []string
-		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+		g := newRig(t, newFakeRedis(), "a", false, func(c *ManagerConfig) {
 			c.Notify = func(e Event) {
 				kinds = append(kinds, e.Kind.String())
 				if len(kinds)%2 == 0 {
@@ -422,7 +422,7 @@ func TestListenersHarmNobody(t *testing.T) {
 
 func TestRenewalsDoNotWaitForLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+		g := newRig(t, newFakeRedis(), "a", false, func(c *ManagerConfig) {
 			c.Sessions = func(ctx context.Context) ([]string, error) {
 				<-ctx.Done() // a source that never answers
 				return nil, ctx.Err()

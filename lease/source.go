@@ -97,7 +97,7 @@ func (s *shell) onlySessions(ids []string, left *inner.Skipped) []string {
 	bad := map[string]bool{}
 	good := make([]string, 0, len(ids))
 	for _, id := range ids {
-		err := s.cfg.CheckSession(id)
+		err := s.cfg.checkSession(id)
 		if err == nil {
 			good = append(good, id)
 			continue

@@ -30,11 +30,11 @@ type reading struct {
 	err error
 }
 
-func reads(t *testing.T, change func(*Config)) (*rig, *atomic.Pointer[reading]) {
+func reads(t *testing.T, change func(*ManagerConfig)) (*rig, *atomic.Pointer[reading]) {
 	t.Helper()
 	var found atomic.Pointer[reading]
 	found.Store(&reading{ids: []string{session}})
-	g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+	g := newRig(t, newFakeRedis(), "a", false, func(c *ManagerConfig) {
 		c.DiscoveryInterval = time.Second
 		c.Sessions = func(context.Context) ([]string, error) { r := found.Load(); return r.ids, r.err }
 		if change != nil {

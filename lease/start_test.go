@@ -19,7 +19,7 @@ import (
 // The context of Start bounds the start, and nothing after it.
 func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "a"}.withDefaults(), true)
+		s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "a"}}.withDefaults(), true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := s.start(ctx); err != nil {
@@ -42,7 +42,7 @@ func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, stop := range []bool{false, true} {
-			k := &Manager{startShell(&fakeStore{r: newFakeRedis()}, Config{InstanceID: "a"}.withDefaults(), false)}
+			k := &Manager{startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "a"}}.withDefaults(), false)}
 			ctx, cancel := context.WithCancel(t.Context())
 			ran := make(chan error, 1)
 			go func() { ran <- k.Run(ctx) }()
@@ -137,7 +137,7 @@ func TestHealthOfSessions(t *testing.T) {
 			mu.Unlock()
 			pass(20 * time.Second)
 		}
-		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+		g := newRig(t, newFakeRedis(), "a", false, func(c *ManagerConfig) {
 			c.DiscoveryInterval = time.Second
 			c.Sessions = func(context.Context) ([]string, error) {
 				mu.Lock()
@@ -168,12 +168,12 @@ func TestHealthOfSessions(t *testing.T) {
 }
 
 func TestNamedSessions(t *testing.T) {
-	named := Config{NamedSessions: true}
+	named := ManagerConfig{NamedSessions: true}
 	for id, good := range map[string]bool{
 		session: true, "north-1": true, strings.Repeat("x", 128): true, "a.b_c~!|": true,
 		"": false, strings.Repeat("x", 129): false, "a b": false, "a:b": false, "a/b": false, "{a}": false, "é": false, "a\n": false,
 	} {
-		if err := named.CheckSession(id); (err == nil) != good || err != nil && !errors.Is(err, errSessionID) {
+		if err := named.checkSession(id); (err == nil) != good || err != nil && !errors.Is(err, ErrInvalidConfig) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func TestStartAndStopInAnyOrder(t *testing.T) {
 	_, client := bootstrapped(t)
 	for range 20 {
-		m, err := NewManager(client, quick(""))
+		m, err := NewManager(client, ManagerConfig{Config: quick("")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Cluster())
 	client := server.ClusterClient()
-	cfg := quick("a")
+	cfg := ManagerConfig{Config: quick("a")}
 	if _, err := NewManager(client, cfg); err == nil {
 		t.Error("keys of many slots accepted on a cluster")
 	}

@@ -17,7 +17,7 @@ import (
 func TestReplicasTooManyAreTold(t *testing.T) { // G1
 	synctest.Test(t, func(t *testing.T) {
 		entries, logs := observer.New(zap.InfoLevel)
-		g := newRig(t, newFakeRedis(), "a", true, func(c *Config) { c.Logger, c.Replicas = zap.New(entries), 2 })
+		g := newRig(t, newFakeRedis(), "a", true, func(c *ManagerConfig) { c.Logger, c.Replicas = zap.New(entries), 2 })
 		told := func(event string) int { return logs.FilterField(zap.String("event", event)).Len() }
 		for _, tt := range []struct {
 			answer     error

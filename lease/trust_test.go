@@ -16,7 +16,7 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan *Lease, 1)
 		renewing, goOn := make(chan bool, 100), make(chan bool)
-		g := newRig(t, newFakeRedis(), "a", false, func(c *Config) {
+		g := newRig(t, newFakeRedis(), "a", false, func(c *ManagerConfig) {
 			c.Notify = func(e Event) {
 				switch e.Kind {
 				case EventAcquired:
@@ -87,10 +87,10 @@ func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
 func TestDrainReleasesInBatches(t *testing.T) { // G13
 	for _, tt := range []struct {
 		name   string
-		change func(*Config)
+		change func(*ManagerConfig)
 	}{
 		{"unheard", nil},
-		{"dropped by the listener", func(c *Config) {
+		{"dropped by the listener", func(c *ManagerConfig) {
 			c.Notify = func(e Event) {
 				if e.Kind == EventYield {
 					e.Lease.Drop()

@@ -34,8 +34,8 @@ func TestWantWaitsWithoutACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
 		var la, lb listener
-		a := newRig(t, r, "a", true, func(c *Config) { c.Notify = la.notify }).keeperOf()
-		b := newRig(t, r, "b", true, func(c *Config) { c.Notify = lb.notify }).keeperOf()
+		a := newRig(t, r, "a", true, func(c *ManagerConfig) { c.Notify = la.notify }).keeperOf()
+		b := newRig(t, r, "b", true, func(c *ManagerConfig) { c.Notify = lb.notify }).keeperOf()
 		for _, k := range []*Keeper{a, b} {
 			if err := (innerKeeper{k}).Want("job"); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestUnwantEndsTheWait(t *testing.T) {
 		r := newFakeRedis()
 		var l listener
 		a := newRig(t, r, "a", true, nil).keeperOf()
-		b := newRig(t, r, "b", true, func(c *Config) { c.Notify = l.notify }).keeperOf()
+		b := newRig(t, r, "b", true, func(c *ManagerConfig) { c.Notify = l.notify }).keeperOf()
 		h, err := a.Acquire(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestWantAndAcquireShareALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
 		var l listener
-		k := newRig(t, r, "a", true, func(c *Config) { c.Notify = l.notify }).keeperOf()
+		k := newRig(t, r, "a", true, func(c *ManagerConfig) { c.Notify = l.notify }).keeperOf()
 		h, err := k.Acquire(t.Context(), "job")
 		if err != nil {
 			t.Fatal(err)

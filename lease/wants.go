@@ -158,7 +158,7 @@ func (s *shell) unwant(name string, w *waiter) {
 		if w.hold == nil {
 			return
 		}
-		if w.hold.callers--; w.hold.callers == 0 && s.cfg.Sessions == nil {
+		if w.hold.callers--; w.hold.callers == 0 && s.source.read == nil {
 			s.dropHold(w.hold)
 		}
 		return

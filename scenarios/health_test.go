@@ -63,7 +63,7 @@ var _ = Describe("Health says what is true", Label("health"), func() {
 
 		leasectl, err := gexec.Build("github.com/leasestorm/leasestorm/cmd/leasectl")
 		Expect(err).NotTo(HaveOccurred())
-		text, _ := exec.CommandContext(ctx, leasectl, "--redis", server.URL(), "check").CombinedOutput()
+		text, _ := exec.CommandContext(ctx, leasectl, "--redis", server.URL(), "--system", "polling", "check").CombinedOutput()
 		Expect(string(text)).To(ContainSubstring("EVAL"))
 	})
 })
@@ -77,9 +77,9 @@ type watched struct {
 
 func newWatched(client redis.UniversalClient, cfg lease.Config) *watched {
 	core, log := observer.New(zap.InfoLevel)
-	cfg.Logger, cfg.NamedSessions = zap.New(core), true
-	cfg.Sessions = func(context.Context) ([]string, error) { return []string{"a", "b"}, nil }
-	manager, err := lease.NewManager(client, cfg)
+	cfg.Logger = zap.New(core)
+	manager, err := lease.NewManager(client, lease.ManagerConfig{Config: cfg, NamedSessions: true,
+		Sessions: func(context.Context) ([]string, error) { return []string{"a", "b"}, nil }})
 	Expect(err).NotTo(HaveOccurred())
 	w := &watched{manager, log, prometheus.NewRegistry()}
 	_, err = metrics.Watch(w.registry, manager)

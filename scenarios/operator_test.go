@@ -158,7 +158,7 @@ func (o *operator) run(ctx context.Context, told any, args ...string) (out strin
 	if err != nil || len(line) == 0 {
 		return "" // node-4 has not started
 	}
-	cmd := exec.CommandContext(ctx, o.leasectl, append(args, "--json", "--timeout", "1s")...)
+	cmd := exec.CommandContext(ctx, o.leasectl, append(args, "--system", "polling", "--json", "--timeout", "1s")...)
 	cmd.Env = append(os.Environ(), "LEASESTORM_REDIS_URL="+string(line))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second

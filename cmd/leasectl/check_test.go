@@ -20,10 +20,10 @@ func TestQuarantineOfAClockAhead(t *testing.T) {
 	}
 	run("bootstrap", "--quarantine", "2s")
 	client := s.Client()
-	id, _, _ := strings.Cut(client.Get(t.Context(), "poll:epoch").Val(), " ")
+	id, _, _ := strings.Cut(client.Get(t.Context(), "lease:epoch").Val(), " ")
 	ahead := id + " 9000000000000000" // in the year 2255
-	s.Do("SET", "poll:epoch", ahead)
-	s.Do("HSET", "poll:epoch:group", "epoch", ahead)
+	s.Do("SET", "lease:epoch", ahead)
+	s.Do("HSET", "lease:epoch:group", "epoch", ahead)
 	const mend = "leasectl quarantine 2s"
 	if out := run("check"); !strings.Contains(out, "clock was ahead") || !strings.Contains(out, mend) {
 		t.Errorf("check does not say how to end it:\n%s", out)

@@ -95,8 +95,8 @@ func fill(ts *testscript.TestScript, neg bool, args []string) {
 		pipe := c.Pipeline()
 		for i := begin; i < min(n, begin+10_000); i++ {
 			id := fmt.Sprintf("job-%06d", i)
-			pipe.Set(context.Background(), "poll:lease:"+id, "host-1", time.Hour)
-			pipe.Set(context.Background(), "{poll:lease:"+id+"}:fence", 1000+i, time.Hour)
+			pipe.Set(context.Background(), "lease:name:"+id, "host-1", time.Hour)
+			pipe.Set(context.Background(), "{lease:name:"+id+"}:fence", 1000+i, time.Hour)
 		}
 		_, err := pipe.Exec(context.Background())
 		ts.Check(err)
@@ -174,7 +174,7 @@ func watches(ts *testscript.TestScript, neg bool, args []string) {
 	c := client(ts)
 	defer c.Close()
 	name := fmt.Sprint("another-", time.Now().UnixNano())
-	ts.Check(c.Set(context.Background(), "poll:lease:"+name, "host-2", time.Hour).Err())
+	ts.Check(c.Set(context.Background(), "lease:name:"+name, "host-2", time.Hour).Err())
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), name) && strings.Contains(lines.Text(), "host-2") {
 			break

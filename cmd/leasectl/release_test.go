@@ -17,7 +17,7 @@ import (
 func renew(t *testing.T, s *redistest.Server, name string) {
 	t.Helper()
 	client := s.Client()
-	set := func() { client.Set(t.Context(), "poll:lease:"+name, "renews", time.Minute) }
+	set := func() { client.Set(t.Context(), "lease:name:"+name, "renews", time.Minute) }
 	set()
 	tick := time.NewTicker(50 * time.Millisecond)
 	done := make(chan struct{})
@@ -71,9 +71,9 @@ func TestRelease(t *testing.T) {
 		t.Fatal(said.String())
 	}
 	owner, over := hold(t, s, "works")
-	s.Do("SET", "poll:lease:hangs", "hangs-1", "PX", "60000")
-	s.Do("SET", "{poll:lease:hangs}:fence", "7")
-	s.Do("SET", "poll:lease:endless", "endless-1")
+	s.Do("SET", "lease:name:hangs", "hangs-1", "PX", "60000")
+	s.Do("SET", "{lease:name:hangs}:fence", "7")
+	s.Do("SET", "lease:name:endless", "endless-1")
 	renew(t, s, "renews")
 	code := run("release", "--json", "--within", "1s", "works", "hangs", "renews", "endless", "nobody", "works")
 	var got struct{ Leases []ended }
@@ -95,8 +95,8 @@ func TestRelease(t *testing.T) {
 	if err := <-over; !errors.Is(err, lease.ErrLost) {
 		t.Errorf("the work ended with %v", err)
 	}
-	if left := got.Leases[1].TTLMs; left < 50_000 || left > 60_000 || s.Do("GET", "poll:lease:hangs") != "hangs-1" {
-		t.Errorf("the lease of an owner that hangs: %d ms, %v", left, s.Do("GET", "poll:lease:hangs"))
+	if left := got.Leases[1].TTLMs; left < 50_000 || left > 60_000 || s.Do("GET", "lease:name:hangs") != "hangs-1" {
+		t.Errorf("the lease of an owner that hangs: %d ms, %v", left, s.Do("GET", "lease:name:hangs"))
 	}
 	if code := run("release", "--within", "0", "hangs"); code != exitFindings || !strings.Contains(out.String(), "hangs: hangs-1 was not asked") {
 		t.Errorf("exit code %d: %s%s", code, &out, &said)
@@ -106,12 +106,12 @@ func TestRelease(t *testing.T) {
 // Where too few replicas acknowledge, the name in a key is said not to count.
 func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 	s := redistest.Start(t)
-	s.Do("SET", "poll:epoch", "run:0:1 1")
-	s.Do("SET", "poll:lease:x", "a", "PX", "60000")
+	s.Do("SET", "lease:epoch", "run:0:1 1")
+	s.Do("SET", "lease:name:x", "a", "PX", "60000")
 	go func() {
 		pause := time.NewTimer(200 * time.Millisecond)
 		<-pause.C
-		s.Do("SET", "poll:lease:x", "b", "PX", "60000")
+		s.Do("SET", "lease:name:x", "b", "PX", "60000")
 	}()
 	var out bytes.Buffer
 	execute(t.Context(), []string{"release", "--redis", s.URL(), "x"}, &out, &out)
@@ -123,7 +123,7 @@ func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 // Completion uses the environment's password for the environment's Redis alone, and not for a server that is being typed.
 func TestCompletionKeepsThePassword(t *testing.T) {
 	s := redistest.Start(t)
-	s.Do("SET", "poll:lease:job", "a", "PX", "60000")
+	s.Do("SET", "lease:name:job", "a", "PX", "60000")
 	s.Do("CONFIG", "SET", "requirepass", "secret")
 	t.Setenv("LEASESTORM_REDIS_PASSWORD", "secret")
 	for env, want := range map[string]bool{s.URL(): true, "redis://elsewhere": false} {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/suggest"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -39,12 +41,20 @@ LEASESTORM_MASTER_NAME. The password is never printed.`
 
 // The system determines the keys of leases.
 const (
+	systemLeases   = "leases"
 	systemPolling  = "polling"
 	systemElection = "election"
-	systemIntents  = "intents"
 )
 
-var systems = []string{systemPolling, systemElection, systemIntents}
+// fleets has the default configuration of each system.
+var fleets = map[string]admin.Fleet{
+	systemLeases:   lease.Config{},
+	systemPolling:  lease.ManagerConfig{},
+	systemElection: election.Config{},
+	"intents":      store.Options{},
+}
+
+var systems = slices.Sorted(maps.Keys(fleets))
 
 type flags struct {
 	redisflags.Settings
@@ -67,7 +77,8 @@ func newRoot(getenv func(string) string) *cobra.Command {
 		Example: `  leasectl status --redis redis://127.0.0.1:6379     owners, fences, TTLs, epoch, instances, doubtful leases
   leasectl watch                                     the same, as changes
   leasectl check --replicas 2                        what is wrong, its consequence, and the command that mends it
-  leasectl release 0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e
+  leasectl release nightly-report
+  leasectl --system polling status                   the sessions of managers and pollers
   leasectl --system election status                  the leader of an election`,
 		Version:       version.String(),
 		Args:          noArgs,
@@ -88,7 +99,7 @@ func newRoot(getenv func(string) string) *cobra.Command {
 func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.SortFlags = false
 	f.Register(fs, getenv)
-	fs.StringVar(&f.system, "system", systemPolling, "which keys leases have: "+strings.Join(systems, ", "))
+	fs.StringVar(&f.system, "system", systemLeases, "which keys leases have: "+strings.Join(systems, ", "))
 	fs.StringSliceVar(&f.leaders, "leader-key", []string{election.DefaultLeaderKey}, "with --system election: the elections' leader keys")
 	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if it is not the system's")
 	fs.StringVar(&f.nodePrefix, "node-prefix", "", "Config.NodePrefix, or an election's HeartbeatPrefix, likewise")
@@ -127,7 +138,7 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 		return nil, usage(err)
 	}
 	g := &group{client: client}
-	options, err := f.options(client)
+	options, err := f.options()
 	if err == nil {
 		g.Store, err = redisstore.New(client, options)
 	}
@@ -147,24 +158,15 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	return g, nil
 }
 
-func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
-	o := redisstore.Options{OpTimeout: f.timeout, PoolSize: 1, Replicas: f.replicas, Quarantine: f.declared}
-	switch f.system {
-	case systemElection:
-		if f.leasePrefix != "" {
-			return o, errors.New("--lease-prefix with --system election: give --leader-key")
-		}
-		o.ExactKeys, o.NodePrefix, o.BeatSlack = true, election.DefaultHeartbeatPrefix, election.HeartbeatSlack
-		o.EpochKey, o.Channel = election.DefaultEpochKey, election.DefaultChannel
-	case systemIntents:
-		st, err := store.New(client, store.Options{})
-		if err != nil {
-			return o, err
-		}
-		keys := st.Options().Leases
-		_ = st.Close()
-		o.LeasePrefix, o.NodePrefix, o.EpochKey, o.Channel = keys.LeasePrefix, keys.NodePrefix, keys.EpochKey, keys.Channel
+func (f *flags) options() (redisstore.Options, error) {
+	if f.system == systemElection && f.leasePrefix != "" {
+		return redisstore.Options{}, errors.New("--lease-prefix with --system election: give --leader-key")
 	}
+	o, _, err := fleets[f.system].Shared()
+	if err != nil {
+		return o, err
+	}
+	o.OpTimeout, o.PoolSize, o.Replicas, o.Quarantine = f.timeout, 1, f.replicas, f.declared
 	for _, own := range []struct {
 		flag string
 		to   *string

@@ -288,7 +288,7 @@ const session = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 func TestNodePollsPausesAndStops(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := admin.Bootstrap(t.Context(), client, lease.Config{TTL: time.Second}); err != nil {
+	if err := admin.Bootstrap(t.Context(), client, lease.ManagerConfig{Config: lease.Config{TTL: time.Second}}); err != nil {
 		t.Fatal(err)
 	}
 	client.Set(t.Context(), "session:"+session, fmt.Sprintf(`{"id":%q,"isPaused":false}`, session), 0)

@@ -29,7 +29,7 @@ func (s *settings) fleet() admin.Fleet {
 	if s.system == systemElection {
 		return s.members()
 	}
-	return s.lease()
+	return lease.ManagerConfig{Config: s.lease()}
 }
 
 func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {

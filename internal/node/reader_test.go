@@ -164,7 +164,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestNodeWhoseReadersEnd(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	if err := admin.Bootstrap(t.Context(), client, lease.Config{TTL: 20 * time.Second}); err != nil {
+	if err := admin.Bootstrap(t.Context(), client, lease.ManagerConfig{Config: lease.Config{TTL: 20 * time.Second}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {

@@ -23,8 +23,9 @@ var (
 	ErrReplicas = redisstore.ErrReplicas
 )
 
-// Fleet is the configuration of instances that share an epoch in Redis: a lease.Config, an election.Config, or the store.Options of
-// intents. Pass the instances' own configuration to Bootstrap, SetQuarantine and SetReplicas.
+// Fleet is the configuration of instances that share an epoch in Redis: a lease.Config of keepers, a lease.ManagerConfig of managers or
+// pollers, an election.Config, or the store.Options of intents. Pass the instances' own configuration to Bootstrap, SetQuarantine and
+// SetReplicas.
 type Fleet interface {
 	// Shared returns the fleet's names in Redis, and the keys of its leases that do not begin with LeasePrefix.
 	Shared() (options redisstore.Options, leases []string, err error)
@@ -64,7 +65,7 @@ func Bootstrap(ctx context.Context, client redis.UniversalClient, fleet Fleet, m
 // shorten it, roll them out, then lower the quarantine.
 //
 // Redis grants no free lease until the longer of both quarantines has passed. The leases of an instance that stops before have no owner
-// until then. Living owners lose nothing. more is as for Bootstrap. Errors: ErrConfig; ErrOutlives while a lease or a heartbeat lives
+// until then. Living owners lose nothing. more is as for Bootstrap. Errors: lease.ErrInvalidConfig; ErrOutlives while a lease or a heartbeat lives
 // longer than length.
 func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Fleet, length time.Duration, more ...string) (
 	before time.Duration, err error) {
@@ -84,7 +85,7 @@ func SetQuarantine(ctx context.Context, client redis.UniversalClient, fleet Flee
 // restart the instances one by one with the lower number, then call SetReplicas once. An instance that still has the higher number raises
 // it again.
 //
-// Redis grants no free lease until the next quarantine has passed; living owners lose nothing. Errors: ErrConfig; ErrReplicas
+// Redis grants no free lease until the next quarantine has passed; living owners lose nothing. Errors: lease.ErrInvalidConfig; ErrReplicas
 // while more replicas acknowledge than the fleet's Replicas.
 func SetReplicas(ctx context.Context, client redis.UniversalClient, fleet Fleet) (before, after int, err error) {
 	st, _, err := storeOf(client, fleet)

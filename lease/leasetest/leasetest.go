@@ -12,7 +12,7 @@
 //			r := leasetest.New(t)
 //			keeper, err := lease.NewKeeper(r.Client(), lease.Config{})
 //			// … start it, and the code under test
-//			r.Lose("poll:lease:nightly")
+//			r.Lose("lease:name:nightly")
 //			// … the code under test has stopped its work
 //		})
 //	}
@@ -22,7 +22,7 @@
 //
 // # Keys
 //
-// The key in Redis names a lease. With the default Config.LeasePrefix it is "poll:lease:nightly" for a keeper's lease "nightly", and
+// The key in Redis names a lease: "lease:name:nightly" for the lease "nightly" of a keeper with the default Config.LeasePrefix, and
 // "poll:lease:" with the session's ID for a lease of a manager or a poller. For an election it is the leader key, "sovereign:leader".
 //
 // # What it cannot simulate

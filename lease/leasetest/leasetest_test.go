@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const job = "poll:lease:job"
+const job = "lease:name:job"
 
 // pass lets d of the bubble's time go by, and everything that happens in it.
 func pass(d time.Duration) {
@@ -187,16 +187,16 @@ func TestSaysWhatCannotBe(t *testing.T) {
 		does func(*leasetest.Redis)
 		says string
 	}{
-		"nobody has it": {func(r *leasetest.Redis) { r.Lose("job") }, `nobody has this lease; there are the keys ["poll:epoch:group" "poll:lease:job"]`},
+		"nobody has it": {func(r *leasetest.Redis) { r.Lose("job") }, `nobody has this lease; there are the keys ["lease:epoch:group" "lease:name:job"]`},
 		"for no time":   {func(r *leasetest.Redis) { r.Take(job, "other", 0) }, "1ms at least"},
 		"by nobody":     {func(r *leasetest.Redis) { r.Take(job, "", time.Minute) }, "an owner has an ID"},
-		"no lease":      {func(r *leasetest.Redis) { r.Take("poll:epoch:group", "other", time.Minute) }, "WRONGTYPE"},
+		"no lease":      {func(r *leasetest.Redis) { r.Take("lease:epoch:group", "other", time.Minute) }, "WRONGTYPE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				said := ends(t, func(tb testing.TB) {
 					r := leasetest.New(tb)
-					if err := r.Client().HSet(t.Context(), "poll:epoch:group", "a", "b").Err(); err != nil {
+					if err := r.Client().HSet(t.Context(), "lease:epoch:group", "a", "b").Err(); err != nil {
 						t.Error(err)
 					}
 					r.Take(job, "other", time.Minute)
@@ -252,7 +252,7 @@ func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
 				return n
 			}
 			pass(2 * before)
-			if _, err := admin.SetQuarantine(t.Context(), r.Client(), lease.Config{}, after); err != nil || owned() != sessions {
+			if _, err := admin.SetQuarantine(t.Context(), r.Client(), lease.ManagerConfig{}, after); err != nil || owned() != sessions {
 				t.Fatalf("SetQuarantine = %v; %d sessions have an owner", err, owned())
 			}
 			pass(wait - time.Second)
@@ -280,7 +280,7 @@ func TestFleetRaisesItsTTL(t *testing.T) { // G9, G13
 // manager starts an instance that shares twelve sessions.
 func manager(t *testing.T, r *leasetest.Redis, id string, ttl time.Duration) *lease.Manager {
 	t.Helper()
-	m, err := lease.NewManager(r.Client(), lease.Config{InstanceID: id, TTL: ttl, Logger: zap.NewNop(), NamedSessions: true,
+	m, err := lease.NewManager(r.Client(), lease.ManagerConfig{Config: lease.Config{InstanceID: id, TTL: ttl, Logger: zap.NewNop()}, NamedSessions: true,
 		Sessions: func(context.Context) ([]string, error) { return strings.Fields("a b c d e f g h i j k l"), nil }})
 	if err == nil {
 		err = m.Start(t.Context())

@@ -40,12 +40,13 @@ func must(t *testing.T, err error, then ...func() error) {
 
 // TestCallbackThatNeverReturns: a Stop ends all the same and names it, and Health says that it is not known any more which sessions there are.
 func TestCallbackThatNeverReturns(t *testing.T) {
-	for name, cfg := range map[string]func(never <-chan struct{}) lease.Config{
-		"Config.Sessions": func(never <-chan struct{}) lease.Config {
-			return lease.Config{Sessions: func(context.Context) ([]string, error) { <-never; return nil, nil }}
+	for name, cfg := range map[string]func(never <-chan struct{}) lease.ManagerConfig{
+		"Config.Sessions": func(never <-chan struct{}) lease.ManagerConfig {
+			return lease.ManagerConfig{Sessions: func(context.Context) ([]string, error) { <-never; return nil, nil }}
 		},
-		"Config.Notify": func(never <-chan struct{}) lease.Config {
-			return lease.Config{Notify: func(lease.Event) { <-never }, Sessions: func(context.Context) ([]string, error) { return []string{good}, nil }}
+		"Config.Notify": func(never <-chan struct{}) lease.ManagerConfig {
+			return lease.ManagerConfig{Config: lease.Config{Notify: func(lease.Event) { <-never }},
+				Sessions: func(context.Context) ([]string, error) { return []string{good}, nil }}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +146,8 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 		return shared(t, r.Client(), cfg)
 	},
 	"Config.Sessions": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
-		cfg.Sessions = func(context.Context) ([]string, error) { b.call(); return []string{good}, nil }
-		m, err := lease.NewManager(r.Client(), cfg)
+		m, err := lease.NewManager(r.Client(), lease.ManagerConfig{Config: cfg,
+			Sessions: func(context.Context) ([]string, error) { b.call(); return []string{good}, nil }})
 		must(t, err)
 		return m
 	},
@@ -196,8 +197,8 @@ var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *bloc
 
 func shared(t *testing.T, client *redis.Client, cfg lease.Config) *lease.Manager {
 	t.Helper()
-	cfg.Sessions = func(context.Context) ([]string, error) { return []string{good}, nil }
-	m, err := lease.NewManager(client, cfg)
+	m, err := lease.NewManager(client, lease.ManagerConfig{Config: cfg,
+		Sessions: func(context.Context) ([]string, error) { return []string{good}, nil }})
 	must(t, err)
 	return m
 }

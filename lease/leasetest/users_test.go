@@ -226,7 +226,7 @@ func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
 	}
 	makers := map[string]func(*leasetest.Redis) (runner, error){
 		"manager": func(r *leasetest.Redis) (runner, error) {
-			m, err := lease.NewManager(r.Client(), lease.Config{})
+			m, err := lease.NewManager(r.Client(), lease.ManagerConfig{})
 			return runner{m.Run, m.Stop}, err
 		},
 		"poller": func(r *leasetest.Redis) (runner, error) {

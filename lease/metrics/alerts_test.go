@@ -175,7 +175,7 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		s.r = r
 		hold(t, k)
 		s.ask(3)
-		server.Client().Set(t.Context(), "poll:lease:thing", "a stranger", time.Minute)
+		server.Client().Set(t.Context(), "lease:name:thing", "a stranger", time.Minute)
 		await(t, r, "lease_terms_ended_total{cause=taken,end=lost}", exactly(1))
 		s.ask(3)
 	},
@@ -291,8 +291,8 @@ func shared(t *testing.T, s *scrapes) *atomic.Pointer[reading] {
 	t.Helper()
 	read := &atomic.Pointer[reading]{}
 	read.Store(&reading{ids: []string{"one"}})
-	m, err := lease.NewManager(redistest.Start(t).Client(), lease.Config{TTL: time.Second, DiscoveryInterval: 50 * time.Millisecond, NamedSessions: true,
-		Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) { now := read.Load(); return now.ids, now.err }})
+	m, err := lease.NewManager(redistest.Start(t).Client(), lease.ManagerConfig{NamedSessions: true,
+		Config: lease.Config{TTL: time.Second, DiscoveryInterval: 50 * time.Millisecond, Logger: zap.NewNop()}, Sessions: func(context.Context) ([]string, error) { now := read.Load(); return now.ids, now.err }})
 	if err != nil {
 		t.Fatal(err)
 	}

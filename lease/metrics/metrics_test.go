@@ -112,7 +112,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	}
 	await(t, r, "lease_terms_ended_total{cause=requested,end=released}", exactly(1))
 
-	if err := server.Client().Del(t.Context(), "poll:lease:thing-1").Err(); err != nil {
+	if err := server.Client().Del(t.Context(), "lease:name:thing-1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	await(t, r, "lease_terms_ended_total{cause=gone,end=lost}", exactly(1))

@@ -9,7 +9,7 @@
 //
 //	{"id": "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "isPaused": false, …}
 //
-// id is the ID in the key: a UUID in lower case, or with lease.Config.NamedSessions a name of up to 128 bytes of printable ASCII without
+// id is the ID in the key: a UUID in lower case, or with Config.NamedSessions a name of up to 128 bytes of printable ASCII without
 // space, braces, colon and slash. isPaused excludes the session from polling; the default is false. All other members are the
 // application's.
 //
@@ -18,7 +18,7 @@
 // session is skipped, logged when it is first found malformed, and counted and named in Health.
 //
 // An application that writes its sessions in another form sets Config.Decode, which reads one. An application that keeps them elsewhere
-// sets lease.Config.Sessions; then no sessions are read from Redis.
+// sets Config.Sessions; then no sessions are read from Redis.
 //
 // # What is not promised
 //
@@ -76,6 +76,10 @@ type Session struct {
 
 // Config configures how a SessionManager polls its sessions.
 type Config struct {
+	// Sessions returns the IDs of the sessions to poll, as lease.ManagerConfig.Sessions does. nil: they are read from Redis.
+	Sessions func(ctx context.Context) ([]string, error)
+	// NamedSessions is lease.ManagerConfig.NamedSessions: session IDs may be names.
+	NamedSessions bool
 	// Poll polls one session once. It must return soon after ctx has ended. A panic costs only this poll, and so does any error but
 	// ErrFenced.
 	Poll func(ctx context.Context, s Session) error
@@ -142,9 +146,9 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 		return c, fmt.Errorf("%w: Poll is nil; it must be the function that polls a session", ErrConfig)
 	case l.Notify != nil:
 		return c, fmt.Errorf("%w: Notify of the lease configuration is set by New; leave it nil and use that of poll.Config", ErrConfig)
-	case l.Sessions != nil && inRedis:
-		return c, fmt.Errorf("%w: Sessions of the lease configuration says which sessions there are, SessionPrefix and Decode how they "+
-			"are found in Redis; leave one of them out", ErrConfig)
+	case c.Sessions != nil && inRedis:
+		return c, fmt.Errorf("%w: Sessions replaces the sessions in Redis, to which SessionPrefix and Decode apply; leave one of "+
+			"them out", ErrConfig)
 	case !c.LongPolls && c.Timeout > ttl*9/10:
 		return c, fmt.Errorf("%w: Timeout %v does not fit into the trust window of TTL %v; shorten it to at most %v, or set "+
 			"LongPolls", ErrConfig, c.Timeout, ttl, ttl*9/10)

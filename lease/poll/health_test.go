@@ -39,8 +39,8 @@ func TestHealthNamesMalformedSessions(t *testing.T) {
 func TestNamedSessionsArePolled(t *testing.T) {
 	b := newBench(t)
 	b.client.Set(t.Context(), "session:north-1", `{"id":"north-1"}`, 0)
-	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, DiscoveryInterval: 100 * time.Millisecond, NamedSessions: true},
-		Config{Interval: time.Hour, Poll: nothing})
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, DiscoveryInterval: 100 * time.Millisecond},
+		Config{NamedSessions: true, Interval: time.Hour, Poll: nothing})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ type SessionManager struct {
 }
 
 // New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never
-// closes it. Notify of leases must be nil; its Sessions, if set, replaces the sessions in Redis. Errors: ErrConfig, lease.ErrInvalidConfig.
+// closes it. Notify of leases must be nil; its empty names in Redis are those of lease.ManagerConfig. Errors: ErrConfig, lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -81,13 +81,14 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		ended:      make(chan struct{}),
 	}
 	leases.Notify = m.notify
-	if leases.Sessions == nil {
+	if cfg.Sessions == nil {
 		if m.sessions, err = newSessions(client, &cfg, &leases); err != nil {
 			return nil, err
 		}
-		leases.Sessions = m.sessions.list
+		cfg.Sessions = m.sessions.list
 	}
-	if m.leases, err = lease.NewManager(client, leases); err != nil {
+	config := lease.ManagerConfig{Config: leases, Sessions: cfg.Sessions, NamedSessions: cfg.NamedSessions}
+	if m.leases, err = lease.NewManager(client, config); err != nil {
 		m.sessions.close()
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
 
 func outage(t *testing.T, lasts time.Duration, until lease.EventKind) {
 	r, n, h := leasetest.New(t), &network{}, &happened{}
-	if err := admin.Bootstrap(t.Context(), r.Client(), lease.Config{TTL: ttl}); err != nil {
+	if err := admin.Bootstrap(t.Context(), r.Client(), lease.ManagerConfig{Config: lease.Config{TTL: ttl}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Client().Set(t.Context(), DefaultSessionPrefix+id, `{"id":"`+id+`"}`, 0).Err(); err != nil {

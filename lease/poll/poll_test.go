@@ -56,7 +56,7 @@ func newBubble(t *testing.T) *bench { return benchOf(t, nil, leasetest.New(t).Cl
 func benchOf(t *testing.T, server *redistest.Server, client *redis.Client) *bench {
 	b := &bench{t: t, server: server, client: client, changed: make(chan struct{}, 1)}
 	b.core, b.log = observer.New(zapcore.DebugLevel)
-	if err := admin.Bootstrap(t.Context(), b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2}); err != nil {
+	if err := admin.Bootstrap(t.Context(), b.client, lease.ManagerConfig{Config: lease.Config{TTL: ttl, OpTimeout: ttl / 2}}); err != nil {
 		t.Fatal(err)
 	}
 	b.session(id, false)
@@ -430,10 +430,10 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"negative time-out", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
 		{"time-out over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
 		{"long polls of any length", lease.Config{}, Config{Poll: f, LongPolls: true}, "needs a Timeout"},
-		{"a prefix of no keys", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
-			Config{Poll: f, SessionPrefix: "s:"}, "Sessions"},
-		{"a decoder of nothing", lease.Config{Sessions: func(context.Context) ([]string, error) { return nil, nil }},
-			Config{Poll: f, Decode: DecodeSession}, "Decode"},
+		{"a prefix of no keys", lease.Config{},
+			Config{Poll: f, Sessions: func(context.Context) ([]string, error) { return nil, nil }, SessionPrefix: "s:"}, "Sessions"},
+		{"a decoder of nothing", lease.Config{},
+			Config{Poll: f, Sessions: func(context.Context) ([]string, error) { return nil, nil }, Decode: DecodeSession}, "Decode"},
 		{"two to tell", lease.Config{Notify: func(lease.Event) {}}, Config{Poll: f}, "Notify"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

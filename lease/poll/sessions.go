@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -59,7 +60,7 @@ func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config)
 	}
 	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
 	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, calls: zaplog.CallsOf(cfg.Logger),
-		self: cfg.InstanceID, check: cfg.CheckSession, leases: leases.In(own).Rules(redisstore.Use{Registry: true}),
+		self: cfg.InstanceID, check: func(id string) error { return sessionid.Check(id, polls.NamedSessions) }, leases: leases.In(own).Rules(redisstore.Use{Registry: true}),
 		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 

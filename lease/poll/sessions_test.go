@@ -78,11 +78,11 @@ func TestSessionsFromElsewhere(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*", "-type")
 	polls := make(chan string, 100)
-	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop(), Sessions: func(context.Context) ([]string, error) {
+	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop()}, Config{Sessions: func(context.Context) ([]string, error) {
 		skipped := &inner.Skipped{}
 		skipped.Skip("third: unreadable")
 		return []string{other}, skipped
-	}}, Config{Interval: time.Hour, Poll: func(_ context.Context, s Session) error { polls <- s.ID; return nil }})
+	}, Interval: time.Hour, Poll: func(_ context.Context, s Session) error { polls <- s.ID; return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +208,8 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 func TestEmptyAndForeignKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, err := newSessions(server.Client(), &Config{SessionPrefix: DefaultSessionPrefix,
-		Decode: func(string, []byte) (bool, error) { return false, nil }}, &lease.Config{Logger: zap.NewNop(), NamedSessions: true})
+	s, err := newSessions(server.Client(), &Config{SessionPrefix: DefaultSessionPrefix, NamedSessions: true,
+		Decode: func(string, []byte) (bool, error) { return false, nil }}, &lease.Config{Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,7 @@ func BenchmarkObservedRenewals(b *testing.B) {
 func BenchmarkObservedTakeover(b *testing.B) {
 	successions(b, func(client *redis.Client, h *lease.Lease) (time.Time, error) {
 		inner.OfLease(h).Abandon()
-		left, err := client.PTTL(b.Context(), "poll:lease:"+h.Name()).Result()
+		left, err := client.PTTL(b.Context(), "lease:name:"+h.Name()).Result()
 		return time.Now().Add(left), err
 	})
 }
@@ -258,7 +258,7 @@ func BenchmarkObservedIsOwned(b *testing.B) {
 	client := bootstrapped(b, cfg)
 	ids := make([]string, 1000)
 	asked := func(observed bool) func() time.Duration {
-		m, err := lease.NewManager(client, cfg)
+		m, err := lease.NewManager(client, lease.ManagerConfig{Config: cfg})
 		if err != nil {
 			b.Fatal(err)
 		}
