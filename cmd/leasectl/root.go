@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,12 +38,13 @@ LEASESTORM_MASTER_NAME. The password is never printed.`
 
 // The system determines the keys of leases.
 const (
-	systemPolling  = "polling"
-	systemElection = "election"
-	systemIntents  = "intents"
+	systemPolling   = "polling"
+	systemElection  = "election"
+	systemSovereign = "sovereign" // an election with the keys of election.Sovereign, as those of cmd/node
+	systemIntents   = "intents"
 )
 
-var systems = []string{systemPolling, systemElection, systemIntents}
+var systems = []string{systemPolling, systemElection, systemSovereign, systemIntents}
 
 type flags struct {
 	redisflags.Settings
@@ -89,7 +89,7 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.SortFlags = false
 	f.Register(fs, getenv)
 	fs.StringVar(&f.system, "system", systemPolling, "which keys leases have: "+strings.Join(systems, ", "))
-	fs.StringSliceVar(&f.leaders, "leader-key", []string{election.DefaultLeaderKey}, "with --system election: the elections' leader keys")
+	fs.StringSliceVar(&f.leaders, "leader-key", nil, "of an election: the leader keys, if they are not the system's")
 	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if it is not the system's")
 	fs.StringVar(&f.nodePrefix, "node-prefix", "", "Config.NodePrefix, or an election's HeartbeatPrefix, likewise")
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
@@ -135,7 +135,7 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 		_ = client.Close()
 		return nil, usage(err)
 	}
-	if f.system == systemElection {
+	if f.system == systemElection || f.system == systemSovereign {
 		g.leaders = f.leaders
 		for _, key := range g.leaders {
 			if err := g.CheckLease(key); err != nil {
@@ -150,12 +150,10 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 	o := redisstore.Options{OpTimeout: f.timeout, PoolSize: 1, Replicas: f.replicas, Quarantine: f.declared}
 	switch f.system {
-	case systemElection:
-		if f.leasePrefix != "" {
-			return o, errors.New("--lease-prefix with --system election: give --leader-key")
+	case systemElection, systemSovereign:
+		if err := f.setElection(&o); err != nil {
+			return o, err
 		}
-		o.ExactKeys, o.NodePrefix, o.BeatSlack = true, election.DefaultHeartbeatPrefix, election.HeartbeatSlack
-		o.EpochKey, o.Channel = election.DefaultEpochKey, election.DefaultChannel
 	case systemIntents:
 		st, err := store.New(client, store.Options{})
 		if err != nil {
@@ -174,6 +172,26 @@ func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// setElection sets the keys of an election, and its leader key unless a flag names others.
+func (f *flags) setElection(o *redisstore.Options) error {
+	if f.leasePrefix != "" {
+		return fmt.Errorf("--lease-prefix with --system %s: give --leader-key", f.system)
+	}
+	cfg := election.Config{}
+	if f.system == systemSovereign {
+		cfg = election.Sovereign()
+	}
+	keys, leaders, err := cfg.Shared()
+	if err != nil {
+		return fmt.Errorf("the keys of --system %s: %w", f.system, err)
+	}
+	o.ExactKeys, o.NodePrefix, o.EpochKey, o.Channel, o.BeatSlack = true, keys.NodePrefix, keys.EpochKey, keys.Channel, keys.BeatSlack
+	if f.leaders == nil {
+		f.leaders = leaders
+	}
+	return nil
 }
 
 func (f *flags) with(run func(cmd *cobra.Command, g *group, args []string) error) func(*cobra.Command, []string) error {
