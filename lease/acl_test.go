@@ -56,7 +56,7 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 		return user{func() error { return m.Start(t.Context()) }, m.Stop, func() bool { return len(polled) > 0 && m.Health().OK() }}
 	},
 	"election": func(t *testing.T, _, client *redis.Client) user {
-		cfg := election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+		cfg := election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2, Logger: zap.NewNop()}
 		e, f := must(election.New(client, cfg))(t), must(election.New(client, cfg))(t)
 		start := func() error { return errors.Join(e.Start(t.Context()), f.Start(t.Context())) }
 		return user{start, func() error { return errors.Join(e.Stop(), f.Stop()) }, func() bool {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,17 +40,17 @@ LEASESTORM_MASTER_NAME. The password is never printed.`
 
 // The system determines the keys of leases.
 const (
-	systemLeases   = "leases"
-	systemPolling  = "polling"
-	systemElection = "election"
+	systemLeases  = "leases"
+	systemPolling = "polling"
 )
 
 // fleets has the default configuration of each system.
 var fleets = map[string]admin.Fleet{
-	systemLeases:   lease.Config{},
-	systemPolling:  lease.ManagerConfig{},
-	systemElection: election.Config{},
-	"intents":      store.Options{},
+	systemLeases:  lease.Config{},
+	systemPolling: lease.ManagerConfig{},
+	"election":    election.Config{},
+	"sovereign":   election.Sovereign(), // as of cmd/node
+	"intents":     store.Options{},
 }
 
 var systems = slices.Sorted(maps.Keys(fleets))
@@ -100,7 +99,7 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.SortFlags = false
 	f.Register(fs, getenv)
 	fs.StringVar(&f.system, "system", systemLeases, "which keys leases have: "+strings.Join(systems, ", "))
-	fs.StringSliceVar(&f.leaders, "leader-key", []string{election.DefaultLeaderKey}, "with --system election: the elections' leader keys")
+	fs.StringSliceVar(&f.leaders, "leader-key", nil, "of an election: the leader keys, if they are not the system's")
 	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if it is not the system's")
 	fs.StringVar(&f.nodePrefix, "node-prefix", "", "Config.NodePrefix, or an election's HeartbeatPrefix, likewise")
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
@@ -138,7 +137,7 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 		return nil, usage(err)
 	}
 	g := &group{client: client}
-	options, err := f.options()
+	options, leaders, err := f.options()
 	if err == nil {
 		g.Store, err = redisstore.New(client, options)
 	}
@@ -146,25 +145,26 @@ func (f *flags) open(cmd *cobra.Command) (*group, error) {
 		_ = client.Close()
 		return nil, usage(err)
 	}
-	if f.system == systemElection {
-		g.leaders = f.leaders
-		for _, key := range g.leaders {
-			if err := g.CheckLease(key); err != nil {
-				g.close()
-				return nil, usage(fmt.Errorf("--leader-key: %w", err))
-			}
+	g.leaders = leaders
+	for _, key := range leaders {
+		if err := g.CheckLease(key); err != nil {
+			g.close()
+			return nil, usage(fmt.Errorf("--leader-key: %w", err))
 		}
 	}
 	return g, nil
 }
 
-func (f *flags) options() (redisstore.Options, error) {
-	if f.system == systemElection && f.leasePrefix != "" {
-		return redisstore.Options{}, errors.New("--lease-prefix with --system election: give --leader-key")
-	}
-	o, _, err := fleets[f.system].Shared()
-	if err != nil {
-		return o, err
+// options returns the names of the flags' fleet, and the leader keys of its elections.
+func (f *flags) options() (o redisstore.Options, leaders []string, err error) {
+	o, leaders, err = fleets[f.system].Shared()
+	switch {
+	case err != nil:
+		return o, nil, err
+	case leaders != nil && f.leasePrefix != "":
+		return o, nil, fmt.Errorf("--lease-prefix with --system %s: give --leader-key", f.system)
+	case leaders != nil && f.leaders != nil:
+		leaders = f.leaders
 	}
 	o.OpTimeout, o.PoolSize, o.Replicas, o.Quarantine = f.timeout, 1, f.replicas, f.declared
 	for _, own := range []struct {
@@ -175,7 +175,7 @@ func (f *flags) options() (redisstore.Options, error) {
 			*own.to = own.flag
 		}
 	}
-	return o, nil
+	return o, leaders, nil
 }
 
 func (f *flags) with(run func(cmd *cobra.Command, g *group, args []string) error) func(*cobra.Command, []string) error {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -11,13 +12,16 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
+// members returns the settings of a member that shares its election with the Sovereign library's.
 func (s *settings) members() election.Config {
-	return election.Config{
-		LeaderKey: s.leaderKey, HeartbeatPrefix: s.beatPrefix, EpochKey: s.epochKey, LeaderTTL: s.ttl,
-		ElectionInterval: s.election, HeartbeatInterval: s.heartbeat, StartDelayMax: s.startDelay, RenewInterval: s.renew,
-		OpTimeout: s.opTimeout, DrainTimeout: s.drain, RenewLogLevel: &s.renewals,
-		Replicas: s.replicas,
-	}
+	cfg := election.Sovereign()
+	cfg.LeaderKey = cmp.Or(s.leaderKey, cfg.LeaderKey)
+	cfg.HeartbeatPrefix = cmp.Or(s.beatPrefix, cfg.HeartbeatPrefix)
+	cfg.EpochKey = cmp.Or(s.epochKey, cfg.EpochKey)
+	cfg.LeaderTTL, cfg.ElectionInterval, cfg.HeartbeatInterval, cfg.StartDelayMax = s.ttl, s.election, s.heartbeat, s.startDelay
+	cfg.RenewInterval, cfg.OpTimeout, cfg.DrainTimeout = s.renew, s.opTimeout, s.drain
+	cfg.RenewLogLevel, cfg.Replicas = &s.renewals, s.replicas
+	return cfg
 }
 
 // elected takes part in one election, and writes to the target while it leads.

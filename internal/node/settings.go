@@ -136,13 +136,14 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 }
 
 func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
-	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+election.DefaultLeaderKey+" if empty")
+	sovereign := election.Sovereign()
+	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+sovereign.LeaderKey+" if empty")
 	text(&s.sessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.DefaultSessionPrefix+" if empty")
 	text(&s.leasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next two need "+
 		"one hash tag")
-	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+election.DefaultHeartbeatPrefix+
+	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+sovereign.HeartbeatPrefix+
 		", if empty")
-	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+election.DefaultEpochKey+", if empty")
+	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+sovereign.EpochKey+", if empty")
 }
 
 func printHelp(out io.Writer, usage, flags string) error {
@@ -161,15 +162,14 @@ func (s *settings) setReplicas(text string) (err error) {
 
 func (s *settings) setStartDelay(text string) error {
 	if text == "" {
+		s.startDelay = s.ttl / 3
 		return nil
 	}
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms < 0 || ms > int64(24*time.Hour/time.Millisecond) {
 		return fmt.Errorf("LEASESTORM_START_DELAY_MS (--start-delay) is %q; it must be milliseconds, 0 to 86400000", text)
 	}
-	if s.startDelay = time.Duration(ms) * time.Millisecond; ms == 0 {
-		s.startDelay = election.NoStartDelay
-	}
+	s.startDelay = time.Duration(ms) * time.Millisecond
 	return nil
 }
 

@@ -60,7 +60,7 @@ func BenchmarkFailover(b *testing.B) {
 const benchTTL = 3 * time.Second
 
 func benchConfig(id string) Config {
-	return Config{InstanceID: id, LeaderTTL: benchTTL, StartDelayMax: NoStartDelay}
+	return Config{InstanceID: id, LeaderTTL: benchTTL}
 }
 
 func failover(b *testing.B, server *redistest.Server, client *redis.Client, end string) []time.Duration {
@@ -152,7 +152,7 @@ func BenchmarkQuiet(b *testing.B) {
 	server, client := elected(b)
 	var members []*member
 	for i := range 10 {
-		members = append(members, join(b, client, Config{InstanceID: fmt.Sprint(i), StartDelayMax: NoStartDelay}))
+		members = append(members, join(b, client, Config{InstanceID: fmt.Sprint(i)}))
 	}
 	eventually(b, "everybody knows", func() bool {
 		for _, m := range members {

@@ -1,9 +1,13 @@
 package election
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
+	"github.com/leasestorm/leasestorm/lease"
 )
 
 // claims counts how often the member told that it leads itself.
@@ -20,17 +24,17 @@ func (m *member) claims() (n int) {
 
 func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	t.Parallel()
-	cfg := Config{InstanceID: "a", LeaderTTL: 3 * time.Second, OpTimeout: time.Second, StartDelayMax: NoStartDelay}
+	cfg := Config{InstanceID: "a", LeaderTTL: 3 * time.Second, OpTimeout: time.Second}
 	_, client := electedFor(t, cfg)
 	cfg.ElectionInterval = 5 * time.Millisecond // a look falls into the moment between the window's end and the key's
 	a := join(t, client, cfg)
 	fence := a.wait(EventLeadershipAcquired).Fence
-	client.Del(t.Context(), "sovereign:epoch")
-	client.LPush(t.Context(), "sovereign:epoch", "somebody's list")
+	client.Del(t.Context(), "election:epoch")
+	client.LPush(t.Context(), "election:epoch", "somebody's list")
 	a.wait(EventLeadershipLost)
 	for told := 0; told < 20; {
 		switch e := a.wait(EventElectionFailed); {
-		case strings.Contains(e.Reason, "WRONGTYPE the epoch key sovereign:epoch"):
+		case strings.Contains(e.Reason, "WRONGTYPE the epoch key election:epoch"):
 			told++
 		case !strings.HasPrefix(e.Reason, "no answer"): // the machine stalled
 			t.Fatalf("the reason is %q", e.Reason)
@@ -42,7 +46,7 @@ func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	if got := a.claims(); got != 1 {
 		t.Errorf("a said %d times that it leads, and led once", got)
 	}
-	client.Del(t.Context(), "sovereign:epoch")
+	client.Del(t.Context(), "election:epoch")
 	if got := a.wait(EventLeadershipAcquired).Fence; got <= fence {
 		t.Errorf("fence %d after %d", got, fence)
 	}
@@ -76,4 +80,25 @@ func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
 		y, too := b.Leader()
 		return known && too && x.Instance == y.Instance && x.Fence == y.Fence
 	})
+}
+
+// The error of a Stop whose release Redis refuses, or does not answer, has the reason.
+func TestStopThatRedisDoesNotConfirm(t *testing.T) {
+	t.Parallel()
+	for reason, breaks := range map[string]func(*redistest.Server){
+		"NOREPLICAS":  func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
+		"i/o timeout": (*redistest.Server).Freeze,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			server, client := elected(t)
+			a := join(t, client, quick("a"))
+			a.wait(EventLeadershipAcquired)
+			breaks(server)
+			var op *lease.OpError
+			if err := a.Stop(); !errors.As(err, &op) || op.Op != "stop" || !op.Unknown || !strings.Contains(err.Error(), reason) {
+				t.Errorf("Stop = %v", err)
+			}
+		})
+	}
 }

@@ -18,73 +18,77 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Defaults: the keys and settings of the Sovereign library.
-const (
-	DefaultLeaderKey         = "sovereign:leader"
-	DefaultHeartbeatPrefix   = "sovereign:heartbeat:"
-	DefaultEpochKey          = "sovereign:epoch"
-	DefaultChannel           = "sovereign:notify"
-	DefaultLeaderTTL         = 30 * time.Second
-	DefaultElectionInterval  = 15 * time.Second
-	DefaultHeartbeatInterval = 10 * time.Second
-	DefaultStartDelayMax     = 10 * time.Second
-
-	// HeartbeatSlack is how much longer than Config.LeaderTTL a heartbeat lives.
-	HeartbeatSlack = time.Duration(rules.HeartbeatSlack)
-
-	// NoStartDelay as Config.StartDelayMax makes a member take part at once.
-	NoStartDelay = time.Duration(-1)
-)
-
-// Config configures a member. The zero value has Sovereign's settings. Members of one election must agree on LeaderKey, LeaderTTL,
-// EpochKey and Channel, and should agree on the rest.
+// Config configures a member. The zero value is a valid election. Members of
+// one election must agree on LeaderKey, LeaderTTL, EpochKey and Channel, and
+// should agree on the rest.
 type Config struct {
-	// InstanceID names this member and is the value of the leader key. "": lease.GenerateInstanceID(). No two processes may use one ID at
-	// the same time; the second one gets EventDuplicateInstance and does not lead. A process that restarts with the ID of a crashed
-	// leader waits until that leadership has expired.
+	// InstanceID names this member and is the value of the leader key.
+	// "": lease.GenerateInstanceID(). No two processes may use one ID at
+	// the same time; the second one gets EventDuplicateInstance and does
+	// not lead. A process that restarts with the ID of a crashed leader
+	// waits until that leadership has expired.
 	InstanceID string
 
-	// LeaderKey is the whole key that holds the leader's ID; "": "sovereign:leader". Two elections need two leader keys.
+	// LeaderKey is the whole key that holds the leader's ID. Two elections
+	// need two leader keys. "": "election:leader".
 	LeaderKey string
-	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat. "": "sovereign:heartbeat:".
+	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat,
+	// which lives 5 s longer than LeaderTTL. "": "election:heartbeat:".
 	HeartbeatPrefix string
-	// EpochKey and Channel are the members' other names in Redis. "": "sovereign:epoch", "sovereign:notify". Elections that share an
-	// EpochKey must have one LeaderTTL, or a Quarantine as long as the longest.
-	EpochKey, Channel string
+	// EpochKey shows whether Redis still has its data. Elections that share
+	// an EpochKey must have one LeaderTTL, or a Quarantine as long as the
+	// longest. "": "election:epoch".
+	EpochKey string
+	// Channel carries a notice of each acquisition and release.
+	// "": "election:notify".
+	Channel string
 
-	// LeaderTTL is how long leadership lives without a renewal, and so bounds failover. 0: 30 s.
+	// LeaderTTL is how long leadership lives without a renewal, and so
+	// bounds failover. 0: 30 s.
 	LeaderTTL time.Duration
-	// ElectionInterval is the time between two reads of a follower. It is a safety net, because a follower waits for the expiry and for
-	// the notice of a release. 0: LeaderTTL/2 (15 s).
+	// ElectionInterval is the time between two reads of a follower. It is a
+	// safety net, because a follower waits for the expiry and for the
+	// notice of a release. 0: LeaderTTL/2.
 	ElectionInterval time.Duration
-	// HeartbeatInterval is the time between two heartbeats of the leader. They decide nothing here; other libraries read them. 0:
-	// LeaderTTL/3 (10 s).
+	// HeartbeatInterval is the time between two heartbeats of the leader.
+	// They decide nothing here; other libraries read them. 0: LeaderTTL/3.
 	HeartbeatInterval time.Duration
-	// StartDelayMax bounds the random time between Start and the first attempt. 0: LeaderTTL/3 (10 s); NoStartDelay: none.
+	// StartDelayMax bounds the random time between Start and the first
+	// attempt. 0: no delay.
 	StartDelayMax time.Duration
-	// RenewInterval is the time between two renewals of the leader; 0: LeaderTTL/3.
+	// RenewInterval is the time between two renewals of the leader.
+	// 0: LeaderTTL/3.
 	RenewInterval time.Duration
-	// OpTimeout is how long a request waits for an answer; after that, the leader does not lead until Redis answers. 0: LeaderTTL/10.
+	// OpTimeout is how long a request waits for an answer. After that, the
+	// leader does not lead until Redis answers. 0: LeaderTTL/10.
 	OpTimeout time.Duration
-	// Quarantine is how long nobody is elected after Redis lost its data; 0: LeaderTTL.
+	// Quarantine is how long nobody is elected after Redis lost its data.
+	// 0: LeaderTTL.
 	Quarantine time.Duration
-	// Replicas is lease.Config.Replicas: how many replicas Redis has, if one leader is to be promised across every failover.
+	// Replicas is lease.Config.Replicas: how many replicas Redis has, if
+	// one leader is to be promised across every failover.
 	Replicas int
-	// AssumeNew is lease.Config.AssumeNew: this address never led to another Redis that granted leases.
+	// AssumeNew is lease.Config.AssumeNew: this address never led to
+	// another Redis that granted leases.
 	AssumeNew bool
-	// DrainTimeout bounds Stop. Work that has not returned by then keeps its leadership until that expires. 0: RenewInterval.
+	// DrainTimeout bounds Stop. Work that has not returned by then keeps
+	// its leadership until that expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
-	// Notify is called with every event of the elections' leases, as lease.Config.Notify; nil: no call. It must return at once and leave
+	// Notify is called with every event of the elections' leases, as
+	// lease.Config.Notify; nil: no call. It must return at once and leave
 	// the holds alone. All other listeners should use Subscribe.
 	Notify func(lease.Event)
-	// Observe is called with every event of the elections at the moment it happens; nil: no call. It must return at once and call only
-	// the local reads of this package (IsLeader, Fence, State, Leader).
+	// Observe is called with every event of the elections at the moment it
+	// happens; nil: no call. It must return at once and call only the local
+	// reads of this package (IsLeader, Fence, State, Leader).
 	Observe func(Event)
-	// Logger gets an entry for each event of an election and of its lease. nil: warnings and errors go to standard error; zap.NewNop()
-	// silences them. For the client library's own log see lease.Config.Logger.
+	// Logger gets an entry for each event of an election and of its lease.
+	// nil: warnings and errors go to standard error; zap.NewNop() silences
+	// them. For the client library's own log see lease.Config.Logger.
 	Logger *zap.Logger
-	// RenewLogLevel is the level of successful renewals, as lease.Config.RenewLogLevel; nil: info.
+	// RenewLogLevel is the level of successful renewals, as
+	// lease.Config.RenewLogLevel; nil: info.
 	RenewLogLevel *zapcore.Level
 	// Hooks are added to the connections, as lease.Config.Hooks.
 	Hooks []redis.Hook
@@ -92,15 +96,26 @@ type Config struct {
 	_ struct{}
 }
 
+// Sovereign returns the settings of the Sovereign library (Java), for an
+// election that members of both libraries share. If you change LeaderTTL,
+// change the other durations in proportion.
+func Sovereign() Config {
+	return Config{
+		LeaderKey: "sovereign:leader", HeartbeatPrefix: "sovereign:heartbeat:",
+		EpochKey: "sovereign:epoch", Channel: "sovereign:notify",
+		LeaderTTL: 30 * time.Second, ElectionInterval: 15 * time.Second,
+		HeartbeatInterval: 10 * time.Second, StartDelayMax: 10 * time.Second,
+	}
+}
+
 func (c Config) withDefaults() Config {
-	c.LeaderKey = cmp.Or(c.LeaderKey, DefaultLeaderKey)
-	c.HeartbeatPrefix = cmp.Or(c.HeartbeatPrefix, DefaultHeartbeatPrefix)
-	c.EpochKey = cmp.Or(c.EpochKey, DefaultEpochKey)
-	c.Channel = cmp.Or(c.Channel, DefaultChannel)
-	c.LeaderTTL = cmp.Or(c.LeaderTTL, DefaultLeaderTTL)
+	c.LeaderKey = cmp.Or(c.LeaderKey, "election:leader")
+	c.HeartbeatPrefix = cmp.Or(c.HeartbeatPrefix, "election:heartbeat:")
+	c.EpochKey = cmp.Or(c.EpochKey, "election:epoch")
+	c.Channel = cmp.Or(c.Channel, "election:notify")
+	c.LeaderTTL = cmp.Or(c.LeaderTTL, 30*time.Second)
 	c.ElectionInterval = cmp.Or(c.ElectionInterval, c.LeaderTTL/2)
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, c.LeaderTTL/3)
-	c.StartDelayMax = cmp.Or(c.StartDelayMax, c.LeaderTTL/3)
 	c.RenewInterval = cmp.Or(c.RenewInterval, c.LeaderTTL/3)
 	c.OpTimeout = cmp.Or(c.OpTimeout, c.LeaderTTL/10)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.RenewInterval)
@@ -142,8 +157,8 @@ func (c *Config) validate() error {
 	case c.HeartbeatInterval >= c.LeaderTTL:
 		return configError("HeartbeatInterval is %v; it must be less than LeaderTTL %v, or a living leader looks dead",
 			c.HeartbeatInterval, c.LeaderTTL)
-	case c.StartDelayMax < 0 && c.StartDelayMax != NoStartDelay:
-		return configError("StartDelayMax is %v; it must be positive, 0 for the default, or NoStartDelay", c.StartDelayMax)
+	case c.StartDelayMax < 0:
+		return configError("StartDelayMax is %v; it must not be negative", c.StartDelayMax)
 	}
 	if err := checkKey("EpochKey", c.EpochKey); err != nil {
 		return err
@@ -199,8 +214,8 @@ func (c *Config) lease() lease.Config {
 func (c *Config) store() redisstore.Options {
 	return redisstore.Options{
 		ExactKeys: true, NodePrefix: c.HeartbeatPrefix, EpochKey: c.EpochKey, Channel: c.Channel, OpTimeout: c.OpTimeout,
-		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks, Replicas: c.Replicas, BeatSlack: HeartbeatSlack,
-		Calls: zaplog.CallsOf(c.Logger),
+		PoolSize: 1, Quarantine: max(c.Quarantine, c.LeaderTTL), Hooks: c.Hooks, Replicas: c.Replicas,
+		BeatSlack: time.Duration(rules.HeartbeatSlack), Calls: zaplog.CallsOf(c.Logger),
 	}
 }
 

@@ -8,19 +8,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
-func TestDefaultsAreSovereigns(t *testing.T) {
-	c := Config{}.withDefaults()
-	if err := c.validate(); err != nil {
+func TestSettingsOfSovereign(t *testing.T) {
+	c := Sovereign()
+	if _, _, err := c.Shared(); err != nil {
 		t.Fatal(err)
 	}
-	if c.LeaderKey != "sovereign:leader" || c.HeartbeatPrefix != "sovereign:heartbeat:" || c.LeaderTTL != DefaultLeaderTTL ||
-		c.ElectionInterval != DefaultElectionInterval || c.HeartbeatInterval != DefaultHeartbeatInterval ||
-		c.StartDelayMax != DefaultStartDelayMax {
+	if c.LeaderKey != "sovereign:leader" || c.HeartbeatPrefix != "sovereign:heartbeat:" || c.EpochKey != "sovereign:epoch" ||
+		c.Channel != "sovereign:notify" || c.LeaderTTL != 30*time.Second || c.ElectionInterval != 15*time.Second ||
+		c.HeartbeatInterval != 10*time.Second || c.StartDelayMax != 10*time.Second {
 		t.Errorf("%+v", c)
 	}
 	for range 100 {
@@ -28,8 +29,36 @@ func TestDefaultsAreSovereigns(t *testing.T) {
 			t.Errorf("start delay %v", time.Duration(d))
 		}
 	}
-	if c.StartDelayMax = NoStartDelay; c.startDelay() != 0 {
-		t.Error("a start delay with NoStartDelay")
+}
+
+func TestDefaults(t *testing.T) {
+	c := Config{}.withDefaults()
+	if err := c.validate(); err != nil {
+		t.Fatal(err)
+	}
+	if c.LeaderKey != "election:leader" || c.HeartbeatPrefix != "election:heartbeat:" || c.EpochKey != "election:epoch" ||
+		c.Channel != "election:notify" || c.LeaderTTL != 30*time.Second || c.ElectionInterval != 15*time.Second ||
+		c.HeartbeatInterval != 10*time.Second || c.startDelay() != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The constants have literal values, which go doc shows. States and kinds of events are converted from those of the rules.
+func TestConstantsAreThoseOfTheRules(t *testing.T) {
+	for s, r := range map[State]rules.State{StateFollower: rules.Follower, StateCandidate: rules.Candidate, StateLeader: rules.Leader} {
+		if s != State(r) {
+			t.Errorf("%v is %d, the rules have %d", r, s, r)
+		}
+	}
+	for k, r := range map[EventKind]rules.EventKind{
+		EventStateChanged: rules.StateChanged, EventLeadershipAcquired: rules.LeadershipAcquired,
+		EventLeadershipLost: rules.LeadershipLost, EventElectionFailed: rules.ElectionFailed, EventLeaderChanged: rules.LeaderChanged,
+		EventHeartbeatStale: rules.HeartbeatStale, EventHeartbeatInvalid: rules.HeartbeatInvalid,
+		EventDuplicateInstance: rules.DuplicateInstance,
+	} {
+		if k != EventKind(r) {
+			t.Errorf("%v is %d, the rules have %d", k, k, r)
+		}
 	}
 }
 
@@ -43,9 +72,9 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"long leader key", Config{LeaderKey: long}, "LeaderKey"},
 		{"leader key with a space", Config{LeaderKey: "a b"}, "LeaderKey"},
 		{"leader key that is no UTF-8", Config{LeaderKey: "a\xff"}, "LeaderKey"},
-		{"leader key among the heartbeats", Config{LeaderKey: "sovereign:heartbeat:leader"}, "heartbeat"},
+		{"leader key among the heartbeats", Config{LeaderKey: "election:heartbeat:leader"}, "heartbeat"},
 		{"leader key that is the epoch's", Config{LeaderKey: "x", EpochKey: "x"}, "epoch"},
-		{"fence among the heartbeats", Config{HeartbeatPrefix: "{sovereign:leader}:fenc", InstanceID: "e"}, "heartbeat"},
+		{"fence among the heartbeats", Config{HeartbeatPrefix: "{election:leader}:fenc", InstanceID: "e"}, "heartbeat"},
 		{"fence among the heartbeats of another key", Config{LeaderKey: "x", HeartbeatPrefix: "{x}:"}, "heartbeat"},
 		{"epoch key that is a fence's", Config{LeaderKey: "x", EpochKey: "{x}:fence"}, "fence"},
 		{"leader key that is a fence's", Config{LeaderKey: "x:fence"}, "fence"},
@@ -76,7 +105,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e, err := New(unused(t), tt.c)
 			if !errors.Is(err, lease.ErrInvalidConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("New = %v, %v; want ErrConfig that names %s", e, err, tt.want)
+				t.Errorf("New = %v, %v; want ErrInvalidConfig that names %s", e, err, tt.want)
 			}
 			if err != nil && len(err.Error()) > 300 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
@@ -138,7 +167,7 @@ func TestBootstrapOfAnElection(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	cfg := patient("a")
-	cfg.LeaderTTL, cfg.StartDelayMax = time.Minute, NoStartDelay // longer than the test waits
+	cfg.LeaderTTL = time.Minute // longer than the test waits
 	var fleet admin.Fleet = cfg
 	if err := admin.Bootstrap(t.Context(), client, fleet); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,8 @@ import (
 // ErrRunning: this member's Run is already running.
 var ErrRunning = errors.New("Run is running for this member already")
 
-// Election is this process's part in one election. It is safe for concurrent use. It cannot be restarted: after Stop, make another.
+// Election is this process's part in one election. It is safe for concurrent
+// use. It cannot be restarted: after Stop, make another.
 type Election struct {
 	g       *Group
 	own     bool // the group belongs to this election alone
@@ -49,8 +50,10 @@ type Election struct {
 	terms     chan *lease.Lease // the leaderships that Run waits for; nil: Run is not running
 }
 
-// New makes a member of one election with its own connections. Nothing runs before Start. New only reads the client's settings and never
-// closes the client. For many elections in one process make a Group. Errors: lease.ErrInvalidConfig.
+// New makes a member of one election with its own connections. Nothing runs
+// before Start. New only reads the client's settings and never closes the
+// client. For many elections in one process make a Group. Errors:
+// lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	g, err := NewGroup(client, cfg)
 	if err != nil {
@@ -64,8 +67,10 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	return e, nil
 }
 
-// Start takes part until Stop, after a random delay of at most Config.StartDelayMax. ctx bounds the start only; Run binds the member to a
-// context. Start waits and fails as lease.Keeper.Start does, and also returns lease.ErrStopped.
+// Start takes part until Stop, after a random delay of at most
+// Config.StartDelayMax. ctx bounds the start only; Run binds the member to a
+// context. Start waits and fails as lease.Keeper.Start does, and also returns
+// lease.ErrStopped.
 func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,9 +110,11 @@ func (e *Election) permitted(ctx context.Context) error {
 	return nil
 }
 
-// Health reports whether this member can be elected or goes on leading, and if not, why, for a readiness probe. It sends no request and
-// knows only the outcomes of the member's requests: a leader's renewals and heartbeats, or a follower's one read per
-// Config.ElectionInterval. So a follower may report up to that interval late that it can read the leader again.
+// Health reports whether this member can be elected or goes on leading, and if
+// not, why, for a readiness probe. It sends no request and knows only the
+// outcomes of the member's requests: a leader's renewals and heartbeats, or a
+// follower's one read per Config.ElectionInterval. So a follower may report up
+// to that interval late that it can read the leader again.
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
 	started := e.started.Load()
@@ -130,12 +137,15 @@ func (e *Election) over() error {
 	return fmt.Errorf("%w: election %q: a member has one life; make another", lease.ErrStopped, e.key)
 }
 
-// Stop withdraws this member. IsLeader is false at once, and the context of Run's function ends. When the function has returned, the
-// member releases its leadership, and the other members notice at once.
+// Stop withdraws this member. IsLeader is false at once, and the context of
+// Run's function ends. When the function has returned, the member releases its
+// leadership, and the other members notice at once.
 //
-// Stop waits at most Config.DrainTimeout. Work that has not returned by then keeps its leadership until that expires, and Stop returns
-// an error. So it does if Redis did not confirm the release, for which it waits as Group.Stop does. For the elections of a Group,
-// Group.Stop waits for that.
+// Stop waits at most Config.DrainTimeout. Work that has not returned by then
+// keeps its leadership until that expires, and Stop returns a *lease.OpError.
+// So it does if Redis refused or did not confirm the release, for which it
+// waits as Group.Stop does. For the elections of a Group, Group.Stop waits for
+// that.
 func (e *Election) Stop() error {
 	if e.own {
 		return e.g.Stop()
@@ -171,18 +181,20 @@ func (e *Election) await(late <-chan time.Time) error {
 	if hold != nil {
 		inner.OfLease(hold).Abandon()
 	}
-	return fmt.Errorf("%w: election %q: the work under the leadership has not returned after %v; the leadership expires "+
-		"within %v", inner.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)
+	return &lease.OpError{Op: "stop", Name: e.key, Unknown: true, Err: fmt.Errorf("%w: election %q: the work under the leadership has not "+
+		"returned after %v; the leadership expires within %v", inner.ErrUnknown, e.key, e.g.cfg.DrainTimeout, e.g.cfg.LeaderTTL)}
 }
 
-// IsLeader reports whether this member leads now. It reads local memory: no request, no allocation. It is false while a renewal is
-// overdue. Work that outlasts the result must carry the fence.
+// IsLeader reports whether this member leads now. It reads local memory: no
+// request, no allocation. It is false while a renewal is overdue. Work that
+// outlasts the result must carry the fence.
 func (e *Election) IsLeader() bool {
 	h := e.lead.Load()
 	return h != nil && h.Valid()
 }
 
-// Fence returns the fence of this member's leadership, or false if it does not lead now.
+// Fence returns the fence of this member's leadership, or false if it does not
+// lead now.
 func (e *Election) Fence() (int64, bool) {
 	h := e.lead.Load()
 	if h == nil || !h.Valid() {
@@ -191,8 +203,9 @@ func (e *Election) Fence() (int64, bool) {
 	return h.Fence(), true
 }
 
-// State returns the member's state. While a renewal is overdue, a member can be LEADER for a moment without leading (IsLeader). Nobody
-// else can lead before its window has ended, and then it is FOLLOWER.
+// State returns the member's state. While a renewal is overdue, a member can be
+// LEADER for a moment without leading (IsLeader). Nobody else can lead before
+// its window has ended, and then it is FOLLOWER.
 func (e *Election) State() State { return State(e.state.Load()) }
 
 // Leadership describes a leader.
@@ -204,8 +217,9 @@ type Leadership struct {
 	_ struct{}
 }
 
-// Leader returns the leader known to this member. It returns false if none is known, or if the last one has not been seen for a
-// LeaderTTL. It reads local memory and is for display: only IsLeader may decide anything.
+// Leader returns the leader known to this member. It returns false if none is
+// known, or if the last one has not been seen for a LeaderTTL. It reads local
+// memory and is for display: only IsLeader may decide anything.
 func (e *Election) Leader() (Leadership, bool) {
 	l := e.known.Load()
 	if l == nil || !l.At(e.g.now().Mono) {
@@ -220,9 +234,11 @@ func (e *Election) InstanceID() string { return e.g.cfg.InstanceID }
 // Key returns the leader key, which names the election.
 func (e *Election) Key() string { return e.key }
 
-// Subscribe calls f with every event from now on, in order, one at a time, until cancel. If this member leads, f first gets
-// EventLeadershipAcquired of the current leadership. If f is 65,536 events behind, it misses some, and Event.Dropped counts them. A
-// function that blocks or panics harms nobody else. After cancel no call begins.
+// Subscribe calls f with every event from now on, in order, one at a time,
+// until cancel. If this member leads, f first gets EventLeadershipAcquired of
+// the current leadership. If f is 65,536 events behind, it misses some, and
+// Event.Dropped counts them. A function that blocks or panics harms nobody
+// else. After cancel no call begins.
 func (e *Election) Subscribe(f func(Event)) (cancel func()) {
 	l := newListener(f, e.g.log.Calls)
 	e.g.mu.Lock()

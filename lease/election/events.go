@@ -19,35 +19,37 @@ type State uint8
 
 // The states.
 const (
-	StateFollower  = State(rules.Follower)
-	StateCandidate = State(rules.Candidate) // an attempt is in flight
-	StateLeader    = State(rules.Leader)
+	StateFollower  State = 0
+	StateCandidate State = 1 // an attempt is in flight
+	StateLeader    State = 2
 )
 
 // String returns FOLLOWER, CANDIDATE or LEADER.
 func (s State) String() string { return rules.State(s).String() }
 
-// EventKind is the kind of an event. Its String is the field "event" of log entries.
+// EventKind is the kind of an event. Its String is the field "event" of log
+// entries.
 type EventKind uint8
 
-// The events. Each transition publishes exactly these, in this order, each once:
+// The events, with the fields that each one sets. Each transition publishes
+// exactly these, in this order, each once:
 //
 //	FOLLOWER  → CANDIDATE   StateChanged
 //	CANDIDATE → LEADER      StateChanged, LeadershipAcquired
 //	CANDIDATE → FOLLOWER    StateChanged, ElectionFailed
 //	LEADER    → FOLLOWER    StateChanged, LeadershipLost
 //
-// While attempts fail and no leader is seen, ElectionFailed is published again in every ElectionInterval. All other events belong to no
-// transition.
+// While attempts fail and no leader is seen, ElectionFailed is published again
+// in every ElectionInterval. All other events belong to no transition.
 const (
-	EventStateChanged       = EventKind(rules.StateChanged)       // From, To; Fence to or from LEADER
-	EventLeadershipAcquired = EventKind(rules.LeadershipAcquired) // Fence
-	EventLeadershipLost     = EventKind(rules.LeadershipLost)     // Fence, Reason; Leader if another is known
-	EventElectionFailed     = EventKind(rules.ElectionFailed)     // Reason; Leader if known
-	EventLeaderChanged      = EventKind(rules.LeaderChanged)      // Leader, Fence if known: the new leader
-	EventHeartbeatStale     = EventKind(rules.HeartbeatStale)     // Leader holds the key, but its heartbeat is stale
-	EventHeartbeatInvalid   = EventKind(rules.HeartbeatInvalid)   // Leader, Reason: not a time, or a future one
-	EventDuplicateInstance  = EventKind(rules.DuplicateInstance)  // Reason: another process has this member's ID
+	EventStateChanged       EventKind = 1 // From, To; Fence if LEADER
+	EventLeadershipAcquired EventKind = 2 // Fence
+	EventLeadershipLost     EventKind = 3 // Fence, Reason; Leader if known
+	EventElectionFailed     EventKind = 4 // Reason; Leader if known
+	EventLeaderChanged      EventKind = 5 // Leader, the new one; Fence if known
+	EventHeartbeatStale     EventKind = 6 // Leader, which still has the key
+	EventHeartbeatInvalid   EventKind = 7 // Leader, Reason
+	EventDuplicateInstance  EventKind = 8 // Reason: the ID is used twice
 )
 
 var eventNames = [...]string{
@@ -74,7 +76,8 @@ type Event struct {
 	Leader   string // instance ID
 	Reason   string
 	At       time.Time
-	// Dropped counts the events just before this one that this listener missed because it was slow.
+	// Dropped counts the events just before this one that this listener
+	// missed because it was slow.
 	Dropped int64
 
 	_ struct{}

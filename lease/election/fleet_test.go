@@ -252,7 +252,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 	const n = 1000
 	_, client := electedFor(t, Config{LeaderTTL: 10 * time.Second})
 	cfg := func(id string) Config {
-		return Config{InstanceID: id, LeaderTTL: 10 * time.Second, StartDelayMax: NoStartDelay}
+		return Config{InstanceID: id, LeaderTTL: 10 * time.Second}
 	}
 	before := runtime.NumGoroutine()
 	a, first := many(t, client, cfg("a"), n)
@@ -268,7 +268,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 	})
 	eventually(t, "everybody is quiet", func() bool { return runtime.NumGoroutine()-before < 100 })
 	eventually(t, "the heartbeat", func() bool {
-		return len(client.Keys(context.Background(), "sovereign:heartbeat:*").Val()) == 1
+		return len(client.Keys(context.Background(), "election:heartbeat:*").Val()) == 1
 	})
 	if got := led(second); got != 0 {
 		t.Errorf("both lead %d", got)
@@ -287,7 +287,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 func TestACycleIsTwoCommands(t *testing.T) {
 	t.Parallel()
 	server, client := electedFor(t, Config{LeaderTTL: 2 * time.Second})
-	cfg := Config{LeaderTTL: 2 * time.Second, OpTimeout: time.Second, StartDelayMax: NoStartDelay}
+	cfg := Config{LeaderTTL: 2 * time.Second, OpTimeout: time.Second}
 	var members []*member
 	for i := range 10 {
 		cfg.InstanceID = fmt.Sprint(i)

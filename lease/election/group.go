@@ -22,8 +22,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Group is this process's part in any number of elections, under one instance ID. They share connections, timers and renewals. A further
-// election costs no goroutine and, led or followed, no request of its own but its read. It is safe for concurrent use.
+// Group is this process's part in any number of elections, under one instance
+// ID. They share connections, timers and renewals. A further election costs no
+// goroutine and, led or followed, no request of its own but its read. It is
+// safe for concurrent use.
 type Group struct {
 	cfg    Config
 	log    *zaplog.Log
@@ -45,7 +47,8 @@ type Group struct {
 	next      core.Time   // next wake-up of the timer's goroutine, 0: never
 }
 
-// NewGroup makes one process's part in elections. Nothing runs before the first election starts.
+// NewGroup makes one process's part in elections. Nothing runs before the first
+// election starts.
 func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -76,8 +79,8 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// Election makes this process a member of the election with that leader key, "" for that of Config. An election that has stopped may be
-// made again.
+// Election makes this process a member of the election with that leader key, ""
+// for that of Config. An election that has stopped may be made again.
 func (g *Group) Election(leaderKey string) (*Election, error) {
 	cfg := g.cfg
 	cfg.LeaderKey = cmp.Or(leaderKey, cfg.LeaderKey)
@@ -107,7 +110,7 @@ func (g *Group) Election(leaderKey string) (*Election, error) {
 }
 
 func (c *Config) startDelay() int64 {
-	if c.StartDelayMax <= 0 {
+	if c.StartDelayMax == 0 {
 		return 0
 	}
 	return rand.Int64N(int64(c.StartDelayMax))
@@ -124,9 +127,11 @@ func (g *Group) start(ctx context.Context) error {
 	})
 }
 
-// Stop withdraws from all elections, as Election.Stop does from one, and waits until Redis has confirmed the end of each leadership. It
-// waits at most Config.DrainTimeout for the work, as long again for Redis, and Config.OpTimeout for the heartbeat. Every call waits for
-// the end and returns the same error.
+// Stop withdraws from all elections, as Election.Stop does from one, and waits
+// until Redis has confirmed the end of each leadership. It waits at most
+// Config.DrainTimeout for the work, as long again for Redis, and
+// Config.OpTimeout for the heartbeat. Every call waits for the end and returns
+// the same error.
 func (g *Group) Stop() error { return g.life.Stop(g.end) }
 
 func (g *Group) end(begun bool) error {

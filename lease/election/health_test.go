@@ -61,9 +61,9 @@ func TestDenialOfLooksNamesTheRule(t *testing.T) {
 	if follows.IsLeader() {
 		follows = leads
 	}
-	server.Do("ACL", "SETUSER", "default", "resetkeys", "~sovereign:leader", "~{sovereign:leader}:fence", "~sovereign:epoch*")
+	server.Do("ACL", "SETUSER", "default", "resetkeys", "~election:leader", "~{election:leader}:fence", "~election:epoch*")
 	eventually(t, "the rule is named", func() bool {
-		return strings.Contains(follows.Health().Reason, " ~sovereign:heartbeat:* ")
+		return strings.Contains(follows.Health().Reason, " ~election:heartbeat:* ")
 	})
 	server.Do("ACL", "SETUSER", "default", "allkeys")
 }

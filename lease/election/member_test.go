@@ -35,14 +35,14 @@ func TestMain(m *testing.M) {
 
 // quick is timings for tests on a real server: a thirtieth of Sovereign's.
 func quick(id string) Config {
-	return Config{InstanceID: id, LeaderTTL: time.Second, StartDelayMax: NoStartDelay}
+	return Config{InstanceID: id, LeaderTTL: time.Second}
 }
 
 // patient is timings for tests in which no leadership is to end by itself: a machine that stalls for seconds costs neither an
 // answer nor the leadership, which is renewed as often as quick's.
 func patient(id string) Config {
 	return Config{InstanceID: id, LeaderTTL: 10 * time.Second, RenewInterval: time.Second / 3, OpTimeout: 5 * time.Second,
-		DrainTimeout: 10 * time.Second, StartDelayMax: NoStartDelay}
+		DrainTimeout: 10 * time.Second}
 }
 
 // elected returns a server of its own on which elections can be held at once, by patient members and by quick ones.
@@ -224,10 +224,11 @@ func TestOneLeadsAndTheNextFollows(t *testing.T) {
 }
 
 func TestKeysAreThoseOfTheSpecification(t *testing.T) {
-	server, client := electedFor(t, Config{})
+	cfg := Sovereign()
+	cfg.InstanceID, cfg.StartDelayMax = "instance-1", 0
+	server, client := electedFor(t, cfg)
 	before := time.Now().UnixMilli()
-	a := join(t, client, Config{InstanceID: "instance-1", StartDelayMax: NoStartDelay, LeaderTTL: 30 * time.Second,
-		DrainTimeout: 10 * time.Second})
+	a := join(t, client, cfg)
 	fence := a.wait(EventLeadershipAcquired).Fence
 	eventually(t, "the heartbeat", func() bool { return server.Do("EXISTS", "sovereign:heartbeat:instance-1") == int64(1) })
 	if got := client.Get(t.Context(), "sovereign:leader").Val(); got != "instance-1" {
@@ -272,7 +273,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	_, client := elected(t)
 	set := func(id string, value any, ttl time.Duration) {
-		client.Set(context.Background(), "sovereign:heartbeat:"+id, value, ttl)
+		client.Set(context.Background(), "election:heartbeat:"+id, value, ttl)
 	}
 	old := time.Now().Add(-time.Hour).UnixMilli()
 	set("dead", old, 0)
@@ -282,7 +283,7 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	set("living", time.Now().UnixMilli(), 15*time.Second)
 	set("living-without-expiry", time.Now().UnixMilli(), 0)
 	set("not-ours", "a value", 0)
-	client.LPush(t.Context(), "sovereign:heartbeat:a-list", 1)
+	client.LPush(t.Context(), "election:heartbeat:a-list", 1)
 	client.Set(t.Context(), "other:dead", old, 0)
 	a := join(t, client, patient("a"))
 	eventually(t, "the sweep", func() bool { return a.Stats().HeartbeatsSwept == 2 })
@@ -290,7 +291,7 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	slices.Sort(keys)
 	want := []string{"a", "a-list", "a-number", "living", "living-in-an-election-with-a-long-TTL", "living-without-expiry", "not-ours"}
 	for i := range want {
-		want[i] = "sovereign:heartbeat:" + want[i]
+		want[i] = "election:heartbeat:" + want[i]
 	}
 	if !slices.Equal(keys, want) {
 		t.Errorf("left: %v, want %v", keys, want)
@@ -305,7 +306,7 @@ func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
 	_, client := elected(t)
 	a := join(t, client, patient("a"))
 	a.wait(EventLeadershipAcquired)
-	eventually(t, "the heartbeat", func() bool { return client.PTTL(t.Context(), "sovereign:heartbeat:a").Val() > 0 })
+	eventually(t, "the heartbeat", func() bool { return client.PTTL(t.Context(), "election:heartbeat:a").Val() > 0 })
 	for _, c := range []struct {
 		length time.Duration
 		want   error
@@ -314,7 +315,7 @@ func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
 			t.Errorf("%v: %v, want %v", c.length, err, c.want)
 		}
 	}
-	client.Set(t.Context(), "sovereign:heartbeat:b", time.Now().UnixMilli(), 30*time.Second) // of a member with a longer TTL
+	client.Set(t.Context(), "election:heartbeat:b", time.Now().UnixMilli(), 30*time.Second) // of a member with a longer TTL
 	if _, err := admin.SetQuarantine(t.Context(), client, patient(""), 9*time.Second); !errors.Is(err, redisstore.ErrOutlives) {
 		t.Errorf("a heartbeat of 30 s lives: %v", err)
 	}
@@ -340,7 +341,7 @@ func (stoppedClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 func TestStaleHeartbeatIsNoCoup(t *testing.T) { // the specification's scenario 3
 	t.Parallel()
 	_, client := elected(t)
-	cfg := Config{LeaderTTL: 3 * time.Second, OpTimeout: time.Second, StartDelayMax: NoStartDelay}
+	cfg := Config{LeaderTTL: 3 * time.Second, OpTimeout: time.Second}
 	other := cfg
 	cfg.InstanceID, other.InstanceID = "a", "b"
 	cfg.Hooks = []redis.Hook{stoppedClock{}}
@@ -362,13 +363,13 @@ func TestBadHeartbeatsAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, client := elected(t)
-			client.Set(t.Context(), "sovereign:leader", "java-1", time.Minute)
-			client.Set(t.Context(), "sovereign:heartbeat:java-1", value, time.Minute)
+			client.Set(t.Context(), "election:leader", "java-1", time.Minute)
+			client.Set(t.Context(), "election:heartbeat:java-1", value, time.Minute)
 			a := join(t, client, quick("a"))
 			if e := a.wait(EventHeartbeatInvalid); e.Leader != "java-1" || e.Reason == "" {
 				t.Errorf("%+v", e)
 			}
-			client.Del(t.Context(), "sovereign:leader", "sovereign:heartbeat:java-1")
+			client.Del(t.Context(), "election:leader", "election:heartbeat:java-1")
 			a.wait(EventLeadershipAcquired) // a lost heartbeat, no lost election
 		})
 	}

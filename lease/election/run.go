@@ -8,10 +8,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Run takes part and calls f whenever this member leads, one call at a time, each with a higher fence. The context of f ends with ctx,
-// with the trust window and with Stop (context.Cause says which). f sends fence with every change. The member releases leadership only
-// after f has returned or panicked. After a loss of leadership, it is no candidate until f has returned. Run starts the member, unless
-// Start did, and stops it. If f returns while it leads, Run releases the leadership and ends this member's part in the election.
+// Run takes part and calls f whenever this member leads, one call at a time,
+// each with a higher fence. The context of f ends with ctx, with the trust
+// window and with Stop (context.Cause says which). f sends fence with every
+// change. The member releases leadership only after f has returned or panicked.
+// After a loss of leadership, it is no candidate until f has returned. Run
+// starts the member, unless Start did, and stops it. If f returns while it
+// leads, Run releases the leadership and ends this member's part in the
+// election.
 //
 //	f returned while it led         Run returns f's error
 //	the leadership was lost         Run waits for the next leadership and
@@ -22,12 +26,14 @@ import (
 //	                                an error of f that is not about its
 //	                                context
 //
-// After the end of ctx IsLeader stays true, and the lease is renewed, until f returns, however long that takes: nobody else may do the
-// work before that. Only Stop and the trust window end leadership while f runs.
+// After the end of ctx IsLeader stays true, and the lease is renewed, until f
+// returns, however long that takes: nobody else may do the work before that.
+// Only Stop and the trust window end leadership while f runs.
 //
-// An error of Stop is joined with each of these. ErrRunning: another Run is running. lease.ErrStopped: the member has stopped, and every
-// further Run returns the same error; make another. lease.ErrInvalidConfig: f is nil, and nothing was started. After any other error of
-// Start, Run may be called again.
+// An error of Stop is joined with each of these. ErrRunning: another Run is
+// running. lease.ErrStopped: the member has stopped, and every further Run
+// returns the same error; make another. lease.ErrInvalidConfig: f is nil, and
+// nothing was started. After any other error of Start, Run may be called again.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
 	if f == nil {
 		return configError("Run has no function to call")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
@@ -187,7 +186,7 @@ func TestRunTellsAnErrorOfLostWork(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	err = e.Run(t.Context(), func(ctx context.Context, _ int64) error {
-		client.Del(context.Background(), "sovereign:leader")
+		client.Del(context.Background(), "election:leader")
 		<-ctx.Done()
 		return broken
 	})
@@ -237,7 +236,7 @@ func TestStopEndsRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run = %v", err)
 	}
-	if e.IsLeader() || client.Exists(t.Context(), "sovereign:leader").Val() != 0 {
+	if e.IsLeader() || client.Exists(t.Context(), "election:leader").Val() != 0 {
 		t.Error("still leading")
 	}
 }
@@ -263,7 +262,8 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	<-begun
 	b := join(t, client, quick("b"))
 	b.wait(EventElectionFailed)
-	if err := e.Stop(); !errors.Is(err, inner.ErrUnknown) {
+	var op *lease.OpError
+	if err := e.Stop(); !errors.As(err, &op) || op.Op != "stop" || op.Name != e.Key() || !op.Unknown {
 		t.Errorf("Stop = %v", err)
 	}
 	if b.IsLeader() {
@@ -271,7 +271,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	}
 	b.wait(EventLeadershipAcquired)
 	close(free)
-	if err := <-ended; !errors.Is(err, inner.ErrUnknown) { // that of Stop
+	if err := <-ended; !errors.As(err, &op) { // that of Stop
 		t.Errorf("Run = %v", err)
 	}
 }
@@ -290,7 +290,7 @@ func TestRunGivesBackWhenTheFunctionPanics(t *testing.T) {
 		}()
 		_ = e.Run(t.Context(), func(context.Context, int64) error { panic("work") })
 	}()
-	if client.Exists(t.Context(), "sovereign:leader").Val() != 0 {
+	if client.Exists(t.Context(), "election:leader").Val() != 0 {
 		t.Error("the leader key is still there")
 	}
 }

@@ -23,7 +23,7 @@
 // # Keys
 //
 // The key in Redis names a lease: "lease:name:nightly" for the lease "nightly" of a keeper with the default Config.LeasePrefix, and
-// "poll:lease:" with the session's ID for a lease of a manager or a poller. For an election it is the leader key, "sovereign:leader".
+// "poll:lease:" with the session's ID for a lease of a manager or a poller. For an election it is the leader key, "election:leader".
 //
 // # What it cannot simulate
 //

@@ -205,7 +205,7 @@ func shared(t *testing.T, client *redis.Client, cfg lease.Config) *lease.Manager
 
 func candidate(t *testing.T, r *leasetest.Redis, l lease.Config, cfg election.Config) *election.Election {
 	t.Helper()
-	cfg.InstanceID, cfg.Logger, cfg.LeaderTTL, cfg.StartDelayMax = l.InstanceID, l.Logger, lease.DefaultTTL, election.NoStartDelay
+	cfg.InstanceID, cfg.Logger, cfg.LeaderTTL = l.InstanceID, l.Logger, lease.DefaultTTL
 	must(t, admin.Bootstrap(t.Context(), r.Client(), cfg))
 	e, err := election.New(r.Client(), cfg)
 	must(t, err)

@@ -119,7 +119,7 @@ func TestPollerWhenRedisForgets(t *testing.T) {
 
 func member(t *testing.T, r *leasetest.Redis, id string) (*election.Election, *atomic.Pointer[election.Event]) {
 	t.Helper()
-	e, err := election.New(r.Client(), election.Config{InstanceID: id, StartDelayMax: election.NoStartDelay})
+	e, err := election.New(r.Client(), election.Config{InstanceID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +155,11 @@ func TestLeaderLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e, lost := elected(t)
 		first, _ := e.Fence()
-		r.Lose(election.DefaultLeaderKey)
+		r.Lose("election:leader")
 		if ev := lost.Load(); ev == nil || ev.Fence != first {
 			t.Errorf("told %+v, want that the leadership of fence %d is lost", ev, first)
 		}
-		pass(2 * election.DefaultLeaderTTL)
+		pass(2 * lease.DefaultTTL)
 		if again, _ := e.Fence(); again <= first {
 			t.Errorf("it leads under the fence %d after %d", again, first)
 		}
@@ -169,7 +169,7 @@ func TestLeaderLoses(t *testing.T) {
 func TestLeaderIsTakenFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e, lost := elected(t)
-		r.Take(election.DefaultLeaderKey, "other", time.Minute)
+		r.Take("election:leader", "other", time.Minute)
 		if ev := lost.Load(); ev == nil || ev.Leader != "other" || e.IsLeader() {
 			t.Errorf("told %+v, leading: %t; want that other leads", ev, e.IsLeader())
 		}
@@ -190,7 +190,7 @@ func TestLeaderWhenRedisForgets(t *testing.T) {
 		other, _ := member(t, r, "b")
 		first, _ := e.Fence()
 		r.Forget()
-		pass(2 * election.DefaultLeaderTTL)
+		pass(2 * lease.DefaultTTL)
 		if fence, leads := e.Fence(); !leads || fence != first || lost.Load() != nil || other.IsLeader() {
 			t.Errorf("it leads: %t, under the fence %d, and %d before; it lost it: %v; the other leads: %t", leads, fence, first,
 				lost.Load(), other.IsLeader())
@@ -205,7 +205,7 @@ func TestLeasesOfOneRedisAreApart(t *testing.T) {
 		k := keeper(t, r, "", nil)
 		pass(lease.DefaultTTL + time.Second) // the epoch of keepers was not declared new
 		h := acquired(t, k)
-		r.Take(election.DefaultLeaderKey, "other", time.Second)
+		r.Take("election:leader", "other", time.Second)
 		if e.IsLeader() || !h.Valid() {
 			t.Errorf("the leadership was taken; it leads: %t, and the keeper has its lease: %t", e.IsLeader(), h.Valid())
 		}

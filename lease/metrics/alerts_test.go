@@ -125,21 +125,21 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormInstanceUnfit elected": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
 		elected(t, server, s, "one")
-		await(t, s.r, "election_health{election=sovereign:leader,state=ok}", exactly(1))
+		await(t, s.r, "election_health{election=election:leader,state=ok}", exactly(1))
 		s.ask(3)
 		server.Freeze()
-		await(t, s.r, "election_health{election=sovereign:leader,state=silent}", exactly(1))
+		await(t, s.r, "election_health{election=election:leader,state=silent}", exactly(1))
 		s.ask(3)
 		server.Thaw()
 	},
 	"LeasestormRedisLostData elected": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
 		elected(t, server, s, "one")
-		await(t, s.r, "election_health{election=sovereign:leader,state=ok}", exactly(1))
+		await(t, s.r, "election_health{election=election:leader,state=ok}", exactly(1))
 		s.ask(3)
 		server.Kill()
 		server.Restart(true)
-		await(t, s.r, "election_health{election=sovereign:leader,state=quarantine}", exactly(1))
+		await(t, s.r, "election_health{election=election:leader,state=quarantine}", exactly(1))
 		s.ask(1)
 	},
 	"LeasestormInstanceUnheard": func(t *testing.T, s *scrapes) { // it hangs, or its process has ended
@@ -240,10 +240,10 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormNoLeader": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
 		elected(t, server, s, "one")
-		await(t, s.r, "election_leader{election=sovereign:leader}", exactly(1))
+		await(t, s.r, "election_leader{election=election:leader}", exactly(1))
 		s.ask(3)
 		server.Freeze()
-		await(t, s.r, "election_leader{election=sovereign:leader}", exactly(0))
+		await(t, s.r, "election_leader{election=election:leader}", exactly(0))
 		s.ask(3)
 		server.Thaw()
 	},
@@ -251,10 +251,10 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		server := redistest.Start(t)
 		first := &scrapes{t: t}
 		elected(t, server, first, "same")
-		await(t, first.r, "election_leader{election=sovereign:leader}", exactly(1))
+		await(t, first.r, "election_leader{election=election:leader}", exactly(1))
 		s.unheard(3) // it notices as it starts, before anybody can have asked it
 		elected(t, server, s, "same")
-		await(t, s.r, "election_duplicates_total{election=sovereign:leader}", atLeast(1))
+		await(t, s.r, "election_duplicates_total{election=election:leader}", atLeast(1))
 		s.ask(3)
 	},
 	"LeasestormEventsMissed": func(t *testing.T, s *scrapes) { // as a listener is told that is 65,536 behind
@@ -329,7 +329,7 @@ func polled(t *testing.T, s *scrapes, fails func(context.Context) error) {
 
 func elected(t *testing.T, server *redistest.Server, s *scrapes, instance string) {
 	t.Helper()
-	cfg := election.Config{InstanceID: instance, LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+	cfg := election.Config{InstanceID: instance, LeaderTTL: time.Second, Logger: zap.NewNop()}
 	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leadership
 	e, err := election.New(server.Client(), cfg)
 	if err != nil {

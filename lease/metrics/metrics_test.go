@@ -297,7 +297,7 @@ func TestPolls(t *testing.T) {
 // TestElections: who leads is told of each election of a process.
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
-	cfg := election.Config{LeaderTTL: 10 * time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+	cfg := election.Config{LeaderTTL: 10 * time.Second, Logger: zap.NewNop()}
 	if err := admin.Bootstrap(t.Context(), server.Client(), cfg, "b:leader"); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestElections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, key := range []string{election.DefaultLeaderKey, "b:leader"} {
+	for _, key := range []string{"election:leader", "b:leader"} {
 		await(t, r, "election_leader{election="+key+"}", exactly(1))
 		await(t, r, "election_leaderships_total{election="+key+"}", exactly(1))
 	}

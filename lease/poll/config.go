@@ -56,9 +56,6 @@ const (
 // MaxSession bounds the value of a session's key, in bytes.
 const MaxSession = 64 << 10
 
-// ErrConfig: settings contradict each other.
-var ErrConfig = errors.New("invalid poll configuration")
-
 // ErrFenced is the error that a poll function returns, wrapped or not, when the target refused the fence as too old. The target accepts
 // nothing under such a term, so the instance releases the lease; the next owner, perhaps this instance, has a higher fence.
 //
@@ -121,7 +118,7 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 	}
 	def(&c.Interval, DefaultInterval)
 	if c.LongPolls && c.Timeout == 0 {
-		return c, fmt.Errorf("%w: LongPolls needs a Timeout; it must be the longest that a poll may take", ErrConfig)
+		return c, configError("LongPolls needs a Timeout; it must be the longest that a poll may take")
 	}
 	def(&c.Timeout, ttl/3)
 	def(&c.Stuck, ttl/3)
@@ -138,20 +135,23 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 		value time.Duration
 	}{{"Interval", c.Interval}, {"Timeout", c.Timeout}, {"Stuck", c.Stuck}, {"DrainTimeout", c.DrainTimeout}} {
 		if d.value < time.Millisecond {
-			return c, fmt.Errorf("%w: %s is %v; it must be at least 1ms (0 gives the default)", ErrConfig, d.name, d.value)
+			return c, configError("%s is %v; it must be at least 1ms (0 gives the default)", d.name, d.value)
 		}
 	}
 	switch {
 	case c.Poll == nil:
-		return c, fmt.Errorf("%w: Poll is nil; it must be the function that polls a session", ErrConfig)
+		return c, configError("Poll is nil; it must be the function that polls a session")
 	case l.Notify != nil:
-		return c, fmt.Errorf("%w: Notify of the lease configuration is set by New; leave it nil and use that of poll.Config", ErrConfig)
+		return c, configError("Notify of the lease configuration is set by New; leave it nil and use that of poll.Config")
 	case c.Sessions != nil && inRedis:
-		return c, fmt.Errorf("%w: Sessions replaces the sessions in Redis, to which SessionPrefix and Decode apply; leave one of "+
-			"them out", ErrConfig)
+		return c, configError("Sessions replaces the sessions in Redis, to which SessionPrefix and Decode apply; leave one of them out")
 	case !c.LongPolls && c.Timeout > ttl*9/10:
-		return c, fmt.Errorf("%w: Timeout %v does not fit into the trust window of TTL %v; shorten it to at most %v, or set "+
-			"LongPolls", ErrConfig, c.Timeout, ttl, ttl*9/10)
+		return c, configError("Timeout %v does not fit into the trust window of TTL %v; shorten it to at most %v, or set "+
+			"LongPolls", c.Timeout, ttl, ttl*9/10)
 	}
 	return c, nil
+}
+
+func configError(format string, args ...any) error {
+	return fmt.Errorf("%w: poll: %s", lease.ErrInvalidConfig, fmt.Sprintf(format, args...))
 }

@@ -53,7 +53,7 @@ type SessionManager struct {
 }
 
 // New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never
-// closes it. Notify of leases must be nil; its empty names in Redis are those of lease.ManagerConfig. Errors: ErrConfig, lease.ErrInvalidConfig.
+// closes it. Notify of leases must be nil; its empty names in Redis are those of lease.ManagerConfig. Errors: lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -122,8 +122,8 @@ func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx,
 func (m *SessionManager) Health() lease.Health { return m.failures(m.leases.Health()) }
 
 // Stop drains: no further poll begins, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is
-// released once its poll has returned. Every call waits for the end and returns the same error if a poll or another function of the
-// caller's did not return, or Redis did not confirm a release; those leases expire.
+// released once its poll has returned. Every call waits for the end and returns the same *lease.OpError if a poll or another function of
+// the caller's did not return, or Redis refused or did not confirm a release; those leases expire.
 func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
 
 func (m *SessionManager) end(begun bool) error {
@@ -147,8 +147,8 @@ func (m *SessionManager) end(begun bool) error {
 	case <-m.idle:
 	case <-timer.C:
 		m.mu.Lock()
-		err = errors.Join(err, fmt.Errorf("%w: %d polls have not returned %v after their contexts ended; their "+
-			"leases expire", inner.ErrUnknown, m.running, m.cfg.Stuck))
+		err = errors.Join(err, &lease.OpError{Op: "stop", Unknown: true, Err: fmt.Errorf("%w: %d polls have not returned %v after their "+
+			"contexts ended; their leases expire", inner.ErrUnknown, m.running, m.cfg.Stuck)})
 		m.mu.Unlock()
 	}
 	close(m.quit)

@@ -410,8 +410,9 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 			return nil
 		}})
 	receive(t, "a poll", polls)
-	if err := m.Stop(); !errors.Is(err, inner.ErrUnknown) {
-		t.Errorf("Stop = %v, want ErrUnknown", err)
+	var op *lease.OpError
+	if err := m.Stop(); !errors.As(err, &op) || !op.Unknown {
+		t.Errorf("Stop = %v, want an OpError that is Unknown", err)
 	}
 }
 
@@ -437,8 +438,8 @@ func TestConfigRefusesContradictions(t *testing.T) {
 		{"two to tell", lease.Config{Notify: func(lease.Event) {}}, Config{Poll: f}, "Notify"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := New(client, tt.lease, tt.poll); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("New: %v; want ErrConfig that names %s", err, tt.want)
+			if _, err := New(client, tt.lease, tt.poll); !errors.Is(err, lease.ErrInvalidConfig) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("New: %v; want ErrInvalidConfig that names %s", err, tt.want)
 			}
 		})
 	}

@@ -245,7 +245,7 @@ func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; 
 // TestElections: a leadership is a term of the election's lease, and each election is told its own.
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
-	cfg := election.Config{InstanceID: "one", LeaderTTL: time.Second, StartDelayMax: election.NoStartDelay, Logger: zap.NewNop()}
+	cfg := election.Config{InstanceID: "one", LeaderTTL: time.Second, Logger: zap.NewNop()}
 	if err := admin.Bootstrap(t.Context(), server.Client(), cfg, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
