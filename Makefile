@@ -171,8 +171,8 @@ gorelease: bin/gorelease ## Check that the module can be tagged VERSION; needs t
 	@bin/gorelease -base=$(or $(BASE),none) -version=$(or $(VERSION),v0.1.0)
 
 # goreleaser finds the tool for its SBOMs on the path.
-.PHONY: release-snapshot release-draft
-release-snapshot: bin/goreleaser bin/cyclonedx-gomod ## Make the archives, SBOMs and checksums of a release in bin/dist; publish nothing
+.PHONY: snapshot release-draft
+snapshot: bin/goreleaser bin/cyclonedx-gomod ## Make the archives, SBOMs and checksums of a release in bin/dist; publish nothing
 	@PATH="$(CURDIR)/bin:$$PATH" bin/goreleaser release --snapshot --clean --skip=publish
 
 release-draft: bin/goreleaser bin/cyclonedx-gomod ## Make them for the tag that is checked out, and upload them as a draft
