@@ -158,6 +158,26 @@ docker-redis: ## Build the image leasestorm/redis out of this machine's redis-se
 release-check: ## Build the commit in two clones and compare the bytes; about two minutes (part of nightly)
 	@scripts/release-check
 
+.PHONY: cross
+cross: ## Build and vet what each platform of docs/README.md has
+	@for system in linux darwin windows; do for arch in amd64 arm64; do \
+		what='./lease/... ./cmd/leasectl'; [[ $$system == windows ]] || what+=' ./cmd/simulate ./cmd/node'; \
+		for verb in build vet; do CGO_ENABLED=0 GOOS=$$system GOARCH=$$arch go $$verb $$what; done; \
+		echo "$$system/$$arch: $$what"; \
+	done; done
+
+.PHONY: gorelease
+gorelease: bin/gorelease ## Check that the module can be tagged VERSION; needs the network (BASE=v0.1.0 compares the API with a release)
+	@bin/gorelease -base=$(or $(BASE),none) -version=$(or $(VERSION),v0.1.0)
+
+# goreleaser finds the tool for its SBOMs on the path.
+.PHONY: snapshot release-draft
+snapshot: bin/goreleaser bin/cyclonedx-gomod ## Make the archives, SBOMs and checksums of a release in bin/dist; publish nothing
+	@PATH="$(CURDIR)/bin:$$PATH" bin/goreleaser release --snapshot --clean --skip=publish
+
+release-draft: bin/goreleaser bin/cyclonedx-gomod ## Make them for the tag that is checked out, and upload them as a draft
+	@PATH="$(CURDIR)/bin:$$PATH" bin/goreleaser release --clean
+
 .PHONY: notices
 notices: bin/go-licenses ## Write THIRD_PARTY_NOTICES.md anew; a test says when it is stale
 	@scripts/notices
@@ -178,10 +198,15 @@ fuzz: ## Let every fuzzer look for 10 minutes, for a night (FUZZTIME=1m, ONLY=RE
 	@scripts/fuzz $(if $(ONLY),'$(ONLY)')
 
 # Pinned in a module of their own, so that neither the project's module nor the linter's knows them.
-bin/go-licenses bin/cyclonedx-gomod bin/govulncheck: tools/release/go.mod tools/release/go.sum
+bin/go-licenses bin/cyclonedx-gomod bin/govulncheck bin/gorelease: tools/release/go.mod tools/release/go.sum
 	@echo "building the tools of a release (once; it takes a minute)"
 	@cd tools/release && go build -trimpath -o ../../bin/ tool
-	@touch bin/go-licenses bin/cyclonedx-gomod bin/govulncheck
+	@touch bin/go-licenses bin/cyclonedx-gomod bin/govulncheck bin/gorelease
+
+bin/goreleaser: tools/goreleaser/go.mod tools/goreleaser/go.sum
+	@echo "building goreleaser (once; it takes some minutes)"
+	@cd tools/goreleaser && go build -trimpath -o ../../$@ github.com/goreleaser/goreleaser/v2
+	@touch $@
 
 .PHONY: clean
 clean: ## Remove binaries and saved runs

@@ -12,11 +12,11 @@ import (
 // library is the heading of one licence in THIRD_PARTY_NOTICES.md: a module, or a part of it with a licence of its own.
 var library = regexp.MustCompile(`(?m)^## (\S+/\S+) (v\S+)$`)
 
-// linkedModules returns the modules, as "path version", of the programs and the library on one system.
-func linkedModules(t *testing.T, system string) []string {
+// linkedModules returns the modules, as "path version", of programs and the library on one system.
+func linkedModules(t *testing.T, system, programs string) []string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}",
-		"./cmd/...", "./lease/...")
+		programs, "./lease/...")
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
@@ -55,7 +55,8 @@ func staleNotices(page string, everywhere []string) []string {
 
 // THIRD_PARTY_NOTICES.md names exactly the modules that are linked, in their versions.
 func TestNoticesAreUpToDate(t *testing.T) {
-	everywhere := append(linkedModules(t, "darwin"), linkedModules(t, "linux")...)
+	everywhere := slices.Concat(linkedModules(t, "darwin", "./cmd/..."), linkedModules(t, "linux", "./cmd/..."),
+		linkedModules(t, "windows", "./cmd/leasectl"))
 	slices.Sort(everywhere)
 	for _, s := range staleNotices(read(t, "THIRD_PARTY_NOTICES.md"), slices.Compact(everywhere)) {
 		t.Errorf("THIRD_PARTY_NOTICES.md: %s; make notices writes it anew", s)
