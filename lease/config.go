@@ -30,65 +30,97 @@ const (
 	ReplicasMax          = redisstore.ReplicasMax
 )
 
-// Config configures a Keeper, and within ManagerConfig a Manager. The zero value means: leases and a heartbeat of 30 s, renewed every 10 s, and a discovery every 10 s.
-// All instances that share leases must agree on TTL, keys and channel.
+// Config configures a Keeper, and within ManagerConfig a Manager. The zero
+// value means: leases and a heartbeat of 30 s, renewed every 10 s, and a
+// discovery every 10 s. All instances that share leases must agree on TTL, keys
+// and channel.
 //
-// Errors, Health and the log show Redis' error texts without the password of the client's options. A password from a credentials provider
-// is unknown here. Arguments that Redis repeats are hidden, but a malicious server may reveal it in other words.
+// Errors, Health and the log show Redis' error texts without the password of
+// the client's options. A password from a credentials provider is unknown here.
+// Arguments that Redis repeats are hidden, but a malicious server may reveal it
+// in other words.
 type Config struct {
-	// InstanceID names this instance; "" means GenerateInstanceID(). No two instances may ever share an ID, not even one after the other.
+	// InstanceID names this instance; "" means GenerateInstanceID(). No two
+	// instances may ever share an ID, not even one after the other.
 	InstanceID string
 
-	// TTL is how long a lease and the heartbeat live without a renewal, and so bounds failover. 100 ms to 12 h, whole milliseconds.
+	// TTL is how long a lease and the heartbeat live without a renewal, and so
+	// bounds failover. 100 ms to 12 h, whole milliseconds.
 	TTL time.Duration
-	// RenewInterval is the time between renewals of the leases and of the heartbeat. 0: TTL/3.
+	// RenewInterval is the time between renewals of the leases and of the
+	// heartbeat. 0: TTL/3.
 	RenewInterval time.Duration
-	// OpTimeout is how long an attempt waits for an answer; after that, the term is uncertain. 0: TTL/10.
+	// OpTimeout is how long an attempt waits for an answer; after that, the
+	// term is uncertain. 0: TTL/10.
 	OpTimeout time.Duration
-	// DiscoveryInterval is the time between two discoveries, which read all leases and heartbeats. They are a safety net, because
-	// instances announce joins, leaves and releases at once. It grows by itself if discoveries would load Redis. 0: TTL/3.
+	// DiscoveryInterval is the time between two discoveries, which read all
+	// leases and heartbeats. They are a safety net, because instances announce
+	// joins, leaves and releases at once. It grows by itself if discoveries
+	// would load Redis. 0: TTL/3.
 	DiscoveryInterval time.Duration
-	// Quarantine is how long Redis grants nothing after it lost its data: the longest TTL of all instances that share the epoch key. 0:
-	// TTL. The first instance of a group sets it for the group. An instance that needs more does not start; one that
-	// needs less uses the group's. SetQuarantine changes it.
+	// Quarantine is how long Redis grants nothing after it lost its data: the
+	// longest TTL of all instances that share the epoch key. 0: TTL. The first
+	// instance of a group sets it for the group. An instance that needs more
+	// does not start; one that needs less uses the group's. SetQuarantine
+	// changes it.
 	Quarantine time.Duration
-	// DrainTimeout bounds Stop. Work that still runs after it keeps its lease until the lease expires. 0: RenewInterval.
+	// DrainTimeout bounds Stop. Work that still runs after it keeps its lease
+	// until the lease expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
-	// Notify is called with every event before the next request is sent to Redis. The instance's loop waits for it, so it must return at
-	// once and never wait for a method of this package, except those of Lease that allow it. With Notify, the listener ends the work:
-	// once the work has returned, it must answer each EventYield with Lease.Drop or Lease.Yield. If Notify panics or ends its goroutine,
-	// it misses that event, and the log says so. All other listeners should use Subscribe.
+	// Notify is called with every event before the next request is sent to
+	// Redis. The instance's loop waits for it, so it must return at once and
+	// never wait for a method of this package, except those of Lease that allow
+	// it. With Notify, the listener ends the work: once the work has returned,
+	// it must answer each EventYield with Lease.Drop or Lease.Yield. If Notify
+	// panics or ends its goroutine, it misses that event, and the log says so.
+	// All other listeners should use Subscribe.
 	Notify func(Event)
 
-	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "": "lease:name:", "lease:node:", "lease:epoch" and
-	// "lease:notify", and in a ManagerConfig "poll:lease:", "poll:node:", "poll:epoch" and "poll:notify". On a cluster all four carry the
-	// same hash tag. In a database other than 0, ":" and its number follow Channel.
+	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "":
+	// "lease:name:", "lease:node:", "lease:epoch" and "lease:notify", and in a
+	// ManagerConfig "poll:lease:", "poll:node:", "poll:epoch" and
+	// "poll:notify". On a cluster all four carry the same hash tag. In a
+	// database other than 0, ":" and its number follow Channel.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
-	// ExactKeys makes a lease's name its whole key in Redis, for given key names. Not on a cluster.
+	// ExactKeys makes a lease's name its whole key in Redis, for given key
+	// names. Not on a cluster.
 	ExactKeys bool
 
-	// Replicas is how many replicas Redis should have, the same in every instance: 0 to 9. With 0, one owner is promised only while no
-	// instance uses a deposed master. Otherwise a write counts once a majority of all Redis nodes has it, and one owner is promised
-	// across every failover; without a majority, nobody owns anything. Use 2: 1 needs both nodes, and 3 needs three of four. On a cluster
-	// it counts the replicas of the leases' shard. Start fails if more replicas acknowledge. If some attach later, Health's reason and
-	// the log say so within a TTL. See docs/replicas.md.
+	// Replicas is how many replicas Redis should have, the same in every
+	// instance: 0 to 9. With 0, one owner is promised only while no instance
+	// uses a deposed master. Otherwise a write counts once a majority of all
+	// Redis nodes has it, and one owner is promised across every failover;
+	// without a majority, nobody owns anything. Use 2: 1 needs both nodes, and
+	// 3 needs three of four. On a cluster it counts the replicas of the leases'
+	// shard. Start fails if more replicas acknowledge. If some attach later,
+	// Health's reason and the log say so within a TTL. See docs/replicas.md.
 	Replicas int
-	// AssumeNew declares that this address never led to another Redis that granted leases, for a compose file or a test. The instance
-	// then skips the Quarantine on a Redis without a sign of earlier use, as on a loopback address or a Unix socket. It has no effect
-	// with Replicas, Sentinel or Cluster. docs/redis.md lists the signs and what they cannot show.
+	// AssumeNew declares that this address never led to another Redis that
+	// granted leases, for a compose file or a test. The instance then skips the
+	// Quarantine on a Redis without a sign of earlier use, as on a loopback
+	// address or a Unix socket. It has no effect with Replicas, Sentinel or
+	// Cluster. docs/redis.md lists the signs and what they cannot show.
 	AssumeNew bool
 
-	// Logger gets one entry for every acquisition, renewal, release and loss, success or failure (docs/log.md lists them). A separate
-	// goroutine writes them, so a slow log delays nothing. nil: warnings and errors go to standard error; zap.NewNop() silences them. The
-	// client library has its own process-wide log, with a line for each failed dial ("redis: … pool.go … failed to dial"):
-	// logging.Disable() of github.com/redis/go-redis/v9/logging silences it, redis.SetLogger redirects it.
+	// Logger gets one entry for every acquisition, renewal, release and loss,
+	// success or failure (docs/log.md lists them). A separate goroutine writes
+	// them, so a slow log delays nothing. nil: warnings and errors go to
+	// standard error; zap.NewNop() silences them. The client library has its
+	// own process-wide log, with a line for each failed dial ("redis: … pool.go
+	// … failed to dial"): logging.Disable() of
+	// github.com/redis/go-redis/v9/logging silences it, redis.SetLogger
+	// redirects it.
 	Logger *zap.Logger
-	// Hooks are added, in this order, to the instance's own connections. The client's own hooks cannot be read from it. Put the hooks of
-	// a tracer (redisotel) here. A hook must not resend a command: Redis may apply a repeated attempt late.
+	// Hooks are added, in this order, to the instance's own connections. The
+	// client's own hooks cannot be read from it. Put the hooks of a tracer
+	// (redisotel) here. A hook must not resend a command: Redis may apply a
+	// repeated attempt late.
 	Hooks []redis.Hook
-	// RenewLogLevel is the level of successful renewals, one entry for each renewed lease. nil: info. At the default timings, 1,000
-	// leases write a hundred entries a second. A level that Logger does not write costs nothing.
+	// RenewLogLevel is the level of successful renewals, one entry for each
+	// renewed lease. nil: info. At the default timings, 1,000 leases write a
+	// hundred entries a second. A level that Logger does not write costs
+	// nothing.
 	RenewLogLevel *zapcore.Level
 
 	_ struct{}
@@ -98,13 +130,18 @@ type Config struct {
 type ManagerConfig struct {
 	Config
 
-	// Sessions returns the IDs of all sessions to share, without the paused ones. With it, the instance places and acquires sessions by
-	// itself; without it, callers acquire leases on demand. Calls never overlap, and each must end with its context. If a call fails, the
-	// result of the last good one is used. Until the first good call, the instance does not read Redis, and Health says so. An
-	// error with a method Skipped() (count int, names []string) comes with valid IDs, and Health shows the malformed ones.
+	// Sessions returns the IDs of all sessions to share, without the paused
+	// ones. With it, the instance places and acquires sessions by itself;
+	// without it, callers acquire leases on demand. Calls never overlap, and
+	// each must end with its context. If a call fails, the result of the last
+	// good one is used. Until the first good call, the instance does not read
+	// Redis, and Health says so. An error with a method Skipped() (count int,
+	// names []string) comes with valid IDs, and Health shows the malformed
+	// ones.
 	Sessions func(ctx context.Context) ([]string, error)
-	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of printable ASCII without space, braces, colon and slash. All
-	// instances that share sessions must agree on it.
+	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of
+	// printable ASCII without space, braces, colon and slash. All instances
+	// that share sessions must agree on it.
 	NamedSessions bool
 
 	_ struct{}

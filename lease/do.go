@@ -9,13 +9,16 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Do runs f while it holds the lease: every caller's function runs, one at a time, in no promised order. Use TryDo or DoOnce for work
-// that only one of several callers should do.
+// Do runs f while it holds the lease: every caller's function runs, one at a
+// time, in no promised order. Use TryDo or DoOnce for work that only one of
+// several callers should do.
 //
-// Do releases the lease after f has returned or panicked. The context of f ends with ctx, with the trust window and with the keeper;
-// context.Cause says which. f should send fence along with every write. Do returns the error of f, joined with ErrLost if the lease was
-// lost while f ran. If Do could not acquire the lease, it returns the error of Acquire and does not call f: ErrHeld if ctx ended while
-// another instance held the lease.
+// Do releases the lease after f has returned or panicked. The context of f ends
+// with ctx, with the trust window and with the keeper; context.Cause says
+// which. f should send fence along with every write. Do returns the error of f,
+// joined with ErrLost if the lease was lost while f ran. If Do could not
+// acquire the lease, it returns the error of Acquire and does not call f:
+// ErrHeld if ctx ended while another instance held the lease.
 func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
 	h, err := k.Acquire(ctx, name, opts...)
 	if err != nil {
@@ -24,8 +27,9 @@ func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context
 	return k.under(ctx, h, f)
 }
 
-// TryDo runs f if nobody holds the lease; otherwise it returns ErrHeld at once. If TryDo could not acquire the lease, it returns the
-// error of TryAcquire and does not call f. Everything else is as in Do.
+// TryDo runs f if nobody holds the lease; otherwise it returns ErrHeld at once.
+// If TryDo could not acquire the lease, it returns the error of TryAcquire and
+// does not call f. Everything else is as in Do.
 func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
 	h, err := k.TryAcquire(ctx, name, opts...)
 	if err != nil {
@@ -34,13 +38,19 @@ func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 	return k.under(ctx, h, f)
 }
 
-// DoOnce runs f unless a function has succeeded under this name within the last period; then it returns nil without calling f. While one
-// caller runs its function, the others wait. If that function fails, or its process dies, the next caller runs its own.
+// DoOnce runs f unless a function has succeeded under this name within the last
+// period; then it returns nil without calling f. While one caller runs its
+// function, the others wait. If that function fails, or its process dies, the
+// next caller runs its own.
 //
-// The work is done at least once per period. Redis records a success only while the caller still holds the lease. DoOnce returns ErrLost
-// if the caller no longer holds it, and the connection's error if Redis did not answer; another caller may then do the work again, as it
-// may after Redis or a failover has lost the record. Redis measures the period from the success on, so the clocks of the replicas do not
-// matter. A period below one millisecond is ErrInvalidConfig. While Redis may have lost leases, DoOnce waits as Acquire does.
+// The work is done at least once per period. Redis records a success only while
+// the caller still holds the lease. DoOnce returns ErrLost if the caller no
+// longer holds it, and the connection's error if Redis did not answer; another
+// caller may then do the work again, as it may after Redis or a failover has
+// lost the record. Redis measures the period from the success on, so the clocks
+// of the replicas do not matter. A period below one millisecond is
+// ErrInvalidConfig. While Redis may have lost leases, DoOnce waits as Acquire
+// does.
 func (k *Keeper) DoOnce(ctx context.Context, name string, period time.Duration, f func(ctx context.Context, fence int64) error) error {
 	if period < time.Millisecond {
 		return fmt.Errorf("%w: DoOnce needs a period of at least 1ms, not %v", ErrInvalidConfig, period)

@@ -12,30 +12,38 @@ import (
 
 // Errors for errors.Is. Most come as an *OpError.
 var (
-	// ErrHeld: another instance, or another caller of this one, holds the lease. OpError.Owner and Until say who and how long.
+	// ErrHeld: another instance, or another caller of this one, holds the
+	// lease. OpError.Owner and Until say who and how long.
 	ErrHeld = errors.New("lease is held by another")
 	// ErrLost: the term is over, or the instance never held the lease.
 	ErrLost = errors.New("lease is not held")
-	// ErrQuarantine: leases may have been lost, with Redis' data or because its clock jumped. Nothing is granted before OpError.Until.
+	// ErrQuarantine: leases may have been lost, with Redis' data or because its
+	// clock jumped. Nothing is granted before OpError.Until.
 	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has run out")
-	// ErrStopped: the instance does not run. Start was not called, or Stop was; a stopped instance does not start again.
+	// ErrStopped: the instance does not run. Start was not called, or Stop was;
+	// a stopped instance does not start again.
 	ErrStopped = errors.New("stopped")
-	// ErrInvalidConfig: a setting, a lease name or a session ID is invalid, as the text says. Another call like it fails, too.
+	// ErrInvalidConfig: a setting, a lease name or a session ID is invalid, as
+	// the text says. Another call like it fails, too.
 	ErrInvalidConfig = errors.New("invalid lease configuration")
 )
 
-// OpError is the error of an operation. Err, which errors.Is and errors.As see, has the reason in Redis' own words if Redis refused.
+// OpError is the error of an operation. Err, which errors.Is and errors.As see,
+// has the reason in Redis' own words if Redis refused.
 type OpError struct {
 	Op   string // "acquire", "release", "start" or "stop"
 	Name string // the lease; "" for an operation on all
 
-	// Unknown: Redis may have executed the operation, because it gave no answer, or too few replicas acknowledged. The instance does not
-	// believe in a lease that it may have acquired, and gives it back. Otherwise Redis changed nothing.
+	// Unknown: Redis may have executed the operation, because it gave no
+	// answer, or too few replicas acknowledged. The instance does not believe
+	// in a lease that it may have acquired, and gives it back. Otherwise Redis
+	// changed nothing.
 	Unknown bool
 
 	Owner string // with ErrHeld: the instance that holds the lease
-	// Until is with ErrHeld when the lease expires unless renewed, give or take a few milliseconds, if known; with ErrQuarantine when Redis
-	// grants leases again.
+	// Until is with ErrHeld when the lease expires unless renewed, give or take
+	// a few milliseconds, if known; with ErrQuarantine when Redis grants leases
+	// again.
 	Until time.Time
 	Err   error
 }

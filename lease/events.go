@@ -11,10 +11,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
-// EventKind is the kind of an event. Its String is the field "event" of log entries.
+// EventKind is the kind of an event. Its String is the field "event" of log
+// entries.
 type EventKind uint8
 
-// The events of a lease, with the fields that they set. Every term begins with Acquired and ends with exactly one of Lost and Released.
+// The events of a lease, with the fields that they set. Every term begins with
+// Acquired and ends with exactly one of Lost and Released.
 const (
 	EventAcquired      EventKind = iota + 1 // Fence, Until; VacantSince, GivenBack and Owner (the last one) if known: a term begins
 	EventRenewing                           // an attempt to renew is about to be sent
@@ -61,17 +63,24 @@ type Event struct {
 	Reason string
 	Cause  string // Reason as one of a few fixed texts (docs/log.md), for counting
 	Owner  string
-	// Repeated: an EventAcquireFailed or EventUncertain like the last event of this lease, with the same Cause and Owner, less than a
-	// renewal interval after it. There is an event for each failure, but the log entry of a repeated one has the level debug.
+	// Repeated: an EventAcquireFailed or EventUncertain like the last event of
+	// this lease, with the same Cause and Owner, less than a renewal interval
+	// after it. There is an event for each failure, but the log entry of a
+	// repeated one has the level debug.
 	Repeated bool
-	// Lease is the term; nil with EventAcquiring, EventAcquireFailed and EventReleaseFailed.
+	// Lease is the term; nil with EventAcquiring, EventAcquireFailed and
+	// EventReleaseFailed.
 	Lease *Lease
-	// VacantSince is when the lease lost its last owner before this term, on this instance's clock: with GivenBack, when the instance
-	// received the release, otherwise when the key expired, as last read. The zero time means that this is not known, because the instance
-	// did not wait for the lease, received it from its owner, or found it deleted or released without a notice.
+	// VacantSince is when the lease lost its last owner before this term, on
+	// this instance's clock: with GivenBack, when the instance received the
+	// release, otherwise when the key expired, as last read. The zero time
+	// means that this is not known, because the instance did not wait for the
+	// lease, received it from its owner, or found it deleted or released
+	// without a notice.
 	VacantSince time.Time
 	GivenBack   bool
-	// Dropped counts the events just before this one that this listener missed because it was slow.
+	// Dropped counts the events just before this one that this listener missed
+	// because it was slow.
 	Dropped int64
 
 	routine bool // an attempt, or a renewal that ends no uncertainty: not for SubscribeChanges

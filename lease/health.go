@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// HealthState is whether an instance can be granted leases, and if not, why. Its String is stable, for machines.
+// HealthState is whether an instance can be granted leases, and if not, why.
+// Its String is stable, for machines.
 type HealthState uint8
 
 // The states. The first two are OK.
@@ -39,10 +40,12 @@ func (s HealthState) String() string {
 	return healthNames[s]
 }
 
-// Health is the state of an instance at one moment, for a readiness probe and for people. Health sends no requests of its own. On a full
-// Redis, an instance that only renews still reports ok, because renewals succeed and only grants fail; so does an instance that sends
-// nothing. A refusal counts until the same request succeeds, until a later write shows that Redis writes again, or until no request has
-// met it for two renewal intervals.
+// Health is the state of an instance at one moment, for a readiness probe and
+// for people. Health sends no requests of its own. On a full Redis, an instance
+// that only renews still reports ok, because renewals succeed and only grants
+// fail; so does an instance that sends nothing. A refusal counts until the same
+// request succeeds, until a later write shows that Redis writes again, or until
+// no request has met it for two renewal intervals.
 type Health struct {
 	State  HealthState
 	Reason string    // one sentence, with the server's own text if it refuses
@@ -50,16 +53,20 @@ type Health struct {
 	Until  time.Time // with Quarantine, Clock
 	Err    error     // the last refusal or error of the connection, if any
 
-	// Sessions is how many sessions are shared, as last read. Unread is since when reading them fails, zero if it does not.
+	// Sessions is how many sessions are shared, as last read. Unread is since
+	// when reading them fails, zero if it does not.
 	Sessions int
 	Unread   time.Time
-	// Settled: every session has its owner, and no lease has to move, as far as this instance knows.
+	// Settled: every session has its owner, and no lease has to move, as far as
+	// this instance knows.
 	Settled bool
-	// Skipped counts the malformed sessions. SkippedNames has some of them, each with its fault.
+	// Skipped counts the malformed sessions. SkippedNames has some of them,
+	// each with its fault.
 	Skipped      int
 	SkippedNames []string
 
-	// These limit an instance that can be granted leases nevertheless; Reason explains them.
+	// These limit an instance that can be granted leases nevertheless; Reason
+	// explains them.
 	Deaf      bool // notices are not heard, so a clean stop is noticed only when its leases expire
 	Surplus   bool // more replicas acknowledge than configured, so one owner is not guaranteed
 	Withdrawn bool // this instance left the registry for a while, because its acquisitions fail while those of others succeed
@@ -67,7 +74,8 @@ type Health struct {
 	_ struct{}
 }
 
-// OK reports whether nothing known keeps the instance from being granted leases.
+// OK reports whether nothing known keeps the instance from being granted
+// leases.
 func (h Health) OK() bool { return h.State <= HealthNoSessions }
 
 // String returns state and reason in one line.
@@ -82,7 +90,8 @@ func (h Health) String() string {
 	return text
 }
 
-// Error returns nil if OK, and otherwise an error with String's text that wraps Err.
+// Error returns nil if OK, and otherwise an error with String's text that wraps
+// Err.
 func (h Health) Error() error {
 	if h.OK() {
 		return nil

@@ -32,30 +32,36 @@ type (
 	innerLease  struct{ *Lease }
 )
 
-// Wrote records that Redis has executed a write of the caller's own, sent at that time. Health then ignores earlier refusals to write.
+// Wrote records that Redis has executed a write of the caller's own, sent at
+// that time. Health then ignores earlier refusals to write.
 func (k innerKeeper) Wrote(sent time.Time) {
 	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
 }
 
-// Doubt makes the keeper check once, now, whether Redis lost its data. Call it if the caller's own reads suggest so. Otherwise the keeper
-// would notice at the next renewal or attempt.
+// Doubt makes the keeper check once, now, whether Redis lost its data. Call it
+// if the caller's own reads suggest so. Otherwise the keeper would notice at
+// the next renewal or attempt.
 func (k innerKeeper) Doubt() { k.s.event(core.Event{Kind: core.EvDoubt}) }
 
-// SubscribeChanges is Subscribe without the routine events: attempts (EventAcquiring, EventRenewing), and renewals that end no
-// uncertainty. With many leases, nearly all events are routine.
+// SubscribeChanges is Subscribe without the routine events: attempts
+// (EventAcquiring, EventRenewing), and renewals that end no uncertainty. With
+// many leases, nearly all events are routine.
 func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, true, k.s.log.Calls)
 }
 
-// Stopped reports whether no lease is held and nothing runs, because the keeper was stopped.
+// Stopped reports whether no lease is held and nothing runs, because the keeper
+// was stopped.
 func (k innerKeeper) Stopped() bool { return state(k.s.state.Load()) == stateStopped }
 
 // Renewals counts the successful renewals.
 func (k innerKeeper) Renewals() inner.Renewals { return k.s.counts.now() }
 
-// Want requests the lease and waits for it without a caller or a goroutine. EventAcquired carries the Lease, which the listener must
-// Drop. Want is for one term: call it again after EventLost or EventReleased. While the lease is pending, another Want makes an attempt
-// now. Want and Unwant may be called from Config.Notify, and do nothing once the keeper stops.
+// Want requests the lease and waits for it without a caller or a goroutine.
+// EventAcquired carries the Lease, which the listener must Drop. Want is for
+// one term: call it again after EventLost or EventReleased. While the lease is
+// pending, another Want makes an attempt now. Want and Unwant may be called
+// from Config.Notify, and do nothing once the keeper stops.
 func (k innerKeeper) Want(name string) error {
 	if err := k.s.nameError(name); err != nil {
 		return err
@@ -64,13 +70,17 @@ func (k innerKeeper) Want(name string) error {
 	return nil
 }
 
-// Unwant withdraws Want. An EventAcquired may still be on its way; drop its Lease like any other.
+// Unwant withdraws Want. An EventAcquired may still be on its way; drop its
+// Lease like any other.
 func (k innerKeeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
 
-// Adopt takes over the lease that owner holds and begins its own term, with a new fence. Use it only if owner has ended its work and
-// agreed, or is known to be dead. An owner that still believes in its lease notices the loss only at its next renewal, so until then two
-// instances believe in it (G1). If owner does not hold the lease, Adopt is TryAcquire, with its errors. OpError.Unknown: no answer; if the
-// lease was passed to this instance, its next attempt finds it. It is safe for concurrent use.
+// Adopt takes over the lease that owner holds and begins its own term, with a
+// new fence. Use it only if owner has ended its work and agreed, or is known to
+// be dead. An owner that still believes in its lease notices the loss only at
+// its next renewal, so until then two instances believe in it (G1). If owner
+// does not hold the lease, Adopt is TryAcquire, with its errors.
+// OpError.Unknown: no answer; if the lease was passed to this instance, its
+// next attempt finds it. It is safe for concurrent use.
 func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
@@ -82,9 +92,11 @@ func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Lease, err
 	return h, opError("acquire", name, err)
 }
 
-// Evict deletes those of the leases names that owner holds, and returns them. Use it only if owner is known to be dead, such as an
-// earlier process of the same service. Never evict an owner that may live: it would notice only at its next renewal (G1). If Evict
-// returns an error, the returned leases are gone and the state of the rest is unknown. It is safe for concurrent use.
+// Evict deletes those of the leases names that owner holds, and returns them.
+// Use it only if owner is known to be dead, such as an earlier process of the
+// same service. Never evict an owner that may live: it would notice only at its
+// next renewal (G1). If Evict returns an error, the returned leases are gone
+// and the state of the rest is unknown. It is safe for concurrent use.
 func (k innerKeeper) Evict(ctx context.Context, owner string, names ...string) ([]string, error) {
 	for _, name := range names {
 		if err := k.s.nameError(name); err != nil {
@@ -94,31 +106,37 @@ func (k innerKeeper) Evict(ctx context.Context, owner string, names ...string) (
 	return k.s.pass(ctx, owner, "", names...)
 }
 
-// WindowEnd returns the end of the trust window as of the last renewal, even while the lease is uncertain or lost. Work under it may go
-// on until then. Check Valid before work begins.
+// WindowEnd returns the end of the trust window as of the last renewal, even
+// while the lease is uncertain or lost. Work under it may go on until then.
+// Check Valid before work begins.
 func (h innerLease) WindowEnd() time.Time { return h.s.time(core.Time(h.until.Load())) }
 
-// Renewals returns how often the lease was renewed in this term, from local memory.
+// Renewals returns how often the lease was renewed in this term, from local
+// memory.
 func (h innerLease) Renewals() int64 { return h.renewals.Load() }
 
-// Yield answers the EventYield that is pending when Yield is called, as Drop would. If that request has been withdrawn, Yield releases
-// nothing and the work goes on; EventKept reports this before or soon after. Only Drop always releases the lease. Yield may be called
-// from Config.Notify.
+// Yield answers the EventYield that is pending when Yield is called, as Drop
+// would. If that request has been withdrawn, Yield releases nothing and the
+// work goes on; EventKept reports this before or soon after. Only Drop always
+// releases the lease. Yield may be called from Config.Notify.
 func (h innerLease) Yield() {
 	if n := h.yielding.Load(); n != 0 {
 		h.s.inbox.put(message{drop: h.Lease, yield: n})
 	}
 }
 
-// Abandon reports that the work is stuck. Because the work may still go on, the lease is neither renewed nor released. This instance does
-// not acquire it again before Recovered, even if this term was over already. A later term of the same lease goes on. Abandon may be
-// called from Config.Notify.
+// Abandon reports that the work is stuck. Because the work may still go on, the
+// lease is neither renewed nor released. This instance does not acquire it
+// again before Recovered, even if this term was over already. A later term of
+// the same lease goes on. Abandon may be called from Config.Notify.
 func (h innerLease) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
 
-// Recovered reports that the stuck work of this Lease has returned. It may be called from Config.Notify.
+// Recovered reports that the stuck work of this Lease has returned. It may be
+// called from Config.Notify.
 func (h innerLease) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
 
-// With returns a context that ends with ctx, with this term or with one of the others as its Lease.Context would, and with end.
+// With returns a context that ends with ctx, with this term or with one of the
+// others as its Lease.Context would, and with end.
 func (h innerLease) With(ctx context.Context, others ...*Lease) (_ context.Context, end context.CancelFunc) {
 	return withHolds(ctx, append([]*Lease{h.Lease}, others...)...)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/policy"
 )
 
-// Lease is one term of a lease: one unbroken ownership by this instance. A lease that is lost and acquired again is another Lease with a
-// higher fence (G3). It is safe for concurrent use.
+// Lease is one term of a lease: one unbroken ownership by this instance. A
+// lease that is lost and acquired again is another Lease with a higher fence
+// (G3). It is safe for concurrent use.
 type Lease struct {
 	s          *shell
 	name       string
@@ -47,11 +48,13 @@ type under struct {
 // Name returns the lease's name; with a Manager, the session ID.
 func (h *Lease) Name() string { return h.name }
 
-// Fence returns the number to send with everything done under the lease. It is larger than the fence of every earlier term.
+// Fence returns the number to send with everything done under the lease. It is
+// larger than the fence of every earlier term.
 func (h *Lease) Fence() int64 { return h.fence }
 
-// Valid reports whether the lease is held now, from local memory. It is false while a renewal is overdue (and may become true again), and
-// forever once the term is over.
+// Valid reports whether the lease is held now, from local memory. It is false
+// while a renewal is overdue (and may become true again), and forever once the
+// term is over.
 func (h *Lease) Valid() bool {
 	return h.belief().Holds(h.s.now())
 }
@@ -62,8 +65,9 @@ func (h *Lease) belief() policy.Belief {
 	return policy.Belief{Mono: core.Time(mono), Wall: h.wall.Load()}
 }
 
-// Deadline returns the current end of the trust window. ok is false if the instance does not believe in the lease now. Each renewal moves
-// the deadline; an unanswered renewal ends it early.
+// Deadline returns the current end of the trust window. ok is false if the
+// instance does not believe in the lease now. Each renewal moves the deadline;
+// an unanswered renewal ends it early.
 func (h *Lease) Deadline() (deadline time.Time, ok bool) {
 	if !h.Valid() {
 		return time.Time{}, false
@@ -77,11 +81,14 @@ func (h *Lease) believe(b policy.Belief) {
 	h.mono.Store(int64(b.Mono))
 }
 
-// Context ends with the term: when the trust window ends, when the lease is lost or released, and when the instance stops. context.Cause
-// is ErrLost (with the reason if a renewal failed) or ErrStopped. A renewal that is merely late does not end it.
+// Context ends with the term: when the trust window ends, when the lease is
+// lost or released, and when the instance stops. context.Cause is ErrLost (with
+// the reason if a renewal failed) or ErrStopped. A renewal that is merely late
+// does not end it.
 //
-// A goroutine ends the context, so a process that was frozen or starved may go on for a moment. Check Valid just before anything that
-// must not happen twice, and send the fence with it.
+// A goroutine ends the context, so a process that was frozen or starved may go
+// on for a moment. Check Valid just before anything that must not happen twice,
+// and send the fence with it.
 func (h *Lease) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,14 +143,16 @@ func (h *Lease) forget(ctx context.Context) {
 	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
 }
 
-// Release releases the lease and waits until Redis has confirmed it. Call it once the work has returned. Releasing twice, or releasing a
-// lost lease, does nothing. OpError.Unknown: not confirmed; the release is retried until the lease has expired.
+// Release releases the lease and waits until Redis has confirmed it. Call it
+// once the work has returned. Releasing twice, or releasing a lost lease, does
+// nothing. OpError.Unknown: not confirmed; the release is retried until the
+// lease has expired.
 func (h *Lease) Release(ctx context.Context) error {
 	return opError("release", h.name, h.s.release(ctx, h.name, h))
 }
 
-// Drop releases the lease without waiting. It may be called from Config.Notify. Leases dropped at about the same time are released
-// together.
+// Drop releases the lease without waiting. It may be called from Config.Notify.
+// Leases dropped at about the same time are released together.
 func (h *Lease) Drop() { h.s.inbox.put(message{drop: h}) }
 
 // asked reports whether a yield is pending.

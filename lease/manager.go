@@ -12,13 +12,15 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Manager shares sessions between instances and implements LeaseManager. It is safe for concurrent use.
+// Manager shares sessions between instances and implements LeaseManager. It is
+// safe for concurrent use.
 type Manager struct{ s *shell }
 
 var _ LeaseManager = (*Manager)(nil)
 
-// NewManager makes the manager of one instance. Nothing runs before Start. NewManager only reads the client's settings: the manager opens
-// its own connections, without the client's retries, and never closes the client.
+// NewManager makes the manager of one instance. Nothing runs before Start.
+// NewManager only reads the client's settings: the manager opens its own
+// connections, without the client's retries, and never closes the client.
 func NewManager(client redis.UniversalClient, cfg ManagerConfig) (*Manager, error) {
 	s, err := newShell(client, cfg.withDefaults(), false)
 	if err != nil {
@@ -27,27 +29,38 @@ func NewManager(client redis.UniversalClient, cfg ManagerConfig) (*Manager, erro
 	return &Manager{s: s}, nil
 }
 
-// Start implements LeaseManager. It checks Redis once, for at most two OpTimeouts.
+// Start implements LeaseManager. It checks Redis once, for at most two
+// OpTimeouts.
 //
-// A condition that may pass does not fail Start: Start returns nil, and the manager logs the condition, waits for its end, and reports it
-// in Health. Such conditions are a server that does not answer (nobody listens, an untrusted certificate) and one that refuses writes now
-// (OOM, NOREPLICAS, READONLY, MISCONF, LOADING). A TLS mismatch looks like a server that does not answer: a timeout, or EOF.
+// A condition that may pass does not fail Start: Start returns nil, and the
+// manager logs the condition, waits for its end, and reports it in Health. Such
+// conditions are a server that does not answer (nobody listens, an untrusted
+// certificate) and one that refuses writes now (OOM, NOREPLICAS, READONLY,
+// MISCONF, LOADING). A TLS mismatch looks like a server that does not answer: a
+// timeout, or EOF.
 //
-// Conditions that somebody has to change are errors: no Redis, too old a Redis, a missing or wrong password, an ACL that denies a needed
-// command (the text has the rules to add), a quarantine of the group that is too short for this instance.
+// Conditions that somebody has to change are errors: no Redis, too old a Redis,
+// a missing or wrong password, an ACL that denies a needed command (the text
+// has the rules to add), a quarantine of the group that is too short for this
+// instance.
 func (m *Manager) Start(ctx context.Context) error { return opError("start", "", m.s.start(ctx)) }
 
-// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx or by a call of Stop, it returns nil. Otherwise it
-// returns the error of Start, or the reason why Stop could not release everything.
+// Run calls Start, and Stop as soon as ctx ends. After a requested stop, by ctx
+// or by a call of Stop, it returns nil. Otherwise it returns the error of
+// Start, or the reason why Stop could not release everything.
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
-// Stop implements LeaseManager. It waits for a Start in progress, then at most Config.DrainTimeout for work and for Redis, even a silent
-// one, and then a second for the caller's functions. OpError.Unknown: Redis did not confirm every release. Otherwise the text names the
-// caller's function that has not returned; it may go on, but the leases do not.
+// Stop implements LeaseManager. It waits for a Start in progress, then at most
+// Config.DrainTimeout for work and for Redis, even a silent one, and then a
+// second for the caller's functions. OpError.Unknown: Redis did not confirm
+// every release. Otherwise the text names the caller's function that has not
+// returned; it may go on, but the leases do not.
 func (m *Manager) Stop() error { return opError("stop", "", m.s.stop()) }
 
-// TryAcquire implements LeaseManager. If ctx ends first, a lease that it acquires nevertheless is released, unless another caller has
-// received it or placement is on. The errors are those of Keeper.TryAcquire, and ErrInvalidConfig for an invalid session ID.
+// TryAcquire implements LeaseManager. If ctx ends first, a lease that it
+// acquires nevertheless is released, unless another caller has received it or
+// placement is on. The errors are those of Keeper.TryAcquire, and
+// ErrInvalidConfig for an invalid session ID.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return false, err
@@ -59,8 +72,8 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 	return err == nil, opError("acquire", sessionID, err)
 }
 
-// Release implements LeaseManager. It returns ErrLost if this instance does not hold the lease. With placement, the session's target
-// acquires it again.
+// Release implements LeaseManager. It returns ErrLost if this instance does not
+// hold the lease. With placement, the session's target acquires it again.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return err
@@ -127,7 +140,8 @@ func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string,
 // InstanceID implements LeaseManager.
 func (m *Manager) InstanceID() string { return m.s.cfg.InstanceID }
 
-// Info returns the state of one lease: from memory if this instance holds it, otherwise by one read of Redis.
+// Info returns the state of one lease: from memory if this instance holds it,
+// otherwise by one read of Redis.
 func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error) {
 	info := LeaseInfo{SessionID: sessionID}
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
@@ -168,22 +182,26 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	return info, nil
 }
 
-// Health reports whether this instance can be granted leases, and if not, why. It sends no request: it knows only the outcomes of the
-// instance's requests.
+// Health reports whether this instance can be granted leases, and if not, why.
+// It sends no request: it knows only the outcomes of the instance's requests.
 func (m *Manager) Health() Health { return m.s.health() }
 
-// Subscribe calls f with every event from now on, in order, on a goroutine of its own, until cancel or Stop. If f is 65,536 events
-// behind, it misses some, and Event.Dropped counts them. If f panics, it misses that event. Neither delays anything else.
+// Subscribe calls f with every event from now on, in order, on a goroutine of
+// its own, until cancel or Stop. If f is 65,536 events behind, it misses some,
+// and Event.Dropped counts them. If f panics, it misses that event. Neither
+// delays anything else.
 func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, false, m.s.log.Calls)
 }
 
-// Keeper holds named leases for anything. Every lease has one holder at a time, even among the callers in this process. It is safe for
-// concurrent use.
+// Keeper holds named leases for anything. Every lease has one holder at a time,
+// even among the callers in this process. It is safe for concurrent use.
 type Keeper struct{ s *shell }
 
-// NewKeeper makes a keeper. A keeper has no heartbeat and takes no part in placement. Nothing runs before Start. NewKeeper only reads the
-// client's settings: the keeper opens its own connections, without the client's retries, and never closes the client.
+// NewKeeper makes a keeper. A keeper has no heartbeat and takes no part in
+// placement. Nothing runs before Start. NewKeeper only reads the client's
+// settings: the keeper opens its own connections, without the client's retries,
+// and never closes the client.
 func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	s, err := newShell(client, ManagerConfig{Config: cfg.withDefaults()}, true)
 	if err != nil {
@@ -192,11 +210,14 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{s: s}, nil
 }
 
-// Start begins renewing, until Stop. ctx bounds the start only. See Manager.Start.
+// Start begins renewing, until Stop. ctx bounds the start only. See
+// Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return opError("start", "", k.s.start(ctx)) }
 
-// Stop ends the contexts of all its leases, waits at most Config.DrainTimeout for their release, and leaves the others to expire. It
-// returns an error if Redis did not confirm every release (OpError.Unknown), or if a function of the caller's has not returned.
+// Stop ends the contexts of all its leases, waits at most Config.DrainTimeout
+// for their release, and leaves the others to expire. It returns an error if
+// Redis did not confirm every release (OpError.Unknown), or if a function of
+// the caller's has not returned.
 func (k *Keeper) Stop() error { return opError("stop", "", k.s.stop()) }
 
 // InstanceID returns the owner of the keeper's leases.
@@ -213,9 +234,11 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 // Option is an option of one acquisition.
 type Option struct{ ttl time.Duration }
 
-// WithTTL gives the lease a shorter TTL than Config.TTL, so that others can acquire it sooner if this process dies. It is renewed every
-// third of that TTL at least. It must be a fiftieth of Config.TTL at least, and 100 ms. Keepers may use different TTLs for one name. After
-// an attempt without an answer, the next terms of the lease may have the shorter TTL of that attempt.
+// WithTTL gives the lease a shorter TTL than Config.TTL, so that others can
+// acquire it sooner if this process dies. It is renewed every third of that TTL
+// at least. It must be a fiftieth of Config.TTL at least, and 100 ms. Keepers
+// may use different TTLs for one name. After an attempt without an answer, the
+// next terms of the lease may have the shorter TTL of that attempt.
 func WithTTL(ttl time.Duration) Option { return Option{ttl} }
 
 func (o Option) apply(w *waiter) { w.ttl = o.ttl }
@@ -238,8 +261,10 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 	return h, opError("acquire", name, err)
 }
 
-// Acquire waits until the caller holds the lease or ctx ends. It sleeps until the holder's lease expires or is released; it does not poll
-// Redis. If ctx ends first, the error wraps its cause and the last answer to any caller in this process that waits for the lease:
+// Acquire waits until the caller holds the lease or ctx ends. It sleeps until
+// the holder's lease expires or is released; it does not poll Redis. If ctx
+// ends first, the error wraps its cause and the last answer to any caller in
+// this process that waits for the lease:
 //
 //	another holds it          ErrHeld, with OpError.Owner and, unless it has
 //	                          renewed since, Until
@@ -249,7 +274,8 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 //	                          last attempt, or Redis is silent now
 //	Redis refuses             its text
 //
-// In each case a lease that was acquired nevertheless is released. ErrInvalidConfig, also for an Acquire inside a Do of the same lease, and
+// In each case a lease that was acquired nevertheless is released.
+// ErrInvalidConfig, also for an Acquire inside a Do of the same lease, and
 // ErrStopped are returned without waiting.
 func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	if err := k.s.nameError(name); err != nil {

@@ -9,31 +9,38 @@ import (
 	"github.com/google/uuid"
 )
 
-// LeaseManager coordinates the polling leases of all instances (docs/specification.md, 000). Every method is safe for concurrent use.
+// LeaseManager coordinates the polling leases of all instances
+// (docs/specification.md, 000). Every method is safe for concurrent use.
 type LeaseManager interface {
-	// Start begins the heartbeat, renewals and, if configured, placement. They run until Stop. ctx bounds the start only.
+	// Start begins the heartbeat, renewals and, if configured, placement. They
+	// run until Stop. ctx bounds the start only.
 	Start(ctx context.Context) error
 
 	// Stop ends the work under each lease, releases it and leaves the registry.
 	Stop() error
 
-	// TryAcquire makes one attempt. It returns true if the instance owns the lease now, newly or already. False without an error means
-	// that another instance holds it.
+	// TryAcquire makes one attempt. It returns true if the instance owns the
+	// lease now, newly or already. False without an error means that another
+	// instance holds it.
 	TryAcquire(ctx context.Context, sessionID string) (bool, error)
 
 	// Release releases the lease; a waiting instance acquires it at once.
 	Release(ctx context.Context, sessionID string) error
 
-	// IsOwned reports whether work for the session may begin now. It reads local memory: no request, no allocation.
+	// IsOwned reports whether work for the session may begin now. It reads
+	// local memory: no request, no allocation.
 	IsOwned(sessionID string) bool
 
-	// OwnedSessions returns the sessions whose leases this instance holds now, ascending.
+	// OwnedSessions returns the sessions whose leases this instance holds now,
+	// ascending.
 	OwnedSessions() []string
 
-	// GetLiveNodes reads from Redis the IDs of the instances with a heartbeat, ascending.
+	// GetLiveNodes reads from Redis the IDs of the instances with a heartbeat,
+	// ascending.
 	GetLiveNodes(ctx context.Context) ([]string, error)
 
-	// PreferredOwner returns the instance that should own the session: rendezvous rank, bounded by quotas.
+	// PreferredOwner returns the instance that should own the session:
+	// rendezvous rank, bounded by quotas.
 	PreferredOwner(ctx context.Context, sessionID string) (string, error)
 
 	// InstanceID returns this instance's unique identifier.
@@ -81,7 +88,8 @@ const (
 	stateStopped                // no lease is held and nothing runs
 )
 
-// GenerateInstanceID returns hostname-bootTimestamp-randomSuffix, a new ID at each call: an instance that restarts is another instance.
+// GenerateInstanceID returns hostname-bootTimestamp-randomSuffix, a new ID at
+// each call: an instance that restarts is another instance.
 func GenerateInstanceID() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -1,11 +1,14 @@
-// Package leasetest is for tests of code that holds leases. It provides a Redis in memory on a fake clock, and three faults that happen
-// to leases in production. Keepers and managers of lease, pollers of lease/poll and elections of lease/election run on it unchanged, with
-// the rules and scripts of production.
+// Package leasetest is for tests of code that holds leases. It provides a Redis
+// in memory on a fake clock, and three faults that happen to leases in
+// production. Keepers and managers of lease, pollers of lease/poll and
+// elections of lease/election run on it unchanged, with the rules and scripts
+// of production.
 //
 // # The clock
 //
-// The fake clock belongs to a bubble of [testing/synctest]: a test runs in [synctest.Test], where [time.Sleep] advances the time at once.
-// The instances, their callbacks and the TTLs of the Redis all follow it.
+// The fake clock belongs to a bubble of [testing/synctest]: a test runs in
+// [synctest.Test], where [time.Sleep] advances the time at once. The instances,
+// their callbacks and the TTLs of the Redis all follow it.
 //
 //	func TestNightly(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -17,18 +20,22 @@
 //		})
 //	}
 //
-// A test must stop everything that it starts before it ends, or the bubble panics ("deadlock"). A test that waits for an event that never
-// comes does not end, because renewals keep the clock going; go test -timeout shows where it waits.
+// A test must stop everything that it starts before it ends, or the bubble
+// panics ("deadlock"). A test that waits for an event that never comes does not
+// end, because renewals keep the clock going; go test -timeout shows where it
+// waits.
 //
 // # Keys
 //
-// The key in Redis names a lease: "lease:name:nightly" for the lease "nightly" of a keeper with the default Config.LeasePrefix, and
-// "poll:lease:" with the session's ID for a lease of a manager or a poller. For an election it is the leader key, "election:leader".
+// The key in Redis names a lease: "lease:name:nightly" for the lease "nightly"
+// of a keeper with the default Config.LeasePrefix, and "poll:lease:" with the
+// session's ID for a lease of a manager or a poller. For an election it is the
+// leader key, "election:leader".
 //
 // # What it cannot simulate
 //
-// A Redis that is slow, refuses, or cannot be reached; replicas; a cluster. INFO returns only a few lines, as of a master without
-// replicas.
+// A Redis that is slow, refuses, or cannot be reached; replicas; a cluster.
+// INFO returns only a few lines, as of a master without replicas.
 package leasetest
 
 import (
@@ -48,9 +55,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
-// Redis is a Redis in memory, for the instances of one test. Any goroutine may use Client. Only one goroutine at a time may call Lose,
-// Take and Forget, and never from an instance's callback: they wait until all their effects at this instant have happened, callbacks
-// included. They take no time of the bubble, and end the test (Fatal) if they fail.
+// Redis is a Redis in memory, for the instances of one test. Any goroutine may
+// use Client. Only one goroutine at a time may call Lose, Take and Forget, and
+// never from an instance's callback: they wait until all their effects at this
+// instant have happened, callbacks included. They take no time of the bubble,
+// and end the test (Fatal) if they fail.
 type Redis struct {
 	t      testing.TB
 	m      *miniredis.Miniredis
@@ -62,8 +71,9 @@ type Redis struct {
 	forgot    bool // Forget was called: New declares nothing new any more
 }
 
-// New returns a new Redis, which ends with the test. Call it in a bubble of testing/synctest. It grants leases at once. After Forget,
-// even before the first instance, it grants nothing for one TTL.
+// New returns a new Redis, which ends with the test. Call it in a bubble of
+// testing/synctest. It grants leases at once. After Forget, even before the
+// first instance, it grants nothing for one TTL.
 func New(t testing.TB) *Redis {
 	t.Helper()
 	inBubble(t)
@@ -93,16 +103,19 @@ func inBubble(t testing.TB) {
 	synctest.Wait()
 }
 
-// Client returns the client for lease.NewManager, lease.NewKeeper, poll.New, election.New and for any other data that the tested code
-// keeps in this Redis, such as a poller's sessions. It is closed at the end of the test.
+// Client returns the client for lease.NewManager, lease.NewKeeper, poll.New,
+// election.New and for any other data that the tested code keeps in this Redis,
+// such as a poller's sessions. It is closed at the end of the test.
 func (r *Redis) Client() *redis.Client { return r.client }
 
-// Lose makes the owner lose the lease now, as when the key vanishes in Redis. No work may begin under the lease any more, and its
-// contexts, listeners and callbacks get the cause "gone".
+// Lose makes the owner lose the lease now, as when the key vanishes in Redis.
+// No work may begin under the lease any more, and its contexts, listeners and
+// callbacks get the cause "gone".
 //
-// The lease is then free. An instance that requests it may acquire it at once under a higher fence, even the one that has just lost it.
-// An instance that already waits notices only when the lease would have expired. Lose also frees a lease that Take gave to another
-// instance.
+// The lease is then free. An instance that requests it may acquire it at once
+// under a higher fence, even the one that has just lost it. An instance that
+// already waits notices only when the lease would have expired. Lose also frees
+// a lease that Take gave to another instance.
 //
 // It is an error to lose a lease without an owner.
 func (r *Redis) Lose(key string) {
@@ -113,12 +126,14 @@ func (r *Redis) Lose(key string) {
 	r.end(key, func() { r.m.Del(key) })
 }
 
-// Take gives the lease to another, simulated instance with the ID owner, for the duration lasts. The present owner loses the lease at
-// once, as with Lose, with the cause "taken" and the ID. Attempts to acquire it return that it is held, the holder, and the remaining
-// time.
+// Take gives the lease to another, simulated instance with the ID owner, for
+// the duration lasts. The present owner loses the lease at once, as with Lose,
+// with the cause "taken" and the ID. Attempts to acquire it return that it is
+// held, the holder, and the remaining time.
 //
-// The simulated instance does not renew: at the end of lasts on the bubble's clock, waiting instances may acquire the lease. Lose ends it
-// earlier. Another Take gives the lease to another instance or for longer.
+// The simulated instance does not renew: at the end of lasts on the bubble's
+// clock, waiting instances may acquire the lease. Lose ends it earlier. Another
+// Take gives the lease to another instance or for longer.
 func (r *Redis) Take(key, owner string, lasts time.Duration) {
 	r.t.Helper()
 	if owner == "" || lasts < time.Millisecond {
@@ -136,9 +151,11 @@ func (r *Redis) Take(key, owner string, lasts time.Duration) {
 	}
 }
 
-// Forget makes Redis lose all its data, as FLUSHALL does: leases, sessions, everything. As in production, an instance notices at its next
-// request, at the latest at its next renewal. It then reasserts its leases, and keeps them. Redis grants nothing else for one TTL, the
-// quarantine (lease.ErrQuarantine). A test must write a poller's sessions again.
+// Forget makes Redis lose all its data, as FLUSHALL does: leases, sessions,
+// everything. As in production, an instance notices at its next request, at the
+// latest at its next renewal. It then reasserts its leases, and keeps them.
+// Redis grants nothing else for one TTL, the quarantine (lease.ErrQuarantine).
+// A test must write a poller's sessions again.
 func (r *Redis) Forget() {
 	r.t.Helper()
 	synctest.Wait()

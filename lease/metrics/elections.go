@@ -7,8 +7,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
-// Election registers the collector of this process's part in an election, with the label election, its leader key. stop unregisters it.
-// The collector reads the member's own counters, so it costs nothing between two scrapes. The error is the registry's.
+// Election registers the collector of this process's part in an election, with
+// the label election, its leader key. stop unregisters it. The collector reads
+// the member's own counters, so it costs nothing between two scrapes. The error
+// is the registry's.
 func Election(r prometheus.Registerer, e *election.Election) (stop func(), err error) {
 	r = prometheus.WrapRegistererWith(prometheus.Labels{"election": e.Key()}, r)
 	c := member{e}

@@ -1,5 +1,6 @@
-// Package metrics exports an instance's leases, polls and elections to Prometheus. It is optional: nothing else in lease, poll and
-// election imports the Prometheus client. docs/performance.md has its cost.
+// Package metrics exports an instance's leases, polls and elections to
+// Prometheus. It is optional: nothing else in lease, poll and election imports
+// the Prometheus client. docs/performance.md has its cost.
 //
 //	leasestorm_leases_held                        leases under which work may begin now
 //	leasestorm_leases_uncertain                   terms under which no work may begin until a renewal succeeds
@@ -39,17 +40,23 @@
 //	leasestorm_election_handover_seconds          as leasestorm_lease_handover_seconds
 //	leasestorm_election_duplicates_total          times another process was seen with this member's ID
 //
-// The acquiring instance measures takeovers and handovers, on its own clock. Both leave out cases that it cannot know (lease.Event): a
-// lease that it did not wait for, or that was free early.
+// The acquiring instance measures takeovers and handovers, on its own clock.
+// Both leave out cases that it cannot know (lease.Event): a lease that it did
+// not wait for, or that was free early.
 //
-// A takeover does not include the remaining life of the key when its owner died, at most a TTL. It includes the quarantine, if there was
-// one. It is too long if the owner renewed after the last read of its key, and then died or released without a notice.
+// A takeover does not include the remaining life of the key when its owner
+// died, at most a TTL. It includes the quarantine, if there was one. It is too
+// long if the owner renewed after the last read of its key, and then died or
+// released without a notice.
 //
-// A handover does not include the time that the last owner needed to end its work, which that owner counts as
-// leasestorm_lease_yield_seconds, nor the delay of the message.
+// A handover does not include the time that the last owner needed to end its
+// work, which that owner counts as leasestorm_lease_yield_seconds, nor the
+// delay of the message.
 //
-// A collector is for one instance, one poll function or one election. A process with several of a kind registers each with distinguishing
-// labels: prometheus.WrapRegistererWith. The label instance belongs to the scraper; elections have the label election.
+// A collector is for one instance, one poll function or one election. A process
+// with several of a kind registers each with distinguishing labels:
+// prometheus.WrapRegistererWith. The label instance belongs to the scraper;
+// elections have the label election.
 package metrics
 
 import (
@@ -62,7 +69,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Source is a *lease.Manager or a *lease.Keeper. For a poll.SessionManager use its Leases.
+// Source is a *lease.Manager or a *lease.Keeper. For a poll.SessionManager use
+// its Leases.
 type Source interface {
 	Health() lease.Health
 }
@@ -101,9 +109,11 @@ type term struct {
 	doubted, yielded time.Time                 // beginning of an uncertainty and of a yield; zero: none
 }
 
-// Watch registers the collectors of a source and counts from now on. Call it before Start, or it misses terms. stop ends the counting and
-// unregisters the collectors. Watch never delays the source, because a separate goroutine counts events. The error is the registry's:
-// something with these names is registered already.
+// Watch registers the collectors of a source and counts from now on. Call it
+// before Start, or it misses terms. stop ends the counting and unregisters the
+// collectors. Watch never delays the source, because a separate goroutine
+// counts events. The error is the registry's: something with these names is
+// registered already.
 func Watch(r prometheus.Registerer, source Source) (stop func(), err error) {
 	l := newLeases(source)
 	if err := r.Register(l); err != nil {

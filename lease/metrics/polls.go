@@ -20,8 +20,9 @@ const (
 	pollPanicked    = "panicked"
 )
 
-// Poll registers the collectors of a poll function and returns a counted version of it, for poll.Config.Poll. A panic passes through. The
-// error is the registry's.
+// Poll registers the collectors of a poll function and returns a counted
+// version of it, for poll.Config.Poll. A panic passes through. The error is the
+// registry's.
 func Poll(r prometheus.Registerer, f func(context.Context, poll.Session) error) (func(context.Context, poll.Session) error, error) {
 	polls := counters("polls_total", "Polls of sessions.", "result")
 	took := histogram("poll_seconds", "How long a poll took.", windows)

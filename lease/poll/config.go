@@ -1,41 +1,53 @@
-// Package poll polls the sessions that this instance owns. A SessionManager finds the sessions in Redis, shares them with the other
-// instances through lease.Manager, and runs one publisher for each owned session. A publisher polls at once, then every interval, and
-// only while the lease is held.
+// Package poll polls the sessions that this instance owns. A SessionManager
+// finds the sessions in Redis, shares them with the other instances through
+// lease.Manager, and runs one publisher for each owned session. A publisher
+// polls at once, then every interval, and only while the lease is held.
 //
 // # Sessions
 //
-// A session is a key of Redis: Config.SessionPrefix and the session's ID ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). It holds a
-// string, the JSON of an object. Two of its members are read:
+// A session is a key of Redis: Config.SessionPrefix and the session's ID
+// ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). It holds a string, the JSON
+// of an object. Two of its members are read:
 //
 //	{"id": "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "isPaused": false, …}
 //
-// id is the ID in the key: a UUID in lower case, or with Config.NamedSessions a name of up to 128 bytes of printable ASCII without
-// space, braces, colon and slash. isPaused excludes the session from polling; the default is false. All other members are the
-// application's.
+// id is the ID in the key: a UUID in lower case, or with Config.NamedSessions a
+// name of up to 128 bytes of printable ASCII without space, braces, colon and
+// slash. isPaused excludes the session from polling; the default is false. All
+// other members are the application's.
 //
-// A session is malformed if isPaused is missing and a similar member, such as is_paused or paused, is present. It is also malformed if
-// its key holds no string, or more than MaxSession bytes. No more is read, so that a large session cannot delay the others. A malformed
-// session is skipped, logged when it is first found malformed, and counted and named in Health.
+// A session is malformed if isPaused is missing and a similar member, such as
+// is_paused or paused, is present. It is also malformed if its key holds no
+// string, or more than MaxSession bytes. No more is read, so that a large
+// session cannot delay the others. A malformed session is skipped, logged when
+// it is first found malformed, and counted and named in Health.
 //
-// An application that writes its sessions in another form sets Config.Decode, which reads one. An application that keeps them elsewhere
-// sets Config.Sessions; then no sessions are read from Redis.
+// An application that writes its sessions in another form sets Config.Decode,
+// which reads one. An application that keeps them elsewhere sets
+// Config.Sessions; then no sessions are read from Redis.
 //
 // # What is not promised
 //
-// Nothing can force a poll function to stop when its context ends. Only the target can refuse a late request, by Session.Fence; that
-// includes a request of a process that froze between the check and the send. Polls missed while the lease was in doubt are not made up
-// for one by one. A session that was paused or removed may be polled until the next discovery. Failed polls are not retried.
+// Nothing can force a poll function to stop when its context ends. Only the
+// target can refuse a late request, by Session.Fence; that includes a request
+// of a process that froze between the check and the send. Polls missed while
+// the lease was in doubt are not made up for one by one. A session that was
+// paused or removed may be polled until the next discovery. Failed polls are
+// not retried.
 //
 // # What ends a poll
 //
-// The context of a poll ends at its timeout, when a renewal fails, when the trust window ends or the lease is lost (G4), and at the end
-// of a drain. No poll begins before a renewal has succeeded again.
+// The context of a poll ends at its timeout, when a renewal fails, when the
+// trust window ends or the lease is lost (G4), and at the end of a drain. No
+// poll begins before a renewal has succeeded again.
 //
-// After its context has ended, a poll function works without the lease: it must return. If it does not return within Config.Stuck, the
-// instance gives up the lease, which then expires, and another instance polls the session. Send Session.Fence to the target, so that it
-// can refuse the old poll.
+// After its context has ended, a poll function works without the lease: it must
+// return. If it does not return within Config.Stuck, the instance gives up the
+// lease, which then expires, and another instance polls the session. Send
+// Session.Fence to the target, so that it can refuse the old poll.
 //
-// Only one goroutine at a time polls a session, even across terms; no goroutine exists between polls.
+// Only one goroutine at a time polls a session, even across terms; no goroutine
+// exists between polls.
 package poll
 
 import (
@@ -56,15 +68,20 @@ const (
 // MaxSession bounds the value of a session's key, in bytes.
 const MaxSession = 64 << 10
 
-// ErrFenced is the error that a poll function returns, wrapped or not, when the target refused the fence as too old. The target accepts
-// nothing under such a term, so the instance releases the lease; the next owner, perhaps this instance, has a higher fence.
+// ErrFenced is the error that a poll function returns, wrapped or not, when the
+// target refused the fence as too old. The target accepts nothing under such a
+// term, so the instance releases the lease; the next owner, perhaps this
+// instance, has a higher fence.
 //
-// This happens if Redis lost its data after another instance had taken the lease from an owner that could not notice it, and that owner
-// then reasserted its term.
+// This happens if Redis lost its data after another instance had taken the
+// lease from an owner that could not notice it, and that owner then reasserted
+// its term.
 var ErrFenced = errors.New("the target has seen a higher fence")
 
-// Session is one poll of one session. It does not include the application's JSON: the copy of the last discovery may be an interval old,
-// and would cost every instance the memory of all sessions. A poll function that needs the JSON reads the session's key at each poll.
+// Session is one poll of one session. It does not include the application's
+// JSON: the copy of the last discovery may be an interval old, and would cost
+// every instance the memory of all sessions. A poll function that needs the
+// JSON reads the session's key at each poll.
 type Session struct {
 	ID    string
 	Fence int64     // to send to the target, which refuses older ones (G2)
@@ -73,34 +90,45 @@ type Session struct {
 
 // Config configures how a SessionManager polls its sessions.
 type Config struct {
-	// Sessions returns the IDs of the sessions to poll, as lease.ManagerConfig.Sessions does. nil: they are read from Redis.
+	// Sessions returns the IDs of the sessions to poll, as
+	// lease.ManagerConfig.Sessions does. nil: they are read from Redis.
 	Sessions func(ctx context.Context) ([]string, error)
-	// NamedSessions is lease.ManagerConfig.NamedSessions: session IDs may be names.
+	// NamedSessions is lease.ManagerConfig.NamedSessions: session IDs may be
+	// names.
 	NamedSessions bool
-	// Poll polls one session once. It must return soon after ctx has ended. A panic costs only this poll, and so does any error but
-	// ErrFenced.
+	// Poll polls one session once. It must return soon after ctx has ended. A
+	// panic costs only this poll, and so does any error but ErrFenced.
 	Poll func(ctx context.Context, s Session) error
-	// Interval is the time between the planned starts of two polls; 0: 5 s. After a longer poll, the next begins at once.
+	// Interval is the time between the planned starts of two polls; 0: 5 s.
+	// After a longer poll, the next begins at once.
 	Interval time.Duration
-	// Timeout bounds a poll; 0: TTL/3, regardless of Interval, because a target's speed does not depend on how often it is polled. At the
-	// default renewal interval a third of the TTL always fits into the trust window. Unless LongPolls is set, Timeout is at most nine
-	// tenths of the TTL, and a poll begins only if it fits into the rest of the window. The log warns of a session if Timeout cuts off
-	// several of its polls in a row.
+	// Timeout bounds a poll; 0: TTL/3, regardless of Interval, because a
+	// target's speed does not depend on how often it is polled. At the default
+	// renewal interval a third of the TTL always fits into the trust window.
+	// Unless LongPolls is set, Timeout is at most nine tenths of the TTL, and a
+	// poll begins only if it fits into the rest of the window. The log warns of
+	// a session if Timeout cuts off several of its polls in a row.
 	Timeout time.Duration
-	// LongPolls allows polls that outlast the TTL. They live as long as renewals succeed, at most Timeout, which must be set. If their
-	// process freezes, only the fence protects the target.
+	// LongPolls allows polls that outlast the TTL. They live as long as
+	// renewals succeed, at most Timeout, which must be set. If their process
+	// freezes, only the fence protects the target.
 	LongPolls bool
-	// Stuck is how long a poll may go on after its context ended before its lease is given up; 0: TTL/3.
+	// Stuck is how long a poll may go on after its context ended before its
+	// lease is given up; 0: TTL/3.
 	Stuck time.Duration
-	// DrainTimeout is how long Stop lets running polls go on before it ends their contexts; 0: Timeout.
+	// DrainTimeout is how long Stop lets running polls go on before it ends
+	// their contexts; 0: Timeout.
 	DrainTimeout time.Duration
-	// Notify is called with every event of a lease, as lease.Config.Notify is; nil: no call. It must return at once and leave the holds
-	// alone.
+	// Notify is called with every event of a lease, as lease.Config.Notify is;
+	// nil: no call. It must return at once and leave the holds alone.
 	Notify func(lease.Event)
-	// SessionPrefix is the prefix of the sessions' keys; "": "session:". The rest of a key is the session's ID.
+	// SessionPrefix is the prefix of the sessions' keys; "": "session:". The
+	// rest of a key is the session's ID.
 	SessionPrefix string
-	// Decode reads the value of the session with that ID. It returns whether the session is paused, or an error that says why it is
-	// malformed. It is called during a discovery, one call at a time, for values that have changed. nil: the form above.
+	// Decode reads the value of the session with that ID. It returns whether
+	// the session is paused, or an error that says why it is malformed. It is
+	// called during a discovery, one call at a time, for values that have
+	// changed. nil: the form above.
 	Decode func(id string, value []byte) (paused bool, err error)
 
 	_ struct{}

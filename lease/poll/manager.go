@@ -28,7 +28,8 @@ var (
 	ErrDrained   = errors.New("the drain time-out is over")
 )
 
-// SessionManager polls the sessions that this instance owns. It is safe for concurrent use.
+// SessionManager polls the sessions that this instance owns. It is safe for
+// concurrent use.
 type SessionManager struct {
 	cfg      Config
 	leases   *lease.Manager
@@ -52,8 +53,10 @@ type SessionManager struct {
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
-// New makes the session manager of one instance. client leads to the sessions and the leases; New only reads its settings and never
-// closes it. Notify of leases must be nil; its empty names in Redis are those of lease.ManagerConfig. Errors: lease.ErrInvalidConfig.
+// New makes the session manager of one instance. client leads to the sessions
+// and the leases; New only reads its settings and never closes it. Notify of
+// leases must be nil; its empty names in Redis are those of
+// lease.ManagerConfig. Errors: lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -95,11 +98,13 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 	return m, nil
 }
 
-// Leases returns the lease manager, for reading. The session manager starts and stops it.
+// Leases returns the lease manager, for reading. The session manager starts and
+// stops it.
 func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 
-// Start begins discovery, placement and polling of the sessions, until Stop. ctx bounds the start only. Errors: those of
-// lease.Manager.Start, and one with the rules to add if an ACL denies the sessions.
+// Start begins discovery, placement and polling of the sessions, until Stop.
+// ctx bounds the start only. Errors: those of lease.Manager.Start, and one with
+// the rules to add if an ACL denies the sessions.
 func (m *SessionManager) Start(ctx context.Context) error {
 	return m.life.Start(lease.ErrStopped, func() error {
 		if err := m.sessions.permitted(ctx); err != nil {
@@ -113,17 +118,21 @@ func (m *SessionManager) Start(ctx context.Context) error {
 	})
 }
 
-// Run calls Start, and Stop as soon as ctx ends. Like lease.Manager.Run, it returns nil after a requested stop.
+// Run calls Start, and Stop as soon as ctx ends. Like lease.Manager.Run, it
+// returns nil after a requested stop.
 func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
-// Health reports whether sessions can be polled here, and if not, why, for a readiness probe. It counts malformed sessions and names
-// some. It sends no requests. Failing polls leave it ok, because another instance would reach the target no better; Reason counts their
-// sessions.
+// Health reports whether sessions can be polled here, and if not, why, for a
+// readiness probe. It counts malformed sessions and names some. It sends no
+// requests. Failing polls leave it ok, because another instance would reach the
+// target no better; Reason counts their sessions.
 func (m *SessionManager) Health() lease.Health { return m.failures(m.leases.Health()) }
 
-// Stop drains: no further poll begins, running polls may end within Config.DrainTimeout and are then cancelled, and each lease is
-// released once its poll has returned. Every call waits for the end and returns the same *lease.OpError if a poll or another function of
-// the caller's did not return, or Redis refused or did not confirm a release; those leases expire.
+// Stop drains: no further poll begins, running polls may end within
+// Config.DrainTimeout and are then cancelled, and each lease is released once
+// its poll has returned. Every call waits for the end and returns the same
+// *lease.OpError if a poll or another function of the caller's did not return,
+// or Redis refused or did not confirm a release; those leases expire.
 func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
 
 func (m *SessionManager) end(begun bool) error {

@@ -204,7 +204,8 @@ func (s *sessions) judge(key string, found value) verdict {
 	return v
 }
 
-// DecodeSession decodes the form of a session that the package documents. Config.Decode replaces it.
+// DecodeSession decodes the form of a session that the package documents.
+// Config.Decode replaces it.
 func DecodeSession(id string, value []byte) (paused bool, err error) {
 	var session struct {
 		ID       string `json:"id"`

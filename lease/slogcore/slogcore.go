@@ -1,4 +1,5 @@
-// Package slogcore sends the log entries of leases, polls, elections and workers to a log/slog handler, so a program need not import zap:
+// Package slogcore sends the log entries of leases, polls, elections and
+// workers to a log/slog handler, so a program need not import zap:
 //
 //	cfg.Logger = slogcore.Logger(slog.Default().Handler())
 package slogcore
@@ -12,8 +13,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger returns a logger for Config.Logger that writes to h: the same entries with the same fields (docs/log.md), at slog's levels. A
-// level that h does not enable costs as little as one that zap does not enable. zap writes an error of h to standard error.
+// Logger returns a logger for Config.Logger that writes to h: the same entries
+// with the same fields (docs/log.md), at slog's levels. A level that h does not
+// enable costs as little as one that zap does not enable. zap writes an error
+// of h to standard error.
 func Logger(h slog.Handler) *zap.Logger { return zap.New(core{h}) }
 
 // core is a zapcore.Core on a handler.

@@ -1,7 +1,10 @@
-// Package traces records the terms of leases in OpenTelemetry: one span for each, from its acquisition to its end. It is optional:
-// nothing else in the library imports OpenTelemetry's API, and the program chooses the SDK. docs/performance.md has its cost.
+// Package traces records the terms of leases in OpenTelemetry: one span for
+// each, from its acquisition to its end. It is optional: nothing else in the
+// library imports OpenTelemetry's API, and the program chooses the SDK.
+// docs/performance.md has its cost.
 //
-// The span "lease term" is a root span of kind internal, with the times of the events, not of their handling:
+// The span "lease term" is a root span of kind internal, with the times of the
+// events, not of their handling:
 //
 //	leasestorm.instance              the owner of the term
 //	leasestorm.lease.name
@@ -15,18 +18,22 @@
 //	leasestorm.term.uncertainties    number of uncertainties, each until a renewal succeeded or the lease was lost
 //	leasestorm.next.instance         the new owner, or the one that should follow
 //
-// The three attributes of a vacancy are set if it is known, the last attribute if an instance is known. A lost term has the status Error.
-// The events of the span are uncertain, renewed (which ended an uncertainty), yield and kept. Only the first 32 are recorded, each with a
-// leasestorm.cause and, if another instance requested it, its leasestorm.next.instance.
+// The three attributes of a vacancy are set if it is known, the last attribute
+// if an instance is known. A lost term has the status Error. The events of the
+// span are uncertain, renewed (which ended an uncertainty), yield and kept.
+// Only the first 32 are recorded, each with a leasestorm.cause and, if another
+// instance requested it, its leasestorm.next.instance.
 //
 // # Handovers
 //
-// No trace context travels through Redis: other programs read lease keys, and a release names no trace. So a term has no link to the
-// previous one, whose fence its successor does not know either. Attributes connect them: the previous term has the same
-// leasestorm.lease.name, the instance leasestorm.previous.instance, and the highest lower fence.
+// No trace context travels through Redis: other programs read lease keys, and a
+// release names no trace. So a term has no link to the previous one, whose
+// fence its successor does not know either. Attributes connect them: the
+// previous term has the same leasestorm.lease.name, the instance
+// leasestorm.previous.instance, and the highest lower fence.
 //
-// The leases that the instance holds bound the memory. After missed events (Event.Dropped), the spans of terms that have ended by then
-// end as unknown.
+// The leases that the instance holds bound the memory. After missed events
+// (Event.Dropped), the spans of terms that have ended by then end as unknown.
 package traces
 
 import (
@@ -44,7 +51,8 @@ import (
 // Scope is the name of the tracer.
 const Scope = "github.com/leasestorm/leasestorm/lease/traces"
 
-// Source is a *lease.Manager, a *lease.Keeper or an *election.Election. For a poll.SessionManager use its Leases.
+// Source is a *lease.Manager, a *lease.Keeper or an *election.Election. For a
+// poll.SessionManager use its Leases.
 type Source interface {
 	InstanceID() string
 }
@@ -71,11 +79,14 @@ type term struct {
 	uncertain     bool
 }
 
-// Watch opens a span for each term that begins from now on. Call it before Start. A term that is not sampled costs only a call of the
-// sampler. Watch does not delay the source: a goroutine of the source makes the spans after the fact.
+// Watch opens a span for each term that begins from now on. Call it before
+// Start. A term that is not sampled costs only a call of the sampler. Watch
+// does not delay the source: a goroutine of the source makes the spans after
+// the fact.
 //
-// Call stop when the source has stopped, and before you shut the provider down. stop waits, as long as ctx allows, until the spans of
-// finished terms have ended, and ends the open ones. It is safe for concurrent use.
+// Call stop when the source has stopped, and before you shut the provider down.
+// stop waits, as long as ctx allows, until the spans of finished terms have
+// ended, and ends the open ones. It is safe for concurrent use.
 func Watch(p trace.TracerProvider, source Source) (stop func(ctx context.Context)) {
 	w := newTerms(p, source.InstanceID())
 	cancel := inner.Of(source).(interface {

@@ -1,10 +1,12 @@
-// Package metrics exports the counts of ADR-003 as Prometheus collectors. No other package of intents imports the Prometheus client.
+// Package metrics exports the counts of ADR-003 as Prometheus collectors. No
+// other package of intents imports the Prometheus client.
 //
 //	v3_intents_total{outcome,mode}   requests to publish: accepted, replayed, stopped, conflict, or the cause of a refusal
 //	v3_idempotent_replay_total       starts that returned an existing session
 //	v3_worker_start_total{outcome}   processed starts: started, rejected_busy, rejected_no_tuner, failed, stopped
 //
-// Series that alerts read start at 0, to tell "nothing happened" from "nothing counted".
+// Series that alerts read start at 0, to tell "nothing happened" from "nothing
+// counted".
 package metrics
 
 import (
@@ -13,7 +15,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Metrics is an intent.Observer. Pass the same one to the API and the worker of a process.
+// Metrics is an intent.Observer. Pass the same one to the API and the worker of
+// a process.
 type Metrics struct {
 	intents *prometheus.CounterVec
 	replays prometheus.Counter
@@ -22,7 +25,8 @@ type Metrics struct {
 
 var _ intent.Observer = (*Metrics)(nil)
 
-// New makes the collectors and registers them. It returns the registry's error, such as that of a repeated registration.
+// New makes the collectors and registers them. It returns the registry's error,
+// such as that of a repeated registration.
 func New(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		intents: prometheus.NewCounterVec(prometheus.CounterOpts{
