@@ -25,9 +25,11 @@ const (
 	DefaultTTL           = 30 * time.Second
 	DefaultRenewInterval = 10 * time.Second
 	TTLMin               = 100 * time.Millisecond
-	TTLMax               = 12 * time.Hour     // below 24 h, for which Redis remembers an unused fence
-	NameLengthMax        = redisstore.NameMax // bytes, of lease names and instance IDs: 512
-	ReplicasMax          = redisstore.ReplicasMax
+	// TTLMax is below the 24 h for which Redis keeps an unused fence.
+	TTLMax = 12 * time.Hour
+	// NameLengthMax bounds lease names and instance IDs: 512 bytes.
+	NameLengthMax = redisstore.NameMax
+	ReplicasMax   = redisstore.ReplicasMax
 )
 
 // Config configures a Keeper, and within ManagerConfig a Manager. The zero

@@ -18,17 +18,35 @@ type EventKind uint8
 // The events of a lease, with the fields that they set. Every term begins with
 // Acquired and ends with exactly one of Lost and Released.
 const (
-	EventAcquired      EventKind = iota + 1 // Fence, Until; VacantSince, GivenBack and Owner (the last one) if known: a term begins
-	EventRenewing                           // an attempt to renew is about to be sent
-	EventRenewed                            // Until: the attempt succeeded; it also ends an uncertainty
-	EventUncertain                          // Reason: an attempt failed; no work may begin until a renewal succeeds (G4)
-	EventLost                               // Reason, Owner if known: the term is over
-	EventReleased                           // Reason, Owner (the heir, if any): the lease was released
-	EventAcquireFailed                      // Reason, Owner: another instance holds it, or Redis did not answer
-	EventReleaseFailed                      // Reason: Redis did not confirm; retried until the lease has expired
-	EventYield                              // Reason, Owner (the requester): the work should end
-	EventKept                               // Reason: the request of EventYield is withdrawn, the work goes on
-	EventAcquiring                          // an attempt to acquire is about to be sent
+	// EventAcquired begins a term. It sets Fence and Until, and VacantSince,
+	// GivenBack and Owner (the last one) if they are known.
+	EventAcquired EventKind = iota + 1
+	// EventRenewing: an attempt to renew is about to be sent.
+	EventRenewing
+	// EventRenewed: a renewal succeeded, which also ends an uncertainty. It sets
+	// Until.
+	EventRenewed
+	// EventUncertain: an attempt failed, and no work may begin until a renewal
+	// succeeds (G4). It sets Reason.
+	EventUncertain
+	// EventLost ends a term. It sets Reason, and Owner if it is known.
+	EventLost
+	// EventReleased ends a term with a release. It sets Reason, and Owner if an
+	// heir was named.
+	EventReleased
+	// EventAcquireFailed: another instance holds the lease, or Redis did not
+	// answer. It sets Reason and Owner.
+	EventAcquireFailed
+	// EventReleaseFailed: Redis did not confirm a release. The release is
+	// retried until the lease has expired. It sets Reason.
+	EventReleaseFailed
+	// EventYield: the work should end. It sets Reason, and Owner if an instance
+	// requests the lease.
+	EventYield
+	// EventKept withdraws an EventYield, so the work goes on. It sets Reason.
+	EventKept
+	// EventAcquiring: an attempt to acquire is about to be sent.
+	EventAcquiring
 )
 
 var eventNames = [...]string{
@@ -61,8 +79,9 @@ type Event struct {
 	At     time.Time
 	Until  time.Time // end of the trust window, with Acquired and Renewed
 	Reason string
-	Cause  string // Reason as one of a few fixed texts (docs/log.md), for counting
-	Owner  string
+	// Cause: Reason as one of a few fixed texts (docs/log.md), for counting
+	Cause string
+	Owner string
 	// Repeated: an EventAcquireFailed or EventUncertain like the last event of
 	// this lease, with the same Cause and Owner, less than a renewal interval
 	// after it. There is an event for each failure, but the log entry of a

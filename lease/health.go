@@ -12,18 +12,39 @@ type HealthState uint8
 
 // The states. The first two are OK.
 const (
-	HealthOK              HealthState = iota // no recent request was refused or stayed unanswered
-	HealthNoSessions                         // as OK, but there is no session to share
-	HealthNotStarted                         // Start was not called, failed, or has just returned and Redis has not answered yet
-	HealthStopped                            // Stop was called: the instance acquires nothing any more
-	HealthSilent                             // Redis has answered no request, or no discovery, since Since; Err is the last error
-	HealthRefused                            // Redis refuses requests, or only discoveries, since Since; Err is its text
-	HealthQuarantine                         // Redis may have lost data, or an operator changed the quarantine: no grants before Until
-	HealthClock                              // Redis' clock jumped: the instance acquires nothing before Until
-	HealthSessionsRefused                    // all sessions are malformed, or Sessions fails (Err) or takes too long
-	HealthSuperseded                         // the server has an epoch that is known to be superseded: it is not trusted any more
-	HealthBlocked                            // a function of the caller's has not returned since Since; Reason names it
-	HealthDisagrees                          // the quarantine of the group that shares this epoch is too short for this instance
+	// HealthOK: no recent request was refused or stayed unanswered.
+	HealthOK HealthState = iota
+	// HealthNoSessions: as OK, but there is no session to share.
+	HealthNoSessions
+	// HealthNotStarted: Start was not called, failed, or has just returned and
+	// Redis has not answered yet.
+	HealthNotStarted
+	// HealthStopped: Stop was called: the instance acquires nothing any more.
+	HealthStopped
+	// HealthSilent: Redis has answered no request, or no discovery, since
+	// Since; Err is the last error.
+	HealthSilent
+	// HealthRefused: Redis refuses requests, or only discoveries, since Since;
+	// Err is its text.
+	HealthRefused
+	// HealthQuarantine: Redis may have lost data, or an operator changed the
+	// quarantine: no grants before Until.
+	HealthQuarantine
+	// HealthClock: Redis' clock jumped: the instance acquires nothing before
+	// Until.
+	HealthClock
+	// HealthSessionsRefused: all sessions are malformed, or Sessions fails
+	// (Err) or takes too long.
+	HealthSessionsRefused
+	// HealthSuperseded: the server has an epoch that is known to be superseded:
+	// it is not trusted any more.
+	HealthSuperseded
+	// HealthBlocked: a function of the caller's has not returned since Since;
+	// Reason names it.
+	HealthBlocked
+	// HealthDisagrees: the quarantine of the group that shares this epoch is
+	// too short for this instance.
+	HealthDisagrees
 )
 
 var healthNames = [...]string{
@@ -67,9 +88,15 @@ type Health struct {
 
 	// These limit an instance that can be granted leases nevertheless; Reason
 	// explains them.
-	Deaf      bool // notices are not heard, so a clean stop is noticed only when its leases expire
-	Surplus   bool // more replicas acknowledge than configured, so one owner is not guaranteed
-	Withdrawn bool // this instance left the registry for a while, because its acquisitions fail while those of others succeed
+	// Deaf: notices are not heard, so a clean stop is noticed only when its
+	// leases expire
+	Deaf bool
+	// Surplus: more replicas acknowledge than configured, so one owner is not
+	// guaranteed
+	Surplus bool
+	// Withdrawn: this instance left the registry for a while, because its
+	// acquisitions fail while those of others succeed
+	Withdrawn bool
 
 	_ struct{}
 }

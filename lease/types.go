@@ -52,10 +52,11 @@ type LeaseState int
 
 // The states of docs/specification.md, 000.
 const (
-	LeaseStateUnknown   LeaseState = iota // not known, or nobody holds it
-	LeaseStateOwned                       // this instance holds the lease
-	LeaseStateOther                       // another instance holds the lease
-	LeaseStateUncertain                   // a renewal failed: ownership is uncertain, and no work begins
+	LeaseStateUnknown LeaseState = iota // not known, or nobody holds it
+	LeaseStateOwned                     // this instance holds the lease
+	LeaseStateOther                     // another instance holds the lease
+	// LeaseStateUncertain: a renewal failed, so no work may begin.
+	LeaseStateUncertain
 )
 
 // String returns the state's name.

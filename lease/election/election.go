@@ -211,8 +211,10 @@ func (e *Election) State() State { return State(e.state.Load()) }
 // Leadership describes a leader.
 type Leadership struct {
 	Instance string
-	Fence    int64     // 0: unknown, as with leaders of libraries without fences
-	Since    time.Time // this member's election, or the time at which it first saw another leader
+	// Fence is 0 if it is unknown: some libraries have none.
+	Fence int64
+	// Since is when this member was elected, or first saw another leader.
+	Since time.Time
 
 	_ struct{}
 }
@@ -260,12 +262,16 @@ func (e *Election) Subscribe(f func(Event)) (cancel func()) {
 
 // Stats has counters since New.
 type Stats struct {
-	Acquired, Lost, Failed  int64 // leaderships acquired and ended; failed attempts
-	LeaderChanges           int64 // changes of leader or fence that this member saw
-	HeartbeatsStale         int64 // times the leader's heartbeat went stale while it held the leader key
-	HeartbeatsInvalid       int64
-	DuplicateInstances      int64
-	HeartbeatsSwept, Cycles int64 // heartbeats of dead leaders deleted; a follower's reads
+	// Leaderships acquired and ended, and failed attempts.
+	Acquired, Lost, Failed int64
+	// Changes of leader or fence that this member saw.
+	LeaderChanges int64
+	// Times that the leader's heartbeat went stale while it held the key.
+	HeartbeatsStale    int64
+	HeartbeatsInvalid  int64
+	DuplicateInstances int64
+	// Heartbeats of dead leaders deleted, and reads as a follower.
+	HeartbeatsSwept, Cycles int64
 
 	_ struct{}
 }

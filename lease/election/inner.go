@@ -21,7 +21,8 @@ func init() {
 // innerElection has the methods of an Election for lease/metrics and lease/traces.
 type innerElection struct{ *Election }
 
-// SubscribeChanges calls f with the changes of this election's lease. Each such listener receives the events of all elections of a Group.
+// SubscribeChanges calls f with the changes of this election's lease. Each such
+// listener receives the events of all elections of a Group.
 func (e innerElection) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 	var dropped int64 // missed events, perhaps of this election, not reported yet
 	changes := inner.Of(e.g.keeper).(interface {
@@ -36,8 +37,9 @@ func (e innerElection) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 	})
 }
 
-// Vacancies returns how long there was no leader before this member led, if known. A takeover counts from the expiry of the last leader's
-// key, a handover from its notice of release.
+// Vacancies returns how long there was no leader before this member led, if
+// known. A takeover counts from the expiry of the last leader's key, a handover
+// from its notice of release.
 func (e innerElection) Vacancies() (takeovers, handovers inner.Histogram) {
 	s := &e.stats
 	s.mu.Lock()
