@@ -18,6 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/election"
+	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
@@ -157,12 +158,10 @@ func (f *flags) options(client *redis.Client) (redisstore.Options, error) {
 		o.ExactKeys, o.NodePrefix, o.BeatSlack = true, election.DefaultHeartbeatPrefix, election.HeartbeatSlack
 		o.EpochKey, o.Channel = election.DefaultEpochKey, election.DefaultChannel
 	case systemIntents:
-		st, err := store.New(client, store.Options{})
+		keys, _, err := store.Options{Names: intent.ADR003()}.Shared() // neutral names: store.Options{}.Shared()
 		if err != nil {
 			return o, err
 		}
-		keys := st.Options().Leases
-		_ = st.Close()
 		o.LeasePrefix, o.NodePrefix, o.EpochKey, o.Channel = keys.LeasePrefix, keys.NodePrefix, keys.EpochKey, keys.Channel
 	}
 	for _, own := range []struct {

@@ -79,7 +79,7 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	if err := letterID(id); err != nil {
 		return "", err
 	}
-	before, after := redisstore.FenceKeys(s.opt.leaseOptions(), ServiceLease(""))
+	before, after := redisstore.FenceKeys(s.opt.leaseOptions(), s.names.ResourceLease(""))
 	reply, err := s.run(ctx, requeueScript, id, ttl.Milliseconds(), before, after)
 	if err != nil {
 		return "", err

@@ -11,9 +11,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 func (w *Worker) newMember() *membership.Member {
@@ -22,8 +22,8 @@ func (w *Worker) newMember() *membership.Member {
 	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
-		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf,
-		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
+		Bus:   w.bus, Logger: w.log.Logger, Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf,
+		Deliver: func(entries []intentbus.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
 		Running: w.running, Takes: w.takes, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
@@ -87,9 +87,9 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 }
 
 // deliver passes entries to the machine. It runs in the loop.
-func (w *Worker) deliver(entries []store.Entry) {
-	begin := func(e store.Entry) *job { return &job{entry: e} }
-	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
+func (w *Worker) deliver(entries []intentbus.Entry) {
+	begin := func(e intentbus.Entry) *job { return &job{entry: e} }
+	membership.Deliver(w.cfg.Store.Names, w.machine, entries, w.jobs, begin, w.step, func(e intentbus.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
 // failureLogEvery is the least time between log entries while Redis keeps failing.

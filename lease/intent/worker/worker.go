@@ -14,6 +14,8 @@ import (
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
@@ -29,7 +31,8 @@ type Worker struct {
 	log      *zaplog.Log
 	leaseLog *zaplog.Log // log, or the logger of Store.Leases
 	store    *store.Store
-	bus      *store.Bus
+	bus      intentbus.Bus
+	names    *intentnames.Names
 	keeper   *lease.Keeper
 	member   *membership.Member
 	base     time.Time
@@ -75,7 +78,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, log: log, leaseLog: leaseLog, store: st, base: time.Now().Add(-1),
+		cfg: cfg, log: log, leaseLog: leaseLog, store: st, names: cfg.Store.Names.Table(), base: time.Now().Add(-1),
 		machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
 		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
@@ -86,7 +89,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
 	lc.DrainTimeout = cmp.Or(lc.DrainTimeout, membership.ReleaseTimeout(lc.TTL, st.Options().OpTimeout))
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
-		w.bus, err = st.Bus(cfg.InstanceID)
+		w.bus, err = intentbus.Open(st, cfg.InstanceID)
 	}
 	if err != nil {
 		st.Close()
@@ -122,10 +125,10 @@ func (w *Worker) Start(ctx context.Context) error {
 
 func (w *Worker) begin(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
-		return w.store.Explain(err)
+		return w.bus.Explain(err)
 	}
 	if err := w.member.Join(ctx); err != nil {
-		return w.store.Explain(err)
+		return w.bus.Explain(err)
 	}
 	w.up.Store(true)
 	w.capacity <- struct{}{}
