@@ -26,7 +26,7 @@ var ErrInvalid = errors.New("invalid intent")
 type Request struct {
 	Resource string // 1 to 256 bytes of printable ASCII without spaces
 	Profile  string // up to 64 of A-Z a-z 0-9 . _ -; "": "default"
-	At       int64  // where the work begins, in ms since 1970, at least 1000; 0: now
+	At       int64  // its start, in ms since 1970, at least 1000; 0: now
 }
 
 // Canonical returns r in the form that is stored and compared, or ErrInvalid

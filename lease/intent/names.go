@@ -3,9 +3,9 @@ package intent
 import "github.com/leasestorm/leasestorm/internal/intentnames"
 
 // Names selects the names that other programs see: of keys, leases, paths, JSON
-// members, types of requests, scopes and metrics. The zero value has the neutral
-// names of this documentation. The APIs and workers of one system, and what
-// counts for them, need the same Names.
+// members, types of requests, scopes and metrics. The zero value has the
+// neutral names of this documentation. The APIs and workers of one system, and
+// what counts for them, need the same Names.
 type Names struct{ table *intentnames.Names }
 
 // ADR003 returns the names of ADR-003, an application that streams the services

@@ -59,8 +59,9 @@ const (
 // Observer counts for metrics. Its methods must not block. Package metrics
 // implements it.
 type Observer interface {
-	// Intent counts a request to an API. outcome is accepted, replayed, stopped,
-	// conflict or the cause of a refusal. leased is api.Config.LeaseFirst.
+	// Intent counts a request to an API. outcome is accepted, replayed,
+	// stopped, conflict or the cause of a refusal. leased is
+	// api.Config.LeaseFirst.
 	Intent(outcome string, leased bool)
 	// Replay counts a request that was answered with an existing session.
 	Replay()

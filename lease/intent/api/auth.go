@@ -17,12 +17,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Token is a client's credential. The API keeps only its hash. With at least 128
-// random bits per token, nobody can invert a plain hash.
+// Token is a client's credential. The API keeps only its hash. With at least
+// 128 random bits per token, nobody can invert a plain hash.
 type Token struct {
-	Name    string // for display and the log
-	SHA256  [sha256.Size]byte
-	Scopes  []string  // intent.ScopeWrite, intent.ScopeRead; with intent.ADR003 "v3:write", "v3:read"
+	Name   string // for display and the log
+	SHA256 [sha256.Size]byte
+	// Scopes are intent.ScopeWrite and intent.ScopeRead; with intent.ADR003,
+	// they are "v3:write" and "v3:read".
+	Scopes  []string
 	Expires time.Time // zero: never
 
 	_ struct{}
@@ -34,8 +36,8 @@ func NewToken(name, secret string, scopes ...string) Token {
 }
 
 // ParseTokens reads one token per line: name, sha256:<64 hex digits>,
-// comma-separated scopes and optionally an RFC 3339 expiry. It skips empty lines
-// and # comments.
+// comma-separated scopes and optionally an RFC 3339 expiry. It skips empty
+// lines and # comments.
 func ParseTokens(r io.Reader, names intent.Names) ([]Token, error) {
 	var tokens []Token
 	var apart distinct
@@ -65,7 +67,8 @@ type distinct struct {
 	named  map[string]bool
 }
 
-// add refuses a token whose hash or name another token has, because nobody could distinguish the two, or revoke only one.
+// add refuses a token whose hash or name another token has, because nobody
+// could distinguish the two, or revoke only one.
 func (d *distinct) add(t *Token) error {
 	if d.byHash == nil {
 		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
@@ -182,7 +185,8 @@ func tokenForm(s string) bool {
 	return true
 }
 
-// find compares with every token in constant time, so that the time does not reveal a near match.
+// find compares with every token in constant time, so that the time does not
+// reveal a near match.
 func (h *Handler) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Token

@@ -29,8 +29,10 @@ var (
 		"X-Forwarded-For")
 )
 
-// clientAddr returns the sender of a request: the peer of the connection or, if that is a trusted proxy, the rightmost untrusted address
-// of X-Forwarded-For. The sender may have forged the addresses further left. clientAddr refuses requests forwarded by an untrusted peer.
+// clientAddr returns the sender of a request: the peer of the connection or, if
+// that is a trusted proxy, the rightmost untrusted address of X-Forwarded-For.
+// The sender may have forged the addresses further left. clientAddr refuses
+// requests forwarded by an untrusted peer.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -35,8 +35,8 @@ type Store interface {
 	PutLeased(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error)
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
-	// List's error may have a method Skipped() (count int, names []string): then
-	// the sessions are valid.
+	// List's error may have a method Skipped() (count int, names []string):
+	// then the sessions are valid.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
 	Ping(ctx context.Context) error
 }
@@ -47,16 +47,17 @@ type Config struct {
 	Names intent.Names
 	// Tokens are the tokens accepted until SetTokens; at least one.
 	Tokens []Token
-	// AllowedNets are the networks from which requests are allowed; nil: loopback,
-	// private and link-local ones.
+	// AllowedNets are the networks from which requests are allowed; nil:
+	// loopback, private and link-local ones.
 	AllowedNets []netip.Prefix
 	// TrustedProxies are the only peers that may forward requests
 	// (X-Forwarded-For); nil: none. A network wider than any private one, whose
 	// hosts could claim any address, is refused.
 	TrustedProxies []netip.Prefix
-	// LeaseFirst makes the API acquire the resource's lease for the session, and
-	// answer 409 if the resource is in use, even with the same key. Otherwise only
-	// workers acquire leases, and a busy resource ends the session.
+	// LeaseFirst makes the API acquire the resource's lease for the session,
+	// and answer 409 if the resource is in use, even with the same key.
+	// Otherwise only workers acquire leases, and a busy resource ends the
+	// session.
 	LeaseFirst bool
 	// KeyTTL is the life of a key whose session no worker has started. 0: 24 h.
 	KeyTTL time.Duration
@@ -66,15 +67,15 @@ type Config struct {
 	// Quotas bound the accepted starts. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Observer counts for metrics; nil: no counts. If a call panics, its count is
-	// missing, and the log says so.
+	// Observer counts for metrics; nil: no counts. If a call panics, its count
+	// is missing, and the log says so.
 	Observer intent.Observer
-	// Metrics serves /metrics without a token, to allowed addresses only; nil: the
-	// path does not exist.
+	// Metrics serves /metrics without a token, to allowed addresses only; nil:
+	// the path does not exist.
 	Metrics http.Handler
 	// Logger gets an info entry for each accepted start and stop (token name,
-	// outcome, session), and at most once a second the reason for 503 answers. No
-	// request waits for it (Handler.Flush). nil: warnings and errors go to
+	// outcome, session), and at most once a second the reason for 503 answers.
+	// No request waits for it (Handler.Flush). nil: warnings and errors go to
 	// standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID makes the UUID of a session; nil: version 7, which orders lists by
@@ -236,7 +237,8 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
-	// Redis may execute the request even if the client hangs up, and the log must have the outcome. OpTimeout bounds the wait.
+	// Redis may execute the request even if the client hangs up, and the log
+	// must have the outcome. OpTimeout bounds the wait.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
 	outcome, mine, other := "accepted", &h.writes, &h.stops
@@ -308,7 +310,8 @@ type told struct {
 	silent int // occurrences since then
 }
 
-// due counts an occurrence. If a new entry is due, it returns how many occurred since the last one.
+// due counts an occurrence. If a new entry is due, it returns how many occurred
+// since the last one.
 func (t *told) due(now time.Time) (since int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -329,7 +332,8 @@ var causes = map[string]string{
 	"MASTERDOWN": "its master is away",
 }
 
-// storeProblem reports a store's error without its text, which names users and scripts.
+// storeProblem reports a store's error without its text, which names users and
+// scripts.
 func (h *Handler) storeProblem(err error) *problem {
 	var busy *store.BusyError
 	switch {
@@ -363,7 +367,8 @@ func (h *Handler) storeProblem(err error) *problem {
 	return p
 }
 
-// refusedFor is how long the API is not ready after a failed start or stop. A proxy may send no other request meanwhile.
+// refusedFor is how long the API is not ready after a failed start or stop. A
+// proxy may send no other request meanwhile.
 const refusedFor = 10 * time.Second
 
 // Health reports whether the API can accept starts, and otherwise why. It sends
@@ -380,7 +385,8 @@ func (h *Handler) Health() lease.Health {
 	return h.reads.Add(h.stops.Add(h.writes.Add(h.blocked(ok), "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
 }
 
-// blocked returns ok, or HealthBlocked if a function of the caller has not returned for refusedFor. It logs each such call once.
+// blocked returns ok, or HealthBlocked if a function of the caller has not
+// returned for refusedFor. It logs each such call once.
 func (h *Handler) blocked(ok lease.Health) lease.Health {
 	begun := time.Now().Add(-refusedFor)
 	what, since := h.log.Calls.Late(begun)
@@ -409,7 +415,8 @@ func (h *Handler) ready(r *http.Request) *problem {
 	return nil
 }
 
-// probe checks Redis at most once a second, because anyone may request it without a token.
+// probe checks Redis at most once a second, because anyone may request it
+// without a token.
 type probe struct {
 	mu  sync.Mutex
 	at  time.Time

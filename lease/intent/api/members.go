@@ -35,7 +35,8 @@ func (n *memberNames) only(m *members, kind string, allowed ...int) error {
 	return nil
 }
 
-// flatObject parses an object of strings and numbers. Unlike encoding/json, it refuses inexact, unknown and repeated names.
+// flatObject parses an object of strings and numbers. Unlike encoding/json, it
+// refuses inexact, unknown and repeated names.
 func (n *memberNames) flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:

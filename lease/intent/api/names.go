@@ -7,7 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// translate sets what puts h.names in the place of the neutral ones in documents. No value can contain a member's name with quotes.
+// translate sets what puts h.names in the place of the neutral ones in
+// documents. No value can contain a member's name with quotes.
 func (h *Handler) translate() {
 	n := h.names
 	sessions := []string{

@@ -17,9 +17,9 @@ type Quotas struct {
 	// StartRate is the number of starts per second of a token. Starts for five
 	// seconds may come at once. 0: 100.
 	StartRate int
-	// Backlog is the number of starts that a token may send at once. Used starts
-	// are restored evenly over Config.Retention, so a token has at most twice as
-	// many records within that time. 0: 20,000.
+	// Backlog is the number of starts that a token may send at once. Used
+	// starts are restored evenly over Config.Retention, so a token has at most
+	// twice as many records within that time. 0: 20,000.
 	Backlog int
 
 	_ struct{}
@@ -49,7 +49,8 @@ func limiter(n int, perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), n)
 }
 
-// admit takes one start from a token's quotas. If a quota is used up, admit takes nothing and returns the problem.
+// admit takes one start from a token's quotas. If a quota is used up, admit
+// takes nothing and returns the problem.
 func (q *quotas) admit(t *Token, now time.Time) *problem {
 	s := q.of(t)
 	byRate := s.rate.ReserveN(now, 1)

@@ -68,7 +68,8 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 type page struct {
 	Sessions []sessionView `json:"sessions"`
 	Next     string        `json:"next,omitempty"`
-	// KeysForeign counts the sessions omitted from the page because their keys hold another type.
+	// KeysForeign counts the sessions omitted from the page because their keys
+	// hold another type.
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
@@ -77,7 +78,8 @@ const (
 	pageMax     = 200
 )
 
-// A list costs Redis as much as two hundred sessions. At most listsMax are in progress. Others wait up to listPatience.
+// A list costs Redis as much as two hundred sessions. At most listsMax are in
+// progress. Others wait up to listPatience.
 const (
 	listsMax     = 2
 	listPatience = time.Second

@@ -18,8 +18,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Metrics is an intent.Observer. Pass the same one to the API and the worker of a
-// process.
+// Metrics is an intent.Observer. Pass the same one to the API and the worker of
+// a process.
 type Metrics struct {
 	intents *prometheus.CounterVec
 	replays prometheus.Counter

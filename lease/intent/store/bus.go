@@ -100,7 +100,8 @@ func (b *bus) Sweep(ctx context.Context, life, idle time.Duration) (entries []in
 	return entries, fmt.Sprint(list[0]) == "1", nil
 }
 
-// requestOf parses the request in an entry. A malformed number becomes -1, which Canonical refuses.
+// requestOf parses the request in an entry. A malformed number becomes -1,
+// which Canonical refuses.
 func requestOf(resource, profile, start string) intent.Request {
 	ms, err := strconv.ParseInt(start, 10, 64)
 	if err != nil {
@@ -109,7 +110,8 @@ func requestOf(resource, profile, start string) intent.Request {
 	return intent.Request{Resource: resource, Profile: profile, At: ms}
 }
 
-// sweepMax bounds the work of one call, so that it blocks Redis for at most 2 ms.
+// sweepMax bounds the work of one call, so that it blocks Redis for at most 2
+// ms.
 const sweepMax = 100
 
 func (b *bus) Write(ctx context.Context, w intentbus.Write) (intentbus.Wrote, error) {

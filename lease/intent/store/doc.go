@@ -1,5 +1,5 @@
-// Package store keeps sessions, idempotency keys and the bus of intents in Redis
-// 6.2 or later. Only package worker uses the bus.
+// Package store keeps sessions, idempotency keys and the bus of intents in
+// Redis 6.2 or later. Only package worker uses the bus.
 //
 // # Keys
 //
@@ -27,13 +27,13 @@
 //
 // # What the scripts guarantee
 //
-//   - Redis accepts the record, key and bus entry of a request together, or none
-//     of them (I2). It accepts a request that is sent twice once.
-//   - An entry leaves the bus only in the step that makes its session RUNNING or
-//     ENDED, or that makes it a dead letter. So the bus has exactly the pending
-//     requests, and no unread entry is dropped (I3).
-//   - A state is written only under a fence at least as high as the record's, and
-//     never after the end (I1).
+//   - Redis accepts the record, key and bus entry of a request together, or
+//     none of them (I2). It accepts a request that is sent twice once.
+//   - An entry leaves the bus only in the step that makes its session RUNNING
+//     or ENDED, or that makes it a dead letter. So the bus has exactly the
+//     pending requests, and no unread entry is dropped (I3).
+//   - A state is written only under a fence at least as high as the record's,
+//     and never after the end (I1).
 //   - A session that ends takes its key with it.
 //
 // If Redis loses its data, the accepted requests and sessions are lost too.

@@ -28,7 +28,8 @@ func (e *ForeignKeyError) Unwrap() error { return e.Err }
 
 func foreign(err error) bool { return intentbus.Refused(err) == "WRONGTYPE" }
 
-// named adds the key to an error about a key's type, because Redis does not name it.
+// named adds the key to an error about a key's type, because Redis does not
+// name it.
 func (s *Store) named(ctx context.Context, err error) error {
 	if !foreign(err) {
 		return err

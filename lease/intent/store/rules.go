@@ -15,7 +15,8 @@ const (
 		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"
 )
 
-// apiRules are the rights of an API. PutLeased acquires leases, but needs no channel of leases.
+// apiRules are the rights of an API. PutLeased acquires leases, but needs no
+// channel of leases.
 func (o *Options) apiRules() redisstore.Rules {
 	leases := o.leaseOptions().Rules(redisstore.Use{})
 	keys := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}}.And(leases).Keys

@@ -39,7 +39,8 @@ func (s *Store) Put(ctx context.Context, id string, r intent.Request, ttl time.D
 	return putReply(reply)
 }
 
-// putArgs returns intent.ErrInvalid if the request is malformed, or no lease can have the name of such a resource.
+// putArgs returns intent.ErrInvalid if the request is malformed, or no lease
+// can have the name of such a resource.
 func (s *Store) putArgs(id string, r intent.Request, ttl time.Duration) ([]any, error) {
 	r, err := r.Canonical(s.opt.Names)
 	if err != nil {
@@ -128,7 +129,8 @@ func (s *bus) StopAsked(ctx context.Context, id string) (bool, error) {
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
-// read returns the records of sessions, nil for a missing one. foreign has the fault of each record whose key holds another type.
+// read returns the records of sessions, nil for a missing one. foreign has the
+// fault of each record whose key holds another type.
 func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Session, foreign []string, err error) {
 	args := []any{len(recordFields)}
 	for _, word := range slices.Concat(recordFields, ids) {
@@ -217,7 +219,8 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	return sessions, next, nil
 }
 
-// readMax is how many records of a list one call reads. It bounds how long a renewal waits.
+// readMax is how many records of a list one call reads. It bounds how long a
+// renewal waits.
 const readMax = 25
 
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {

@@ -32,8 +32,8 @@ var (
 	// ErrQuarantine means that Redis has lost its data and grants no leases yet
 	// (PutLeased).
 	ErrQuarantine = errors.New("redis forgot its leases and grants none until the last of them has run out")
-	// ErrRequeue means that a dead letter cannot go back on the bus. The text has
-	// the reason.
+	// ErrRequeue means that a dead letter cannot go back on the bus. The text
+	// has the reason.
 	ErrRequeue = errors.New("dead letter not requeued")
 	// ErrLetterID means that the text is no valid ID of a dead letter.
 	ErrLetterID = errors.New("not the ID of a dead letter")
@@ -42,7 +42,7 @@ var (
 // BusyError names the user of a resource.
 type BusyError struct {
 	Resource string
-	Holder   string // "session:<id>" without a worker, or a worker's instance ID
+	Holder   string // "session:<id>", or the instance ID of a worker
 
 	_ struct{}
 }
@@ -75,10 +75,10 @@ type Options struct {
 	OpTimeout time.Duration
 	// PoolSize bounds the connections for calls that are not batched. 0: 16.
 	PoolSize int
-	// Batches is how many script calls (requests, stops, a worker's writes) are in
-	// flight at once. Later calls wait and go out together. A small number makes
-	// large batches, which cost least. A large one suits a distant Redis. 0:
-	// PoolSize.
+	// Batches is how many script calls (requests, stops, a worker's writes) are
+	// in flight at once. Later calls wait and go out together. A small number
+	// makes large batches, which cost least. A large one suits a distant Redis.
+	// 0: PoolSize.
 	Batches int
 	// DeadLetters is the approximate maximum number of dead letters. 0: 10,000.
 	DeadLetters int

@@ -41,7 +41,8 @@ func (b *bus) Workers(ctx context.Context) ([]intentbus.Worker, error) {
 	return all, nil
 }
 
-// wholeTimes bounds the search for all leases, in multiples of Options.OpTimeout.
+// wholeTimes bounds the search for all leases, in multiples of
+// Options.OpTimeout.
 const wholeTimes = 60
 
 func (b *bus) Leases(ctx context.Context, take func(names []string) error) error {

@@ -27,8 +27,9 @@ type job struct {
 	over     bool
 }
 
-// carry executes the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
-// their number, during a stop the number of sessions.
+// carry executes the machine's effects. Effects that wait run in their own
+// goroutines and answer with an event. Config.Starting bounds their number,
+// during a stop the number of sessions.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {
@@ -124,7 +125,8 @@ func (w *Worker) keep(session string, h *lease.Lease) {
 	j.terms.Keep(h)
 }
 
-// release releases all leases and waits for Redis' answers, for at most OpTimeout.
+// release releases all leases and waits for Redis' answers, for at most
+// OpTimeout.
 func (w *Worker) release(session string, holds []*lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
 	defer cancel()
@@ -218,7 +220,8 @@ func (w *Worker) launch(e core.Effect, j *job) {
 	})
 }
 
-// launched reports the outcome of a pipeline's start, and waits for the end of a running one.
+// launched reports the outcome of a pipeline's start, and waits for the end of
+// a running one.
 func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end func()) {
 	session := told.Session
 	if failed != nil {
@@ -231,13 +234,15 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	}
 	told.Launch = core.LaunchOK
 	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
-	// A new goroutine, because this one's grown stack would never shrink while the session runs.
+	// A new goroutine, because this one's grown stack would never shrink while
+	// the session runs.
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
 var errDoubt = errors.New("a lease is in doubt")
 
-// errExited is the error of a pipeline's method that called runtime.Goexit, as a test's FailNow does.
+// errExited is the error of a pipeline's method that called runtime.Goexit, as
+// a test's FailNow does.
 var errExited = errors.New("the pipeline ended its goroutine")
 
 func (w *Worker) await(session string, p Pipeline, end func()) {
@@ -249,7 +254,8 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 	err = w.call(nil, session, "Wait", p.Wait)
 }
 
-// ended is separate from await, as panicked is from call, to keep its variables off the 2 KiB stack of each running session.
+// ended is separate from await, as panicked is from call, to keep its variables
+// off the 2 KiB stack of each running session.
 //
 //go:noinline
 func (w *Worker) ended(session string, err error) {
@@ -260,12 +266,14 @@ func (w *Worker) ended(session string, err error) {
 	w.inbox.put(message{event: back})
 }
 
-// wordsMax is how many bytes of a pipeline's error the session's detail keeps. Some errors quote all output of a program.
+// wordsMax is how many bytes of a pipeline's error the session's detail keeps.
+// Some errors quote all output of a program.
 const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }
 
-// call calls a method of a pipeline, and logs a panic with its stack. calls is nil for a method that runs as long as the work.
+// call calls a method of a pipeline, and logs a panic with its stack. calls is
+// nil for a method that runs as long as the work.
 func (w *Worker) call(calls *callback.Calls, session, method string, f func() error) error {
 	err := calls.Call(method, w.cfg.StopTimeout, f)
 	if callback.Stack(err) != nil {

@@ -21,8 +21,8 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrOtherWorker means that SingleWriter is set, and another worker is still
-	// alive after a TTL.
+	// ErrOtherWorker means that SingleWriter is set, and another worker is
+	// still alive after a TTL.
 	ErrOtherWorker = membership.ErrOtherWorker
 	// ErrStuck means that a pipeline did not return in time. Its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
@@ -53,8 +53,8 @@ type Pipeline interface {
 	// return within seconds. ctx ends when the trust in either lease ends, and
 	// after Wait has returned. The work must not outlast ctx.
 	Start(ctx context.Context, fence int64) error
-	// Wait returns when the work has ended, by itself or after Stop, and no longer
-	// uses slot or resource.
+	// Wait returns when the work has ended, by itself or after Stop, and no
+	// longer uses slot or resource.
 	Wait() error
 	// Stop requests the end of the work. It returns at once.
 	Stop()
@@ -62,28 +62,29 @@ type Pipeline interface {
 
 // Config configures a worker.
 type Config struct {
-	// Store configures the store in Redis. Store.Leases has the TTL of the leases,
-	// their renewal, and the logger.
+	// Store configures the store in Redis. Store.Leases has the TTL of the
+	// leases, their renewal, and the logger.
 	Store store.Options
-	// Name identifies the worker across restarts. "": the host's name. A starting
-	// worker frees the leases of an earlier process of its name at once if it can
-	// prove that process dead, which requires the same machine and container.
+	// Name identifies the worker across restarts. "": the host's name. A
+	// starting worker frees the leases of an earlier process of its name at
+	// once if it can prove that process dead, which requires the same machine
+	// and container.
 	Name string
 	// InstanceID names this process; "": lease.GenerateInstanceID().
 	InstanceID string
 	// Slots is the pool that all workers share, in the order of attempts.
 	Slots []string
 	// NewPipeline makes the pipeline of a job, in the goroutine that calls its
-	// Start. Until both return, the session counts as Starting. After a stop or a
-	// loss, both have StopTimeout to return. If a lease is in doubt after
+	// Start. Until both return, the session counts as Starting. After a stop or
+	// a loss, both have StopTimeout to return. If a lease is in doubt after
 	// NewPipeline, Start is not called.
 	NewPipeline func(Job) Pipeline
 	// Grace is how long before the trust in its leases ends the worker calls a
 	// pipeline's Stop. 0: TTL/6. A renewal and the wait for its answer
 	// (Store.Leases.RenewInterval and OpTimeout) must fit in before.
 	Grace time.Duration
-	// StopTimeout is how long a pipeline may take to return after Stop. Then the
-	// worker abandons its leases, which expire. 0: TTL.
+	// StopTimeout is how long a pipeline may take to return after Stop. Then
+	// the worker abandons its leases, which expire. 0: TTL.
 	StopTimeout time.Duration
 	// MaxTries is the number of unfinished deliveries after which a request
 	// becomes a dead letter. 0: 5.
@@ -93,20 +94,20 @@ type Config struct {
 	// SingleWriter declares that there is no other worker. At its start, the
 	// worker deletes all leases on resources and slots.
 	//
-	// Start first waits until every other worker is dead. Without proof, a worker
-	// counts as dead a TTL after its last heartbeat, or after two missed
-	// heartbeats (TTL/5) if it has the same Name. If another worker is still alive
-	// after a TTL, Start returns ErrOtherWorker.
+	// Start first waits until every other worker is dead. Without proof, a
+	// worker counts as dead a TTL after its last heartbeat, or after two missed
+	// heartbeats (TTL/5) if it has the same Name. If another worker is still
+	// alive after a TTL, Start returns ErrOtherWorker.
 	SingleWriter bool
 	// Notify, if not nil, receives every event of a lease, like
 	// lease.Config.Notify. It must return at once and not use the leases.
 	Notify func(lease.Event)
 	// Observer counts for metrics; nil: no counts.
 	Observer intent.Observer
-	// Logger gets an entry for every session that runs or ends here, and those of
-	// the leases if Store.Leases.Logger is nil. nil: warnings and errors go to
-	// standard error; zap.NewNop() silences them. For the client library's own log
-	// see lease.Config.Logger.
+	// Logger gets an entry for every session that runs or ends here, and those
+	// of the leases if Store.Leases.Logger is nil. nil: warnings and errors go
+	// to standard error; zap.NewNop() silences them. For the client library's
+	// own log see lease.Config.Logger.
 	Logger *zap.Logger
 
 	_ struct{}
@@ -166,7 +167,8 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// renewed is the time from one renewal until the next one has succeeded or failed.
+// renewed is the time from one renewal until the next one has succeeded or
+// failed.
 func (c *Config) renewed() time.Duration {
 	l := &c.Store.Leases
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
