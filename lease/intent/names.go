@@ -8,8 +8,8 @@ import "github.com/leasestorm/leasestorm/internal/intentnames"
 // what counts for them, need the same Names.
 type Names struct{ table *intentnames.Names }
 
-// ADR003 returns the names of ADR-003, an application that streams the services
-// of tuners: docs/intents.md lists them.
+// ADR003 returns the names of a system that streams the services of tuners.
+// docs/intents.md lists them.
 func ADR003() Names { return Names{&intentnames.ADR003} }
 
 // Table gives the names to the packages of this module.

@@ -12,9 +12,9 @@ import (
 
 // A system's names are all of one kind: in the keys, in the leases and in what the records say.
 func TestNames(t *testing.T) {
-	for names, want := range map[intent.Names]struct{ key, lease, reason string }{
-		{}:              {"intent:", "intent:lease:resource:a", "R_NO_SLOT"},
-		intent.ADR003(): {"v3:", "lease:service:a", "R_NO_TUNER"},
+	for names, want := range map[intent.Names]struct{ key, lease, slot, reason string }{
+		{}:              {"intent:", "intent:lease:resource:a", "slot:1", "R_NO_SLOT"},
+		intent.ADR003(): {"v3:", "lease:service:a", "tuner:1", "R_NO_TUNER"},
 	} {
 		f := setup(t)
 		f.store = f.open(Options{Names: names})
@@ -32,6 +32,15 @@ func TestNames(t *testing.T) {
 			if !strings.HasPrefix(key, want.key) && !strings.Contains(key, want.lease) {
 				t.Errorf("the key %q has neither the prefix nor is it of a lease", key)
 			}
+		}
+		f.must(f.client.Set(t.Context(), f.store.opt.Leases.LeasePrefix+want.slot, "w", 0).Err())
+		var leases []string
+		f.must(b.Leases(t.Context(), func(names []string) error {
+			leases = append(leases, names...)
+			return nil
+		}))
+		if !slices.Contains(leases, want.slot) || len(leases) != 2 {
+			t.Errorf("the leases are %q", leases)
 		}
 		if got := f.client.HGet(t.Context(), want.key+"session:"+s.ID, "reason").Val(); got != want.reason {
 			t.Errorf("the record says %q, want %q", got, want.reason)
