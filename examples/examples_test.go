@@ -195,11 +195,7 @@ func TestWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := start(t, build(t, "worker"), "REDIS_URL="+server.URL())
-	s, err := intent.Start{ServiceRef: "news", Profile: "hd"}.Canonical()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, _, err := st.PutSessionWithIdempotency(t.Context(), intent.Session{ID: uuid.Must(uuid.NewV7()).String(), Start: s}, s.Key(), time.Minute)
+	id, _, err := st.Put(t.Context(), uuid.Must(uuid.NewV7()).String(), intent.Request{Resource: "news"}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

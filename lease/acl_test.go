@@ -68,10 +68,9 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 		st := must(store.New(admin, opt))(t)
 		w := must(worker.New(client, worker.Config{Store: opt, Slots: []string{"1"}, Logger: zap.NewNop(),
 			NewPipeline: func(worker.Job) worker.Pipeline { return idle(make(chan struct{}, 1)) }}))(t)
-		s := intent.Session{ID: sessionID, Start: intent.Start{ServiceRef: "1:0:1", Profile: "hd"}, Key: "k"}
 		stop := func() error { st.Close(); return w.Stop() }
 		return user{func() error { return w.Start(t.Context()) }, stop, func() bool {
-			_, _, err := st.PutSessionWithIdempotency(t.Context(), s, s.Key, time.Hour)
+			_, _, err := st.Put(t.Context(), sessionID, intent.Request{Resource: "1:0:1"}, time.Hour)
 			got, _ := st.Get(t.Context(), sessionID)
 			if got.State == intent.StateRunning {
 				_, err = st.Stop(t.Context(), sessionID)
@@ -82,7 +81,7 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 	"api": func(t *testing.T, _, client *redis.Client) user {
 		st := must(store.New(client, store.Options{}))(t)
 		const secret = "0123456789abcdef0123456789abcdef"
-		h := must(api.NewHandler(st, api.Config{Logger: zap.NewNop(), APILeases: true,
+		h := must(api.NewHandler(st, api.Config{Logger: zap.NewNop(), LeaseFirst: true,
 			Tokens: []api.Token{api.NewToken("me", secret, intent.ScopeRead, intent.ScopeWrite)}}))(t)
 		ask := func(method, path, body string) int {
 			r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -92,8 +91,8 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			id := regexp.MustCompile(`"sessionId":"([^"]+)"`).FindStringSubmatch(w.Body.String())
-			if id != nil && strings.Contains(body, "stream.start") {
-				r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"type":"stream.stop","sessionId":"`+id[1]+`"}`))
+			if id != nil && strings.Contains(body, "start") {
+				r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"type":"stop","sessionId":"`+id[1]+`"}`))
 				r.RemoteAddr, r.Header = "127.0.0.1:1", http.Header{"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}}
 				w = httptest.NewRecorder()
 				h.ServeHTTP(w, r)
@@ -101,8 +100,8 @@ var users = map[string]func(t *testing.T, admin, client *redis.Client) user{
 			return w.Code
 		}
 		return user{func() error { return st.Ping(t.Context()) }, st.Close, func() bool {
-			return ask(http.MethodPost, "/api/v3/intents", `{"type":"stream.start","serviceRef":"1:0:1"}`) == http.StatusAccepted &&
-				ask(http.MethodGet, "/api/v3/sessions", "") == http.StatusOK && ask(http.MethodGet, "/readyz", "") == http.StatusOK
+			return ask(http.MethodPost, "/intents", `{"type":"start","resource":"1:0:1"}`) == http.StatusAccepted &&
+				ask(http.MethodGet, "/sessions", "") == http.StatusOK && ask(http.MethodGet, "/readyz", "") == http.StatusOK
 		}}
 	},
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/election"
+	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
@@ -51,6 +52,7 @@ var fleets = map[string]admin.Fleet{
 	"election":    election.Config{},
 	"sovereign":   election.Sovereign(), // as of cmd/node
 	"intents":     store.Options{},
+	"adr003":      store.Options{Names: intent.ADR003()}, // as of cmd/node
 }
 
 var systems = slices.Sorted(maps.Keys(fleets))

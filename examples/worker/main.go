@@ -1,4 +1,4 @@
-// Worker carries out the intents that an API has accepted, each under the lease on its service and the lease on a hardware slot.
+// Worker carries out the intents that an API has accepted, each under the leases of its resource and of a slot.
 //
 //	REDIS_URL=redis://redis:6379 worker
 package main
@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	client := redis.NewClient(options)
 	defer client.Close()
 	w, err := worker.New(client, worker.Config{
-		Slots:       []string{"tuner-1", "tuner-2"},
+		Slots:       []string{"gpu-1", "gpu-2"},
 		NewPipeline: func(j worker.Job) worker.Pipeline { return &pipeline{job: j, asked: make(chan struct{})} },
 		Logger:      slogcore.Logger(slog.NewJSONHandler(os.Stderr, nil)),
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -25,7 +26,7 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		bus, err := st.Bus("w")
+		bus, err := intentbus.Open(st, "w")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +34,7 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 		const life, renew = 30 * time.Second, 10 * time.Second
 		began := time.Now()
 		x := &Member{
-			Life: life, Renew: renew, Store: st, Bus: bus, Kick: func() {}, Deliver: func([]store.Entry) {}, Takes: func() bool { return time.Since(began) < renew },
+			Life: life, Renew: renew, Bus: bus, Kick: func() {}, Deliver: func([]intentbus.Entry) {}, Takes: func() bool { return time.Since(began) < renew },
 			Pause:         func(_ context.Context, d time.Duration) { <-time.After(d) },
 			Quit:          func() bool { return time.Since(began) >= renew },
 			AwaitCapacity: func() bool { return time.Since(began) < renew },

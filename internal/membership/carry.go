@@ -6,9 +6,10 @@ import (
 	"go.uber.org/zap"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 var states = map[core.State]intent.State{
@@ -16,24 +17,24 @@ var states = map[core.State]intent.State{
 }
 
 var reasons = map[core.Reason]intent.Reason{
-	core.LeaseBusy: intent.ReasonLeaseBusy, core.NoTuner: intent.ReasonNoTuner, core.LeaseLost: intent.ReasonLeaseLost,
+	core.LeaseBusy: intent.ReasonLeaseBusy, core.NoSlot: intent.ReasonNoSlot, core.LeaseLost: intent.ReasonLeaseLost,
 	core.Stopped: intent.ReasonStopped, core.PipelineFailed: intent.ReasonPipelineFailed,
 }
 
-var wrotes = map[store.Wrote]core.Wrote{
-	store.WroteOK: core.WroteOK, store.WroteStop: core.WroteStop, store.WroteOver: core.WroteOver,
-	store.WroteMissing: core.WroteMissing,
+var wrotes = map[intentbus.Wrote]core.Wrote{
+	intentbus.WroteOK: core.WroteOK, intentbus.WroteStop: core.WroteStop, intentbus.WroteOver: core.WroteOver,
+	intentbus.WroteMissing: core.WroteMissing,
 }
 
-// ReasonText returns r in its stored form.
-func ReasonText(r core.Reason) string { return string(reasons[r]) }
+// ReasonText returns the name of r.
+func ReasonText(n *intentnames.Names, r core.Reason) string { return n.Reason(string(reasons[r])) }
 
 // Write executes a Write of the machine, and returns the answering event and Redis' error, if any. To back off, it delays the event of a
 // failed Write. The machine retries Retry(m.Life) after that event.
-func (m *Member) Write(ctx context.Context, e *core.Effect, service string) (core.Event, error) {
-	wrote, err := m.Bus.Write(ctx, store.Write{
-		Session: e.Session, Service: service, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
-		Fence: e.Fence, TunerFence: e.TunerFence, Ack: e.Ack,
+func (m *Member) Write(ctx context.Context, e *core.Effect, resource string) (core.Event, error) {
+	wrote, err := m.Bus.Write(ctx, intentbus.Write{
+		Session: e.Session, Resource: resource, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
+		Fence: e.Fence, SlotFence: e.SlotFence, Ack: e.Ack,
 	})
 	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
 	if err != nil || ev.Wrote == 0 {
@@ -59,7 +60,7 @@ func (m *Member) Attempted(e core.Event) core.Event {
 
 // Bury makes an entry a dead letter. Unless reason is core.NoReason, it ends the session with it. If Redis does not answer, the bus
 // delivers it again.
-func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int64, reason core.Reason) {
+func (m *Member) Bury(ctx context.Context, e intentbus.Entry, why string, fence int64, reason core.Reason) {
 	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
 		return
@@ -71,22 +72,22 @@ func (m *Member) Bury(ctx context.Context, e store.Entry, why string, fence int6
 	m.Logger.Warn("entry is a dead letter", zap.String("entry", e.ID), zap.String("session", session), zap.String("why", why))
 }
 
-func entryEvent(e *store.Entry) core.Event {
+func entryEvent(e *intentbus.Entry) core.Event {
 	return core.Event{Kind: core.EvEntry, Entry: core.Entry{
-		ID: e.ID, Session: e.Session, Service: e.ServiceRef, Tries: e.Tries, From: e.From, Owner: e.Owner, Fence: e.Fence,
+		ID: e.ID, Session: e.Session, Service: e.Resource, Tries: e.Tries, From: e.From, Owner: e.Owner, Fence: e.Fence,
 	}}
 }
 
 // Deliver passes entries to the machine with step. jobs are the worker's jobs by session: job creates one, and step may end it. Deliver
 // buries malformed entries, which other programs put on the bus.
-func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, job func(store.Entry) J, step func(core.Event),
-	bury func(e store.Entry, why string)) {
+func Deliver[J any](n intent.Names, m *core.Machine, entries []intentbus.Entry, jobs map[string]J, job func(intentbus.Entry) J, step func(core.Event),
+	bury func(e intentbus.Entry, why string)) {
 	for _, e := range entries {
 		if m.Has(e.Session) {
 			continue
 		}
-		if why := malformed(&e); why != "" {
-			bury(store.Entry{ID: e.ID, Session: e.Session, Tries: e.Tries}, why)
+		if why := malformed(n, &e); why != "" {
+			bury(intentbus.Entry{ID: e.ID, Session: e.Session, Tries: e.Tries}, why)
 			continue
 		}
 		jobs[e.Session] = job(e)
@@ -98,8 +99,8 @@ func Deliver[J any](m *core.Machine, entries []store.Entry, jobs map[string]J, j
 }
 
 // Buried returns the entry of a Bury effect. known is the delivered entry, or nil if the worker has no job for it.
-func Buried(e *core.Effect, known *store.Entry) store.Entry {
-	entry := store.Entry{ID: e.Ack}
+func Buried(e *core.Effect, known *intentbus.Entry) intentbus.Entry {
+	entry := intentbus.Entry{ID: e.Ack}
 	if known != nil {
 		entry = *known
 	}
@@ -108,8 +109,8 @@ func Buried(e *core.Effect, known *store.Entry) store.Entry {
 }
 
 // malformed returns why the store cannot have put e on the bus, or "" if it can.
-func malformed(e *store.Entry) string {
-	canonical, err := e.Canonical()
+func malformed(n intent.Names, e *intentbus.Entry) string {
+	canonical, err := e.Canonical(n)
 	switch {
 	case e.Type != "start":
 		return "its type is not start"
@@ -117,7 +118,7 @@ func malformed(e *store.Entry) string {
 		return "its session is no UUID in lower case"
 	case err != nil:
 		return err.Error()
-	case canonical != e.Start:
+	case canonical != e.Request:
 		return "what it is to start is not in canonical form"
 	}
 	return ""

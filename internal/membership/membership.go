@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
@@ -37,15 +38,14 @@ type Member struct {
 	SingleWriter bool
 	Life         time.Duration // a worker is dead this long after its last beat
 	Renew        time.Duration // time between renewals of a lease
-	Store        *store.Store
-	Bus          *store.Bus
+	Bus          intentbus.Bus
 	Logger       *zap.Logger
 
 	Evict  func(ctx context.Context, owner string, names ...string) ([]string, error) // the keeper's Evict
 	FateOf func(Incarnation) Fate
 
 	// Calls to the worker's machine.
-	Deliver func([]store.Entry)
+	Deliver func([]intentbus.Entry)
 	Stop    func(session string)             // a client requested this
 	Check   func()                           // Redis may have lost records
 	Running func() int                       // how many sessions run
@@ -101,7 +101,7 @@ func (m *Member) CheckStop(ctx context.Context, session string) {
 		return
 	}
 	defer m.asking.Delete(session)
-	if asked, err := m.Store.StopAsked(ctx, session); err == nil && asked {
+	if asked, err := m.Bus.StopAsked(ctx, session); err == nil && asked {
 		m.Stop(session)
 	}
 }
@@ -200,7 +200,7 @@ func (m *Member) tried(err error) (done bool, _ error) {
 		return true, err
 	}
 	message := "redis does not answer yet; trying on"
-	if store.Refused(err) != "" {
+	if intentbus.Refused(err) != "" {
 		message = "redis refuses; trying on"
 	}
 	m.Logger.Info(message, zap.String("worker", m.Instance), zap.Error(err))
@@ -227,11 +227,11 @@ func (m *Member) signOn(ctx context.Context) error {
 	if _, _, _, err := m.Bus.Beat(ctx, m.Me.String()); err != nil {
 		return err
 	}
-	workers, err := m.Store.Workers(ctx)
+	workers, err := m.Bus.Workers(ctx)
 	if err != nil {
 		return err
 	}
-	workers = slices.DeleteFunc(workers, func(w store.WorkerInfo) bool { return w.Instance == m.Instance })
+	workers = slices.DeleteFunc(workers, func(w intentbus.Worker) bool { return w.Instance == m.Instance })
 	if m.SingleWriter {
 		return m.alone(ctx, workers)
 	}
@@ -265,7 +265,7 @@ func (m *Member) signOn(ctx context.Context) error {
 // reclaim frees the leases of this worker's dead predecessors. It trusts only the leases, because records may be lost.
 func (m *Member) reclaim(ctx context.Context, dead []string) error {
 	freed := map[string][]string{}
-	if err := m.found(m.Store.Leases(ctx, func(names []string) error {
+	if err := m.found(m.Bus.Leases(ctx, func(names []string) error {
 		for _, owner := range dead {
 			some, err := m.Evict(ctx, owner, names...)
 			if err != nil {
@@ -289,7 +289,7 @@ func (m *Member) reclaim(ctx context.Context, dead []string) error {
 
 // found ignores the error of an incomplete scan: the remaining leases of dead workers expire, and another scan might never end.
 func (m *Member) found(err error) error {
-	if !errors.Is(err, store.ErrUnfinished) {
+	if !errors.Is(err, intentbus.ErrUnfinished) {
 		return err
 	}
 	m.Logger.Warn("not all keys could be read for leases of workers that are dead; those not found are free when they expire",
@@ -299,7 +299,7 @@ func (m *Member) found(err error) error {
 
 // company is the error of a single writer that sees another worker, which may be alive.
 type company struct {
-	store.WorkerInfo
+	intentbus.Worker
 	life time.Duration // time without a beat after which it is dead: the longer of its own and the reader's
 	left time.Duration // time until it counts as dead unless it beats
 }
@@ -317,7 +317,7 @@ const silence = 2
 
 // lives returns the life of another worker and the rest of it. Silence counts only while Redis accepts this worker's own beats, because a
 // Redis that is out of memory refuses beats but renews leases.
-func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
+func (m *Member) lives(other *intentbus.Worker) (life, left time.Duration) {
 	past, _ := parseIncarnation(other.Info)
 	life = max(m.Life, time.Duration(past.Life)*time.Millisecond)
 	silent := min(other.Age, m.waited)
@@ -331,18 +331,18 @@ func (m *Member) lives(other *store.WorkerInfo) (life, left time.Duration) {
 }
 
 // alone deletes all leases if no other worker may be alive. Otherwise it returns a *company.
-func (m *Member) alone(ctx context.Context, workers []store.WorkerInfo) error {
+func (m *Member) alone(ctx context.Context, workers []intentbus.Worker) error {
 	for _, other := range workers {
 		if life, left := m.lives(&other); left > 0 {
 			return &company{other, life, left}
 		}
 	}
-	n, beats, err := m.Store.DeleteAllLeases(ctx, m.Instance, workers)
+	n, beats, err := m.Bus.DeleteAllLeases(ctx, workers)
 	if err := m.found(err); err != nil {
 		return err
 	}
 	if beats != "" {
-		return &company{store.WorkerInfo{Instance: beats}, m.Life, m.Life}
+		return &company{intentbus.Worker{Instance: beats}, m.Life, m.Life}
 	}
 	m.Logger.Info("single writer: leases deleted", zap.String("worker", m.Instance), zap.Int("leases", n))
 	for _, other := range workers {
@@ -361,7 +361,7 @@ func (m *Member) sweepAll(ctx context.Context) error {
 // sweep takes over and delivers the entries of dead workers, page by page while goOn returns true.
 func (m *Member) sweep(ctx context.Context, idle time.Duration, goOn func() bool) error {
 	for more := true; more && goOn(); {
-		var entries []store.Entry
+		var entries []intentbus.Entry
 		var err error
 		if entries, more, err = m.Bus.Sweep(ctx, m.Life, idle); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 )
 
 // Defaults of a worker.
@@ -13,10 +14,10 @@ const (
 )
 
 // Settings returns the default settings of a worker's machine, from the TTL of its leases and the longest wait for Redis.
-func Settings(instance string, slots []string, ttl, opTimeout time.Duration) core.Config {
+func Settings(n *intentnames.Names, instance string, slots []string, ttl, opTimeout time.Duration) core.Config {
 	return core.Config{
 		Worker: instance, Slots: slots, Grace: int64(ttl / 6), StopTimeout: int64(ttl), Patience: int64(opTimeout), Retry: int64(Retry(ttl)),
-		MaxTries: MaxTries, Starting: Starting,
+		MaxTries: MaxTries, Starting: Starting, Resource: n.Resource, Slot: n.Slot,
 	}
 }
 

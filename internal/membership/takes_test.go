@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -21,16 +22,12 @@ func TestNothingIsTakenWhileItStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	start, err := intent.Start{ServiceRef: "a", Profile: "hd"}.Canonical()
-	if err != nil {
-		t.Fatal(err)
-	}
 	id := uuid.Must(uuid.NewV7()).String()
-	if _, _, err := st.PutSessionWithIdempotency(ctx, intent.Session{ID: id, Start: start}, start.Key(), time.Minute); err != nil {
+	if _, _, err := st.Put(ctx, id, intent.Request{Resource: "a"}, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	bus := func(worker string) *store.Bus {
-		b, err := st.Bus(worker)
+	bus := func(worker string) intentbus.Bus {
+		b, err := intentbus.Open(st, worker)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,10 +48,10 @@ func TestNothingIsTakenWhileItStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	takes := false
-	var got []store.Entry
+	var got []intentbus.Entry
 	m := &Member{
-		Me: Incarnation{Name: "w"}, Instance: "w", Life: time.Minute, Store: st, Bus: bus("w"), Logger: zap.NewNop(),
-		Deliver: func(entries []store.Entry) { got = append(got, entries...) }, Running: func() int { return 0 },
+		Me: Incarnation{Name: "w"}, Instance: "w", Life: time.Minute, Bus: bus("w"), Logger: zap.NewNop(),
+		Deliver: func(entries []intentbus.Entry) { got = append(got, entries...) }, Running: func() int { return 0 },
 		Takes: func() bool { return takes }, Unknown: func([]string) []string { return nil },
 	}
 	if err := m.Beat(ctx); err != nil || len(got) > 0 {
@@ -64,7 +61,7 @@ func TestNothingIsTakenWhileItStops(t *testing.T) {
 	if err := m.Beat(ctx); err != nil || len(got) != 1 || got[0].From != "dead" {
 		t.Errorf("another takes %v, %v", got, err)
 	}
-	workers, err := st.Workers(ctx)
+	workers, err := m.Bus.Workers(ctx)
 	if err != nil || len(workers) == 0 || workers[len(workers)-1].Instance != "w" {
 		t.Errorf("the registry has %v, %v", workers, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
@@ -63,7 +62,7 @@ func listDeadLetters(s *intentSettings) (int, error) {
 
 func requeueDeadLetter(s *intentSettings, id string) (int, error) {
 	return withStore(s, func(ctx context.Context, st *store.Store) error {
-		session, err := st.Requeue(ctx, id, api.DefaultKeyTTL)
+		session, err := st.Requeue(ctx, id, 24*time.Hour)
 		if err == nil {
 			fmt.Fprintf(terminal(os.Stderr), "node: session %s is on the bus again\n", session)
 		}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/metrics"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
@@ -125,7 +126,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 
 func (n *intentNode) build(instance string) (err error) {
 	registry, handler := newMetrics()
-	counters, err := metrics.New(registry)
+	counters, err := metrics.New(registry, intent.ADR003())
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (n *intentNode) build(instance string) (err error) {
 			Store: n.storeOptions(), InstanceID: instance, Name: n.name, Slots: n.slots, Notify: n.out.notify,
 			NewPipeline: func(j worker.Job) worker.Pipeline {
 				return n.tuner.pipeline(tuning{
-					session: j.SessionID, service: j.ServiceRef, slot: j.Slot, fence: j.TunerFence, serviceFence: j.ServiceFence,
+					session: j.SessionID, service: j.Resource, slot: j.Slot, fence: j.SlotFence, serviceFence: j.ResourceFence,
 				})
 			},
 			SingleWriter: n.singleWriter, Observer: counters, Logger: logger(&n.settings),
@@ -150,7 +151,7 @@ func (n *intentNode) build(instance string) (err error) {
 	if n.store, err = store.New(n.client, n.storeOptions()); err != nil {
 		return err
 	}
-	c := api.Config{Tokens: n.tokens, TrustedProxies: n.proxies, APILeases: n.apiLeases, Observer: counters,
+	c := api.Config{Names: intent.ADR003(), Tokens: n.tokens, TrustedProxies: n.proxies, LeaseFirst: n.apiLeases, Observer: counters,
 		Logger: logger(&n.settings), Quotas: n.quotas}
 	if n.healthAddr == "" {
 		c.Metrics = n.metrics
@@ -193,9 +194,17 @@ func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns in
 	if conns > 0 {
 		listener = netutil.LimitListener(listener, conns)
 	}
-	server := api.NewServer(addr, h)
+	server := newServer(addr, h)
 	go func() { failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
 	return server, nil
+}
+
+// newServer limits slow clients and endless requests.
+func newServer(addr string, h http.Handler) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: h, MaxHeaderBytes: 8 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute,
+	}
 }
 
 func (n *intentNode) health() (h lease.Health) {
@@ -264,7 +273,7 @@ func shut(server *http.Server) {
 }
 
 func (s *intentSettings) storeOptions() store.Options {
-	return store.Options{Leases: s.lease(), Batches: 4}
+	return store.Options{Names: intent.ADR003(), Leases: s.lease(), Batches: 4}
 }
 
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/leasestorm/leasestorm/internal/proxies"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
@@ -155,7 +156,7 @@ const connsDefault = 1024
 func parseIntents(args []string, getenv func(string) string, out io.Writer, serving bool) (intentSettings, error) {
 	s := intentSettings{}
 	v := newVariables("node --system intents", getenv)
-	var system, tuners, tokensFile, proxies, replicas, level, renewals, pause string
+	var system, tuners, tokensFile, trusted, replicas, level, renewals, pause string
 	v.text(&system, "system", "LEASESTORM_SYSTEM", systemIntents, "intents")
 	s.Register(v.FlagSet, getenv)
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
@@ -164,11 +165,11 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"host:port; if empty, on the API's address, and nowhere where there is none")
 	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]; read again when it changes")
-	v.text(&proxies, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
+	v.text(&trusted, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", connsDefault, "connections of the API at once; 0: no limit")
-	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", api.DefaultStartRate, "starts a second of one token; 0: no limit")
-	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", api.DefaultBacklog,
+	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", 100, "starts a second of one token; 0: no limit")
+	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", 20_000,
 		"starts of one token at once, and an hour after that; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // it may have a password, and --help prints it
@@ -196,10 +197,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		return s, nil
 	}
 	var err error
-	if s.proxies, err = api.ParseProxies(proxies); err != nil {
+	if s.proxies, err = proxies.Parse(trusted); err != nil {
 		return s, fmt.Errorf("LEASESTORM_TRUSTED_PROXIES (--trusted-proxies): %w", err)
 	}
-	if s.apiLeases, s.warnings, err = intent.PhaseFromEnv(getenv); err != nil {
+	if s.apiLeases, s.warnings, err = phaseFromEnv(getenv); err != nil {
 		return s, err
 	}
 	return s, s.complete(tuners, getenv("LEASESTORM_TOKENS"), tokensFile, time.Now())
@@ -235,7 +236,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 		if s.tokens, err = s.tokenFile.read(); err != nil {
 			return fmt.Errorf("LEASESTORM_TOKENS_FILE (--tokens): %w", err)
 		}
-	} else if s.tokens, err = api.ParseTokens(strings.NewReader(strings.ReplaceAll(tokens, ";", "\n"))); err != nil {
+	} else if s.tokens, err = api.ParseTokens(strings.NewReader(strings.ReplaceAll(tokens, ";", "\n")), intent.ADR003()); err != nil {
 		return err
 	}
 	if len(s.tokens) == 0 {

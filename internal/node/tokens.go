@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
@@ -37,7 +38,7 @@ func (f *tokenFile) read() ([]api.Token, error) {
 }
 
 func (f *tokenFile) parse() ([]api.Token, error) {
-	tokens, err := api.ParseTokens(strings.NewReader(f.text))
+	tokens, err := api.ParseTokens(strings.NewReader(f.text), intent.ADR003())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}

@@ -1,22 +1,23 @@
-// Package intent has the types of intents: a client's request (Start), its record (Session, State, Reason), and the key by which the
-// store recognizes equal requests. It does no I/O. Its sub-packages do:
+// Package intent has the types of intents. A client requests work on a resource
+// (Request), and the work has a record (Session, State, Reason). The work is
+// accepted once, and done once, by a worker that holds two leases: of the
+// resource, and of one slot of a pool. This package does no I/O. Its
+// sub-packages do:
 //
-//	api     an http.Handler that authenticates, validates and publishes, but never runs a pipeline
+//	api     an http.Handler that authenticates, validates and publishes
 //	store   records, idempotency keys and the bus, on Redis
-//	worker  receives starts from the bus, owns the leases, runs pipelines
+//	worker  receives requests, owns the leases, runs pipelines
 //	metrics Prometheus collectors
 //
-// # The canonical form
+// # Equal requests
 //
-// A start's key is the SHA-256, in lower-case hexadecimal, of
+// While a session has not ended, every equal request returns that session.
+// Requests are equal if they have the same key, which is the SHA-256, in
+// lower-case hexadecimal, of
 //
-//	v1:stream.start:<ServiceRef>:<Profile>:<Bucket>
+//	v1:start:<Resource>:<Profile>:<second of At, or 0>
 //
-// ServiceRef is 1 to 256 bytes of printable ASCII without space. Trailing colons are cut, because clients write references with and
-// without them. Profile is 1 to 64 of A-Z a-z 0-9 . _ - ("default" if none is given). Bucket is "0" for live, and for catch-up the start
-// time in whole seconds. Only references may have colons, so the form is unambiguous when read from its end.
-//
-// # Repeated starts
-//
-// While a session has not ended, every equal start returns that session. Once it has ended, an equal start makes a new session.
+// Colons at the end of Resource are cut, because clients write references with
+// and without them. Only Resource may have colons, so the form is unambiguous
+// when read from its end.
 package intent

@@ -9,69 +9,71 @@ import (
 	"strings"
 )
 
-// Bounds of a start.
 const (
-	ServiceRefMax  = 256 // bytes
-	ProfileMax     = 64
-	DefaultProfile = "default"
-	// StartMsMin is the earliest start time of catch-up, in ms. Bucket 0 means live.
-	StartMsMin = 1000
-	// StartMsMax is the latest start time, in ms: the largest integer that every JSON reader keeps exact.
-	StartMsMax = 1<<53 - 1
+	resourceMax    = 256 // bytes
+	profileMax     = 64
+	defaultProfile = "default"
+	atMin          = 1000      // ms, so that 0 in the canonical form means now
+	atMax          = 1<<53 - 1 // the largest integer that every JSON reader keeps exact
 )
 
-// ErrInvalid means that the request is malformed. The text names the member and the allowed values.
+// ErrInvalid means that the request is malformed. The text names the member and
+// the allowed values.
 var ErrInvalid = errors.New("invalid intent")
 
-// Start is a client's request to start a stream.
-type Start struct {
-	ServiceRef string
-	Profile    string
-	StartMs    int64 // start of catch-up, in ms since 1970; 0: live
+// Request is what a client asks for: work on Resource. Profile says how to do
+// the work; two requests of one resource with different profiles are different.
+type Request struct {
+	Resource string // 1 to 256 bytes of printable ASCII without spaces
+	Profile  string // up to 64 of A-Z a-z 0-9 . _ -; "": "default"
+	At       int64  // its start, in ms since 1970, at least 1000; 0: now
 }
 
-// Canonical returns s in the form that is stored and compared, or ErrInvalid.
-func (s Start) Canonical() (Start, error) {
-	length := len(s.ServiceRef)
-	s.ServiceRef = strings.TrimRight(s.ServiceRef, ":")
-	if s.Profile == "" {
-		s.Profile = DefaultProfile
+// Canonical returns r in the form that is stored and compared, or ErrInvalid
+// with the names of n.
+func (r Request) Canonical(n Names) (Request, error) {
+	length, names := len(r.Resource), n.Table()
+	r.Resource = strings.TrimRight(r.Resource, ":")
+	if r.Profile == "" {
+		r.Profile = defaultProfile
+	}
+	bad := func(member, format string, args ...any) (Request, error) {
+		return r, fmt.Errorf("%w: %s %s", ErrInvalid, member, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case s.ServiceRef == "":
-		return s, fmt.Errorf("%w: serviceRef is missing or empty", ErrInvalid)
-	case length > ServiceRefMax:
-		return s, fmt.Errorf("%w: serviceRef has %d bytes; at most %d are allowed", ErrInvalid, length, ServiceRefMax)
-	case len(s.Profile) > ProfileMax:
-		return s, fmt.Errorf("%w: profile has %d bytes; at most %d are allowed", ErrInvalid, len(s.Profile), ProfileMax)
-	case s.StartMs != 0 && (s.StartMs < StartMsMin || s.StartMs > StartMsMax):
-		return s, fmt.Errorf("%w: startMs is %d; it must be %d to %d (leave it out for live)", ErrInvalid, s.StartMs,
-			StartMsMin, int64(StartMsMax))
+	case r.Resource == "":
+		return bad(names.ResourceMember, "is missing or empty")
+	case length > resourceMax:
+		return bad(names.ResourceMember, "has %d bytes; at most %d are allowed", length, resourceMax)
+	case len(r.Profile) > profileMax:
+		return bad("profile", "has %d bytes; at most %d are allowed", len(r.Profile), profileMax)
+	case r.At != 0 && (r.At < atMin || r.At > atMax):
+		return bad(names.AtMember, "is %d; it must be %d to %d (leave it out for live)", r.At, atMin, int64(atMax))
 	}
-	for i := range len(s.ServiceRef) {
-		if c := s.ServiceRef[i]; c <= ' ' || c > '~' {
-			return s, fmt.Errorf("%w: serviceRef has byte 0x%02x at %d; printable ASCII without spaces is allowed", ErrInvalid, c, i)
+	for i := range len(r.Resource) {
+		if c := r.Resource[i]; c <= ' ' || c > '~' {
+			return bad(names.ResourceMember, "has byte 0x%02x at %d; printable ASCII without spaces is allowed", c, i)
 		}
 	}
-	for i := range len(s.Profile) {
-		if !profileByte(s.Profile[i]) {
-			return s, fmt.Errorf("%w: profile has byte 0x%02x at %d; A-Z a-z 0-9 . _ - are allowed", ErrInvalid, s.Profile[i], i)
+	for i := range len(r.Profile) {
+		if !profileByte(r.Profile[i]) {
+			return bad("profile", "has byte 0x%02x at %d; A-Z a-z 0-9 . _ - are allowed", r.Profile[i], i)
 		}
 	}
-	return s, nil
+	return r, nil
 }
 
 func profileByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
-// CanonicalForm returns the text that Key hashes. s must be canonical.
-func (s Start) CanonicalForm() string {
-	return "v1:stream.start:" + s.ServiceRef + ":" + s.Profile + ":" + strconv.FormatInt(s.StartMs/1000, 10)
+// form returns the text that Key hashes.
+func (r Request) form(n Names) string {
+	return "v1:" + n.Table().Verb + "start:" + r.Resource + ":" + r.Profile + ":" + strconv.FormatInt(r.At/1000, 10)
 }
 
-// Key returns the idempotency key. s must be canonical.
-func (s Start) Key() string {
-	sum := sha256.Sum256([]byte(s.CanonicalForm()))
+// Key returns the idempotency key. r must be canonical.
+func (r Request) Key(n Names) string {
+	sum := sha256.Sum256([]byte(r.form(n)))
 	return hex.EncodeToString(sum[:])
 }

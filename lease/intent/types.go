@@ -5,7 +5,7 @@ import "time"
 // State is the state of a session.
 type State string
 
-// The states of ADR-003. Ended is final.
+// The states. StateEnded is final.
 const (
 	StateNew      State = "NEW"      // accepted and on the bus
 	StateStarting State = "STARTING" // a worker holds both its leases
@@ -16,47 +16,56 @@ const (
 // Reason is why a session ended.
 type Reason string
 
-// The reasons of ADR-003.
+// The reasons.
 const (
-	ReasonLeaseBusy      Reason = "R_LEASE_BUSY"      // another session uses the service
-	ReasonNoTuner        Reason = "R_NO_TUNER"        // no slot of the pool is free
-	ReasonLeaseLost      Reason = "R_LEASE_LOST"      // a lease, or the worker itself, was lost
-	ReasonStopped        Reason = "R_STOPPED"         // stopped on request, or the pipeline ended by itself
-	ReasonPipelineFailed Reason = "R_PIPELINE_FAILED" // Detail has the error
+	// ReasonLeaseBusy: another session uses the resource.
+	ReasonLeaseBusy Reason = "R_LEASE_BUSY"
+	// ReasonNoSlot: no slot of the pool is free.
+	ReasonNoSlot Reason = "R_NO_SLOT"
+	// ReasonLeaseLost: a lease, or the worker itself, was lost.
+	ReasonLeaseLost Reason = "R_LEASE_LOST"
+	// ReasonStopped: stopped on request, or the pipeline ended by itself.
+	ReasonStopped Reason = "R_STOPPED"
+	// ReasonPipelineFailed: Detail has the error.
+	ReasonPipelineFailed Reason = "R_PIPELINE_FAILED"
 )
 
-// Session is the record of one accepted start.
+// Session is the record of one accepted request.
 type Session struct {
 	ID string
-	Start
-	Key string
+	Request
+	Key string // equal for equal requests
 
-	State      State
-	Reason     Reason // with StateEnded
-	Detail     string // one sentence for people
-	StopAsked  bool   // a stop is pending
-	Worker     string // the instance that holds, or last held, its leases
-	Slot       string
-	Fence      int64 // of the service lease; every write to the record checks it
-	TunerFence int64
-	CreatedAt  time.Time // by Redis' clock, as UpdatedAt
-	UpdatedAt  time.Time
+	State     State
+	Reason    Reason // with StateEnded
+	Detail    string // one sentence for people
+	StopAsked bool   // a stop is pending
+	Worker    string // the instance that holds, or last held, its leases
+	Slot      string
+	Fence     int64 // of the resource's lease; writes to the record check it
+	SlotFence int64
+	CreatedAt time.Time // by Redis' clock, as UpdatedAt
+	UpdatedAt time.Time
 
 	_ struct{}
 }
 
 // Scopes that the API requires of a token.
 const (
-	ScopeWrite = "v3:write"
-	ScopeRead  = "v3:read"
+	ScopeWrite = "write"
+	ScopeRead  = "read"
 )
 
-// Observer counts for the metrics of ADR-003. Its methods must not block. Package metrics implements it.
+// Observer counts for metrics. Its methods must not block. Package metrics
+// implements it.
 type Observer interface {
-	// Intent counts a request. outcome is accepted, replayed, stopped, conflict or a refusal's cause; mode is phase1 or phase2.
-	Intent(outcome, mode string)
-	// Replay counts one start that returned an existing session.
+	// Intent counts a request to an API. outcome is accepted, replayed,
+	// stopped, conflict or the cause of a refusal. leased is
+	// api.Config.LeaseFirst.
+	Intent(outcome string, leased bool)
+	// Replay counts a request that was answered with an existing session.
 	Replay()
-	// WorkerStart counts a start that a worker has processed: started, rejected_busy, rejected_no_tuner, failed, stopped.
+	// WorkerStart counts a request that a worker has processed. outcome is
+	// started, rejected_busy, rejected_no_slot, failed or stopped.
 	WorkerStart(outcome string)
 }

@@ -132,7 +132,7 @@ var intents = []Mutant{
 		Run: worker(func(effects []intent.Effect) []intent.Effect {
 			for i := range effects {
 				if effects[i].Reason == intent.LeaseBusy {
-					effects[i].Reason = intent.NoTuner
+					effects[i].Reason = intent.NoSlot
 				}
 			}
 			return effects

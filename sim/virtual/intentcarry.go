@@ -11,9 +11,10 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -30,7 +31,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 			p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: h.id, Fence: h.fence})
 		}
 	case intent.Write:
-		service := j.entry.ServiceRef
+		service := j.entry.Resource
 		p.goes(func() {
 			ev, _ := p.member.Write(p.ctx, &eff, service) // ev reports the error
 			p.answer(ev)
@@ -43,7 +44,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 			c.letGo()
 		}
 	case intent.Bury:
-		var known *store.Entry
+		var known *intentbus.Entry
 		if j != nil {
 			known = &j.entry
 		}
@@ -247,13 +248,13 @@ func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
 // launch starts the pipeline if the process believes in both leases now.
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	w, n := p.w, p.n
-	service, slot := intent.ServiceLease(j.entry.ServiceRef), intent.TunerLease(e.Slot)
+	service, slot := intentnames.ADR003.ResourceLease(j.entry.Resource), intentnames.ADR003.SlotLease(e.Slot)
 	if _, _, believed := j.terms.Launch(service, slot); !believed {
 		p.tell(intent.Event{Kind: intent.EvLaunched, Session: e.Session, Launch: intent.LaunchDoubt})
 		return
 	}
 	c := &pipeline{
-		p: p, instance: n.instance, session: e.Session, service: service, slot: slot, fence: e.Fence, slotFrom: e.TunerFence,
+		p: p, instance: n.instance, session: e.Session, service: service, slot: slot, fence: e.Fence, slotFrom: e.SlotFence,
 	}
 	j.pipeline = c
 	send := func() {
@@ -268,7 +269,7 @@ func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	n.paused = n.pauses[0]
 	n.pauses = n.pauses[1:]
 	c.paused = true
-	w.say(n, history.Paused, slot, e.TunerFence, "")
+	w.say(n, history.Paused, slot, e.SlotFence, "")
 	n.witness = w.sessIdx[slot]
 	n.frozen++
 	w.inProcess(n, 0, send)

@@ -19,10 +19,13 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
+	prod "github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/sim/client"
@@ -48,7 +51,7 @@ type intentNode struct {
 	requests  int64
 
 	// Worker.
-	bus      *store.Bus
+	bus      intentbus.Bus
 	leasesOf *redisstore.Store // for passing leases on
 	member   *membership.Member
 	machine  *intent.Machine
@@ -74,7 +77,7 @@ type intentNode struct {
 }
 
 type intentJob struct {
-	entry    store.Entry
+	entry    intentbus.Entry
 	terms    policy.Terms[intentHold]
 	pipeline *pipeline
 }
@@ -163,7 +166,7 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err er
 func (p *intentNode) storeOptions() store.Options {
 	c := &p.w.cfg
 	return store.Options{
-		OpTimeout: never, PoolSize: poolSize,
+		Names: prod.ADR003(), OpTimeout: never, PoolSize: poolSize,
 		Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout, Replicas: c.Replicas},
 	}
 }
@@ -186,7 +189,7 @@ func (p *intentNode) start(w *world, n *node) {
 	if p.role != roleWorker {
 		p.handler = must(api.NewHandler(p.store, api.Config{
 			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, Backlog: -1},
-			Tokens: intentTokens, APILeases: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
+			Names: prod.ADR003(), Tokens: intentTokens, LeaseFirst: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
 			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
 		}))
 	}
@@ -194,8 +197,8 @@ func (p *intentNode) start(w *world, n *node) {
 		p.ready()
 		return
 	}
-	p.machine = intent.New(membership.Settings(n.instance, w.intents.slots, w.cfg.TTL, storePatience))
-	p.bus = must(p.store.Bus(n.instance))
+	p.machine = intent.New(membership.Settings(&intentnames.ADR003, n.instance, w.intents.slots, w.cfg.TTL, storePatience))
+	p.bus = must(intentbus.Open(p.store, n.instance))
 	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
 		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
 		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize, Replicas: w.cfg.Replicas,
@@ -258,7 +261,7 @@ func (p *intentNode) newMember() *membership.Member {
 	single := w.cfg.Intents.SingleWriter
 	return &membership.Member{
 		Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance,
-		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Renew: w.cfg.Renew, Store: p.store, Bus: p.bus, Logger: zap.NewNop(),
+		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Renew: w.cfg.Renew, Bus: p.bus, Logger: zap.NewNop(),
 		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
 			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
 			if err != nil {
@@ -273,7 +276,7 @@ func (p *intentNode) newMember() *membership.Member {
 			}
 			return membership.Unknown
 		},
-		Deliver: func(entries []store.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
+		Deliver: func(entries []intentbus.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
 		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
 		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
 		Running: p.machine.Running, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
@@ -317,9 +320,9 @@ func (p *intentNode) beats(r *routine) {
 	}
 }
 
-func (p *intentNode) deliver(entries []store.Entry) {
-	begin := func(e store.Entry) *intentJob { return &intentJob{entry: e} }
-	membership.Deliver(p.machine, entries, p.jobs, begin, p.step, func(e store.Entry, why string) {
+func (p *intentNode) deliver(entries []intentbus.Entry) {
+	begin := func(e intentbus.Entry) *intentJob { return &intentJob{entry: e} }
+	membership.Deliver(prod.ADR003(), p.machine, entries, p.jobs, begin, p.step, func(e intentbus.Entry, why string) {
 		p.goes(func() { p.member.Bury(p.ctx, e, why, 0, intent.NoReason) })
 	})
 }

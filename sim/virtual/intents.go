@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -28,15 +27,15 @@ const (
 )
 
 const (
-	intentPrefix = store.DefaultKeyPrefix
+	intentPrefix = "v3:"
 	idemPrefix   = intentPrefix + "idem:"
 	recordPrefix = intentPrefix + "session:"
 	busKey       = intentPrefix + "bus"
 )
 
-var intentNames = names{store.DefaultLeasePrefix, intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
+var intentNames = names{"lease:", intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
 
-const storePatience = store.DefaultOpTimeout
+const storePatience = 3 * time.Second
 
 type intentWorld struct {
 	clients client.Config

@@ -4,8 +4,8 @@
 //
 // # A session, as one worker sees it
 //
-//	entry ─▶ service lease ─▶ tuner lease ─▶ write STARTING ─▶ launch ─▶ write RUNNING ─▶ running
-//	             │ busy           │ none          │ not ours                                │ asked to stop, leases
+//	entry ─▶ service lease ─▶ slot lease ──▶ write STARTING ─▶ launch ─▶ write RUNNING ─▶ running
+//	             │ busy           │ none           │ not ours                                │ asked to stop, leases
 //	             ▼                ▼               ▼                                         ▼ ending, work returned
 //	        write ENDED ◀──── release both ◀──────────────────────────────────────── halt, wait for its return
 //

@@ -24,7 +24,7 @@ func TestLaunchThatHangsWithoutItsLeases(t *testing.T) { // I1, I3, I5
 		{"it hangs, and fails", 0, []EffectKind{Abandon, Write}, LaunchFail, []EffectKind{Forget}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := New(Config{Worker: "w", Slots: []string{"1", "2"}, StopTimeout: int64(1000 * ms), Retry: int64(10 * ms), Starting: 1})
+			m := machineOf(Config{Worker: "w", Slots: []string{"1", "2"}, StopTimeout: int64(1000 * ms), Retry: int64(10 * ms), Starting: 1})
 			now := core.Time(0)
 			var last []Effect
 			tell := func(e Event, want ...EffectKind) {
@@ -42,7 +42,7 @@ func TestLaunchThatHangsWithoutItsLeases(t *testing.T) { // I1, I3, I5
 					t.Fatalf("at %d %+v leads to %v, want %v: %+v", now, e, kinds, want, last)
 				}
 			}
-			service, slot := ServiceLease("a"), TunerLease("1")
+			service, slot := serviceLease("a"), slotLease("1")
 			granted := func(lease string) Event {
 				return Event{Kind: EvLease, Lease: lease, Outcome: Granted, Fence: 1, Until: 5000 * ms}
 			}

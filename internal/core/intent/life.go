@@ -18,7 +18,7 @@ func (m *Machine) write(s *session) {
 		e.State, e.Reason, e.Text = Ended, s.reason, s.text
 	}
 	if s.phase != ending {
-		e.Slot, e.TunerFence = m.cfg.Slots[s.slot], s.tfence
+		e.Slot, e.SlotFence = m.cfg.Slots[s.slot], s.tfence
 	}
 	if s.phase != starting {
 		e.Ack = s.entry.ID
@@ -82,7 +82,7 @@ func (m *Machine) launch(s *session) {
 	}
 	s.phase = launching
 	m.works++
-	m.do(Effect{Kind: Launch, Session: s.entry.Session, Slot: m.cfg.Slots[s.slot], Fence: s.fence, TunerFence: s.tfence})
+	m.do(Effect{Kind: Launch, Session: s.entry.Session, Slot: m.cfg.Slots[s.slot], Fence: s.fence, SlotFence: s.tfence})
 }
 
 func (m *Machine) launched(s *session, e *Event) {
@@ -332,7 +332,7 @@ func (m *Machine) proceed(s *session) {
 	case buryIt:
 		if !s.acked {
 			m.do(Effect{Kind: Bury, Session: s.entry.Session, Ack: s.entry.ID, Fence: s.fence,
-				Text: "no session has this ID and this service"})
+				Text: "no session has this ID and this " + m.cfg.Resource})
 		}
 		m.gone(s)
 	default:

@@ -203,7 +203,7 @@ func (m *Machine) admit() {
 func (m *Machine) begin(s *session) {
 	s.lost = false
 	s.phase = service // even if s is to be stopped, because the API may hold the lease for it
-	m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: ServiceLease(s.entry.Service)})
+	m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: m.cfg.Resource + ":" + s.entry.Service})
 }
 
 func (m *Machine) sleep(s *session, d int64, next phase) {
@@ -252,7 +252,7 @@ func (m *Machine) serviceHeld(s *session, e *Event) {
 	case again && e.Owner == s.entry.Owner:
 		m.forget(s) // the earlier worker lives; if it does not finish, the bus delivers the entry again
 	default:
-		m.end(s, LeaseBusy, "the service is in use")
+		m.end(s, LeaseBusy, "the "+m.cfg.Resource+" is in use")
 	}
 }
 
@@ -267,7 +267,7 @@ func (m *Machine) trySlot(s *session) {
 	if i := m.nextSlot(s.began); i >= 0 {
 		s.slot, s.phase = i, tuner
 		m.mine[i] = s
-		m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: TunerLease(m.cfg.Slots[i])})
+		m.do(Effect{Kind: Acquire, Session: s.entry.Session, Lease: m.cfg.Slot + ":" + m.cfg.Slots[i]})
 		return
 	}
 	s.slot = -1
@@ -276,7 +276,7 @@ func (m *Machine) trySlot(s *session) {
 		m.sleep(s, 0, tuner)
 		return
 	}
-	m.end(s, NoTuner, "no slot is free")
+	m.end(s, NoSlot, "no slot is free")
 }
 
 // nextSlot returns the next slot to try for a session that began at began, -1 if there is none.

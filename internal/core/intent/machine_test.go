@@ -47,8 +47,8 @@ func (w *world) carry(effects []Effect) {
 				delete(w.owner, l)
 			}
 		case Launch:
-			service, tuner := "service:"+e.Session[:1], TunerLease(e.Slot)
-			if w.owner[service] != e.Session || w.owner[tuner] != e.Session || w.fences[service] != e.Fence || w.fences[tuner] != e.TunerFence {
+			service, tuner := "service:"+e.Session[:1], slotLease(e.Slot)
+			if w.owner[service] != e.Session || w.owner[tuner] != e.Session || w.fences[service] != e.Fence || w.fences[tuner] != e.SlotFence {
 				w.t.Fatalf("%s is launched without both leases: %v", e.Session, w.owner)
 			}
 			if w.now >= min(w.until[service], w.until[tuner])-core.Time(w.cfg.Grace) {
@@ -174,7 +174,7 @@ func TestAnyOrder(t *testing.T) { // I1, I3, I5
 			Patience: int64(3000 * ms), MaxTries: 3, Starting: 3,
 		}, owner: map[string]string{}, fences: map[string]int64{}, until: map[string]core.Time{}, works: map[string]bool{},
 			states: map[string]State{}, known: map[string]bool{}, acked: map[string]bool{}, now: 1}
-		w.m = New(w.cfg)
+		w.m = machineOf(w.cfg)
 		for i := range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			w.random(i)
 		}
@@ -293,7 +293,7 @@ func TestDrainEnds(t *testing.T) { // I3
 		{"it does not return", true, 0, true, 1300 * ms, Effect{Kind: Drained, Left: 1, Stuck: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := New(Config{Worker: "w", Slots: []string{"1"}, StopTimeout: int64(1000 * ms), Patience: int64(300 * ms), Retry: int64(10 * ms)})
+			m := machineOf(Config{Worker: "w", Slots: []string{"1"}, StopTimeout: int64(1000 * ms), Patience: int64(300 * ms), Retry: int64(10 * ms)})
 			now := core.Time(0)
 			var drained []Effect
 			tell := func(events ...Event) {
@@ -315,7 +315,7 @@ func TestDrainEnds(t *testing.T) { // I3
 				t.Error("it takes nothing before the drain")
 			}
 			if c.runs {
-				tell(entry, granted(ServiceLease("a")), granted(TunerLease("1")), ok, Event{Kind: EvLaunched, Launch: LaunchOK}, ok)
+				tell(entry, granted(serviceLease("a")), granted(slotLease("1")), ok, Event{Kind: EvLaunched, Launch: LaunchOK}, ok)
 			}
 			tell(Event{Kind: EvDrain}, entry)
 			if m.Takes() || m.Idle() {
@@ -344,7 +344,7 @@ func TestDrainEnds(t *testing.T) { // I3
 
 // A slot that is being given back may be free in Redis already: no start ends for want of a slot before that is answered.
 func TestSlotBeingGivenBack(t *testing.T) {
-	m := New(Config{Worker: "w", Slots: []string{"1"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
+	m := machineOf(Config{Worker: "w", Slots: []string{"1"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
 	now := core.Time(0)
 	step := func(e Event, want EffectKind) Effect {
 		t.Helper()
@@ -361,24 +361,24 @@ func TestSlotBeingGivenBack(t *testing.T) {
 		return Event{Kind: EvLease, Session: session, Lease: lease, Outcome: Granted, Fence: 1, Until: now + 5000*ms}
 	}
 	step(Event{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 1}}, Acquire)
-	step(granted("a", ServiceLease("a")), Acquire)
-	step(granted("a", TunerLease("1")), Write)
+	step(granted("a", serviceLease("a")), Acquire)
+	step(granted("a", slotLease("1")), Write)
 	m.Step(Event{Kind: EvStop, Now: now, Session: "a"})
 	step(Event{Kind: EvWritten, Session: "a", Wrote: WroteOK}, Release)
 	step(Event{Kind: EvEntry, Entry: Entry{ID: "2", Session: "b", Service: "b", Tries: 1}}, Acquire)
-	if out := m.Step(granted("b", ServiceLease("b"))); len(out) != 0 {
+	if out := m.Step(granted("b", serviceLease("b"))); len(out) != 0 {
 		t.Fatalf("with the slot under way: %+v", out)
 	}
 	step(Event{Kind: EvReleased, Session: "a"}, Write)
 	now += 20 * ms
-	if got := step(Event{Kind: EvTick}, Acquire); got.Lease != TunerLease("1") {
+	if got := step(Event{Kind: EvTick}, Acquire); got.Lease != slotLease("1") {
 		t.Errorf("asked for %q", got.Lease)
 	}
 }
 
 // A slot that is given back while another one is being tried is tried too, also when the other one was only a second thought.
 func TestSlotGivenBackMeanwhile(t *testing.T) { // I5
-	m := New(Config{Worker: "w", Slots: []string{"1", "2"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
+	m := machineOf(Config{Worker: "w", Slots: []string{"1", "2"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
 	now := core.Time(0)
 	tell := func(e Event) []Effect {
 		e.Now = now
@@ -389,31 +389,31 @@ func TestSlotGivenBackMeanwhile(t *testing.T) { // I5
 	}
 	entry := func(session string) {
 		tell(Event{Kind: EvEntry, Entry: Entry{ID: session, Session: session, Service: session, Tries: 1}})
-		answer(session, ServiceLease(session), Granted)
+		answer(session, serviceLease(session), Granted)
 	}
 	tries := func(out []Effect, slot string) {
 		t.Helper()
-		if len(out) != 1 || out[0].Kind != Acquire || out[0].Lease != TunerLease(slot) {
+		if len(out) != 1 || out[0].Kind != Acquire || out[0].Lease != slotLease(slot) {
 			t.Fatalf("slot %s is not tried: %+v", slot, out)
 		}
 	}
 	entry("a")
-	answer("a", TunerLease("1"), Granted)
+	answer("a", slotLease("1"), Granted)
 	entry("b") // finds the second slot to be another's
-	answer("b", TunerLease("2"), Held)
+	answer("b", slotLease("2"), Held)
 	now += 20 * ms
 	tell(Event{Kind: EvStop, Session: "a"})
 	tell(Event{Kind: EvWritten, Session: "a", Wrote: WroteOK}) // gives the first one back
 	tell(Event{Kind: EvEntry, Entry: Entry{ID: "c", Session: "c", Service: "c", Tries: 1}})
-	tries(answer("c", ServiceLease("c"), Granted), "2") // the first is not free yet
+	tries(answer("c", serviceLease("c"), Granted), "2") // the first is not free yet
 	tell(Event{Kind: EvReleased, Session: "a"})
-	tries(answer("c", TunerLease("2"), Held), "1")
+	tries(answer("c", slotLease("2"), Held), "1")
 }
 
 // An older copy of Redis' data has a start on the bus again that its worker runs. Who is given it ends it for its stop only under the
 // service lease: without that, the pipeline may run.
 func TestStopOfWhatAnotherMayRun(t *testing.T) { // I3
-	m := New(Config{Worker: "w", Slots: []string{"1"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
+	m := machineOf(Config{Worker: "w", Slots: []string{"1"}, Grace: int64(100 * ms), StopTimeout: int64(1000 * ms), Retry: int64(10 * ms)})
 	now := core.Time(0)
 	tell := func(e Event, want EffectKind) {
 		t.Helper()
@@ -425,7 +425,7 @@ func TestStopOfWhatAnotherMayRun(t *testing.T) { // I3
 			t.Fatalf("%+v leads to %+v", e, out)
 		}
 	}
-	service := ServiceLease("a")
+	service := serviceLease("a")
 	held := Event{Kind: EvLease, Session: "a", Lease: service, Outcome: Held, Owner: "other", Wait: int64(1000 * ms)}
 	again := func(o Outcome) {
 		t.Helper()
@@ -450,7 +450,7 @@ func TestStopOfWhatAnotherMayRun(t *testing.T) { // I3
 
 // An older copy of Redis' data has the start of what runs on the bus again: what writes that it runs is done with its entry each time.
 func TestCheckIsDoneWithTheEntry(t *testing.T) { // I3
-	m := New(Config{Worker: "w", Slots: []string{"1"}, Retry: int64(10 * ms)})
+	m := machineOf(Config{Worker: "w", Slots: []string{"1"}, Retry: int64(10 * ms)})
 	granted := func(lease string) Event {
 		return Event{Kind: EvLease, Lease: lease, Outcome: Granted, Fence: 1, Until: 5000 * ms}
 	}
@@ -465,7 +465,7 @@ func TestCheckIsDoneWithTheEntry(t *testing.T) { // I3
 	}
 	ok := Event{Kind: EvWritten, Wrote: WroteOK}
 	for _, e := range []Event{
-		{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 1}}, granted(ServiceLease("a")), granted(TunerLease("1")), ok,
+		{Kind: EvEntry, Entry: Entry{ID: "1", Session: "a", Service: "a", Tries: 1}}, granted(serviceLease("a")), granted(slotLease("1")), ok,
 		{Kind: EvLaunched, Launch: LaunchOK}, ok, {Kind: EvCheck}, ok,
 	} {
 		tell(e)
@@ -473,4 +473,13 @@ func TestCheckIsDoneWithTheEntry(t *testing.T) { // I3
 	if !slices.Equal(acks, []string{"1", "1"}) {
 		t.Errorf("RUNNING was written with the entries %q", acks)
 	}
+}
+
+func serviceLease(service string) string { return "service:" + service }
+
+func slotLease(slot string) string { return "tuner:" + slot }
+
+func machineOf(c Config) *Machine {
+	c.Resource, c.Slot = "service", "tuner"
+	return New(c)
 }

@@ -6,6 +6,8 @@ import "github.com/leasestorm/leasestorm/internal/core"
 type Config struct {
 	Worker      string   // instance ID: the owner of the leases
 	Slots       []string // pool of slots, in the order in which they are tried
+	Resource    string   // what a service is called: in texts, and before ":" in the name of its lease
+	Slot        string   // likewise
 	Grace       int64    // time between the request to stop a pipeline and the end of its trust
 	StopTimeout int64    // after the request to stop, until a pipeline that has not returned is stuck
 	Patience    int64    // after a drain has ended all pipelines, longest wait for Redis to confirm the remaining ends
@@ -31,7 +33,7 @@ type Reason uint8
 const (
 	NoReason Reason = iota
 	LeaseBusy
-	NoTuner
+	NoSlot
 	LeaseLost
 	Stopped
 	PipelineFailed
@@ -126,7 +128,7 @@ const (
 	Acquire EffectKind = iota + 1 // try Lease once; From: take it over from that owner. EvLease
 	Release                       // give back all Leases. EvReleased
 	Abandon                       // the work under Leases is stuck: let them expire
-	Write                         // State, Reason, Text, Slot, Fence, TunerFence; Ack. EvWritten
+	Write                         // State, Reason, Text, Slot, Fence, SlotFence; Ack. EvWritten
 	Launch                        // start the pipeline. EvLaunched, and if that is LaunchOK one EvReturned
 	Halt                          // ask the pipeline to end
 	Bury                          // make Ack a dead letter (Text), and end its session if there is a Reason
@@ -136,27 +138,21 @@ const (
 
 // Effect is one output of the machine.
 type Effect struct {
-	Kind       EffectKind
-	Session    string
-	Lease      string
-	From       string
-	Leases     []string
-	State      State
-	Reason     Reason
-	Text       string
-	Slot       string
-	Fence      int64  // of the service lease; if no lease is held, the highest of the session so far
-	TunerFence int64  // of the tuner lease, 0 for none
-	Ack        string // bus entry that this acknowledges
-	Left       int    // sessions whose end is not confirmed
-	Stuck      bool   // a pipeline has not returned
+	Kind      EffectKind
+	Session   string
+	Lease     string
+	From      string
+	Leases    []string
+	State     State
+	Reason    Reason
+	Text      string
+	Slot      string
+	Fence     int64  // of the service lease; if no lease is held, the highest of the session so far
+	SlotFence int64  // of the tuner lease, 0 for none
+	Ack       string // bus entry that this acknowledges
+	Left      int    // sessions whose end is not confirmed
+	Stuck     bool   // a pipeline has not returned
 }
-
-// ServiceLease returns the name of a service's lease.
-func ServiceLease(service string) string { return "service:" + service }
-
-// TunerLease returns the name of a slot's lease.
-func TunerLease(slot string) string { return "tuner:" + slot }
 
 // SessionOwner returns the owner under which an API holds a service lease for a session until a worker takes it over.
 func SessionOwner(session string) string { return "session:" + session }

@@ -43,9 +43,9 @@ type fixture struct {
 // counter is an Observer.
 type counter map[string]int
 
-func (c counter) Intent(outcome, mode string) { c[mode+" "+outcome]++ }
-func (c counter) Replay()                     { c["replay"]++ }
-func (c counter) WorkerStart(string)          {}
+func (c counter) Intent(outcome string, leased bool) { c[fmt.Sprint(outcome, " ", leased)]++ }
+func (c counter) Replay()                            { c["replay"]++ }
+func (c counter) WorkerStart(string)                 {}
 
 func setup(t *testing.T, cfg Config) *fixture {
 	f := &fixture{T: t, server: redistest.Start(t), counts: counter{}, seen: map[string]bool{}}
@@ -91,7 +91,7 @@ func (f *fixture) do(c call) (*reply, map[string]any) {
 		}
 	}
 	def(&c.method, http.MethodPost)
-	def(&c.path, "/api/v3/intents")
+	def(&c.path, "/intents")
 	def(&c.auth, "Bearer "+writer)
 	def(&c.kind, "application/json")
 	def(&c.remote, "127.0.0.1:5000")
@@ -142,14 +142,14 @@ func (f *fixture) dump() string {
 }
 
 func startBody(ref, profile string) string {
-	return fmt.Sprintf(`{"type":"stream.start","serviceRef":%q,"profile":%q}`, ref, profile)
+	return fmt.Sprintf(`{"type":"start","resource":%q,"profile":%q}`, ref, profile)
 }
 
 func (f *fixture) start(body string) string {
 	f.Helper()
 	resp, got := f.do(call{body: body})
 	id, _ := got["sessionId"].(string)
-	if resp.StatusCode != http.StatusAccepted || resp.Header.Get("Location") != "/api/v3/sessions/"+id {
+	if resp.StatusCode != http.StatusAccepted || resp.Header.Get("Location") != "/sessions/"+id {
 		f.Fatalf("%s: %s %v", body, resp.Status, got)
 	}
 	return id
@@ -162,43 +162,43 @@ var rejects = []struct {
 }{
 	{"empty", 400, call{body: " "}},
 	{"not JSON", 400, call{body: `{"type"`}},
-	{"not JSON inside", 400, call{body: `{"type":"stream.start",}`}},
+	{"not JSON inside", 400, call{body: `{"type":"start",}`}},
 	{"an array", 400, call{body: `[]`}},
-	{"a string", 400, call{body: `"stream.start"`}},
+	{"a string", 400, call{body: `"start"`}},
 	{"null", 400, call{body: `null`}},
 	{"two objects", 400, call{body: startBody("a", "p") + "{}"}},
 	{"deep", 400, call{body: strings.Repeat(`{"type":`, 900)}},
 	{"deep array", 400, call{body: `{"type":` + strings.Repeat(`[`, 4000)}},
-	{"member twice", 400, call{body: `{"type":"stream.start","serviceRef":"a","serviceRef":"b"}`}},
-	{"member twice by escapes", 400, call{body: `{"type":"stream.start","serviceRef":"a","service\u0052ef":"b"}`}},
-	{"member unknown", 400, call{body: `{"type":"stream.start","serviceRef":"a","admin":true}`}},
-	{"member in other letters", 400, call{body: `{"type":"stream.start","ServiceRef":"a"}`}},
-	{"member of the other type", 400, call{body: `{"type":"stream.start","serviceRef":"a","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}},
-	{"type missing", 400, call{body: `{"serviceRef":"a"}`}},
-	{"type unknown", 400, call{body: `{"type":"stream.pause","serviceRef":"a"}`}},
-	{"type a number", 400, call{body: `{"type":1,"serviceRef":"a"}`}},
-	{"type null", 400, call{body: `{"type":null,"serviceRef":"a"}`}},
-	{"serviceRef missing", 400, call{body: `{"type":"stream.start"}`}},
-	{"serviceRef empty", 400, call{body: startBody("", "p")}},
-	{"serviceRef only separators", 400, call{body: startBody(":::", "p")}},
-	{"serviceRef an object", 400, call{body: `{"type":"stream.start","serviceRef":{}}`}},
-	{"serviceRef with a control character", 400, call{body: `{"type":"stream.start","serviceRef":"a\u0000b"}`}},
-	{"serviceRef with a newline", 400, call{body: `{"type":"stream.start","serviceRef":"a\nb"}`}},
-	{"serviceRef with a lone surrogate", 400, call{body: `{"type":"stream.start","serviceRef":"\ud800"}`}},
-	{"serviceRef of 10 kB", 413, call{body: startBody(strings.Repeat("a", 10<<10), "p")}},
-	{"serviceRef of 300 bytes", 400, call{body: startBody(strings.Repeat("a", 300), "p")}},
+	{"member twice", 400, call{body: `{"type":"start","resource":"a","resource":"b"}`}},
+	{"member twice by escapes", 400, call{body: `{"type":"start","resource":"a","service\u0052ef":"b"}`}},
+	{"member unknown", 400, call{body: `{"type":"start","resource":"a","admin":true}`}},
+	{"member in other letters", 400, call{body: `{"type":"start","Resource":"a"}`}},
+	{"member of the other type", 400, call{body: `{"type":"start","resource":"a","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}},
+	{"type missing", 400, call{body: `{"resource":"a"}`}},
+	{"type unknown", 400, call{body: `{"type":"stream.pause","resource":"a"}`}},
+	{"type a number", 400, call{body: `{"type":1,"resource":"a"}`}},
+	{"type null", 400, call{body: `{"type":null,"resource":"a"}`}},
+	{"resource missing", 400, call{body: `{"type":"start"}`}},
+	{"resource empty", 400, call{body: startBody("", "p")}},
+	{"resource only separators", 400, call{body: startBody(":::", "p")}},
+	{"resource an object", 400, call{body: `{"type":"start","resource":{}}`}},
+	{"resource with a control character", 400, call{body: `{"type":"start","resource":"a\u0000b"}`}},
+	{"resource with a newline", 400, call{body: `{"type":"start","resource":"a\nb"}`}},
+	{"resource with a lone surrogate", 400, call{body: `{"type":"start","resource":"\ud800"}`}},
+	{"resource of 10 kB", 413, call{body: startBody(strings.Repeat("a", 10<<10), "p")}},
+	{"resource of 300 bytes", 400, call{body: startBody(strings.Repeat("a", 300), "p")}},
 	{"profile with a separator", 400, call{body: startBody("a", "b:c")}},
 	{"profile empty", 400, call{body: startBody("a", "")}},
-	{"startMs a string", 400, call{body: `{"type":"stream.start","serviceRef":"a","startMs":"1"}`}},
-	{"startMs zero", 400, call{body: `{"type":"stream.start","serviceRef":"a","startMs":0}`}},
-	{"startMs negative", 400, call{body: `{"type":"stream.start","serviceRef":"a","startMs":-5000}`}},
-	{"startMs a fraction", 400, call{body: `{"type":"stream.start","serviceRef":"a","startMs":1000.5}`}},
-	{"startMs huge", 400, call{body: `{"type":"stream.start","serviceRef":"a","startMs":1e300}`}},
-	{"invalid UTF-8", 400, call{body: "{\"type\":\"stream.start\",\"serviceRef\":\"\xff\"}"}},
-	{"stop without session", 400, call{body: `{"type":"stream.stop"}`}},
-	{"stop of no UUID", 400, call{body: `{"type":"stream.stop","sessionId":"x"}`}},
-	{"stop in another form of UUID", 400, call{body: `{"type":"stream.stop","sessionId":"{0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e}"}`}},
-	{"stop of an unknown session", 404, call{body: `{"type":"stream.stop","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}},
+	{"at a string", 400, call{body: `{"type":"start","resource":"a","at":"1"}`}},
+	{"at zero", 400, call{body: `{"type":"start","resource":"a","at":0}`}},
+	{"at negative", 400, call{body: `{"type":"start","resource":"a","at":-5000}`}},
+	{"at a fraction", 400, call{body: `{"type":"start","resource":"a","at":1000.5}`}},
+	{"at huge", 400, call{body: `{"type":"start","resource":"a","at":1e300}`}},
+	{"invalid UTF-8", 400, call{body: "{\"type\":\"start\",\"resource\":\"\xff\"}"}},
+	{"stop without session", 400, call{body: `{"type":"stop"}`}},
+	{"stop of no UUID", 400, call{body: `{"type":"stop","sessionId":"x"}`}},
+	{"stop in another form of UUID", 400, call{body: `{"type":"stop","sessionId":"{0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e}"}`}},
+	{"stop of an unknown session", 404, call{body: `{"type":"stop","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}},
 	{"huge", 413, call{body: strings.Repeat(" ", 1<<20)}},
 	{"no content type", 415, call{body: startBody("a", "p"), kind: "none"}},
 	{"a form", 415, call{body: startBody("a", "p"), kind: "application/x-www-form-urlencoded"}},
@@ -218,26 +218,26 @@ var rejects = []struct {
 	{"forged address", 403, call{body: startBody("a", "p"), remote: "203.0.113.9:1", header: http.Header{"X-Forwarded-For": {"127.0.0.1"}}}},
 	{"no address", 403, call{body: startBody("a", "p"), remote: "@"}},
 	{"method", 405, call{method: http.MethodPut, body: startBody("a", "p")}},
-	{"delete", 405, call{method: http.MethodDelete, path: "/api/v3/sessions/0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}},
-	{"post to the list", 405, call{path: "/api/v3/sessions"}},
-	{"post to the document", 405, call{path: "/api/v3/openapi.json"}},
-	{"document from outside", 403, call{method: http.MethodGet, path: "/api/v3/openapi.json", remote: "203.0.113.9:1"}},
-	{"no such path", 404, call{path: "/api/v3/other"}},
-	{"session without token", 401, call{method: http.MethodGet, path: "/api/v3/sessions/x", auth: "none"}},
-	{"session with the wrong scope", 403, call{method: http.MethodGet, path: "/api/v3/sessions/x"}},
-	{"session of no UUID", 404, call{method: http.MethodGet, path: "/api/v3/sessions/x", auth: "Bearer " + reader}},
-	{"list without token", 401, call{method: http.MethodGet, path: "/api/v3/sessions", auth: "none"}},
-	{"list with the wrong scope", 403, call{method: http.MethodGet, path: "/api/v3/sessions"}},
-	{"page of nothing", 400, call{method: http.MethodGet, path: "/api/v3/sessions?limit=0", auth: "Bearer " + reader}},
-	{"page too large", 400, call{method: http.MethodGet, path: "/api/v3/sessions?limit=1000", auth: "Bearer " + reader}},
-	{"cursor", 400, call{method: http.MethodGet, path: "/api/v3/sessions?cursor=%2B", auth: "Bearer " + reader}},
-	{"query", 400, call{method: http.MethodGet, path: "/api/v3/sessions?sort=x", auth: "Bearer " + reader}},
+	{"delete", 405, call{method: http.MethodDelete, path: "/sessions/0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}},
+	{"post to the list", 405, call{path: "/sessions"}},
+	{"post to the document", 405, call{path: "/openapi.json"}},
+	{"document from outside", 403, call{method: http.MethodGet, path: "/openapi.json", remote: "203.0.113.9:1"}},
+	{"no such path", 404, call{path: "/other"}},
+	{"session without token", 401, call{method: http.MethodGet, path: "/sessions/x", auth: "none"}},
+	{"session with the wrong scope", 403, call{method: http.MethodGet, path: "/sessions/x"}},
+	{"session of no UUID", 404, call{method: http.MethodGet, path: "/sessions/x", auth: "Bearer " + reader}},
+	{"list without token", 401, call{method: http.MethodGet, path: "/sessions", auth: "none"}},
+	{"list with the wrong scope", 403, call{method: http.MethodGet, path: "/sessions"}},
+	{"page of nothing", 400, call{method: http.MethodGet, path: "/sessions?limit=0", auth: "Bearer " + reader}},
+	{"page too large", 400, call{method: http.MethodGet, path: "/sessions?limit=1000", auth: "Bearer " + reader}},
+	{"cursor", 400, call{method: http.MethodGet, path: "/sessions?cursor=%2B", auth: "Bearer " + reader}},
+	{"query", 400, call{method: http.MethodGet, path: "/sessions?sort=x", auth: "Bearer " + reader}},
 }
 
 // A request that is refused changes nothing in Redis, in either phase (I4).
 func TestRejectsChangeNothing(t *testing.T) {
-	for _, phase1 := range []bool{false, true} {
-		f := setup(t, Config{APILeases: phase1})
+	for _, leased := range []bool{false, true} {
+		f := setup(t, Config{LeaseFirst: leased})
 		f.start(startBody("running", "p"))
 		before := f.dump()
 		for _, tt := range rejects {
@@ -263,21 +263,21 @@ func TestRejectsChangeNothing(t *testing.T) {
 func TestReplay(t *testing.T) {
 	f := setup(t, Config{})
 	first := f.start(startBody("1:0:1:", "hd"))
-	resp, body := f.do(call{body: `{"profile":"hd", "serviceRef":"1:0:1", "type":"stream.start"}`})
+	resp, body := f.do(call{body: `{"profile":"hd", "resource":"1:0:1", "type":"start"}`})
 	if resp.StatusCode != http.StatusAccepted || body["sessionId"] != first || body["replayed"] != true {
 		t.Errorf("%s %v", resp.Status, body)
 	}
 	if other := f.start(startBody("1:0:1", "sd")); other == first {
 		t.Error("two profiles are one session")
 	}
-	if f.counts["phase2 accepted"] != 2 || f.counts["phase2 replayed"] != 1 || f.counts["replay"] != 1 {
+	if f.counts["accepted false"] != 2 || f.counts["replayed false"] != 1 || f.counts["replay"] != 1 {
 		t.Errorf("%v", f.counts)
 	}
 }
 
 // Phase 1 (ADR 5.1): a service in use is a conflict, also for the same key, and nothing changes (I4).
 func TestConflict(t *testing.T) {
-	f := setup(t, Config{APILeases: true})
+	f := setup(t, Config{LeaseFirst: true})
 	first := f.start(startBody("a", "hd"))
 	before := f.dump()
 	for _, profile := range []string{"hd", "sd"} {
@@ -289,34 +289,34 @@ func TestConflict(t *testing.T) {
 	if after := f.dump(); after != before {
 		t.Errorf("a conflict changed Redis:\n%s\nbefore:\n%s", after, before)
 	}
-	if f.counts["phase1 conflict"] != 2 {
+	if f.counts["conflict true"] != 2 {
 		t.Errorf("%v", f.counts)
 	}
 }
 
 func TestSessions(t *testing.T) {
 	f := setup(t, Config{})
-	id := f.start(`{"type":"stream.start","serviceRef":"a","startMs":1700000000000}`)
+	id := f.start(`{"type":"start","resource":"a","at":1700000000000}`)
 	f.start(startBody("b", "p"))
-	get := call{method: http.MethodGet, path: "/api/v3/sessions/" + id, auth: "Bearer " + reader}
+	get := call{method: http.MethodGet, path: "/sessions/" + id, auth: "Bearer " + reader}
 	resp, body := f.do(get)
-	if resp.StatusCode != http.StatusOK || body["state"] != "NEW" || body["startMs"] != 1.7e12 || body["profile"] != "default" {
+	if resp.StatusCode != http.StatusOK || body["state"] != "NEW" || body["at"] != 1.7e12 || body["profile"] != "default" {
 		t.Errorf("%s %v", resp.Status, body)
 	}
-	get.path = "/api/v3/sessions?limit=1"
+	get.path = "/sessions?limit=1"
 	_, page := f.do(get)
 	next, _ := page["next"].(string)
-	get.path = "/api/v3/sessions?limit=1&cursor=" + next
+	get.path = "/sessions?limit=1&cursor=" + next
 	_, last := f.do(get)
 	sessions, _ := last["sessions"].([]any)
 	if len(sessions) != 1 || sessions[0].(map[string]any)["sessionId"] != id || last["next"] != nil {
 		t.Errorf("%v, then %v", page, last)
 	}
-	resp, body = f.do(call{body: fmt.Sprintf(`{"type":"stream.stop","sessionId":%q}`, id)})
+	resp, body = f.do(call{body: fmt.Sprintf(`{"type":"stop","sessionId":%q}`, id)})
 	if resp.StatusCode != http.StatusAccepted || body["ended"] != nil {
 		t.Errorf("%s %v", resp.Status, body)
 	}
-	get.path = "/api/v3/sessions/" + id
+	get.path = "/sessions/" + id
 	if _, body := f.do(get); body["stopping"] != true {
 		t.Errorf("%v", body)
 	}
@@ -331,8 +331,8 @@ func TestRedisIsAway(t *testing.T) {
 	f.server.Kill()
 	for _, c := range []call{
 		{body: startBody("a", "p")}, ready,
-		{method: http.MethodGet, path: "/api/v3/sessions", auth: "Bearer " + reader},
-		{method: http.MethodGet, path: "/api/v3/sessions/0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e", auth: "Bearer " + reader},
+		{method: http.MethodGet, path: "/sessions", auth: "Bearer " + reader},
+		{method: http.MethodGet, path: "/sessions/0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e", auth: "Bearer " + reader},
 	} {
 		resp, body := f.do(c)
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
@@ -381,16 +381,16 @@ func TestClientAddr(t *testing.T) {
 
 func TestParseTokens(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
-	good := "# people\n\nann sha256:" + sum + " v3:write,v3:read\nbob sha256:" + strings.Repeat("cd", 32) + " v3:read 2030-01-02T03:04:05Z\n"
-	tokens, err := ParseTokens(strings.NewReader(good))
+	good := "# people\n\nann sha256:" + sum + " write,read\nbob sha256:" + strings.Repeat("cd", 32) + " read 2030-01-02T03:04:05Z\n"
+	tokens, err := ParseTokens(strings.NewReader(good), intent.Names{})
 	if err != nil || len(tokens) != 2 || tokens[0].SHA256[0] != 0xab || tokens[1].Expires.Year() != 2030 {
 		t.Errorf("%+v %v", tokens, err)
 	}
 	for _, bad := range []string{
-		"ann", "ann secret v3:read", "PASSWORD=secret of another", "ann sha256:ab v3:read", "ann " + sum + " v3:read", "ann sha256:" + sum + " v3:admin",
-		"ann sha256:" + sum + " v3:read\nbob sha256:" + strings.ToUpper(sum) + " v3:write", "ann sha256:" + sum + " v3:read tomorrow", "ann sha256:" + sum + " v3:read a b", "ann sha256:" + strings.Repeat("00", 32) + " v3:read",
+		"ann", "ann secret read", "PASSWORD=secret of another", "ann sha256:ab read", "ann " + sum + " read", "ann sha256:" + sum + " v3:write",
+		"ann sha256:" + sum + " read\nbob sha256:" + strings.ToUpper(sum) + " write", "ann sha256:" + sum + " read tomorrow", "ann sha256:" + sum + " read a b", "ann sha256:" + strings.Repeat("00", 32) + " read",
 	} {
-		if _, err := ParseTokens(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 1+strings.Count(bad, "\n"))) {
+		if _, err := ParseTokens(strings.NewReader(bad), intent.Names{}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 1+strings.Count(bad, "\n"))) {
 			t.Errorf("%q: %v", bad, err)
 		} else if strings.Contains(err.Error(), "secret") { // of a file that is none of tokens
 			t.Errorf("%q is shown: %v", bad, err)

@@ -39,12 +39,12 @@ func TestRequestsAreAudited(t *testing.T) {
 	}
 	id := f.start(startBody("a", "p"))
 	took("accepted", id)
-	f.do(call{body: fmt.Sprintf(`{"type":"stream.stop","sessionId":%q}`, id)})
+	f.do(call{body: fmt.Sprintf(`{"type":"stop","sessionId":%q}`, id)})
 	took("stopped", id)
 	for _, c := range []call{
 		{body: startBody("a", "p")}, {body: "{}"}, {body: startBody("a", "p"), auth: "Bearer " + reader},
 		{body: startBody("a", "p"), auth: "Bearer guess-secret"},
-		{method: http.MethodGet, path: "/api/v3/sessions/" + id, auth: "Bearer " + reader},
+		{method: http.MethodGet, path: "/sessions/" + id, auth: "Bearer " + reader},
 	} {
 		f.do(c)
 	}
@@ -59,9 +59,9 @@ type left struct {
 	hangUp func()
 }
 
-func (s *left) PutSessionWithIdempotency(ctx context.Context, x intent.Session, key string, ttl time.Duration) (string, bool, error) {
+func (s *left) Put(ctx context.Context, id string, r intent.Request, ttl time.Duration) (string, bool, error) {
 	s.hangUp()
-	id, replayed, _ := s.recorder.PutSessionWithIdempotency(ctx, x, key, ttl) // Redis has done it
+	id, replayed, _ := s.recorder.Put(ctx, id, r, ttl) // Redis has done it
 	return id, replayed, ctx.Err()
 }
 
@@ -86,7 +86,7 @@ func TestWhoHangsUpIsAudited(t *testing.T) {
 
 // authorized is a good POST.
 func authorized(ctx context.Context, body string) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v3/intents", strings.NewReader(body))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/intents", strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+writer)
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr = "127.0.0.1:5000"
@@ -96,9 +96,9 @@ func authorized(ctx context.Context, body string) *http.Request {
 // broken is an Observer that panics.
 type broken struct{}
 
-func (broken) Intent(string, string) { panic("intent") }
-func (broken) Replay()               { panic("replay") }
-func (broken) WorkerStart(string)    {}
+func (broken) Intent(string, bool) { panic("intent") }
+func (broken) Replay()             { panic("replay") }
+func (broken) WorkerStart(string)  {}
 
 // An observer that panics fails no request.
 func TestObserverThatPanics(t *testing.T) {

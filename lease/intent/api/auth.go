@@ -13,14 +13,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Token is a client's credential. The API keeps only its hash. With at least 128 random bits per token, nobody can invert a plain hash.
+// Token is a client's credential. The API keeps only its hash. With at least
+// 128 random bits per token, nobody can invert a plain hash.
 type Token struct {
-	Name    string // for display and the log
-	SHA256  [sha256.Size]byte
-	Scopes  []string  // intent.ScopeWrite, intent.ScopeRead
+	Name   string // for display and the log
+	SHA256 [sha256.Size]byte
+	// Scopes are intent.ScopeWrite and intent.ScopeRead; with intent.ADR003,
+	// they are "v3:write" and "v3:read".
+	Scopes  []string
 	Expires time.Time // zero: never
 
 	_ struct{}
@@ -31,9 +35,10 @@ func NewToken(name, secret string, scopes ...string) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
 }
 
-// ParseTokens reads one token per line: name, sha256:<64 hex digits>, comma-separated scopes and optionally an RFC 3339 expiry. It skips
-// empty lines and # comments.
-func ParseTokens(r io.Reader) ([]Token, error) {
+// ParseTokens reads one token per line: name, sha256:<64 hex digits>,
+// comma-separated scopes and optionally an RFC 3339 expiry. It skips empty
+// lines and # comments.
+func ParseTokens(r io.Reader, names intent.Names) ([]Token, error) {
 	var tokens []Token
 	var apart distinct
 	lines := bufio.NewScanner(r)
@@ -42,17 +47,17 @@ func ParseTokens(r io.Reader) ([]Token, error) {
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
-		t, err := parseToken(words)
+		t, err := parseToken(words, names)
 		if err != nil {
-			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
+			return nil, fmt.Errorf("%w: tokens, line %d: %w", lease.ErrInvalidConfig, n, err)
 		}
 		if err := apart.add(&t); err != nil {
-			return nil, fmt.Errorf("%w: tokens, line %d: %w", ErrConfig, n, err)
+			return nil, fmt.Errorf("%w: tokens, line %d: %w", lease.ErrInvalidConfig, n, err)
 		}
 		tokens = append(tokens, t)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: tokens: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: tokens: %w", lease.ErrInvalidConfig, err)
 	}
 	return tokens, nil
 }
@@ -62,7 +67,8 @@ type distinct struct {
 	named  map[string]bool
 }
 
-// add refuses a token whose hash or name another token has, because nobody could distinguish the two, or revoke only one.
+// add refuses a token whose hash or name another token has, because nobody
+// could distinguish the two, or revoke only one.
 func (d *distinct) add(t *Token) error {
 	if d.byHash == nil {
 		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
@@ -77,27 +83,28 @@ func (d *distinct) add(t *Token) error {
 	return nil
 }
 
-// SetTokens replaces the accepted tokens at once. If they are unusable or duplicate, it keeps the old ones and returns ErrConfig.
+// SetTokens replaces the accepted tokens at once. If they are unusable or
+// duplicate, it keeps the old ones and returns lease.ErrInvalidConfig.
 func (h *Handler) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
-		return fmt.Errorf("%w: no Tokens: nobody could use it", ErrConfig)
+		return fmt.Errorf("%w: no Tokens: nobody could use it", lease.ErrInvalidConfig)
 	}
 	own := slices.Clone(tokens)
 	var apart distinct
 	for i := range own {
-		err := own[i].validate()
+		err := own[i].validate(h.cfg.Names)
 		if err == nil {
 			err = apart.add(&own[i])
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrConfig, err)
+			return fmt.Errorf("%w: %w", lease.ErrInvalidConfig, err)
 		}
 	}
 	h.tokens.Store(&own)
 	return nil
 }
 
-func parseToken(words []string) (Token, error) {
+func parseToken(words []string, names intent.Names) (Token, error) {
 	if len(words) < 3 || len(words) > 4 {
 		return Token{}, fmt.Errorf("%d words; wanted: name sha256:<hex> scope,scope [expires]", len(words))
 	}
@@ -113,22 +120,24 @@ func parseToken(words []string) (Token, error) {
 			return Token{}, fmt.Errorf("the expiry of %q: %w", t.Name, err)
 		}
 	}
-	return t, t.validate()
+	return t, t.validate(names)
 }
 
-func (t *Token) validate() error {
+func (t *Token) validate(names intent.Names) error {
 	if t.Name == "" || t.SHA256 == [sha256.Size]byte{} || len(t.Scopes) == 0 {
 		return fmt.Errorf("token %q wants a name, a hash and a scope", t.Name)
 	}
+	write, read := names.Table().Scope+intent.ScopeWrite, names.Table().Scope+intent.ScopeRead
 	for _, s := range t.Scopes {
-		if s != intent.ScopeWrite && s != intent.ScopeRead {
-			return fmt.Errorf("token %q has the scope %q; there are %s and %s", t.Name, s, intent.ScopeWrite, intent.ScopeRead)
+		if s != write && s != read {
+			return fmt.Errorf("token %q has the scope %q; there are %s and %s", t.Name, s, write, read)
 		}
 	}
 	return nil
 }
 
 func (h *Handler) authorize(r *http.Request, scope string) (*Token, *problem) {
+	scope = h.names.Scope + scope
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return nil, unauthorized("", "send Authorization: Bearer <token>")
@@ -176,7 +185,8 @@ func tokenForm(s string) bool {
 	return true
 }
 
-// find compares with every token in constant time, so that the time does not reveal a near match.
+// find compares with every token in constant time, so that the time does not
+// reveal a near match.
 func (h *Handler) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Token

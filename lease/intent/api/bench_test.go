@@ -67,7 +67,6 @@ func newAcceptRig(b *testing.B) *acceptRig {
 		b.Fatal(err)
 	}
 	srv := httptest.NewUnstartedServer(h)
-	srv.Config = NewServer("", h)
 	srv.Start()
 	b.Cleanup(srv.Close)
 	for range acceptCallers {
@@ -93,7 +92,7 @@ func newSender(b *testing.B, addr string) *sender {
 	b.Cleanup(func() { conn.Close() })
 	const number = "000000000000"
 	body := startBody("s"+number, "p")
-	s := &sender{conn: conn, answers: bufio.NewReader(conn), request: fmt.Appendf(nil, "POST /api/v3/intents HTTP/1.1\r\nHost: %s\r\n"+
+	s := &sender{conn: conn, answers: bufio.NewReader(conn), request: fmt.Appendf(nil, "POST /intents HTTP/1.1\r\nHost: %s\r\n"+
 		"Authorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, writer, len(body), body)}
 	at := bytes.Index(s.request, []byte(number))
 	s.number = s.request[at : at+len(number)]
@@ -135,12 +134,12 @@ func (s *sender) start(n int64) error {
 
 // raw runs the script that accepts a start, and nothing else.
 func (r *acceptRig) raw(int) error {
-	s, err := intent.Start{ServiceRef: fmt.Sprint("s", r.next.Add(1)), Profile: "p"}.Canonical()
+	s, err := intent.Request{Resource: fmt.Sprint("s", r.next.Add(1)), Profile: "p"}.Canonical(intent.Names{})
 	if err != nil {
 		return err
 	}
-	return r.script.EvalSha(r.Context(), r.redis, []string{"v3:bus"}, "", "", "v3:", 3_600_000, uuid.Must(uuid.NewV7()).String(),
-		s.ServiceRef, s.Profile, s.StartMs, s.Key(), 86_400_000).Err()
+	return r.script.EvalSha(r.Context(), r.redis, []string{"intent:bus"}, "", "", "intent:", 3_600_000, uuid.Must(uuid.NewV7()).String(),
+		s.Resource, s.Profile, s.At, s.Key(intent.Names{}), 86_400_000).Err()
 }
 
 func (r *acceptRig) http(caller int) error { return r.senders[caller].start(r.next.Add(1)) }

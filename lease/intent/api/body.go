@@ -17,13 +17,8 @@ import (
 type request struct {
 	stop    bool
 	session string
-	start   intent.Start
+	start   intent.Request
 }
-
-const (
-	typeStart = "stream.start"
-	typeStop  = "stream.stop"
-)
 
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
 	if kinds := r.Header["Content-Type"]; len(kinds) != 1 || !jsonMedia(kinds[0]) {
@@ -62,12 +57,15 @@ func jsonMedia(header string) bool {
 }
 
 // parse parses a body: one flat JSON object of known members, each once.
-func parse(body []byte) (request, error) {
+func parse(names intent.Names, body []byte) (request, error) {
 	var req request
+	n := names.Table()
+	typeStart, typeStop := n.Verb+"start", n.Verb+"stop"
+	known := memberNames{mType: "type", mRef: n.ResourceMember, mProfile: "profile", mSession: "sessionId", mAt: n.AtMember}
 	bad := func(format string, args ...any) (request, error) {
 		return req, fmt.Errorf("%w: %s", intent.ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	m, err := flatObject(body)
+	m, err := known.flatObject(body)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -76,9 +74,9 @@ func parse(body []byte) (request, error) {
 	case !m[mType].given:
 		return bad("type is missing; it is %q or %q", typeStart, typeStop)
 	case kind == typeStop:
-		refused = m.only(kind, mType, mSession)
+		refused = known.only(&m, kind, mType, mSession)
 	case kind == typeStart:
-		refused = m.only(kind, mType, mRef, mProfile, mStart)
+		refused = known.only(&m, kind, mType, mRef, mProfile, mAt)
 	default:
 		return bad("type is %q; it is %q or %q", clip(kind), typeStart, typeStop)
 	}
@@ -92,16 +90,16 @@ func parse(body []byte) (request, error) {
 		}
 		return req, nil
 	}
-	req.start.ServiceRef, req.start.Profile = m[mRef].text, m[mProfile].text
+	req.start.Resource, req.start.Profile = m[mRef].text, m[mProfile].text
 	if m[mProfile].given && req.start.Profile == "" {
-		return bad("profile is empty; leave it out for %q", intent.DefaultProfile)
+		return bad("profile is empty; leave it out for \"default\"")
 	}
-	if n := m[mStart]; n.given {
-		if req.start.StartMs, err = strconv.ParseInt(n.text, 10, 64); err != nil || req.start.StartMs == 0 {
-			return bad("startMs is %s; it must be a whole number of milliseconds from %d", clip(n.text), intent.StartMsMin)
+	if at := m[mAt]; at.given {
+		if req.start.At, err = strconv.ParseInt(at.text, 10, 64); err != nil || req.start.At == 0 {
+			return bad("%s is %s; it must be a whole number of milliseconds from 1000", n.AtMember, clip(at.text))
 		}
 	}
-	req.start, err = req.start.Canonical()
+	req.start, err = req.start.Canonical(names)
 	return req, err
 }
 

@@ -1,14 +1,20 @@
-// Package api is the HTTP API of intents. It authenticates, authorizes, validates and publishes requests. It runs no pipeline and, except
-// in phase 1 of the migration, acquires no lease.
+// Package api is the HTTP API of intents. It authenticates, authorizes,
+// validates and publishes requests. It runs no pipeline and, without
+// Config.LeaseFirst, acquires no lease.
 //
-//	POST /api/v3/intents        start or stop (scope v3:write)
-//	GET  /api/v3/sessions/{id}  one session (scope v3:read)
-//	GET  /api/v3/sessions       all, newest first, in pages (scope v3:read)
-//	GET  /api/v3/openapi.json   this interface as an OpenAPI document
-//	GET  /healthz, /readyz      need no token, from any address
-//	GET  /metrics               needs no token; Config.Metrics, if set
+//	POST /intents        start or stop (scope write)
+//	GET  /sessions/{id}  one session (scope read)
+//	GET  /sessions       all, newest first, in pages (scope read)
+//	GET  /openapi.json   this interface as an OpenAPI document
+//	GET  /healthz        needs no token, from any address, like /readyz
+//	GET  /metrics        needs no token; Config.Metrics, if set
 //
-// The API checks a request in this order and answers with the first failure: address (403), path and method (404, 405), token (401),
-// scope (403), content type (415), size (413), body (400), quotas (429), Redis (404, 409, 503). Only the last step writes to Redis, so a
-// refused request changes nothing (I4). Every error is a problem document (RFC 9457).
+// The API checks a request in this order and answers with the first failure:
+// address (403), path and method (404, 405), token (401), scope (403), content
+// type (415), size (413), body (400), quotas (429), Redis (404, 409, 503). Only
+// the last step writes to Redis, so a refused request changes nothing (I4).
+// Every error is a problem document (RFC 9457).
+//
+// A server for a Handler needs ReadHeaderTimeout, ReadTimeout, WriteTimeout and
+// MaxHeaderBytes, against slow clients and endless requests.
 package api

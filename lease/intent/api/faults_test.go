@@ -14,7 +14,7 @@ import (
 func TestRefusalIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	f := setup(t, Config{Logger: zap.New(core)})
-	if err := f.client.Set(t.Context(), "v3:bus", "x", 0).Err(); err != nil {
+	if err := f.client.Set(t.Context(), "intent:bus", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []call{{body: startBody("1:0:1", "hd")}, {method: http.MethodGet, path: "/readyz", auth: "none"}} {
@@ -57,15 +57,15 @@ func TestSessionInCapitals(t *testing.T) {
 	id := f.start(startBody("1:0:1", "hd"))
 	capitals := strings.ToUpper(id)
 	for path, want := range map[string]int{
-		"/api/v3/sessions?cursor=" + id: http.StatusOK, "/api/v3/sessions?cursor=" + capitals: http.StatusBadRequest,
-		"/api/v3/sessions/" + id: http.StatusOK, "/api/v3/sessions/" + capitals: http.StatusNotFound,
+		"/sessions?cursor=" + id: http.StatusOK, "/sessions?cursor=" + capitals: http.StatusBadRequest,
+		"/sessions/" + id: http.StatusOK, "/sessions/" + capitals: http.StatusNotFound,
 	} {
 		if resp, body := f.do(call{method: http.MethodGet, path: path, auth: "Bearer " + reader}); resp.StatusCode != want {
 			t.Errorf("%s: %s %v, want %d", path, resp.Status, body, want)
 		}
 	}
 	for said, want := range map[string]int{capitals: http.StatusBadRequest, id: http.StatusAccepted} {
-		if resp, body := f.do(call{body: `{"type":"stream.stop","sessionId":"` + said + `"}`}); resp.StatusCode != want {
+		if resp, body := f.do(call{body: `{"type":"stop","sessionId":"` + said + `"}`}); resp.StatusCode != want {
 			t.Errorf("stop %s: %s %v, want %d", said, resp.Status, body, want)
 		}
 	}

@@ -19,10 +19,10 @@ func TestForeignKeys(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	f := setup(t, Config{Logger: zap.New(core)})
 	bad, good := f.start(startBody("1:0:1", "hd")), f.start(startBody("1:0:2", "hd"))
-	if err := f.client.Set(t.Context(), "v3:session:"+bad, "x", 0).Err(); err != nil {
+	if err := f.client.Set(t.Context(), "intent:session:"+bad, "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	list := call{method: http.MethodGet, path: "/api/v3/sessions", auth: "Bearer " + reader}
+	list := call{method: http.MethodGet, path: "/sessions", auth: "Bearer " + reader}
 	for range 3 {
 		resp, body := f.do(list)
 		sessions := asList(body["sessions"])
@@ -34,18 +34,18 @@ func TestForeignKeys(t *testing.T) {
 	if lines := logs.FilterMessageSnippet("left out").All(); len(lines) != 1 || !strings.Contains(lines[0].ContextMap()["keys"].([]any)[0].(string), bad) {
 		t.Errorf("the log says %v, want one line that names the key", lines)
 	}
-	for _, c := range []call{{method: http.MethodGet, path: "/api/v3/sessions/" + bad, auth: "Bearer " + reader},
-		{body: `{"type":"stream.stop","sessionId":"` + bad + `"}`}} {
+	for _, c := range []call{{method: http.MethodGet, path: "/sessions/" + bad, auth: "Bearer " + reader},
+		{body: `{"type":"stop","sessionId":"` + bad + `"}`}} {
 		if resp, body := f.do(c); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %d %v, want 404", c.path, resp.StatusCode, body)
 		}
 	}
-	if err := f.client.Set(t.Context(), "v3:waiting", "x", 0).Err(); err != nil {
+	if err := f.client.Set(t.Context(), "intent:waiting", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []call{{body: startBody("1:0:3", "hd")}, {method: http.MethodGet, path: "/readyz", auth: "none"}} {
 		resp, body := f.do(c)
-		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "v3:waiting") {
+		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(detail, "intent:waiting") {
 			t.Errorf("%s: %d %q, want 503 and the key", c.path, resp.StatusCode, detail)
 		}
 	}
@@ -53,29 +53,29 @@ func TestForeignKeys(t *testing.T) {
 
 // Where the prefix of leases carries a hash tag, as on a cluster, a service that is called as another's fence is refused at the door.
 func TestServiceWithTheNameOfAFence(t *testing.T) { // I4
-	for _, phase1 := range []bool{true, false} {
+	for _, leased := range []bool{true, false} {
 		f := setup(t, Config{})
-		st, err := store.New(f.client, store.Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+		st, err := store.New(f.client, store.Options{KeyPrefix: "{x}:intent:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		if f.handler, err = NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, APILeases: phase1}); err != nil {
+		if f.handler, err = NewHandler(st, Config{Tokens: []Token{NewToken("w", writer, intent.ScopeWrite)}, LeaseFirst: leased}); err != nil {
 			t.Fatal(err)
 		}
 		before := f.dump()
 		resp, body := f.do(call{body: startBody("a:fence", "hd")})
-		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusBadRequest || !strings.Contains(detail, "serviceRef") || f.dump() != before {
-			t.Errorf("phase 1 %v: %s %v, want 400 and nothing changed", phase1, resp.Status, body)
+		if detail, _ := body["detail"].(string); resp.StatusCode != http.StatusBadRequest || !strings.Contains(detail, "resource") || f.dump() != before {
+			t.Errorf("leased first %v: %s %v, want 400 and nothing changed", leased, resp.Status, body)
 		}
 	}
 }
 
 // A service that something else than a session's ID holds is in use, and no session is named: the value is a foreign hand's.
 func TestConflictNamesSessionsOnly(t *testing.T) { // I4
-	f := setup(t, Config{APILeases: true})
+	f := setup(t, Config{LeaseFirst: true})
 	for _, holder := range []string{"session:" + strings.Repeat("x", 1<<20), "session:urn:uuid:00000000-0000-0000-0000-000000000000", "session:", "worker-7"} {
-		if err := f.client.Set(t.Context(), "lease:service:a", holder, 0).Err(); err != nil {
+		if err := f.client.Set(t.Context(), "intent:lease:resource:a", holder, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		resp, body := f.do(call{body: startBody("a", "hd")})

@@ -18,13 +18,13 @@ import (
 // recorder is a Store that only remembers what it was asked to change.
 type recorder struct{ changes []string }
 
-func (s *recorder) PutSessionWithIdempotency(_ context.Context, x intent.Session, key string, _ time.Duration) (string, bool, error) {
-	s.changes = append(s.changes, key)
-	return x.ID, false, nil
+func (s *recorder) Put(_ context.Context, id string, r intent.Request, _ time.Duration) (string, bool, error) {
+	s.changes = append(s.changes, r.Key(intent.Names{}))
+	return id, false, nil
 }
 
-func (s *recorder) PutSessionWithLease(ctx context.Context, x intent.Session, key string, ttl time.Duration) (string, bool, error) {
-	return s.PutSessionWithIdempotency(ctx, x, key, ttl)
+func (s *recorder) PutLeased(ctx context.Context, id string, r intent.Request, ttl time.Duration) (string, bool, error) {
+	return s.Put(ctx, id, r, ttl)
 }
 
 func (s *recorder) Stop(_ context.Context, id string) (bool, error) {
@@ -46,12 +46,12 @@ func (s *recorder) Ping(context.Context) error { return nil }
 // knows, what is refused has changed nothing (I4), and what is accepted exactly one thing, shown a token that may write.
 func FuzzRequest(fz *testing.F) {
 	const uuid = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
-	fz.Add("POST", "/api/v3/intents", "Bearer "+writer, "application/json", "", "", []byte(startBody("a", "p")))
-	fz.Add("POST", "/api/v3/intents", "Bearer "+writer, "application/json; charset=utf-8", "identity", "10.0.0.1, 203.0.113.9",
-		[]byte(`{"type":"stream.stop","sessionId":"`+uuid+`"}`))
-	fz.Add("GET", "/api/v3/sessions?limit=5&cursor="+uuid, "bearer "+reader, "", "", "", []byte{})
-	fz.Add("HEAD", "/api/v3/sessions/"+uuid, "Bearer "+reader, "", "", "::1", []byte{})
-	for _, path := range []string{"/healthz", "/readyz", "/api/v3/openapi.json", "/api/v3/sessions/", "//"} {
+	fz.Add("POST", "/intents", "Bearer "+writer, "application/json", "", "", []byte(startBody("a", "p")))
+	fz.Add("POST", "/intents", "Bearer "+writer, "application/json; charset=utf-8", "identity", "10.0.0.1, 203.0.113.9",
+		[]byte(`{"type":"stop","sessionId":"`+uuid+`"}`))
+	fz.Add("GET", "/sessions?limit=5&cursor="+uuid, "bearer "+reader, "", "", "", []byte{})
+	fz.Add("HEAD", "/sessions/"+uuid, "Bearer "+reader, "", "", "::1", []byte{})
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/sessions/", "//"} {
 		fz.Add("GET", path, "Bearer "+stale, "text/plain", "gzip", "unknown", []byte("x"))
 	}
 	statuses := []int{200, 202, 400, 401, 403, 404, 405, 413, 415}
@@ -59,7 +59,7 @@ func FuzzRequest(fz *testing.F) {
 	h, err := NewHandler(st, Config{
 		Quotas:         noQuotas,
 		Tokens:         []Token{NewToken("w", writer, intent.ScopeWrite), NewToken("r", reader, intent.ScopeRead)},
-		TrustedProxies: LAN(), BodyMax: 1000,
+		TrustedProxies: lan(), BodyMax: 1000,
 	})
 	if err != nil {
 		fz.Fatal(err)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -12,42 +11,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// LAN returns the loopback and private networks, the default of Config.AllowedNets.
-func LAN() []netip.Prefix {
+// lan is the default of Config.AllowedNets.
+func lan() []netip.Prefix {
 	var nets []netip.Prefix
 	for _, text := range []string{"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
 		"::1/128", "fc00::/7", "fe80::/10"} {
 		nets = append(nets, netip.MustParsePrefix(text))
 	}
 	return nets
-}
-
-// ParseProxies parses Config.TrustedProxies, comma-separated networks such as 10.0.0.1/32. It refuses a network wider than any private
-// one, whose hosts could claim any address.
-func ParseProxies(text string) (nets []netip.Prefix, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for word := range strings.SplitSeq(text, ",") {
-		n, err := netip.ParsePrefix(strings.TrimSpace(word))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q is no network; they are wanted as 10.0.0.1/32", ErrConfig, word)
-		}
-		nets = append(nets, n)
-	}
-	return nets, checkProxies(nets)
-}
-
-// checkProxies refuses networks that are wider than 10.0.0.0/8 and fc00::/7, and IPv4 networks written as IPv6.
-func checkProxies(nets []netip.Prefix) error {
-	for _, n := range nets {
-		if a := n.Addr(); a.Is4() && n.Bits() >= 8 || a.Is6() && !a.Is4In6() && n.Bits() >= 7 {
-			continue
-		}
-		return fmt.Errorf("%w: the network %v is not one of proxies: it is wider than any private network (10.0.0.0/8, fc00::/7), or an IPv4 "+
-			"network written as IPv6; name the proxies' addresses", ErrConfig, n)
-	}
-	return nil
 }
 
 const forwardedFor = "X-Forwarded-For"
@@ -58,8 +29,10 @@ var (
 		"X-Forwarded-For")
 )
 
-// clientAddr returns the sender of a request: the peer of the connection or, if that is a trusted proxy, the rightmost untrusted address
-// of X-Forwarded-For. The sender may have forged the addresses further left. clientAddr refuses requests forwarded by an untrusted peer.
+// clientAddr returns the sender of a request: the peer of the connection or, if
+// that is a trusted proxy, the rightmost untrusted address of X-Forwarded-For.
+// The sender may have forged the addresses further left. clientAddr refuses
+// requests forwarded by an untrusted peer.
 func clientAddr(r *http.Request, trusted []netip.Prefix) (netip.Addr, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -17,7 +17,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
+	"github.com/leasestorm/leasestorm/internal/proxies"
 	"github.com/leasestorm/leasestorm/internal/ready"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease"
@@ -25,40 +29,36 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// Defaults of Config.
-const (
-	DefaultKeyTTL      = 24 * time.Hour
-	DefaultBodyMax     = 8 << 10 // bytes
-	DefaultBodyTimeout = 5 * time.Second
-	DefaultPage        = 50
-	PageMax            = 200
-)
-
-// ErrConfig means that settings of the handler are out of range.
-var ErrConfig = errors.New("invalid settings of the intents API")
-
 // Store is the part of *store.Store that a handler uses.
 type Store interface {
-	PutSessionWithIdempotency(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
-	PutSessionWithLease(ctx context.Context, s intent.Session, key string, ttl time.Duration) (string, bool, error)
+	Put(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error)
+	PutLeased(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error)
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
-	// List's error may have a method Skipped() (count int, names []string): then the sessions are valid.
+	// List's error may have a method Skipped() (count int, names []string):
+	// then the sessions are valid.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
 	Ping(ctx context.Context) error
 }
 
 // Config configures a handler.
 type Config struct {
+	// Names are those of the store (store.Options.Names).
+	Names intent.Names
 	// Tokens are the tokens accepted until SetTokens; at least one.
 	Tokens []Token
-	// AllowedNets are the networks from which requests are allowed; nil: LAN().
+	// AllowedNets are the networks from which requests are allowed; nil:
+	// loopback, private and link-local ones.
 	AllowedNets []netip.Prefix
-	// TrustedProxies are the only peers that may forward requests (X-Forwarded-For); nil: none. See ParseProxies.
+	// TrustedProxies are the only peers that may forward requests
+	// (X-Forwarded-For); nil: none. A network wider than any private one, whose
+	// hosts could claim any address, is refused.
 	TrustedProxies []netip.Prefix
-	// APILeases is phase 1 of the migration. The API acquires the service lease first, and answers 409 if the service is in use, even
-	// with the same key.
-	APILeases bool
+	// LeaseFirst makes the API acquire the resource's lease for the session,
+	// and answer 409 if the resource is in use, even with the same key.
+	// Otherwise only workers acquire leases, and a busy resource ends the
+	// session.
+	LeaseFirst bool
 	// KeyTTL is the life of a key whose session no worker has started. 0: 24 h.
 	KeyTTL time.Duration
 	// BodyMax, in bytes, and BodyTimeout bound a body. 0: 8 KiB, 5 s.
@@ -67,14 +67,19 @@ type Config struct {
 	// Quotas bound the accepted starts. Retention is that of the store; 0: 1 h.
 	Quotas    Quotas
 	Retention time.Duration
-	// Observer counts for metrics; nil: no counts. If a call panics, its count is missing, and the log says so.
+	// Observer counts for metrics; nil: no counts. If a call panics, its count
+	// is missing, and the log says so.
 	Observer intent.Observer
-	// Metrics serves /metrics without a token, to allowed addresses only; nil: the path does not exist.
+	// Metrics serves /metrics without a token, to allowed addresses only; nil:
+	// the path does not exist.
 	Metrics http.Handler
-	// Logger gets an info entry for each accepted start and stop (token name, outcome, session), and at most once a second the reason for
-	// 503 answers. No request waits for it (Handler.Flush). nil: warnings and errors go to standard error; zap.NewNop() silences them.
+	// Logger gets an info entry for each accepted start and stop (token name,
+	// outcome, session), and at most once a second the reason for 503 answers.
+	// No request waits for it (Handler.Flush). nil: warnings and errors go to
+	// standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
-	// NewID makes the UUID of a session; nil: version 7, which orders lists by time.
+	// NewID makes the UUID of a session; nil: version 7, which orders lists by
+	// time.
 	NewID func() (uuid.UUID, error)
 
 	_ struct{}
@@ -82,11 +87,14 @@ type Config struct {
 
 // Handler is the API. It is safe for concurrent use.
 type Handler struct {
-	cfg     Config
-	log     *zaplog.Log // writes to cfg.Logger
-	tokens  atomic.Pointer[[]Token]
-	store   Store
-	mode    string
+	cfg    Config
+	log    *zaplog.Log // writes to cfg.Logger
+	tokens atomic.Pointer[[]Token]
+	store  Store
+	names  *intentnames.Names
+
+	sessions, openAPIText *strings.Replacer // neutral names to names
+
 	faults  told // answers with 503
 	foreign told // keys that hold another type
 	proxied told // requests through untrusted proxies
@@ -101,12 +109,12 @@ type Handler struct {
 // NewHandler returns the API.
 func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if cfg.AllowedNets == nil {
-		cfg.AllowedNets = LAN()
+		cfg.AllowedNets = lan()
 	}
-	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, DefaultKeyTTL)
-	cfg.BodyMax = cmp.Or(cfg.BodyMax, DefaultBodyMax)
-	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, DefaultBodyTimeout)
-	cfg.Retention = cmp.Or(cfg.Retention, store.DefaultRetention)
+	cfg.KeyTTL = cmp.Or(cfg.KeyTTL, 24*time.Hour)
+	cfg.BodyMax = cmp.Or(cfg.BodyMax, 8<<10)
+	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, 5*time.Second)
+	cfg.Retention = cmp.Or(cfg.Retention, time.Hour)
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
@@ -120,24 +128,22 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	}
 	switch {
 	case cfg.Retention < time.Second:
-		return nil, fmt.Errorf("%w: Retention is %v; it must be at least 1s", ErrConfig, cfg.Retention)
+		return nil, fmt.Errorf("%w: Retention is %v; it must be at least 1s", lease.ErrInvalidConfig, cfg.Retention)
 	case cfg.KeyTTL < time.Second:
-		return nil, fmt.Errorf("%w: KeyTTL is %v; it must be at least 1s", ErrConfig, cfg.KeyTTL)
+		return nil, fmt.Errorf("%w: KeyTTL is %v; it must be at least 1s", lease.ErrInvalidConfig, cfg.KeyTTL)
 	case cfg.BodyMax < 1 || cfg.BodyTimeout < time.Millisecond:
-		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; at least 1 and 1ms are wanted", ErrConfig, cfg.BodyMax,
+		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; at least 1 and 1ms are wanted", lease.ErrInvalidConfig, cfg.BodyMax,
 			cfg.BodyTimeout)
 	}
-	if err := checkProxies(cfg.TrustedProxies); err != nil {
-		return nil, err
+	if err := proxies.Check(cfg.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("%w: %w", lease.ErrInvalidConfig, err)
 	}
-	h := &Handler{cfg: cfg, log: log, store: st, mode: "phase2", lists: make(chan struct{}, listsMax),
+	h := &Handler{cfg: cfg, log: log, store: st, names: cfg.Names.Table(), lists: make(chan struct{}, listsMax),
 		faults: told{every: time.Second}, proxied: told{every: time.Minute}, foreign: told{every: time.Minute}}
 	if err := h.SetTokens(cfg.Tokens); err != nil {
 		return nil, err
 	}
-	if cfg.APILeases {
-		h.mode = "phase1"
-	}
+	h.translate()
 	h.writes.Life, h.stops.Life = refusedFor, refusedFor
 	h.quotas = newQuotas(cfg.Quotas, cfg.Retention)
 	return h, nil
@@ -167,17 +173,18 @@ func status(w http.ResponseWriter, text string, p *problem) *problem {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
-	intents := r.URL.Path == "/api/v3/intents"
+	path, under := strings.CutPrefix(r.URL.Path, h.names.Path)
+	intents := under && path == "/intents"
 	p := h.guard(r)
 	if p == nil {
-		switch id, one := strings.CutPrefix(r.URL.Path, "/api/v3/sessions/"); {
+		switch id, one := strings.CutPrefix(path, "/sessions/"); {
 		case intents:
 			p = h.intent(w, r)
-		case r.URL.Path == "/api/v3/sessions":
+		case under && path == "/sessions":
 			p = h.list(w, r)
-		case r.URL.Path == "/api/v3/openapi.json":
+		case under && path == "/openapi.json":
 			p = h.openAPI(w, r)
-		case one:
+		case under && one:
 			p = h.session(w, r, id)
 		case r.URL.Path == "/metrics" && h.cfg.Metrics != nil:
 			h.cfg.Metrics.ServeHTTP(w, r)
@@ -186,7 +193,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 		}
 	}
 	if intents && p != nil {
-		h.observe(func(o intent.Observer) { o.Intent(p.outcome, h.mode) })
+		h.observe(func(o intent.Observer) { o.Intent(p.outcome, h.cfg.LeaseFirst) })
 	}
 	return p
 }
@@ -195,7 +202,8 @@ func (h *Handler) observe(tell func(intent.Observer)) {
 	callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
 }
 
-// Flush waits until all log entries have been written or ctx ends, and reports whether they were. Call it before the process ends.
+// Flush waits until all log entries have been written or ctx ends, and reports
+// whether they were. Call it before the process ends.
 func (h *Handler) Flush(ctx context.Context) bool { return h.log.Flush(ctx) }
 
 func only(r *http.Request, methods ...string) *problem {
@@ -225,11 +233,12 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	req, err := parse(body)
+	req, err := parse(h.cfg.Names, body)
 	if err != nil {
 		return refused(http.StatusBadRequest, "invalid", err.Error())
 	}
-	// Redis may execute the request even if the client hangs up, and the log must have the outcome. OpTimeout bounds the wait.
+	// Redis may execute the request even if the client hangs up, and the log
+	// must have the outcome. OpTimeout bounds the wait.
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	var a accepted
 	outcome, mine, other := "accepted", &h.writes, &h.stops
@@ -260,13 +269,13 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 		outcome = "replayed"
 		h.observe(intent.Observer.Replay)
 	}
-	h.observe(func(o intent.Observer) { o.Intent(outcome, h.mode) })
-	w.Header().Set("Location", "/api/v3/sessions/"+a.SessionID)
+	h.observe(func(o intent.Observer) { o.Intent(outcome, h.cfg.LeaseFirst) })
+	w.Header().Set("Location", h.names.Path+"/sessions/"+a.SessionID)
 	writeJSON(w, http.StatusAccepted, "application/json", &a)
 	return nil
 }
 
-func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, replayed bool, err error) {
+func (h *Handler) publish(ctx context.Context, start intent.Request) (id string, replayed bool, err error) {
 	var fresh uuid.UUID
 	err = h.log.Calls.Call("Config.NewID", 0, func() (err error) {
 		fresh, err = h.cfg.NewID()
@@ -275,15 +284,14 @@ func (h *Handler) publish(ctx context.Context, start intent.Start) (id string, r
 	if err != nil {
 		return "", false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	s := intent.Session{ID: fresh.String(), Start: start}
-	if h.cfg.APILeases {
-		return h.store.PutSessionWithLease(ctx, s, start.Key(), h.cfg.KeyTTL)
+	if h.cfg.LeaseFirst {
+		return h.store.PutLeased(ctx, fresh.String(), start, h.cfg.KeyTTL)
 	}
-	return h.store.PutSessionWithIdempotency(ctx, s, start.Key(), h.cfg.KeyTTL)
+	return h.store.Put(ctx, fresh.String(), start, h.cfg.KeyTTL)
 }
 
 func (h *Handler) failed(r *http.Request, err error) *problem {
-	p := storeProblem(err)
+	p := h.storeProblem(err)
 	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // the client is gone
 		return p
 	}
@@ -302,7 +310,8 @@ type told struct {
 	silent int // occurrences since then
 }
 
-// due counts an occurrence. If a new entry is due, it returns how many occurred since the last one.
+// due counts an occurrence. If a new entry is due, it returns how many occurred
+// since the last one.
 func (t *told) due(now time.Time) (since int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -323,13 +332,14 @@ var causes = map[string]string{
 	"MASTERDOWN": "its master is away",
 }
 
-// storeProblem reports a store's error without its text, which names users and scripts.
-func storeProblem(err error) *problem {
+// storeProblem reports a store's error without its text, which names users and
+// scripts.
+func (h *Handler) storeProblem(err error) *problem {
 	var busy *store.BusyError
 	switch {
 	case errors.As(err, &busy):
-		p := refused(http.StatusConflict, "conflict", "the service is in use; stop that session, or wait for its end")
-		if id, ok := strings.CutPrefix(busy.Holder, store.SessionOwner("")); ok && sessionid.Valid(id) {
+		p := refused(http.StatusConflict, "conflict", "the "+h.names.Resource+" is in use; stop that session, or wait for its end")
+		if id, ok := strings.CutPrefix(busy.Holder, core.SessionOwner("")); ok && sessionid.Valid(id) {
 			p.SessionID = id
 		}
 		return p
@@ -343,7 +353,7 @@ func storeProblem(err error) *problem {
 		return p
 	}
 	detail := "Redis does not answer; send the same request again"
-	if code := store.Refused(err); code != "" {
+	if code := intentbus.Refused(err); code != "" {
 		key := (*store.ForeignKeyError)(nil)
 		if errors.As(err, &key) {
 			code += ": " + key.Key + " holds another type"
@@ -357,11 +367,13 @@ func storeProblem(err error) *problem {
 	return p
 }
 
-// refusedFor is how long the API is not ready after a failed start or stop. A proxy may send no other request meanwhile.
+// refusedFor is how long the API is not ready after a failed start or stop. A
+// proxy may send no other request meanwhile.
 const refusedFor = 10 * time.Second
 
-// Health reports whether the API can accept starts, and otherwise why. It sends no requests: it knows only the outcomes of earlier
-// requests and probes. The probe is /readyz, which checks Redis first.
+// Health reports whether the API can accept starts, and otherwise why. It sends
+// no requests: it knows only the outcomes of earlier requests and probes. The
+// probe is /readyz, which checks Redis first.
 func (h *Handler) Health() lease.Health {
 	ok := lease.Health{Reason: "nothing has been asked yet"}
 	switch {
@@ -373,7 +385,8 @@ func (h *Handler) Health() lease.Health {
 	return h.reads.Add(h.stops.Add(h.writes.Add(h.blocked(ok), "starts are not accepted"), "stops are not accepted"), "the bus cannot be read")
 }
 
-// blocked returns ok, or HealthBlocked if a function of the caller has not returned for refusedFor. It logs each such call once.
+// blocked returns ok, or HealthBlocked if a function of the caller has not
+// returned for refusedFor. It logs each such call once.
 func (h *Handler) blocked(ok lease.Health) lease.Health {
 	begun := time.Now().Add(-refusedFor)
 	what, since := h.log.Calls.Late(begun)
@@ -402,7 +415,8 @@ func (h *Handler) ready(r *http.Request) *problem {
 	return nil
 }
 
-// probe checks Redis at most once a second, because anyone may request it without a token.
+// probe checks Redis at most once a second, because anyone may request it
+// without a token.
 type probe struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -427,6 +441,6 @@ func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch
 
 type nobody struct{}
 
-func (nobody) Intent(string, string) {}
-func (nobody) Replay()               {}
-func (nobody) WorkerStart(string)    {}
+func (nobody) Intent(string, bool) {}
+func (nobody) Replay()             {}
+func (nobody) WorkerStart(string)  {}

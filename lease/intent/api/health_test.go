@@ -39,7 +39,7 @@ func TestReadinessKnowsOfRefusedStarts(t *testing.T) {
 func TestOnlyAWriteEndsARefusal(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})
 	known, over := f.start(startBody("1:0:1", "hd")), f.start(startBody("1:0:2", "hd"))
-	if err := f.client.HSet(t.Context(), "v3:session:"+over, "state", "ENDED").Err(); err != nil {
+	if err := f.client.HSet(t.Context(), "intent:session:"+over, "state", "ENDED").Err(); err != nil {
 		t.Fatal(err)
 	}
 	ready := call{method: http.MethodGet, path: "/readyz", auth: "none"}
@@ -47,7 +47,7 @@ func TestOnlyAWriteEndsARefusal(t *testing.T) {
 	if resp, _ := f.do(call{body: startBody("1:0:3", "hd")}); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Fatalf("a new start: %d", resp.StatusCode)
 	}
-	stop := func(id string) string { return `{"type":"stream.stop","sessionId":"` + id + `"}` }
+	stop := func(id string) string { return `{"type":"stop","sessionId":"` + id + `"}` }
 	for _, step := range []struct {
 		body string
 		want int

@@ -9,34 +9,35 @@ import (
 	"unicode/utf8"
 )
 
-// The members of an intent. All are strings except mStart, a number.
+// The members of an intent. All are strings except mAt, a number.
 const (
 	mType = iota
 	mRef
 	mProfile
 	mSession
-	mStart
+	mAt
 	mCount
 )
 
-var memberNames = [mCount]string{mType: "type", mRef: "serviceRef", mProfile: "profile", mSession: "sessionId", mStart: "startMs"}
+type memberNames [mCount]string
 
 type members [mCount]struct {
 	given bool
 	text  string
 }
 
-func (m *members) only(kind string, allowed ...int) error {
+func (n *memberNames) only(m *members, kind string, allowed ...int) error {
 	for i := range m {
 		if m[i].given && !slices.Contains(allowed, i) {
-			return fmt.Errorf("%s does not have the member %q", kind, memberNames[i])
+			return fmt.Errorf("%s does not have the member %q", kind, n[i])
 		}
 	}
 	return nil
 }
 
-// flatObject parses an object of strings and numbers. Unlike encoding/json, it refuses inexact, unknown and repeated names.
-func flatObject(body []byte) (m members, err error) {
+// flatObject parses an object of strings and numbers. Unlike encoding/json, it
+// refuses inexact, unknown and repeated names.
+func (n *memberNames) flatObject(body []byte) (m members, err error) {
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:
 		return m, errors.New("the body is empty")
@@ -56,7 +57,7 @@ func flatObject(body []byte) (m members, err error) {
 			return m, err
 		}
 		name, _ := token.(string)
-		i := slices.Index(memberNames[:], name)
+		i := slices.Index(n[:], name)
 		switch {
 		case i < 0:
 			return m, fmt.Errorf("the member %q is not known", clip(name))
@@ -68,8 +69,8 @@ func flatObject(body []byte) (m members, err error) {
 		}
 		text, isText := token.(string)
 		number, isNumber := token.(json.Number)
-		if isNumber != (i == mStart) || isText == isNumber {
-			return m, fmt.Errorf("the member %q must be a %s", name, map[bool]string{true: "number", false: "string"}[i == mStart])
+		if isNumber != (i == mAt) || isText == isNumber {
+			return m, fmt.Errorf("the member %q must be a %s", name, map[bool]string{true: "number", false: "string"}[i == mAt])
 		}
 		m[i].given, m[i].text = true, text+number.String()
 	}

@@ -11,18 +11,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Defaults of Quotas.
-const (
-	DefaultStartRate = 100
-	DefaultBacklog   = 20_000
-)
-
-// Quotas bound each token's starts, so that none fills Redis. Starts above them get 429. 0 is the default; negative is no limit.
+// Quotas bound each token's starts, so that none fills Redis. Starts above them
+// get 429. 0 is the default; negative is no limit.
 type Quotas struct {
-	// StartRate is the number of starts per second of a token. Starts for five seconds may come at once.
+	// StartRate is the number of starts per second of a token. Starts for five
+	// seconds may come at once. 0: 100.
 	StartRate int
-	// Backlog is the number of starts that a token may send at once. Used starts are restored evenly over Config.Retention, so a token
-	// has at most twice as many records within that time.
+	// Backlog is the number of starts that a token may send at once. Used
+	// starts are restored evenly over Config.Retention, so a token has at most
+	// twice as many records within that time. 0: 20,000.
 	Backlog int
 
 	_ struct{}
@@ -41,7 +38,7 @@ type quotas struct {
 type spent struct{ rate, backlog *rate.Limiter }
 
 func newQuotas(q Quotas, retention time.Duration) *quotas {
-	q.StartRate, q.Backlog = cmp.Or(q.StartRate, DefaultStartRate), cmp.Or(q.Backlog, DefaultBacklog)
+	q.StartRate, q.Backlog = cmp.Or(q.StartRate, 100), cmp.Or(q.Backlog, 20_000)
 	return &quotas{Quotas: q, retention: retention, tokens: map[[32]byte]*spent{}}
 }
 
@@ -52,7 +49,8 @@ func limiter(n int, perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), n)
 }
 
-// admit takes one start from a token's quotas. If a quota is used up, admit takes nothing and returns the problem.
+// admit takes one start from a token's quotas. If a quota is used up, admit
+// takes nothing and returns the problem.
 func (q *quotas) admit(t *Token, now time.Time) *problem {
 	s := q.of(t)
 	byRate := s.rate.ReserveN(now, 1)

@@ -44,7 +44,7 @@ func TestStartsAboveQuota(t *testing.T) {
 		if after := f.dump(); after != before {
 			t.Errorf("%+v: Redis has changed", tt.quotas)
 		}
-		if resp, body := f.do(call{body: `{"type":"stream.stop","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}); resp.StatusCode !=
+		if resp, body := f.do(call{body: `{"type":"stop","sessionId":"0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"}`}); resp.StatusCode !=
 			http.StatusNotFound {
 			t.Errorf("%+v: a stop: %s %v", tt.quotas, resp.Status, body)
 		}
@@ -118,7 +118,7 @@ func TestTwoListsAtATime(t *testing.T) {
 		answers := make(chan *httptest.ResponseRecorder, 20)
 		for range cap(answers) {
 			go func() {
-				r := httptest.NewRequest(http.MethodGet, "/api/v3/sessions", nil)
+				r := httptest.NewRequest(http.MethodGet, "/sessions", nil)
 				r.RemoteAddr = "127.0.0.1:5000"
 				r.Header.Set("Authorization", "Bearer "+reader)
 				w := httptest.NewRecorder()

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
 // A client that sends its body slowly, or never, is told so and does not keep the connection.
@@ -27,7 +29,7 @@ func TestSlowSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /api/v3/intents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+	fmt.Fprintf(conn, "POST /intents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
 		"Content-Length: 100\r\n\r\n{", writer)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -37,7 +39,7 @@ func TestSlowSender(t *testing.T) {
 	if resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
 		t.Errorf("%s, close %v", resp.Status, resp.Close)
 	}
-	f.seen["POST /api/v3/intents 408"] = true
+	f.seen["POST /intents 408"] = true
 }
 
 // document is what the OpenAPI document says, as far as it is compared.
@@ -67,8 +69,8 @@ var document = func() (d struct {
 // pathOf returns the document's path for one that was asked.
 func pathOf(path string) string {
 	path, _, _ = strings.Cut(path, "?")
-	if strings.HasPrefix(path, "/api/v3/sessions/") {
-		return "/api/v3/sessions/{sessionId}"
+	if strings.HasPrefix(path, "/sessions/") {
+		return "/sessions/{sessionId}"
 	}
 	return path
 }
@@ -79,7 +81,7 @@ func (f *fixture) documented(c call, resp *http.Response, body map[string]any) {
 	f.Helper()
 	item, known := document.Paths[pathOf(c.path)]
 	op, may := item[strings.ToLower(c.method)]
-	if !known || !may && resp.StatusCode == http.StatusMethodNotAllowed || c.path == "/api/v3/openapi.json" {
+	if !known || !may && resp.StatusCode == http.StatusMethodNotAllowed || c.path == "/openapi.json" {
 		return // what the document does not offer
 	}
 	f.seen[fmt.Sprint(c.method, " ", pathOf(c.path), " ", resp.StatusCode)] = true
@@ -134,9 +136,9 @@ func FuzzIntent(fz *testing.F) {
 		}
 	}
 	fz.Add([]byte(startBody("1:0:1:", "hd")))
-	fz.Add([]byte(`{"type":"stream.start","serviceRef":"a","startMs":1700000000000}`))
+	fz.Add([]byte(`{"type":"start","resource":"a","at":1700000000000}`))
 	fz.Fuzz(func(t *testing.T, body []byte) {
-		req, err := parse(body)
+		req, err := parse(intent.Names{}, body)
 		if err != nil {
 			return
 		}
@@ -147,8 +149,8 @@ func FuzzIntent(fz *testing.F) {
 		if names := repeated(t, body); names != len(loose) {
 			t.Fatalf("%q is accepted, and of its %d members %d are different", body, names, len(loose))
 		}
-		if at, _ := loose["startMs"].(float64); int64(at) != req.start.StartMs {
-			t.Fatalf("%q starts at %d", body, req.start.StartMs)
+		if at, _ := loose["at"].(float64); int64(at) != req.start.At {
+			t.Fatalf("%q starts at %d", body, req.start.At)
 		}
 		if req.stop {
 			if loose["sessionId"] != req.session {
@@ -156,11 +158,11 @@ func FuzzIntent(fz *testing.F) {
 			}
 			return
 		}
-		ref, _ := loose["serviceRef"].(string)
-		if strings.TrimRight(ref, ":") != req.start.ServiceRef {
-			t.Fatalf("%q starts %q", body, req.start.ServiceRef)
+		ref, _ := loose["resource"].(string)
+		if strings.TrimRight(ref, ":") != req.start.Resource {
+			t.Fatalf("%q starts %q", body, req.start.Resource)
 		}
-		if again, err := req.start.Canonical(); err != nil || again != req.start {
+		if again, err := req.start.Canonical(intent.Names{}); err != nil || again != req.start {
 			t.Fatalf("%q is not canonical: %v", body, err)
 		}
 	})
@@ -187,7 +189,7 @@ func FuzzForwarded(fz *testing.F) {
 	fz.Add("127.0.0.1, 203.0.113.9")
 	fz.Add("203.0.113.9:80,10.0.0.1")
 	fz.Add("[::1]:80 , ::ffff:10.0.0.1")
-	trusted := LAN()
+	trusted := lan()
 	fz.Fuzz(func(t *testing.T, chain string) {
 		r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{"X-Forwarded-For": {chain}}}
 		addr, err := clientAddr(r, trusted)

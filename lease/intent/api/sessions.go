@@ -19,24 +19,24 @@ import (
 )
 
 type sessionView struct {
-	SessionID  string        `json:"sessionId"`
-	ServiceRef string        `json:"serviceRef"`
-	Profile    string        `json:"profile"`
-	StartMs    int64         `json:"startMs,omitempty"`
-	State      intent.State  `json:"state"`
-	Reason     intent.Reason `json:"reason,omitempty"`
-	Detail     string        `json:"detail,omitempty"`
-	Stopping   bool          `json:"stopping,omitempty"`
-	Slot       string        `json:"slot,omitempty"`
-	Worker     string        `json:"worker,omitempty"`
-	Fence      int64         `json:"fence,omitempty"`
-	CreatedMs  int64         `json:"createdMs"`
-	UpdatedMs  int64         `json:"updatedMs"`
+	SessionID string        `json:"sessionId"`
+	Resource  string        `json:"resource"`
+	Profile   string        `json:"profile"`
+	At        int64         `json:"at,omitempty"`
+	State     intent.State  `json:"state"`
+	Reason    intent.Reason `json:"reason,omitempty"`
+	Detail    string        `json:"detail,omitempty"`
+	Stopping  bool          `json:"stopping,omitempty"`
+	Slot      string        `json:"slot,omitempty"`
+	Worker    string        `json:"worker,omitempty"`
+	Fence     int64         `json:"fence,omitempty"`
+	CreatedMs int64         `json:"createdMs"`
+	UpdatedMs int64         `json:"updatedMs"`
 }
 
 func view(s *intent.Session) sessionView {
 	return sessionView{
-		SessionID: s.ID, ServiceRef: s.ServiceRef, Profile: s.Profile, StartMs: s.StartMs, State: s.State, Reason: s.Reason,
+		SessionID: s.ID, Resource: s.Resource, Profile: s.Profile, At: s.At, State: s.State, Reason: s.Reason,
 		Detail: s.Detail, Stopping: s.StopAsked, Slot: s.Slot, Worker: s.Worker, Fence: s.Fence,
 		CreatedMs: s.CreatedAt.UnixMilli(), UpdatedMs: s.UpdatedAt.UnixMilli(),
 	}
@@ -61,18 +61,25 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 	if err != nil {
 		return h.failed(r, err)
 	}
-	writeJSON(w, http.StatusOK, "application/json", view(&s))
+	writeJSON(w, http.StatusOK, "application/json", h.named(view(&s)))
 	return nil
 }
 
 type page struct {
 	Sessions []sessionView `json:"sessions"`
 	Next     string        `json:"next,omitempty"`
-	// KeysForeign counts the sessions omitted from the page because their keys hold another type.
+	// KeysForeign counts the sessions omitted from the page because their keys
+	// hold another type.
 	KeysForeign int `json:"keysForeign,omitempty"`
 }
 
-// A list costs Redis as much as two hundred sessions. At most listsMax are in progress. Others wait up to listPatience.
+const (
+	pageDefault = 50
+	pageMax     = 200
+)
+
+// A list costs Redis as much as two hundred sessions. At most listsMax are in
+// progress. Others wait up to listPatience.
 const (
 	listsMax     = 2
 	listPatience = time.Second
@@ -91,9 +98,9 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 			return refused(http.StatusBadRequest, "invalid", "the query has limit and cursor, each once at most")
 		}
 	}
-	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), strconv.Itoa(DefaultPage)))
-	if err != nil || limit < 1 || limit > PageMax {
-		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", PageMax))
+	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), strconv.Itoa(pageDefault)))
+	if err != nil || limit < 1 || limit > pageMax {
+		return refused(http.StatusBadRequest, "invalid", fmt.Sprintf("limit must be 1 to %d", pageMax))
 	}
 	cursor := query.Get("cursor")
 	if cursor != "" && !sessionid.Valid(cursor) {
@@ -126,18 +133,18 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request, sessions []intent
 	for i := range sessions {
 		body.Sessions = append(body.Sessions, view(&sessions[i]))
 	}
-	writeJSON(w, http.StatusOK, "application/json", &body)
+	writeJSON(w, http.StatusOK, "application/json", h.named(&body))
 	return nil
 }
 
 //go:embed openapi.json
-var openAPIDocument []byte
+var openAPIDocument string
 
 func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPIDocument)
+	_, _ = h.openAPIText.WriteString(w, openAPIDocument)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestTokensAreReplaced(t *testing.T) {
 	f := setup(t, Config{})
 	with := func(secret string) int {
-		resp, _ := f.do(call{method: http.MethodGet, path: "/api/v3/sessions", auth: "Bearer " + secret})
+		resp, _ := f.do(call{method: http.MethodGet, path: "/sessions", auth: "Bearer " + secret})
 		return resp.StatusCode
 	}
 	if code := with(reader); code != http.StatusOK {
@@ -30,8 +31,8 @@ func TestTokensAreReplaced(t *testing.T) {
 		"none": nil, "a scope": {NewToken("x", "x", "root")}, "a hash": {NewToken("x", "x", intent.ScopeRead), NewToken("y", "x", intent.ScopeRead)},
 		"a name": {NewToken("x", "x", intent.ScopeRead), NewToken("x", "y", intent.ScopeRead)},
 	} {
-		if err := f.handler.(*Handler).SetTokens(bad); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v, want ErrConfig", name, err)
+		if err := f.handler.(*Handler).SetTokens(bad); !errors.Is(err, lease.ErrInvalidConfig) {
+			t.Errorf("%s: %v, want lease.ErrInvalidConfig", name, err)
 		}
 	}
 	if code := with("another-secret"); code != http.StatusOK {
@@ -41,8 +42,8 @@ func TestTokensAreReplaced(t *testing.T) {
 
 // Two tokens of one name cannot be told apart in the log, nor one be taken back: the line is named.
 func TestTokensOfOneNameAreRefused(t *testing.T) {
-	_, err := ParseTokens(strings.NewReader("a sha256:" + strings.Repeat("ab", 32) + " v3:read\n# b\n\na sha256:" + strings.Repeat("cd", 32) + " v3:read\n"))
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "line 4") {
-		t.Errorf("%v, want ErrConfig and line 4", err)
+	_, err := ParseTokens(strings.NewReader("a sha256:"+strings.Repeat("ab", 32)+" read\n# b\n\na sha256:"+strings.Repeat("cd", 32)+" read\n"), intent.Names{})
+	if !errors.Is(err, lease.ErrInvalidConfig) || !strings.Contains(err.Error(), "line 4") {
+		t.Errorf("%v, want lease.ErrInvalidConfig and line 4", err)
 	}
 }

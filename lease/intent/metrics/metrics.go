@@ -1,9 +1,11 @@
-// Package metrics exports the counts of ADR-003 as Prometheus collectors. No
-// other package of intents imports the Prometheus client.
+// Package metrics exports counts of intents as Prometheus collectors. No other
+// package of intents imports the Prometheus client.
 //
-//	v3_intents_total{outcome,mode}   requests to publish: accepted, replayed, stopped, conflict, or the cause of a refusal
-//	v3_idempotent_replay_total       starts that returned an existing session
-//	v3_worker_start_total{outcome}   processed starts: started, rejected_busy, rejected_no_tuner, failed, stopped
+//	intent_requests_total{outcome,leased}  requests to an API: accepted, replayed, stopped,
+//	                                       conflict, or the cause of a refusal
+//	intent_replays_total                   requests answered with an existing session
+//	intent_starts_total{outcome}           of workers: started, rejected_busy,
+//	                                       rejected_no_slot, failed, stopped
 //
 // Series that alerts read start at 0, to tell "nothing happened" from "nothing
 // counted".
@@ -12,6 +14,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -21,22 +24,25 @@ type Metrics struct {
 	intents *prometheus.CounterVec
 	replays prometheus.Counter
 	starts  *prometheus.CounterVec
+	names   *intentnames.Names
 }
 
 var _ intent.Observer = (*Metrics)(nil)
 
 // New makes the collectors and registers them. It returns the registry's error,
 // such as that of a repeated registration.
-func New(r prometheus.Registerer) (*Metrics, error) {
+func New(r prometheus.Registerer, names intent.Names) (*Metrics, error) {
+	n := names.Table()
 	m := &Metrics{
+		names: n,
 		intents: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "v3_intents_total", Help: "Requests to publish an intent.",
-		}, []string{"outcome", "mode"}),
+			Name: n.Intents, Help: "Requests to publish an intent.",
+		}, []string{"outcome", n.Mode}),
 		replays: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "v3_idempotent_replay_total", Help: "Starts answered with an existing session.",
+			Name: n.Replays, Help: "Starts answered with an existing session.",
 		}),
 		starts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "v3_worker_start_total", Help: "Starts that a worker has dealt with.",
+			Name: n.Starts, Help: "Starts that a worker has dealt with.",
 		}, []string{"outcome"}),
 	}
 	for _, c := range []prometheus.Collector{m.intents, m.replays, m.starts} {
@@ -45,21 +51,32 @@ func New(r prometheus.Registerer) (*Metrics, error) {
 		}
 	}
 	for _, outcome := range []string{"accepted", "replayed", "stopped", "conflict"} {
-		for _, mode := range []string{"phase1", "phase2"} {
+		for _, mode := range n.Modes {
 			m.intents.WithLabelValues(outcome, mode)
 		}
 	}
-	for _, outcome := range []string{"started", "rejected_busy", "rejected_no_tuner", "failed", "stopped"} {
+	for _, outcome := range []string{"started", "rejected_busy", n.RejectedNoSlot, "failed", "stopped"} {
 		m.starts.WithLabelValues(outcome)
 	}
 	return m, nil
 }
 
 // Intent implements intent.Observer.
-func (m *Metrics) Intent(outcome, mode string) { m.intents.WithLabelValues(outcome, mode).Inc() }
+func (m *Metrics) Intent(outcome string, leased bool) {
+	mode := m.names.Modes[0]
+	if leased {
+		mode = m.names.Modes[1]
+	}
+	m.intents.WithLabelValues(outcome, mode).Inc()
+}
 
 // Replay implements intent.Observer.
 func (m *Metrics) Replay() { m.replays.Inc() }
 
 // WorkerStart implements intent.Observer.
-func (m *Metrics) WorkerStart(outcome string) { m.starts.WithLabelValues(outcome).Inc() }
+func (m *Metrics) WorkerStart(outcome string) {
+	if outcome == intentnames.Neutral.RejectedNoSlot {
+		outcome = m.names.RejectedNoSlot
+	}
+	m.starts.WithLabelValues(outcome).Inc()
+}

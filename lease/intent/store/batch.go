@@ -9,12 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batchMax bounds the calls of one batch, which Redis runs without a break, and so how long other clients wait.
+// batchMax bounds the calls of one batch, which Redis runs without a break, and
+// so how long other clients wait.
 const batchMax = 32
 
-// batcher combines script calls that wait for a connection, and sends them together as soon as one is free, because most of a call's cost
-// is its own write and read. A caller with a lane also sends the waiting calls, and then passes the lane to the first caller that still
-// waits. go-redis' own auto-pipelining is experimental and keeps goroutines running.
+// batcher combines script calls that wait for a connection, and sends them
+// together as soon as one is free, because most of a call's cost is its own
+// write and read. A caller with a lane also sends the waiting calls, and then
+// passes the lane to the first caller that still waits. go-redis' own
+// auto-pipelining is experimental and keeps goroutines running.
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration
@@ -40,7 +43,8 @@ const (
 	send     turn = true  // the caller has a lane now
 )
 
-// call runs a script at most once. If ctx ends before the answer, the script may have run, or may run later.
+// call runs a script at most once. If ctx ends before the answer, the script
+// may have run, or may run later.
 func (b *batcher) call(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
 	c := &scriptCall{script: script, keys: keys, args: args}
 	if !b.enter(c) {
@@ -101,7 +105,8 @@ func (b *batcher) leave() {
 	b.waiting = slices.Delete(b.waiting, 0, 1)
 }
 
-// quit removes a caller that no longer waits, and passes on a lane that it has just received.
+// quit removes a caller that no longer waits, and passes on a lane that it has
+// just received.
 func (b *batcher) quit(c *scriptCall) {
 	b.mu.Lock()
 	i := slices.Index(b.waiting, c)
@@ -121,7 +126,8 @@ func (b *batcher) quit(c *scriptCall) {
 	}
 }
 
-// send runs the calls of a batch on behalf of the first caller. If that caller's ctx ends, the other calls still run.
+// send runs the calls of a batch on behalf of the first caller. If that
+// caller's ctx ends, the other calls still run.
 func (b *batcher) send(ctx context.Context, batch []*scriptCall) {
 	if len(batch) == 1 {
 		c := batch[0]

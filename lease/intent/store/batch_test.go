@@ -21,7 +21,7 @@ func (f *fixture) puts(n int) {
 	for i := range n {
 		wg.Go(func() {
 			s := session(fmt.Sprint("s", i))
-			id, exists, err := f.store.PutSessionWithIdempotency(f.Context(), s, s.Key, keyTTL)
+			id, exists, err := f.store.Put(f.Context(), s.ID, s.Request, keyTTL)
 			if err != nil || exists || id != s.ID {
 				f.Errorf("%d: %q %v %v, want %q", i, id, exists, err, s.ID)
 			}
@@ -60,7 +60,7 @@ func TestCallsTravelTogether(t *testing.T) {
 	if reads := f.reads() - before; reads > n/4 {
 		t.Errorf("%d reads for %d calls", reads, n)
 	}
-	if got := f.length("v3:bus"); got != n {
+	if got := f.length("intent:bus"); got != n {
 		t.Errorf("%d entries for %d starts", got, n)
 	}
 }
@@ -71,7 +71,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 	f.put("first")
 	f.must(f.client.ScriptFlush(t.Context()).Err())
 	f.puts(100)
-	if got := f.length("v3:bus"); got != 101 {
+	if got := f.length("intent:bus"); got != 101 {
 		t.Errorf("%d entries for 101 starts", got)
 	}
 }
@@ -83,34 +83,34 @@ func TestCallerLeaves(t *testing.T) {
 	f.put("first") // so that what is frozen is a server that knows the script
 	f.server.Freeze()
 	var sent, left sync.WaitGroup
-	for i := range DefaultPoolSize {
+	for i := range 16 {
 		sent.Go(func() {
 			s := session(fmt.Sprint("sent", i))
-			if _, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); err != nil {
+			if _, _, err := f.store.Put(t.Context(), s.ID, s.Request, keyTTL); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	f.queue(DefaultPoolSize, 0)
+	f.queue(16, 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("left")
 	for i := range leavers {
 		left.Go(func() {
 			s := session(fmt.Sprint("left", i))
-			_, _, err := f.store.PutSessionWithIdempotency(ctx, s, s.Key, keyTTL)
+			_, _, err := f.store.Put(ctx, s.ID, s.Request, keyTTL)
 			if !errors.Is(err, ErrUnavailable) || !errors.Is(err, cause) {
 				t.Errorf("%d: %v", i, err)
 			}
 		})
 	}
-	f.queue(DefaultPoolSize, leavers)
+	f.queue(16, leavers)
 	cancel(cause)
 	left.Wait() // while Redis is frozen
 	f.server.Thaw()
 	sent.Wait()
 	f.queue(0, 0)
-	if got := f.length("v3:bus"); got != DefaultPoolSize+1 {
-		t.Errorf("%d starts are on the bus, want %d", got, DefaultPoolSize+1)
+	if got := f.length("intent:bus"); got != 16+1 {
+		t.Errorf("%d starts are on the bus, want %d", got, 16+1)
 	}
 }
 

@@ -24,7 +24,8 @@ type DeadLetter struct {
 	_ struct{}
 }
 
-// letterID refuses invalid entry IDs, because Redis reads - and + as the ends of the stream.
+// letterID refuses invalid entry IDs, because Redis reads - and + as the ends
+// of the stream.
 func letterID(id string) error {
 	ms, seq, both := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
@@ -37,7 +38,8 @@ func letterID(id string) error {
 	return nil
 }
 
-// DeadLetters returns up to limit dead letters after the letter cursor ("" for the first), oldest first.
+// DeadLetters returns up to limit dead letters after the letter cursor ("" for
+// the first), oldest first.
 func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]DeadLetter, error) {
 	from := "-"
 	if cursor != "" {
@@ -74,12 +76,13 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	return letters, nil
 }
 
-// Requeue puts a dead letter back on the bus, so that its session begins again. Errors: ErrRequeue, with the reason; ErrLetterID.
+// Requeue puts a dead letter back on the bus, so that its session begins again.
+// Errors: ErrRequeue, with the reason; ErrLetterID.
 func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
 	if err := letterID(id); err != nil {
 		return "", err
 	}
-	before, after := redisstore.FenceKeys(s.opt.leaseOptions(), ServiceLease(""))
+	before, after := redisstore.FenceKeys(s.opt.leaseOptions(), s.names.ResourceLease(""))
 	reply, err := s.run(ctx, requeueScript, id, ttl.Milliseconds(), before, after)
 	if err != nil {
 		return "", err
@@ -101,7 +104,8 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	return "", fmt.Errorf("%w: its session %q has no record; start anew", ErrRequeue, w[1])
 }
 
-// Drop deletes a dead letter. It returns false if no dead letter has this ID. Errors: ErrLetterID.
+// Drop deletes a dead letter. It returns false if no dead letter has this ID.
+// Errors: ErrLetterID.
 func (s *Store) Drop(ctx context.Context, id string) (bool, error) {
 	if err := letterID(id); err != nil {
 		return false, err

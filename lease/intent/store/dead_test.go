@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
-	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -34,11 +34,11 @@ func TestLetterID(t *testing.T) {
 func TestRequeuedIsAboveWhatWasGranted(t *testing.T) { // I5
 	for prefix, fence := range map[string]string{"": "100", "{x}": "100", "{y}": "9007199254740992"} {
 		f := setup(t)
-		f.store = f.open(Options{KeyPrefix: prefix + "v3:", Leases: lease.Config{LeasePrefix: prefix + "lease:"}})
+		f.store = f.open(Options{KeyPrefix: prefix + "intent:"})
 		b := f.bus("w")
 		s := f.put("a")
 		f.must(b.Bury(t.Context(), f.fetch(b)[0], "why", 0, intent.ReasonPipelineFailed))
-		keys, err := redisstore.LeaseKeys(f.store.opt.leaseOptions(), ServiceLease("a"))
+		keys, err := redisstore.LeaseKeys(f.store.opt.leaseOptions(), f.store.names.ResourceLease("a"))
 		f.must(err)
 		f.must(f.client.Set(t.Context(), keys[2], fence, 0).Err())
 		letters, err := f.store.DeadLetters(t.Context(), "", 1)
@@ -46,14 +46,14 @@ func TestRequeuedIsAboveWhatWasGranted(t *testing.T) { // I5
 		if _, err := f.store.Requeue(t.Context(), letters[0].ID, keyTTL); err != nil {
 			t.Fatal(err)
 		}
-		late, want := Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonNoTuner, Fence: 100}, WroteOver
+		late, want := intentbus.Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonNoSlot, Fence: 100}, intentbus.WroteOver
 		if fence != "100" {
-			late.State, want = intent.StateStarting, WroteOK
+			late.State, want = intent.StateStarting, intentbus.WroteOK
 		}
 		if got := f.write(b, late); got != want {
 			t.Errorf("%s after a fence of %s: %s, want %s", late.State, fence, got, want)
 		}
-		if got := f.write(b, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 101, TunerFence: 5}); got != WroteOK {
+		if got := f.write(b, intentbus.Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 101, SlotFence: 5}); got != intentbus.WroteOK {
 			t.Errorf("of who is granted the lease then, after a fence of %s: %s", fence, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -16,11 +17,11 @@ func TestSweepLeavesWhatHasItsLease(t *testing.T) { // I5
 	mute, living := f.bus("mute"), f.bus("living")
 	s := f.put("a")
 	entries := f.fetch(mute)
-	f.write(mute, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
-	f.must(f.client.Set(t.Context(), DefaultLeasePrefix+ServiceLease("a"), "mute", 0).Err())
+	f.write(mute, intentbus.Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, SlotFence: 5, Ack: entries[0].ID})
+	f.must(f.client.Set(t.Context(), "intent:lease:resource:"+"a", "mute", 0).Err())
 	f.must(mute.Leave(t.Context(), "mute"))
 	for _, holder := range []string{"mute", "another"} {
-		f.must(f.client.Set(t.Context(), DefaultLeasePrefix+ServiceLease("a"), holder, 0).Err())
+		f.must(f.client.Set(t.Context(), "intent:lease:resource:"+"a", holder, 0).Err())
 		_, more, err := living.Sweep(t.Context(), time.Hour, time.Hour)
 		if got := f.get(s.ID); err != nil || more || (got.State == intent.StateRunning) != (holder == "mute") {
 			t.Errorf("with the lease of %s: %+v, more %v, %v", holder, got, more, err)
@@ -34,18 +35,18 @@ func TestDisown(t *testing.T) { // I5
 	f := setup(t)
 	b, other := f.bus("w1"), f.bus("w2")
 	gone, runs, begun, elsewhere := f.put("a"), f.put("b"), f.put("c"), f.put("d")
-	for _, w := range []Write{
-		{Session: gone.ID, Service: "a", State: intent.StateRunning}, {Session: runs.ID, Service: "b", State: intent.StateRunning},
-		{Session: begun.ID, Service: "c", State: intent.StateStarting},
+	for _, w := range []intentbus.Write{
+		{Session: gone.ID, Resource: "a", State: intent.StateRunning}, {Session: runs.ID, Resource: "b", State: intent.StateRunning},
+		{Session: begun.ID, Resource: "c", State: intent.StateStarting},
 	} {
-		w.Slot, w.Fence, w.TunerFence = "1", 10, 5
+		w.Slot, w.Fence, w.SlotFence = "1", 10, 5
 		f.write(b, w)
 	}
-	f.write(other, Write{Session: elsewhere.ID, Service: "d", State: intent.StateRunning, Slot: "2", Fence: 10, TunerFence: 5})
+	f.write(other, intentbus.Write{Session: elsewhere.ID, Resource: "d", State: intent.StateRunning, Slot: "2", Fence: 10, SlotFence: 5})
 	lost := f.put("e")
-	f.write(b, Write{Session: lost.ID, Service: "e", State: intent.StateRunning, Slot: "3", Fence: 10, TunerFence: 5})
-	f.must(f.client.Del(t.Context(), "v3:session:"+lost.ID).Err())
-	f.must(f.client.ZAdd(t.Context(), "v3:owned:w1", redis.Z{Member: elsewhere.ID}).Err()) // as an older copy has it
+	f.write(b, intentbus.Write{Session: lost.ID, Resource: "e", State: intent.StateRunning, Slot: "3", Fence: 10, SlotFence: 5})
+	f.must(f.client.Del(t.Context(), "intent:session:"+lost.ID).Err())
+	f.must(f.client.ZAdd(t.Context(), "intent:owned:w1", redis.Z{Member: elsewhere.ID}).Err()) // as an older copy has it
 	f.must(b.Disown(t.Context(), func(ids []string) []string {
 		all := slices.DeleteFunc(ids, func(id string) bool { return id == runs.ID })
 		return append(all, elsewhere.ID) // of another worker: not touched, whoever asks
@@ -62,16 +63,16 @@ func TestDisown(t *testing.T) { // I5
 	}
 	counts := func(want ...string) {
 		t.Helper()
-		got := f.client.ZRange(t.Context(), "v3:owned:w1", 0, -1).Val()
+		got := f.client.ZRange(t.Context(), "intent:owned:w1", 0, -1).Val()
 		if slices.Sort(want); !slices.Equal(got, want) {
 			t.Errorf("%v count as begun, want %v", got, want)
 		}
 	}
 	counts(runs.ID)
-	f.write(b, Write{Session: begun.ID, Service: "c", State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5})
+	f.write(b, intentbus.Write{Session: begun.ID, Resource: "c", State: intent.StateRunning, Slot: "1", Fence: 10, SlotFence: 5})
 	counts(runs.ID, begun.ID)
 	again := session("a")
-	if id, exists, err := f.store.PutSessionWithIdempotency(t.Context(), again, again.Key, keyTTL); err != nil || exists || id != again.ID {
+	if id, exists, err := f.store.Put(t.Context(), again.ID, again.Request, keyTTL); err != nil || exists || id != again.ID {
 		t.Errorf("the key of what ended answers with %s: %v", id, err)
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 )
 
-// ForeignKeyError names an indispensable key that another program has replaced by one of another type.
+// ForeignKeyError names an indispensable key that another program has replaced
+// by one of another type.
 type ForeignKeyError struct {
 	Key string
 	Err error
@@ -23,9 +26,10 @@ func (e *ForeignKeyError) Error() string {
 // Unwrap returns Redis' error.
 func (e *ForeignKeyError) Unwrap() error { return e.Err }
 
-func foreign(err error) bool { return Refused(err) == "WRONGTYPE" }
+func foreign(err error) bool { return intentbus.Refused(err) == "WRONGTYPE" }
 
-// named adds the key to an error about a key's type, because Redis does not name it.
+// named adds the key to an error about a key's type, because Redis does not
+// name it.
 func (s *Store) named(ctx context.Context, err error) error {
 	if !foreign(err) {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -19,13 +20,13 @@ func TestForeignRecord(t *testing.T) { // I3
 	replaced, ran := f.put("a"), f.put("b")
 	entries := f.fetch(dead)
 	for i, s := range []intent.Session{replaced, ran} {
-		f.write(dead, Write{Session: s.ID, Service: s.ServiceRef, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5})
+		f.write(dead, intentbus.Write{Session: s.ID, Resource: s.Resource, State: intent.StateRunning, Slot: "1", Fence: 10, SlotFence: 5})
 		if i == 0 {
-			f.must(f.client.Set(t.Context(), "v3:session:"+s.ID, "foreign", 0).Err())
+			f.must(f.client.Set(t.Context(), "intent:session:"+s.ID, "foreign", 0).Err())
 		}
 	}
-	if got := f.write(dead, Write{Session: replaced.ID, State: intent.StateEnded, Fence: 10, Ack: entries[0].ID}); got != WroteMissing {
-		t.Errorf("a write to a foreign record: %v, want WroteMissing", got)
+	if got := f.write(dead, intentbus.Write{Session: replaced.ID, State: intent.StateEnded, Fence: 10, Ack: entries[0].ID}); got != intentbus.WroteMissing {
+		t.Errorf("a write to a foreign record: %v, want intentbus.WroteMissing", got)
 	}
 	f.must(dead.Leave(t.Context(), "dead"))
 	got, _, err := living.Sweep(t.Context(), time.Hour, time.Hour)
@@ -42,7 +43,7 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 	f := setup(t)
 	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 	replaced, kept := f.put("a"), f.put("b")
-	key := "v3:session:" + replaced.ID
+	key := "intent:session:" + replaced.ID
 	f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 	got, _, err := f.store.List(t.Context(), "", 10)
 	skipped := (*inner.Skipped)(nil)
@@ -57,9 +58,9 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 	}
 	f.put("a")
 	other := session("b")
-	f.must(f.client.Del(t.Context(), "v3:idem:"+kept.Key).Err())
-	f.must(f.client.LPush(t.Context(), "v3:idem:"+kept.Key, "foreign").Err())
-	if id, exists, err := f.store.PutSessionWithLease(t.Context(), other, other.Key, keyTTL); err != nil || exists || id != other.ID {
+	f.must(f.client.Del(t.Context(), "intent:idem:"+kept.Key).Err())
+	f.must(f.client.LPush(t.Context(), "intent:idem:"+kept.Key, "foreign").Err())
+	if id, exists, err := f.store.PutLeased(t.Context(), other.ID, other.Request, keyTTL); err != nil || exists || id != other.ID {
 		t.Errorf("a start whose key is foreign: %q %v %v", id, exists, err)
 	}
 }
@@ -71,9 +72,9 @@ func TestForeignSets(t *testing.T) { // I5
 	w := f.bus("w")
 	s, other := f.put("a"), f.put("b")
 	entries := f.fetch(w)
-	f.write(w, Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entries[0].ID})
+	f.write(w, intentbus.Write{Session: s.ID, State: intent.StateRunning, Slot: "1", Fence: 10, SlotFence: 5, Ack: entries[0].ID})
 	f.run(w, other)
-	for _, key := range []string{"v3:stops", "v3:ended", "v3:dead"} {
+	for _, key := range []string{"intent:stops", "intent:ended", "intent:dead"} {
 		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 	}
 	if ended, err := f.store.Stop(t.Context(), s.ID); err != nil || ended {
@@ -83,19 +84,19 @@ func TestForeignSets(t *testing.T) { // I5
 	if err != nil || begun != 2 || !slices.Equal(stops, []string{s.ID}) {
 		t.Errorf("beat: %v, %d, %v; want the one stop", stops, begun, err)
 	}
-	if got := w.Foreign(); !slices.Equal(got, []string{"v3:stops", "v3:ended", "v3:dead"}) {
+	if got := w.Foreign(); !slices.Equal(got, []string{"intent:stops", "intent:ended", "intent:dead"}) {
 		t.Errorf("named: %v", got)
 	}
-	f.write(w, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
+	f.write(w, intentbus.Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
 	if got := f.get(s.ID); got.State != intent.StateEnded {
 		t.Errorf("%+v, want it ended", got)
 	}
 	buried := f.put("c")
 	f.must(w.Bury(t.Context(), f.fetch(w)[0], "why", 0, intent.ReasonPipelineFailed))
-	if got := f.get(buried.ID); got.State != intent.StateEnded || f.length("v3:bus") != 1 {
-		t.Errorf("%+v, %d entries on the bus; want it ended, and that of the other session", got, f.length("v3:bus"))
+	if got := f.get(buried.ID); got.State != intent.StateEnded || f.length("intent:bus") != 1 {
+		t.Errorf("%+v, %d entries on the bus; want it ended, and that of the other session", got, f.length("intent:bus"))
 	}
-	f.must(f.client.Del(t.Context(), "v3:stops", "v3:ended", "v3:dead").Err())
+	f.must(f.client.Del(t.Context(), "intent:stops", "intent:ended", "intent:dead").Err())
 	if _, _, _, err := w.Beat(t.Context(), "{}"); err != nil || len(w.Foreign()) != 0 {
 		t.Errorf("mended: %v %v", w.Foreign(), err)
 	}
@@ -103,16 +104,16 @@ func TestForeignSets(t *testing.T) { // I5
 
 // A key that nothing can be done without is named.
 func TestForeignKeyIsNamed(t *testing.T) {
-	for _, key := range []string{"v3:bus", "v3:sessions", "v3:waiting"} {
+	for _, key := range []string{"intent:bus", "intent:sessions", "intent:waiting"} {
 		f := setup(t)
 		f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 		f.must(f.client.Set(t.Context(), key, "foreign", 0).Err())
 		s := session("a")
-		_, _, plain := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)
-		_, _, leased := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL)
+		_, _, plain := f.store.Put(t.Context(), s.ID, s.Request, keyTTL)
+		_, _, leased := f.store.PutLeased(t.Context(), s.ID, s.Request, keyTTL)
 		for _, err := range []error{plain, leased} {
 			if named := (*ForeignKeyError)(nil); !errors.As(err, &named) || named.Key != key || !errors.Is(err, ErrUnavailable) ||
-				Refused(err) != "WRONGTYPE" {
+				intentbus.Refused(err) != "WRONGTYPE" {
 				t.Errorf("%s: %v", key, err)
 			}
 		}
@@ -147,9 +148,9 @@ func TestForeignKeysStopNoSweep(t *testing.T) { // I3
 	f.fetch(dead)
 	_, _, _, err := dead.Beat(t.Context(), "{}")
 	f.must(err)
-	f.must(f.client.Del(t.Context(), "v3:run", "v3:owned:dead").Err())
-	f.must(f.client.RPush(t.Context(), "v3:run", "foreign").Err())
-	f.must(f.client.Set(t.Context(), "v3:owned:dead", "foreign", 0).Err())
+	f.must(f.client.Del(t.Context(), "intent:run", "intent:owned:dead").Err())
+	f.must(f.client.RPush(t.Context(), "intent:run", "foreign").Err())
+	f.must(f.client.Set(t.Context(), "intent:owned:dead", "foreign", 0).Err())
 	f.must(dead.Leave(t.Context(), "dead"))
 	if got, _, err := living.Sweep(t.Context(), time.Hour, time.Hour); err != nil || len(got) != 1 || got[0].Session != put.ID {
 		t.Errorf("%+v, %v; want the dead worker's entry", got, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -17,11 +18,11 @@ import (
 func TestPutAllOrNothing(t *testing.T) { // I2
 	for name, spoil := range map[string]func(f *fixture) (refused *Store){
 		"wrong type": func(f *fixture) *Store {
-			f.must(f.client.Set(f.Context(), "v3:bus", "x", 0).Err())
+			f.must(f.client.Set(f.Context(), "intent:bus", "x", 0).Err())
 			return f.store
 		},
 		"no ID left": func(f *fixture) *Store {
-			last := &redis.XAddArgs{Stream: "v3:bus", ID: "18446744073709551615-18446744073709551615", Values: []any{"a", "b"}}
+			last := &redis.XAddArgs{Stream: "intent:bus", ID: "18446744073709551615-18446744073709551615", Values: []any{"a", "b"}}
 			f.must(f.client.XAdd(f.Context(), last).Err())
 			return f.store
 		},
@@ -42,20 +43,20 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 			f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 			refused := spoil(f)
 			s := session("a")
-			if _, _, err := refused.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {
+			if _, _, err := refused.Put(t.Context(), s.ID, s.Request, keyTTL); !errors.Is(err, ErrUnavailable) {
 				t.Fatalf("%v, want ErrUnavailable", err)
 			}
-			if _, _, err := refused.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {
+			if _, _, err := refused.PutLeased(t.Context(), s.ID, s.Request, keyTTL); !errors.Is(err, ErrUnavailable) {
 				t.Fatalf("phase 1: %v, want ErrUnavailable", err)
 			}
 			keys, err := f.client.Keys(t.Context(), "*").Result()
 			f.must(err)
 			for _, k := range keys {
-				if k != "v3:bus" && !strings.Contains(k, "epoch") {
+				if k != "intent:bus" && !strings.Contains(k, "epoch") {
 					t.Errorf("%s was left behind", k)
 				}
 			}
-			f.must(f.client.Del(t.Context(), "v3:bus").Err())
+			f.must(f.client.Del(t.Context(), "intent:bus").Err())
 			again := f.put("a")
 			if got := f.fetch(f.bus("w")); len(got) != 1 || got[0].Session != again.ID {
 				t.Errorf("on the bus: %+v, want the start of %s", got, again.ID)
@@ -68,18 +69,18 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 func TestPutOrphan(t *testing.T) {
 	f := setup(t)
 	w := f.bus("w")
-	f.must(f.client.Set(t.Context(), "v3:sessions", "x", 0).Err())
+	f.must(f.client.Set(t.Context(), "intent:sessions", "x", 0).Err())
 	s := session("a")
-	if _, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); err == nil {
+	if _, _, err := f.store.Put(t.Context(), s.ID, s.Request, keyTTL); err == nil {
 		t.Fatal("it was accepted")
 	}
 	for _, e := range f.fetch(w) {
-		got := f.write(w, Write{Session: e.Session, State: intent.StateStarting, Slot: "1", Fence: 1, TunerFence: 1, Ack: e.ID})
-		if got != WroteMissing {
-			t.Errorf("%+v: %v, want WroteMissing", e, got)
+		got := f.write(w, intentbus.Write{Session: e.Session, State: intent.StateStarting, Slot: "1", Fence: 1, SlotFence: 1, Ack: e.ID})
+		if got != intentbus.WroteMissing {
+			t.Errorf("%+v: %v, want intentbus.WroteMissing", e, got)
 		}
 	}
-	f.must(f.client.Del(t.Context(), "v3:sessions").Err())
+	f.must(f.client.Del(t.Context(), "intent:sessions").Err())
 	f.put("a")
 }
 
@@ -89,13 +90,13 @@ func TestWriteAgain(t *testing.T) {
 	w := f.bus("w")
 	s := f.put("a")
 	entry := f.fetch(w)[0].ID
-	run := Write{Session: s.ID, Service: "a", State: intent.StateRunning, Slot: "1", Fence: 10, TunerFence: 5, Ack: entry}
-	end := Write{Session: s.ID, Service: "a", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10, Ack: entry}
+	run := intentbus.Write{Session: s.ID, Resource: "a", State: intent.StateRunning, Slot: "1", Fence: 10, SlotFence: 5, Ack: entry}
+	end := intentbus.Write{Session: s.ID, Resource: "a", State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10, Ack: entry}
 	for _, step := range []struct {
-		write  Write
+		write  intentbus.Write
 		broken string
 		before intent.State
-	}{{run, "v3:owned:w", intent.StateNew}, {end, "v3:waiting", intent.StateRunning}} {
+	}{{run, "intent:owned:w", intent.StateNew}, {end, "intent:waiting", intent.StateRunning}} {
 		f.must(f.client.Set(t.Context(), step.broken, "x", 0).Err())
 		if _, err := w.Write(t.Context(), step.write); err == nil {
 			t.Fatalf("%s was written over a foreign %s", step.write.State, step.broken)
@@ -103,18 +104,18 @@ func TestWriteAgain(t *testing.T) {
 		if got := f.get(s.ID); got.State != step.before {
 			t.Errorf("%+v after a write that failed, want %s", got, step.before)
 		}
-		if n := f.length("v3:bus"); step.before == intent.StateNew && n != 1 {
+		if n := f.length("intent:bus"); step.before == intent.StateNew && n != 1 {
 			t.Errorf("%d entries are on the bus, want the one that is not done with", n)
 		}
 		f.must(f.client.Del(t.Context(), step.broken).Err())
-		if got := f.write(w, step.write); got != WroteOK {
+		if got := f.write(w, step.write); got != intentbus.WroteOK {
 			t.Errorf("%s again: %v", step.write.State, got)
 		}
 	}
-	if n := f.length("v3:bus"); n != 0 {
+	if n := f.length("intent:bus"); n != 0 {
 		t.Errorf("%d entries are on the bus", n)
 	}
-	if n := f.client.ZCard(t.Context(), "v3:ended").Val(); n != 1 {
+	if n := f.client.ZCard(t.Context(), "intent:ended").Val(); n != 1 {
 		t.Errorf("%d sessions will be forgotten, want 1", n)
 	}
 }
@@ -125,13 +126,13 @@ func TestSweepPublishesAgain(t *testing.T) { // I3
 	w := f.bus("w")
 	waits, stopped, begun, present := f.put("a"), f.put("b"), f.put("c"), f.put("d")
 	other := f.bus("other")
-	f.write(other, Write{Session: begun.ID, Service: "c", State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
+	f.write(other, intentbus.Write{Session: begun.ID, Resource: "c", State: intent.StateStarting, Slot: "1", Fence: 10, SlotFence: 5})
 	_, err := f.store.Stop(t.Context(), stopped.ID)
 	f.must(err)
-	entry := f.client.HGet(t.Context(), "v3:session:"+present.ID, "entry").Val()
+	entry := f.client.HGet(t.Context(), "intent:session:"+present.ID, "entry").Val()
 	for _, e := range f.fetch(w) {
 		if e.ID != entry {
-			f.must(f.client.XDel(t.Context(), "v3:bus", e.ID).Err())
+			f.must(f.client.XDel(t.Context(), "intent:bus", e.ID).Err())
 		}
 	}
 	sweep := func() {
@@ -141,7 +142,7 @@ func TestSweepPublishesAgain(t *testing.T) { // I3
 	}
 	late := func() {
 		for _, s := range []intent.Session{waits, stopped, begun, present} {
-			f.must(f.client.ZAddXX(t.Context(), "v3:waiting", redis.Z{Member: s.ID}).Err())
+			f.must(f.client.ZAddXX(t.Context(), "intent:waiting", redis.Z{Member: s.ID}).Err())
 		}
 	}
 	want := func(when string, ids ...string) {
@@ -172,17 +173,17 @@ func TestSweepPublishesAgain(t *testing.T) { // I3
 	sweep()
 	want("after the death of the worker that had begun it", begun.ID)
 	// Entries are numbered by the millisecond: a stream made anew within it may give begun's number to another.
-	entry = f.client.HGet(t.Context(), "v3:session:"+begun.ID, "entry").Val()
-	f.must(f.client.Del(t.Context(), "v3:bus").Err())
-	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", ID: entry, Values: []string{"session", "x"}}).Err())
+	entry = f.client.HGet(t.Context(), "intent:session:"+begun.ID, "entry").Val()
+	f.must(f.client.Del(t.Context(), "intent:bus").Err())
+	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "intent:bus", ID: entry, Values: []string{"session", "x"}}).Err())
 	late()
 	sweep()
 	f.must(w.Create(t.Context()))
 	want("in a stream made anew", "x", waits.ID, begun.ID, present.ID)
 	for _, e := range []intent.Session{waits, begun, present} {
-		f.write(w, Write{Session: e.ID, Service: e.ServiceRef, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 20})
+		f.write(w, intentbus.Write{Session: e.ID, Resource: e.Resource, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 20})
 	}
-	if n := f.client.ZCard(t.Context(), "v3:waiting").Val(); n != 0 {
+	if n := f.client.ZCard(t.Context(), "intent:waiting").Val(); n != 0 {
 		t.Errorf("%d sessions wait for a worker, want none", n)
 	}
 }

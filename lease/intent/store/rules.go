@@ -15,7 +15,8 @@ const (
 		"zrangebyscore zrem zscore xadd xack xclaim xdel xgroup xinfo xpending xrange xreadgroup publish subscribe"
 )
 
-// apiRules are the rights of an API. In phase 1 it acquires leases, but needs no channel of leases.
+// apiRules are the rights of an API. PutLeased acquires leases, but needs no
+// channel of leases.
 func (o *Options) apiRules() redisstore.Rules {
 	leases := o.leaseOptions().Rules(redisstore.Use{})
 	keys := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}}.And(leases).Keys
@@ -31,8 +32,7 @@ func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
-// Explain adds the line that grants a worker its rights if err is a denial by an ACL. Otherwise it returns err.
-func (s *Store) Explain(err error) error {
+func (s *bus) Explain(err error) error {
 	if denied := redisstore.Explain(s.client, s.opt.workerRules(s.client), err); denied != nil {
 		return denied
 	}

@@ -33,7 +33,8 @@ var (
 	requeueScript   = scriptOf("requeue")
 )
 
-// run calls a script, which builds its own keys from the prefix. KEYS[1] gives their slot in a cluster.
+// run calls a script, which builds its own keys from the prefix. KEYS[1] gives
+// their slot in a cluster.
 func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()

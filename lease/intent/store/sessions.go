@@ -17,28 +17,39 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// PutSessionWithIdempotency accepts a start: it writes record, key and bus entry in one step. If a session that has not ended has the
-// key, it changes nothing and returns that session's ID. It reads only ID and Start of session. key is Start.Key(). ttl is the life of
-// the key until a worker starts the session. From then on, the key lives until the session ends.
+// Put accepts a request: it writes record, key and bus entry in one step. If a
+// session that has not ended has the request's key, Put changes nothing and
+// returns that session's ID. id is the new session's, a UUID; of version 7, it
+// orders lists by time. ttl is the life of the key until a worker starts the
+// session. From then on, the key lives until the session ends.
 //
-//	accepted         session.ID, false, nil
-//	it is known      its ID, true, nil
-//	no answer        ErrUnavailable: retry with the same session; it is accepted once
-//	no such service  intent.ErrInvalid: if the prefix of leases has a hash tag, no lease can have this name
-func (s *Store) PutSessionWithIdempotency(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
-	existingID string, exists bool, err error) {
-	if err := s.servable(session.ServiceRef); err != nil {
+//	accepted           id, false, nil
+//	it is known        the session's ID, true, nil
+//	no answer          ErrUnavailable: retry with the same id; it is accepted once
+//	malformed          intent.ErrInvalid
+func (s *Store) Put(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error) {
+	args, err := s.putArgs(id, r, ttl)
+	if err != nil {
 		return "", false, err
 	}
-	reply, err := s.run(ctx, putScript, putArgs(&session, key, ttl)...)
+	reply, err := s.run(ctx, putScript, args...)
 	if err != nil {
 		return "", false, err
 	}
 	return putReply(reply)
 }
 
-func putArgs(session *intent.Session, key string, ttl time.Duration) []any {
-	return []any{session.ID, session.ServiceRef, session.Profile, session.StartMs, key, ttl.Milliseconds()}
+// putArgs returns intent.ErrInvalid if the request is malformed, or no lease
+// can have the name of such a resource.
+func (s *Store) putArgs(id string, r intent.Request, ttl time.Duration) ([]any, error) {
+	r, err := r.Canonical(s.opt.Names)
+	if err != nil {
+		return nil, err
+	}
+	if err := redisstore.CheckLease(s.opt.leaseOptions(), s.names.ResourceLease(r.Resource)); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", intent.ErrInvalid, s.names.ResourceMember, err)
+	}
+	return []any{id, r.Resource, r.Profile, r.At, r.Key(s.opt.Names), ttl.Milliseconds()}, nil
 }
 
 func putReply(reply any) (id string, exists bool, err error) {
@@ -52,31 +63,25 @@ func putReply(reply any) (id string, exists bool, err error) {
 	return words[1], words[0] == "E", nil
 }
 
-// servable returns intent.ErrInvalid if no lease can have the name of such a service.
-func (s *Store) servable(ref string) error {
-	if err := redisstore.CheckLease(s.opt.leaseOptions(), ServiceLease(ref)); err != nil {
-		return fmt.Errorf("%w: serviceRef: %w", intent.ErrInvalid, err)
-	}
-	return nil
-}
-
-// PutSessionWithLease is PutSessionWithIdempotency of phase 1, which also acquires the service's lease for the session. If the service is
-// in use, even by a session of the same key, it changes nothing and returns *BusyError (ErrBusy). If Redis grants no leases, it returns
+// PutLeased is Put that also acquires the resource's lease for the session. If
+// the resource is in use, even by a session of the same key, it changes nothing
+// and returns *BusyError (ErrBusy). If Redis grants no leases, it returns
 // ErrQuarantine.
-func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session, key string, ttl time.Duration) (
-	existingID string, exists bool, err error) {
-	if err := s.servable(session.ServiceRef); err != nil {
+func (s *Store) PutLeased(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error) {
+	put, err := s.putArgs(id, r, ttl)
+	if err != nil {
 		return "", false, err
 	}
 	lo := s.opt.leaseOptions()
-	keys, err := redisstore.LeaseKeys(lo, ServiceLease(session.ServiceRef))
+	resource := put[1].(string)
+	keys, err := redisstore.LeaseKeys(lo, s.names.ResourceLease(resource))
 	if err != nil {
 		return "", false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	args := append([]any{"", redisstore.NewEpoch(lo), s.opt.KeyPrefix, s.opt.Retention.Milliseconds()},
-		putArgs(&session, key, ttl)...)
+		put...)
 	args = append(args, s.opt.Leases.TTL.Milliseconds(), redisstore.DefaultFenceTTL.Milliseconds())
 	reply, err := s.batcher.call(ctx, putLeasedScript, keys, args...)
 	if err != nil {
@@ -87,7 +92,7 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	case err != nil:
 		return "", false, err
 	case words[0] == "B":
-		return "", false, &BusyError{Service: session.ServiceRef, Holder: words[1]}
+		return "", false, &BusyError{Resource: resource, Holder: words[1]}
 	case words[0] == "Q":
 		ms, err := strconv.ParseInt(words[1], 10, 64)
 		if err != nil {
@@ -98,7 +103,8 @@ func (s *Store) PutSessionWithLease(ctx context.Context, session intent.Session,
 	return putReply(reply)
 }
 
-// Stop requests the end of a session. ended reports that it had already ended. Errors: ErrNotFound, ErrUnavailable.
+// Stop requests the end of a session. ended reports that it had already ended.
+// Errors: ErrNotFound, ErrUnavailable.
 func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	reply, err := s.run(ctx, stopScript, id, s.notify)
 	switch {
@@ -110,8 +116,7 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
-// StopAsked reports whether a session's record has a pending stop. Errors: ErrUnavailable.
-func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
+func (s *bus) StopAsked(ctx context.Context, id string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
 	stop, err := s.client.HGet(ctx, s.session(id), "stop").Result()
@@ -124,7 +129,8 @@ func (s *Store) StopAsked(ctx context.Context, id string) (bool, error) {
 var recordFields = []string{"id", "service", "profile", "start", "key", "state", "reason", "detail", "stop", "owner", "slot", "fence",
 	"tunerFence", "created", "updated"}
 
-// read returns the records of sessions, nil for a missing one. foreign has the fault of each record whose key holds another type.
+// read returns the records of sessions, nil for a missing one. foreign has the
+// fault of each record whose key holds another type.
 func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Session, foreign []string, err error) {
 	args := []any{len(recordFields)}
 	for _, word := range slices.Concat(recordFields, ids) {
@@ -153,14 +159,15 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 			for k, name := range recordFields {
 				fields[name] = words[k]
 			}
-			record := decode(fields)
+			record := s.decode(fields)
 			records[i] = &record
 		}
 	}
 	return records, foreign, nil
 }
 
-// Get returns a session's record. Errors: ErrNotFound, also if its key holds another type; ErrUnavailable.
+// Get returns a session's record. Errors: ErrNotFound, also if its key holds
+// another type; ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	records, _, err := s.read(ctx, id)
 	switch {
@@ -172,9 +179,11 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	return *records[0], nil
 }
 
-// List returns up to limit sessions after the session cursor ("" for the newest), newest first, and the cursor of the next page, "" after
-// the last. A new session never moves others between pages. err has a method Skipped() (count int, names []string), beside valid
-// sessions, if List omits records whose keys hold another type. Any other error is ErrUnavailable.
+// List returns up to limit sessions after the session cursor ("" for the
+// newest), newest first, and the cursor of the next page, "" after the last. A
+// new session never moves others between pages. err has a method Skipped()
+// (count int, names []string), beside valid sessions, if List omits records
+// whose keys hold another type. Any other error is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -210,7 +219,8 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	return sessions, next, nil
 }
 
-// readMax is how many records of a list one call reads. It bounds how long a renewal waits.
+// readMax is how many records of a list one call reads. It bounds how long a
+// renewal waits.
 const readMax = 25
 
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {
@@ -227,17 +237,17 @@ func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, er
 
 func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" + id }
 
-func decode(f map[string]string) intent.Session {
+func (s *Store) decode(f map[string]string) intent.Session {
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(f[name], 10, 64) // a missing or malformed number is 0
 		return n
 	}
 	return intent.Session{
-		ID:    f["id"],
-		Start: intent.Start{ServiceRef: f["service"], Profile: f["profile"], StartMs: number("start")},
-		Key:   f["key"], State: intent.State(f["state"]), Reason: intent.Reason(f["reason"]), Detail: f["detail"],
+		ID:      f["id"],
+		Request: intent.Request{Resource: f["service"], Profile: f["profile"], At: number("start")},
+		Key:     f["key"], State: intent.State(f["state"]), Reason: intent.Reason(s.names.NeutralReason(f["reason"])), Detail: f["detail"],
 		StopAsked: f["stop"] != "", Worker: f["owner"], Slot: f["slot"],
-		Fence: number("fence"), TunerFence: number("tunerFence"),
+		Fence: number("fence"), SlotFence: number("tunerFence"),
 		CreatedAt: time.UnixMilli(number("created")), UpdatedAt: time.UnixMilli(number("updated")),
 	}
 }

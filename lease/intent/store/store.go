@@ -11,74 +11,74 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/callback"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
-)
-
-// Defaults of Options.
-const (
-	DefaultKeyPrefix   = "v3:"
-	DefaultLeasePrefix = "lease:"
-	DefaultRetention   = time.Hour
-	DefaultOpTimeout   = 3 * time.Second
-	DefaultPoolSize    = 16
-	DefaultDeadLetters = 10_000
+	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
 // Errors for errors.Is.
 var (
-	// ErrNotFound means that no session has this ID, or that it ended longer than Options.Retention ago.
+	// ErrNotFound means that no session has this ID, or that it ended longer
+	// than Options.Retention ago.
 	ErrNotFound = errors.New("no such session")
-	// ErrUnavailable means that Redis refused or did not answer. It may have executed the request. Retrying is safe.
+	// ErrUnavailable means that Redis refused or did not answer. It may have
+	// executed the request. Retrying is safe.
 	ErrUnavailable = errors.New("redis is not available")
-	// ErrBusy means that the service is in use (phase 1). errors.As gives a *BusyError.
-	ErrBusy = errors.New("service is in use")
-	// ErrQuarantine means that Redis has lost its data and grants no leases yet (phase 1).
+	// ErrBusy means that the resource is in use (PutLeased). errors.As gives a
+	// *BusyError.
+	ErrBusy = errors.New("resource is in use")
+	// ErrQuarantine means that Redis has lost its data and grants no leases yet
+	// (PutLeased).
 	ErrQuarantine = errors.New("redis forgot its leases and grants none until the last of them has run out")
-	// ErrOptions means that Options are out of range or contradict each other.
-	ErrOptions = errors.New("invalid options of the intent store")
-	// ErrRequeue means that a dead letter cannot go back on the bus. The text has the reason.
+	// ErrRequeue means that a dead letter cannot go back on the bus. The text
+	// has the reason.
 	ErrRequeue = errors.New("dead letter not requeued")
-	// ErrUnfinished means that the search of all keys for leases took more than sixty times Options.OpTimeout, or that there are more
-	// than a million leases. The leases found until then were processed.
-	ErrUnfinished = errors.New("not all keys were read")
 	// ErrLetterID means that the text is no valid ID of a dead letter.
 	ErrLetterID = errors.New("not the ID of a dead letter")
 )
 
-// BusyError names the user of a service.
+// BusyError names the user of a resource.
 type BusyError struct {
-	Service string
-	Holder  string // "session:<id>" for a session without a worker, or a worker's instance ID
+	Resource string
+	Holder   string // "session:<id>", or the instance ID of a worker
 
 	_ struct{}
 }
 
 // Error implements error.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("service %q is in use by %q: stop that session, or wait for its end", e.Service, e.Holder)
+	return fmt.Sprintf("%q is in use by %q: stop that session, or wait for its end", e.Resource, e.Holder)
 }
 
 // Is makes errors.Is(err, ErrBusy) true.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// Options configure a Store. A zero field means its default. Cooperating APIs and workers need the same KeyPrefix and names in Leases.
+// Options configure a Store. A zero field means its default. The APIs and
+// workers of one system need the same Names, KeyPrefix and names in Leases.
 type Options struct {
-	// KeyPrefix precedes every key but those of leases. "": "v3:".
+	// Names are those that other programs see.
+	Names intent.Names
+	// KeyPrefix precedes every key. "": "intent:".
 	KeyPrefix string
-	// Leases has the TTL of the leases on services and slots, and their names in Redis. LeasePrefix defaults to "lease:". Unless set,
-	// NodePrefix, EpochKey and Channel begin with KeyPrefix. The worker's keeper uses these settings. Hooks apply to all connections.
-	// With Replicas, a lease counts once a majority has it, but a failover may still lose a record, a start or its key.
+	// Leases has the TTL of the leases on resources and slots. Unless set, its
+	// names in Redis (LeasePrefix, NodePrefix, EpochKey, Channel) begin with
+	// KeyPrefix. The worker's keeper uses these settings. Hooks apply to all
+	// connections. With Replicas, a lease counts once a majority has it, but a
+	// failover may still lose a record, a request or its key.
 	Leases lease.Config
-	// Retention is the least time for which the record of an ended session is kept. 0: 1 h.
+	// Retention is the least time for which the record of an ended session is
+	// kept. 0: 1 h.
 	Retention time.Duration
 	// OpTimeout bounds every call. 0: 3 s.
 	OpTimeout time.Duration
 	// PoolSize bounds the connections for calls that are not batched. 0: 16.
 	PoolSize int
-	// Batches is how many script calls (starts, stops, a worker's writes) are in flight at once. Later calls wait and go out together. A
-	// small number makes large batches, which cost least. A large one suits a distant Redis. 0: PoolSize.
+	// Batches is how many script calls (requests, stops, a worker's writes) are
+	// in flight at once. Later calls wait and go out together. A small number
+	// makes large batches, which cost least. A large one suits a distant Redis.
+	// 0: PoolSize.
 	Batches int
 	// DeadLetters is the approximate maximum number of dead letters. 0: 10,000.
 	DeadLetters int
@@ -87,29 +87,31 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.KeyPrefix = cmp.Or(o.KeyPrefix, DefaultKeyPrefix)
-	o.Leases.LeasePrefix = cmp.Or(o.Leases.LeasePrefix, DefaultLeasePrefix)
+	names := o.Names.Table()
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, names.KeyPrefix)
+	o.Leases.LeasePrefix = cmp.Or(o.Leases.LeasePrefix, names.LeasePrefix, o.KeyPrefix+"lease:")
 	o.Leases.NodePrefix = cmp.Or(o.Leases.NodePrefix, o.KeyPrefix+"node:")
 	o.Leases.EpochKey = cmp.Or(o.Leases.EpochKey, o.KeyPrefix+"epoch")
 	o.Leases.Channel = cmp.Or(o.Leases.Channel, o.KeyPrefix+"leases")
 	o.Leases.TTL = cmp.Or(o.Leases.TTL, lease.DefaultTTL)
 	o.Leases.Quarantine = cmp.Or(o.Leases.Quarantine, o.Leases.TTL)
-	o.Retention = cmp.Or(o.Retention, DefaultRetention)
-	o.OpTimeout = cmp.Or(o.OpTimeout, DefaultOpTimeout)
-	o.PoolSize = cmp.Or(o.PoolSize, DefaultPoolSize)
+	o.Retention = cmp.Or(o.Retention, time.Hour)
+	o.OpTimeout = cmp.Or(o.OpTimeout, 3*time.Second)
+	o.PoolSize = cmp.Or(o.PoolSize, 16)
 	o.Batches = cmp.Or(o.Batches, o.PoolSize)
-	o.DeadLetters = cmp.Or(o.DeadLetters, DefaultDeadLetters)
+	o.DeadLetters = cmp.Or(o.DeadLetters, 10_000)
 	return o
 }
 
 func (o *Options) validate() error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %s", lease.ErrInvalidConfig, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case strings.ContainsAny(o.KeyPrefix, " \r\n\t"):
 		return bad("KeyPrefix %q has spaces", o.KeyPrefix)
-	case strings.HasPrefix(o.KeyPrefix, o.Leases.LeasePrefix) || strings.HasPrefix(o.Leases.LeasePrefix, o.KeyPrefix):
+	case strings.HasPrefix(o.KeyPrefix, o.Leases.LeasePrefix),
+		strings.HasPrefix(o.Leases.LeasePrefix, o.KeyPrefix) && o.Leases.LeasePrefix != o.KeyPrefix+"lease:":
 		return bad("KeyPrefix %q and Leases.LeasePrefix %q must not begin with each other", o.KeyPrefix, o.Leases.LeasePrefix)
 	case o.Retention < time.Second:
 		return bad("Retention is %v; it must be at least 1s", o.Retention)
@@ -133,6 +135,7 @@ func (o *Options) leaseOptions() redisstore.Options {
 // Store keeps intents in Redis. It is safe for concurrent use.
 type Store struct {
 	opt     Options
+	names   *intentnames.Names
 	client  redis.UniversalClient
 	batcher *batcher
 	bus     string
@@ -140,8 +143,9 @@ type Store struct {
 	calls   *callback.Calls // calls of Leases.Hooks and of the client's functions
 }
 
-// New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It makes its own
-// connections, when it first needs them.
+// New returns a store on the server of client, a *redis.Client (plain or
+// failover) or a *redis.ClusterClient. It makes its own connections, when it
+// first needs them.
 func New(client redis.UniversalClient, options Options) (*Store, error) {
 	opt := options.withDefaults()
 	if err := opt.validate(); err != nil {
@@ -154,8 +158,9 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		opt: opt, client: own, batcher: &batcher{client: own, timeout: opt.OpTimeout, lanes: opt.Batches}, bus: opt.KeyPrefix + "bus",
-		notify: opt.KeyPrefix + "notify", calls: calls,
+		opt: opt, names: opt.Names.Table(), client: own, calls: calls,
+		batcher: &batcher{client: own, timeout: opt.OpTimeout, lanes: opt.Batches},
+		bus:     opt.KeyPrefix + "bus", notify: opt.KeyPrefix + "notify",
 	}, nil
 }
 
@@ -171,7 +176,8 @@ func (o Options) Shared() (redisstore.Options, []string, error) {
 // Options returns the store's options with every default.
 func (s *Store) Options() Options { return s.opt }
 
-// Ping returns nil if Redis could accept a start, otherwise ErrUnavailable, with the rules to add if an ACL denies it.
+// Ping returns nil if Redis could accept a request, otherwise ErrUnavailable,
+// with the rules to add if an ACL denies it.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -185,30 +191,16 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Late returns the hook, or function of the client's options, that began before that time and has not returned; "" for none.
+// Late returns the hook, or function of the client's options, that began before
+// that time and has not returned; "" for none.
 func (s *Store) Late(begun time.Time) (what string, since time.Time) { return s.calls.Late(begun) }
 
-// Close closes the store's own connections. Running calls end with ErrUnavailable.
+// Close closes the store's own connections. Running calls end with
+// ErrUnavailable.
 func (s *Store) Close() error { return s.client.Close() }
 
-// Refused returns the code, such as WRONGTYPE or NOPERM, of Redis' refusal, also within a script, or "" if Redis did not answer.
-func Refused(err error) string {
-	if redisstore.Denied(err) != nil { // in a script it begins with ERR; Ping reports it with the rules to add
-		return "NOPERM"
-	}
-	var said redis.Error
-	if !errors.As(err, &said) || errors.Is(err, redis.Nil) {
-		return ""
-	}
-	text := said.Error()
-	if _, inner, ok := strings.Cut(text, ": -"); ok && strings.HasPrefix(text, "ERR ") { // Redis 6.2 wraps a script's error
-		text = inner
-	}
-	code, _, _ := strings.Cut(text, " ")
-	if code == "" || strings.ContainsFunc(code, func(r rune) bool { return r < 'A' || r > 'Z' }) {
-		return "ERR"
-	}
-	return code
-}
-
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+func (s *Store) leaseKey(resource string) string {
+	return s.opt.Leases.LeasePrefix + s.names.ResourceLease(resource)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
@@ -49,26 +50,26 @@ func (f *fixture) open(o Options) *Store {
 }
 
 func session(ref string) intent.Session {
-	start, err := intent.Start{ServiceRef: ref}.Canonical()
+	start, err := intent.Request{Resource: ref}.Canonical(intent.Names{})
 	if err != nil {
 		panic(err)
 	}
-	return intent.Session{ID: uuid.Must(uuid.NewV7()).String(), Start: start, Key: start.Key()}
+	return intent.Session{ID: uuid.Must(uuid.NewV7()).String(), Request: start, Key: start.Key(intent.Names{})}
 }
 
 func (f *fixture) put(ref string) intent.Session {
 	f.Helper()
 	s := session(ref)
-	id, exists, err := f.store.PutSessionWithIdempotency(f.Context(), s, s.Key, keyTTL)
+	id, exists, err := f.store.Put(f.Context(), s.ID, s.Request, keyTTL)
 	if err != nil || exists || id != s.ID {
 		f.Fatalf("put %s: %q %v %v", ref, id, exists, err)
 	}
 	return s
 }
 
-func (f *fixture) bus(worker string) *Bus {
+func (f *fixture) bus(worker string) *bus {
 	f.Helper()
-	b, err := f.store.Bus(worker)
+	b, err := f.store.open(worker)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -87,17 +88,17 @@ func (f *fixture) must(err error) {
 	}
 }
 
-func (f *fixture) fetch(b *Bus) []Entry {
+func (f *fixture) fetch(b *bus) []intentbus.Entry {
 	f.Helper()
 	entries, err := b.Fetch(f.Context(), 100, time.Millisecond)
 	f.must(err)
 	return entries
 }
 
-func (f *fixture) write(b *Bus, w Write) Wrote {
+func (f *fixture) write(b *bus, w intentbus.Write) intentbus.Wrote {
 	f.Helper()
-	if w.Service == "" {
-		w.Service = "a"
+	if w.Resource == "" {
+		w.Resource = "a"
 	}
 	got, err := b.Write(f.Context(), w)
 	f.must(err)
@@ -127,7 +128,7 @@ func TestOneKeyOneSession(t *testing.T) {
 	for range 200 {
 		wg.Go(func() {
 			s := session("a")
-			id, exists, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)
+			id, exists, err := f.store.Put(t.Context(), s.ID, s.Request, keyTTL)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -140,8 +141,8 @@ func TestOneKeyOneSession(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(ids) != 1 || accepted != 1 || f.length("v3:bus") != 1 {
-		t.Errorf("%d sessions, %d accepted, %d entries", len(ids), accepted, f.length("v3:bus"))
+	if len(ids) != 1 || accepted != 1 || f.length("intent:bus") != 1 {
+		t.Errorf("%d sessions, %d accepted, %d entries", len(ids), accepted, f.length("intent:bus"))
 	}
 }
 
@@ -149,9 +150,9 @@ func TestOneKeyOneSession(t *testing.T) {
 func TestPutSentTwice(t *testing.T) { // I2
 	f := setup(t)
 	s := f.put("a")
-	id, exists, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL)
-	if err != nil || exists || id != s.ID || f.length("v3:bus") != 1 {
-		t.Errorf("%q %v %v, %d entries", id, exists, err, f.length("v3:bus"))
+	id, exists, err := f.store.Put(t.Context(), s.ID, s.Request, keyTTL)
+	if err != nil || exists || id != s.ID || f.length("intent:bus") != 1 {
+		t.Errorf("%q %v %v, %d entries", id, exists, err, f.length("intent:bus"))
 	}
 }
 
@@ -161,35 +162,35 @@ func TestLifeOfASession(t *testing.T) { // I5
 	s := f.put("a")
 	b := f.bus("w1")
 	entries := f.fetch(b)
-	if len(entries) != 1 || entries[0].Session != s.ID || entries[0].Type != "start" || entries[0].ServiceRef != "a" {
+	if len(entries) != 1 || entries[0].Session != s.ID || entries[0].Type != "start" || entries[0].Resource != "a" {
 		t.Fatalf("%+v", entries)
 	}
-	w := Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5}
-	if got := f.write(b, w); got != WroteOK || f.get(s.ID).State != intent.StateStarting {
+	w := intentbus.Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, SlotFence: 5}
+	if got := f.write(b, w); got != intentbus.WroteOK || f.get(s.ID).State != intent.StateStarting {
 		t.Errorf("STARTING: %s %+v", got, f.get(s.ID))
 	}
 	w.State, w.Ack = intent.StateRunning, entries[0].ID
-	if got := f.write(b, w); got != WroteOK || f.length("v3:bus") != 0 {
-		t.Errorf("RUNNING: %s, %d entries", got, f.length("v3:bus"))
+	if got := f.write(b, w); got != intentbus.WroteOK || f.length("intent:bus") != 0 {
+		t.Errorf("RUNNING: %s, %d entries", got, f.length("intent:bus"))
 	}
-	if ttl := f.client.TTL(t.Context(), "v3:idem:"+s.Key).Val(); ttl != -1 {
+	if ttl := f.client.TTL(t.Context(), "intent:idem:"+s.Key).Val(); ttl != -1 {
 		t.Errorf("a running session's key expires in %v", ttl)
 	}
 	got := f.get(s.ID)
-	if got.State != intent.StateRunning || got.Slot != "1" || got.Fence != 10 || got.TunerFence != 5 || got.Worker != "w1" {
+	if got.State != intent.StateRunning || got.Slot != "1" || got.Fence != 10 || got.SlotFence != 5 || got.Worker != "w1" {
 		t.Errorf("%+v", got)
 	}
-	end := Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Detail: "d", Fence: 10}
-	if got := f.write(b, end); got != WroteOK {
+	end := intentbus.Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Detail: "d", Fence: 10}
+	if got := f.write(b, end); got != intentbus.WroteOK {
 		t.Errorf("ENDED: %s", got)
 	}
 	if got := f.get(s.ID); got.State != intent.StateEnded || got.Reason != intent.ReasonStopped || got.Slot != "1" {
 		t.Errorf("%+v", got)
 	}
-	if again := f.put("a"); again.ID == s.ID || f.length("v3:bus") != 1 {
+	if again := f.put("a"); again.ID == s.ID || f.length("intent:bus") != 1 {
 		t.Error("a repeated start after the end is no new session")
 	}
-	if n := f.client.Exists(t.Context(), "v3:owned:w1").Val(); n != 0 {
+	if n := f.client.Exists(t.Context(), "intent:owned:w1").Val(); n != 0 {
 		t.Error("an ended session is still owned")
 	}
 }
@@ -199,24 +200,24 @@ func TestWritesAreFenced(t *testing.T) { // I3
 	f := setup(t)
 	s := f.put("a")
 	w1, w2 := f.bus("w1"), f.bus("w2")
-	f.write(w1, Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
-	f.write(w2, Write{Session: s.ID, State: intent.StateStarting, Slot: "2", Fence: 11, TunerFence: 6})
+	f.write(w1, intentbus.Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, SlotFence: 5})
+	f.write(w2, intentbus.Write{Session: s.ID, State: intent.StateStarting, Slot: "2", Fence: 11, SlotFence: 6})
 	for _, state := range []intent.State{intent.StateStarting, intent.StateRunning, intent.StateEnded} {
-		if got := f.write(w1, Write{Session: s.ID, State: state, Slot: "1", Fence: 10, TunerFence: 5}); got != WroteOver {
+		if got := f.write(w1, intentbus.Write{Session: s.ID, State: state, Slot: "1", Fence: 10, SlotFence: 5}); got != intentbus.WroteOver {
 			t.Errorf("%s under the older fence: %s", state, got)
 		}
 	}
 	if got := f.get(s.ID); got.Worker != "w2" || got.Slot != "2" || got.Fence != 11 {
 		t.Errorf("%+v", got)
 	}
-	f.write(w2, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 11})
-	if got := f.write(w2, Write{Session: s.ID, State: intent.StateRunning, Slot: "2", Fence: 11, TunerFence: 6}); got != WroteOver {
+	f.write(w2, intentbus.Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 11})
+	if got := f.write(w2, intentbus.Write{Session: s.ID, State: intent.StateRunning, Slot: "2", Fence: 11, SlotFence: 6}); got != intentbus.WroteOver {
 		t.Errorf("RUNNING after the end: %s", got)
 	}
-	if got := f.write(w2, Write{Session: uuid.NewString(), State: intent.StateRunning, Fence: 1}); got != WroteMissing {
+	if got := f.write(w2, intentbus.Write{Session: uuid.NewString(), State: intent.StateRunning, Fence: 1}); got != intentbus.WroteMissing {
 		t.Errorf("no such session: %s", got)
 	}
-	if got := f.write(w2, Write{Session: s.ID, Service: "b", State: intent.StateRunning, Fence: 12}); got != WroteMissing {
+	if got := f.write(w2, intentbus.Write{Session: s.ID, Resource: "b", State: intent.StateRunning, Fence: 12}); got != intentbus.WroteMissing {
 		t.Errorf("another service's session: %s", got)
 	}
 }
@@ -244,10 +245,10 @@ func TestStop(t *testing.T) { // I5
 	if stops, _, _, err := b.Beat(t.Context(), "{}"); err != nil || !slices.Equal(stops, []string{s.ID}) {
 		t.Error(stops, err)
 	}
-	if got := f.write(b, Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5}); got != WroteStop {
+	if got := f.write(b, intentbus.Write{Session: s.ID, State: intent.StateStarting, Slot: "1", Fence: 10, SlotFence: 5}); got != intentbus.WroteStop {
 		t.Errorf("STARTING of what is to stop: %s", got)
 	}
-	f.write(b, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
+	f.write(b, intentbus.Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped, Fence: 10})
 	if stops, begun, _, err := b.Beat(t.Context(), "{}"); err != nil || len(stops) != 0 || begun != 0 {
 		t.Error(stops, begun, err)
 	}
@@ -265,8 +266,8 @@ func TestSweep(t *testing.T) { // I3
 	dead, living := f.bus("dead"), f.bus("living")
 	fetched, begun, ran := f.put("a"), f.put("b"), f.put("c")
 	entries := f.fetch(dead)
-	f.write(dead, Write{Session: begun.ID, Service: "b", State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
-	f.write(dead, Write{Session: ran.ID, Service: "c", State: intent.StateRunning, Slot: "2", Fence: 11, TunerFence: 6, Ack: entries[2].ID})
+	f.write(dead, intentbus.Write{Session: begun.ID, Resource: "b", State: intent.StateStarting, Slot: "1", Fence: 10, SlotFence: 5})
+	f.write(dead, intentbus.Write{Session: ran.ID, Resource: "c", State: intent.StateRunning, Slot: "2", Fence: 11, SlotFence: 6, Ack: entries[2].ID})
 	got, _, err := living.Sweep(t.Context(), time.Hour, time.Hour)
 	if err != nil || len(got) != 0 {
 		t.Fatalf("a living worker's entries were taken: %+v %v", got, err)
@@ -284,7 +285,7 @@ func TestSweep(t *testing.T) { // I3
 	if s := f.get(begun.ID); s.State != intent.StateStarting {
 		t.Errorf("%+v", s)
 	}
-	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 1 || all[0].Instance != "living" {
+	if all, err := as(f.store, "").Workers(t.Context()); err != nil || len(all) != 1 || all[0].Instance != "living" {
 		t.Errorf("%+v %v", all, err)
 	}
 	// An answer that never came: the caller is told its own entries again, and that is no further try.
@@ -307,7 +308,7 @@ func TestSweepIsBounded(t *testing.T) { // I7
 	f.must(dead.Leave(t.Context(), "dead"))
 	total := 0
 	for more := true; more; {
-		var got []Entry
+		var got []intentbus.Entry
 		var err error
 		got, more, err = living.Sweep(t.Context(), time.Hour, time.Hour)
 		f.must(err)
@@ -325,7 +326,7 @@ func TestDeadLetters(t *testing.T) {
 	f := setup(t)
 	b := f.bus("w1")
 	s := f.put("a")
-	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{"nonsense", "1"}}).Err())
+	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "intent:bus", Values: []string{"nonsense", "1"}}).Err())
 	entries := f.fetch(b)
 	for _, e := range entries {
 		f.must(b.Bury(t.Context(), e, "why", 0, intent.ReasonPipelineFailed))
@@ -336,8 +337,8 @@ func TestDeadLetters(t *testing.T) {
 	letters, err := f.store.DeadLetters(t.Context(), "", 10)
 	f.must(err)
 	if len(letters) != 2 || letters[0].Session != s.ID || letters[0].Why != "why" || letters[1].Fields["nonsense"] != "1" ||
-		time.Since(letters[0].At) > time.Minute || f.length("v3:bus") != 0 {
-		t.Fatalf("%+v, %d entries", letters, f.length("v3:bus"))
+		time.Since(letters[0].At) > time.Minute || f.length("intent:bus") != 0 {
+		t.Fatalf("%+v, %d entries", letters, f.length("intent:bus"))
 	}
 	if _, err := f.store.Requeue(t.Context(), letters[1].ID, keyTTL); !errors.Is(err, ErrRequeue) {
 		t.Error(err)
@@ -388,10 +389,10 @@ func TestEndedSessionsAreForgotten(t *testing.T) { // I5
 	f.store = f.open(Options{Retention: time.Second})
 	b := f.bus("w1")
 	old := f.put("a")
-	f.write(b, Write{Session: old.ID, State: intent.StateEnded, Reason: intent.ReasonStopped})
-	f.must(f.client.ZAdd(t.Context(), "v3:ended", redis.Z{Score: 1, Member: old.ID}).Err())
+	f.write(b, intentbus.Write{Session: old.ID, State: intent.StateEnded, Reason: intent.ReasonStopped})
+	f.must(f.client.ZAdd(t.Context(), "intent:ended", redis.Z{Score: 1, Member: old.ID}).Err())
 	s := f.put("a")
-	f.write(b, Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped})
+	f.write(b, intentbus.Write{Session: s.ID, State: intent.StateEnded, Reason: intent.ReasonStopped})
 	if _, err := f.store.Get(t.Context(), old.ID); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
@@ -405,30 +406,30 @@ func TestPutWithLease(t *testing.T) { // I4
 	f := setup(t)
 	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
 	s := session("a")
-	if id, exists, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); err != nil || exists || id != s.ID {
+	if id, exists, err := f.store.PutLeased(t.Context(), s.ID, s.Request, keyTTL); err != nil || exists || id != s.ID {
 		t.Fatal(id, exists, err)
 	}
-	if owner := f.client.Get(t.Context(), "lease:service:a").Val(); owner != "session:"+s.ID {
+	if owner := f.client.Get(t.Context(), "intent:lease:resource:a").Val(); owner != "session:"+s.ID {
 		t.Errorf("the lease is held by %q", owner)
 	}
-	if id, exists, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); err != nil || exists || id != s.ID {
+	if id, exists, err := f.store.PutLeased(t.Context(), s.ID, s.Request, keyTTL); err != nil || exists || id != s.ID {
 		t.Error("the same call, sent twice:", id, exists, err)
 	}
 	other := session("a")
 	other.Profile = "hd"
 	for _, again := range []intent.Session{session("a"), other} {
 		var busy *BusyError
-		_, _, err := f.store.PutSessionWithLease(t.Context(), again, again.Start.Key(), keyTTL)
+		_, _, err := f.store.PutLeased(t.Context(), again.ID, again.Request, keyTTL)
 		if !errors.As(err, &busy) || busy.Holder != "session:"+s.ID {
 			t.Error(err)
 		}
 	}
-	if f.length("v3:bus") != 1 {
-		t.Errorf("%d entries", f.length("v3:bus"))
+	if f.length("intent:bus") != 1 {
+		t.Errorf("%d entries", f.length("intent:bus"))
 	}
-	f.must(f.client.Set(t.Context(), "lease:service:b", "worker-7", 0).Err())
+	f.must(f.client.Set(t.Context(), "intent:lease:resource:b", "worker-7", 0).Err())
 	b := session("b")
-	if _, _, err := f.store.PutSessionWithLease(t.Context(), b, b.Key, keyTTL); !errors.Is(err, ErrBusy) {
+	if _, _, err := f.store.PutLeased(t.Context(), b.ID, b.Request, keyTTL); !errors.Is(err, ErrBusy) {
 		t.Error(err)
 	}
 }
@@ -436,10 +437,10 @@ func TestPutWithLease(t *testing.T) { // I4
 func TestPutWithLeaseInQuarantine(t *testing.T) { // I1
 	f := setup(t)
 	s := session("a")
-	if _, _, err := f.store.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrQuarantine) {
+	if _, _, err := f.store.PutLeased(t.Context(), s.ID, s.Request, keyTTL); !errors.Is(err, ErrQuarantine) {
 		t.Error(err)
 	}
-	if f.client.Exists(t.Context(), "v3:bus", "lease:service:a").Val() != 0 {
+	if f.client.Exists(t.Context(), "intent:bus", "intent:lease:resource:a").Val() != 0 {
 		t.Error("something was written")
 	}
 }
@@ -453,10 +454,10 @@ func TestPutWithLeaseBeginsAnEpochOfReplicas(t *testing.T) {
 	}
 	defer st.Close()
 	s := session("a")
-	if _, _, err := st.PutSessionWithLease(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrQuarantine) {
+	if _, _, err := st.PutLeased(t.Context(), s.ID, s.Request, keyTTL); !errors.Is(err, ErrQuarantine) {
 		t.Error(err)
 	}
-	if epoch := f.client.Get(t.Context(), "v3:epoch").Val(); !strings.Contains(epoch, ":2 ") {
+	if epoch := f.client.Get(t.Context(), "intent:epoch").Val(); !strings.Contains(epoch, ":2 ") {
 		t.Errorf("the epoch is %q; a majority is the master and two replicas", epoch)
 	}
 }
@@ -465,7 +466,7 @@ func TestRedisIsAway(t *testing.T) {
 	f := setup(t)
 	f.server.Kill()
 	s := session("a")
-	if _, _, err := f.store.PutSessionWithIdempotency(t.Context(), s, s.Key, keyTTL); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := f.store.Put(t.Context(), s.ID, s.Request, keyTTL); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
 	if err := f.store.Ping(t.Context()); !errors.Is(err, ErrUnavailable) {
@@ -477,10 +478,10 @@ func TestOptionsAreChecked(t *testing.T) {
 	c := redis.NewClient(&redis.Options{})
 	defer c.Close()
 	for _, o := range []Options{
-		{KeyPrefix: "lease:x"}, {KeyPrefix: "a b"}, {Retention: 1}, {OpTimeout: 1}, {PoolSize: -1}, {Batches: -1}, {DeadLetters: -1},
-		{Leases: lease.Config{TTL: 1}}, {Leases: lease.Config{Replicas: -1}}, {Leases: lease.Config{Replicas: 10}}, {Leases: lease.Config{LeasePrefix: "v"}},
+		{KeyPrefix: "lease:x", Names: intent.ADR003()}, {KeyPrefix: "a b"}, {Retention: 1}, {OpTimeout: 1}, {PoolSize: -1}, {Batches: -1}, {DeadLetters: -1},
+		{Leases: lease.Config{TTL: 1}}, {Leases: lease.Config{Replicas: -1}}, {Leases: lease.Config{Replicas: 10}}, {Leases: lease.Config{LeasePrefix: "i"}},
 	} {
-		if _, err := New(c, o); !errors.Is(err, ErrOptions) {
+		if _, err := New(c, o); !errors.Is(err, lease.ErrInvalidConfig) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

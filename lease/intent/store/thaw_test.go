@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
@@ -18,23 +19,23 @@ func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
 	frozen, other := f.bus("frozen"), f.bus("other")
 	fetched, begun, runs, kept := f.put("a"), f.put("b"), f.put("c"), f.put("d")
 	entries := f.fetch(frozen)
-	end := func(b *Bus, i int, s intent.Session) Wrote {
-		return f.write(b, Write{Session: s.ID, Service: s.ServiceRef, State: intent.StateEnded, Reason: intent.ReasonLeaseBusy, Fence: 10,
+	end := func(b *bus, i int, s intent.Session) intentbus.Wrote {
+		return f.write(b, intentbus.Write{Session: s.ID, Resource: s.Resource, State: intent.StateEnded, Reason: intent.ReasonLeaseBusy, Fence: 10,
 			Ack: entries[i].ID})
 	}
-	f.write(frozen, Write{Session: begun.ID, Service: "b", State: intent.StateStarting, Slot: "1", Fence: 10, TunerFence: 5})
+	f.write(frozen, intentbus.Write{Session: begun.ID, Resource: "b", State: intent.StateStarting, Slot: "1", Fence: 10, SlotFence: 5})
 	f.run(frozen, runs)
-	if got := end(frozen, 3, kept); got != WroteOK {
+	if got := end(frozen, 3, kept); got != intentbus.WroteOK {
 		t.Errorf("what nobody has taken over: %s", got)
 	}
 	for _, e := range entries { // as a sweep does, and with an entry that is numbered as the one of what runs was
-		f.must(f.client.Do(t.Context(), "XCLAIM", "v3:bus", group, "other", 0, e.ID).Err())
+		f.must(f.client.Do(t.Context(), "XCLAIM", "intent:bus", group, "other", 0, e.ID).Err())
 	}
-	if got := end(frozen, 2, runs); got != WroteOK {
+	if got := end(frozen, 2, runs); got != intentbus.WroteOK {
 		t.Errorf("what ran: %s", got)
 	}
 	for i, s := range []intent.Session{fetched, begun} {
-		if got := end(frozen, i, s); got != WroteOver {
+		if got := end(frozen, i, s); got != intentbus.WroteOver {
 			t.Errorf("what another has taken over: %s", got)
 		}
 		if got := f.get(s.ID); got.State == intent.StateEnded {
@@ -43,7 +44,7 @@ func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
 		if again, _, err := other.Sweep(t.Context(), time.Hour, 0); err != nil || len(again) != 2-i {
 			t.Errorf("%d entries are left to who has taken them over, %v", len(again), err)
 		}
-		if got := end(other, i, s); got != WroteOK {
+		if got := end(other, i, s); got != intentbus.WroteOK {
 			t.Errorf("by who has taken it over: %s", got)
 		}
 	}
@@ -56,16 +57,16 @@ func TestClockThatIsSetBack(t *testing.T) { // I3
 	dead, living := f.bus("dead"), f.bus("living")
 	given, lost, ended := f.put("a"), f.put("b"), f.put("c")
 	entries := f.fetch(dead)
-	f.must(f.client.XDel(t.Context(), "v3:bus", entries[1].ID).Err())
-	f.must(f.client.XAck(t.Context(), "v3:bus", group, entries[1].ID).Err())
-	f.write(dead, Write{Session: ended.ID, Service: "c", State: intent.StateEnded, Reason: intent.ReasonStopped, Ack: entries[2].ID})
+	f.must(f.client.XDel(t.Context(), "intent:bus", entries[1].ID).Err())
+	f.must(f.client.XAck(t.Context(), "intent:bus", group, entries[1].ID).Err())
+	f.write(dead, intentbus.Write{Session: ended.ID, Resource: "c", State: intent.StateEnded, Reason: intent.ReasonStopped, Ack: entries[2].ID})
 	f.sweep(living) // the first one of this server
 	hour := f.client.Time(t.Context()).Val().Add(time.Hour).UnixMilli()
 	for key, member := range map[string]string{"workers": "dead", "waiting": lost.ID, "ended": ended.ID} {
-		f.must(f.client.ZAddXX(t.Context(), "v3:"+key, redis.Z{Score: float64(hour), Member: member}).Err())
+		f.must(f.client.ZAddXX(t.Context(), "intent:"+key, redis.Z{Score: float64(hour), Member: member}).Err())
 	}
-	run, _, _ := strings.Cut(f.client.Get(t.Context(), "v3:run").Val(), " ")
-	f.must(f.client.Set(t.Context(), "v3:run", fmt.Sprint(run, " ", hour), 0).Err())
+	run, _, _ := strings.Cut(f.client.Get(t.Context(), "intent:run").Val(), " ")
+	f.must(f.client.Set(t.Context(), "intent:run", fmt.Sprint(run, " ", hour), 0).Err())
 	if entries, _ := f.sweep(living); len(entries) > 0 {
 		t.Errorf("%+v: whoever may have beaten a moment ago lives", entries)
 	}
@@ -73,10 +74,10 @@ func TestClockThatIsSetBack(t *testing.T) { // I3
 		t.Fatal(err)
 	}
 	now := f.client.Time(t.Context()).Val()
-	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 2 || all[0].Age < 0 {
+	if all, err := as(f.store, "").Workers(t.Context()); err != nil || len(all) != 2 || all[0].Age < 0 {
 		t.Errorf("%+v %v", all, err)
 	}
-	if n := f.client.ZCount(t.Context(), "v3:ended", "-inf", fmt.Sprint(now.UnixMilli())).Val(); n != 1 {
+	if n := f.client.ZCount(t.Context(), "intent:ended", "-inf", fmt.Sprint(now.UnixMilli())).Val(); n != 1 {
 		t.Errorf("%d have ended by now, want 1", n)
 	}
 	got, _, err := living.Sweep(t.Context(), 0, time.Hour)
@@ -84,7 +85,7 @@ func TestClockThatIsSetBack(t *testing.T) { // I3
 	if len(got) != 1 || got[0].Session != given.ID {
 		t.Errorf("%+v, want the start that the dead one had", got)
 	}
-	if all, err := f.store.Workers(t.Context()); err != nil || len(all) != 1 {
+	if all, err := as(f.store, "").Workers(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%+v %v, want the living one alone", all, err)
 	}
 	if got := f.fetch(living); len(got) != 1 || got[0].Session != lost.ID {

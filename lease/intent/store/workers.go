@@ -8,22 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// WorkerInfo is one worker of the registry.
-type WorkerInfo struct {
-	Instance string
-	Info     string
-	Age      time.Duration // since its last beat, by Redis' clock
-	Left     bool          // it has stopped cleanly
-
-	beat float64
-}
-
-// Workers returns all workers of the registry, including dead ones that no sweep has removed.
-func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
-	reply, err := s.run(ctx, workersScript)
+func (b *bus) Workers(ctx context.Context) ([]intentbus.Worker, error) {
+	reply, err := b.run(ctx, workersScript)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +25,7 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	if err != nil {
 		return nil, unavailable(errReply)
 	}
-	var all []WorkerInfo
+	var all []intentbus.Worker
 	for _, item := range list[1:] {
 		w, err := wordsOf(item, 3)
 		if err != nil {
@@ -46,29 +36,24 @@ func (s *Store) Workers(ctx context.Context) ([]WorkerInfo, error) {
 			return nil, unavailable(errReply)
 		}
 		age := time.UnixMilli(now).Sub(time.UnixMilli(int64(beat)))
-		all = append(all, WorkerInfo{Instance: w[0], Info: w[2], Age: age, Left: beat == 0, beat: beat})
+		all = append(all, intentbus.Worker{Instance: w[0], Info: w[2], Age: age, Left: beat == 0, Beat: beat})
 	}
 	return all, nil
 }
 
-// wholeTimes bounds the search for all leases, in multiples of Options.OpTimeout.
+// wholeTimes bounds the search for all leases, in multiples of
+// Options.OpTimeout.
 const wholeTimes = 60
 
-func (s *Store) leasable(name string) bool {
-	return redisstore.CheckLease(s.opt.leaseOptions(), name) == nil
-}
-
-// Leases passes the names of all leases on services and slots to take, page by page, until take returns an error. A name may occur twice.
-// Leases skips foreign keys that cannot be leases. It returns ErrUnfinished if there may be more.
-func (s *Store) Leases(ctx context.Context, take func(names []string) error) error {
-	whole, cancel := context.WithTimeout(ctx, wholeTimes*s.opt.OpTimeout) // it reads over all foreign keys
+func (b *bus) Leases(ctx context.Context, take func(names []string) error) error {
+	whole, cancel := context.WithTimeout(ctx, wholeTimes*b.opt.OpTimeout) // it reads over all foreign keys
 	defer cancel()
-	for _, kind := range []string{ServiceLease(""), TunerLease("")} {
+	for _, kind := range []string{b.names.ResourceLease(""), b.names.SlotLease("")} {
 		var failed error
-		err := redisstore.Names(whole, s.client, s.opt.Leases.LeasePrefix+kind, func(page []string) {
+		err := redisstore.Names(whole, b.client, b.opt.Leases.LeasePrefix+kind, func(page []string) {
 			var names []string
 			for _, name := range page {
-				if s.leasable(kind + name) {
+				if redisstore.CheckLease(b.opt.leaseOptions(), kind+name) == nil {
 					names = append(names, kind+name)
 				}
 			}
@@ -81,7 +66,7 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 		})
 		switch {
 		case err != nil && whole.Err() != nil && ctx.Err() == nil:
-			err = fmt.Errorf("%w: %w", ErrUnfinished, err)
+			err = fmt.Errorf("%w: %w", intentbus.ErrUnfinished, err)
 		case err != nil:
 			err = unavailable(err)
 		}
@@ -92,19 +77,16 @@ func (s *Store) Leases(ctx context.Context, take func(names []string) error) err
 	return nil
 }
 
-// DeleteAllLeases deletes all leases on services and slots, at the start of an installation's only worker. The caller guarantees that the
-// workers in others, as returned by Workers, are dead. beats is a worker that has appeared or beaten since then. Each step checks for
-// such a worker, and deletes nothing if there is one (I1). DeleteAllLeases returns ErrUnfinished if it may have missed leases.
-func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []WorkerInfo) (deleted int, beats string, err error) {
-	err = s.Leases(ctx, func(names []string) error {
-		n, other, err := s.deleteLeases(ctx, worker, others, names)
+func (b *bus) DeleteAllLeases(ctx context.Context, others []intentbus.Worker) (deleted int, beats string, err error) {
+	err = b.Leases(ctx, func(names []string) error {
+		n, other, err := b.deleteLeases(ctx, others, names)
 		if deleted, beats = deleted+n, other; err == nil && beats != "" {
 			return errBeats
 		}
 		return err
 	})
-	if beats == "" && (err == nil || errors.Is(err, ErrUnfinished)) { // also if there was no lease
-		_, other, failed := s.deleteLeases(ctx, worker, others, nil)
+	if beats == "" && (err == nil || errors.Is(err, intentbus.ErrUnfinished)) { // also if there was no lease
+		_, other, failed := b.deleteLeases(ctx, others, nil)
 		beats, err = other, cmp.Or(failed, err)
 	}
 	if errors.Is(err, errBeats) {
@@ -115,17 +97,17 @@ func (s *Store) DeleteAllLeases(ctx context.Context, worker string, others []Wor
 
 var errBeats = errors.New("another worker beats")
 
-func (s *Store) deleteLeases(ctx context.Context, worker string, others []WorkerInfo, names []string) (
+func (b *bus) deleteLeases(ctx context.Context, others []intentbus.Worker, names []string) (
 	deleted int, beats string, err error,
 ) {
-	args := []any{worker, len(others)}
+	args := []any{b.worker, len(others)}
 	for _, other := range others {
-		args = append(args, other.Instance, other.beat)
+		args = append(args, other.Instance, other.Beat)
 	}
 	for _, name := range names {
-		args = append(args, s.opt.Leases.LeasePrefix+name)
+		args = append(args, b.opt.Leases.LeasePrefix+name)
 	}
-	reply, err := s.run(ctx, deleteScript, args...)
+	reply, err := b.run(ctx, deleteScript, args...)
 	if err != nil {
 		return 0, "", err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
@@ -31,26 +32,26 @@ func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 		f.must(err)
 	}
 	for _, later := range []string{"", "dead", "new"} {
-		f.must(f.client.Del(t.Context(), "v3:workers").Err())
+		f.must(f.client.Del(t.Context(), "intent:workers").Err())
 		beat("me")
-		f.must(f.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "dead", Score: 1_700_000_000_000.5},
+		f.must(f.client.ZAdd(t.Context(), "intent:workers", redis.Z{Member: "dead", Score: 1_700_000_000_000.5},
 			redis.Z{Member: "left", Score: 0}).Err())
-		f.must(f.client.MSet(t.Context(), "lease:service:a", "dead", "lease:tuner:1", "unknown").Err())
-		all, err := f.store.Workers(t.Context())
+		f.must(f.client.MSet(t.Context(), "intent:lease:resource:a", "dead", "intent:lease:slot:1", "unknown").Err())
+		all, err := as(f.store, "").Workers(t.Context())
 		f.must(err)
-		others := slices.DeleteFunc(all, func(w WorkerInfo) bool { return w.Instance == "me" })
+		others := slices.DeleteFunc(all, func(w intentbus.Worker) bool { return w.Instance == "me" })
 		want := int64(0)
 		if later != "" {
 			beat(later)
 			want = 2
 		}
 		beat("me")
-		if _, beats, err := f.open(Options{KeyPrefix: "v3:", Leases: lease.Config{LeasePrefix: "none:"}}).DeleteAllLeases(t.Context(), "me", others); beats != later ||
-			err != nil {
+		none := f.open(Options{Leases: lease.Config{LeasePrefix: "none:"}})
+		if _, beats, err := as(none, "me").DeleteAllLeases(t.Context(), others); beats != later || err != nil {
 			t.Errorf("%q beats, and there is no lease: %q in the way, %v", later, beats, err)
 		}
-		n, beats, err := f.store.DeleteAllLeases(t.Context(), "me", others)
-		if left := f.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); err != nil || beats != later || left != want ||
+		n, beats, err := as(f.store, "me").DeleteAllLeases(t.Context(), others)
+		if left := f.client.Exists(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Val(); err != nil || beats != later || left != want ||
 			int64(n) != 2-want {
 			t.Errorf("%q beats: %d deleted, %q in the way, %v; %d leases are left, want %d", later, n, beats, err, left, want)
 		}
@@ -63,20 +64,20 @@ func TestLeasesAreNotReadOn(t *testing.T) {
 	const pages = 10
 	var leases []any
 	for i := range 1000 * pages {
-		leases = append(leases, DefaultLeasePrefix+ServiceLease(strconv.Itoa(i)), "dead")
+		leases = append(leases, "intent:lease:resource:"+strconv.Itoa(i), "dead")
 	}
 	f.must(f.client.MSet(t.Context(), leases...).Err())
 	f.bus("new")
 	full := errors.New("full")
 	for name, read := range map[string]func() error{
 		"failed": func() error {
-			if err := f.store.Leases(t.Context(), func([]string) error { return full }); !errors.Is(err, full) {
+			if err := as(f.store, "").Leases(t.Context(), func([]string) error { return full }); !errors.Is(err, full) {
 				return fmt.Errorf("%w, want that it is full", err)
 			}
 			return nil
 		},
 		"beats": func() error {
-			n, beats, err := f.store.DeleteAllLeases(t.Context(), "me", nil)
+			n, beats, err := as(f.store, "me").DeleteAllLeases(t.Context(), nil)
 			if n != 0 || beats != "new" {
 				t.Errorf("%d deleted, %q in the way", n, beats)
 			}
@@ -123,7 +124,7 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 			t.Fatal(err)
 		}
 		defer others.Close()
-		bus, err := others.Bus("other")
+		bus, err := others.open("other")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 			want   error
 			beats  string
 		}{
-			"too slow":            {time.Hour, ErrUnfinished, "other"},
+			"too slow":            {time.Hour, intentbus.ErrUnfinished, "other"},
 			"too slow for caller": {10 * time.Second, ErrUnavailable, ""},
 		} {
 			st, err := New(r.Client(), Options{Leases: lease.Config{Hooks: []redis.Hook{&endless{}}}})
@@ -145,7 +146,7 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), tt.within)
 			began := time.Now()
-			n, beats, err := st.DeleteAllLeases(ctx, "me", nil)
+			n, beats, err := as(st, "me").DeleteAllLeases(ctx, nil)
 			if took, most := time.Since(began), 3*time.Minute; !errors.Is(err, tt.want) || beats != tt.beats || n != 0 || took > most {
 				t.Errorf("%s: %d deleted, %q in the way, %v after %v; want %q and %v", what, n, beats, err, took, tt.beats, tt.want)
 			}
@@ -161,11 +162,11 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 // are deleted.
 func TestFencesAreNoLeases(t *testing.T) { // G3
 	f := setup(t)
-	tagged := f.open(Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
-	keys, err := redisstore.LeaseKeys(tagged.opt.leaseOptions(), ServiceLease("a"))
+	tagged := f.open(Options{KeyPrefix: "{x}:"})
+	keys, err := redisstore.LeaseKeys(tagged.opt.leaseOptions(), tagged.names.ResourceLease("a"))
 	f.must(err)
 	f.must(f.client.MSet(t.Context(), keys[1], "dead", keys[2], "7").Err())
-	if n, _, err := tagged.DeleteAllLeases(t.Context(), "w", nil); n != 1 || err != nil {
+	if n, _, err := as(tagged, "w").DeleteAllLeases(t.Context(), nil); n != 1 || err != nil {
 		t.Errorf("%d deleted, %v; want the lease", n, err)
 	}
 	if fence := f.client.Get(t.Context(), keys[2]).Val(); fence != "7" {
@@ -173,11 +174,11 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 	}
 	// Nor is it the lease of a service that is called so.
 	f.must(f.client.Del(t.Context(), keys[2]).Err())
-	for phase, put := range map[int]func(context.Context, intent.Session, string, time.Duration) (string, bool, error){
-		1: tagged.PutSessionWithLease, 2: tagged.PutSessionWithIdempotency,
+	for phase, put := range map[int]func(context.Context, string, intent.Request, time.Duration) (string, bool, error){
+		1: tagged.PutLeased, 2: tagged.Put,
 	} {
 		s := session("a:fence")
-		if _, _, err := put(t.Context(), s, s.Key, time.Minute); !errors.Is(err, intent.ErrInvalid) {
+		if _, _, err := put(t.Context(), s.ID, s.Request, time.Minute); !errors.Is(err, intent.ErrInvalid) {
 			t.Errorf("phase %d: a service with the name of a fence: %v, want ErrInvalid", phase, err)
 		}
 	}
@@ -190,7 +191,7 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Cluster()).ClusterClient()
-	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	st, err := New(client, Options{KeyPrefix: "{x}:"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +201,11 @@ func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 	}
 	for _, ref := range []string{"a{b", "a}b", "{", "{}", "a{b}c", "}{"} {
 		s := session(ref)
-		id, exists, err := st.PutSessionWithLease(t.Context(), s, s.Key, time.Minute)
+		id, exists, err := st.PutLeased(t.Context(), s.ID, s.Request, time.Minute)
 		if id != s.ID || exists || err != nil {
 			t.Errorf("%q: %q %v %v", ref, id, exists, err)
 		}
-		if holder := client.Get(t.Context(), "{x}:lease:service:"+ref).Val(); holder != SessionOwner(s.ID) {
+		if holder := client.Get(t.Context(), "{x}:lease:resource:"+ref).Val(); holder != "session:"+s.ID {
 			t.Errorf("%q: its lease is of %q", ref, holder)
 		}
 	}
@@ -214,21 +215,21 @@ func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 func TestLeasesOfAClusterAreDeleted(t *testing.T) { // I1
 	t.Parallel()
 	client := redistest.Start(t, redistest.Cluster()).ClusterClient()
-	st, err := New(client, Options{KeyPrefix: "{x}:v3:", Leases: lease.Config{LeasePrefix: "{x}:lease:"}})
+	st, err := New(client, Options{KeyPrefix: "{x}:"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	bus, err := st.Bus("new")
+	bus, err := st.open("new")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bus.Close()
 	for _, want := range []int{1, 0} {
-		if err := client.Set(t.Context(), "{x}:lease:service:a", "unknown", 0).Err(); err != nil {
+		if err := client.Set(t.Context(), "{x}:lease:resource:a", "unknown", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if n, beats, err := st.DeleteAllLeases(t.Context(), "me", nil); n != want || (beats == "new") != (want == 0) || err != nil {
+		if n, beats, err := as(st, "me").DeleteAllLeases(t.Context(), nil); n != want || (beats == "new") != (want == 0) || err != nil {
 			t.Errorf("%d deleted, %q in the way, %v; want %d", n, beats, err, want)
 		}
 		if _, _, _, err := bus.Beat(t.Context(), "{}"); err != nil {
@@ -236,3 +237,5 @@ func TestLeasesOfAClusterAreDeleted(t *testing.T) { // I1
 		}
 	}
 }
+
+func as(s *Store, worker string) *bus { return &bus{Store: s, worker: worker} }

@@ -30,8 +30,8 @@ func (p idleWork) Stop()                              { close(p.quit) }
 // started is an Observer that tells each start that was written RUNNING.
 type started chan struct{}
 
-func (started) Intent(string, string) {}
-func (started) Replay()               {}
+func (started) Intent(string, bool) {}
+func (started) Replay()             {}
 func (s started) WorkerStart(outcome string) {
 	if outcome == "started" {
 		s <- struct{}{}
@@ -69,12 +69,12 @@ func benchRig(b *testing.B, n int) (*store.Store, started) {
 }
 
 func benchStart(b *testing.B, st *store.Store, i int) string {
-	s, err := intent.Start{ServiceRef: fmt.Sprint("s", i)}.Canonical()
+	s, err := intent.Request{Resource: fmt.Sprint("s", i)}.Canonical(intent.Names{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	id := uuid.Must(uuid.NewV7()).String()
-	if _, _, err := st.PutSessionWithIdempotency(b.Context(), intent.Session{ID: id, Start: s}, s.Key(), time.Hour); err != nil {
+	if _, _, err := st.Put(b.Context(), id, s, time.Hour); err != nil {
 		b.Fatal(err)
 	}
 	return id

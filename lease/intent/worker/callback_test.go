@@ -33,7 +33,7 @@ func TestPipelineThatCannotBeMade(t *testing.T) {
 	r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
 	b := r.start("a", "hd")
 	r.wait(b, intent.StateRunning, "")
-	r.must(r.client.Del(t.Context(), "lease:tuner:1").Err())
+	r.must(r.client.Del(t.Context(), "intent:lease:slot:1").Err())
 	<-r.work(b).quit // the loss was heard
 	r.wait(b, intent.StateEnded, intent.ReasonLeaseLost)
 	r.must(w.Stop())

@@ -10,25 +10,26 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 // job is the worker's state of a session. The loop owns it.
 type job struct {
-	entry    store.Entry
+	entry    intentbus.Entry
 	terms    policy.Terms[*lease.Lease]
 	pipeline Pipeline
 	started  bool // RUNNING was written
 	over     bool
 }
 
-// carry executes the machine's effects. Effects that wait run in their own goroutines and answer with an event. Config.Starting bounds
-// their number, during a stop the number of sessions.
+// carry executes the machine's effects. Effects that wait run in their own
+// goroutines and answer with an event. Config.Starting bounds their number,
+// during a stop the number of sessions.
 func (w *Worker) carry(e core.Effect) {
 	j := w.jobs[e.Session]
 	switch e.Kind {
@@ -44,14 +45,14 @@ func (w *Worker) carry(e core.Effect) {
 		w.log.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
 	case core.Write:
 		entry := j.entry
-		w.tasks.Go(func() { w.write(e, entry.ServiceRef) })
+		w.tasks.Go(func() { w.write(e, entry.Resource) })
 	case core.Launch:
 		w.launch(e, j)
 	case core.Halt:
 		p := j.pipeline
 		w.tasks.Go(func() { _ = w.call(w.log.Calls, e.Session, "Stop", func() error { p.Stop(); return nil }) })
 	case core.Bury:
-		var known *store.Entry
+		var known *intentbus.Entry
 		if j != nil {
 			known = &j.entry
 		}
@@ -124,7 +125,8 @@ func (w *Worker) keep(session string, h *lease.Lease) {
 	j.terms.Keep(h)
 }
 
-// release releases all leases and waits for Redis' answers, for at most OpTimeout.
+// release releases all leases and waits for Redis' answers, for at most
+// OpTimeout.
 func (w *Worker) release(session string, holds []*lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.store.Options().OpTimeout)
 	defer cancel()
@@ -141,14 +143,14 @@ func (w *Worker) release(session string, holds []*lease.Lease) {
 	w.post(core.Event{Kind: core.EvReleased, Session: session})
 }
 
-func (w *Worker) write(e core.Effect, service string) {
-	ev, err := w.member.Write(context.WithoutCancel(w.ctx), &e, service)
+func (w *Worker) write(e core.Effect, resource string) {
+	ev, err := w.member.Write(context.WithoutCancel(w.ctx), &e, resource)
 	w.unwritten.Store(&err)
 	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
 }
 
 var startOutcomes = map[core.Reason]string{
-	core.LeaseBusy: "rejected_busy", core.NoTuner: "rejected_no_tuner", core.LeaseLost: "failed", core.Stopped: "stopped",
+	core.LeaseBusy: "rejected_busy", core.NoSlot: "rejected_no_slot", core.LeaseLost: "failed", core.Stopped: "stopped",
 	core.PipelineFailed: "failed",
 }
 
@@ -186,12 +188,12 @@ func (w *Worker) observe(outcome string) {
 func (w *Worker) fields(e core.Effect) []zap.Field {
 	return []zap.Field{
 		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
-		zap.Int64("fence", e.Fence), zap.String("reason", membership.ReasonText(e.Reason)), zap.String("detail", e.Text),
+		zap.Int64("fence", e.Fence), zap.String("reason", membership.ReasonText(w.names, e.Reason)), zap.String("detail", e.Text),
 	}
 }
 
 func (w *Worker) launch(e core.Effect, j *job) {
-	service, tuner, believed := j.terms.Launch(core.ServiceLease(j.entry.ServiceRef), core.TunerLease(e.Slot))
+	resource, slot, believed := j.terms.Launch(w.names.ResourceLease(j.entry.Resource), w.names.SlotLease(e.Slot))
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
 	if !believed {
 		told.Launch = core.LaunchDoubt
@@ -199,16 +201,16 @@ func (w *Worker) launch(e core.Effect, j *job) {
 		return
 	}
 	what := Job{
-		SessionID: e.Session, Start: j.entry.Start, Worker: w.cfg.InstanceID, Slot: e.Slot, ServiceFence: e.Fence, TunerFence: e.TunerFence,
+		SessionID: e.Session, Request: j.entry.Request, Worker: w.cfg.InstanceID, Slot: e.Slot, ResourceFence: e.Fence, SlotFence: e.SlotFence,
 	}
 	w.tasks.Go(func() {
-		ctx, end := inner.Of(service).(joint).With(context.Background(), tuner)
+		ctx, end := inner.Of(resource).(joint).With(context.Background(), slot)
 		var p Pipeline
 		failed := errExited // unless both return
 		defer func() { w.launched(told, j, p, failed, end) }()
 		calls := w.log.Calls
 		err := w.call(calls, e.Session, "NewPipeline", func() error { p = w.cfg.NewPipeline(what); return nil })
-		if err == nil && !(service.Valid() && tuner.Valid()) { // NewPipeline may have taken long
+		if err == nil && !(resource.Valid() && slot.Valid()) { // NewPipeline may have taken long
 			err, told.Launch = errDoubt, core.LaunchDoubt
 		}
 		if err == nil {
@@ -218,7 +220,8 @@ func (w *Worker) launch(e core.Effect, j *job) {
 	})
 }
 
-// launched reports the outcome of a pipeline's start, and waits for the end of a running one.
+// launched reports the outcome of a pipeline's start, and waits for the end of
+// a running one.
 func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end func()) {
 	session := told.Session
 	if failed != nil {
@@ -231,13 +234,15 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	}
 	told.Launch = core.LaunchOK
 	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
-	// A new goroutine, because this one's grown stack would never shrink while the session runs.
+	// A new goroutine, because this one's grown stack would never shrink while
+	// the session runs.
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
 var errDoubt = errors.New("a lease is in doubt")
 
-// errExited is the error of a pipeline's method that called runtime.Goexit, as a test's FailNow does.
+// errExited is the error of a pipeline's method that called runtime.Goexit, as
+// a test's FailNow does.
 var errExited = errors.New("the pipeline ended its goroutine")
 
 func (w *Worker) await(session string, p Pipeline, end func()) {
@@ -249,7 +254,8 @@ func (w *Worker) await(session string, p Pipeline, end func()) {
 	err = w.call(nil, session, "Wait", p.Wait)
 }
 
-// ended is separate from await, as panicked is from call, to keep its variables off the 2 KiB stack of each running session.
+// ended is separate from await, as panicked is from call, to keep its variables
+// off the 2 KiB stack of each running session.
 //
 //go:noinline
 func (w *Worker) ended(session string, err error) {
@@ -260,12 +266,14 @@ func (w *Worker) ended(session string, err error) {
 	w.inbox.put(message{event: back})
 }
 
-// wordsMax is how many bytes of a pipeline's error the session's detail keeps. Some errors quote all output of a program.
+// wordsMax is how many bytes of a pipeline's error the session's detail keeps.
+// Some errors quote all output of a program.
 const wordsMax = 1 << 10
 
 func words(err error) string { return plain.Text(plain.Cut(err.Error(), wordsMax)) }
 
-// call calls a method of a pipeline, and logs a panic with its stack. calls is nil for a method that runs as long as the work.
+// call calls a method of a pipeline, and logs a panic with its stack. calls is
+// nil for a method that runs as long as the work.
 func (w *Worker) call(calls *callback.Calls, session, method string, f func() error) error {
 	err := calls.Call(method, w.cfg.StopTimeout, f)
 	if callback.Stack(err) != nil {
@@ -280,6 +288,6 @@ func (w *Worker) panicked(session, method string, err error) {
 		zaplog.Stack(err))
 }
 
-func (w *Worker) bury(e store.Entry, why string, fence int64, reason core.Reason) {
+func (w *Worker) bury(e intentbus.Entry, why string, fence int64, reason core.Reason) {
 	w.tasks.Go(func() { w.member.Bury(context.WithoutCancel(w.ctx), e, why, fence, reason) })
 }

@@ -19,17 +19,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// Defaults of Config.
-const (
-	DefaultMaxTries = membership.MaxTries
-	DefaultStarting = membership.Starting
-)
-
 // Errors for errors.Is.
 var (
-	// ErrConfig means that settings contradict each other or are out of range.
-	ErrConfig = errors.New("invalid settings of the worker")
-	// ErrOtherWorker means that SingleWriter is set, and another worker is still alive after a TTL.
+	// ErrOtherWorker means that SingleWriter is set, and another worker is
+	// still alive after a TTL.
 	ErrOtherWorker = membership.ErrOtherWorker
 	// ErrStuck means that a pipeline did not return in time. Its leases expire.
 	ErrStuck = errors.New("a pipeline did not return in time")
@@ -40,22 +33,28 @@ var (
 // Job is a pipeline's task.
 type Job struct {
 	SessionID string
-	intent.Start
-	Worker       string
-	Slot         string
-	ServiceFence int64 // send both with every request, so that the receiver can refuse late requests of a frozen process
-	TunerFence   int64
+	intent.Request
+	Worker string
+	Slot   string
+	// Send both fences with every request to the resource and the slot, so that
+	// they can refuse late requests of a frozen process.
+	ResourceFence int64
+	SlotFence     int64
 
 	_ struct{}
 }
 
-// Pipeline is the work of one session. Start is called once. If it returns nil, Wait is called once, and Stop any number of times. A
-// method that panics or exits its goroutine has failed. The first KiB of an error's text becomes the session's Detail.
+// Pipeline is the work of one session. Start is called once. If it returns nil,
+// Wait is called once, and Stop any number of times. A method that panics or
+// exits its goroutine has failed. The first KiB of an error's text becomes the
+// session's Detail.
 type Pipeline interface {
-	// Start begins the work under the fence of the service's lease. It should return within seconds. ctx ends when the trust in either
-	// lease ends, and after Wait has returned. The work must not outlast ctx.
+	// Start begins the work under the fence of the resource's lease. It should
+	// return within seconds. ctx ends when the trust in either lease ends, and
+	// after Wait has returned. The work must not outlast ctx.
 	Start(ctx context.Context, fence int64) error
-	// Wait returns when the work has ended, by itself or after Stop, and no longer uses slot or service.
+	// Wait returns when the work has ended, by itself or after Stop, and no
+	// longer uses slot or resource.
 	Wait() error
 	// Stop requests the end of the work. It returns at once.
 	Stop()
@@ -63,38 +62,52 @@ type Pipeline interface {
 
 // Config configures a worker.
 type Config struct {
-	// Store configures the store in Redis. Store.Leases has the TTL of the leases, their renewal, and the logger.
+	// Store configures the store in Redis. Store.Leases has the TTL of the
+	// leases, their renewal, and the logger.
 	Store store.Options
-	// Name identifies the worker across restarts. "": the host's name. A starting worker frees the leases of an earlier process of its
-	// name at once if it can prove that process dead, which requires the same machine and container.
+	// Name identifies the worker across restarts. "": the host's name. A
+	// starting worker frees the leases of an earlier process of its name at
+	// once if it can prove that process dead, which requires the same machine
+	// and container.
 	Name string
 	// InstanceID names this process; "": lease.GenerateInstanceID().
 	InstanceID string
 	// Slots is the pool that all workers share, in the order of attempts.
 	Slots []string
-	// NewPipeline makes the pipeline of a job, in the goroutine that calls its Start. Until both return, the session counts as Starting.
-	// After a stop or a loss, both have StopTimeout to return. If a lease is in doubt after NewPipeline, Start is not called.
+	// NewPipeline makes the pipeline of a job, in the goroutine that calls its
+	// Start. Until both return, the session counts as Starting. After a stop or
+	// a loss, both have StopTimeout to return. If a lease is in doubt after
+	// NewPipeline, Start is not called.
 	NewPipeline func(Job) Pipeline
-	// Grace is how long before the trust in its leases ends the worker calls a pipeline's Stop. 0: TTL/6. A renewal and the wait for its
-	// answer (Store.Leases.RenewInterval and OpTimeout) must fit in before.
+	// Grace is how long before the trust in its leases ends the worker calls a
+	// pipeline's Stop. 0: TTL/6. A renewal and the wait for its answer
+	// (Store.Leases.RenewInterval and OpTimeout) must fit in before.
 	Grace time.Duration
-	// StopTimeout is how long a pipeline may take to return after Stop. Then the worker abandons its leases, which expire. 0: TTL.
+	// StopTimeout is how long a pipeline may take to return after Stop. Then
+	// the worker abandons its leases, which expire. 0: TTL.
 	StopTimeout time.Duration
-	// MaxTries is the number of unfinished deliveries after which a start becomes a dead letter. 0: 5.
+	// MaxTries is the number of unfinished deliveries after which a request
+	// becomes a dead letter. 0: 5.
 	MaxTries int
 	// Starting is the maximum number of starting sessions. 0: 128.
 	Starting int
-	// SingleWriter declares that there is no other worker. At its start, the worker deletes all leases on services and slots.
+	// SingleWriter declares that there is no other worker. At its start, the
+	// worker deletes all leases on resources and slots.
 	//
-	// Start first waits until every other worker is dead. Without proof, a worker counts as dead a TTL after its last heartbeat, or after
-	// two missed heartbeats (TTL/5) if it has the same Name. If another worker is still alive after a TTL, Start returns ErrOtherWorker.
+	// Start first waits until every other worker is dead. Without proof, a
+	// worker counts as dead a TTL after its last heartbeat, or after two missed
+	// heartbeats (TTL/5) if it has the same Name. If another worker is still
+	// alive after a TTL, Start returns ErrOtherWorker.
 	SingleWriter bool
-	// Notify, if not nil, receives every event of a lease, like lease.Config.Notify. It must return at once and not use the leases.
+	// Notify, if not nil, receives every event of a lease, like
+	// lease.Config.Notify. It must return at once and not use the leases.
 	Notify func(lease.Event)
 	// Observer counts for metrics; nil: no counts.
 	Observer intent.Observer
-	// Logger gets an entry for every session that runs or ends here, and those of the leases if Store.Leases.Logger is nil. nil: warnings
-	// and errors go to standard error; zap.NewNop() silences them. For the client library's own log see lease.Config.Logger.
+	// Logger gets an entry for every session that runs or ends here, and those
+	// of the leases if Store.Leases.Logger is nil. nil: warnings and errors go
+	// to standard error; zap.NewNop() silences them. For the client library's
+	// own log see lease.Config.Logger.
 	Logger *zap.Logger
 
 	_ struct{}
@@ -112,7 +125,7 @@ func (c Config) withDefaults() Config {
 		c.Name, _ = os.Hostname()
 		c.Name = cmp.Or(c.Name, c.InstanceID)
 	}
-	m := membership.Settings("", nil, ttl, 0)
+	m := membership.Settings(c.Store.Names.Table(), "", nil, ttl, 0)
 	c.Grace, c.StopTimeout = cmp.Or(c.Grace, time.Duration(m.Grace)), cmp.Or(c.StopTimeout, time.Duration(m.StopTimeout))
 	c.MaxTries, c.Starting = cmp.Or(c.MaxTries, m.MaxTries), cmp.Or(c.Starting, m.Starting)
 	if c.Observer == nil {
@@ -126,7 +139,7 @@ func (c Config) withDefaults() Config {
 
 func (c *Config) validate() error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %s", lease.ErrInvalidConfig, fmt.Sprintf(format, args...))
 	}
 	seen := map[string]bool{}
 	for _, s := range c.Slots {
@@ -154,14 +167,15 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// renewed is the time from one renewal until the next one has succeeded or failed.
+// renewed is the time from one renewal until the next one has succeeded or
+// failed.
 func (c *Config) renewed() time.Duration {
 	l := &c.Store.Leases
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)
 }
 
 func (c *Config) core(opTimeout time.Duration) core.Config {
-	m := membership.Settings(c.InstanceID, c.Slots, c.life(), opTimeout)
+	m := membership.Settings(c.Store.Names.Table(), c.InstanceID, c.Slots, c.life(), opTimeout)
 	m.Grace, m.StopTimeout, m.MaxTries, m.Starting = int64(c.Grace), int64(c.StopTimeout), c.MaxTries, c.Starting
 	return m
 }
@@ -171,6 +185,6 @@ func (c *Config) life() time.Duration { return c.Store.Leases.TTL }
 
 type nobody struct{}
 
-func (nobody) Intent(string, string) {}
-func (nobody) Replay()               {}
-func (nobody) WorkerStart(string)    {}
+func (nobody) Intent(string, bool) {}
+func (nobody) Replay()             {}
+func (nobody) WorkerStart(string)  {}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/admin"
@@ -47,7 +48,7 @@ func TestKilled(t *testing.T) {
 	r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val() > 0 {
+	for r.client.Exists(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Val() > 0 {
 		<-tick.C
 	}
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
@@ -67,7 +68,7 @@ func TestKilledAndRestarted(t *testing.T) {
 		cfg.SingleWriter = tt.single
 		began := time.Now()
 		r.run(cfg)
-		if n := r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val(); n != 0 {
+		if n := r.client.Exists(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Val(); n != 0 {
 			t.Errorf("%+v: %d leases are left when the worker is ready", tt, n)
 		}
 		if took := time.Since(began); took > options.Leases.TTL/2 {
@@ -84,15 +85,15 @@ func TestRestartedWithNothingThatTells(t *testing.T) { // I6
 	r := newRig(t)
 	a := r.start("a", "hd")
 	r.kill("w1", a)
-	dead := r.client.Get(t.Context(), "lease:service:a").Val()
-	r.must(r.client.Del(t.Context(), "v3:session:"+a, "v3:owned:"+dead).Err())
-	const another = "lease:service:another"
-	long := "lease:service:" + strings.Repeat("x", lease.NameLengthMax)
-	for key, owner := range map[string]string{"lease:tuner:of before": dead, "lease:tuner:9": dead, long: dead, another: "another"} {
+	dead := r.client.Get(t.Context(), "intent:lease:resource:a").Val()
+	r.must(r.client.Del(t.Context(), "intent:session:"+a, "intent:owned:"+dead).Err())
+	const another = "intent:lease:resource:another"
+	long := "intent:lease:resource:" + strings.Repeat("x", lease.NameLengthMax)
+	for key, owner := range map[string]string{"intent:lease:slot:of before": dead, "intent:lease:slot:9": dead, long: dead, another: "another"} {
 		r.must(r.client.Set(t.Context(), key, owner, time.Hour).Err())
 	}
 	r.run(r.config("w1", "1"))
-	for _, key := range []string{"lease:service:a", "lease:tuner:1", "lease:tuner:9"} {
+	for _, key := range []string{"intent:lease:resource:a", "intent:lease:slot:1", "intent:lease:slot:9"} {
 		if r.client.Get(t.Context(), key).Val() == dead {
 			t.Errorf("%s is still its earlier process' when the worker is ready", key)
 		}
@@ -123,9 +124,9 @@ func (r *rig) single(name string, o store.Options) <-chan error {
 }
 
 // beating is another worker that has beaten once, as me, and what has it beat again.
-func (r *rig) beating(id string, me membership.Incarnation) (other *store.Bus, beat func()) {
+func (r *rig) beating(id string, me membership.Incarnation) (other intentbus.Bus, beat func()) {
 	r.Helper()
-	other, err := r.store.Bus(id)
+	other, err := intentbus.Open(r.store, id)
 	r.must(err)
 	r.Cleanup(func() { _ = other.Close() })
 	r.must(other.Create(r.Context()))
@@ -150,7 +151,7 @@ func TestSingleWriterRefusesCompany(t *testing.T) {
 	if err := <-started; !errors.Is(err, ErrOtherWorker) || time.Since(began) < options.Leases.TTL {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
-	if r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val() != 2 {
+	if r.client.Exists(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Val() != 2 {
 		t.Error("leases of a living worker were deleted")
 	}
 }
@@ -204,8 +205,8 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
 	_, beat := r.beating("other", membership.Incarnation{Name: "w0", Boot: "another"})
-	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: "other", Score: 1}).Err())
-	r.must(r.client.Set(t.Context(), "lease:service:a", "other", 0).Err())
+	r.must(r.client.ZAdd(t.Context(), "intent:workers", redis.Z{Member: "other", Score: 1}).Err())
+	r.must(r.client.Set(t.Context(), "intent:lease:resource:a", "other", 0).Err())
 	started := r.single("w1", options)
 	tick := time.NewTicker(membership.BeatInterval(options.Leases.TTL) / 4)
 	defer tick.Stop()
@@ -219,7 +220,7 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 			beat()
 		}
 	}
-	if r.client.Exists(t.Context(), "lease:service:a").Val() != 1 {
+	if r.client.Exists(t.Context(), "intent:lease:resource:a").Val() != 1 {
 		t.Error("the lease of a living worker was deleted")
 	}
 }
@@ -231,7 +232,7 @@ func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
 	long := r.config("w1", "1")
 	life := 4 * options.Leases.TTL
 	other, _ := r.beating("other", membership.Incarnation{Name: long.Name, Boot: "another", Life: life.Milliseconds()})
-	r.must(r.client.Set(t.Context(), "lease:service:a", "other", 0).Err())
+	r.must(r.client.Set(t.Context(), "intent:lease:resource:a", "other", 0).Err())
 	started := r.single(long.Name, options)
 	select {
 	case err := <-started:
@@ -281,7 +282,7 @@ func TestSingleWriterThatStoodStill(t *testing.T) { // I1
 	go func() { started <- first.Start(t.Context()) }()
 	<-pause.at
 	// As after a life without a beat, or in another container.
-	r.must(r.client.ZAdd(t.Context(), "v3:workers", redis.Z{Member: first.InstanceID(), Score: 0}).Err())
+	r.must(r.client.ZAdd(t.Context(), "intent:workers", redis.Z{Member: first.InstanceID(), Score: 0}).Err())
 	cfg.Store.Leases.Hooks = nil
 	second := r.run(cfg)
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
@@ -289,7 +290,7 @@ func TestSingleWriterThatStoodStill(t *testing.T) { // I1
 	if err := <-started; !errors.Is(err, ErrOtherWorker) {
 		t.Errorf("%v, want ErrOtherWorker", err)
 	}
-	for _, key := range []string{"lease:service:a", "lease:tuner:1"} {
+	for _, key := range []string{"intent:lease:resource:a", "intent:lease:slot:1"} {
 		if owner := r.client.Get(t.Context(), key).Val(); owner != second.InstanceID() {
 			t.Errorf("%s is of %q, want the living worker %q", key, owner, second.InstanceID())
 		}
@@ -318,7 +319,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{NewPipeline: pipeline, Slots: []string{"1"}, StopTimeout: -1},
 		{NewPipeline: pipeline, Slots: []string{"1"}, MaxTries: -1},
 	} {
-		if _, err := New(c, cfg); !errors.Is(err, ErrConfig) {
+		if _, err := New(c, cfg); !errors.Is(err, lease.ErrInvalidConfig) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
@@ -343,7 +344,7 @@ func TestRecordOfWhatIsNotInHand(t *testing.T) { // I3
 	r.wait(a, intent.StateRunning, "")
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
-	r.must(r.client.HSet(t.Context(), "v3:session:"+a, "state", "RUNNING", "owner", w.InstanceID()).Err())
-	r.must(r.client.ZAdd(t.Context(), "v3:owned:"+w.InstanceID(), redis.Z{Member: a}).Err())
+	r.must(r.client.HSet(t.Context(), "intent:session:"+a, "state", "RUNNING", "owner", w.InstanceID()).Err())
+	r.must(r.client.ZAdd(t.Context(), "intent:owned:"+w.InstanceID(), redis.Z{Member: a}).Err())
 	r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
 }

@@ -1,21 +1,31 @@
-// Package worker receives starts from the bus and runs their pipelines. Only workers own the leases on services and slots.
+// Package worker receives starts from the bus and runs their pipelines. Only
+// workers own the leases of resources and slots.
 //
 // # What is not promised
 //
-// Nothing can stop a pipeline of a frozen process, or one that ignores both Stop and its context. Send the fences with every request, and
-// let the tuner refuse older ones. A program outside the process, such as a transcoder, must end with the process. If Redis loses its
-// data, accepted sessions that have not begun are lost, and running ones end when their worker finds no record of them.
+// Nothing can stop a pipeline of a frozen process, or one that ignores both
+// Stop and its context. Send the fences with every request, and let the
+// resource and the slot refuse older ones. A program outside the process, such
+// as a transcoder, must end with the process. If Redis loses its data, accepted
+// sessions that have not begun are lost, and running ones end when their worker
+// finds no record of them.
 //
 // # What is promised
 //
-// A slot, and a service, serves one pipeline at a time (I1). A pipeline has both leases or none. The worker calls its Stop at least
-// Config.Grace before the trust in either lease ends. Its context ends with that trust. The worker releases the leases after it has
-// returned. Some worker begins or ends every accepted start, whichever worker dies (I3). States are written under their fence.
+// A slot, and a resource, serves one pipeline at a time (I1). A pipeline has
+// both leases or none. The worker calls its Stop at least Config.Grace before
+// the trust in either lease ends. Its context ends with that trust. The worker
+// releases the leases after it has returned. Some worker begins or ends every
+// accepted start, whichever worker dies (I3). States are written under their
+// fence.
 //
 // # Death of a worker
 //
-// A dead worker's leases expire after their TTL, and its sessions end with R_LEASE_LOST. Other workers begin its remaining starts. If a
-// worker of the same name (Config.Name, by default the host's) starts on the same machine sooner, it finds its predecessor in the
-// registry. If process ID and start time prove the predecessor dead, the new worker frees its leases at once. Without that proof (another
-// machine or container) the leases expire, unless Config.SingleWriter declares that there is no other worker.
+// A dead worker's leases expire after their TTL, and its sessions end with
+// R_LEASE_LOST. Other workers begin its remaining starts. If a worker of the
+// same name (Config.Name, by default the host's) starts on the same machine
+// sooner, it finds its predecessor in the registry. If process ID and start
+// time prove the predecessor dead, the new worker frees its leases at once.
+// Without that proof (another machine or container) the leases expire, unless
+// Config.SingleWriter declares that there is no other worker.
 package worker

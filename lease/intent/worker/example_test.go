@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net/http"
 	"os"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,11 +33,12 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() { log.Fatal(api.NewServer("127.0.0.1:8080", h).ListenAndServe()) }()
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second}
+	go func() { log.Fatal(server.ListenAndServe()) }()
 
 	w, err := worker.New(client, worker.Config{
-		Name: "w1", Slots: []string{"tuner-1", "tuner-2"},
-		NewPipeline: func(job worker.Job) worker.Pipeline { return &stream{job: job, quit: make(chan struct{}, 1)} },
+		Name: "w1", Slots: []string{"gpu-1", "gpu-2"},
+		NewPipeline: func(job worker.Job) worker.Pipeline { return &render{job: job, quit: make(chan struct{}, 1)} },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -43,19 +46,19 @@ func Example() {
 	fmt.Println("over:", w.Run(ctx))
 }
 
-// stream is a pipeline that serves until it is stopped or its leases end.
-type stream struct {
+// render is a pipeline that serves until it is stopped or its leases end.
+type render struct {
 	job  worker.Job
 	ctx  context.Context
 	quit chan struct{}
 }
 
-func (s *stream) Start(ctx context.Context, fence int64) error {
-	s.ctx = ctx // the fences, job.ServiceFence and job.TunerFence, go along with every request to the tuner
+func (s *render) Start(ctx context.Context, fence int64) error {
+	s.ctx = ctx // the fences, job.ResourceFence and job.SlotFence, go along with every request to the GPU
 	return nil
 }
 
-func (s *stream) Wait() error {
+func (s *render) Wait() error {
 	select {
 	case <-s.quit:
 	case <-s.ctx.Done():
@@ -63,7 +66,7 @@ func (s *stream) Wait() error {
 	return nil
 }
 
-func (s *stream) Stop() {
+func (s *render) Stop() {
 	select {
 	case s.quit <- struct{}{}:
 	default:
@@ -73,12 +76,7 @@ func (s *stream) Stop() {
 // Once, by hand, for a Redis that is new: the settings of the leases are those of the store.
 func Example_bootstrap() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-	st, err := store.New(client, store.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer st.Close()
-	if err := admin.Bootstrap(context.Background(), client, st.Options()); err != nil {
+	if err := admin.Bootstrap(context.Background(), client, store.Options{}); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 func (w *Worker) newMember() *membership.Member {
@@ -22,8 +22,8 @@ func (w *Worker) newMember() *membership.Member {
 	return &membership.Member{
 		Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
-		Store: w.store, Bus: w.bus, Logger: w.log.Logger, Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf,
-		Deliver: func(entries []store.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
+		Bus:   w.bus, Logger: w.log.Logger, Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf,
+		Deliver: func(entries []intentbus.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
 		Stop:    w.stopAsked,
 		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
 		Running: w.running, Takes: w.takes, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
@@ -31,7 +31,8 @@ func (w *Worker) newMember() *membership.Member {
 	}
 }
 
-// fetched returns the observer of fetches. A worker whose fetches Redis denies keeps beating, but does no work.
+// fetched returns the observer of fetches. A worker whose fetches Redis denies
+// keeps beating, but does no work.
 func (w *Worker) fetched() func(error) {
 	w.fetches.Life = w.cfg.life()
 	bus := w.outage("bus")
@@ -53,7 +54,8 @@ func (w *Worker) heard(e lease.Event) {
 
 func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
 
-// hinted handles a message that requests the stop of a session of this worker. It waits for the loop, so that no flood fills the inbox.
+// hinted handles a message that requests the stop of a session of this worker.
+// It waits for the loop, so that no flood fills the inbox.
 func (w *Worker) hinted(session string) {
 	if len(w.unknown([]string{session})) == 0 {
 		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
@@ -87,15 +89,17 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 }
 
 // deliver passes entries to the machine. It runs in the loop.
-func (w *Worker) deliver(entries []store.Entry) {
-	begin := func(e store.Entry) *job { return &job{entry: e} }
-	membership.Deliver(w.machine, entries, w.jobs, begin, w.step, func(e store.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
+func (w *Worker) deliver(entries []intentbus.Entry) {
+	begin := func(e intentbus.Entry) *job { return &job{entry: e} }
+	membership.Deliver(w.cfg.Store.Names, w.machine, entries, w.jobs, begin, w.step, func(e intentbus.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
-// failureLogEvery is the least time between log entries while Redis keeps failing.
+// failureLogEvery is the least time between log entries while Redis keeps
+// failing.
 const failureLogEvery = 3 * time.Second
 
-// outage logs the beginning and the end of Redis' unreachability. It is not safe for concurrent use.
+// outage logs the beginning and the end of Redis' unreachability. It is not
+// safe for concurrent use.
 type outage struct {
 	log  *zap.Logger
 	what string
@@ -117,7 +121,8 @@ func (o *outage) note(err error) {
 	}
 }
 
-// beat keeps the worker alive in the registry and cleans up after dead workers, ten times in the life of a lease.
+// beat keeps the worker alive in the registry and cleans up after dead workers,
+// ten times in the life of a lease.
 func (w *Worker) beat() {
 	ticker := time.NewTicker(membership.BeatInterval(w.cfg.life()))
 	defer ticker.Stop()
@@ -146,10 +151,12 @@ func (w *Worker) beat() {
 	}
 }
 
-// kickPause is the least time between two beats, because anyone with publish rights can cause them.
+// kickPause is the least time between two beats, because anyone with publish
+// rights can cause them.
 func kickPause(life time.Duration) time.Duration { return membership.BeatInterval(life) / 10 }
 
-// foreignLogEvery is the least time between log entries about keys that an operator has to repair.
+// foreignLogEvery is the least time between log entries about keys that an
+// operator has to repair.
 const foreignLogEvery = time.Minute
 
 func (w *Worker) tellForeign(last time.Time) time.Time {
@@ -165,7 +172,8 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 	return time.Now()
 }
 
-// running returns how many sessions run. It waits for the loop, as takes and unknown do.
+// running returns how many sessions run. It waits for the loop, as takes and
+// unknown do.
 func (w *Worker) running() int { return asked(w, w.machine.Running) }
 
 func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }

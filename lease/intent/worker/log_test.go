@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/lease/intent"
-	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 func (r *rig) logged(cfg Config) *observer.ObservedLogs {
@@ -25,13 +25,13 @@ func TestLostSessionIsLogged(t *testing.T) {
 	logs := r.logged(r.config("w1", "1"))
 	a := r.start("a", "hd")
 	fence := r.wait(a, intent.StateRunning, "").Fence
-	other, err := r.store.Bus("other")
+	other, err := intentbus.Open(r.store, "other")
 	r.must(err)
 	defer other.Close()
-	_, err = other.Write(t.Context(), store.Write{Session: a, Service: "a", State: intent.StateEnded, Reason: intent.ReasonLeaseLost,
+	_, err = other.Write(t.Context(), intentbus.Write{Session: a, Resource: "a", State: intent.StateEnded, Reason: intent.ReasonLeaseLost,
 		Fence: fence + 1})
 	r.must(err)
-	r.must(r.client.Del(t.Context(), "lease:service:a", "lease:tuner:1").Err())
+	r.must(r.client.Del(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Err())
 	<-r.work(a).quit
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -74,7 +74,7 @@ func TestOutageIsLoggedSeldom(t *testing.T) {
 func TestForeignSetsAreNamedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for _, key := range []string{"v3:stops", "v3:ended"} {
+	for _, key := range []string{"intent:stops", "intent:ended"} {
 		r.must(r.client.Set(t.Context(), key, "foreign", 0).Err())
 	}
 	logs := r.logged(r.config("w1", "1"))

@@ -19,7 +19,7 @@ func TestForgedStopIsNotObeyed(t *testing.T) {
 	r.wait(forged, intent.StateRunning, "")
 	r.wait(real, intent.StateRunning, "")
 	for range 100 {
-		r.must(r.client.Publish(t.Context(), "v3:notify", "stop "+forged).Err())
+		r.must(r.client.Publish(t.Context(), "intent:notify", "stop "+forged).Err())
 	}
 	// The channel keeps its order, so when this one has ended, those were heard.
 	r.stop(real)
@@ -51,7 +51,7 @@ func TestFloodOfLeavesIsPaced(t *testing.T) {
 	for time.Since(began) < time.Second {
 		_, err := r.client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
 			for range 20 {
-				pipe.Publish(t.Context(), "v3:notify", "left nobody")
+				pipe.Publish(t.Context(), "intent:notify", "left nobody")
 			}
 			return nil
 		})
@@ -81,7 +81,7 @@ func TestFloodOfStopsIsNotKept(t *testing.T) {
 	for range flood / 100 {
 		_, err := r.client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
 			for range 100 {
-				pipe.Publish(t.Context(), "v3:notify", "stop "+a)
+				pipe.Publish(t.Context(), "intent:notify", "stop "+a)
 			}
 			return nil
 		})

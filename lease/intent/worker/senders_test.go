@@ -29,7 +29,7 @@ func (r *rig) senders(apiLeases bool) map[answer]int {
 		r.must(err)
 		defer st.Close()
 		h, err := api.NewHandler(st, api.Config{
-			Tokens: []api.Token{api.NewToken("w", "secret", intent.ScopeWrite)}, APILeases: apiLeases,
+			Tokens: []api.Token{api.NewToken("w", "secret", intent.ScopeWrite)}, LeaseFirst: apiLeases,
 		})
 		r.must(err)
 		srv := httptest.NewServer(h)
@@ -44,8 +44,8 @@ func (r *rig) senders(apiLeases bool) map[answer]int {
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
-			body := strings.NewReader(`{"type":"stream.start","serviceRef":"1:0:19:283D:3FB:1:C00000:0:0:0:","profile":"hd"}`)
-			req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, urls[i%2]+"/api/v3/intents", body)
+			body := strings.NewReader(`{"type":"start","resource":"1:0:19:283D:3FB:1:C00000:0:0:0:","profile":"hd"}`)
+			req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, urls[i%2]+"/intents", body)
 			if err != nil {
 				r.Error(err)
 				return
@@ -81,11 +81,11 @@ func (r *rig) oneOfEach(id string) {
 	r.mu.Lock()
 	starts := r.starts
 	r.mu.Unlock()
-	tuners, services := r.client.Keys(r.Context(), "lease:tuner:*").Val(), r.client.Keys(r.Context(), "lease:service:*").Val()
-	if starts != 1 || len(tuners) != 1 || len(services) != 1 || tuners[0] != "lease:tuner:"+s.Slot {
+	tuners, services := r.client.Keys(r.Context(), "intent:lease:slot:*").Val(), r.client.Keys(r.Context(), "intent:lease:resource:*").Val()
+	if starts != 1 || len(tuners) != 1 || len(services) != 1 || tuners[0] != "intent:lease:slot:"+s.Slot {
 		r.Errorf("%d pipelines, leases %v and %v, want one each, for %+v", starts, tuners, services, s)
 	}
-	if n := r.client.ZCard(r.Context(), "v3:sessions").Val(); n != 1 {
+	if n := r.client.ZCard(r.Context(), "intent:sessions").Val(); n != 1 {
 		r.Errorf("%d sessions", n)
 	}
 	if letters, err := r.store.DeadLetters(r.Context(), "", 1); err != nil || len(letters) != 0 {
@@ -108,7 +108,7 @@ func TestTwoHundredSenders(t *testing.T) {
 	if accepted := first[answer{http.StatusAccepted, id, false}]; accepted != 1 {
 		t.Errorf("%d were accepted: %v", accepted, first)
 	}
-	if n := r.client.XLen(t.Context(), "v3:bus").Val(); n != 1 {
+	if n := r.client.XLen(t.Context(), "intent:bus").Val(); n != 1 {
 		t.Errorf("%d events on the bus", n)
 	}
 	r.run(r.config("w1", "1", "2"))
@@ -118,7 +118,7 @@ func TestTwoHundredSenders(t *testing.T) {
 		t.Errorf("while it runs: %v", again)
 	}
 	r.oneOfEach(id)
-	if n := r.client.XLen(t.Context(), "v3:bus").Val(); n != 0 {
+	if n := r.client.XLen(t.Context(), "intent:bus").Val(); n != 0 {
 		t.Errorf("%d events on the bus", n)
 	}
 }
@@ -134,7 +134,7 @@ func TestTwoHundredSendersPhase1(t *testing.T) {
 	if got[answer{http.StatusAccepted, id, false}] != 1 || got[answer{http.StatusConflict, id, false}] != 199 {
 		t.Errorf("%v", got)
 	}
-	if n := r.client.XLen(t.Context(), "v3:bus").Val(); n != 1 {
+	if n := r.client.XLen(t.Context(), "intent:bus").Val(); n != 1 {
 		t.Errorf("%d events on the bus", n)
 	}
 	r.run(r.config("w1", "1", "2"))

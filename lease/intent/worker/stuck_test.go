@@ -20,7 +20,7 @@ func TestStuckPipelineWhoseLeasesAreGone(t *testing.T) {
 	r.wait(a, intent.StateRunning, "")
 	p := r.work(a)
 	defer func() { p.ret <- nil }()
-	r.client.Del(t.Context(), "lease:service:a", "lease:tuner:1", "lease:tuner:2")
+	r.client.Del(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1", "intent:lease:slot:2")
 	r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
 	r.wait(r.start("a", "hd"), intent.StateEnded, intent.ReasonLeaseBusy)
 }
@@ -40,7 +40,7 @@ func TestSingleWriterWaitsForAStuckPipeline(t *testing.T) {
 	if err := w.Stop(); !errors.Is(err, ErrStuck) {
 		t.Fatalf("stopped: %v, want that a pipeline is stuck", err)
 	}
-	left, stopped := r.client.PTTL(t.Context(), "lease:service:a").Val(), time.Now()
+	left, stopped := r.client.PTTL(t.Context(), "intent:lease:resource:a").Val(), time.Now()
 	single := r.config("w2", "1")
 	single.SingleWriter = true
 	r.run(single)

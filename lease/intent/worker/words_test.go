@@ -73,7 +73,7 @@ func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 	whole := cfg.NewPipeline
 	hung := make(chan struct{})
 	cfg.NewPipeline = func(j Job) Pipeline {
-		if j.ServiceRef == "hangs" {
+		if j.Resource == "hangs" {
 			<-hung
 		}
 		return whole(j)
@@ -87,12 +87,12 @@ func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 	r.stop(b)
 	r.wait(b, intent.StateEnded, intent.ReasonPipelineFailed)
-	if r.client.Exists(t.Context(), "lease:service:hangs").Val() != 1 {
+	if r.client.Exists(t.Context(), "intent:lease:resource:hangs").Val() != 1 {
 		t.Error("the leases of a pipeline that may still begin were given back")
 	}
 	r.wait(r.start("c", "hd"), intent.StateRunning, "")
 	close(hung) // it is made after all, and not started: its leases are nobody's to work under
-	r.eventually("its service is free", func() bool { return r.client.Exists(t.Context(), "lease:service:hangs").Val() == 0 })
+	r.eventually("its service is free", func() bool { return r.client.Exists(t.Context(), "intent:lease:resource:hangs").Val() == 0 })
 	r.wait(r.start("hangs", "hd"), intent.StateRunning, "")
 	if r.work(b) != nil {
 		t.Error("a pipeline was started without its leases")
@@ -112,7 +112,7 @@ func TestStartThatHangsWithoutItsLeases(t *testing.T) { // I1, I3
 		hung := make(chan struct{})
 		cfg.NewPipeline = func(j Job) Pipeline {
 			switch p := whole(j); {
-			case j.ServiceRef != "a":
+			case j.Resource != "a":
 				return p
 			case where == "Start":
 				return hangs{p, hung}
@@ -125,7 +125,7 @@ func TestStartThatHangsWithoutItsLeases(t *testing.T) { // I1, I3
 		a := r.start("a", "hd")
 		r.wait(a, intent.StateStarting, "")
 		b := r.start("b", "hd")
-		r.must(r.client.Del(t.Context(), "lease:service:a", "lease:tuner:1").Err())
+		r.must(r.client.Del(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Err())
 		r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
 		r.wait(b, intent.StateRunning, "")
 		r.wait(r.start("a", "hd"), intent.StateEnded, intent.ReasonLeaseBusy)

@@ -14,6 +14,8 @@ import (
 	leasecore "github.com/leasestorm/leasestorm/internal/core"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
+	"github.com/leasestorm/leasestorm/internal/intentbus"
+	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
@@ -23,13 +25,15 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// Worker runs pipelines for the starts on the bus. It is safe for concurrent use.
+// Worker runs pipelines for the starts on the bus. It is safe for concurrent
+// use.
 type Worker struct {
 	cfg      Config
 	log      *zaplog.Log
 	leaseLog *zaplog.Log // log, or the logger of Store.Leases
 	store    *store.Store
-	bus      *store.Bus
+	bus      intentbus.Bus
+	names    *intentnames.Names
 	keeper   *lease.Keeper
 	member   *membership.Member
 	base     time.Time
@@ -58,7 +62,8 @@ type Worker struct {
 	jobs    map[string]*job
 }
 
-// New makes a worker, with its own connections like lease.NewManager. Nothing runs before Start.
+// New makes a worker, with its own connections like lease.NewManager. Nothing
+// runs before Start.
 func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -75,7 +80,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, log: log, leaseLog: leaseLog, store: st, base: time.Now().Add(-1),
+		cfg: cfg, log: log, leaseLog: leaseLog, store: st, names: cfg.Store.Names.Table(), base: time.Now().Add(-1),
 		machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
 		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
@@ -86,7 +91,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
 	lc.DrainTimeout = cmp.Or(lc.DrainTimeout, membership.ReleaseTimeout(lc.TTL, st.Options().OpTimeout))
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
-		w.bus, err = st.Bus(cfg.InstanceID)
+		w.bus, err = intentbus.Open(st, cfg.InstanceID)
 	}
 	if err != nil {
 		st.Close()
@@ -99,14 +104,18 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 // InstanceID returns the owner of the worker's leases.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start begins the work, until Stop. ctx bounds the start only. Start returns once the worker is in the registry and has cleaned up after
-// a dead process of its name. A single writer also waits until no other worker is alive.
+// Start begins the work, until Stop. ctx bounds the start only. Start returns
+// once the worker is in the registry and has cleaned up after a dead process of
+// its name. A single writer also waits until no other worker is alive.
 //
-// Unlike lease.Keeper.Start, it waits while Redis does not answer or refuses to write (OOM, NOREPLICAS, READONLY, MISCONF), because it
-// needs Redis to detect ErrOtherWorker and to free a dead process' leases. Only ctx or Stop ends that wait. Health reports the reason
-// meanwhile, so serve the probe first, or call Run in a goroutine.
+// Unlike lease.Keeper.Start, it waits while Redis does not answer or refuses to
+// write (OOM, NOREPLICAS, READONLY, MISCONF), because it needs Redis to detect
+// ErrOtherWorker and to free a dead process' leases. Only ctx or Stop ends that
+// wait. Health reports the reason meanwhile, so serve the probe first, or call
+// Run in a goroutine.
 //
-// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL's denial, or that of ctx with the last failure.
+// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL's
+// denial, or that of ctx with the last failure.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -122,10 +131,10 @@ func (w *Worker) Start(ctx context.Context) error {
 
 func (w *Worker) begin(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
-		return w.store.Explain(err)
+		return w.bus.Explain(err)
 	}
 	if err := w.member.Join(ctx); err != nil {
-		return w.store.Explain(err)
+		return w.bus.Explain(err)
 	}
 	w.up.Store(true)
 	w.capacity <- struct{}{}
@@ -138,10 +147,12 @@ func (w *Worker) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run calls Start, and Stop as soon as ctx ends, even if Start still waits. It returns nil after a requested stop.
+// Run calls Start, and Stop as soon as ctx ends, even if Start still waits. It
+// returns nil after a requested stop.
 func (w *Worker) Run(ctx context.Context) error { return w.life.Run(ctx, w.Start, w.Stop) }
 
-// Health reports whether this worker can process starts, and otherwise why, for a readiness probe. It sends no requests.
+// Health reports whether this worker can process starts, and otherwise why, for
+// a readiness probe. It sends no requests.
 func (w *Worker) Health() lease.Health {
 	h := w.keeper.Health()
 	if w.ctx.Err() != nil {
@@ -154,12 +165,16 @@ func (w *Worker) Health() lease.Health {
 	return h
 }
 
-// Stop ends all pipelines, releases their leases and leaves pending starts to other workers. It waits for the pipelines, at most
-// StopTimeout, and then for Redis: one timeout (Store.OpTimeout) to record the end of each session, one to confirm the releases (or
-// Store.Leases.DrainTimeout, if longer), and one to leave the registry. Unconfirmed leases expire, and other workers end the sessions.
+// Stop ends all pipelines, releases their leases and leaves pending starts to
+// other workers. It waits for the pipelines, at most StopTimeout, and then for
+// Redis: one timeout (Store.OpTimeout) to record the end of each session, one
+// to confirm the releases (or Store.Leases.DrainTimeout, if longer), and one to
+// leave the registry. Unconfirmed leases expire, and other workers end the
+// sessions.
 //
-// Every call waits for the end and returns the same error. ErrStuck means that a pipeline did not return, so the worker has not left the
-// registry either. Any other error means that Redis refused a release or did not confirm it.
+// Every call waits for the end and returns the same error. ErrStuck means that
+// a pipeline did not return, so the worker has not left the registry either.
+// Any other error means that Redis refused a release or did not confirm it.
 func (w *Worker) Stop() error {
 	w.ask()
 	return w.life.Stop(w.end)
@@ -257,7 +272,8 @@ func (b *inbox) close() {
 	b.poke()
 }
 
-// take frees the queue's memory, which would otherwise keep the size of the largest burst.
+// take frees the queue's memory, which would otherwise keep the size of the
+// largest burst.
 func (b *inbox) take() (items []message, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

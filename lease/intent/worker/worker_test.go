@@ -139,10 +139,10 @@ func (r *rig) use(p *work, fence int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.starts++
-	if fence != p.ServiceFence || p.TunerFence == 0 {
-		r.Errorf("session %s has the fences %d, %d and was started with %d", p.SessionID, p.ServiceFence, p.TunerFence, fence)
+	if fence != p.ResourceFence || p.SlotFence == 0 {
+		r.Errorf("session %s has the fences %d, %d and was started with %d", p.SessionID, p.ResourceFence, p.SlotFence, fence)
 	}
-	for _, what := range []string{"slot " + p.Slot, "service " + p.ServiceRef} {
+	for _, what := range []string{"slot " + p.Slot, "service " + p.Resource} {
 		if other := r.using[what]; other != nil {
 			r.Errorf("%s serves the sessions %s and %s at once", what, other.SessionID, p.SessionID)
 		}
@@ -155,7 +155,7 @@ func (r *rig) leave(p *work) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.using, "slot "+p.Slot)
-	delete(r.using, "service "+p.ServiceRef)
+	delete(r.using, "service "+p.Resource)
 }
 
 func (r *rig) work(session string) *work {
@@ -188,10 +188,8 @@ func (r *rig) run(cfg Config) *Worker {
 
 func (r *rig) start(ref, profile string) string {
 	r.Helper()
-	s, err := intent.Start{ServiceRef: ref, Profile: profile}.Canonical()
-	r.must(err)
-	id, _, err := r.store.PutSessionWithIdempotency(r.Context(), intent.Session{ID: uuid.Must(uuid.NewV7()).String(), Start: s},
-		s.Key(), time.Minute)
+	start := intent.Request{Resource: ref, Profile: profile}
+	id, _, err := r.store.Put(r.Context(), uuid.Must(uuid.NewV7()).String(), start, time.Minute)
 	r.must(err)
 	return id
 }
@@ -224,10 +222,10 @@ func (r *rig) stop(id string) {
 // idle checks that nothing is left: no lease, no entry, nothing given out.
 func (r *rig) idle() {
 	r.Helper()
-	if keys := r.client.Keys(r.Context(), "lease:*").Val(); len(keys) > 0 {
+	if keys := r.client.Keys(r.Context(), "intent:lease:*").Val(); len(keys) > 0 {
 		r.Errorf("leases are left: %v", keys)
 	}
-	if n := r.client.XLen(r.Context(), "v3:bus").Val(); n > 0 {
+	if n := r.client.XLen(r.Context(), "intent:bus").Val(); n > 0 {
 		r.Errorf("%d entries are left on the bus", n)
 	}
 }
@@ -238,7 +236,7 @@ func TestLifeOfSessions(t *testing.T) {
 	w := r.run(r.config("w1", "1", "2"))
 	a := r.start("a", "hd")
 	s := r.wait(a, intent.StateRunning, "")
-	if s.Slot != "1" || s.Worker != w.InstanceID() || s.Fence == 0 || s.TunerFence == 0 {
+	if s.Slot != "1" || s.Worker != w.InstanceID() || s.Fence == 0 || s.SlotFence == 0 {
 		t.Errorf("%+v", s)
 	}
 	r.wait(r.start("a", "sd"), intent.StateEnded, intent.ReasonLeaseBusy)
@@ -246,7 +244,7 @@ func TestLifeOfSessions(t *testing.T) {
 	if s := r.wait(b, intent.StateRunning, ""); s.Slot != "2" {
 		t.Errorf("%+v", s)
 	}
-	r.wait(r.start("c", "hd"), intent.StateEnded, intent.ReasonNoTuner)
+	r.wait(r.start("c", "hd"), intent.StateEnded, intent.ReasonNoSlot)
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 	again := r.start("a", "hd")
@@ -358,7 +356,7 @@ func TestStuckPipeline(t *testing.T) {
 	r.wait(a, intent.StateRunning, "")
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonPipelineFailed)
-	if r.client.Exists(t.Context(), "lease:service:a", "lease:tuner:1").Val() != 2 {
+	if r.client.Exists(t.Context(), "intent:lease:resource:a", "intent:lease:slot:1").Val() != 2 {
 		t.Error("the leases of a stuck pipeline were given back")
 	}
 	r.mu.Lock()
@@ -409,16 +407,14 @@ func TestRedisForgets(t *testing.T) {
 // Phase 1: the worker takes the lease that the API took for the session over, with a fence of its own.
 func TestAdoptsTheLeaseOfTheAPI(t *testing.T) {
 	r := newRig(t)
-	s, err := intent.Start{ServiceRef: "a"}.Canonical()
+	id, _, err := r.store.PutLeased(t.Context(), uuid.Must(uuid.NewV7()).String(), intent.Request{Resource: "a"}, time.Minute)
 	r.must(err)
-	id, _, err := r.store.PutSessionWithLease(t.Context(), intent.Session{ID: uuid.Must(uuid.NewV7()).String(), Start: s}, s.Key(), time.Minute)
-	r.must(err)
-	if owner := r.client.Get(t.Context(), "lease:service:a").Val(); owner != "session:"+id {
+	if owner := r.client.Get(t.Context(), "intent:lease:resource:a").Val(); owner != "session:"+id {
 		t.Fatal(owner)
 	}
 	w := r.run(r.config("w1", "1"))
 	r.wait(id, intent.StateRunning, "")
-	if owner := r.client.Get(t.Context(), "lease:service:a").Val(); owner != w.InstanceID() {
+	if owner := r.client.Get(t.Context(), "intent:lease:resource:a").Val(); owner != w.InstanceID() {
 		t.Error(owner)
 	}
 }
@@ -443,7 +439,7 @@ func TestForeignEntries(t *testing.T) {
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 	for _, values := range foreign {
-		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: values}).Err())
+		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "intent:bus", Values: values}).Err())
 	}
 	r.wait(r.start("c", "hd"), intent.StateRunning, "")
 	r.deadLetters(int64(len(foreign)))
@@ -455,7 +451,7 @@ func TestForeignEntriesThatAreRejected(t *testing.T) {
 	r.run(r.config("w1", "1"))
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
 	for _, service := range []string{"a", "b"} { // busy, and no tuner
-		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{
+		r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "intent:bus", Values: []string{
 			"type", "start", "session", uuid.NewString(), "service", service, "profile", "hd", "start", "0",
 		}}).Err())
 	}
@@ -470,7 +466,7 @@ func TestEntryOfWhatHasEnded(t *testing.T) { // I3
 	r.wait(a, intent.StateRunning, "")
 	r.stop(a)
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
-	r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "v3:bus", Values: []string{
+	r.must(r.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "intent:bus", Values: []string{
 		"type", "start", "session", a, "service", "a", "profile", "hd", "start", "0",
 	}}).Err())
 	r.deadLetters(0)
@@ -482,14 +478,14 @@ func (r *rig) deadLetters(want int64) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	timeout := time.After(30 * time.Second)
-	for r.client.XLen(r.Context(), "v3:bus").Val() > 0 {
+	for r.client.XLen(r.Context(), "intent:bus").Val() > 0 {
 		select {
 		case <-tick.C:
 		case <-timeout:
 			r.Fatal("the bus is never empty")
 		}
 	}
-	if n := r.client.XLen(r.Context(), "v3:dead").Val(); n != want {
+	if n := r.client.XLen(r.Context(), "intent:dead").Val(); n != want {
 		r.Errorf("%d dead letters, want %d", n, want)
 	}
 }

@@ -1,13 +1,13 @@
-package intent
+package node
 
 import (
 	"fmt"
 	"strconv"
 )
 
-// PhaseFromEnv reads the flag of ADR-003's migration, LEASESTORM_API_LEASES or its older name XG2G_V3_API_LEASES. True selects phase 1,
-// in which the API acquires the service lease. False, the default, selects phase 2. Show the warnings to the operator.
-func PhaseFromEnv(getenv func(string) string) (apiLeases bool, warnings []string, err error) {
+// phaseFromEnv reads the flag of ADR-003's migration, LEASESTORM_API_LEASES or its older name XG2G_V3_API_LEASES. True selects phase 1,
+// in which the API acquires the lease of the service. False, the default, selects phase 2. Show the warnings to the operator.
+func phaseFromEnv(getenv func(string) string) (apiLeases bool, warnings []string, err error) {
 	if getenv("XG2G_IDEM_SECRET") != "" {
 		warnings = append(warnings, "XG2G_IDEM_SECRET is ignored: idempotency keys need no secret")
 	}
