@@ -29,13 +29,14 @@ const (
 	TTLMax = 12 * time.Hour
 	// NameLengthMax bounds lease names and instance IDs: 512 bytes.
 	NameLengthMax = redisstore.NameMax
-	ReplicasMax   = redisstore.ReplicasMax
+	// ReplicasMax bounds Config.Replicas: 9.
+	ReplicasMax = redisstore.ReplicasMax
 )
 
 // Config configures a Keeper, and within ManagerConfig a Manager. The zero
 // value means: leases and a heartbeat of 30 s, renewed every 10 s, and a
 // discovery every 10 s. All instances that share leases must agree on TTL, keys
-// and channel.
+// and channel; only WithTTL may differ.
 //
 // Errors, Health and the log show Redis' error texts without the password of
 // the client's options. A password from a credentials provider is unknown here.
@@ -47,7 +48,7 @@ type Config struct {
 	InstanceID string
 
 	// TTL is how long a lease and the heartbeat live without a renewal, and so
-	// bounds failover. 100 ms to 12 h, whole milliseconds.
+	// bounds failover. 100 ms to 12 h, whole milliseconds. 0: 30 s.
 	TTL time.Duration
 	// RenewInterval is the time between renewals of the leases and of the
 	// heartbeat. 0: TTL/3.
@@ -74,9 +75,9 @@ type Config struct {
 	// Redis. The instance's loop waits for it, so it must return at once and
 	// never wait for a method of this package, except those of Lease that allow
 	// it. With Notify, the listener ends the work: once the work has returned,
-	// it must answer each EventYield with Lease.Drop or Lease.Yield. If Notify
-	// panics or ends its goroutine, it misses that event, and the log says so.
-	// All other listeners should use Subscribe.
+	// it must answer each EventYield with Lease.Drop. If Notify panics or ends
+	// its goroutine, it misses that event, and the log says so. All other
+	// listeners should use Subscribe.
 	Notify func(Event)
 
 	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "":
@@ -85,8 +86,8 @@ type Config struct {
 	// "poll:notify". On a cluster all four carry the same hash tag. In a
 	// database other than 0, ":" and its number follow Channel.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
-	// ExactKeys makes a lease's name its whole key in Redis, for given key
-	// names. Not on a cluster.
+	// ExactKeys makes a lease's name its whole key in Redis, for keys that
+	// another program prescribes. Not on a cluster.
 	ExactKeys bool
 
 	// Replicas is how many replicas Redis should have, the same in every
@@ -99,10 +100,11 @@ type Config struct {
 	// Health's reason and the log say so within a TTL. See docs/replicas.md.
 	Replicas int
 	// AssumeNew declares that this address never led to another Redis that
-	// granted leases, for a compose file or a test. The instance then skips the
-	// Quarantine on a Redis without a sign of earlier use, as on a loopback
-	// address or a Unix socket. It has no effect with Replicas, Sentinel or
-	// Cluster. docs/redis.md lists the signs and what they cannot show.
+	// granted leases, for a compose file or a test. If that Redis shows no sign
+	// of earlier use, the instance skips the Quarantine. A sign is a restart
+	// within the last seconds, an executed script, or a key of these leases;
+	// docs/redis.md has all. At a loopback address or a Unix socket, AssumeNew
+	// is not needed. It has no effect with Replicas, Sentinel or Cluster.
 	AssumeNew bool
 
 	// Logger gets one entry for every acquisition, renewal, release and loss,

@@ -112,7 +112,7 @@ type failedLooks struct {
 const failingMany = 2
 
 // errLate is the error of a discovery that was not sent.
-var errLate = errors.New("Config.Sessions leaves no time to look at leases and heartbeats")
+var errLate = errors.New("Config.Sessions leaves no time to read leases and heartbeats")
 
 func (l *failedLooks) note(a *core.Answer) {
 	switch {
@@ -244,7 +244,7 @@ func (h Health) blind(l *failedLooks) Health {
 	case isRefused(l.err):
 		state = HealthRefused
 	}
-	return h.as(state, "leases and heartbeats cannot be looked at since "+stamp(l.since)+because(l.err))
+	return h.as(state, "leases and heartbeats cannot be read since "+stamp(l.since)+because(l.err))
 }
 
 // shareable returns h for an instance that Redis serves: whether there are sessions, and what limits it nevertheless.
@@ -299,7 +299,7 @@ func (s *shell) stalled(due core.Time) {
 		return
 	}
 	s.stallTold = now
-	s.log.Warn("this process stood still; nothing was renewed meanwhile", zap.String("event", "stalled"),
+	s.log.Warn("this process did not run; nothing was renewed meanwhile", zap.String("event", "stalled"),
 		zap.String("instance", s.cfg.InstanceID), zap.Int64("wait", int64(late)/core.Millisecond))
 }
 

@@ -19,7 +19,7 @@ var (
 	ErrLost = errors.New("lease is not held")
 	// ErrQuarantine: leases may have been lost, with Redis' data or because its
 	// clock jumped. Nothing is granted before OpError.Until.
-	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has run out")
+	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has expired")
 	// ErrStopped: the instance does not run. Start was not called, or Stop was;
 	// a stopped instance does not start again.
 	ErrStopped = errors.New("stopped")

@@ -53,9 +53,9 @@ func (s *shell) check(ctx context.Context) error {
 	if !known {
 		s.workers.Go(s.recheck)
 	}
-	message, kind := "redis does not answer yet; trying on", core.OpObserve
+	message, kind := "redis does not answer yet; retrying", core.OpObserve
 	if isRefused(err) {
-		message, kind = "redis refuses now what leases need; trying on", core.OpAcquire
+		message, kind = "redis refuses requests at present; retrying", core.OpAcquire
 	}
 	s.learn(func() {
 		s.failures.note(kind, &core.Answer{Failure: core.FailRefused, Err: err}, time.Time{}, time.Now())

@@ -190,7 +190,7 @@ const unconfirmedReleases = "releases that Redis has not confirmed"
 
 // leftBehind is the error of a stop that did not release everything. left names the rest.
 func (s *shell) leftBehind(left string) error {
-	err := fmt.Errorf("stopped after %v with %s; what is left expires within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
+	err := fmt.Errorf("stopped after %v with %s; the remaining leases expire within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
 	if left == unconfirmedReleases { // otherwise Redis is not the reason
 		if f := s.failure(core.OpRelease); f.err != nil {
 			return unconfirmed{fmt.Errorf("%w: %w", err, f.err)}

@@ -121,7 +121,7 @@ func (s *shell) work(l *lane) {
 func (s *shell) execute(op *core.Op) core.Answer {
 	deadline := s.time(op.Deadline)
 	if s.now().Mono >= op.Deadline {
-		return core.Answer{Failure: core.FailUnsent, Text: "not sent: its time was over before its turn came"}
+		return core.Answer{Failure: core.FailUnsent, Text: "not sent: it timed out in the queue"}
 	}
 	ctx, cancel := context.WithDeadline(s.ctx, deadline)
 	defer cancel()

@@ -73,7 +73,8 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 }
 
 // Release implements LeaseManager. It returns ErrLost if this instance does not
-// hold the lease. With placement, the session's target acquires it again.
+// hold the lease. With placement, the
+// instance that PreferredOwner names acquires it again, perhaps this one.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return err

@@ -50,7 +50,7 @@ func (s *shell) pass(ctx context.Context, owner, heir string, names ...string) (
 	}
 	passed, err := s.store.Pass(ctx, owner, heir, s.cfg.TTL, names...)
 	if err != nil {
-		return passed, unconfirmed{fmt.Errorf("leases of %q: not known to be passed on: %w", owner, resultless(err))}
+		return passed, unconfirmed{fmt.Errorf("leases of %q: it is unknown whether they were released: %w", owner, resultless(err))}
 	}
 	return passed, nil
 }

@@ -64,7 +64,7 @@ func (s *shell) readSessions(ctx context.Context) *core.Sessions {
 	ids = slices.Compact(ids)
 	s.learn(func() { s.sessions = sourced{read: true, count: len(ids), skipped: left.Count, names: left.Names} })
 	if len(ids) == 0 && len(src.last.IDs) > 0 {
-		s.log.Warn("no session is left to share: those there were are gone, paused or malformed", zap.String("event", "sessionsGone"),
+		s.log.Warn("no sessions to share: all are gone, paused or malformed", zap.String("event", "sessionsGone"),
 			zap.String("instance", s.cfg.InstanceID), zap.Int("sessions", len(src.last.IDs)), zap.Int("skipped", left.Count))
 	}
 	if !slices.Equal(ids, src.last.IDs) {

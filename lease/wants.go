@@ -76,7 +76,7 @@ func (s *shell) gaveUp(ctx context.Context, name string, w *waiter) error {
 	} else if f := s.failure(core.OpAcquire); f.err != nil {
 		last = f.noResult(core.OpAcquire, "acquire", name, "")
 	}
-	return fmt.Errorf("lease %q: gave up waiting: %w; %w (if it is won all the same, it is given back)", name,
+	return fmt.Errorf("lease %q: gave up waiting: %w; %w (if it is acquired nevertheless, it is released)", name,
 		context.Cause(ctx), last)
 }
 
@@ -104,7 +104,7 @@ func (s *shell) want(name string, w *waiter) {
 	case h.Valid() && !h.asked():
 		w.answer(h, nil)
 	default:
-		w.answer(nil, s.failure(core.OpRenew).noResult(core.OpRenew, "renewal", name, "the lease is this instance's, but not certain now"))
+		w.answer(nil, s.failure(core.OpRenew).noResult(core.OpRenew, "renewal", name, "this instance holds the lease, but a renewal failed"))
 	}
 }
 

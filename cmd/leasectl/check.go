@@ -120,7 +120,7 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 	case errors.Is(err, redisstore.ErrRefused):
 		code, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), redisstore.ErrRefused.Error()+": "), " ")
 		if mend, known := refusals[code]; known {
-			return []finding{{"refused", err.Error(), "nothing is granted, and what is held ends when it cannot be renewed", mend}}, nil
+			return []finding{{"refused", err.Error(), "nothing is granted, and held leases end when they cannot be renewed", mend}}, nil
 		}
 	}
 	return nil, redisstore.Diagnose(err)
@@ -155,7 +155,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	save, saves := set("save")
 	if saves && save == "" && info["aof_enabled"] == "0" {
 		all = append(all, finding{"persistence", "Redis keeps nothing on disk (save \"\" and appendonly no)",
-			"a restart loses leases, fences and epoch: nothing that is free is granted for a quarantine",
+			"a restart loses leases, fences and epoch: no free lease is granted for a quarantine",
 			"CONFIG SET appendonly yes, and CONFIG REWRITE, or the next start forgets that"})
 	}
 	for _, last := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
@@ -175,7 +175,7 @@ func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bo
 	switch {
 	case now.Acks > 0 || f.replicas > 0:
 		if n, known := now.Acknowledging(); f.replicas == 0 && known && n < now.Acks {
-			all = append(all, finding{"replicas", fmt.Sprintf("%d replicas acknowledge, and %d must acknowledge what counts", n,
+			all = append(all, finding{"replicas", fmt.Sprintf("%d replicas acknowledge, and %d must acknowledge a write", n,
 				now.Acks), "nothing is granted or renewed", "start the others, and look at their logs"})
 		}
 	case known && n == 0 && mayFailOver:
@@ -184,7 +184,7 @@ func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bo
 			"(docs/replicas.md)"})
 	case !known && mayFailOver:
 		all = append(all, finding{"min-replicas", "CONFIG GET is denied: min-replicas-to-write is not known", "if it is 0, an old master " +
-			"that lives on renews leases that the new one grants: two owners", "ask as a user with +config|get"})
+			"that lives on renews leases that the new one grants: two owners", "connect as a user with +config|get"})
 	}
 	if known && n > replicas {
 		all = append(all, finding{"min-replicas", fmt.Sprintf("min-replicas-to-write is %d and %d replicas are attached", n, replicas),
@@ -199,11 +199,11 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	case now.Epoch == "":
 		add("no-epoch", "there is no epoch: nobody has asked this Redis for a lease, or it has lost all its data",
 			"the first instance waits for a quarantine before it is granted anything",
-			"if it is new: leasectl bootstrap; if it should have data: nothing, the quarantine is what is right")
+			"if it is new: leasectl bootstrap; if it should have data: wait for the quarantine")
 		return all
 	case now.Over:
 		add("epoch-over", "Redis was restarted, failed over, or a replica attached itself, and no instance has asked it since",
-			"the next request begins a quarantine; while nobody asks, nobody renews either", "look whether the instances run and reach this Redis")
+			"the next request begins a quarantine; while nobody asks, nobody renews either", "check that the instances run and reach this Redis")
 	}
 	if now.Versions() {
 		add("versions", "the epoch has no record of the group's: an instance of a version that keeps none began it",
@@ -213,11 +213,11 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	case now.Agreed > 0 && now.Left > now.Agreed+clockMax:
 		add("quarantine", fmt.Sprintf("%v of a quarantine are left, and %v were agreed on: Redis' clock was ahead when it began, "+
 			"and was set back (or it was shortened since)", now.Left.Round(100*time.Millisecond), now.Agreed),
-			"nothing that is free is granted; what is held stays",
+			"no free lease is granted; held leases stay",
 			fmt.Sprintf("if the clock was ahead and is right now: leasectl quarantine %v, which begins it anew; else wait", now.Agreed))
 	case now.Left > 0:
 		add("quarantine", fmt.Sprintf("%v of a quarantine are left", now.Left.Round(100*time.Millisecond)),
-			"nothing that is free is granted; what is held stays", "wait; why it began is in the instances' logs (event epoch)")
+			"no free lease is granted; held leases stay", "wait; why it began is in the instances' logs (event epoch)")
 	}
 	return all
 }
@@ -249,7 +249,7 @@ func ofLeases(st *status) (all []finding) {
 	}
 	if agreed := st.group.Agreed; agreed > 0 && most.longest > agreed {
 		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", plain.Name(most.ID),
-			most.longest.Round(time.Millisecond), agreed), "after a loss of data others are granted what it still believes in: two owners",
+			most.longest.Round(time.Millisecond), agreed), "after a loss of data, others acquire leases that it still believes in: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
 	}
 	// Without a heartbeat, the remaining keys may belong to a stopped fleet and expire soon.

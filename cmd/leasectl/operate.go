@@ -14,10 +14,10 @@ func newBootstrap(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Declare the first deployment on an empty Redis, once",
-		Long: `Declare that no lease was ever granted on this Redis that somebody may still believe in, so that leases are granted at once.
-Without it the first instances wait for a quarantine, as they do when Redis has lost its data. Refused while a lease or a heartbeat lives,
-and where the group has agreed on another quarantine. Never call it at every start, nor where Redis has lost its data: instances that run
-may believe in what they held for up to a TTL more, which nothing there shows, and others are granted it at once: two owners.`,
+		Long: `Declare that nobody can still believe in a lease of this Redis, so that leases are granted at once. Without it, the first
+instances wait for a quarantine, as after a loss of data. bootstrap is refused while a lease or a heartbeat lives, and if the group has
+agreed on another quarantine. Never call it at every start, nor on a Redis that has lost its data: running instances may believe in
+their leases for up to a TTL more, while others acquire them at once: two owners.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			length, err := lengthOf(quarantine)

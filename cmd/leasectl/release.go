@@ -16,7 +16,7 @@ import (
 )
 
 // errNotCurrent means that --fence names another term than the current one. Nothing was done.
-var errNotCurrent = errors.New("not the present term of the lease")
+var errNotCurrent = errors.New("not the current term of the lease")
 
 // Results of a release. The texts are stable.
 const (
@@ -88,7 +88,7 @@ release names. Exit code 1: an owner still has a lease, or nobody holds a lease 
 		}),
 	}
 	cmd.Flags().DurationVar(&within, "within", within, "how long an owner may take to release a lease; 0: none is asked")
-	cmd.Flags().Int64Var(&fence, "fence", 0, "release only this term; where another is current nothing is done (exit code 3)")
+	cmd.Flags().Int64Var(&fence, "fence", 0, "release only this term; if another is current, do nothing (exit code 3)")
 	return cmd
 }
 
@@ -244,7 +244,7 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 		r.over(name, endFree, "")
 		return
 	case h.Foreign:
-		t.end.Text = "its key holds no string: it is somebody else's"
+		t.end.Text = "its key holds no string: another program uses it"
 		r.over(name, endKept, "")
 		return
 	}

@@ -36,7 +36,7 @@ Exit codes:
   2  Redis cannot be reached, is none, or refuses (password, ACL, read-only replica)
   3  bad input: an unknown flag, a name that no lease can have, a fence that is no longer current; nothing was done
 
-Where Redis is may be said by variables, too: LEASESTORM_REDIS_URL, LEASESTORM_REDIS_PASSWORD(_FILE), LEASESTORM_SENTINELS,
+These variables also say where Redis is: LEASESTORM_REDIS_URL, LEASESTORM_REDIS_PASSWORD(_FILE), LEASESTORM_SENTINELS,
 LEASESTORM_MASTER_NAME. The password is never printed.`
 
 // The system determines the keys of leases.
@@ -107,7 +107,7 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
 	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")
 	fs.IntVar(&f.replicas, "replicas", 0, "Config.Replicas of the instances")
-	fs.DurationVar(&f.timeout, "timeout", redisstore.DefaultOpTimeout, "patience with each answer of Redis")
+	fs.DurationVar(&f.timeout, "timeout", redisstore.DefaultOpTimeout, "timeout of each request to Redis")
 	fs.BoolVar(&f.json, "json", false, "write JSON (docs/leasectl.md has the fields)")
 }
 

@@ -79,7 +79,7 @@ func TestBehindSentinel(t *testing.T) {
 	b.Master().Do("CONFIG", "SET", "min-replicas-to-write", "0")
 
 	b.says("declared", "bootstrap", "--quarantine", "2s", "--replicas", "2")
-	b.says("1 must acknowledge what counts, and 2 do\n", "status")
+	b.says("1 must acknowledge a write, and 2 do\n", "status")
 	b.finds(nil, "persistence") // the epoch says how many
 	b.finds([]string{"--replicas", "2"}, "persistence")
 	b.finds([]string{"--replicas", "1"}, "replicas", "persistence")
@@ -98,6 +98,6 @@ func TestBehindSentinel(t *testing.T) {
 			s.Kill()
 		}
 	}
-	b.says("1 must acknowledge what counts, and 0 do: nothing is granted or renewed", "status")
+	b.says("1 must acknowledge a write, and 0 do: nothing is granted or renewed", "status")
 	b.finds([]string{"--replicas", "2"}, "replicas", "persistence", "quarantine")
 }

@@ -82,7 +82,7 @@ doubtful, for one of these reasons:
 
   foreign       its key holds no string: nobody can acquire it
   no-expiry     its key never expires: nobody has it once its owner is dead
-  no-fence      a foreign hand took it, or deleted its fence
+  no-fence      another program took it or deleted its fence
   odd-name      no instance can have such a name, or such an owner
   overdue       it expires in half of the time of the others, or less: it is not renewed, or its TTL is shorter than theirs
   no-heartbeat  others have heartbeats and its owner has none: it is dead or cut off, or a Keeper, which never has one`,
@@ -243,7 +243,7 @@ func quarantineText(g *redisstore.Group) string {
 	case g.Agreed == 0:
 		return "none agreed on"
 	case g.Left > 0:
-		return fmt.Sprintf("%v, %v of it left: nothing that is free is granted", g.Agreed, g.Left.Round(100*time.Millisecond))
+		return fmt.Sprintf("%v, %v of it left: no free lease is granted", g.Agreed, g.Left.Round(100*time.Millisecond))
 	default:
 		return fmt.Sprintf("%v, over", g.Agreed)
 	}
@@ -287,7 +287,7 @@ func (st *status) table(out io.Writer) error {
 	fmt.Fprintf(w, "epoch\t%s\n", plain.Text(st.epochText()))
 	fmt.Fprintf(w, "quarantine\t%s\n", quarantineText(&st.group))
 	if st.Group.Acknowledgements > 0 {
-		fmt.Fprintf(w, "replicas\t%d must acknowledge what counts%s\n", st.Group.Acknowledgements, st.majorityText())
+		fmt.Fprintf(w, "replicas\t%d must acknowledge a write%s\n", st.Group.Acknowledgements, st.majorityText())
 	}
 	fmt.Fprintf(w, "leases\t%d, %d doubtful\n", st.leases(), st.Doubtful)
 	err := w.Flush()

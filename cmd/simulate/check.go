@@ -20,11 +20,11 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Judge a saved run again",
-		Long: `Read the history, plan and logs that a run saved and judge them again: the verdict of the run's own end,
-from its files alone. Exit codes are those of a run. A history that is cut off in the middle of a line is judged as far as it goes,
-and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history,
-a plan or a scenario that was changed, or lacks lines, is not judged, nor is a storm that ended without a verdict. One that broke off exits
-3 too, and so does one whose logs were cut off or changed: only its G12 is not judged.`,
+		Long: `Judge a saved run again, from its history, plan and logs. Exit codes are those of a run.
+
+A history that ends within a line, or the history of a killed storm, is judged as far as it goes. It cannot pass: the exit code is 3
+unless a guarantee is broken. If the logs are incomplete or were changed, only G12 is not judged, and the exit code is 3. If the
+history, the plan or the scenario lacks lines or was changed, nothing is judged.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {

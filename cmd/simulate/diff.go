@@ -28,11 +28,11 @@ func newDiff() *cobra.Command {
 	noHTML := false
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Say at which event two saved runs part",
-		Long: `Compare the histories of two saved runs, event by event: a plan that was played twice in virtual time, by two versions of
-the library or by one that is broken, or a plan and one with a fault less. diff prints where their plans differ, the first event
-at which they part, and what stands before and after it, and writes the page of B with it as diff.html into B's folder. Of two
-real runs the first events part already, by their times. Exit codes: 0 they are the same, 1 they part, 3 one cannot be read.`,
+		Short: "Show the first event at which two saved runs differ",
+		Long: `Compare the histories of two saved runs in virtual time, event by event: one plan played by two versions of the library, or
+two plans that differ by a fault. diff prints how the plans differ, the first event that differs, and the events around it. It writes
+the page of B with these events as diff.html into B's folder. Two real runs always differ, in their times. Exit codes: 0 the runs are
+equal, 1 they differ, 3 one cannot be read.`,
 		Example: "  simulate diff reports/storm-42 reports/storm-42-2",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
@@ -111,10 +111,10 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 		fmt.Fprintln(out, line)
 	}
 	if !p.Parts {
-		fmt.Fprintf(out, "the same: %d events\n", p.Same)
+		fmt.Fprintf(out, "equal: %d events\n", p.Same)
 		return
 	}
-	fmt.Fprintf(out, "the same for %d events; then they part\n", p.Same)
+	fmt.Fprintf(out, "equal for %d events; then they differ\n", p.Same)
 	show := func(lines []string) {
 		for _, line := range lines {
 			fmt.Fprintf(out, "  %s\n", line)

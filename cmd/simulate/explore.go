@@ -41,7 +41,7 @@ func (f *flags) registerExplore(fs *pflag.FlagSet) {
 	fs.StringVar(&f.shard, "shard", "1/1",
 		"with --seeds: the `i/n`-th part of them, for several machines (simulate merge); job/n: that of an Indexed Job's pod")
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "with --seeds: do not stop at the first seed that fails")
-	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: go on where the same exploration stopped")
+	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: continue an exploration that stopped")
 }
 
 func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
@@ -178,7 +178,7 @@ func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Wri
 	var table bytes.Buffer
 	printCoverage(&table, c, f.luaFlag())
 	if _, err := table.WriteTo(f.forPeople(stdout, stderr)); err != nil {
-		return fmt.Errorf("write what was covered, which is in %s: %w", c.File, err)
+		return fmt.Errorf("write the coverage, which is in %s: %w", c.File, err)
 	}
 	if unsaved != nil {
 		fmt.Fprintf(stderr, "simulate: %s\n", redisurl.Line(unsaved))
@@ -286,14 +286,14 @@ func printCoverage(out io.Writer, c explore.Coverage, again string) {
 	}
 	wall := time.Duration(c.WallMs) * time.Millisecond
 	virtual := time.Duration(c.VirtualMs) * time.Millisecond
-	fmt.Fprintf(out, "\n%d of %d seeds, %d failed, %d run twice and compared, %d more against the .lua files; %d events, "+
+	fmt.Fprintf(out, "\n%d of %d seeds, %d failed, %d compared with a second run, %d with the Lua scripts; %d events, "+
 		"%v of virtual time in %v\n", c.Done, c.Total, len(c.Failed), c.Repeated, c.Interpreted, c.Events,
 		virtual.Round(time.Second), wall.Round(time.Millisecond))
 	if missing := c.Missing(); len(missing) > 0 {
 		fmt.Fprintf(out, "no seed exercised %s: more seeds might\n", strings.Join(missing, ", "))
 	}
 	if c.Done < c.Total {
-		fmt.Fprintf(out, "not complete: %s; the same command with --resume goes on with the other %d\n", c.Covered(), c.Total-c.Done)
+		fmt.Fprintf(out, "not complete: %s; the same command with --resume runs the remaining %d\n", c.Covered(), c.Total-c.Done)
 	}
 	fmt.Fprintf(out, "hash: %x\nverdict: %s (* decides)\nstate: %s\n", c.Hash, strings.ToUpper(string(c.Verdict)), c.File)
 }

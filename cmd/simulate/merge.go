@@ -18,11 +18,11 @@ func newMerge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge FILE…",
 		Short: "Add up the shards of an exploration, and show that no seed is missing",
-		Long: `Read the files that explorations of a range in shards have left (explore-….jsonl), prove that they are whole,
-made by the same program with the same flags, and have no seed twice, and say what they came to together: a table of what
-was put to the test, what is missing, and what failed, once for each cause.
+		Long: `Add up the files of an exploration in shards (explore-….jsonl). merge checks that the files are complete, come from one
+program with the same flags, and have no seed twice. It prints how often each guarantee was exercised, which seeds are missing,
+and each cause of failures once.
 
-The hash is that of all seeds and their histories, and the same however the range was cut into shards.
+The hash covers all seeds and their histories, and does not depend on the number of shards.
 
 Exit codes: 0 all shards are there and hold; 1 a guarantee failed; 2 seeds are missing, or no seed exercised a criterion; 3 a file
 cannot be read or does not belong to the others.`,
@@ -35,7 +35,7 @@ cannot be read or does not belong to the others.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return merge(cmd.OutOrStdout(), args, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write what they came to as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the result as JSON")
 	return cmd
 }
 
@@ -52,7 +52,7 @@ func merge(out io.Writer, files []string, asJSON bool) error {
 		_, err = text.WriteTo(out)
 	}
 	if err != nil {
-		return fmt.Errorf("write what the shards came to: %w", err)
+		return fmt.Errorf("write the result of the shards: %w", err)
 	}
 	return exit(m.Verdict)
 }
@@ -73,12 +73,12 @@ func printMerged(out io.Writer, m *explore.Merged) {
 			"  make it small:   simulate shrink %[5]d@%[6]d (with them too)\n", plain.Text(strings.Join(c.Broke, ", ")), c.Count,
 			plain.Text(c.First.Detail), numbers(c.Seeds, c.Count), c.First.Seed, m.Draw)
 	}
-	fmt.Fprintf(out, "\n%d of %d seeds in %d files, %d failed by %d causes, %d run twice and compared, %d more against the .lua files; "+
+	fmt.Fprintf(out, "\n%d of %d seeds in %d files, %d failed by %d causes, %d compared with a second run, %d with the Lua scripts; "+
 		"%v of virtual time\n", m.Done, m.Total, m.Files, failed, len(m.Causes), m.Repeated, m.Interpreted,
 		(time.Duration(m.VirtualMs) * time.Millisecond).Round(time.Second))
 	for i, p := range m.Missing {
 		if i == failedMax {
-			fmt.Fprintf(out, "… and %d more parts (--json names them)\n", len(m.Missing)-i)
+			fmt.Fprintf(out, "… and %d more differences (--json names them)\n", len(m.Missing)-i)
 			break
 		}
 		fmt.Fprintf(out, "missing: %d seeds of %d-%d", p.Count, p.Seeds.From, p.Seeds.To)

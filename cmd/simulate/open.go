@@ -36,8 +36,8 @@ func newOpen() *cobra.Command {
 	return &cobra.Command{
 		Use:   "open DIR",
 		Short: "Open the page of a saved run in a browser",
-		Long: `Judge a saved run again, write its report.html anew (one that came from elsewhere is not shown), and open it
-in the browser of this machine. Where there is none, open says where the page is. Its exit code says nothing of the verdict.`,
+		Long: `Judge a saved run again, write its report.html, and open it in a browser. Without a browser, print the path of the page.
+A page that came with the folder is never shown. The exit code does not depend on the verdict.`,
 		Example: "  simulate open reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {

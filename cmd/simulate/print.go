@@ -26,7 +26,7 @@ func (f *flags) printStart(out io.Writer, s sim.Start) {
 	fmt.Fprintf(out, "scenario %s  seed %d  speed %v  nodes %d  sessions %d\n", c.Name, c.Seed, c.Speed, c.Nodes, c.Sessions)
 	fmt.Fprintf(out, "storm %v  calm %v  TTL %v  renew %v  heartbeat %v  discovery %v\n",
 		c.Storm, c.Calm, ms(c.TTL), ms(c.Renew), ms(c.Heartbeat), ms(c.Discovery))
-	fmt.Fprintf(out, "poll %v  poll time-out %v  served in %v  long polls %v\n",
+	fmt.Fprintf(out, "poll %v  poll timeout %v  served in %v  long polls %v\n",
 		ms(c.Poll), ms(c.PollTimeout), ms(c.Serve), c.LongPolls)
 	criteria := "those that the plan can exercise, and any that breaks"
 	if len(c.Criteria) > 0 {

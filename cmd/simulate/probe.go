@@ -30,13 +30,13 @@ func newProbe() *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "probe",
-		Short: "Say which words of the protocol a node speaks, and what stays unknown without the others",
-		Long: `Start two nodes on six sessions for ten seconds, break nothing, ask them to stop, and say rule by rule what of
-docs/node-protocol.md they speak: what is said, what is missing and what stays unknown without it, and what is said wrongly.
-It does not say that a node is safe: --scenario safety does, and --scenario locks for nodes without fences.
+		Short: "Show which rules of the node protocol a node follows",
+		Long: `Start two nodes on six sessions for ten seconds, inject no fault, and stop the nodes. Then report for each rule of
+docs/node-protocol.md whether the nodes follow it, break it, or do not use it, and what cannot be judged without it. To learn
+whether a node is safe, run --scenario safety, or --scenario locks if it has no fences.
 
-Exit codes: 0 no rule is broken and nothing that the criteria need is missing; 1 a rule is broken; 2 something is missing, so that
-one of the criteria would stay unknown or be judged less exactly; 3 the command line or the harness was wrong.`,
+Exit codes: 0 no rule is broken, and the criteria have all that they need; 1 a rule is broken; 2 something is missing, so that a
+criterion would be unknown or less exact; 3 the command line or the harness was wrong.`,
 		Example: `  simulate probe --node-cmd 'LEVEL=debug python3 node.py'
   simulate probe --node-cmd ./node --criteria G1,G2   for a node without fences`,
 		Args: noArgs,
@@ -111,7 +111,7 @@ func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
 	case err != nil:
 		return probing{}, err
 	case r.Outcome.Interrupted:
-		return probing{}, errors.New("interrupted: a probe takes its ten seconds")
+		return probing{}, errors.New("interrupted: a probe takes ten seconds")
 	}
 	found.Rules, err = probe.Inspect(r.Report.Params(), history.Open(r.Dir), r.Report.Guarantees)
 	return found, err

@@ -23,15 +23,13 @@ func newReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay DIR|SEED",
 		Short: "Run the storm of a saved run, or of an exploration's seed, again",
-		Long: `Run the scenario and the plan that a run saved once more, into a folder of its own. On the real engine the
-faults hit the same targets at the same times; what processes, sockets and Redis make of them is real again and may
-differ. Those that hit an owner hit that node again, whoever owns now, unless --aim-anew has them look for one. In
-virtual time every byte of the history is the same, or replay says that it is not. A folder whose files are not
-those that the run left is refused. The node that it names is not started unless --node-cmd names it again: a folder that came
-from elsewhere runs this program and Redis, and nothing else.
+		Long: `Run the scenario and the plan of a saved run again, into a new folder. In virtual time the history is the same byte for byte,
+or replay reports the difference. On the real engine the faults hit the same targets at the same times, but the outcome may differ. A
+fault that hit an owner hits the same node again; with --aim-anew, it hits the present owner. A folder whose files were changed is
+refused. A folder from somebody else starts this program and Redis only: the node program that it names needs --node-cmd.
 
-replay SEED draws that seed as simulate --seeds does; give the flags that the exploration had. SEED@V is refused unless this
-program draws version V, as the exploration's first line said.`,
+replay SEED draws that seed as simulate --seeds does; give the flags of the exploration. SEED@V is refused unless this program draws
+version V, which the first line of the exploration shows.`,
 		Example: "  simulate replay reports/storm-42\n  simulate replay reports/storm-42 --engine virtual\n  simulate replay 42",
 		Args:    dirOrSeed,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +42,7 @@ program draws version V, as the exploration's first line said.`,
 	}
 	f.register(cmd.Flags())
 	f.registerJudged(cmd.Flags())
-	cmd.Flags().BoolVar(&f.aimAnew, "aim-anew", false, "of a saved run: faults of owners hit who owns now, not whom they hit then")
+	cmd.Flags().BoolVar(&f.aimAnew, "aim-anew", false, "of a saved run: faults of owners hit the present owner, not the node of that run")
 	return cmd
 }
 

@@ -73,7 +73,7 @@ func newRoot() *cobra.Command {
 		Use:   "simulate",
 		Short: "Break a fleet that shares leases on Redis, and judge whether its promises held",
 		Long: `Start N nodes that share M polling sessions through Redis, inject a plan of faults drawn
-from a seed, let everything heal, and judge guarantee by guarantee (G1 to G14) what happened.
+from a seed, let everything heal, and judge each guarantee (G1 to G14).
 
 Each node is a process behind its own proxy. A polled target records every poll that arrives. Redis is redis-server or
 valkey-server from PATH, else a container, else an embedded server; --redis chooses another. Nothing else needs to be

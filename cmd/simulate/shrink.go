@@ -22,15 +22,14 @@ func newShrink() *cobra.Command {
 	var confirm bool
 	cmd := &cobra.Command{
 		Use:   "shrink DIR|SEED",
-		Short: "Make a run that breaks a guarantee as small as it can be",
-		Long: `Look, in virtual time, for the fewest faults, nodes and sessions and the shortest time with which a saved run,
-or an exploration's seed (give the flags that it had), still breaks the guarantee that it broke first, or the one that
---criteria names. The smallest run's folder has it as a scenario of a few lines and as a drawing of what happened.
+		Short: "Make a run that breaks a guarantee as small as possible",
+		Long: `Search, in virtual time, for the smallest run that still breaks a guarantee: the fewest faults, nodes and sessions, and the
+shortest time. Give a saved run, or a seed with the flags of its exploration. The guarantee is the first that the run broke, or the
+one of --criteria. The folder of the smallest run has a scenario of a few lines.
 
-What is accused in virtual time is this program's own lease, also where another program was the run's node. --confirm-real runs
-the result on processes and Redis, a TTL of more than 3 s brought down to that, up to three times; --node-cmd is the program that
-is accused there. One that a scenario file names needs --allow-node-cmd; one that a saved run names is not started unless
---node-cmd names it again.
+Virtual time runs this program's own library, even if the run's nodes were another program. --confirm-real plays the result up to
+three times on processes and Redis, with a TTL of at most 3 s; --node-cmd names the node program. A program that a scenario file
+names needs --allow-node-cmd. A program that a saved run names never starts unless --node-cmd names it again.
 
 Exit codes: 0 shrunk (and confirmed, where --confirm-real asked for it); 2 not confirmed on the real engine, or interrupted, with
 the smallest run so far saved; 3 the run breaks nothing in virtual time, or the command line is wrong.`,

@@ -21,17 +21,16 @@ func newTarget() *cobra.Command {
 	var t real.Target
 	cmd := &cobra.Command{
 		Use:   "target",
-		Short: "Serve the polled target, for a fleet that something else has started",
-		Long: `Serve the polled target of a storm as a server of its own: POST /poll/<session> with X-Instance and X-Fence
-(docs/node-protocol.md), where a fence older than the highest it has seen is 409, and the tuners of intents (POST and DELETE
-/tune/<slot>). A session is known from its first poll on.
+		Short: "Serve the polled target, for a fleet that simulate did not start",
+		Long: `Serve the target of a storm: POST /poll/<session> with X-Instance and X-Fence (docs/node-protocol.md), and the slots of
+intents (POST and DELETE /tune/<slot>). A fence lower than the highest seen gets 409.
 
-GET /sessions says who polled what last, under which fence, and how often, one JSON object a line; GET /healthz that it
-runs. Anybody who reaches it may ask.
+GET /sessions lists the last poll of each session, with instance, fence and count, one JSON object a line. GET /healthz answers 200.
+Neither needs a password.
 
-Standard output: one line of history.jsonl for every arrival and its end; t is CLOCK_MONOTONIC of the host in ns. Who does not read it
-holds up the polls.
-SIGTERM, SIGINT: stop cleanly, exit 0. Exit code 3: it cannot listen, or nobody reads what it says.`,
+Standard output: one line of history.jsonl for the begin and the end of each poll; t is CLOCK_MONOTONIC of the host in ns. Polls wait
+until the line is read.
+SIGTERM, SIGINT: stop cleanly, exit 0. Exit code 3: it cannot listen, or nobody reads its output.`,
 		Example: `  simulate target --listen 127.0.0.1:9090
   simulate target health 127.0.0.1:9090         0 if it serves there, 1 if not: the health check of a container`,
 		Args: noArgs,
@@ -57,7 +56,7 @@ SIGTERM, SIGINT: stop cleanly, exit 0. Exit code 3: it cannot listen, or nobody 
 func newTargetHealth() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health [HOST:PORT]",
-		Short: "Ask the target there whether it serves, and exit with 0 or 1",
+		Short: "Check whether a target serves, and exit with 0 or 1",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			addr := strings.Join(append(args, targetListen)[:1], "")

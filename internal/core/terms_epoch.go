@@ -26,8 +26,8 @@ type epochState struct {
 
 // Why an answer is not believed.
 const (
-	textSuperseded = "this Redis is one that was superseded: it is asked to begin a new epoch"
-	textUnderrated = "an instance with a shorter TTL began this epoch: another is asked for"
+	textSuperseded = "this Redis was superseded: requesting a new epoch"
+	textUnderrated = "an instance with a shorter TTL began this epoch: requesting another"
 )
 
 // distrust returns why an answer in a's epoch is not believed, CauseNone and "" if it is.

@@ -36,18 +36,18 @@ var forms = [...]form{
 	core.TellReleased:      {"released", Info, "Lease released", true},
 	core.TellRefused:       {"acquireFailed", Info, "Lease not acquired", true},
 	core.TellReleaseFailed: {"releaseFailed", Warn, "Lease release not confirmed", true},
-	core.TellYield:         {"yield", Info, "Lease asked for", true},
+	core.TellYield:         {"yield", Info, "Acquiring lease", true},
 	core.TellKept:          {"kept", Info, "Lease kept", true},
 
 	core.TellEpoch:     {"epoch", Info, "Redis has a new epoch", false},
 	core.TellClock:     {"clock", Warn, "A clock stepped", false},
-	core.TellRejected:  {"epochRejected", Warn, "Redis has an epoch that is not believed; it is asked to begin a new one", false},
-	core.TellOutside:   {"outside", Warn, "The group's quarantine is shorter than this instance's TTL; it takes no part", false},
+	core.TellRejected:  {"epochRejected", Warn, "Redis has an epoch that is not trusted; requesting a new one", false},
+	core.TellOutside:   {"outside", Warn, "The group's quarantine is shorter than this instance's TTL; this instance acquires nothing", false},
 	core.TellSilent:    {"redisSilent", Warn, "Redis does not answer", false},
 	core.TellHeard:     {"redisHeard", Info, "Redis answers again", false},
 	core.TellRefusing:  {"redisRefuses", Warn, "Redis answers and refuses to write", false},
 	core.TellAccepting: {"redisAccepts", Info, "Redis writes again", false},
-	core.TellWithdrawn: {"withdrawn", Warn, "Left the registry: cannot take what is given", false},
+	core.TellWithdrawn: {"withdrawn", Warn, "Left the registry: cannot acquire leases that others release", false},
 	core.TellSuspect:   {"suspect", Info, "An instance let a lease expire while its heartbeat lived", false},
 	core.TellDrained:   {"drained", Info, "Everything is released", false},
 }
@@ -73,13 +73,13 @@ func Head(t *core.Tell) (Level, string, bool) {
 	case t.Kind == core.TellEpoch && t.Wait > 0:
 		return Warn, "Redis was restarted or is new, and may have lost data; it grants nothing before its quarantine ends", true
 	case forgot(t):
-		return Info, "Redis may have forgotten the lease; it is asserted", true
+		return Info, "Redis may have lost the lease; writing it again", true
 	case t.Again:
 		return Info, f.message + " again", true
 	case t.Kind == core.TellSilent && reply(t.Text):
-		return f.level, "Redis refuses what is asked of it", true
+		return f.level, "Redis refuses requests", true
 	case t.Kind == core.TellHeard && reply(t.Text):
-		return f.level, "Redis does again what is asked of it", true
+		return f.level, "Redis executes requests again", true
 	case ofRedisClock(t):
 		return f.level, "Redis' clock jumped forward; nothing is acquired for one TTL", true
 	}

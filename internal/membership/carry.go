@@ -62,7 +62,7 @@ func (m *Member) Attempted(e core.Event) core.Event {
 // delivers it again.
 func (m *Member) Bury(ctx context.Context, e intentbus.Entry, why string, fence int64, reason core.Reason) {
 	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
-		m.Logger.Info("entry not buried yet", zap.String("entry", e.ID), zap.Error(err))
+		m.Logger.Info("entry is not a dead letter yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}
 	session := e.Session

@@ -21,10 +21,10 @@ import (
 )
 
 // ErrOtherWorker means that SingleWriter is set and another worker kept beating for a whole Life.
-var ErrOtherWorker = errors.New("another worker lives")
+var ErrOtherWorker = errors.New("another worker is alive")
 
 // ErrQuit means that Quit returned true before the worker had signed on.
-var ErrQuit = errors.New("stopped before it had signed on")
+var ErrQuit = errors.New("stopped before it was in the registry")
 
 const (
 	fetchMax   = 64          // most entries in one fetch
@@ -153,7 +153,7 @@ func (m *Member) Join(ctx context.Context) error {
 				return errors.Join(m.SignOff(ctx), err)
 			}
 			if m.waited == 0 {
-				m.Logger.Warn("single writer: waits for the heartbeat of another worker to end", zap.String("worker", m.Instance),
+				m.Logger.Warn("single writer: waiting until another worker's heartbeat ends", zap.String("worker", m.Instance),
 					zap.String("other", other.Instance), zap.Int64("seen", other.Age.Milliseconds()),
 					zap.Int64("atMost", other.life.Milliseconds()))
 			}
@@ -199,9 +199,9 @@ func (m *Member) tried(err error) (done bool, _ error) {
 	if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, inner.ErrUnknown) {
 		return true, err
 	}
-	message := "redis does not answer yet; trying on"
+	message := "redis does not answer yet; retrying"
 	if intentbus.Refused(err) != "" {
-		message = "redis refuses; trying on"
+		message = "redis refuses; retrying"
 	}
 	m.Logger.Info(message, zap.String("worker", m.Instance), zap.Error(err))
 	return false, nil
@@ -214,7 +214,7 @@ func (m *Member) SignOff(ctx context.Context) error {
 	}
 	err := m.Bus.Leave(ctx, m.Instance)
 	if err != nil {
-		m.Logger.Info("not signed off; the others find out after a TTL", zap.String("worker", m.Instance), zap.Error(err))
+		m.Logger.Info("not removed from the registry; other workers notice after a TTL", zap.String("worker", m.Instance), zap.Error(err))
 	}
 	return err
 }
@@ -249,7 +249,7 @@ func (m *Member) signOn(ctx context.Context) error {
 		if other.Age >= m.Life {
 			continue
 		}
-		log, text := m.Logger.Info, "a worker of this name was seen elsewhere; what it held is free when its leases expire"
+		log, text := m.Logger.Info, "a worker of this name ran elsewhere; its leases are free when they expire"
 		if fate == Alive {
 			log, text = m.Logger.Warn, "another living worker has this name; give each its own"
 		}
@@ -281,7 +281,7 @@ func (m *Member) reclaim(ctx context.Context, dead []string) error {
 		if err := m.Bus.Leave(ctx, owner); err != nil {
 			return err
 		}
-		m.Logger.Info("an earlier process of this worker is dead; these leases of it are free", zap.String("worker", m.Instance),
+		m.Logger.Info("an earlier process of this worker is dead; its leases are free now", zap.String("worker", m.Instance),
 			zap.String("dead", owner), zap.Strings("leases", freed[owner]))
 	}
 	return m.sweepAll(ctx)
@@ -292,7 +292,7 @@ func (m *Member) found(err error) error {
 	if !errors.Is(err, intentbus.ErrUnfinished) {
 		return err
 	}
-	m.Logger.Warn("not all keys could be read for leases of workers that are dead; those not found are free when they expire",
+	m.Logger.Warn("not all keys could be searched for leases of dead workers; the others are free when they expire",
 		zap.String("worker", m.Instance), zap.Error(err))
 	return nil
 }

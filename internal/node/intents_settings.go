@@ -27,18 +27,17 @@ const intentsUsage = `Accept intents (role api), run the sessions that they ask 
   node intents dead-letters list|requeue ID|drop ID --redis redis://127.0.0.1:6379
   node intents bootstrap|quarantine 60s|replicas 2 --redis redis://127.0.0.1:6379
 
-An API takes POST /api/v3/intents and tells of sessions under /api/v3/sessions (docs/intents.md). A worker owns the lease of a
-service and of a tuner slot for each session, and has the slot serve it: POST <target>/tune/<slot>, which lasts as long as the
-session runs, with the headers X-Instance, X-Session, X-Service, X-Fence (of the slot) and X-Service-Fence. The target should
-refuse a fence lower than the highest it has seen, with 409. Without a target a session runs until it is stopped and does
-nothing: a dry run.
+An API accepts POST /api/v3/intents and lists sessions under /api/v3/sessions (docs/intents.md). For each session, a worker owns
+the leases of a service and of a tuner slot. It sends POST <target>/tune/<slot>, which lasts as long as the session runs, with the
+headers X-Instance, X-Session, X-Service, X-Fence (of the slot) and X-Service-Fence. The target should refuse a fence lower than
+the highest it has seen, with 409. Without a target, a session does nothing until it is stopped: a dry run.
 
-An API answers loopback and private networks only; --trusted-proxies says whose X-Forwarded-For tells where a request comes
-from, and requests of others that have the header are refused. Tokens may be in LEASESTORM_TOKENS instead of a file, separated by
-";". With LEASESTORM_API_LEASES=true (phase 1 of the migration) the API takes the service lease itself and answers 409 while the
-service is in use. GET /healthz: it runs; GET /readyz: it reaches Redis; GET /metrics: the counters by which a migration is
-watched. A worker alone serves them with --health. A worker that is killed and started again on the same host takes back what it
-left at once; docs/intents.md says what that takes in containers.
+An API answers only loopback and private networks. It believes X-Forwarded-For from --trusted-proxies, and refuses requests with
+that header from others. LEASESTORM_TOKENS may hold the tokens instead of a file, separated by ";". With
+LEASESTORM_API_LEASES=true (phase 1 of the migration), the API acquires the service lease itself and answers 409 while the service
+is in use. GET /healthz: the API runs; /readyz: it reaches Redis; /metrics: its counters. A worker alone serves them with --health.
+If a worker is killed, and a new one starts on the same host, the new one frees the old leases at once; docs/intents.md has the
+conditions in containers.
 
 Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
 Standard error:  the log, JSON.
@@ -171,7 +170,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", 100, "starts a second of one token; 0: no limit")
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", 20_000,
 		"starts of one token at once, and an hour after that; 0: no limit")
-	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "what serves the slots, as http://host:port; none: a dry run")
+	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "the server of the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // it may have a password, and --help prints it
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
@@ -179,7 +178,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	v.text(&replicas, "replicas", "LEASESTORM_REPLICAS", "", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
-	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
+	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	v.BoolVar(&s.singleWriter, "single-writer", false,
 		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
@@ -256,7 +255,7 @@ func (s *intentSettings) unguarded() (warnings []string) {
 	addr, bad := netip.ParseAddr(host)
 	local := host == "localhost" || bad == nil && addr.Unmap().IsLoopback()
 	if err == nil && s.role != roleWorker && !local {
-		warnings = append(warnings, fmt.Sprintf("the API listens at %s without TLS: who can hear the network can read tokens; put a proxy "+
+		warnings = append(warnings, fmt.Sprintf("the API listens at %s without TLS: anybody on the network can read tokens; put a proxy "+
 			"with TLS before it (--trusted-proxies)", s.apiAddr))
 	}
 	return warnings
@@ -277,7 +276,7 @@ func parseSlots(text string) (slots []string, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
 		if name == "" || strings.ContainsFunc(name, notInSlot) || slices.Contains(slots, name) {
-			return nil, fmt.Errorf("LEASESTORM_TUNERS (--tuners) has the slot %q; names are wanted once each, of printable ASCII without "+
+			return nil, fmt.Errorf("LEASESTORM_TUNERS (--tuners) has the slot %q; each name must occur once, in printable ASCII without "+
 				"spaces and / ? # %%",
 				name)
 		}

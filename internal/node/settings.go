@@ -97,7 +97,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 		"intents --help")
 	s.Register(fs.FlagSet, getenv)
 	s.RegisterCluster(fs.FlagSet, getenv)
-	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "what is polled, as http://host:port")
+	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "the target to poll, as http://host:port")
 	fs.Lookup("target").DefValue = "" // it may have a password, and --help prints it
 	text(&s.healthAddr, "health", healthVariable, "where /healthz, /metrics and /readyz (503 with the reason while nothing can be "+
 		"granted) are served, to anybody, as host:port; nowhere if empty")
@@ -105,15 +105,15 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats: that of renewals")
-	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between full looks at Redis; 0: TTL/3")
-	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "patience with an answer of Redis; 0: TTL/10")
+	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between discoveries; 0: TTL/3")
+	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	var delay, replicas string
 	text(&replicas, "replicas", "LEASESTORM_REPLICAS", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
 	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.DefaultInterval, "time between polls of a session")
 	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
-	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll time-out")
+	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll timeout")
 	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
-	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two looks of a follower; 0: TTL/2")
+	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two reads of a follower; 0: TTL/2")
 	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
 		"ms; 0: none, empty: TTL/3")
 	s.keyFlags(text)

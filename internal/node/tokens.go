@@ -74,9 +74,9 @@ func (f *tokenFile) look(set func([]api.Token) error, log *zap.Logger) {
 	switch {
 	case err == nil:
 		f.problem = ""
-		log.Info("tokens read again", zap.String("file", f.name))
+		log.Info("tokens reread", zap.String("file", f.name))
 	case err.Error() != f.problem:
 		f.problem = err.Error()
-		log.Warn("tokens not read again; those that were read before stay", zap.String("file", f.name), zap.Error(err))
+		log.Warn("tokens could not be reread; the earlier ones stay valid", zap.String("file", f.name), zap.Error(err))
 	}
 }

@@ -15,7 +15,7 @@ func Parse(text string) (nets []netip.Prefix, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := netip.ParsePrefix(strings.TrimSpace(word))
 		if err != nil {
-			return nil, fmt.Errorf("%q is no network; they are wanted as 10.0.0.1/32", word)
+			return nil, fmt.Errorf("%q is not a network such as 10.0.0.1/32", word)
 		}
 		nets = append(nets, n)
 	}

@@ -21,8 +21,8 @@ type clusterSettings struct {
 // RegisterCluster adds the flag of programs that use Universal.
 func (r *Settings) RegisterCluster(fs *pflag.FlagSet, getenv func(string) string) {
 	r.envCluster = getenv(clusterVariable) // not the flag's default, as in sentinelFlags
-	fs.StringVar(&r.Cluster, "cluster", "", "servers of a Redis Cluster, as host:port,host:port, which tell of the others; of the URL of "+
-		"Redis user and password count then ("+clusterVariable+")")
+	fs.StringVar(&r.Cluster, "cluster", "", "servers of a Redis Cluster, as host:port,host:port, not necessarily all; the URL of Redis "+
+		"then gives only user and password ("+clusterVariable+")")
 }
 
 // Universal is like Client, for a program that can also use a cluster.

@@ -102,7 +102,7 @@ func (r *Settings) options(program string, warn io.Writer) (*redis.Options, erro
 		return nil, err
 	}
 	if opt.TLSConfig != nil && opt.TLSConfig.InsecureSkipVerify {
-		fmt.Fprintln(warn, program+": skip_verify: whoever is on the way to Redis can pretend to be it, and hears its password")
+		fmt.Fprintln(warn, program+": skip_verify lets anybody on the network impersonate Redis and read its password")
 	}
 	opt.Password = cmp.Or(password, opt.Password)
 	opt.DisableIdentity = true

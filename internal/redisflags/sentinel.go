@@ -31,9 +31,9 @@ type sentinelSettings struct {
 
 func (s *sentinelSettings) sentinelFlags(fs *pflag.FlagSet, getenv func(string) string) {
 	s.envSentinels = getenv(sentinelsVariable) // not the flag's default, which --help prints: it may be a URL with a password by mistake
-	fs.StringVar(&s.Sentinels, "sentinels", "", "sentinels that know the master, as host:port,host:port; of the URL "+
-		"of Redis user, password and database count then ("+sentinelsVariable+")")
-	fs.StringVar(&s.masterName, "master-name", getenv(masterNameVariable), "name by which they know it ("+masterNameVariable+")")
+	fs.StringVar(&s.Sentinels, "sentinels", "", "sentinels of the master, as host:port,host:port; the URL of Redis "+
+		"then gives only user, password and database ("+sentinelsVariable+")")
+	fs.StringVar(&s.masterName, "master-name", getenv(masterNameVariable), "the sentinels' name of the master ("+masterNameVariable+")")
 	s.envWays = getenv(waysVariable)
 }
 
@@ -110,7 +110,7 @@ func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
 // dialer returns a dialer that replaces addresses of servers and sentinels by those in s.ways.
 func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	if len(s.ways) > 0 && o.TLSConfig != nil {
-		return nil, errors.New(waysVariable + ": the way of another to a server of TLS is not known; leave it out")
+		return nil, errors.New(waysVariable + ": other addresses are not possible with TLS; leave it out")
 	}
 	dial := redisclient.Dialer(o)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -65,7 +65,7 @@ func (s *Store) epoch(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		return "", fmt.Errorf("the epoch key %s holds no string; it is somebody else's: choose another EpochKey: %w",
+		return "", fmt.Errorf("the epoch key %s holds no string; another program uses it: choose another EpochKey: %w",
 			s.wire.opt.EpochKey, err)
 	}
 	return epoch, err

@@ -20,7 +20,7 @@ var (
 	// ErrReadOnly means that the server is a replica, which refuses writes.
 	ErrReadOnly = errors.New("a read-only replica")
 	// ErrTooOld means that Redis is older than VersionMin.
-	ErrTooOld = errors.New("too old a Redis")
+	ErrTooOld = errors.New("redis is too old")
 	// ErrReplicas means that Redis has more replicas than Options.Replicas, so two masters could both have a majority.
 	ErrReplicas = errors.New("more replicas than configured")
 	// ErrNotReady means that Redis is loading its data or has lost its master. It may work later.
@@ -76,9 +76,9 @@ func Judge(said Info, replicas int) (all []Finding) {
 	all = judgeVersion(said)
 	if info["role"] == "slave" && info["slave_read_only"] != "0" {
 		master := info["master_host"] + ":" + info["master_port"]
-		err := fmt.Errorf("%w: %w (its master is %s): leases must be taken at the master", ErrRefused, ErrReadOnly, master)
+		err := fmt.Errorf("%w: %w (its master is %s): connect to the master", ErrRefused, ErrReadOnly, master)
 		all = append(all, Finding{Name: "role", What: "this is a read-only replica of " + master,
-			Consequence: "no lease can be taken here", Mend: "name the master (--redis), or the sentinels that know it (--sentinels)", Err: err})
+			Consequence: "no lease can be acquired here", Mend: "name the master (--redis), or the sentinels that know it (--sentinels)", Err: err})
 	}
 	if info["run_id"] == "" {
 		all = append(all, Finding{Name: "run-id", What: "INFO shows no run_id", Consequence: "a restart of Redis with its data, or a " +
@@ -99,13 +99,13 @@ func judgeReplicas(info Info, replicas int) []Finding {
 	switch n := info.Acknowledging; {
 	case n > replicas:
 		err := fmt.Errorf("%w: %d acknowledge and Replicas is %d, so two masters could both have a majority; set it to %d in every "+
-			"instance, or end for good what is too many", ErrReplicas, n, replicas, n)
+			"instance, or remove the surplus replicas for good", ErrReplicas, n, replicas, n)
 		return []Finding{{Name: "replicas", What: fmt.Sprintf("%d replicas acknowledge and Replicas is %d", n, replicas),
 			Consequence: "two masters could both have a majority", Mend: fmt.Sprintf("set Replicas to %d in every instance", n), Err: err}}
 	case n < replicas:
 		o := Options{Replicas: replicas}
 		return []Finding{{Name: "replicas", What: fmt.Sprintf("%d of %d replicas are attached to Redis", n, replicas),
-			Consequence: fmt.Sprintf("what counts needs %d of them", o.acks()), Mend: "start the others, and look at their logs"}}
+			Consequence: fmt.Sprintf("a write needs %d of them", o.acks()), Mend: "start the others, and look at their logs"}}
 	}
 	return nil
 }

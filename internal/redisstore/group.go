@@ -15,7 +15,7 @@ var (
 	// Redis could grant this instance's lease to another while this instance still believes in it.
 	ErrQuarantineTooShort = errors.New("the group's quarantine is too short")
 	// ErrOutlives means that a lease or a heartbeat lives longer than the new quarantine.
-	ErrOutlives = errors.New("something lives longer than the quarantine would be")
+	ErrOutlives = errors.New("a key lives longer than the new quarantine")
 )
 
 // TooShort returns the error of an instance whose longer one of TTL and Quarantine, needs, exceeds the agreed quarantine.

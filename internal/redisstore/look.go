@@ -62,7 +62,7 @@ func head(reply []any, a *core.Answer) ([]any, error) {
 	before := a.Epoch
 	rest, err := decodeHead(reply, a)
 	if err == nil && before != "" && before != a.Epoch {
-		return nil, errors.New("the epoch changed during the look")
+		return nil, errors.New("the epoch changed during the discovery")
 	}
 	return rest, err
 }

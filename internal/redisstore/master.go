@@ -25,7 +25,7 @@ const helloSilence = 5 * time.Second
 // lookMin is the first pause between the dials after a doubt. Pauses double.
 const lookMin = 10 * time.Millisecond
 
-var errSwitched = errors.New("connection given up: the sentinels name another master")
+var errSwitched = errors.New("connection closed: the sentinels name another master")
 
 // master keeps the connections of a store behind Sentinel at one server. A deposed master that is still alive accepts writes for about
 // ten seconds, until Sentinel makes it a replica. go-redis closes only its own client's connections, so master closes the store's.

@@ -121,7 +121,7 @@ func (s *Store) readRecord(ctx context.Context, g *Group) error {
 	noted, err := s.client.HMGet(ctx, s.wire.opt.groupKey(), "epoch", "quarantine").Result()
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"):
-		return fmt.Errorf("%w: the key %s holds no record of a group; it is somebody else's: choose another EpochKey", ErrFormat,
+		return fmt.Errorf("%w: the key %s holds no record of a group; another program uses it: choose another EpochKey", ErrFormat,
 			s.wire.opt.groupKey())
 	case err != nil:
 		return Diagnose(err)

@@ -67,7 +67,7 @@ func (w Wire) Validate(op *core.Op) error {
 		}
 	}
 	if op.Kind == core.OpAsk && (len(op.Items) == 0 || op.Items[0].Peer == "") {
-		return errors.New("an ask must name the owner asked and its leases")
+		return errors.New("a request must name an owner and its leases")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ type Config struct {
 
 	// Notify is called with every event of the elections' leases, as
 	// lease.Config.Notify; nil: no call. It must return at once and leave
-	// the holds alone. All other listeners should use Subscribe.
+	// the leases alone. All other listeners should use Subscribe.
 	Notify func(lease.Event)
 	// Observe is called with every event of the elections at the moment it
 	// happens; nil: no call. It must return at once and call only the local

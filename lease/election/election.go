@@ -124,7 +124,7 @@ func (e *Election) Health() lease.Health {
 	case !started && h.State != lease.HealthRefused && h.State != lease.HealthSilent && h.State != lease.HealthBlocked:
 		h.State, h.Reason = lease.HealthNotStarted, "Start was not called, has not returned, or failed"
 	case h.OK():
-		h.Reason = strings.Replace(h.Reason, "leases are granted", "somebody can be elected", 1)
+		h.Reason = strings.Replace(h.Reason, "leases are granted", "a member can be elected", 1)
 	}
 	h = e.g.hand.beating.Add(h, "heartbeats cannot be set")
 	if e.State() == StateLeader { // a leader does not read: its last failed read is outdated
@@ -134,7 +134,7 @@ func (e *Election) Health() lease.Health {
 }
 
 func (e *Election) over() error {
-	return fmt.Errorf("%w: election %q: a member has one life; make another", lease.ErrStopped, e.key)
+	return fmt.Errorf("%w: election %q: a stopped member cannot start again; make another", lease.ErrStopped, e.key)
 }
 
 // Stop withdraws this member. IsLeader is false at once, and the context of

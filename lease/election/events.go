@@ -110,7 +110,7 @@ func head(e *Event) (zapcore.Level, string) {
 		return zapcore.DebugLevel, messages[e.Kind]
 	case EventLeadershipLost:
 		if e.Reason == core.CauseRequested.String() || e.Reason == core.CauseDrain.String() {
-			return zapcore.InfoLevel, "Leadership given back"
+			return zapcore.InfoLevel, "Leadership released"
 		}
 		return zapcore.WarnLevel, messages[e.Kind]
 	case EventHeartbeatStale, EventHeartbeatInvalid, EventDuplicateInstance:
@@ -122,8 +122,8 @@ func head(e *Event) (zapcore.Level, string) {
 var messages = [...]string{
 	EventStateChanged: "Member's state changed", EventLeadershipAcquired: "Leadership acquired",
 	EventLeadershipLost: "Leadership lost", EventElectionFailed: "Election failed", EventLeaderChanged: "Leader changed",
-	EventHeartbeatStale:    "The leader's heartbeat stands still; the leader key decides, so nothing is done about it",
-	EventHeartbeatInvalid:  "The leader's heartbeat is no heartbeat",
+	EventHeartbeatStale:    "The leader's heartbeat is stale; only the leader key decides",
+	EventHeartbeatInvalid:  "The leader's heartbeat is malformed",
 	EventDuplicateInstance: "This member's instance ID is used twice; give every process its own",
 }
 

@@ -131,12 +131,12 @@ func newLeases(source Source) *leases {
 		source: source, terms: map[string]*term{},
 		acquisitions: counters("lease_acquisitions_total", "Attempts to acquire a lease.", "result"),
 		failed:       counters("lease_renewals_total", renewalsHelp, "result"),
-		ended:        counters("lease_terms_ended_total", "Terms of leases that are over.", "end", "cause"),
-		yield:        histogram("lease_yield_seconds", "From asking the work under a lease to end until it was given back.", windows),
+		ended:        counters("lease_terms_ended_total", "Ended terms of leases.", "end", "cause"),
+		yield:        histogram("lease_yield_seconds", "From the request to end the work under a lease until its release.", windows),
 		takeover:     histogram("lease_takeover_seconds", "From the expiry of the last owner's key until the lease was acquired.", lags),
-		handover:     histogram("lease_handover_seconds", "From hearing that a lease was given back until it was acquired.", lags),
+		handover:     histogram("lease_handover_seconds", "From the notice of a release until the lease was acquired.", lags),
 		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
-		dropped:      counter("events_dropped_total", "Events that were missed here."),
+		dropped:      counter("events_dropped_total", "Events that a slow listener missed."),
 	}
 	// Series that alerts read start at 0.
 	l.acquisitions.WithLabelValues("acquired")
@@ -226,21 +226,21 @@ func since(h prometheus.Histogram, from *time.Time, at time.Time) {
 
 const (
 	renewalsHelp = "Renewals of leases."
-	warningHelp  = "1 for each that limits an instance which can be granted leases nevertheless."
+	warningHelp  = "1 for each condition that limits an instance that can be granted leases."
 )
 
 var (
 	renewalsDesc  = describe("lease_renewals_total", renewalsHelp, "result")
 	renewalDesc   = describe("lease_renewal_seconds", "From sending a renewal to its success.")
-	marginDesc    = describe("lease_margin_seconds", "What was left of the trust window when a renewal succeeded.")
-	heldDesc      = describe("leases_held", "Leases that may be worked under now.")
-	uncertainDesc = describe("leases_uncertain", "Terms under which nothing may begin until a renewal succeeds.")
-	healthDesc    = describe("instance_health", "1 for the state that the instance's Health tells.", "state")
+	marginDesc    = describe("lease_margin_seconds", "Rest of the trust window when a renewal succeeded.")
+	heldDesc      = describe("leases_held", "Leases under which work may begin now.")
+	uncertainDesc = describe("leases_uncertain", "Terms under which no work may begin until a renewal succeeds.")
+	healthDesc    = describe("instance_health", "1 for the current state of the instance's Health.", "state")
 	blockedDesc   = describe("instance_blocked_seconds", "How much longer nothing is granted or acquired.")
 	warningDesc   = describe("instance_warning", warningHelp, "warning")
 	sessionsDesc  = describe("sessions", "Sessions that are known and shared.")
 	skippedDesc   = describe("sessions_skipped", "Sessions that are left out because they are malformed.")
-	unreadDesc    = describe("sessions_unread_seconds", "For how long the sessions cannot be read.")
+	unreadDesc    = describe("sessions_unread_seconds", "How long the sessions have been unreadable.")
 )
 
 func (l *leases) counted() []prometheus.Collector {

@@ -120,7 +120,7 @@ type Config struct {
 	// their contexts; 0: Timeout.
 	DrainTimeout time.Duration
 	// Notify is called with every event of a lease, as lease.Config.Notify is;
-	// nil: no call. It must return at once and leave the holds alone.
+	// nil: no call. It must return at once and leave the leases alone.
 	Notify func(lease.Event)
 	// SessionPrefix is the prefix of the sessions' keys; "": "session:". The
 	// rest of a key is the session's ID.

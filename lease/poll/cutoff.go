@@ -52,7 +52,7 @@ func (m *SessionManager) judge(p *publisher, r *run) {
 			sessions++
 		}
 	}
-	m.log.Warn("Polls are cut off by their time-out, one after the other; a target that needs longer needs a longer poll time-out "+
+	m.log.Warn("Polls are cut off by their timeout, one after the other; a target that needs longer needs a longer poll timeout "+
 		"(poll.Config.Timeout, above nine tenths of the TTL with LongPolls)", zap.String("event", "pollCutOff"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
 		zap.Int64("timeout", m.cfg.Timeout.Milliseconds()), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))

@@ -17,7 +17,7 @@ func cutOffs(log *observer.ObservedLogs) []observer.LoggedEntry {
 	return log.FilterField(zap.String("event", "pollCutOff")).All()
 }
 
-// A target that takes longer than the time-out is never polled: that is warned of, by the name of the setting (EC-2).
+// A target that takes longer than the timeout is never polled: that is warned of, by the name of the setting (EC-2).
 func TestPollsThatAreCutOffAreWarnedOf(t *testing.T) {
 	b := newBench(t)
 	b.start(Config{Interval: 10 * time.Millisecond, Timeout: 10 * time.Millisecond,
@@ -87,7 +87,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// The default time-out follows from the TTL alone, and long polls have none.
+// The default timeout follows from the TTL alone, and long polls have none.
 func TestTimeoutDefault(t *testing.T) {
 	for _, c := range []struct {
 		lease lease.Config

@@ -24,7 +24,7 @@ func (m *SessionManager) failing(p *publisher, r *run) {
 	if r.err == nil {
 		p.failed = 0
 	}
-	tell, message, event := m.log.Warn, "Polls fail, one after the other", "pollsFail"
+	tell, message, event := m.log.Warn, "Several polls in a row failed", "pollsFail"
 	switch {
 	case p.failed == failedMany:
 	case p.failed == 0 && failed >= failedMany:

@@ -25,7 +25,7 @@ import (
 // Causes (context.Cause) of the end of a poll's context.
 var (
 	ErrUncertain = errors.New("a renewal failed: the lease is uncertain")
-	ErrDrained   = errors.New("the drain time-out is over")
+	ErrDrained   = errors.New("the drain timeout is over")
 )
 
 // SessionManager polls the sessions that this instance owns. It is safe for
@@ -55,8 +55,8 @@ type SessionManager struct {
 
 // New makes the session manager of one instance. client leads to the sessions
 // and the leases; New only reads its settings and never closes it. Notify of
-// leases must be nil; its empty names in Redis are those of
-// lease.ManagerConfig. Errors: lease.ErrInvalidConfig.
+// leases must be nil. Its empty names in Redis have the defaults of
+// lease.ManagerConfig ("poll:lease:" and so on). Errors: lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {
@@ -172,7 +172,8 @@ func (m *SessionManager) logged() error {
 	return m.log.Flushed(ctx, inner.ErrStuck)
 }
 
-// Polled returns the sessions that have a publisher, ascending.
+// Polled returns the sessions that this instance polls, ascending: those of
+// Leases().OwnedSessions, once their polling has begun.
 func (m *SessionManager) Polled() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -279,7 +279,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	}
 }
 
-// A poll is begun only if its time-out fits into the window: what a target still does for it then, it does under the lease.
+// A poll is begun only if its timeout fits into the window: what a target still does for it then, it does under the lease.
 func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
@@ -428,8 +428,8 @@ func TestConfigRefusesContradictions(t *testing.T) {
 	}{
 		{"no function", lease.Config{}, Config{}, "Poll"},
 		{"negative interval", lease.Config{}, Config{Poll: f, Interval: -1}, "Interval"},
-		{"negative time-out", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
-		{"time-out over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
+		{"negative timeout", lease.Config{}, Config{Poll: f, Timeout: -1}, "Timeout"},
+		{"timeout over the TTL", lease.Config{}, Config{Poll: f, Timeout: time.Minute}, "LongPolls"},
 		{"long polls of any length", lease.Config{}, Config{Poll: f, LongPolls: true}, "needs a Timeout"},
 		{"a prefix of no keys", lease.Config{},
 			Config{Poll: f, Sessions: func(context.Context) ([]string, error) { return nil, nil }, SessionPrefix: "s:"}, "Sessions"},

@@ -15,7 +15,7 @@ const (
 	textRefused  = "connection refused"
 	textReset    = "connection reset by peer"
 	textTimeout  = "i/o timeout"
-	textTornLook = "the epoch changed during the look"
+	textTornLook = "the epoch changed during the discovery"
 )
 
 // do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.

@@ -208,7 +208,7 @@ func (m *Machine) refused(in *Input) {
 	m.vain = in.Owner == ""
 	m.fail(in.Reason, in.Owner)
 	if in.Owner == m.cfg.Instance {
-		m.duplicate("the leader key holds this member's ID, and it is not this member that wrote it")
+		m.duplicate("the leader key holds this member's ID, but another process wrote it")
 	}
 	if m.phase != running || in.Owner == "" {
 		return
@@ -337,7 +337,7 @@ func (m *Machine) listen(there bool, text string) {
 	}
 	if !h.stale && m.now.Mono-h.since > core.Time(m.cfg.HeartbeatTTL()) {
 		h.stale = true
-		m.publish(Event{Kind: HeartbeatStale, Leader: m.leader.Instance, Reason: "it has not changed for longer than it lives"})
+		m.publish(Event{Kind: HeartbeatStale, Leader: m.leader.Instance, Reason: "it has not changed for longer than its TTL"})
 	}
 }
 
@@ -347,7 +347,7 @@ func (m *Machine) wrong(text string) string {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil || ms < 0:
-		return "it holds no time in ms" // its value is untrusted, and not shown
+		return "it is not a time in ms" // its value is untrusted, and not shown
 	case ms-m.now.Wall/core.Millisecond > HeartbeatSlack/core.Millisecond:
 		return "it is " + strconv.FormatInt(ms-m.now.Wall/core.Millisecond, 10) + " ms ahead of this member's clock"
 	}

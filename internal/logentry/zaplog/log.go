@@ -103,7 +103,7 @@ func (l *Log) Flushed(ctx context.Context, stuck error) error {
 	if l.Flush(ctx) {
 		return nil
 	}
-	return fmt.Errorf("%w: the log, whose reader has stalled; entries are lost if this process ends before it reads on", stuck)
+	return fmt.Errorf("%w: the reader of the log has stalled; entries are lost if this process ends now", stuck)
 }
 
 // panicked logs that a function which the caller gave panicked.

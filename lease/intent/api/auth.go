@@ -77,7 +77,7 @@ func (d *distinct) add(t *Token) error {
 		return fmt.Errorf("the token %q has the hash of the token %q; give each its own", t.Name, other)
 	}
 	if d.named[t.Name] {
-		return fmt.Errorf("another token is called %q too; give each a name of its own", t.Name)
+		return fmt.Errorf("another token has the name %q; give each its own", t.Name)
 	}
 	d.byHash[t.SHA256], d.named[t.Name] = t.Name, true
 	return nil
@@ -106,7 +106,7 @@ func (h *Handler) SetTokens(tokens []Token) error {
 
 func parseToken(words []string, names intent.Names) (Token, error) {
 	if len(words) < 3 || len(words) > 4 {
-		return Token{}, fmt.Errorf("%d words; wanted: name sha256:<hex> scope,scope [expires]", len(words))
+		return Token{}, fmt.Errorf("%d words; expected: name sha256:<hex> scope,scope [expires]", len(words))
 	}
 	t := Token{Name: words[0], Scopes: strings.Split(words[2], ",")}
 	sum, err := hex.DecodeString(strings.TrimPrefix(words[1], "sha256:"))
@@ -125,7 +125,7 @@ func parseToken(words []string, names intent.Names) (Token, error) {
 
 func (t *Token) validate(names intent.Names) error {
 	if t.Name == "" || t.SHA256 == [sha256.Size]byte{} || len(t.Scopes) == 0 {
-		return fmt.Errorf("token %q wants a name, a hash and a scope", t.Name)
+		return fmt.Errorf("token %q needs a name, a hash and a scope", t.Name)
 	}
 	write, read := names.Table().Scope+intent.ScopeWrite, names.Table().Scope+intent.ScopeRead
 	for _, s := range t.Scopes {

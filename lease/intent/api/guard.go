@@ -25,7 +25,7 @@ const forwardedFor = "X-Forwarded-For"
 
 var (
 	errForwarded = errors.New("X-Forwarded-For is malformed")
-	errUntrusted = errors.New("the request came through a proxy that is not trusted; it is to be among the trusted proxies, and to send " +
+	errUntrusted = errors.New("the request came through an untrusted proxy; add it to the trusted proxies, and have it send " +
 		"X-Forwarded-For")
 )
 

@@ -326,8 +326,8 @@ func (t *told) due(now time.Time) (since int, due bool) {
 // causes explains Redis' refusals by their code.
 var causes = map[string]string{
 	"OOM": "it is out of memory", "NOPERM": "its ACL denies a command or a key", "READONLY": "it is a replica",
-	"NOREPLICAS": "it has fewer replicas than it must have to write", "MISCONF": "it cannot save to its disk",
-	"LOADING": "it is still loading its data", "BUSY": "a script holds it up", "NOAUTH": "it wants a password",
+	"NOREPLICAS": "it has too few replicas to accept writes", "MISCONF": "it cannot save to its disk",
+	"LOADING": "it is still loading its data", "BUSY": "it is busy with a script", "NOAUTH": "it requires a password",
 	"WRONGPASS": "user or password are wrong", "WRONGTYPE": "a key holds another type", "CLUSTERDOWN": "its cluster is down",
 	"MASTERDOWN": "its master is away",
 }
@@ -360,7 +360,7 @@ func (h *Handler) storeProblem(err error) *problem {
 		} else if cause := causes[code]; cause != "" {
 			code += ": " + cause
 		}
-		detail = "Redis refused what was asked of it (" + code + "); send the same request again once that is mended"
+		detail = "Redis refused the request (" + code + "); send it again once that is fixed"
 	}
 	p := refused(http.StatusServiceUnavailable, "unavailable", detail)
 	p.retryAfter = 1
@@ -375,7 +375,7 @@ const refusedFor = 10 * time.Second
 // no requests: it knows only the outcomes of earlier requests and probes. The
 // probe is /readyz, which checks Redis first.
 func (h *Handler) Health() lease.Health {
-	ok := lease.Health{Reason: "nothing has been asked yet"}
+	ok := lease.Health{Reason: "no request has come yet"}
 	switch {
 	case h.writes.Answered():
 		ok.Reason = "starts are accepted"

@@ -62,7 +62,7 @@ func (n *memberNames) flatObject(body []byte) (m members, err error) {
 		case i < 0:
 			return m, fmt.Errorf("the member %q is not known", clip(name))
 		case m[i].given:
-			return m, fmt.Errorf("the member %q is there twice", name)
+			return m, fmt.Errorf("the member %q occurs twice", name)
 		}
 		if token, err = dec.Token(); err != nil {
 			return m, err

@@ -95,7 +95,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	for name, values := range query {
 		if name != "limit" && name != "cursor" || len(values) > 1 {
-			return refused(http.StatusBadRequest, "invalid", "the query has limit and cursor, each once at most")
+			return refused(http.StatusBadRequest, "invalid", "the query may have limit and cursor, each once")
 		}
 	}
 	limit, err := strconv.Atoi(cmp.Or(query.Get("limit"), strconv.Itoa(pageDefault)))
@@ -112,7 +112,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	case h.lists <- struct{}{}:
 		defer func() { <-h.lists }()
 	case <-wait.Done():
-		return late("rate", fmt.Sprintf("%d lists are read at a time, and others came first", listsMax), listPatience)
+		return late("rate", fmt.Sprintf("at most %d lists are read at once; try again", listsMax), listPatience)
 	}
 	sessions, next, err := h.store.List(r.Context(), cursor, limit)
 	return h.page(w, r, sessions, next, err)

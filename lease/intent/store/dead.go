@@ -97,7 +97,7 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	case "0":
 		return "", fmt.Errorf("%w: there is no dead letter %q", ErrRequeue, id)
 	case "B":
-		return "", fmt.Errorf("%w: session %q answers for its key by now", ErrRequeue, w[1])
+		return "", fmt.Errorf("%w: session %q has the same key and has not ended", ErrRequeue, w[1])
 	case "L":
 		return "", fmt.Errorf("%w: its session %q has not ended", ErrRequeue, w[1])
 	}

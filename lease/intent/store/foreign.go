@@ -20,7 +20,7 @@ type ForeignKeyError struct {
 
 // Error implements error.
 func (e *ForeignKeyError) Error() string {
-	return fmt.Sprintf("%s holds another type than it must; rename or delete it: %v", e.Key, e.Err)
+	return fmt.Sprintf("%s holds the wrong type; rename or delete it: %v", e.Key, e.Err)
 }
 
 // Unwrap returns Redis' error.

@@ -31,7 +31,7 @@ var (
 	ErrBusy = errors.New("resource is in use")
 	// ErrQuarantine means that Redis has lost its data and grants no leases yet
 	// (PutLeased).
-	ErrQuarantine = errors.New("redis forgot its leases and grants none until the last of them has run out")
+	ErrQuarantine = errors.New("redis lost its leases and grants none until the last of them has expired")
 	// ErrRequeue means that a dead letter cannot go back on the bus. The text
 	// has the reason.
 	ErrRequeue = errors.New("dead letter not requeued")

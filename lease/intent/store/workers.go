@@ -95,7 +95,7 @@ func (b *bus) DeleteAllLeases(ctx context.Context, others []intentbus.Worker) (d
 	return deleted, beats, err
 }
 
-var errBeats = errors.New("another worker beats")
+var errBeats = errors.New("another worker is alive")
 
 func (b *bus) deleteLeases(ctx context.Context, others []intentbus.Worker, names []string) (
 	deleted int, beats string, err error,

@@ -134,7 +134,7 @@ func (w *Worker) release(session string, holds []*lease.Lease) {
 	for _, h := range holds {
 		wg.Go(func() {
 			if err := h.Release(ctx); err != nil {
-				w.log.Info("release not confirmed; it is tried on until the lease expires", zap.String("session", session),
+				w.log.Info("release not confirmed; retrying until the lease expires", zap.String("session", session),
 					zap.String("lease", h.Name()), zap.Error(err))
 			}
 		})

@@ -167,7 +167,7 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 	if time.Since(last) < foreignLogEvery {
 		return last
 	}
-	w.log.Warn("keys hold another type and are done without; rename or delete them", zap.String("worker", w.cfg.InstanceID),
+	w.log.Warn("keys hold the wrong type and are not used; rename or delete them", zap.String("worker", w.cfg.InstanceID),
 		zap.Strings("keys", keys))
 	return time.Now()
 }

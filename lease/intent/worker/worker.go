@@ -215,11 +215,11 @@ func (e unconfirmed) Unwrap() error        { return e.error }
 func (w *Worker) leftBehind(e core.Effect) error {
 	switch {
 	case e.Stuck:
-		return fmt.Errorf("%w: stopped all the same; its leases expire within %v", ErrStuck, w.cfg.Store.Leases.TTL)
+		return fmt.Errorf("%w: stopped nevertheless; its leases expire within %v", ErrStuck, w.cfg.Store.Leases.TTL)
 	case e.Left == 0:
 		return nil
 	}
-	err := fmt.Errorf("stopped with %d sessions whose end Redis has not confirmed; what is left expires within %v", e.Left,
+	err := fmt.Errorf("stopped with %d sessions whose end Redis has not confirmed; the remaining leases expire within %v", e.Left,
 		w.cfg.Store.Leases.TTL)
 	why := inner.ErrUnknown
 	if last := w.unwritten.Load(); last != nil && *last != nil {
