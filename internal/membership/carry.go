@@ -80,8 +80,8 @@ func entryEvent(e *intentbus.Entry) core.Event {
 
 // Deliver passes entries to the machine with step. jobs are the worker's jobs by session: job creates one, and step may end it. Deliver
 // buries malformed entries, which other programs put on the bus.
-func Deliver[J any](n intent.Names, m *core.Machine, entries []intentbus.Entry, jobs map[string]J, job func(intentbus.Entry) J, step func(core.Event),
-	bury func(e intentbus.Entry, why string)) {
+func Deliver[J any](n intent.Names, m *core.Machine, entries []intentbus.Entry, jobs map[string]J, job func(intentbus.Entry) J,
+	step func(core.Event), bury func(e intentbus.Entry, why string)) {
 	for _, e := range entries {
 		if m.Has(e.Session) {
 			continue

@@ -18,7 +18,8 @@ func (h *Handler) translate() {
 	h.sessions = strings.NewReplacer(sessions...)
 	h.openAPIText = strings.NewReplacer(append(sessions, `"resource"`, `"`+n.ResourceMember+`"`, `"/intents"`, `"`+n.Path+`/intents"`,
 		`"/sessions`, `"`+n.Path+`/sessions`, `"/openapi.json"`, `"`+n.Path+`/openapi.json"`,
-		`"start"`, `"`+n.Verb+`start"`, `"stop"`, `"`+n.Verb+`stop"`, `scope write`, `scope `+n.Scope+`write`, `scope read`, `scope `+n.Scope+`read`,
+		`"start"`, `"`+n.Verb+`start"`, `"stop"`, `"`+n.Verb+`stop"`,
+		`scope write`, `scope `+n.Scope+`write`, `scope read`, `scope `+n.Scope+`read`,
 		`"`+string(intent.ReasonNoSlot)+`"`, `"`+n.NoSlot+`"`)...)
 }
 

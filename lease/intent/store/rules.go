@@ -32,8 +32,8 @@ func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
-func (s *bus) Explain(err error) error {
-	if denied := redisstore.Explain(s.client, s.opt.workerRules(s.client), err); denied != nil {
+func (b *bus) Explain(err error) error {
+	if denied := redisstore.Explain(b.client, b.opt.workerRules(b.client), err); denied != nil {
 		return denied
 	}
 	return err

@@ -116,10 +116,10 @@ func (s *Store) Stop(ctx context.Context, id string) (ended bool, err error) {
 	return reply == "E", nil
 }
 
-func (s *bus) StopAsked(ctx context.Context, id string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+func (b *bus) StopAsked(ctx context.Context, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.opt.OpTimeout)
 	defer cancel()
-	stop, err := s.client.HGet(ctx, s.session(id), "stop").Result()
+	stop, err := b.client.HGet(ctx, b.session(id), "stop").Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return false, unavailable(err)
 	}

@@ -91,7 +91,8 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) {
 // deliver passes entries to the machine. It runs in the loop.
 func (w *Worker) deliver(entries []intentbus.Entry) {
 	begin := func(e intentbus.Entry) *job { return &job{entry: e} }
-	membership.Deliver(w.cfg.Store.Names, w.machine, entries, w.jobs, begin, w.step, func(e intentbus.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
+	membership.Deliver(w.cfg.Store.Names, w.machine, entries, w.jobs, begin, w.step,
+		func(e intentbus.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
 // failureLogEvery is the least time between log entries while Redis keeps
