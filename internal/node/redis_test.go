@@ -87,7 +87,7 @@ func TestUnverifiedServerIsTold(t *testing.T) {
 			"rediss://127.0.0.1:1?skip_verify=true": 1, "rediss://127.0.0.1:1": 0, "redis://127.0.0.1:1": 0,
 		} {
 			text, code := ran(t, []string{redisflags.URLVariable + "=" + raw}, strings.Fields(words)...)
-			if got := strings.Count(text, "can pretend to be it"); got != want || code != exitWrong {
+			if got := strings.Count(text, "impersonate Redis"); got != want || code != exitWrong {
 				t.Errorf("%s at %s: exit %d, %d warnings: %s", words, raw, code, got, text)
 			}
 		}

@@ -56,7 +56,8 @@ type SessionManager struct {
 // New makes the session manager of one instance. client leads to the sessions
 // and the leases; New only reads its settings and never closes it. Notify of
 // leases must be nil. Its empty names in Redis have the defaults of
-// lease.ManagerConfig ("poll:lease:" and so on). Errors: lease.ErrInvalidConfig.
+// lease.ManagerConfig ("poll:lease:" and so on). Errors:
+// lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
 	if err != nil {

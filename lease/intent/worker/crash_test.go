@@ -116,7 +116,7 @@ func (r *rig) single(name string, o store.Options) <-chan error {
 	r.Cleanup(func() { _ = w.Stop() })
 	started := make(chan error, 1)
 	go func() { started <- w.Start(r.Context()) }()
-	r.eventually("it waits", func() bool { return logs.FilterMessageSnippet("waits for the heartbeat of another").Len() == 1 })
+	r.eventually("it waits", func() bool { return logs.FilterMessageSnippet("waiting until another").Len() == 1 })
 	if h := w.Health(); h.State != lease.HealthNotStarted {
 		r.Errorf("while it waits: %v", h)
 	}

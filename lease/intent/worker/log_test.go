@@ -84,8 +84,8 @@ func TestForeignSetsAreNamedOnce(t *testing.T) {
 		r.stop(a)
 		r.wait(a, intent.StateEnded, intent.ReasonStopped)
 	}
-	r.eventually("the keys are named", func() bool { return logs.FilterMessageSnippet("keys hold another type").Len() > 0 })
-	lines := logs.FilterMessageSnippet("keys hold another type").All()
+	r.eventually("the keys are named", func() bool { return logs.FilterMessageSnippet("keys hold the wrong type").Len() > 0 })
+	lines := logs.FilterMessageSnippet("keys hold the wrong type").All()
 	if len(lines) != 1 || len(lines[0].ContextMap()["keys"].([]any)) != 2 {
 		t.Errorf("the log says %+v, want both keys in one line", lines)
 	}
