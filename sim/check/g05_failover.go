@@ -29,7 +29,7 @@ type takeover struct {
 	crash    *injection
 	alive    bool    // its owner was cut off only
 	at       int64   // time of the crash
-	base     int64   // start of the limit
+	base     int64   // start of the limit, once the session can be taken
 	ends     int64   // when the lease and its owner's heartbeat expire, as Redis showed; 0: unknown
 	why      string  // reason for base, if that is not the crash
 	grantees []*node // nodes that Redis has granted it to since
@@ -107,16 +107,10 @@ func (g *g5) healed(inj *injection) {
 }
 
 func (g *g5) watch(to *takeover) {
-	g.w.await(func() (promise, bool) {
-		g.candidates(to)
-		if !to.over && (g.w.alive == 0 || to.alive && g.w.alive == 1) { // its owner is the only one
-			to.ends = 0
-			g.rebase(to, g.w.now, "no instance was there to take it before")
-		}
-		return g.promise(to), !to.over
-	}, func(limit int64, excused *injection) {
-		if excused == nil {
-			to.late = limit // broken; the acquisition shows how late it is
+	g.w.await(func() (promise, bool) { return g.promise(to), !to.over }, func(limit int64, excused *injection) {
+		if excused == nil { // broken; the acquisition shows how late it is
+			to.base, to.why = g.counted(to)
+			to.late = limit
 			return
 		}
 		g.close(to)
@@ -126,8 +120,13 @@ func (g *g5) watch(to *takeover) {
 
 // promise returns the promise that an instance acquires the session. Grants to instances that are gone must expire first.
 func (g *g5) promise(to *takeover) promise {
+	base, _ := g.counted(to)
+	limit := g.limit
+	if base != to.base {
+		limit = int64(failoverAllowance)
+	}
 	p := promise{
-		from: to.at, base: to.base, by: to.base + g.limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
+		from: to.at, base: base, by: base + limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
 	}
 	if len(to.grantees) > 0 {
 		p.session = to.session
@@ -164,12 +163,17 @@ func (to *takeover) since() string {
 	return fmt.Sprintf("%s (%s)", clock(to.base), to.why)
 }
 
-// candidates moves the start of the limit to the time at which a member of an election can take part.
-func (g *g5) candidates(to *takeover) {
-	if from := g.w.candidateSince(to.victim.inst); !to.over && from > to.base {
-		to.ends = 0
-		g.rebase(to, from, "the first of the others had just come, and waits before it takes part")
+// counted returns the start of the limit. If nobody could take the session before that limit, the 250 ms of a takeover count from the
+// time at which the first other instance can.
+func (g *g5) counted(to *takeover) (base int64, why string) {
+	heir := max(g.w.availableSince(to.at), g.w.candidateSince(to.victim.inst))
+	if to.alive && g.w.alive == 1 { // its owner is the only one
+		heir = g.w.now
 	}
+	if to.late == 0 && heir+int64(failoverAllowance) > to.base+g.limit {
+		return heir, "no instance could take it before"
+	}
+	return to.base, to.why
 }
 
 func (g *g5) rebase(to *takeover, at int64, why string) {
@@ -186,14 +190,6 @@ func (g *g5) close(to *takeover) {
 }
 
 func (g *g5) event(e *history.Event) {
-	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without instances
-		for _, s := range g.w.sessions.all {
-			if to := s.takeover; to != nil {
-				to.ends = 0
-				g.rebase(to, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
-			}
-		}
-	}
 	if i := g.w.instances[e.Instance]; e.Kind == history.RedisBeat && i != nil && i.gone {
 		g.beat(i, e.Until)
 	}
@@ -247,14 +243,17 @@ func (g *g5) began(t *term) {
 	if to == nil {
 		return
 	}
-	g.candidates(to)
 	g.close(to)
-	stands, limit := tooLate, to.late
+	stands, limit, p := tooLate, to.late, g.promise(to)
 	if to.late > 0 {
 		g.exercise(string(to.crash.Kind))
 		g.near(g.w.now-to.base, to.late)
-	} else if limit, stands = g.held(g.promise(to)); stands == unjudged {
+	} else if limit, stands = g.held(p); stands == unjudged {
 		return
+	}
+	if p.base != to.base {
+		to.ends = 0
+		to.base, to.why = g.counted(to)
 	}
 	took := g.w.now - to.base
 	g.took.add(took)
