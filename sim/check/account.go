@@ -31,49 +31,64 @@ const widest = 2
 // settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
 func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
 
-// due returns the deadline of the change, and the fault that moved it last; nil if none did. An open fault reaches until now.
+// due returns the deadline of the change, and the fault that moved it last; nil if none did. Each deadline is decided by what had happened
+// when it came: a fault that went on then reaches until then, and moves the deadline by the time to settle.
 func (w *world) due(c promise) (until int64, by *injection) {
-	until, by = w.reached(c, c.by, nil)
+	until = c.by
+	for {
+		at := min(until, w.now)
+		moved, mover := w.dueBy(c, at)
+		if moved <= at {
+			return until, by
+		}
+		if until, by = moved, mover; until > w.now || w.wide(c, until) {
+			return until, by
+		}
+	}
+}
+
+// dueBy is due by what had happened at at.
+func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
+	until, by = w.reached(c, at, c.by, nil)
 	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
 		if late := cmp.Or(by, w.delayed(c.from, c.quarantineFrom, c.but)); late != nil {
-			until, by = w.reached(c, over, late)
+			until, by = w.reached(c, at, over, late)
 		}
 	}
 	if c.session == nil || c.but == nil {
 		return until, by
 	}
 	if left := w.leftBehind(c.session); w.waits(c, until, left.from) && left.to > c.from && left.to+c.settle > until {
-		return w.reached(c, left.to+c.settle, cmp.Or(by, c.but))
+		return w.reached(c, at, left.to+c.settle, cmp.Or(by, c.but))
 	}
 	return until, by
 }
 
-// reached moves a deadline by the faults that can delay the change until then.
-func (w *world) reached(c promise, until int64, by *injection) (int64, *injection) {
+// reached moves a deadline by the faults that can delay the change until then, by what had happened at at.
+func (w *world) reached(c promise, at, until int64, by *injection) (int64, *injection) {
 	spare := c.anybody && w.untouched(c)
-	met := 0
 	reach := func(inj *injection) (span, bool) {
 		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
 			return span{}, false
 		}
-		if c.asserts {
-			r, ok := w.reach(inj)
+		r, ok := w.reachBy(inj, at)
+		switch {
+		case c.asserts:
 			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
 			return r, ok && inj.did != didLife && inj.did != didWithin
+		case inj.blocksAcquire:
+			r.to += int64(w.TTL)
 		}
-		return w.acquireReach(inj)
+		return r, ok
 	}
 	for inj, r := range w.reaching(c.from, c.but, reach) {
 		if !w.waits(c, until, r.from) {
 			break
 		}
-		if at := r.to + c.settleAfter(inj); at > until {
-			until, by = at, inj
-		}
-		if met++; met == denseFaults && by != nil {
-			return max(c.by+widest*int64(w.TTL)+1, w.now), by
+		if to := r.to + c.settleAfter(inj); to > until {
+			until, by = to, inj
 		}
 	}
 	return until, by
@@ -119,9 +134,6 @@ func (w *world) candidateSince(but *instance) int64 {
 	}
 	return first + w.startDelay()
 }
-
-// denseFaults is the number of faults from which a change is not judged any more. No plan and few storms with replicas have that many.
-const denseFaults = 128
 
 // horizon holds the injections that may still reach a change after from. A fault that never ends does not keep the others.
 type horizon struct {
@@ -236,15 +248,19 @@ func (w *world) await(c func() (promise, bool), missed func(limit int64, excused
 		return
 	}
 	until, by := w.due(now)
-	if w.wide(now, until) && w.now > now.by {
-		missed(until-now.base, by)
-		return
+	wide := w.wide(now, until)
+	if wide {
+		until = now.by + widest*int64(w.TTL)
 	}
 	if at := until + w.stall(now.base, max(w.now, until)); at > w.now {
 		if by != nil && by.open || now.base == w.now { // the deadline moves on with time, and nothing ends that before the next event
 			at = max(at, w.next)
 		}
 		w.at(at, func() { w.await(c, missed) })
+		return
+	}
+	if wide {
+		missed(until-now.base, by)
 		return
 	}
 	missed(until-now.base, nil)

@@ -78,7 +78,7 @@ func (a *asserted) event(e *history.Event) {
 	}
 	delete(a.waits, t)
 	p := a.promise(t, x)
-	_, by := a.g.w.reached(p, a.g.w.now, nil)
+	_, by := a.g.w.reached(p, a.g.w.now, a.g.w.now, nil)
 	if _, stands := a.g.held(p); stands != unjudged && by == nil && (x.after.anew || x.after.did == didStray) {
 		a.took.add(a.g.w.now - x.from)
 	}

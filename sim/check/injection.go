@@ -116,10 +116,13 @@ func (w *world) missedFailover(by *injection) bool {
 type span struct{ from, to int64 }
 
 // reach returns the time in which the injection, or its aftermath, can delay other instances. It returns false if it can delay none.
-func (w *world) reach(inj *injection) (span, bool) {
+func (w *world) reach(inj *injection) (span, bool) { return w.reachBy(inj, w.now) }
+
+// reachBy is reach by what had happened at at, when the injection may not have been healed yet.
+func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 	end := inj.end
-	if inj.open {
-		end = w.now
+	if inj.open || end > at {
+		end = at
 	}
 	end = max(end, inj.start)
 	if inj.did != didPlan {
