@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,8 @@ func newCheck() *cobra.Command {
 from its files alone. Exit codes are those of a run. A history that is cut off in the middle of a line is judged as far as it goes,
 and so is that of a real storm that was killed; the first cannot pass and exits 3 unless a guarantee is broken already. A history,
 a plan or a scenario that was changed, or lacks lines, is not judged, nor is a storm that ended without a verdict. One that broke off exits
-3 too, and so does one whose logs were cut off or changed: only its G12 is not judged.`,
+3 too, and so does one whose logs were cut off or changed: only its G12 is not judged. A run that takes longer than --timeout to judge
+gets no verdict and exits 3.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,6 +34,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 			return f.again(cmd, args[0])
 		},
 	}
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Minute, "give up without a verdict (exit code 3) after this `DURATION`")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	f.registerJudged(cmd.Flags())
 	cmd.Flags().BoolVar(&f.noHTML, "no-html", false, "write no report.html")
@@ -40,7 +43,7 @@ a plan or a scenario that was changed, or lacks lines, is not judged, nor is a s
 
 // again judges a saved run again. If the history is damaged, it judges the readable part and reports the damage.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	r, judged, damage := report.Judge(dir)
+	r, judged, damage := f.judge(dir)
 	if !report.Readable(damage) {
 		return damage
 	}
@@ -66,6 +69,27 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", redisurl.Line(damage))
 	}
 	return exit(r.Verdict)
+}
+
+// judge judges a saved run within the timeout, because somebody may have made up its files. The program ends after a timeout, and so does
+// the judge.
+func (f *flags) judge(dir string) (report.Report, check.Result, error) {
+	type judgement struct {
+		r      report.Report
+		judged check.Result
+		damage error
+	}
+	done := make(chan judgement, 1)
+	go func() {
+		r, judged, damage := report.Judge(dir)
+		done <- judgement{r, judged, damage}
+	}()
+	select {
+	case j := <-done:
+		return j.r, j.judged, j.damage
+	case <-time.After(f.timeout):
+		return report.Report{}, check.Result{}, fmt.Errorf("%s was not judged within %v: --timeout allows more", dir, f.timeout)
+	}
 }
 
 func oneDir(cmd *cobra.Command, args []string) error {
