@@ -111,13 +111,15 @@ func (g *e6) campaigns(i *instance, m *member, s *session) {
 		return
 	}
 	fell, within := g.w.now, g.w.electionInterval()+int64(failoverAllowance)
-	g.w.await(func() (promise, bool) {
-		p := promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
-		return p, m.moved == fell && !i.gone && i.leave == nil && g.w.phase != "end"
-	}, func(limit int64, excused *injection) {
-		if excused == nil {
+	g.expect(wait{
+		now: func() promise {
+			return promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
+		},
+		pending: func() bool { return m.moved == fell && !i.gone && i.leave == nil },
+		missed: func(limit int64) {
 			g.broke(s, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
-		}
+		},
+		excused: func(*injection) {},
 	})
 }
 

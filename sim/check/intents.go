@@ -74,7 +74,8 @@ type intent struct {
 	since     int64
 	passed    int64    // when its key was given to another session; 0: not yet
 	pending   *pending // I3: wait until it is in order; nil: it is in order
-	conflicts int64    // I5: when it was accepted beside a running session, until it has ended or runs; 0: no conflict
+	conflicts int64    // I5: when it was accepted beside a running session
+	conflict  *wait    // I5: until it has ended or runs; nil: no conflict
 	uses      string   // lease of its service while it has not ended; "?": unknown; "": ended
 	worker    string   // worker whose pipeline served it last; "": none
 	serving   []*served
@@ -356,7 +357,7 @@ func (b *intents) lost() {
 		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
 		b.count(s)
 		if s.pending != nil {
-			s.pending.since = b.w.now
+			s.pending.from = b.w.now
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (b *intents) copied() {
 			b.count(s)
 		}
 		if another && s.pending != nil {
-			s.pending.since = b.w.now
+			s.pending.from = b.w.now
 		}
 	}
 }

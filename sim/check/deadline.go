@@ -236,32 +236,72 @@ func (h *hooks) nearest(v *Verdict) {
 	}
 }
 
-// await calls missed with the limit once the change is overdue, or with the fault that excuses it. c returns the current promise, and
-// false when the wait is over.
-func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *injection)) {
-	now, waits := c()
-	if !waits {
+// wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
+type wait struct {
+	h       *hooks
+	now     func() promise      // the promise, by what is known now
+	pending func() bool         // false: nothing is judged any more; nil: true
+	missed  func(limit int64)   // reports a missed deadline; nil: the rule reports the late change when it comes, or at the end
+	excused func(by *injection) // nil: the change is counted as excused
+	over    bool
+	since   int64 // start of the measured time of the missed deadline
+	late    int64 // the limit that it missed; 0: none
+}
+
+func (h *hooks) expect(x wait) *wait {
+	x.h = h
+	x.look()
+	return &x
+}
+
+func (x *wait) look() {
+	w := x.h.w
+	if x.over || w.phase == "end" || x.pending != nil && !x.pending() {
 		return
 	}
-	if w.now <= now.base {
-		w.at(max(now.by, w.next), func() { w.await(c, missed) }) // nothing ends the wait before the next event
+	p := x.now()
+	if w.now <= p.base {
+		w.at(max(p.by, w.next), x.look) // nothing ends the wait before the next event
 		return
 	}
-	until, by := w.due(now)
-	wide := w.wide(now, until)
+	until, by := w.due(p)
+	wide := w.wide(p, until)
 	if wide {
-		until = now.by + widest*int64(w.TTL)
+		until = p.by + widest*int64(w.TTL)
 	}
-	if at := until + w.stall(now.base, max(w.now, until)); at > w.now {
-		if by != nil && by.open || now.base == w.now { // the deadline moves on with time, and nothing ends that before the next event
+	if at := until + w.stall(p.base, max(w.now, until)); at > w.now {
+		if by != nil && by.open { // the deadline moves on with time, and nothing ends that before the next event
 			at = max(at, w.next)
 		}
-		w.at(at, func() { w.await(c, missed) })
+		w.at(at, x.look)
 		return
 	}
-	if wide {
-		missed(until-now.base, by)
-		return
+	x.over = (wide || x.missed != nil) && x.excused == nil
+	switch {
+	case wide && x.excused != nil:
+		x.excused(by)
+	case wide:
+		x.h.excuse(by)
+	case x.missed != nil:
+		x.missed(until - p.base)
+	default:
+		x.since, x.late = p.base, until-p.base
 	}
-	missed(until-now.base, nil)
+}
+
+// came judges the change, which comes now. Nothing is judged twice.
+func (x *wait) came() (took, limit int64, stands standing) {
+	if x.over {
+		return 0, 0, unjudged
+	}
+	x.over = true
+	p := x.now()
+	if x.late == 0 {
+		limit, stands = x.h.held(p)
+		return x.h.w.now - p.base, limit, stands
+	}
+	took = x.h.w.now - x.since
+	x.h.exercise(p.of())
+	x.h.near(took, x.late)
+	return took, x.late, tooLate
 }
