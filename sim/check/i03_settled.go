@@ -138,12 +138,8 @@ func (g *i3) look(s *intent) {
 	switch {
 	case settled && o != nil:
 		s.pending = nil
-		took, limit, stands := o.came()
-		if stands != unjudged {
+		if took, _, stands := o.came(); stands != unjudged {
 			g.took.add(took)
-		}
-		if stands == tooLate {
-			g.late(s, o, limit)
 		}
 	case !settled && o == nil && g.w.phase != "end":
 		o = &pending{from: g.w.now}

@@ -77,9 +77,7 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	switch i := *of; {
 	case !idles && i != nil:
 		*of = nil
-		if _, _, stands := i.came(); stands == tooLate {
-			g.kept(i, worker, what)
-		}
+		i.came()
 	case idles && i == nil:
 		i = &idle{from: g.w.now}
 		*of = i

@@ -74,8 +74,7 @@ type intent struct {
 	since     int64
 	passed    int64    // when its key was given to another session; 0: not yet
 	pending   *pending // I3: wait until it is in order; nil: it is in order
-	conflicts int64    // I5: when it was accepted beside a running session
-	conflict  *wait    // I5: until it has ended or runs; nil: no conflict
+	conflict  *wait    // I5: from its acceptance beside a running session until it has ended or runs; nil: no conflict
 	uses      string   // lease of its service while it has not ended; "?": unknown; "": ended
 	worker    string   // worker whose pipeline served it last; "": none
 	serving   []*served
