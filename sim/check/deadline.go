@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A fault may delay a change that a guarantee bounds in time (reach, in injection.go). This file computes the resulting deadline.
+// A fault may delay a change that a guarantee bounds in time (reach, in reach.go). This file computes the resulting deadline.
 
 // promise is the deadline of a change, and everything that may move that deadline.
 type promise struct {
