@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -43,7 +45,7 @@ gets no verdict and exits 3.`,
 
 // again judges a saved run again. If the history is damaged, it judges the readable part and reports the damage.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	r, judged, damage := f.judge(dir)
+	r, judged, damage := judgeWithin(f.timeout, dir, cmd.ErrOrStderr())
 	if !report.Readable(damage) {
 		return damage
 	}
@@ -71,25 +73,13 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	return exit(r.Verdict)
 }
 
-// judge judges a saved run within the timeout, because somebody may have made up its files. The program ends after a timeout, and so does
-// the judge.
-func (f *flags) judge(dir string) (report.Report, check.Result, error) {
-	type judgement struct {
-		r      report.Report
-		judged check.Result
-		damage error
-	}
-	done := make(chan judgement, 1)
-	go func() {
-		r, judged, damage := report.Judge(dir)
-		done <- judgement{r, judged, damage}
-	}()
-	select {
-	case j := <-done:
-		return j.r, j.judged, j.damage
-	case <-time.After(f.timeout):
-		return report.Report{}, check.Result{}, fmt.Errorf("%s was not judged within %v: --timeout allows more", dir, f.timeout)
-	}
+// judgeWithin judges a saved run. Somebody may have made up its files, so the program ends when the time is over.
+func judgeWithin(timeout time.Duration, dir string, stderr io.Writer) (report.Report, check.Result, error) {
+	defer time.AfterFunc(timeout, func() {
+		fmt.Fprintf(stderr, "simulate: %s was not judged within %v: --timeout allows more\n", plain.Text(dir), timeout)
+		os.Exit(exitWrong)
+	}).Stop()
+	return report.Judge(dir)
 }
 
 func oneDir(cmd *cobra.Command, args []string) error {
