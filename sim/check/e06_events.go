@@ -13,7 +13,6 @@ type e6 struct {
 	hooks
 	members map[*instance]*member
 	moves   int
-	fallen  int  // transitions of killed processes whose events are missing
 	tells   bool // members report whom they take for the leader
 	quiet   int  // runs whose calm was long enough to judge
 
@@ -181,9 +180,6 @@ func (g *e6) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
 
 func (g *e6) ended(t *term, how ending) {
 	g.endings.ended(&g.hooks, t, how)
-	if m := g.members[t.inst]; m != nil && how == endExited && len(m.next) > 0 {
-		g.fallen++
-	}
 }
 
 // agree judges the end of the calm, if the calm was long enough for a quarantine and an election.
@@ -259,9 +255,6 @@ func (g *e6) verdict() Verdict {
 	v.Value = int64(g.breaks)
 	if g.moves > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
-	}
-	if g.fallen > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d processes were killed between a transition and its events", g.fallen))
 	}
 	if g.quiet > 0 && g.breaks == 0 {
 		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")
