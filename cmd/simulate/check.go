@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -24,7 +27,7 @@ func newCheck() *cobra.Command {
 
 A history that ends within a line, or the history of a killed storm, is judged as far as it goes. It cannot pass: the exit code is 3
 unless a guarantee is broken. If the logs are incomplete or were changed, only G12 is not judged, and the exit code is 3. If the
-history, the plan or the scenario lacks lines or was changed, nothing is judged.`,
+history, the plan or the scenario lacks lines or was changed, or if judging takes longer than --timeout, there is no verdict.`,
 		Example: "  simulate check reports/storm-42",
 		Args:    oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,6 +35,7 @@ history, the plan or the scenario lacks lines or was changed, nothing is judged.
 			return f.again(cmd, args[0])
 		},
 	}
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Minute, "give up without a verdict (exit code 3) after this `DURATION`")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	f.registerJudged(cmd.Flags())
 	cmd.Flags().BoolVar(&f.noHTML, "no-html", false, "write no report.html")
@@ -40,7 +44,7 @@ history, the plan or the scenario lacks lines or was changed, nothing is judged.
 
 // again judges a saved run again. If the history is damaged, it judges the readable part and reports the damage.
 func (f *flags) again(cmd *cobra.Command, dir string) error {
-	r, judged, damage := report.Judge(dir)
+	r, judged, damage := judgeWithin(f.timeout, dir, cmd.ErrOrStderr())
 	if !report.Readable(damage) {
 		return damage
 	}
@@ -66,6 +70,15 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 		fmt.Fprintf(stderr, "simulate: judged as far as it can be read: %v\n", redisurl.Line(damage))
 	}
 	return exit(r.Verdict)
+}
+
+// judgeWithin judges a saved run. Somebody may have made up its files, so the program ends when the time is over.
+func judgeWithin(timeout time.Duration, dir string, stderr io.Writer) (report.Report, check.Result, error) {
+	defer time.AfterFunc(timeout, func() {
+		fmt.Fprintf(stderr, "simulate: %s was not judged within %v: --timeout allows more\n", plain.Text(dir), timeout)
+		os.Exit(exitWrong)
+	}).Stop()
+	return report.Judge(dir)
 }
 
 func oneDir(cmd *cobra.Command, args []string) error {

@@ -52,6 +52,7 @@ type flags struct {
 	json, quiet      bool
 	verbose          bool
 	noHTML           bool
+	timeout          time.Duration
 	least            int  // minimum of judged changes of each guarantee that decides
 	lua              bool // run the store's scripts instead of their Go twins
 

@@ -40,24 +40,26 @@ func (g *e4) lost(inj *injection) {
 		return
 	}
 	within, was := w.electionInterval()+int64(failoverAllowance), w.epoch.value
-	w.await(func() (promise, bool) {
-		base := w.availableSince(max(inj.start, inj.end))
+	base := func() int64 {
 		if inj.open || w.epoch.down {
-			base = w.now
+			return w.now
 		}
-		// Another epoch began while Redis was not watched, or an older one is back.
-		unseen := inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
-		return promise{from: inj.start, base: base, by: base + within, settle: within, anybody: true, but: inj}, unseen && w.phase != "end"
-	}, func(limit int64, excused *injection) {
-		if excused != nil {
-			f.excuse(excused)
-			return
-		}
-		f.exercise(string(inj.Kind))
-		f.slow = true
-		f.near(limit, limit)
-		f.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: the "+
-			"quarantine that follows begins when somebody does", inj, ms(limit))
+		return w.availableSince(max(inj.start, inj.end))
+	}
+	f.expect(wait{
+		now: func() promise {
+			return promise{from: inj.start, base: base(), by: base() + within, settle: within, anybody: true, but: inj}
+		},
+		pending: func() bool { // else another epoch began while Redis was not watched, or an older one is back
+			return inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
+		},
+		missed: func(limit int64) {
+			f.exercise(string(inj.Kind))
+			f.slow = true
+			f.near(limit, limit)
+			f.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
+				"the quarantine that follows begins when somebody does", inj, ms(limit))
+		},
 	})
 }
 

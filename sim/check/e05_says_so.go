@@ -10,21 +10,8 @@ import (
 // another instance, the holder's last event must not be that it leads. That the former leader writes nothing more is judged as G4.
 type e5 struct {
 	g4
-	keys       map[string]*grant
-	claims     map[owning]int64 // since when an instance reports that it leads; absent: it does not
-	silent     int              // leaderships that ended without a release
+	silent     int // leaderships that ended without a release
 	unreported int
-}
-
-// owning is one instance's view of one session.
-type owning struct {
-	inst    *instance
-	session string
-}
-
-func (g *e5) attach(w *world, v Verdict) {
-	g.hooks.attach(w, v)
-	g.keys, g.claims = map[string]*grant{}, map[owning]int64{}
 }
 
 func (g *e5) event(e *history.Event) {
@@ -32,55 +19,50 @@ func (g *e5) event(e *history.Event) {
 	if g.w.replicated() && e.Kind.OfRedis() {
 		return
 	}
-	key := owning{g.w.instance(e.Instance), e.Session}
-	switch e.Kind {
-	case history.Acquired, history.Renewed:
-		g.claims[key] = e.T
-	case history.RenewFailed, history.Lost, history.Released:
-		delete(g.claims, key)
+	switch s := g.w.subject; e.Kind {
 	case history.RedisGranted:
-		if e.Instance == "" {
-			delete(g.keys, e.Session)
-			return
+		if k := s.before; k != nil && k.holder != e.Instance && e.Instance != "" && e.Reason != snapshotReason {
+			g.passed(k, e, "went to "+g.w.instance(e.Instance).who())
 		}
-		if l := g.keys[e.Session]; l != nil && l.holder != e.Instance && e.Reason != snapshotReason {
-			g.passed(l.holder, e, "went to "+g.w.instance(e.Instance).who())
+		s.forget()
+	case history.RedisDeleted: // whose it was before its end is not forgotten before it is another's
+		switch k := s.before; {
+		case k == nil || e.T < k.until-expirySlack:
+		case k.until != 0 && !g.w.quarantined(e.T):
+			g.passed(k, e, "expired")
+			fallthrough
+		default:
+			s.forget()
 		}
-		g.keys[e.Session] = &grant{holder: e.Instance, until: e.Until}
-	case history.RedisExtended:
-		if l := g.keys[e.Session]; l != nil {
-			l.until = max(l.until, e.Until)
-		}
-	case history.RedisDeleted:
-		l := g.keys[e.Session]
-		if l != nil && l.until != 0 && e.T >= l.until-expirySlack && !g.w.quarantined(e.T) {
-			g.passed(l.holder, e, "expired")
-		}
-		if l != nil && e.T < l.until-expirySlack {
-			return // deleted: whose it was is not forgotten before it is another's
-		}
-		delete(g.keys, e.Session)
 	case history.RedisFlushed, history.TapDown:
-		clear(g.keys)
+		for _, s := range g.w.sessions.all {
+			s.forget()
+		}
+	}
+}
+
+// forget drops the last holder.
+func (s *session) forget() {
+	if s.before != nil {
+		s.before.passed = true
 	}
 }
 
 // passed judges the messages of the former holder of a lease. Events are stamped a moment after the fact.
-func (g *e5) passed(holder string, e *history.Event, what string) {
-	inst := g.w.instance(holder)
-	key, at := owning{inst, e.Session}, e.T
-	s := g.w.session(e.Session)
-	if inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
+func (g *e5) passed(k *grant, e *history.Event, what string) {
+	s, inst, at := g.w.subject, g.w.instance(k.holder), e.T
+	if k.passed || inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
 		return
 	}
 	g.silent++
 	g.exercised++
-	since, claims := g.claims[key]
-	if !claims {
+	t := s.heldBy(inst)
+	if t == nil || t.doubt {
 		return
 	}
+	since := t.confirmedAt
 	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
-		if still, ok := g.claims[key]; !ok || still != since || inst.gone || inst.node.frozenWithin(at-thawGrace) {
+		if t.over || t.doubt || t.confirmedAt != since || inst.gone || inst.node.frozenWithin(at-thawGrace) {
 			return
 		}
 		g.unreported++

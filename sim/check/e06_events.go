@@ -13,7 +13,6 @@ type e6 struct {
 	hooks
 	members map[*instance]*member
 	moves   int
-	fallen  int  // transitions of killed processes whose events are missing
 	tells   bool // members report whom they take for the leader
 	quiet   int  // runs whose calm was long enough to judge
 
@@ -111,13 +110,15 @@ func (g *e6) campaigns(i *instance, m *member, s *session) {
 		return
 	}
 	fell, within := g.w.now, g.w.electionInterval()+int64(failoverAllowance)
-	g.w.await(func() (promise, bool) {
-		p := promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
-		return p, m.moved == fell && !i.gone && i.leave == nil && g.w.phase != "end"
-	}, func(limit int64, excused *injection) {
-		if excused == nil {
+	g.expect(wait{
+		now: func() promise {
+			return promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
+		},
+		pending: func() bool { return m.moved == fell && !i.gone && i.leave == nil },
+		missed: func(limit int64) {
 			g.broke(s, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
-		}
+		},
+		excused: func(*injection) {},
 	})
 }
 
@@ -179,9 +180,6 @@ func (g *e6) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
 
 func (g *e6) ended(t *term, how ending) {
 	g.endings.ended(&g.hooks, t, how)
-	if m := g.members[t.inst]; m != nil && how == endExited && len(m.next) > 0 {
-		g.fallen++
-	}
 }
 
 // agree judges the end of the calm, if the calm was long enough for a quarantine and an election.
@@ -257,9 +255,6 @@ func (g *e6) verdict() Verdict {
 	v.Value = int64(g.breaks)
 	if g.moves > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
-	}
-	if g.fallen > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d processes were killed between a transition and its events", g.fallen))
 	}
 	if g.quiet > 0 && g.breaks == 0 {
 		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")

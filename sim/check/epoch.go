@@ -2,8 +2,6 @@ package check
 
 import (
 	"cmp"
-	"math"
-	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -21,19 +19,6 @@ type epoch struct {
 
 // quarantined is the prefix of the reason of a request that is refused during a quarantine (docs/log.md).
 const quarantined = "quarantine"
-
-const never = int64(math.MaxInt64)
-
-// clockStep is the resolution of Redis' clock, which counts milliseconds.
-const clockStep = int64(time.Millisecond)
-
-// blur returns how late an event of Redis may be shown: its stream is read as it comes. In virtual time nothing is late.
-func (p Params) blur() int64 {
-	if p.Redis == "model" {
-		return 0
-	}
-	return eventAllowance
-}
 
 // epochs follows the epoch. A key that is written before any instance is there declares that nothing was lost.
 func (w *world) epochs(e *history.Event) {

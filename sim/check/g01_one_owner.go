@@ -174,20 +174,3 @@ func (g *g1) verdict() Verdict {
 	}
 	return v
 }
-
-func until(t int64) string {
-	if t == 0 {
-		return "it says otherwise"
-	}
-	return clock(t)
-}
-
-func join(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
-	}
-	return a + "; " + b
-}

@@ -195,3 +195,9 @@ func (g *g2) verdict() Verdict {
 	}
 	return v
 }
+
+// owning is one instance's view of one session.
+type owning struct {
+	inst    *instance
+	session string
+}

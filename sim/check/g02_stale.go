@@ -159,18 +159,3 @@ func (t *turns) counted(n int64) {
 		p.cleared = true
 	}
 }
-
-// inBrackets formats a fence in brackets; "" for no fence.
-func inBrackets(fence int64) string {
-	if fence == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (fence %d)", fence)
-}
-
-func fenced(fence int64) string {
-	if fence == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", fence %d", fence)
-}

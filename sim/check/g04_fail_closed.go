@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -61,9 +60,6 @@ func (r *renewal) why() string {
 	}
 	return fmt.Sprintf("it had said %s at %s (%s) and not acquired it since", r.failedBy, clock(r.failAt), r.reason)
 }
-
-// thawGrace is the time after a thaw within which a process must notice an overdue event.
-const thawGrace = int64(100 * time.Millisecond)
 
 func (g *g4) event(e *history.Event) {
 	switch {

@@ -24,17 +24,16 @@ type g5 struct {
 
 // takeover tracks a session whose owner crashed or was cut off, until another instance acquires it.
 type takeover struct {
+	*wait
 	session  *session
 	victim   *term
 	crash    *injection
 	alive    bool    // its owner was cut off only
 	at       int64   // time of the crash
-	base     int64   // start of the limit
+	base     int64   // start of the limit, once the session can be taken
 	ends     int64   // when the lease and its owner's heartbeat expire, as Redis showed; 0: unknown
 	why      string  // reason for base, if that is not the crash
 	grantees []*node // nodes that Redis has granted it to since
-	over     bool
-	late     int64 // the exceeded limit; 0: none
 }
 
 func (g *g5) attach(w *world, v Verdict) {
@@ -57,14 +56,11 @@ func (g *g5) ended(t *term, how ending) {
 	if !s.unpaused() && s.added {
 		return
 	}
-	if old := s.takeover; old != nil {
-		old.over = true
-	}
+	g.close(s)
 	to := &takeover{session: s, victim: t, crash: crash, at: g.w.now, base: g.w.now}
 	if k := s.granted; k != nil && k.holder == t.inst.id && crash.Kind.Scope() == fault.ScopeNode {
 		to.ends = max(k.until, g.w.rest.beats[t.inst.id])
 	}
-	s.takeover = to
 	g.watch(to)
 }
 
@@ -82,7 +78,7 @@ func (g *g5) injected(inj *injection) {
 
 // cutOff begins a takeover from an owner that Redis does not hear any more.
 func (g *g5) cutOff(t *term, inj *injection) {
-	if t.session.takeover != nil || t.passed {
+	if t.session.pending() != nil || t.passed {
 		return // a takeover is pending already, or has happened
 	}
 	g.crashes++
@@ -90,7 +86,6 @@ func (g *g5) cutOff(t *term, inj *injection) {
 	if k := t.session.granted; k != nil && k.holder == t.inst.id {
 		to.ends = k.until
 	}
-	t.session.takeover = to
 	g.watch(to)
 }
 
@@ -100,34 +95,38 @@ func (g *g5) healed(inj *injection) {
 		return
 	}
 	for _, s := range g.w.sessions.sorted() {
-		if to := s.takeover; to != nil && to.crash == inj && to.alive && to.late == 0 {
-			g.close(to)
+		if to := s.pending(); to != nil && to.crash == inj && to.alive && to.late == 0 {
+			g.close(s)
 		}
 	}
 }
 
 func (g *g5) watch(to *takeover) {
-	g.w.await(func() (promise, bool) {
-		g.candidates(to)
-		if !to.over && (g.w.alive == 0 || to.alive && g.w.alive == 1) { // its owner is the only one
-			to.ends = 0
-			g.rebase(to, g.w.now, "no instance was there to take it before")
-		}
-		return g.promise(to), !to.over
-	}, func(limit int64, excused *injection) {
-		if excused == nil {
-			to.late = limit // broken; the acquisition shows how late it is
-			return
-		}
-		g.close(to)
-		g.excuse(excused)
-	})
+	to.session.takeover = to
+	to.wait = g.expect(wait{now: func() promise { return g.promise(to) }})
+}
+
+func (s *session) pending() *takeover {
+	if s.takeover != nil && !s.takeover.over {
+		return s.takeover
+	}
+	return nil
+}
+
+func (g *g5) close(s *session) {
+	if s.takeover != nil {
+		s.takeover.over = true
+	}
 }
 
 // promise returns the promise that an instance acquires the session. Grants to instances that are gone must expire first.
 func (g *g5) promise(to *takeover) promise {
+	base, limit := to.base, g.limit
+	if heir := g.heirSince(to); heir+int64(failoverAllowance) > base+limit {
+		base, limit = heir, int64(failoverAllowance)
+	}
 	p := promise{
-		from: to.at, base: to.base, by: to.base + g.limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
+		from: to.at, base: base, by: base + limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
 	}
 	if len(to.grantees) > 0 {
 		p.session = to.session
@@ -157,19 +156,20 @@ func (to *takeover) fate() string {
 	return "crashed"
 }
 
-func (to *takeover) since() string {
+func (to *takeover) start() string {
 	if to.why == "" {
 		return "the " + string(to.crash.Kind)
 	}
 	return fmt.Sprintf("%s (%s)", clock(to.base), to.why)
 }
 
-// candidates moves the start of the limit to the time at which a member of an election can take part.
-func (g *g5) candidates(to *takeover) {
-	if from := g.w.candidateSince(to.victim.inst); !to.over && from > to.base {
-		to.ends = 0
-		g.rebase(to, from, "the first of the others had just come, and waits before it takes part")
+// heirSince returns when the first instance that can take the session came; now if there is none. If that is after the limit, the 250 ms of
+// a takeover count from there.
+func (g *g5) heirSince(to *takeover) int64 {
+	if to.alive && g.w.alive == 1 { // its owner is the only one
+		return g.w.now
 	}
+	return max(g.w.availableSince(to.at), g.w.candidateSince(to.victim.inst))
 }
 
 func (g *g5) rebase(to *takeover, at int64, why string) {
@@ -178,26 +178,11 @@ func (g *g5) rebase(to *takeover, at int64, why string) {
 	}
 }
 
-func (g *g5) close(to *takeover) {
-	to.over = true
-	if to.session.takeover == to {
-		to.session.takeover = nil
-	}
-}
-
 func (g *g5) event(e *history.Event) {
-	if e.Kind == history.Ready && g.w.populatedSince == g.w.now { // the first after a time without instances
-		for _, s := range g.w.sessions.all {
-			if to := s.takeover; to != nil {
-				to.ends = 0
-				g.rebase(to, g.w.now+int64(failoverAllowance)-g.limit, "no instance was there to take it before")
-			}
-		}
-	}
 	if i := g.w.instances[e.Instance]; e.Kind == history.RedisBeat && i != nil && i.gone {
 		g.beat(i, e.Until)
 	}
-	if g.w.subject == nil || g.w.subject.takeover == nil {
+	if g.w.subject == nil || g.w.subject.pending() == nil {
 		return
 	}
 	to := g.w.subject.takeover
@@ -221,14 +206,14 @@ func (g *g5) event(e *history.Event) {
 		}
 		to.grantees = append(to.grantees, i.node)
 	case history.SessionRemoved, history.SessionPaused:
-		g.close(to)
+		g.close(g.w.subject)
 	}
 }
 
 // beat handles a heartbeat of a dead instance that Redis executes after the death.
 func (g *g5) beat(i *instance, until int64) {
 	for _, s := range g.w.sessions.all {
-		if to := s.takeover; to != nil && to.victim.inst == i {
+		if to := s.pending(); to != nil && to.victim.inst == i {
 			if to.ends != 0 {
 				to.ends = max(to.ends, until)
 			}
@@ -243,28 +228,20 @@ func (g *g5) silenced(i *instance) bool {
 }
 
 func (g *g5) began(t *term) {
-	to := t.session.takeover
+	to := t.session.pending()
 	if to == nil {
 		return
 	}
-	g.candidates(to)
-	g.close(to)
-	stands, limit := tooLate, to.late
-	if to.late > 0 {
-		g.exercise(string(to.crash.Kind))
-		g.near(g.w.now-to.base, to.late)
-	} else if limit, stands = g.held(g.promise(to)); stands == unjudged {
+	took, limit, stands := g.judged(to)
+	if stands == unjudged {
 		return
 	}
-	took := g.w.now - to.base
-	g.took.add(took)
 	lags := g.lagging(to)
 	switch {
 	case stands == tooLate:
-		g.slow = true
 		g.breach(to.breach(took, to.base+limit),
 			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", to.session.id,
-			t.inst.who(), clock(t.since), ms(took), to.since(), to.victim.inst.who(), to.fate(), clock(to.at))
+			t.inst.who(), clock(t.since), ms(took), to.start(), to.victim.inst.who(), to.fate(), clock(to.at))
 	case lags:
 		g.breach(to.breach(took, to.ends+int64(failoverAllowance)),
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
@@ -272,16 +249,27 @@ func (g *g5) began(t *term) {
 	}
 }
 
+// judged counts the takeover, which happens now.
+func (g *g5) judged(to *takeover) (took, limit int64, stands standing) {
+	if took, limit, stands = to.came(); stands == unjudged {
+		return took, limit, stands
+	}
+	if g.w.now-took > to.base {
+		to.ends = 0
+		g.rebase(to, g.w.now-took, "no instance could take it before")
+	}
+	g.took.add(took)
+	g.slow = g.slow || stands == tooLate
+	return took, limit, stands
+}
+
 func (g *g5) finish() {
 	for _, s := range g.w.sessions.sorted() {
-		if to := s.takeover; to != nil && to.late > 0 {
-			g.exercise(string(to.crash.Kind))
-			g.slow = true
-			g.took.add(g.w.now - to.base)
-			g.near(g.w.now-to.base, to.late)
-			g.breach(to.breach(g.w.now-to.base, to.base+to.late),
+		if to := s.pending(); to != nil && to.late > 0 {
+			took, limit, _ := g.judged(to)
+			g.breach(to.breach(took, to.base+limit),
 				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
-				ms(g.w.now-to.base), to.since(), to.victim.inst.who(), to.fate(), clock(to.at), inBrackets(to.victim.fence))
+				ms(took), to.start(), to.victim.inst.who(), to.fate(), clock(to.at), inBrackets(to.victim.fence))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -220,28 +219,18 @@ func (g *g8) around(by []*injection) string {
 	return "around " + by[0].String()
 }
 
-// causes returns the faults that could prevent polls of the session between from and to.
+// causes returns the faults that could prevent polls of the session between from and to. The owner of a deleted key renews, and learns of
+// the deletion, well within a TTL.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
-	late := g.w.since(from)
-	if s := g.w.sessions.find(session); s != nil {
-		for _, inj := range s.deletes { // a deletion has no end
-			if inj.end == 0 && inj.start <= to && !slices.Contains(late, inj) {
-				by = append(by, inj)
-			}
-		}
-	}
-	for _, inj := range late {
+	for _, inj := range g.w.since(from) {
+		r, ok := g.w.reach(inj)
 		if inj.has(fault.Holds | fault.Deletes) {
-			end := inj.end
-			if inj.open || end == 0 {
-				end = to
+			r, ok = span{inj.start, max(inj.end, inj.start+int64(g.w.TTL))}, inj.session == session
+			if inj.open {
+				r.to = to
 			}
-			if inj.session == session && inj.start <= to && end >= from {
-				by = append(by, inj)
-			}
-			continue
 		}
-		if r, ok := g.w.reach(inj); ok && r.from <= to && r.to >= from {
+		if ok && r.from <= to && r.to >= from {
 			by = append(by, inj)
 		}
 	}

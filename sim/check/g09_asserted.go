@@ -15,8 +15,8 @@ type asserted struct {
 }
 
 type assertion struct {
+	*wait
 	after *injection
-	from  int64
 }
 
 // assertAllowance is how long an attempt takes, without the pause before it.
@@ -39,32 +39,30 @@ func (a *asserted) healed(inj *injection) {
 	}
 }
 
-func (a *asserted) wait(t *term, inj *injection) {
-	x := &assertion{after: inj, from: a.g.w.now}
-	a.waits[t] = x
-	a.g.w.await(func() (promise, bool) { return a.promise(t, x), a.waits[t] == x && t.doubt && a.may(t) },
-		func(limit int64, excused *injection) {
-			delete(a.waits, t)
-			if excused != nil {
-				a.g.excuse(excused)
-				return
+func (a *asserted) wait(t *term, after *injection) {
+	if old := a.waits[t]; old != nil {
+		old.over = true
+	}
+	from := a.g.w.now
+	a.waits[t] = &assertion{after: after, wait: a.g.expect(wait{
+		now: func() promise {
+			return promise{
+				from: from, base: from, by: from + a.limit(), settle: a.limit(), only: t.inst.node, but: after, asserts: true,
 			}
-			a.g.exercise(inj.name())
-			a.g.breach(breach{session: t.session, from: x.from, due: x.from + limit, by: inj, terms: []*term{t}},
+		},
+		pending: func() bool { return t.doubt && a.may(t) },
+		missed: func(limit int64) {
+			a.g.exercise(after.name())
+			a.g.breach(breach{session: t.session, from: from, due: from + limit, by: after, terms: []*term{t}},
 				"%s had not asserted its lease of session %s%s %d ms after a majority was together at the master to which its connections "+
-					"led (%s)", t.inst.who(), t.session.id, inBrackets(t.fence), ms(a.g.w.now-x.from), inj)
-		})
+					"led (%s)", t.inst.who(), t.session.id, inBrackets(t.fence), ms(a.g.w.now-from), after)
+		},
+	})}
 }
 
 // may reports whether the owner can still assert the term: neither the term nor its window has ended.
 func (a *asserted) may(t *term) bool {
 	return !t.over && !t.inst.gone && t.inst.node.asked == nil && (t.until == 0 || t.until > a.g.w.now)
-}
-
-func (a *asserted) promise(t *term, x *assertion) promise {
-	return promise{
-		from: x.from, base: x.from, by: x.from + a.limit(), settle: a.limit(), only: t.inst.node, but: x.after, asserts: true,
-	}
 }
 
 func (a *asserted) event(e *history.Event) {
@@ -77,9 +75,8 @@ func (a *asserted) event(e *history.Event) {
 		return
 	}
 	delete(a.waits, t)
-	p := a.promise(t, x)
-	_, by := a.g.w.reached(p, a.g.w.now, nil)
-	if _, stands := a.g.held(p); stands != unjudged && by == nil && (x.after.anew || x.after.did == didStray) {
-		a.took.add(a.g.w.now - x.from)
+	_, by := a.g.w.reached(x.now(), a.g.w.now, a.g.w.now, nil)
+	if took, _, stands := x.came(); stands != unjudged && by == nil && (x.after.anew || x.after.did == didStray) {
+		a.took.add(took)
 	}
 }

@@ -25,6 +25,7 @@ type g9 struct {
 
 // recovery tracks the sessions after one return of Redis, until each is polled.
 type recovery struct {
+	*wait
 	injection *injection
 	back      int64
 	missing   map[string]int64 // limit of each unpolled session, from back
@@ -33,8 +34,7 @@ type recovery struct {
 	limit     int64
 	moved     *injection // fault that moved a limit furthest; nil: none
 	further   int64      // how far, in ns
-	excused   *injection // fault that moved a limit too far to judge it
-	over      bool
+	beyond    *injection // fault that moved a limit too far to judge it
 }
 
 func (g *g9) attach(w *world, v Verdict) {
@@ -200,23 +200,27 @@ func (g *g9) takesOver(r *recovery) {
 }
 
 func (g *g9) watch(r *recovery) {
-	g.w.await(func() (promise, bool) {
-		limit, last := int64(0), (*session)(nil)
-		for _, id := range sortedKeys(r.missing) {
-			s := g.w.session(id)
-			if limit = max(limit, r.missing[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
-				last = s
+	r.wait = g.expect(wait{
+		now: func() promise {
+			limit, last := int64(0), (*session)(nil)
+			for _, id := range sortedKeys(r.missing) {
+				s := g.w.session(id)
+				if limit = max(limit, r.missing[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
+					last = s
+				}
 			}
-		}
-		return g.promise(r, last, limit), !r.over && limit > 0
-	}, func(limit int64, excused *injection) {
-		if excused != nil {
-			r.excused = excused
-			clear(r.missing)
-		} else {
+			return g.promise(r, last, limit)
+		},
+		pending: func() bool { return len(r.missing) > 0 },
+		missed: func(limit int64) {
 			r.slowest, r.limit = g.w.now-g.w.availableSince(r.back), limit
-		}
-		g.judge(r)
+			g.judge(r)
+		},
+		excused: func(by *injection) {
+			r.beyond = by
+			clear(r.missing)
+			g.judge(r)
+		},
 	})
 }
 
@@ -274,7 +278,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 	switch {
 	case g.within(took, limit, p.base):
 	case g.w.wide(p, until):
-		r.excused = by
+		r.beyond = by
 	default:
 		if by != nil && until-p.by >= r.further {
 			r.moved, r.further = by, until-p.by
@@ -284,7 +288,7 @@ func (g *g9) polled(r *recovery, session string, limit int64) {
 			r.late[session] = took // reported when all are known
 		}
 	}
-	if r.excused == nil && closer(took, limit, r.slowest, r.limit) {
+	if r.beyond == nil && closer(took, limit, r.slowest, r.limit) {
 		r.slowest, r.limit = took, limit
 	}
 	if len(r.missing) == 0 {
@@ -303,8 +307,8 @@ func (g *g9) judge(r *recovery) {
 		return
 	}
 	g.close(r)
-	if r.excused != nil && len(r.late) == 0 && len(r.missing) == 0 {
-		g.excuse(r.excused)
+	if r.beyond != nil && len(r.late) == 0 && len(r.missing) == 0 {
+		g.excuse(r.beyond)
 		return
 	}
 	g.exercise(string(r.injection.Kind))

@@ -96,3 +96,73 @@ func (g *g10) endless(k *key, at int64) {
 		g.broke(k.session, "at %s the lease of session %s was made to last for ever: it has no end", clock(at), k.session.id)
 	})
 }
+
+// faulty reports whether a fault keeps the instance from reporting its actions.
+func (g *g10) faulty(inst string, at int64) bool {
+	i := g.w.instances[inst]
+	if i == nil || i.node == nil || i.gone && i.killed {
+		return true
+	}
+	for _, inj := range g.w.since(at - int64(g.w.TTL)) {
+		if r, ok := g.w.reach(inj); ok && (inj.node == i.node || inj.ofRedis()) && r.from <= at+eventAllowance &&
+			r.to >= at-int64(g.w.TTL) {
+			return true
+		}
+	}
+	return false
+}
+
+// anothers judges a renewal of a lease that Redis shows with another holder, once the stream must have shown a grant in between.
+func (g *g10) anothers(k *key, e *history.Event) {
+	inst, at, fence, holder, since := e.Instance, e.T, e.Fence, k.holder, k.since
+	g.w.at(at+g.w.blur()+g.w.stall(at-eventAllowance, at), func() {
+		if k.by(inst).granted >= at || k.holder == inst || !k.store.tap || !k.known {
+			return
+		}
+		g.broke(k.session, "%s says that it renewed its lease of session %s at %s%s, but Redis shows it with %s since %s",
+			g.who(inst), k.session.id, clock(at), inBrackets(fence), g.who(holder), clock(since))
+	})
+}
+
+// nothing judges a renewal of a key that was gone before the renewal was sent, if the node reports when it sends. A grant in between may
+// not be shown yet.
+func (g *g10) nothing(k *key, e *history.Event) {
+	inst, at, fence, since := e.Instance, e.T, e.Fence, k.since
+	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
+		if !k.store.tap || !k.known || k.holder != "" || k.since != since {
+			return
+		}
+		g.broke(k.session, "%s says that it renewed its lease of session %s at %s%s, but Redis shows that nobody holds it "+
+			"since %s", g.who(inst), k.session.id, clock(at), inBrackets(fence), clock(since))
+	})
+}
+
+// claimed checks an acquisition that a node reports: Redis must have granted it.
+func (g *g10) claimed(k *key, e *history.Event) {
+	inst, at, fence := e.Instance, e.T, e.Fence
+	if !k.store.tap || !k.known || k.holder == inst {
+		return
+	}
+	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
+		if !k.store.tap || !k.known || k.holder == inst || k.by(inst).granted >= at-int64(g.w.TTL) && k.by(inst).granted > 0 {
+			return
+		}
+		if k.session.deletedWithin(at-eventAllowance, at+eventAllowance) { // the key was deleted while Redis answered its owner
+			return
+		}
+		if g.stranger(k, at) {
+			return
+		}
+		holder := "nobody"
+		if k.holder != "" {
+			holder = g.who(k.holder)
+		}
+		g.broke(k.session, "%s says that it acquired session %s at %s%s, but Redis shows that lease with %s", g.who(inst),
+			k.session.id, clock(at), inBrackets(fence), holder)
+	})
+}
+
+// stranger reports whether a foreign node's key holds no instance's ID, or held none when the node reported acquired.
+func (g *g10) stranger(k *key, at int64) bool {
+	return g.w.Foreign && (k.holder != "" && g.nobody(k.holder) || k.holder == "" && k.went >= at-eventAllowance && g.nobody(k.was))
+}

@@ -13,20 +13,14 @@ import (
 type g11 struct {
 	hooks
 	most    int
-	waiting map[*instance]*newcomer // newcomers without a lease
+	waiting map[*instance]*wait // newcomers without a lease
 	joins   int
 	leaves  int
 }
 
-type newcomer struct {
-	inst *instance
-	join *injection
-	at   int64 // time of its ready message
-}
-
 func (g *g11) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.waiting = map[*instance]*newcomer{}
+	g.waiting = map[*instance]*wait{}
 }
 
 func (g *g11) event(e *history.Event) {
@@ -55,36 +49,26 @@ func (g *g11) joined(i *instance) {
 	if join == nil || g.w.existing < len(g.w.rest.live())+1 {
 		return // another cause started it, or there is no work for it
 	}
-	n := &newcomer{inst: i, join: join, at: g.w.now}
-	g.waiting[i] = n
-	g.w.await(func() (promise, bool) {
-		// Other newcomers may have taken the work.
-		return g.promise(n), g.waiting[i] == n && !i.gone && g.w.phase != "end" && g.w.existing >= len(g.w.rest.live())
-	}, func(limit int64, excused *injection) {
-		delete(g.waiting, i)
-		if excused != nil {
-			g.excuse(excused)
-			return
-		}
-		g.exercised++
-		g.near(g.w.now-n.at, limit)
-		g.breach(breach{from: n.at, due: n.at + limit, by: n.join, who: []*instance{i}},
-			"%s joined at %s and has acquired nothing by %s", i.who(), clock(n.at), clock(g.w.now))
+	at, settle := g.w.now, int64(g.w.TTL)+g.w.settle()
+	g.waiting[i] = g.expect(wait{
+		now:     func() promise { return promise{from: at, base: at, by: at + settle, settle: settle, but: join} },
+		pending: func() bool { return !i.gone && g.w.existing >= len(g.w.rest.live()) }, // other newcomers may have taken the work
+		missed: func(limit int64) {
+			g.exercised++
+			g.near(g.w.now-at, limit)
+			g.breach(breach{from: at, due: at + limit, by: join, who: []*instance{i}},
+				"%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
+		},
 	})
 }
 
-func (g *g11) promise(n *newcomer) promise {
-	settle := int64(g.w.TTL) + g.w.settle()
-	return promise{from: n.at, base: n.at, by: n.at + settle, settle: settle, but: n.join}
-}
-
 func (g *g11) began(t *term) {
-	n := g.waiting[t.inst]
-	if n == nil {
+	x := g.waiting[t.inst]
+	if x == nil {
 		return
 	}
 	delete(g.waiting, t.inst)
-	if _, stands := g.held(g.promise(n)); stands != unjudged { // else it was counted when it was overdue
+	if _, _, stands := x.came(); stands != unjudged { // else it was counted when it was overdue
 		g.joins++
 	}
 }

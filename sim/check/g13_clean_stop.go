@@ -19,13 +19,12 @@ type g13 struct {
 
 // handover is a lease that an instance released because it stops.
 type handover struct {
+	*wait
 	session *session
 	from    *instance
 	stop    *injection
 	at      int64
 	known   int64 // when the believing holders must know that its key was deleted by hand; 0: another instance is free
-	over    bool
-	late    int64 // the exceeded limit; 0: none
 }
 
 func (g *g13) attach(w *world, v Verdict) {
@@ -58,7 +57,7 @@ func (g *g13) ended(t *term, how ending) {
 			h.known = g.w.deletionKnown(t.session, h.at)
 		}
 		g.handovers[t.session.id] = h
-		g.watch(h)
+		h.wait = g.expect(wait{now: func() promise { return g.promise(h) }})
 	}
 }
 
@@ -85,17 +84,6 @@ func (s *session) believedBy(i *instance) bool {
 	return t != nil && t.believes
 }
 
-func (g *g13) watch(h *handover) {
-	g.w.await(func() (promise, bool) { return g.promise(h), !h.over && g.w.phase != "end" }, func(limit int64, excused *injection) {
-		if excused == nil {
-			h.late = limit // broken; the acquisition shows how late it is
-			return
-		}
-		g.close(h)
-		g.excuse(excused)
-	})
-}
-
 // promise returns the promise that an instance acquires the released lease. An instance may not know yet that Redis answers it again.
 func (g *g13) promise(h *handover) promise {
 	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
@@ -106,21 +94,13 @@ func (g *g13) promise(h *handover) promise {
 
 func (g *g13) finish() {
 	for _, id := range sortedKeys(g.handovers) {
-		if h := g.handovers[id]; h.late > 0 {
-			g.exercise(string(h.stop.Kind))
+		if h := g.handovers[id]; !h.over && h.late > 0 {
+			_, limit, _ := h.came()
 			g.took.add(g.w.now - h.at)
-			g.near(g.w.now-h.at, h.late)
-			g.breach(breach{session: h.session, from: h.at, due: h.at + h.late, by: h.stop},
+			g.breach(breach{session: h.session, from: h.at, due: h.at + limit, by: h.stop},
 				"session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later",
 				id, h.from.who(), clock(h.at), clock(h.stop.start), ms(g.w.now-h.at))
 		}
-	}
-}
-
-func (g *g13) close(h *handover) {
-	h.over = true
-	if g.handovers[h.session.id] == h {
-		delete(g.handovers, h.session.id)
 	}
 }
 
@@ -134,7 +114,7 @@ func (g *g13) event(e *history.Event) {
 		g.left(g.w.reporter)
 	}
 	if h := g.handovers[e.Session]; h != nil && (e.Kind == history.SessionRemoved || e.Kind == history.SessionPaused) {
-		g.close(h)
+		h.over = true
 	}
 }
 
@@ -171,24 +151,23 @@ func (g *g13) polled(s *session, i *instance) {
 // drains waits until a stopping instance has released all its leases, counted from the end of its last poll.
 func (g *g13) drains(stop *injection, i *instance) {
 	idle := i.idle
-	g.w.await(func() (promise, bool) {
-		limit := int64(failoverAllowance)
-		if i.polls > 0 {
-			limit += int64(g.w.PollTimeout)
-		}
-		base := max(stop.start, i.idle)
-		c := promise{from: stop.start, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
-		return c, len(i.held) > 0 && i.idle == idle && !i.gone && g.w.phase != "end"
-	}, func(limit int64, excused *injection) {
-		if excused != nil {
-			g.excuse(excused)
-			return
-		}
-		g.exercised++
-		kept := i.held[g.w.leases(i)[0]]
-		g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
-			"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
-			clock(g.w.now), ms(limit))
+	g.expect(wait{
+		now: func() promise {
+			limit := int64(failoverAllowance)
+			if i.polls > 0 {
+				limit += int64(g.w.PollTimeout)
+			}
+			base := max(stop.start, i.idle)
+			return promise{from: stop.start, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
+		},
+		pending: func() bool { return len(i.held) > 0 && i.idle == idle && !i.gone },
+		missed: func(limit int64) {
+			g.exercised++
+			kept := i.held[g.w.leases(i)[0]]
+			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
+				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
+				clock(g.w.now), ms(limit))
+		},
 	})
 }
 
@@ -219,12 +198,8 @@ func (g *g13) began(t *term) {
 	if h == nil || t.inst == h.from {
 		return
 	}
-	g.close(h)
-	stands, limit := tooLate, h.late
-	if h.late > 0 {
-		g.exercise(string(h.stop.Kind))
-		g.near(g.w.now-h.at, h.late)
-	} else if limit, stands = g.held(g.promise(h)); stands == unjudged {
+	_, limit, stands := h.came()
+	if stands == unjudged {
 		return
 	}
 	took := g.w.now - h.at

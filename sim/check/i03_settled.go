@@ -46,7 +46,7 @@ func (g *i3) event(e *history.Event) {
 	case history.RedisIntent:
 		if s := b.session(e.Session); s.stopped == e.T {
 			if s.pending != nil {
-				s.pending.since = e.T
+				s.pending.from = e.T
 			}
 			g.look(s)
 		}
@@ -80,7 +80,7 @@ func (g *i3) lookAtAll() {
 func (g *i3) answered(b *intents, r *request, e *history.Event) {
 	s := b.session(cmp.Or(r.session, e.Session))
 	if s.pending != nil && s.stopped == e.T {
-		s.pending.since = e.T
+		s.pending.from = e.T
 	}
 	g.look(s)
 }
@@ -115,8 +115,8 @@ func (g *i3) led(p *served, since int64) bool {
 
 // pending is the wait until a session is in order.
 type pending struct {
-	since    int64
-	reported bool // it is late or excused
+	*wait
+	from int64
 }
 
 // settled reports whether the session's record is as it should be in the end, and whether tuners serve it exactly if it is RUNNING.
@@ -138,38 +138,28 @@ func (g *i3) look(s *intent) {
 	switch {
 	case settled && o != nil:
 		s.pending = nil
-		if o.reported {
-			return
-		}
-		p := g.promise(s, o)
-		if limit, stands := g.held(p); stands != unjudged {
-			g.took.add(g.w.now - p.base)
-			if stands == tooLate {
-				g.late(s, o, limit)
-			}
+		if took, _, stands := o.came(); stands != unjudged {
+			g.took.add(took)
 		}
 	case !settled && o == nil && g.w.phase != "end":
-		o = &pending{since: g.w.now}
+		o = &pending{from: g.w.now}
 		s.pending = o
-		g.w.await(func() (promise, bool) {
-			return g.promise(s, o), s.pending == o && !o.reported && g.w.phase != "end"
-		}, func(limit int64, excused *injection) {
-			o.reported = true
-			if excused != nil {
-				g.excuse(excused)
-				return
-			}
-			g.exercised++
-			g.took.add(g.w.now - o.since)
-			g.near(g.w.now-o.since, limit)
-			g.late(s, o, limit)
+		o.wait = g.expect(wait{
+			now:     func() promise { return g.promise(s, o) },
+			pending: func() bool { return s.pending == o },
+			missed: func(limit int64) {
+				g.exercised++
+				g.took.add(g.w.now - o.from)
+				g.near(g.w.now-o.from, limit)
+				g.late(s, o, limit)
+			},
 		})
 	}
 }
 
 // promise returns the promise that the session comes to be in order. Without a view of Redis, the wait begins with the calm.
 func (g *i3) promise(s *intent, o *pending) promise {
-	base := g.book.availableSince(o.since)
+	base := g.book.availableSince(o.from)
 	if !g.w.Tap {
 		base = max(base, g.w.calm)
 		if g.w.calm == 0 {
@@ -181,7 +171,7 @@ func (g *i3) promise(s *intent, o *pending) promise {
 	if g.book.outlived(s) {          // it is delivered again, and its former worker may hold the service for another session now
 		limit += int64(g.w.TTL)
 	}
-	return promise{from: o.since - settle, base: base, by: base + limit, settle: settle}
+	return promise{from: o.from - settle, base: base, by: base + limit, settle: settle}
 }
 
 func (g *i3) late(s *intent, o *pending, limit int64) {
@@ -196,9 +186,9 @@ func (g *i3) late(s *intent, o *pending, limit int64) {
 	if len(s.serving) > 0 {
 		by = "a tuner served it to " + g.w.instance(s.serving[0].inst).who()
 	}
-	g.breach(breach{session: g.w.session(s.id), from: o.since, size: g.w.now - o.since},
+	g.breach(breach{session: g.w.session(s.id), from: o.from, size: g.w.now - o.from},
 		"session %s, accepted at %s, was %s at %s and %s, %d ms after it had to come to an end or run (limit %d ms)", s.id, clock(s.accepted),
-		state, clock(g.w.now), by, ms(g.w.now-o.since), ms(limit))
+		state, clock(g.w.now), by, ms(g.w.now-o.from), ms(limit))
 }
 
 func (g *i3) verdict() Verdict {

@@ -155,41 +155,27 @@ func (g *i5) conflict(s *intent, v *want, at int64) {
 	if s.accepted != at || !g.rivalled(s, v) {
 		return
 	}
-	s.conflicts = at
-	if g.met(s); s.conflicts == 0 {
-		return // it ended before the answer came
-	}
-	g.w.await(func() (promise, bool) {
-		return g.promise(s), s.conflicts != 0 && !g.book.forgiven(s) && g.w.phase != "end"
-	}, func(limit int64, excused *injection) {
-		s.conflicts = 0
-		if excused != nil {
-			g.excuse(excused)
-			return
-		}
-		g.exercised++
-		g.broke(g.w.session(s.id), "session %s of %s, accepted at %s while another one ran, was still %q at %s, after %d ms", s.id, v.payload,
-			clock(at), s.state, clock(g.w.now), ms(limit))
+	s.conflict = g.expect(wait{
+		now: func() promise { // a fault just before may have lost its start along with an answer
+			base, settle := g.book.availableSince(at), int64(g.w.settleIntents())
+			return promise{from: at - settle, base: base, by: base + busyLimit, settle: settle + int64(g.w.TTL)}
+		},
+		pending: func() bool { return !g.book.forgiven(s) },
+		missed: func(limit int64) {
+			g.exercised++
+			g.broke(g.w.session(s.id), "session %s of %s, accepted at %s while another one ran, was still %q at %s, after %d ms", s.id, v.payload,
+				clock(at), s.state, clock(g.w.now), ms(limit))
+		},
 	})
-}
-
-// promise returns the promise that a conflicting session ends or runs. A fault just before may have lost its start along with an answer.
-func (g *i5) promise(s *intent) promise {
-	base, settle := g.book.availableSince(s.conflicts), int64(g.w.settleIntents())
-	return promise{from: s.conflicts - settle, base: base, by: base + busyLimit, settle: settle + int64(g.w.TTL)}
+	g.met(s) // it may have ended before the answer came
 }
 
 func (g *i5) met(s *intent) {
-	if s.conflicts == 0 || !s.ended() && s.state != stateRunning {
+	if s.conflict == nil || !s.ended() && s.state != stateRunning {
 		return
 	}
-	limit, stands := g.held(g.promise(s))
-	if stands == tooLate {
-		g.broke(g.w.session(s.id),
-			"session %s, accepted at %s while another one of its service ran, was %s at %s, %d ms later (limit %d ms)", s.id,
-			clock(s.conflicts), s.state, clock(g.w.now), ms(g.w.now-s.conflicts), ms(limit))
-	}
-	s.conflicts = 0
+	s.conflict.came()
+	s.conflict = nil
 }
 
 // rivalled reports whether another session of the same service runs, unless Redis may have lost that session's data since.

@@ -31,13 +31,13 @@ type taken struct {
 
 // obligation is a lease that a crashed process left behind.
 type obligation struct {
+	*wait
 	name   string
 	victim *instance
 	crash  *injection
 	at     int64 // time of the crash
 	base   int64 // start of the limit
 	ready  int64 // when the same worker was ready again; 0: not yet
-	over   bool
 }
 
 func (g *i6) attach(w *world, v Verdict) {
@@ -92,7 +92,7 @@ func (g *i6) event(e *history.Event) {
 		for _, d := range g.open() {
 			if d.ready == 0 && d.victim.node != nil && d.victim.node.name == e.Node && d.victim.id != e.Instance {
 				d.ready = e.T
-				g.watch(d)
+				d.look() // it is due earlier now
 			}
 		}
 	}
@@ -132,8 +132,8 @@ func (g *i6) exited(e *history.Event) {
 	for _, name := range sortedKeys(g.keys) {
 		if k := g.keys[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
 			d := &obligation{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
+			d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
 			g.obligations = append(g.obligations, d)
-			g.watch(d)
 		}
 	}
 }
@@ -143,44 +143,16 @@ func (g *i6) late(e *history.Event) {
 	for _, d := range g.obligations {
 		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
 			d.base = e.T
-			g.watch(d)
 		}
 	}
 }
 
-func (d *obligation) due(limit int64) int64 {
-	due := d.base + limit
+func (g *i6) promise(d *obligation) promise {
+	due := d.base + g.limit
 	if d.ready != 0 {
 		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
 	}
-	return due
-}
-
-func (g *i6) watch(d *obligation) {
-	due := d.due(g.limit)
-	g.w.at(due+g.w.stall(d.at, g.w.now), func() {
-		if d.over || d.due(g.limit) > due {
-			return
-		}
-		if due+g.w.stall(d.at, g.w.now) > g.w.now { // the host stalled since
-			g.watch(d)
-			return
-		}
-		k := g.keys[d.name]
-		switch {
-		case k == nil || k.holder != d.victim.id:
-			g.paid(d, g.w.now)
-		case k.until != 0 && k.until <= due: // Redis grants an expired lease at once, but shows its end late
-			g.paid(d, k.until)
-		case g.w.phase == "end":
-			d.over = true
-		case g.w.hindered(d.victim.node, d.at, g.w.now, d.crash) != nil:
-			d.over = true
-			g.excuse(g.w.hindered(d.victim.node, d.at, g.w.now, d.crash))
-		default:
-			g.owe(d, k)
-		}
-	})
+	return promise{from: d.at, base: d.base, by: due, settle: g.limit, only: d.victim.node, but: d.crash}
 }
 
 func (g *i6) free(name string, k *taken) {
@@ -195,8 +167,12 @@ func (g *i6) free(name string, k *taken) {
 	}
 }
 
-func (g *i6) owe(d *obligation, k *taken) {
-	d.over = true
+func (g *i6) owe(d *obligation) {
+	k := g.keys[d.name]
+	if k.until != 0 && k.until < g.w.now { // Redis grants an expired lease at once, but shows its end late
+		g.paid(d, k.until)
+		return
+	}
 	g.exercise(string(d.crash.Kind))
 	after := fmt.Sprintf("%d ms after", ms(g.w.now-d.base))
 	if d.ready != 0 {

@@ -20,8 +20,8 @@ type holdings struct {
 
 // idle is a lease without a session, until the worker gives it back.
 type idle struct {
-	since    int64
-	reported bool
+	*wait
+	from int64
 }
 
 // holds adds by, 1 or -1, to the leases that Redis holds for the worker with the worker's knowledge.
@@ -77,21 +77,17 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 	switch i := *of; {
 	case !idles && i != nil:
 		*of = nil
-		if _, stands := g.held(g.back(i, worker)); stands == tooLate && !i.reported {
-			g.kept(i, worker, what)
-		}
+		i.came()
 	case idles && i == nil:
-		i = &idle{since: g.w.now}
+		i = &idle{from: g.w.now}
 		*of = i
-		g.w.await(func() (promise, bool) {
-			return g.back(i, worker), *of == i && still() && !worker.gone && g.w.phase != "end"
-		}, func(_ int64, excused *injection) {
-			i.reported = true
-			if excused != nil {
-				g.excuse(excused)
-				return
-			}
-			g.kept(i, worker, what)
+		i.wait = g.expect(wait{
+			now:     func() promise { return g.back(i, worker) },
+			pending: func() bool { return *of == i && still() && !worker.gone },
+			missed: func(int64) {
+				g.exercised++
+				g.kept(i, worker, what)
+			},
 		})
 	}
 }
@@ -100,13 +96,13 @@ func (g *i6) wait(of **idle, holder, what string, still func() bool) {
 // end only after it has tried all slots.
 func (g *i6) back(i *idle, worker *instance) promise {
 	within := int64(failoverAllowance + time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
-	return promise{from: i.since - g.limit, base: i.since, by: i.since + within, settle: int64(g.w.TTL/10) + within, only: worker.node}
+	return promise{from: i.from - g.limit, base: i.from, by: i.from + within, settle: int64(g.w.TTL/10) + within, only: worker.node}
 }
 
 func (g *i6) kept(i *idle, worker *instance, what string) {
-	g.breach(breach{from: i.since, who: []*instance{worker}},
+	g.breach(breach{from: i.from, who: []*instance{worker}},
 		"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what, worker.who(),
-		clock(i.since))
+		clock(i.from))
 }
 
 // stopped judges that a process that was asked to stop, and ended by itself, has given back all its leases, unless a fault prevented it.

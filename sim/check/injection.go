@@ -2,9 +2,7 @@ package check
 
 import (
 	"fmt"
-	"iter"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -89,111 +87,6 @@ func (inj *injection) ofRedis() bool {
 // failsOver reports whether another server, with another clock, becomes the master.
 func (inj *injection) failsOver() bool {
 	return inj.jumps || inj.did == didPlan && inj.has(fault.FailsOver)
-}
-
-// missedFailover reports whether the fault, which ends now, may have kept an instance from hearing of a failover. The clocks of two
-// servers may differ, so an instance that hears of a failover acquires nothing for a TTL. An undisturbed instance hears of it at its next
-// renewal or heartbeat. Faults with less time between them count as one.
-func (w *world) missedFailover(by *injection) bool {
-	if !slices.ContainsFunc(w.losses, (*injection).failsOver) {
-		return false
-	}
-	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
-	since := by.start
-	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
-	for was := since + 1; since < was; {
-		was = since
-		for _, inj := range slices.Backward(w.since(since - hears)) {
-			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
-				since = min(since, inj.start)
-			}
-		}
-	}
-	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.failsOver() && lasted(inj) })
-}
-
-// span is an interval of time, including its ends.
-type span struct{ from, to int64 }
-
-// reach returns the time in which the injection, or its aftermath, can delay other instances. It returns false if it can delay none.
-func (w *world) reach(inj *injection) (span, bool) {
-	end := inj.end
-	if inj.open {
-		end = w.now
-	}
-	end = max(end, inj.start)
-	if inj.did != didPlan {
-		return w.reachOfServers(inj, end), true
-	}
-	switch {
-	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
-		return span{inj.start, inj.start + int64(w.TTL)}, true
-	case inj.endedUnclean != 0: // the others notice it as they notice a kill
-		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
-	case inj.has(fault.Stops | fault.Disconnects):
-		return span{inj.start, inj.start + int64(failoverAllowance)}, true
-	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
-		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
-	case inj.Kind == fault.RedisSlow:
-		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
-	case w.forgets(inj): // the quarantine begins with the first script that sees the loss, at the latest with a renewal
-		return span{inj.start, max(end+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}, true
-	case inj.Kind.Refuses() > fault.RefusesNothing: // a refused request is retried within a quarter of a renewal interval (G14)
-		return span{inj.start, end + int64(w.Renew)/4}, true
-	case inj.has(fault.BlocksAcquire):
-		return span{inj.start, end + int64(w.TTL)}, true
-	case inj.ofRedis(), inj.silences():
-		return span{inj.start, end + inj.lingers()}, true
-	}
-	return span{}, false
-}
-
-// acquireReach returns the time in which the injection can delay an acquisition.
-func (w *world) acquireReach(inj *injection) (span, bool) {
-	r, ok := w.reach(inj)
-	if inj.blocksAcquire {
-		r.to += int64(w.TTL)
-	}
-	return r, ok
-}
-
-// reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.
-func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
-	return func(yield func(*injection, span) bool) {
-		for _, inj := range w.since(from) {
-			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
-				continue
-			}
-			if r, ok := reach(inj); ok && r.to >= from && !yield(inj, r) {
-				return
-			}
-		}
-	}
-}
-
-// overlapping returns the first injection other than but whose reach overlaps the time between from and to, or nil.
-func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
-	for inj, r := range w.reaching(from, but, reach) {
-		if r.from <= to {
-			return inj
-		}
-	}
-	return nil
-}
-
-// delayed returns an injection, other than but, that could delay an acquisition between from and to; nil if there is none.
-func (w *world) delayed(from, to int64, but *injection) *injection {
-	return w.overlapping(from, to, but, w.acquireReach)
-}
-
-// hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
-func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
-	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
-		if inj.node != nil && inj.node != n {
-			return span{}, false
-		}
-		return w.reach(inj)
-	})
 }
 
 func (w *world) nodeOf(e *history.Event) *node {
@@ -383,68 +276,4 @@ func (n *node) frozenWithin(from int64) bool {
 func (w *world) frozenSince(inst string, since int64) bool {
 	i := w.instances[inst]
 	return i != nil && i.node.frozenWithin(since)
-}
-
-// stalled adds a time in which the host did not run the harness. Stalls come in order of their start.
-func (w *world) stalled(from, to int64) {
-	if to <= from {
-		return
-	}
-	if n := len(w.stalls); n > 0 && from <= w.stalls[n-1].to {
-		w.stats.Stalled += max(0, to-w.stalls[n-1].to)
-		w.stalls[n-1].to = max(w.stalls[n-1].to, to)
-		return
-	}
-	w.stats.Stalled += to - from
-	w.stalls = append(w.stalls, span{from, to})
-}
-
-// placedBadly reports whether the times of Redis' events around a break that began at from are uncertain.
-func (w *world) placedBadly(from int64) bool {
-	for _, late := range slices.Backward(w.unplaced) {
-		if late.to >= from-int64(w.TTL) && late.from <= w.now {
-			return true
-		}
-	}
-	return false
-}
-
-// earliest returns the earliest time at which Redis may have executed an event that its stream showed at the given time.
-func (w *world) earliest(shown int64) int64 {
-	read := shown - w.blur()
-	at := read - w.stall(read, shown)
-	for _, late := range slices.Backward(w.unplaced) {
-		if late.from <= shown && shown <= late.to {
-			at = min(at, late.from)
-		}
-	}
-	return at
-}
-
-// latest returns the length of the longest span in which the times of Redis' events are unknown.
-func (w *world) latest() (longest int64) {
-	for _, late := range w.unplaced {
-		longest = max(longest, late.to-late.from)
-	}
-	return longest
-}
-
-// stall returns for how long the host stalled between from and to.
-func (w *world) stall(from, to int64) (sum int64) {
-	sum, _ = w.stallsWithin(from, to)
-	return sum
-}
-
-func (w *world) longest(from, to int64) (one int64) {
-	_, one = w.stallsWithin(from, to)
-	return one
-}
-
-func (w *world) stallsWithin(from, to int64) (sum, longest int64) {
-	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
-	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
-		one := min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
-		sum, longest = sum+one, max(longest, one)
-	}
-	return sum, longest
 }

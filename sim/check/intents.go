@@ -74,7 +74,7 @@ type intent struct {
 	since     int64
 	passed    int64    // when its key was given to another session; 0: not yet
 	pending   *pending // I3: wait until it is in order; nil: it is in order
-	conflicts int64    // I5: when it was accepted beside a running session, until it has ended or runs; 0: no conflict
+	conflict  *wait    // I5: from its acceptance beside a running session until it has ended or runs; nil: no conflict
 	uses      string   // lease of its service while it has not ended; "?": unknown; "": ended
 	worker    string   // worker whose pipeline served it last; "": none
 	serving   []*served
@@ -214,20 +214,6 @@ func (b *intents) take(e *history.Event) {
 	}
 }
 
-// staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.
-func (b *intents) staff() {
-	for _, n := range b.w.nodes {
-		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
-			if b.staffedSince < 0 {
-				b.staffedSince = b.w.now
-				b.detected()
-			}
-			return
-		}
-	}
-	b.staffedSince = -1
-}
-
 // detected records that a script has seen a loss of data, as a node reported. With replicas the new epoch shows that instead: the report
 // may be about an earlier loss.
 func (b *intents) detected() {
@@ -346,24 +332,4 @@ func (b *intents) count(s *intent) {
 func (b *intents) place(s *intent, v *want) {
 	s.want = v
 	b.count(s)
-}
-
-func (b *intents) lost() {
-	b.lostAt = b.w.now
-	b.unknown()
-	clear(b.running)
-	for _, s := range b.order {
-		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
-		b.count(s)
-		if s.pending != nil {
-			s.pending.since = b.w.now
-		}
-	}
-}
-
-func (b *intents) unknown() {
-	b.unknownAt = b.w.now
-	for _, v := range b.wants {
-		v.inForce = nil
-	}
 }

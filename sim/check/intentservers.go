@@ -38,7 +38,7 @@ func (b *intents) copied() {
 			b.count(s)
 		}
 		if another && s.pending != nil {
-			s.pending.since = b.w.now
+			s.pending.from = b.w.now
 		}
 	}
 }
@@ -76,4 +76,38 @@ func (b *intents) ledSince(node string, since int64) bool {
 	}
 	x, n := &b.w.servers, b.w.node(node)
 	return x.astray[n] == nil && x.led[n] <= since && x.switched <= since
+}
+
+// staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.
+func (b *intents) staff() {
+	for _, n := range b.w.nodes {
+		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
+			if b.staffedSince < 0 {
+				b.staffedSince = b.w.now
+				b.detected()
+			}
+			return
+		}
+	}
+	b.staffedSince = -1
+}
+
+func (b *intents) lost() {
+	b.lostAt = b.w.now
+	b.unknown()
+	clear(b.running)
+	for _, s := range b.order {
+		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
+		b.count(s)
+		if s.pending != nil {
+			s.pending.from = b.w.now
+		}
+	}
+}
+
+func (b *intents) unknown() {
+	b.unknownAt = b.w.now
+	for _, v := range b.wants {
+		v.inForce = nil
+	}
 }

@@ -167,3 +167,28 @@ func (p Params) clockWithin() int64 {
 
 // margin returns how much earlier than its lease a trust window ends, for the error of the clock rate: 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }
+
+// eventAllowance is the largest distance between a node's event and its effect in Redis' stream.
+const eventAllowance = int64(250 * time.Millisecond)
+
+// expirySlack is how much earlier than shown a key may expire: rounding, and the offset of the clocks.
+const expirySlack = int64(20 * time.Millisecond)
+
+// snapshotReason marks the leases that Redis held when the tap opened. They are no grants of that moment.
+const snapshotReason = "snapshot"
+
+// thawGrace is the time after a thaw within which a process must notice an overdue event.
+const thawGrace = int64(100 * time.Millisecond)
+
+const never = int64(math.MaxInt64)
+
+// clockStep is the resolution of Redis' clock, which counts milliseconds.
+const clockStep = int64(time.Millisecond)
+
+// blur returns how late an event of Redis may be shown: its stream is read as it comes. In virtual time nothing is late.
+func (p Params) blur() int64 {
+	if p.Redis == "model" {
+		return 0
+	}
+	return eventAllowance
+}

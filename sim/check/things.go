@@ -76,6 +76,7 @@ type grant struct {
 	holder   string // value of its key: an instance's ID, or a token
 	since    int64
 	until    int64  // 0: not seen
+	passed   bool   // E5: its end is judged
 	reporter string // of a token, the instance that reported acquired while Redis held it; "": none yet
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A fault may delay a change that a guarantee bounds in time (reach, in injection.go). This file computes the resulting deadline.
+// A fault may delay a change that a guarantee bounds in time (reach, in reach.go). This file computes the resulting deadline.
 
 // promise is the deadline of a change, and everything that may move that deadline.
 type promise struct {
@@ -31,49 +31,64 @@ const widest = 2
 // settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
 func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
 
-// due returns the deadline of the change, and the fault that moved it last; nil if none did. An open fault reaches until now.
+// due returns the deadline of the change, and the fault that moved it last; nil if none did. Each deadline is decided by what had happened
+// when it came: a fault that went on then reaches until then, and moves the deadline by the time to settle.
 func (w *world) due(c promise) (until int64, by *injection) {
-	until, by = w.reached(c, c.by, nil)
+	until = c.by
+	for {
+		at := min(until, w.now)
+		moved, mover := w.dueBy(c, at)
+		if moved <= at {
+			return until, by
+		}
+		if until, by = moved, mover; until > w.now || w.wide(c, until) {
+			return until, by
+		}
+	}
+}
+
+// dueBy is due by what had happened at at.
+func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
+	until, by = w.reached(c, at, c.by, nil)
 	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
 		if late := cmp.Or(by, w.delayed(c.from, c.quarantineFrom, c.but)); late != nil {
-			until, by = w.reached(c, over, late)
+			until, by = w.reached(c, at, over, late)
 		}
 	}
 	if c.session == nil || c.but == nil {
 		return until, by
 	}
 	if left := w.leftBehind(c.session); w.waits(c, until, left.from) && left.to > c.from && left.to+c.settle > until {
-		return w.reached(c, left.to+c.settle, cmp.Or(by, c.but))
+		return w.reached(c, at, left.to+c.settle, cmp.Or(by, c.but))
 	}
 	return until, by
 }
 
-// reached moves a deadline by the faults that can delay the change until then.
-func (w *world) reached(c promise, until int64, by *injection) (int64, *injection) {
+// reached moves a deadline by the faults that can delay the change until then, by what had happened at at.
+func (w *world) reached(c promise, at, until int64, by *injection) (int64, *injection) {
 	spare := c.anybody && w.untouched(c)
-	met := 0
 	reach := func(inj *injection) (span, bool) {
 		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
 			return span{}, false
 		}
-		if c.asserts {
-			r, ok := w.reach(inj)
+		r, ok := w.reachBy(inj, at)
+		switch {
+		case c.asserts:
 			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
 			return r, ok && inj.did != didLife && inj.did != didWithin
+		case inj.blocksAcquire:
+			r.to += int64(w.TTL)
 		}
-		return w.acquireReach(inj)
+		return r, ok
 	}
 	for inj, r := range w.reaching(c.from, c.but, reach) {
 		if !w.waits(c, until, r.from) {
 			break
 		}
-		if at := r.to + c.settleAfter(inj); at > until {
-			until, by = at, inj
-		}
-		if met++; met == denseFaults && by != nil {
-			return max(c.by+widest*int64(w.TTL)+1, w.now), by
+		if to := r.to + c.settleAfter(inj); to > until {
+			until, by = to, inj
 		}
 	}
 	return until, by
@@ -119,9 +134,6 @@ func (w *world) candidateSince(but *instance) int64 {
 	}
 	return first + w.startDelay()
 }
-
-// denseFaults is the number of faults from which a change is not judged any more. No plan and few storms with replicas have that many.
-const denseFaults = 128
 
 // horizon holds the injections that may still reach a change after from. A fault that never ends does not keep the others.
 type horizon struct {
@@ -224,28 +236,72 @@ func (h *hooks) nearest(v *Verdict) {
 	}
 }
 
-// await calls missed with the limit once the change is overdue, or with the fault that excuses it. c returns the current promise, and
-// false when the wait is over.
-func (w *world) await(c func() (promise, bool), missed func(limit int64, excused *injection)) {
-	now, waits := c()
-	if !waits {
+// wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
+type wait struct {
+	h       *hooks
+	now     func() promise      // the promise, by what is known now
+	pending func() bool         // false: nothing is judged any more; nil: true
+	missed  func(limit int64)   // reports a missed deadline; nil: the rule reports the late change when it comes, or at the end
+	excused func(by *injection) // nil: the change is counted as excused
+	over    bool
+	since   int64 // start of the measured time of the missed deadline
+	late    int64 // the limit that it missed; 0: none
+}
+
+func (h *hooks) expect(x wait) *wait {
+	x.h = h
+	x.look()
+	return &x
+}
+
+func (x *wait) look() {
+	w := x.h.w
+	if x.over || w.phase == "end" || x.pending != nil && !x.pending() {
 		return
 	}
-	if w.now <= now.base {
-		w.at(max(now.by, w.next), func() { w.await(c, missed) }) // nothing ends the wait before the next event
+	p := x.now()
+	if w.now <= p.base {
+		w.at(max(p.by, w.next), x.look) // nothing ends the wait before the next event
 		return
 	}
-	until, by := w.due(now)
-	if w.wide(now, until) && w.now > now.by {
-		missed(until-now.base, by)
-		return
+	until, by := w.due(p)
+	wide := w.wide(p, until)
+	if wide {
+		until = p.by + widest*int64(w.TTL)
 	}
-	if at := until + w.stall(now.base, max(w.now, until)); at > w.now {
-		if by != nil && by.open || now.base == w.now { // the deadline moves on with time, and nothing ends that before the next event
+	if at := until + w.stall(p.base, max(w.now, until)); at > w.now {
+		if by != nil && by.open { // the deadline moves on with time, and nothing ends that before the next event
 			at = max(at, w.next)
 		}
-		w.at(at, func() { w.await(c, missed) })
+		w.at(at, x.look)
 		return
 	}
-	missed(until-now.base, nil)
+	x.over = (wide || x.missed != nil) && x.excused == nil
+	switch {
+	case wide && x.excused != nil:
+		x.excused(by)
+	case wide:
+		x.h.excuse(by)
+	case x.missed != nil:
+		x.missed(until - p.base)
+	default:
+		x.since, x.late = p.base, until-p.base
+	}
+}
+
+// came judges the change, which comes now. Nothing is judged twice.
+func (x *wait) came() (took, limit int64, stands standing) {
+	if x.over {
+		return 0, 0, unjudged
+	}
+	x.over = true
+	p := x.now()
+	if x.late == 0 {
+		limit, stands = x.h.held(p)
+		return x.h.w.now - p.base, limit, stands
+	}
+	took = x.h.w.now - x.since
+	x.h.exercise(p.of())
+	x.h.near(took, x.late)
+	return took, x.late, tooLate
 }

@@ -1,0 +1,117 @@
+package check
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
+
+// missedFailover reports whether the fault, which ends now, may have kept an instance from hearing of a failover. The clocks of two
+// servers may differ, so an instance that hears of a failover acquires nothing for a TTL. An undisturbed instance hears of it at its next
+// renewal or heartbeat. Faults with less time between them count as one.
+func (w *world) missedFailover(by *injection) bool {
+	if !slices.ContainsFunc(w.losses, (*injection).failsOver) {
+		return false
+	}
+	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
+	since := by.start
+	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
+	for was := since + 1; since < was; {
+		was = since
+		for _, inj := range slices.Backward(w.since(since - hears)) {
+			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
+				since = min(since, inj.start)
+			}
+		}
+	}
+	return slices.ContainsFunc(w.losses, func(inj *injection) bool { return inj.failsOver() && lasted(inj) })
+}
+
+// span is an interval of time, including its ends.
+type span struct{ from, to int64 }
+
+// reach returns the time in which the injection, or its aftermath, can delay other instances. It returns false if it can delay none.
+func (w *world) reach(inj *injection) (span, bool) { return w.reachBy(inj, w.now) }
+
+// reachBy is reach by what had happened at at, when the injection may not have been healed yet.
+func (w *world) reachBy(inj *injection, at int64) (span, bool) {
+	end := inj.end
+	if inj.open || end > at {
+		end = at
+	}
+	end = max(end, inj.start)
+	if inj.did != didPlan {
+		return w.reachOfServers(inj, end), true
+	}
+	switch {
+	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
+		return span{inj.start, inj.start + int64(w.TTL)}, true
+	case inj.endedUnclean != 0: // the others notice it as they notice a kill
+		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
+	case inj.has(fault.Stops | fault.Disconnects):
+		return span{inj.start, inj.start + int64(failoverAllowance)}, true
+	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
+		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
+	case inj.Kind == fault.RedisSlow:
+		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
+	case w.forgets(inj): // the quarantine begins with the first script that sees the loss, at the latest with a renewal
+		return span{inj.start, max(end+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}, true
+	case inj.Kind.Refuses() > fault.RefusesNothing: // a refused request is retried within a quarter of a renewal interval (G14)
+		return span{inj.start, end + int64(w.Renew)/4}, true
+	case inj.has(fault.BlocksAcquire):
+		return span{inj.start, end + int64(w.TTL)}, true
+	case inj.ofRedis(), inj.silences():
+		return span{inj.start, end + inj.lingers()}, true
+	}
+	return span{}, false
+}
+
+// acquireReach returns the time in which the injection can delay an acquisition.
+func (w *world) acquireReach(inj *injection) (span, bool) {
+	r, ok := w.reach(inj)
+	if inj.blocksAcquire {
+		r.to += int64(w.TTL)
+	}
+	return r, ok
+}
+
+// reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.
+func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
+	return func(yield func(*injection, span) bool) {
+		for _, inj := range w.since(from) {
+			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
+				continue
+			}
+			if r, ok := reach(inj); ok && r.to >= from && !yield(inj, r) {
+				return
+			}
+		}
+	}
+}
+
+// overlapping returns the first injection other than but whose reach overlaps the time between from and to, or nil.
+func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
+	for inj, r := range w.reaching(from, but, reach) {
+		if r.from <= to {
+			return inj
+		}
+	}
+	return nil
+}
+
+// delayed returns an injection, other than but, that could delay an acquisition between from and to; nil if there is none.
+func (w *world) delayed(from, to int64, but *injection) *injection {
+	return w.overlapping(from, to, but, w.acquireReach)
+}
+
+// hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
+func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
+	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
+		if inj.node != nil && inj.node != n {
+			return span{}, false
+		}
+		return w.reach(inj)
+	})
+}

@@ -1,0 +1,70 @@
+package check
+
+import (
+	"slices"
+	"sort"
+)
+
+// stalled adds a time in which the host did not run the harness. Stalls come in order of their start.
+func (w *world) stalled(from, to int64) {
+	if to <= from {
+		return
+	}
+	if n := len(w.stalls); n > 0 && from <= w.stalls[n-1].to {
+		w.stats.Stalled += max(0, to-w.stalls[n-1].to)
+		w.stalls[n-1].to = max(w.stalls[n-1].to, to)
+		return
+	}
+	w.stats.Stalled += to - from
+	w.stalls = append(w.stalls, span{from, to})
+}
+
+// placedBadly reports whether the times of Redis' events around a break that began at from are uncertain.
+func (w *world) placedBadly(from int64) bool {
+	for _, late := range slices.Backward(w.unplaced) {
+		if late.to >= from-int64(w.TTL) && late.from <= w.now {
+			return true
+		}
+	}
+	return false
+}
+
+// earliest returns the earliest time at which Redis may have executed an event that its stream showed at the given time.
+func (w *world) earliest(shown int64) int64 {
+	read := shown - w.blur()
+	at := read - w.stall(read, shown)
+	for _, late := range slices.Backward(w.unplaced) {
+		if late.from <= shown && shown <= late.to {
+			at = min(at, late.from)
+		}
+	}
+	return at
+}
+
+// latest returns the length of the longest span in which the times of Redis' events are unknown.
+func (w *world) latest() (longest int64) {
+	for _, late := range w.unplaced {
+		longest = max(longest, late.to-late.from)
+	}
+	return longest
+}
+
+// stall returns for how long the host stalled between from and to.
+func (w *world) stall(from, to int64) (sum int64) {
+	sum, _ = w.stallsWithin(from, to)
+	return sum
+}
+
+func (w *world) longest(from, to int64) (one int64) {
+	_, one = w.stallsWithin(from, to)
+	return one
+}
+
+func (w *world) stallsWithin(from, to int64) (sum, longest int64) {
+	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
+	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
+		one := min(w.stalls[i].to, to) - max(w.stalls[i].from, from)
+		sum, longest = sum+one, max(longest, one)
+	}
+	return sum, longest
+}

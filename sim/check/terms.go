@@ -1,0 +1,168 @@
+package check
+
+import (
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// term returns the open term that a node's event is about; nil for a late event, whose fence differs.
+func (w *world) term(e *history.Event) *term {
+	t := w.subject.heldBy(w.reporter)
+	if t == nil || (e.Fence != 0 && t.fence != 0 && e.Fence != t.fence) {
+		return nil
+	}
+	return t
+}
+
+func (s *session) heldBy(i *instance) *term {
+	for _, t := range s.terms {
+		if t.inst == i {
+			return t
+		}
+	}
+	return nil
+}
+
+func (w *world) acquired(inst *instance, e *history.Event) {
+	s := w.subject
+	w.end(s.heldBy(inst), endReplaced)
+	if !s.added { // the history does not report its sessions
+		w.appear(s, true, false)
+	}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
+	t.challenged = w.challenges.taken(t)
+	for _, u := range s.terms {
+		switch late := t.fence != 0 && t.fence < u.fence; { // t was granted before u, but reported after it
+		case u.inst == inst:
+		case late:
+			t.passed = true
+		default:
+			u.passed = true
+		}
+	}
+	w.opens(t)
+	for _, c := range w.checkers {
+		c.began(t)
+	}
+	s.last = t
+	w.rest.moved()
+	if !inst.asks {
+		w.trust(t)
+	}
+}
+
+func (w *world) opens(t *term) {
+	t.session.terms = append(t.session.terms, t)
+	t.inst.held[t.session.id] = t
+}
+
+// uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
+// end, for one poll timeout at most.
+func (w *world) uses(e *history.Event) {
+	t := w.term(e)
+	switch {
+	case t == nil:
+	case e.Kind == history.PollStart:
+		from, to := e.T, e.T+int64(w.PollTimeout)
+		w.trust(t)
+		w.at(to, func() {
+			if t.believes && t.from == from {
+				w.cease(t, to)
+			}
+		})
+	default:
+		w.cease(t, e.T)
+	}
+}
+
+func (w *world) renewed(inst *instance, e *history.Event) {
+	t := w.term(e)
+	if t == nil { // no acquisition was reported, but its belief counts
+		s := w.subject
+		w.end(s.heldBy(inst), endReplaced)
+		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
+		w.opens(t)
+	}
+	switch {
+	case inst.asks:
+		return
+	case e.Until != 0 && e.Until <= w.now:
+		return // the answer came after the end of its own window
+	case t.believes:
+		t.until = max(t.until, e.Until)
+	default:
+		t.until = e.Until
+	}
+	t.doubt, t.confirmedAt = false, w.now
+	if t.injections != nil {
+		t.survived()
+	}
+	w.trust(t)
+}
+
+// trust records that the instance believes in the term from now on, until its window closes.
+func (w *world) trust(t *term) {
+	if t.until != 0 && t.until <= w.now {
+		return // the answer came after the end of its own window
+	}
+	if !t.believes {
+		t.believes, t.from = true, w.now
+		for _, c := range w.checkers {
+			c.belief(t, true)
+		}
+	}
+	w.watch(t)
+}
+
+// watch closes the term's window when it ends. One timer per term follows the window; only an earlier end needs another timer.
+func (w *world) watch(t *term) {
+	due := t.until
+	if due == 0 || (t.armed != 0 && t.armed <= due) {
+		return
+	}
+	t.armed = due
+	w.at(due, func() {
+		if t.armed != due {
+			return
+		}
+		t.armed = 0
+		switch {
+		case !t.believes:
+		case t.until > due:
+			w.watch(t)
+		default:
+			w.cease(t, t.until)
+		}
+	})
+}
+
+func (w *world) cease(t *term, at int64) {
+	if !t.believes {
+		return
+	}
+	t.believes, t.to = false, at
+	for _, c := range w.checkers {
+		c.belief(t, false)
+	}
+}
+
+func (w *world) end(t *term, how ending) {
+	if t == nil || t.over {
+		return
+	}
+	w.cease(t, w.now)
+	t.over, t.how = true, how
+	delete(t.inst.held, t.session.id)
+	s := t.session
+	for i, u := range s.terms {
+		if u == t {
+			s.terms = append(s.terms[:i], s.terms[i+1:]...)
+			break
+		}
+	}
+	for _, c := range w.checkers {
+		c.ended(t, how)
+	}
+	if how == endLost || how == endReleased {
+		w.rest.moved()
+	}
+}
