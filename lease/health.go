@@ -6,60 +6,43 @@ import (
 	"time"
 )
 
-// HealthState is whether an instance can be granted leases, and if not, why.
-// Its String is stable, for machines.
-type HealthState uint8
-
-// The states. The first two are OK.
+// The values of Health.State. The first two are OK.
+// docs/operations.md says what to do in each state.
 const (
 	// HealthOK: no recent request was refused or stayed unanswered.
-	HealthOK HealthState = iota
+	HealthOK = "ok"
 	// HealthNoSessions: as OK, but there is no session to share.
-	HealthNoSessions
+	HealthNoSessions = "no-sessions"
 	// HealthNotStarted: Start was not called, failed, or has just returned and
 	// Redis has not answered yet.
-	HealthNotStarted
+	HealthNotStarted = "not-started"
 	// HealthStopped: Stop was called: the instance acquires nothing any more.
-	HealthStopped
+	HealthStopped = "stopped"
 	// HealthSilent: Redis has answered no request, or no discovery, since
 	// Since; Err is the last error.
-	HealthSilent
+	HealthSilent = "silent"
 	// HealthRefused: Redis refuses requests, or only discoveries, since Since;
 	// Err is its text.
-	HealthRefused
+	HealthRefused = "refused"
 	// HealthQuarantine: Redis may have lost data, or an operator changed the
 	// quarantine: no grants before Until.
-	HealthQuarantine
+	HealthQuarantine = "quarantine"
 	// HealthClock: Redis' clock jumped: the instance acquires nothing before
 	// Until.
-	HealthClock
+	HealthClock = "clock"
 	// HealthSessionsRefused: all sessions are malformed, or Sessions fails
 	// (Err) or takes too long.
-	HealthSessionsRefused
+	HealthSessionsRefused = "sessions-refused"
 	// HealthSuperseded: the server has an epoch that is known to be superseded:
 	// it is not trusted any more.
-	HealthSuperseded
+	HealthSuperseded = "superseded"
 	// HealthBlocked: a function of the caller's has not returned since Since;
 	// Reason names it.
-	HealthBlocked
+	HealthBlocked = "blocked"
 	// HealthDisagrees: the quarantine of the group that shares this epoch is
 	// too short for this instance.
-	HealthDisagrees
+	HealthDisagrees = "disagrees"
 )
-
-var healthNames = [...]string{
-	HealthOK: "ok", HealthNoSessions: "no-sessions", HealthNotStarted: "not-started", HealthStopped: "stopped",
-	HealthSilent: "silent", HealthRefused: "refused", HealthQuarantine: "quarantine", HealthClock: "clock",
-	HealthSessionsRefused: "sessions-refused", HealthSuperseded: "superseded", HealthBlocked: "blocked", HealthDisagrees: "disagrees",
-}
-
-// String returns the state's name.
-func (s HealthState) String() string {
-	if int(s) >= len(healthNames) {
-		return fmt.Sprintf("HealthState(%d)", uint8(s))
-	}
-	return healthNames[s]
-}
 
 // Health is the state of an instance at one moment, for a readiness probe and
 // for people. Health sends no requests of its own. On a full Redis, an instance
@@ -68,7 +51,7 @@ func (s HealthState) String() string {
 // request succeeds, until a later write shows that Redis writes again, or until
 // no request has met it for two renewal intervals.
 type Health struct {
-	State  HealthState
+	State  string    // HealthOK, …; stable, for machines
 	Reason string    // one sentence, with the server's own text if it refuses
 	Since  time.Time // with Silent, Refused, Blocked
 	Until  time.Time // with Quarantine, Clock
@@ -103,11 +86,11 @@ type Health struct {
 
 // OK reports whether nothing known keeps the instance from being granted
 // leases.
-func (h Health) OK() bool { return h.State <= HealthNoSessions }
+func (h Health) OK() bool { return h.State == HealthOK || h.State == HealthNoSessions }
 
 // String returns state and reason in one line.
 func (h Health) String() string {
-	text := h.State.String() + ": " + h.Reason
+	text := h.State + ": " + h.Reason
 	if h.Skipped > 0 {
 		text += fmt.Sprintf("; %d malformed sessions are left out: %s", h.Skipped, strings.Join(h.SkippedNames, "; "))
 		if h.Skipped > len(h.SkippedNames) {
@@ -140,7 +123,7 @@ func because(err error) string {
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-func (h Health) as(state HealthState, reason string) Health {
+func (h Health) as(state, reason string) Health {
 	h.State, h.Reason = state, reason
 	return h
 }

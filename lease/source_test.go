@@ -99,7 +99,7 @@ func TestLooksThatFailForGood(t *testing.T) {
 	for words, want := range map[string]struct {
 		failure core.Failure
 		err     error
-		state   HealthState
+		state   string
 	}{
 		"NOPERM no permissions": {core.FailRefused, redisstore.Cause(redisError("NOPERM no permissions")), HealthRefused},
 		"i/o timeout":           {core.FailUnknown, errors.New("i/o timeout"), HealthSilent},

@@ -90,20 +90,20 @@ func newWatched(client redis.UniversalClient, cfg lease.Config) *watched {
 
 func (w *watched) start(ctx context.Context) error { return w.manager.Start(ctx) }
 
-func (w *watched) state() lease.HealthState { return w.manager.Health().State }
+func (w *watched) state() string { return w.manager.Health().State }
 
 // metric returns leasestorm_instance_health of a state.
-func (w *watched) metric(state lease.HealthState) float64 {
+func (w *watched) metric(state string) float64 {
 	families, err := w.registry.Gather()
 	Expect(err).NotTo(HaveOccurred())
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "leasestorm_instance_health" && m.GetLabel()[0].GetValue() == state.String() {
+			if f.GetName() == "leasestorm_instance_health" && m.GetLabel()[0].GetValue() == state {
 				return m.GetGauge().GetValue()
 			}
 		}
 	}
-	Fail("no metric for " + state.String())
+	Fail("no metric for " + state)
 	return 0
 }
 

@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/leasestorm/leasestorm/lease"
 )
 
 // TestRunbookIsComplete: every state of Health, and every warning and error of docs/log.md, has a row of the runbook in which no cell is
@@ -29,8 +27,15 @@ func TestRunbookIsComplete(t *testing.T) {
 			t.Errorf("the runbook has no row for %q", name)
 		}
 	}
-	for state := lease.HealthOK; state <= lease.HealthDisagrees; state++ {
-		has(state.String())
+	states := regexp.MustCompile(`(?m)^\t(Health\w+) = "(.+)"`).FindAllStringSubmatch(read(t, "lease/health.go"), -1)
+	if len(states) < 12 {
+		t.Fatalf("lease/health.go has %d states", len(states))
+	}
+	for _, state := range states {
+		has(state[2])
+		if !strings.Contains(read(t, "lease/metrics/metrics.go"), "lease."+state[1]) {
+			t.Errorf("lease/metrics does not export %s", state[1])
+		}
 	}
 	events := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (?:warn|error)").FindAllStringSubmatch(read(t, "docs/log.md"), -1)
 	if len(events) < 15 {

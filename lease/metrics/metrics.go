@@ -289,6 +289,12 @@ func tellSessions(ch chan<- prometheus.Metric, h lease.Health) {
 	ch <- gauge(unreadDesc, unread)
 }
 
+var healthStates = []string{
+	lease.HealthOK, lease.HealthNoSessions, lease.HealthNotStarted, lease.HealthStopped, lease.HealthSilent, lease.HealthRefused,
+	lease.HealthQuarantine, lease.HealthClock, lease.HealthSessionsRefused, lease.HealthSuperseded, lease.HealthBlocked,
+	lease.HealthDisagrees,
+}
+
 // tellHealth exports the state, among all states, how much longer it blocks acquisitions, and all warnings.
 func tellHealth(ch chan<- prometheus.Metric, state, barred, warning *prometheus.Desc, h lease.Health) {
 	blocked := 0.0
@@ -303,8 +309,8 @@ func tellHealth(ch chan<- prometheus.Metric, state, barred, warning *prometheus.
 		}
 		ch <- gauge(d, value, name)
 	}
-	for s := lease.HealthOK; s <= lease.HealthDisagrees; s++ {
-		flag(state, s == h.State, s.String())
+	for _, s := range healthStates {
+		flag(state, s == h.State, s)
 	}
 	flag(warning, h.Deaf, "notices-unheard")
 	flag(warning, h.Surplus, "replicas-surplus")

@@ -375,7 +375,7 @@ const refusedFor = 10 * time.Second
 // no requests: it knows only the outcomes of earlier requests and probes. The
 // probe is /readyz, which checks Redis first.
 func (h *Handler) Health() lease.Health {
-	ok := lease.Health{Reason: "no request has come yet"}
+	ok := lease.Health{State: lease.HealthOK, Reason: "no request has come yet"}
 	switch {
 	case h.writes.Answered():
 		ok.Reason = "starts are accepted"

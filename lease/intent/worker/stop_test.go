@@ -143,7 +143,7 @@ func TestBeatDoesNotHoldUpTheLeases(t *testing.T) {
 
 // A stop that is requested while the worker runs, or still waits for a Redis that refuses, is no error of Run.
 func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
-	for _, state := range []lease.HealthState{lease.HealthRefused, lease.HealthOK} {
+	for _, state := range []string{lease.HealthRefused, lease.HealthOK} {
 		r, w := newWaiting(t)
 		if state == lease.HealthOK {
 			r.client.ConfigSet(t.Context(), "maxmemory", "0")
@@ -151,7 +151,7 @@ func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- w.Run(ctx) }()
-		r.eventually(state.String(), func() bool { return w.Health().State == state })
+		r.eventually(state, func() bool { return w.Health().State == state })
 		cancel()
 		if err := <-ran; err != nil {
 			t.Errorf("Run while %v: %v", state, err)
