@@ -120,7 +120,8 @@ func (f *flags) completeLeases(cmd *cobra.Command, _ []string, begin string) ([]
 }
 
 func (f *flags) release(cmd *cobra.Command, g *group, names []string, within time.Duration, fence int64) error {
-	r := &releasing{g: g, asks: within > 0 && (f.system == systemLeases || f.system == systemPolling), within: within, began: time.Now(), left: map[string]*term{},
+	asks := f.system == systemLeases || f.system == systemPolling
+	r := &releasing{g: g, asks: asks && within > 0, within: within, began: time.Now(), left: map[string]*term{},
 		say: func(lease, text string) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", plain.Name(lease), plain.Text(text))
 		}}

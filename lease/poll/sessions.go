@@ -59,8 +59,9 @@ func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config)
 		return nil, err
 	}
 	leases := redisstore.Options{LeasePrefix: cfg.LeasePrefix, NodePrefix: cfg.NodePrefix, EpochKey: cfg.EpochKey, Channel: cfg.Channel}
+	check := func(id string) error { return sessionid.Check(id, polls.NamedSessions) }
 	return &sessions{client: own, prefix: polls.SessionPrefix, decode: polls.Decode, log: cfg.Logger, calls: zaplog.CallsOf(cfg.Logger),
-		self: cfg.InstanceID, check: func(id string) error { return sessionid.Check(id, polls.NamedSessions) }, leases: leases.In(own).Rules(redisstore.Use{Registry: true}),
+		self: cfg.InstanceID, check: check, leases: leases.In(own).Rules(redisstore.Use{Registry: true}),
 		seed: maphash.MakeSeed(), known: map[string]verdict{}}, nil
 }
 
