@@ -101,8 +101,8 @@ func (f *flags) register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.SortFlags = false
 	f.Register(fs, getenv)
 	fs.StringVar(&f.system, "system", systemLeases, "which keys leases have: "+strings.Join(systems, ", "))
-	fs.StringSliceVar(&f.leaders, "leader-key", nil, "of an election: the leader keys, if they are not the system's")
-	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if it is not the system's")
+	fs.StringSliceVar(&f.leaders, "leader-key", nil, "leader keys of the elections, if not the default of --system")
+	fs.StringVar(&f.leasePrefix, "lease-prefix", "", "Config.LeasePrefix of the instances, if not the default of --system")
 	fs.StringVar(&f.nodePrefix, "node-prefix", "", "Config.NodePrefix, or an election's HeartbeatPrefix, likewise")
 	fs.StringVar(&f.epochKey, "epoch-key", "", "Config.EpochKey, likewise")
 	fs.StringVar(&f.channel, "channel", "", "Config.Channel, likewise")

@@ -99,7 +99,7 @@ func askTarget(ctx context.Context, addr string) error {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64))
 	if err != nil || resp.StatusCode != http.StatusOK || strings.TrimSpace(string(text)) != "ok" {
-		return errors.Join(fmt.Errorf("no target answers at %s: status %d", addr, resp.StatusCode), err)
+		return errors.Join(fmt.Errorf("%s is not a target: it answered status %d", addr, resp.StatusCode), err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func Head(t *core.Tell) (Level, string, bool) {
 	f := formOf(t.Kind)
 	switch {
 	case t.Kind == core.TellEpoch && t.Cause == core.CauseAttached:
-		return Warn, "A replica attached itself to Redis; it grants nothing before its quarantine ends", true
+		return Warn, "A replica attached itself; Redis grants nothing before its quarantine ends", true
 	case t.Kind == core.TellEpoch && t.Cause == core.CauseOperator && t.Wait > 0:
 		return Warn, "An operator changed the group's quarantine or replicas; Redis grants nothing before its quarantine ends", true
 	case t.Kind == core.TellEpoch && t.Wait > 0:

@@ -91,7 +91,7 @@ const (
 	stateGone    = "gone"
 )
 
-// Reasons with which a worker reports that Redis returned as another one.
+// Reasons that a worker gives when the Redis that returned has other data.
 const (
 	reasonQuarantine = "quarantine"
 	reasonForgot     = "redis forgot"

@@ -43,7 +43,7 @@ const (
 // ackAllowance is the time from which an acknowledgement is late. It is well within the 250 ms allowed for an acquisition.
 const ackAllowance = int64(50 * time.Millisecond)
 
-// hitsServers reports whether a fault of the plan is one of servers, which delays nothing by itself. A flush is none: it delays.
+// hitsServers reports whether a fault hits servers and delays nothing by itself. A flush does not count, because it delays.
 func (w *world) hitsServers(inj *injection) bool {
 	if !w.replicated() {
 		return false

@@ -101,7 +101,7 @@ func (g *gate) lead(client *entered) {
 	g.join(client, upstream)
 }
 
-// networkOf returns "unix" for a path, the address of a Redis in a container, and else "tcp".
+// networkOf returns "unix" if addr is a path, as of a Redis in a container, and otherwise "tcp".
 func networkOf(addr string) string {
 	if filepath.IsAbs(addr) {
 		return "unix"

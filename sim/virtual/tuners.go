@@ -29,7 +29,7 @@ func (u *tuners) place(name string) *tunerPlace {
 	return p
 }
 
-// pipeline is a session's use of its slot: the state of internal/node/pipeline.go in a process, and the slot's state.
+// pipeline is the work of one session on its slot, as internal/node/pipeline.go does it, with the slot's side of it.
 type pipeline struct {
 	p               *intentNode
 	instance        string
