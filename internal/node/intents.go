@@ -207,11 +207,11 @@ func newServer(addr string, h http.Handler) *http.Server {
 	}
 }
 
-func (n *intentNode) health() (h lease.Health) {
+func (n *intentNode) health() lease.Health {
 	if n.worker != nil {
 		return n.worker.Health()
 	}
-	return h
+	return lease.Health{State: lease.HealthOK}
 }
 
 // wait returns nil on a stop signal, even before the node is ready.
