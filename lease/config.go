@@ -171,22 +171,22 @@ func (c Config) withDefaults() Config {
 	if c.RenewLogLevel == nil {
 		c.RenewLogLevel = new(zapcore.InfoLevel)
 	}
-	if !c.ExactKeys {
-		c.LeasePrefix = cmp.Or(c.LeasePrefix, "lease:name:")
-	}
-	c.NodePrefix = cmp.Or(c.NodePrefix, "lease:node:")
-	c.EpochKey = cmp.Or(c.EpochKey, "lease:epoch")
-	c.Channel = cmp.Or(c.Channel, "lease:notify")
+	c.setKeys("lease:name:", "lease:node:", "lease:epoch", "lease:notify")
 	return c
 }
 
-func (c ManagerConfig) withDefaults() ManagerConfig {
+// setKeys sets the names in Redis that are empty.
+func (c *Config) setKeys(leases, nodes, epoch, channel string) {
 	if !c.ExactKeys {
-		c.LeasePrefix = cmp.Or(c.LeasePrefix, redisstore.DefaultLeasePrefix)
+		c.LeasePrefix = cmp.Or(c.LeasePrefix, leases)
 	}
-	c.NodePrefix = cmp.Or(c.NodePrefix, redisstore.DefaultNodePrefix)
-	c.EpochKey = cmp.Or(c.EpochKey, redisstore.DefaultEpochKey)
-	c.Channel = cmp.Or(c.Channel, redisstore.DefaultChannel)
+	c.NodePrefix = cmp.Or(c.NodePrefix, nodes)
+	c.EpochKey = cmp.Or(c.EpochKey, epoch)
+	c.Channel = cmp.Or(c.Channel, channel)
+}
+
+func (c ManagerConfig) withDefaults() ManagerConfig {
+	c.setKeys(redisstore.DefaultLeasePrefix, redisstore.DefaultNodePrefix, redisstore.DefaultEpochKey, redisstore.DefaultChannel)
 	c.Config = c.Config.withDefaults()
 	return c
 }

@@ -47,7 +47,7 @@ func (w *world) due(c promise) (until int64, by *injection) {
 	}
 }
 
-// dueBy is due by what had happened at at.
+// dueBy returns the deadline as it was known at the time at, without what happened later.
 func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
 	until, by = w.reached(c, at, c.by, nil)
 	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
