@@ -313,40 +313,6 @@ func TestJudgeAnything(t *testing.T) {
 	})
 }
 
-// TestModelAgrees: the overlap of windows and the model of a lease judge arbitrary events alike.
-func TestModelAgrees(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		reportable := []history.Kind{
-			history.Acquired, history.Acquired, history.Renewed, history.RenewFailed, history.Lost, history.Released,
-		}
-		var events []history.Event
-		at, fence := int64(0), int64(0)
-		held := map[string]int64{}
-		for range rapid.IntRange(0, 30).Draw(t, "n") {
-			at += rapid.Int64Range(1, 900).Draw(t, "step") * int64(time.Millisecond)
-			inst := rapid.SampledFrom([]string{"A", "B"}).Draw(t, "instance")
-			k := rapid.SampledFrom(reportable).Draw(t, "kind")
-			if k == history.Acquired {
-				fence += rapid.Int64Range(0, 3).Draw(t, "rise")
-				held[inst] = fence
-			}
-			e := history.Event{T: at, Kind: k, Node: inst, Instance: inst, Session: "s", Fence: held[inst]}
-			if k == history.Acquired || k == history.Renewed {
-				e.Until = at + rapid.Int64Range(0, 3000).Draw(t, "trust")*int64(time.Millisecond)
-			}
-			events = append(events, e)
-		}
-		events = append(events, history.Event{T: at + int64(time.Minute), Kind: history.Phase, Reason: "end"})
-		r, err := Judge(storyParams(), sequence(events), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := r.Verdicts[0]; strings.Contains(v.Detail, "contradicts") || strings.Contains(v.Detail, "agrees on 0") {
-			t.Fatal(v.Detail)
-		}
-	})
-}
-
 func TestParamsJSON(t *testing.T) {
 	p := storyParams()
 	p.Speed, p.Tap, p.Scenario, p.Redis, p.Criteria = 10, true, "storm", "server", []string{"G1", "G2"}

@@ -22,8 +22,7 @@ var electionSystem = &system{
 	},
 	safety: 3,
 	checkers: func(*Logs) []checker {
-		fences := &g3{}
-		return []checker{&g1{fences: fences}, &e2{}, fences, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
+		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
 	},
 	exercises: electionExercises,
 }

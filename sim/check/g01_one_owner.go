@@ -12,15 +12,12 @@ import (
 // closes it. A frozen process believes until its until: such an overlap is a break.
 type g1 struct {
 	hooks
-	fences   *g3 // the other half of the model check
 	overlaps map[*session][]*overlap
-	second   *modelCheck
 	asking   int // terms of instances that query Redis before each use
 	uses     int // uses of such terms
 	taken    int // terms taken over from challenged owners, trusted or not
 	granted  grants
 	worst    int64
-	broken   map[string]bool // broken sessions, for comparison with the model check
 	deleted  int             // overlaps that a deleted key explains
 	deletedW int64
 }
@@ -37,13 +34,10 @@ type overlap struct {
 func (g *g1) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.overlaps = map[*session][]*overlap{}
-	g.broken = map[string]bool{}
-	g.second = newModelCheck(w)
 	g.granted = grants{g: g}
 }
 
 func (g *g1) event(e *history.Event) {
-	g.second.event(e)
 	if g.w.shows() {
 		g.granted.event(e)
 	}
@@ -113,7 +107,6 @@ func (g *g1) overlap(o *overlap, to int64) {
 		return
 	}
 	g.worst = max(g.worst, length)
-	g.broken[s.id] = true
 	a, z := o.first.inst.short(), o.second.inst.short()
 	if a == z { // two processes of one slot
 		a, z = o.first.inst.id, o.second.inst.id
@@ -149,7 +142,6 @@ func (g *g1) finish() {
 			}
 		}
 	}
-	g.second.compare(g)
 	switch {
 	case g.exercised > 0 || g.untested != "":
 	case g.taken > 0:

@@ -14,7 +14,6 @@ type g3 struct {
 	across  int // terms that followed a loss
 	without int
 	late    int             // terms reported after a later one, whose key the plan had deleted
-	broken  map[string]bool // sessions with a term whose fence is not above the one before
 	gap     bool            // Redis' stream has a gap
 }
 
@@ -28,11 +27,6 @@ type fences struct {
 	setFor string // instance that set was granted to
 	heldBy string // owner that Redis shows
 	given  given
-}
-
-func (g *g3) attach(w *world, v Verdict) {
-	g.hooks.attach(w, v)
-	g.broken = map[string]bool{}
 }
 
 func (g *g3) injected(inj *injection) {
@@ -57,7 +51,6 @@ func (g *g3) began(t *term) {
 		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the deletion, reported late
 			g.late++
 		default:
-			g.broken[t.session.id] = true
 			g.broke(t.session, "the term that %s began for session %s at %s has fence %d, the one before it (%s) had %d: it must "+
 				"be larger", t.inst.who(), t.session.id, clock(t.since), t.fence, f.holder.who(), f.last)
 		}

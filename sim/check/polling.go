@@ -27,8 +27,7 @@ var polling = &system{
 	},
 	safety: 4,
 	checkers: func(logs *Logs) []checker {
-		fences := &g3{}
-		owner, poller := &g1{fences: fences}, &g2{}
+		owner, poller, fences := &g1{}, &g2{}, &g3{}
 		return []checker{
 			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},
 			&g9{safety: []*hooks{&owner.hooks, &poller.hooks, &fences.hooks}},

@@ -57,7 +57,6 @@ type session struct {
 	pollers  []*instance // G13: instances that report running polls of it
 	fences   fences      // G3
 	takeover *takeover   // G5; nil: no takeover
-	sampled  *sampled    // G1's model check; nil: not sampled
 
 	terms   []*term
 	last    *term  // the term that began last, open or not
