@@ -36,8 +36,7 @@ const breaksMax = 50
 
 // account records the break and its cause for the report's list and counts.
 func (h *hooks) account(b *breach, first bool) {
-	by := h.w.blame(b)
-	h.kinds.of(by.name()).Broken++
+	h.kinds.of(b.by.name()).Broken++
 	if len(h.list) == breaksMax && !first {
 		return
 	}
@@ -45,8 +44,8 @@ func (h *hooks) account(b *breach, first bool) {
 	if b.session != nil {
 		x.Session = b.session.id
 	}
-	if by != nil {
-		x.Fault = &Suspected{by.index, by.name()}
+	if b.by != nil {
+		x.Fault = &Suspected{b.by.index, b.by.name()}
 	}
 	if first {
 		h.firstBroken = x

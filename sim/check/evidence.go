@@ -7,75 +7,35 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// The number of events of each sort shown before a break, and after it.
+// The number of events of each sort that a report shows before a break, and after it.
 const (
 	leaseLen   = 8
 	renewalLen = 2
-	ringLen    = 10
 	pollsLen   = 4
+	commonLen  = 10
 	afterLen   = 6
 )
 
-type ring struct {
-	events []history.Event
-	next   int // index of the oldest event, once the ring is full
-}
-
-func (r *ring) add(e *history.Event, most int) {
-	if len(r.events) < most {
-		r.events = append(r.events, *e)
-		return
-	}
-	r.events[r.next] = *e
-	r.next = (r.next + 1) % most
-}
-
-func (r *ring) all() []history.Event { return slices.Concat(r.events[r.next:], r.events[:r.next]) }
-
 const expired = "expired"
 
-// exhibit returns the event as a report shows it. A deletion after the lease's end is Redis' own: the key expired.
-func (w *world) exhibit(e *history.Event) *history.Event {
-	if e.Kind != history.RedisDeleted || e.Reason != "" {
-		return e
-	}
-	if k := w.subject.granted; k == nil || k.until == 0 || e.T < k.until {
-		return e
-	}
-	shown := *e
-	shown.Reason = expired
-	return &shown
-}
-
-// keep remembers the event as evidence for later breaks.
+// keep adds the event to the record. A deletion after the lease's end is Redis' own: the key expired.
 func (w *world) keep(e *history.Event) {
-	e = w.exhibit(e)
+	if w.record == nil {
+		return
+	}
+	if k := w.subject; e.Kind == history.RedisDeleted && e.Reason == "" && k.granted != nil && k.granted.until != 0 && e.T >= k.granted.until {
+		shown := *e
+		shown.Reason = expired
+		e = &shown
+	}
+	at := w.record.add(e)
 	switch {
 	case e.Kind == history.AcquireFailed: // explains nothing, and every instance reports it
-		return
 	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
-		switch s := w.subject; {
-		case isPoll(e.Kind):
-			s.polls.add(e, pollsLen)
-		case isRoutine(e.Kind):
-			s.routine.add(e, renewalLen)
-		default:
-			s.recent.add(e, leaseLen)
-		}
+		w.subject.events = append(w.subject.events, at)
 	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.RedisEpoch, e.Kind == history.Ready,
 		e.Kind == history.Stopped:
-		w.recent.add(e, ringLen)
-	default:
-		return
-	}
-	for i := 0; i < len(w.followers); i++ {
-		if f := w.followers[i]; f.wants(e) {
-			f.after = append(f.after, *e)
-			if len(f.after) == afterLen {
-				w.followers = slices.Delete(w.followers, i, i+1)
-				i--
-			}
-		}
+		w.common = append(w.common, at)
 	}
 }
 
@@ -89,81 +49,74 @@ func isRoutine(k history.Kind) bool {
 	return k == history.RenewStart || k == history.Renewed || k == history.RenewFailed || k == history.RedisExtended
 }
 
-type follower struct {
-	session string
-	before  []history.Event
-	after   []history.Event
-}
-
-// follow begins the evidence of a break: the recent events, and the faults that hit the session's owners at any time.
-func (w *world) follow(s *session) *follower {
-	f := &follower{before: w.recent.all()}
-	f.before = slices.DeleteFunc(f.before, func(e history.Event) bool { return e.T < w.now-2*int64(w.TTL) })
-	if s != nil {
-		f.session = s.id
-		for _, t := range append(slices.Clone(s.terms), s.last) {
-			f.causes(t)
+// evidence returns the events that explain a break: the last ones of its lease and of all, the fault that caused it, and what followed.
+func (w *world) evidence(b *breach) (all []history.Event) {
+	var of []int32
+	if b.session != nil {
+		of = b.session.events
+	}
+	at, _ := slices.BinarySearch(of, b.seen)
+	common, _ := slices.BinarySearch(w.common, b.seen)
+	since := b.at - 2*int64(w.TTL)
+	for _, n := range w.common[max(0, common-commonLen):common] {
+		if e := w.record.event(n); e.T >= since {
+			all = append(all, e)
 		}
-		f.before = slices.Concat(f.before, s.recent.all(), s.polls.all(), s.unusual())
-		slices.SortStableFunc(f.before, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	}
-	w.followers = append(w.followers, f)
-	return f
+	all = append(all, w.lastOf(of[:at])...)
+	if b.by != nil {
+		all = append(all, b.by.event())
+	}
+	left, after := afterLen, slices.Concat(of[at:], w.common[common:])
+	slices.Sort(after)
+	for _, n := range after {
+		if e := w.record.event(n); left > 0 && followsUp(e.Kind) {
+			all = append(all, e)
+			left--
+		}
+	}
+	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
+	return all
 }
 
-// unusual returns the renewals that are worth showing: failed ones, those of non-owners, and extensions that the owner did not request.
-func (s *session) unusual() []history.Event {
-	owner := ""
-	switch {
-	case s.granted != nil:
-		owner = s.granted.holder
-	case s.last != nil:
-		owner = s.last.inst.id
+// lastOf returns the last events of a lease: of its owners, of its polls, and the renewals that are worth showing.
+func (w *world) lastOf(of []int32) (all []history.Event) {
+	var renewals []history.Event
+	owner, lease, polls := "", 0, 0
+	for _, n := range slices.Backward(of) {
+		e := w.record.event(n)
+		if owner == "" && (e.Kind == history.RedisGranted || e.Kind == history.Acquired) {
+			owner = e.Instance
+		}
+		switch {
+		case isPoll(e.Kind):
+			if polls++; polls <= pollsLen {
+				all = append(all, e)
+			}
+		case isRoutine(e.Kind):
+			if len(renewals) < renewalLen {
+				renewals = append(renewals, e)
+			}
+		default:
+			if lease++; lease == leaseLen {
+				return append(all, append(unusual(renewals, owner), e)...)
+			}
+			all = append(all, e)
+		}
 	}
-	all := s.routine.all()
+	return append(all, unusual(renewals, owner)...)
+}
+
+// unusual returns the renewals that failed, those of others than the owner, and extensions that the owner did not request.
+func unusual(renewals []history.Event, owner string) []history.Event {
 	own := func(e history.Event) bool {
 		return e.Instance == owner && (e.Kind == history.RenewStart || e.Kind == history.Renewed)
 	}
-	asked := slices.ContainsFunc(all, own)
-	return slices.DeleteFunc(all, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
+	asked := slices.ContainsFunc(renewals, own)
+	return slices.DeleteFunc(renewals, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
 }
 
-func (f *follower) causes(t *term) {
-	if t == nil {
-		return
-	}
-	for _, inj := range t.injections {
-		e := history.Event{T: inj.start, Kind: history.FaultStart, N: inj.index, Reason: string(inj.Kind)}
-		if inj.node != nil {
-			e.Node = inj.node.name
-		}
-		if !f.shows(&e) {
-			f.before = append(f.before, e)
-		}
-	}
-}
-
-func (f *follower) shows(e *history.Event) bool {
-	for i := range f.before {
-		if o := &f.before[i]; o.Kind == e.Kind && o.N == e.N {
-			return true
-		}
-	}
-	return false
-}
-
-// wants reports whether the event may explain the break after it happened. Renewals and the starts and ends of polls do not.
-func (f *follower) wants(e *history.Event) bool {
-	switch e.Kind {
-	case history.PollStart, history.PollEnd, history.Served, history.AcquireFailed:
-		return false
-	}
-	return (e.Session == f.session || e.Session == "") && !isRoutine(e.Kind)
-}
-
-func (f *follower) evidence() []history.Event {
-	if f == nil {
-		return nil
-	}
-	return append(slices.Clone(f.before), f.after...)
+// followsUp reports whether the event may explain a break after it happened. Renewals and the starts and ends of polls do not.
+func followsUp(k history.Kind) bool {
+	return k != history.PollStart && k != history.PollEnd && k != history.Served && !isRoutine(k)
 }

@@ -59,8 +59,8 @@ func (h *hooks) aside(*history.Event) {}
 type breach struct {
 	session *session
 	from    int64
-	size    int64     // share of the break in the verdict's value; 0 where breaks are counted
-	exhibit *follower // the events around it; nil: the current ones
+	size    int64 // share of the break in the verdict's value; 0 where breaks are counted
+	seen    int32 // number of events before those that its evidence shows as following; 0: all so far
 
 	to    int64       // end; 0: now
 	due   int64       // missed deadline; 0: unknown
@@ -99,6 +99,8 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if len(h.when) < whenMax {
 		h.when = append(h.when, h.w.now)
 	}
+	b.by = h.w.blame(&b)
+	b.seen = cmp.Or(b.seen, h.w.seen())
 	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
 	if !largest && !first && len(h.earliest) == textsMax && len(h.list) == breaksMax {
 		h.account(&b, false)
@@ -107,9 +109,6 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
 	h.account(&b, first)
 	if largest {
-		if b.exhibit == nil {
-			b.exhibit = h.w.follow(b.session)
-		}
 		h.headline = &b
 	}
 	if first {
@@ -186,7 +185,7 @@ func (h *hooks) verdict() Verdict {
 		if more := h.breaks - len(say); more > 0 {
 			say = append(say, fmt.Sprintf("and %d more", more))
 		}
-		v.From, v.At, v.Evidence = h.headline.from, h.headline.at, h.headline.exhibit.evidence()
+		v.From, v.At, v.Evidence = h.headline.from, h.headline.at, h.w.evidence(h.headline)
 		if s := h.headline.session; s != nil {
 			v.Session = s.id
 		}

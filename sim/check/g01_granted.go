@@ -22,13 +22,13 @@ func (r *grants) trusted(e *history.Event) {
 		return
 	}
 	w, said := r.g.w, *e
-	exhibit := w.follow(s)
+	seen := w.seen()
 	w.at(e.T+eventAllowance+w.stall(e.T-eventAllowance, e.T), func() {
 		beyond := said.Until - l.until
 		if s.granted != l || beyond <= int64(stampAllowance) {
 			return
 		}
-		b := breach{session: s, from: said.T, to: said.Until, due: l.until, size: beyond, exhibit: exhibit, shown: true}
+		b := breach{session: s, from: said.T, to: said.Until, due: l.until, size: beyond, seen: seen, shown: true}
 		b.terms = []*term{{session: s, inst: w.instance(said.Instance), fence: said.Fence}} // an overlap is a break of its own
 		if r.g.breach(b, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
 			"own it for %d ms while it still believes", w.instance(said.Instance).who(), clock(said.T), said.Session,

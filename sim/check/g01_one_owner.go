@@ -18,7 +18,7 @@ type g1 struct {
 	taken    int // terms taken over from challenged owners, trusted or not
 	granted  grants
 	worst    int64
-	deleted  int             // overlaps that a deleted key explains
+	deleted  int // overlaps that a deleted key explains
 	deletedW int64
 }
 
@@ -26,9 +26,9 @@ type g1 struct {
 type overlap struct {
 	first, second *term
 	from          int64
-	untils        [2]int64  // end of each window as the overlap began
-	due           int64     // end of the first's lease, as Redis had granted it; 0: unknown
-	exhibit       *follower // evidence from the start of the overlap
+	untils        [2]int64 // end of each window as the overlap began
+	due           int64    // end of the first's lease, as Redis had granted it; 0: unknown
+	seen          int32    // number of events before its start
 }
 
 func (g *g1) attach(w *world, v Verdict) {
@@ -80,18 +80,14 @@ func (g *g1) belief(t *term, on bool) {
 	g.overlaps[s] = still
 }
 
-// begins finds the overlaps that begin as t's instance begins to trust it. All of them share one exhibit.
+// begins finds the overlaps that begin as t's instance begins to trust it.
 func (g *g1) begins(t *term) {
 	s := t.session
-	var exhibit *follower
 	for _, u := range s.terms {
 		if !u.believes || u.inst == t.inst {
 			continue
 		}
-		if exhibit == nil {
-			exhibit = g.w.follow(s)
-		}
-		g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), exhibit})
+		g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), g.w.seen()})
 	}
 }
 
@@ -111,7 +107,7 @@ func (g *g1) overlap(o *overlap, to int64) {
 	if a == z { // two processes of one slot
 		a, z = o.first.inst.id, o.second.inst.id
 	}
-	b := breach{session: s, from: o.from, to: to, size: length, exhibit: o.exhibit, due: o.due, terms: []*term{o.first, o.second}}
+	b := breach{session: s, from: o.from, to: to, size: length, seen: o.seen, due: o.due, terms: []*term{o.first, o.second}}
 	if b.by = g.w.blame(&b); b.by != nil && b.by.forgets() {
 		b.due = max(b.by.start, b.by.end) + int64(g.w.TTL) // end of the quarantine, had there been one
 	}

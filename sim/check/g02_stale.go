@@ -38,7 +38,7 @@ type suspect struct {
 	turn    holding // last grant, to another instance
 	shown   bool    // turn was shown by Redis
 	cleared bool
-	exhibit *follower
+	seen    int32
 }
 
 func (x *stales) event(e *history.Event) {
@@ -122,7 +122,7 @@ func (x *stales) arrived(t *turns, e *history.Event) {
 		x.deleted++
 		return
 	}
-	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", exhibit: w.follow(s)}
+	p := &suspect{poll: *e, begun: begun, turn: whose, shown: t.shown.inst != "", seen: w.seen()}
 	if t.suspects == nil {
 		t.suspects = map[int64]*suspect{}
 	}
@@ -146,7 +146,7 @@ func (x *stales) judge(s *session, p *suspect) {
 	if p.shown {
 		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(p.turn.at))
 	}
-	if x.g.breach(breach{session: s, from: p.begun, exhibit: p.exhibit, shown: p.shown},
+	if x.g.breach(breach{session: s, from: p.begun, seen: p.seen, shown: p.shown},
 		"%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",
 		w.instance(e.Instance).who(), s.id, e.N, fenced(e.Fence), clock(p.begun), clock(e.T), since) {
 		x.polls++

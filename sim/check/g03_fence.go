@@ -13,8 +13,8 @@ type g3 struct {
 	losses  int64
 	across  int // terms that followed a loss
 	without int
-	late    int             // terms reported after a later one, whose key the plan had deleted
-	gap     bool            // Redis' stream has a gap
+	late    int  // terms reported after a later one, whose key the plan had deleted
+	gap     bool // Redis' stream has a gap
 }
 
 type fences struct {

@@ -41,6 +41,15 @@ func (inj *injection) String() string {
 	return fmt.Sprintf("%s at %s", name, clock(inj.start))
 }
 
+// event returns the event of the history in which the fault began.
+func (inj *injection) event() history.Event {
+	e := history.Event{T: inj.start, Kind: history.FaultStart, N: inj.index, Reason: string(inj.Kind)}
+	if inj.node != nil {
+		e.Node = inj.node.name
+	}
+	return e
+}
+
 func (inj *injection) has(any fault.Effect) bool {
 	if !inj.known {
 		inj.does, inj.known = inj.Kind.Effects(), true

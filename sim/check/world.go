@@ -44,8 +44,8 @@ type world struct {
 	seq            int64
 	rest           rest
 	epoch          epoch
-	recent         ring // the last events that concern all sessions
-	followers      []*follower
+	record         *record // nil: not kept
+	common         []int32 // numbers of the events that concern all sessions
 
 	challenges challenges
 }
