@@ -92,7 +92,7 @@ func (h *hooks) prolong(by *injection, allowance int64) {
 }
 
 func (h *hooks) measures(of string) *times {
-	t := &times{of: of}
+	t := &times{of: of, buckets: Buckets{}}
 	h.measured = append(h.measured, t)
 	return t
 }
