@@ -73,7 +73,6 @@ func (g *e5) passed(k *grant, e *history.Event, what string) {
 
 func (g *e5) verdict() Verdict {
 	v := g.g4.verdict()
-	v.Value = int64(g.breaks)
 	switch {
 	case g.w.replicated():
 		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what one server shows need not count")

@@ -249,14 +249,13 @@ func (g *e6) only() *session {
 
 func (g *e6) verdict() Verdict {
 	if g.moves == 0 {
-		g.breaks, g.untested = 0, "the nodes do not tell of transitions"
+		g.breaks, g.untested = nil, "the nodes do not tell of transitions"
 	}
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if g.moves > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
 	}
-	if g.quiet > 0 && g.breaks == 0 {
+	if g.quiet > 0 && len(g.breaks) == 0 {
 		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")
 	}
 	return v

@@ -70,8 +70,8 @@ func (g *g9) injected(inj *injection) {
 func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, r := range g.judged {
-			for _, at := range other.when {
-				if at >= r.injection.start && at <= r.back+2*int64(g.w.TTL) {
+			for _, b := range other.breaks {
+				if at := b.at; at >= r.injection.start && at <= r.back+2*int64(g.w.TTL) {
 					g.breach(breach{from: at, to: at, by: r.injection},
 						"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.injection)
 					break

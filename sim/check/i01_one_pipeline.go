@@ -103,7 +103,6 @@ func (g *i1) arrived(p *place, e *history.Event) {
 
 func (g *i1) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if g.streams == 0 {
 		v.Detail = "the tuners saw no pipeline"
 		return v

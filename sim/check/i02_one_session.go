@@ -144,7 +144,6 @@ func (g *i2) finish() {
 
 func (g *i2) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if g.keys > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d keys came into force, %d starts were answered with a session that others had been "+
 			"given before", g.keys, g.replays))

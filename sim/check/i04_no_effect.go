@@ -78,7 +78,6 @@ func (g *i4) finish() {
 
 func (g *i4) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if len(g.by) > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("refused: %s", counts(g.by)))
 	}

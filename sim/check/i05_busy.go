@@ -255,7 +255,6 @@ func (g *i5) unseen(s *intent) bool { return g.book.gapAt >= s.created || g.book
 
 func (g *i5) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if len(g.busy) > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
 	}
