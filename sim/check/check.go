@@ -133,7 +133,6 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 
 func judging(p Params, logs *Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
-	w.record = &record{}
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
 		c.attach(w, s.guarantees[i].Verdict)

@@ -65,7 +65,6 @@ type session struct {
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
 	key     key    // G10
 	deletes []*injection
-	events  []int32 // their numbers in the record
 }
 
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
