@@ -135,31 +135,23 @@ func (w *world) candidateSince(but *instance) int64 {
 	return first + w.startDelay()
 }
 
-// horizon holds the injections that may still reach a change after from. A fault that never ends does not keep the others.
-type horizon struct {
-	from int64
-	all  []*injection
-}
-
-// horizonTTLs is the age of the horizon in TTLs. Nearly every judged change is over by then.
+// horizonTTLs is the age in TTLs at which a fault that is over reaches no recent change any more.
 const horizonTTLs = 16
 
-// since returns the injections that may reach a change after from. It omits older ones only if the horizon has passed them.
+// since returns the injections that may reach a change after from, in order of their start.
 func (w *world) since(from int64) []*injection {
-	if to := w.now - horizonTTLs*int64(w.TTL); to > w.near.from+int64(w.TTL) {
-		var all []*injection // a new slice: callers may still iterate over the old one
-		for _, inj := range w.near.all {
-			r, _ := w.reach(inj)
-			if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= to {
-				all = append(all, inj)
-			}
+	horizon := w.now - horizonTTLs*int64(w.TTL)
+	if from < horizon {
+		return w.injections
+	}
+	for ; w.passed < len(w.injections); w.passed++ {
+		inj := w.injections[w.passed]
+		r, _ := w.reach(inj)
+		if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= horizon {
+			break
 		}
-		w.near = horizon{to, all}
 	}
-	if from >= w.near.from {
-		return w.near.all
-	}
-	return w.injections
+	return w.injections[w.passed:]
 }
 
 // untouched reports whether some instance that could make the change has met no fault of its own since a TTL before it.
