@@ -231,13 +231,15 @@ func (h *hooks) nearest(v *Verdict) {
 // wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
 type wait struct {
 	h       *hooks
-	now     func() promise      // the promise, by what is known now
-	pending func() bool         // false: nothing is judged any more; nil: true
-	missed  func(limit int64)   // reports a missed deadline; nil: the rule reports the late change when it comes, or at the end
-	excused func(by *injection) // nil: the change is counted as excused
+	now     func() promise          // the promise, by what is known now
+	pending func() bool             // false: nothing is judged any more; nil: true
+	missed  func(limit int64)       // reports a missed deadline at once
+	late    func(took, limit int64) // reports a late change when it comes, or at the end of the run
+	excused func(by *injection)     // nil: the change is counted as excused
+	took    *times                  // nil: the times of the changes that came are not collected
 	over    bool
 	since   int64 // start of the measured time of the missed deadline
-	late    int64 // the limit that it missed; 0: none
+	limit   int64 // the limit that it missed; 0: none
 }
 
 func (h *hooks) expect(x wait) *wait {
@@ -277,7 +279,8 @@ func (x *wait) look() {
 	case x.missed != nil:
 		x.missed(until - p.base)
 	default:
-		x.since, x.late = p.base, until-p.base
+		x.since, x.limit = p.base, until-p.base
+		x.h.overdue = append(x.h.overdue, x)
 	}
 }
 
@@ -288,12 +291,26 @@ func (x *wait) came() (took, limit int64, stands standing) {
 	}
 	x.over = true
 	p := x.now()
-	if x.late == 0 {
+	if x.limit == 0 {
+		took = x.h.w.now - p.base
 		limit, stands = x.h.held(p)
-		return x.h.w.now - p.base, limit, stands
+	} else {
+		took, limit, stands = x.h.w.now-x.since, x.limit, tooLate
+		x.h.exercise(p.of())
+		x.h.near(took, limit)
 	}
-	took = x.h.w.now - x.since
-	x.h.exercise(p.of())
-	x.h.near(took, x.late)
-	return took, x.late, tooLate
+	if stands != unjudged && x.took != nil {
+		x.took.add(took)
+	}
+	if stands == tooLate && x.late != nil {
+		x.late(took, limit)
+	}
+	return took, limit, stands
+}
+
+// finish judges the changes that were due and have not come.
+func (h *hooks) finish() {
+	for _, x := range h.overdue {
+		x.came()
+	}
 }
