@@ -39,9 +39,7 @@ func (g *g9) attach(w *world, v Verdict) {
 	v.Limit = ms(int64(w.Renew + w.Poll + failoverAllowance))
 	g.hooks.attach(w, v)
 	g.took = g.measures("recovery")
-	if w.replicated() {
-		g.asserted = asserted{g: g, waits: map[*term]*assertion{}, took: g.measures("re-assertion")}
-	}
+	g.asserted = asserted{g: g, waits: map[*term]*assertion{}, took: g.measures("re-assertion")}
 }
 
 func (g *g9) injected(inj *injection) {
@@ -64,9 +62,7 @@ func (g *g9) healed(inj *injection) {
 	if inj.ofRedis() {
 		g.back(inj)
 	}
-	if g.asserted.g != nil {
-		g.asserted.healed(inj)
-	}
+	g.asserted.healed(inj)
 }
 
 // back ends the fault, unless its end has been seen.
@@ -239,7 +235,7 @@ func (g *g9) verdict() Verdict {
 			after[c.injection.name()]++
 		}
 	}
-	if v.Verdict == Pass {
+	if v.Verdict == Pass && len(after) > 0 {
 		v.Detail = join(fmt.Sprintf("all sessions were polled again after %s", counts(after)), v.Detail)
 	}
 	return v
