@@ -262,7 +262,7 @@ func (w *world) over(inj *injection) {
 	if inj.did == didPlan {
 		w.challenges.healed(inj)
 	}
-	inj.blocksAcquire = inj.blocksAcquire || (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
+	inj.blocksAcquire = inj.blocksAcquire || (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.allows(missedFailovers) && w.missedFailover(inj)
 	if inj.freezes() && inj.node != nil && inj.node.freezing == 0 { // otherwise another fault still freezes it
 		inj.node.thawed(w.now)
 	}
