@@ -176,7 +176,7 @@ func (g *e6) believes(i *instance, e *history.Event) {
 	})
 }
 
-func (g *e6) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
+func (g *e6) aside(e *history.Event) { g.endings.gap = e.T }
 
 func (g *e6) ended(t *term, how ending) {
 	g.endings.ended(&g.hooks, t, how)

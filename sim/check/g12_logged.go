@@ -31,7 +31,7 @@ func (g *g12) event(e *history.Event) {
 	}
 }
 
-func (g *g12) aside(e *history.Event) { g.endings.aside(&g.hooks, e) }
+func (g *g12) aside(e *history.Event) { g.endings.gap = e.T }
 
 func (g *g12) ended(t *term, how ending) {
 	g.endings.ended(&g.hooks, t, how)
