@@ -11,25 +11,24 @@ import (
 // e6 judges that each transition publishes exactly the events of the specification's table, once and in order. After the calm there must
 // be exactly one leader, and all members must agree who it is.
 type e6 struct {
-	hooks
+	endings
 	members map[*instance]*member
 	key     *session // of the leader key
 	moves   int
 	tells   bool // members report whom they take for the leader
 	quiet   bool // the calm was long enough to judge
-	endings endings
 }
 
 // member is the state of one instance, by its own messages.
 type member struct {
 	inst   *instance
 	state  string
-	next   []history.Kind // events of its last transition that are not published yet
-	moved  int64          // time of its last transition
-	change string         // its last transition; "": it reports none
-	led    int64          // fence of its last LeadershipAcquired
-	leads  string         // ID of the leader, as it reports
-	under  int64          // fence of that leader, as it reports; 0: unknown
+	next   history.Kind // event of its last transition that is not published yet; 0: none
+	moved  int64        // time of its last transition
+	change string       // its last transition; "": it reports none
+	led    int64        // fence of its last LeadershipAcquired
+	leads  string       // ID of the leader, as it reports
+	under  int64        // fence of that leader, as it reports; 0: unknown
 }
 
 // States of the specification.
@@ -39,12 +38,12 @@ const (
 	stateLeader    = "LEADER"
 )
 
-// published is the specification's table, row by row. A transition that matches two rows publishes each event once.
-var published = map[string][]history.Kind{
-	stateFollower + " to " + stateCandidate: nil,
-	stateCandidate + " to " + stateLeader:   {history.LeadershipAcquired},
-	stateCandidate + " to " + stateFollower: {history.ElectionFailed},
-	stateLeader + " to " + stateFollower:    {history.LeadershipLost},
+// published is the specification's table: the event that each transition publishes; 0: none.
+var published = map[string]history.Kind{
+	stateFollower + " to " + stateCandidate: 0,
+	stateCandidate + " to " + stateLeader:   history.LeadershipAcquired,
+	stateCandidate + " to " + stateFollower: history.ElectionFailed,
+	stateLeader + " to " + stateFollower:    history.LeadershipLost,
 }
 
 func (g *e6) attach(w *world, v Verdict) {
@@ -62,7 +61,7 @@ func (g *e6) member(i *instance) *member {
 }
 
 func (g *e6) event(e *history.Event) {
-	g.endings.event(&g.hooks, e)
+	g.endings.event(e)
 	switch e.Kind {
 	case history.StateChanged:
 		g.changed(g.member(g.w.reporter), e)
@@ -91,18 +90,18 @@ func (g *e6) changed(m *member, e *history.Event) {
 	from := m.state
 	_, m.state, _ = strings.Cut(e.Reason, " ")
 	m.change, m.moved = from+" to "+m.state, e.T
-	events, known := published[m.change]
-	m.next = events
-	if !known {
+	next, known := published[m.change]
+	if m.next = next; !known {
 		g.broke(g.key, "%s went from %s at %s: the state machine has no such transition", m.inst.who(), m.change, clock(e.T))
 	}
 	if from == stateLeader && m.state == stateFollower {
-		g.campaigns(m.inst, m, g.key)
+		g.campaigns(m)
 	}
 }
 
 // campaigns judges that a fallen leader campaigns again, whoever leads by then, unless it resigns. Other programs may behave differently.
-func (g *e6) campaigns(i *instance, m *member, s *session) {
+func (g *e6) campaigns(m *member) {
+	i := m.inst
 	if g.w.Foreign || i.node == nil {
 		return
 	}
@@ -113,7 +112,7 @@ func (g *e6) campaigns(i *instance, m *member, s *session) {
 		},
 		pending: func() bool { return m.moved == fell && !i.gone && i.leave == nil },
 		missed: func(limit int64) {
-			g.broke(s, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
+			g.broke(g.key, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
 		},
 		excused: func(*injection) {},
 	})
@@ -121,20 +120,20 @@ func (g *e6) campaigns(i *instance, m *member, s *session) {
 
 // missing breaks E6 if the last transition has unpublished events.
 func (g *e6) missing(m *member, e *history.Event) {
-	if len(m.next) > 0 {
-		g.broke(g.w.subject, "%s went %s at %s and published no %s before %s at %s", m.inst.who(), m.change, clock(m.moved), m.next[0],
+	if m.next != 0 {
+		g.broke(g.w.subject, "%s went %s at %s and published no %s before %s at %s", m.inst.who(), m.change, clock(m.moved), m.next,
 			e.Kind, clock(e.T))
 	}
-	m.next = nil
+	m.next = 0
 }
 
 func (g *e6) publishes(m *member, e *history.Event) {
-	if len(m.next) == 0 || m.next[0] != e.Kind {
+	if m.next != e.Kind {
 		g.broke(g.w.subject, "%s published %s at %s, which its last transition, %s at %s does not publish here", m.inst.who(), e.Kind,
 			clock(e.T), cmp.Or(m.change, "none"), clock(m.moved))
 		return
 	}
-	m.next = m.next[1:]
+	m.next = 0
 	if e.Kind == history.LeadershipAcquired {
 		m.led = e.Fence
 	}
@@ -158,12 +157,6 @@ func (g *e6) believes(m *member, e *history.Event) {
 	})
 }
 
-func (g *e6) aside(e *history.Event) { g.endings.gap = e.T }
-
-func (g *e6) ended(t *term, how ending) {
-	g.endings.ended(&g.hooks, t, how)
-}
-
 // agree judges the end of the calm, if the calm was long enough for a quarantine and an election.
 func (g *e6) agree() {
 	// This is an election interval to notice a loss of data, a quarantine, and an election. A replica may attach itself, which ends an
@@ -173,17 +166,17 @@ func (g *e6) agree() {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return
 	}
-	var members, leaders []*member
-	var names []string
+	var members []*member
+	var leader *member
+	var leaders []string
 	for _, id := range sortedKeys(g.w.instances) {
-		i := g.w.instances[id]
-		if !i.ready || i.gone {
-			continue
+		if i := g.w.instances[id]; i.ready && !i.gone {
+			members = append(members, g.member(i))
 		}
-		m := g.member(i)
-		members = append(members, m)
+	}
+	for _, m := range members {
 		if m.state == stateLeader {
-			leaders, names = append(leaders, m), append(names, id)
+			leader, leaders = m, append(leaders, m.inst.id)
 		}
 	}
 	if len(members) == 0 || g.moves == 0 {
@@ -192,18 +185,18 @@ func (g *e6) agree() {
 	g.exercised++
 	if len(leaders) != 1 {
 		g.broke(g.key, "at the end of the calm %d of %d instances say that they are LEADER (%s): it must be exactly one",
-			len(leaders), len(members), strings.Join(names, ", "))
+			len(leaders), len(members), strings.Join(leaders, ", "))
 		return
 	}
 	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
-	since := leaders[0].moved
+	since := leader.moved
 	if ttl := int64(g.w.TTL); g.w.now-since-g.w.stall(since, g.w.now) < ttl/2+ttl/10 {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}
 	g.quiet = true
 	for _, m := range members {
-		g.agrees(m, leaders[0])
+		g.agrees(m, leader)
 	}
 }
 

@@ -10,24 +10,25 @@ import (
 // endings judges two rules: a term ends with exactly one lost or released, and its reason agrees with Redis. Instances that query Redis
 // before each use have no terms to lose. Another program may report less.
 type endings struct {
+	hooks
 	over *term // term that the current event ended
 	gap  int64 // last time at which the view of Redis may be incomplete
 }
 
 // ended is called for each end of a term, before the event that caused it.
-func (x *endings) ended(h *hooks, t *term, how ending) {
+func (x *endings) ended(t *term, how ending) {
 	switch how {
 	case endLost, endReleased:
 		x.over = t
 	case endReplaced:
-		if !t.inst.asks && !h.w.Foreign {
-			h.broke(t.session, "%s began a new term of session %s at %s, and never said that the one before%s was over", t.inst.who(), t.session.id,
-				clock(h.w.now), inBrackets(t.fence))
+		if !t.inst.asks && !x.w.Foreign {
+			x.broke(t.session, "%s began a new term of session %s at %s, and never said that the one before%s was over", t.inst.who(), t.session.id,
+				clock(x.w.now), inBrackets(t.fence))
 		}
 	}
 }
 
-func (x *endings) event(h *hooks, e *history.Event) {
+func (x *endings) event(e *history.Event) {
 	switch e.Kind {
 	case history.TapDown:
 		x.gap = e.T
@@ -35,19 +36,21 @@ func (x *endings) event(h *hooks, e *history.Event) {
 		t := x.over
 		x.over = nil
 		switch {
-		case h.w.Foreign:
+		case x.w.Foreign:
 		case t != nil:
-			x.cause(h, t, e)
-		case !h.w.reporter.asks:
-			h.broke(h.w.subject, "%s said %s of session %s%s at %s (%s), and had no such term: it was over, or had never begun", h.w.reporter.who(),
+			x.cause(t, e)
+		case !x.w.reporter.asks:
+			x.broke(x.w.subject, "%s said %s of session %s%s at %s (%s), and had no such term: it was over, or had never begun", x.w.reporter.who(),
 				e.Kind, e.Session, inBrackets(e.Fence), clock(e.T), e.Reason)
 		}
 	}
 }
 
+func (x *endings) aside(e *history.Event) { x.gap = e.T }
+
 // cause checks the reason of a loss against Redis: no instance has the lease (gone), or another one has it (taken).
-func (x *endings) cause(h *hooks, t *term, e *history.Event) {
-	if e.Kind != history.Lost || !h.w.Tap || x.gap >= t.since {
+func (x *endings) cause(t *term, e *history.Event) {
+	if e.Kind != history.Lost || !x.w.Tap || x.gap >= t.since {
 		return
 	}
 	s, at := t.session, e.T
@@ -55,13 +58,13 @@ func (x *endings) cause(h *hooks, t *term, e *history.Event) {
 	case "gone":
 		k := s.granted
 		if k != nil && k.holder == t.inst.id && k.since <= t.since && (k.until == 0 || k.until > at+expirySlack) {
-			h.broke(s, "%s said at %s that its lease of session %s%s was gone, and Redis had held it for it all the time", t.inst.who(),
+			x.broke(s, "%s said at %s that its lease of session %s%s was gone, and Redis had held it for it all the time", t.inst.who(),
 				clock(at), s.id, inBrackets(t.fence))
 		}
 	case "taken":
-		h.w.at(at+eventAllowance, func() { // the stream may come after the answer
-			if !h.w.givenAway(t) {
-				h.broke(s, "%s said at %s that its lease of session %s%s was taken, and Redis had given it to nobody else since the term began at %s",
+		x.w.at(at+eventAllowance, func() { // the stream may come after the answer
+			if !x.w.givenAway(t) {
+				x.broke(s, "%s said at %s that its lease of session %s%s was taken, and Redis had given it to nobody else since the term began at %s",
 					t.inst.who(), clock(at), s.id, inBrackets(t.fence), clock(t.since))
 			}
 		})

@@ -11,12 +11,11 @@ import (
 // g12 judges that every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint,
 // fence and time. It compares the events and the entries of each instance and kind.
 type g12 struct {
-	hooks
+	endings
 	logs    *Logs // nil: not kept
 	said    statements
 	held    map[*instance]int // leases at the exit
 	missing int
-	endings endings
 }
 
 func (g *g12) attach(w *world, v Verdict) {
@@ -25,16 +24,14 @@ func (g *g12) attach(w *world, v Verdict) {
 }
 
 func (g *g12) event(e *history.Event) {
-	g.endings.event(&g.hooks, e)
+	g.endings.event(e)
 	if g.logs != nil && needsEntry(e.Kind) {
 		g.said.add(e.Instance, e.Kind, e.Session, e.Fence, e.Reason)
 	}
 }
 
-func (g *g12) aside(e *history.Event) { g.endings.gap = e.T }
-
 func (g *g12) ended(t *term, how ending) {
-	g.endings.ended(&g.hooks, t, how)
+	g.endings.ended(t, how)
 	if how == endExited {
 		g.held[t.inst]++
 	}

@@ -133,14 +133,11 @@ func (l *Logs) Sums() map[string]string {
 	return l.files
 }
 
-// lines calls each with r's lines, each valid until the next. Of a line longer than 64 KiB it passes only the end, which is no entry.
+// lines calls each with r's lines.
 func lines(r io.Reader, each func([]byte)) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
+		line, err := in.ReadBytes('\n')
 		if len(line) > 0 {
 			each(line)
 		}
