@@ -170,13 +170,14 @@ func (g *e6) agree() {
 	var leader *member
 	var leaders []string
 	for _, id := range sortedKeys(g.w.instances) {
-		if i := g.w.instances[id]; i.ready && !i.gone {
-			members = append(members, g.member(i))
+		i := g.w.instances[id]
+		if !i.ready || i.gone {
+			continue
 		}
-	}
-	for _, m := range members {
+		m := g.member(i)
+		members = append(members, m)
 		if m.state == stateLeader {
-			leader, leaders = m, append(leaders, m.inst.id)
+			leader, leaders = m, append(leaders, id)
 		}
 	}
 	if len(members) == 0 || g.moves == 0 {
@@ -189,8 +190,7 @@ func (g *e6) agree() {
 		return
 	}
 	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
-	since := leader.moved
-	if ttl := int64(g.w.TTL); g.w.now-since-g.w.stall(since, g.w.now) < ttl/2+ttl/10 {
+	if since := leader.moved; g.w.now-since-g.w.stall(since, g.w.now) < int64(g.w.TTL)*6/10 {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}

@@ -102,11 +102,13 @@ func (g *g12) compare(i *instance, kind history.Kind, events, entries []statemen
 
 // alike reports whether the shorter list names the same leases as the beginning of the longer one, in any order.
 func alike(a, b []statement) bool {
-	differ := map[leaseOf]int{}
+	differ := map[statement]int{}
 	for i := range min(len(a), len(b)) {
-		if a[i].of != b[i].of {
-			differ[a[i].of]++
-			differ[b[i].of]--
+		x, y := a[i], b[i]
+		x.reason, y.reason = false, false
+		if x != y {
+			differ[x]++
+			differ[y]--
 		}
 	}
 	for _, n := range differ {

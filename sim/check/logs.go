@@ -2,7 +2,6 @@ package check
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -35,13 +34,9 @@ type Logs struct {
 type statements map[string]map[history.Kind][]statement
 
 type statement struct {
-	of     leaseOf
-	reason bool
-}
-
-type leaseOf struct {
 	endpoint unique.Handle[string]
 	fence    int64
+	reason   bool
 }
 
 func (s statements) add(instance string, kind history.Kind, endpoint string, fence int64, reason string) {
@@ -50,7 +45,7 @@ func (s statements) add(instance string, kind history.Kind, endpoint string, fen
 		kinds = map[history.Kind][]statement{}
 		s[instance] = kinds
 	}
-	kinds[kind] = append(kinds[kind], statement{leaseOf{unique.Make(endpoint), fence}, reason != ""})
+	kinds[kind] = append(kinds[kind], statement{unique.Make(endpoint), fence, reason != ""})
 }
 
 func needsEntry(k history.Kind) bool {
@@ -83,12 +78,10 @@ func ReadLogs(run, name string) *Logs {
 		l.err = fmt.Errorf("check: logs: %w", err)
 	}
 	for _, e := range entries {
-		node, ok := strings.CutSuffix(e.Name(), logSuffix)
-		if !ok {
-			continue
-		}
-		if err := l.read(run, filepath.Join(name, e.Name()), node); err != nil {
-			l.err = fmt.Errorf("check: log of %s: %w", node, err)
+		if node, ok := strings.CutSuffix(e.Name(), logSuffix); ok {
+			if err := l.read(run, filepath.Join(name, e.Name()), node); err != nil {
+				l.err = fmt.Errorf("check: log of %s: %w", node, err)
+			}
 		}
 	}
 	return l
@@ -152,9 +145,6 @@ func lines(r io.Reader, each func([]byte)) error {
 
 // line adds the entry of a log line, if it has one. A panic's trace has none, nor has a line that a kill cut off.
 func (l *Logs) line(line []byte) {
-	if !bytes.Contains(line, []byte(`"event"`)) {
-		return
-	}
 	var j struct {
 		LogEntry
 		Fence *int64          `json:"fence"`
