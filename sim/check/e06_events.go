@@ -205,7 +205,7 @@ func (g *e6) agrees(m, leader *member) {
 	i, leads := m.inst, leader.inst
 	looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // a deposed master names another leader
 	switch {
-	case !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
+	case g.w.Foreign && !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
 	case m.leads == "":
 		g.broke(g.key, "at the end of the calm %s is leader, and %s does not know who is", leads.who(), i.who())
 	case m.leads != leads.id:
