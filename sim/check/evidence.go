@@ -32,6 +32,9 @@ func (w *world) keep(e *history.Event) {
 	if k := w.subject; e.Kind == history.RedisDeleted && e.Reason == "" && k.granted != nil && k.granted.until != 0 && e.T >= k.granted.until {
 		kept.Reason = expired
 	}
+	if w.subject != nil {
+		w.subject.events = append(w.subject.events, w.seen())
+	}
 	w.record.add(&kept)
 }
 

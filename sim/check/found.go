@@ -27,6 +27,7 @@ type hooks struct {
 	spread    [2 * widest]int // judged changes whose limit a fault moved, by how many halves of a TTL it did
 	kinds     kinds
 	measured  []*times
+	overdue   []*wait // changes that were due and may still come
 }
 
 func (h *hooks) attach(w *world, v Verdict) { h.w, h.v, h.kinds = w, v, kinds{} }
@@ -42,8 +43,6 @@ func (h *hooks) ended(*term, ending) {}
 func (h *hooks) injected(*injection) {}
 
 func (h *hooks) healed(*injection) {}
-
-func (h *hooks) finish() {}
 
 func (h *hooks) aside(*history.Event) {}
 

@@ -57,6 +57,7 @@ type session struct {
 	pollers  []*instance // G13: instances that report running polls of it
 	fences   fences      // G3
 	takeover *takeover   // G5; nil: no takeover
+	returns  []*recovery // G9: returns of Redis since which it has not been polled
 
 	terms   []*term
 	last    *term  // the term that began last, open or not
@@ -65,6 +66,7 @@ type session struct {
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
 	key     key    // G10
 	deletes []*injection
+	events  []int32 // their numbers in the record
 }
 
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
