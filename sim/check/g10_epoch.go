@@ -8,7 +8,7 @@ func (g *g10) inQuarantine(k *key, e *history.Event) {
 	if first > 0 && k.held() {
 		g.changed(k.holder)
 	}
-	if e.Fence > max(k.fence, g.reported[k.session]) && e.T < first {
+	if e.Fence > max(k.fence, g.by(k.session, k.holder).fence) && e.T < first {
 		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
 			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
 			g.who(k.holder), e.Fence, clock(k.store.epoch.since))

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -12,9 +13,8 @@ type g10 struct {
 	hooks
 	stores    map[string]*store // by name; "" is the master that the sentinels know
 	said      map[owner]*said
-	reported  map[*session]int64 // highest fence that an owner has reported
-	fences    bool               // Redis shows fences
-	strangers int                // changes of leases that Redis shows with no instance
+	fences    bool // Redis shows fences
+	strangers int  // changes of leases that Redis shows with no instance
 }
 
 // key is a lease as one Redis server holds it.
@@ -35,8 +35,7 @@ type key struct {
 
 func (g *g10) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.stores = map[string]*store{"": {epoch: &w.epoch, keys: map[*session]*key{}}}
-	g.said, g.reported = map[owner]*said{}, map[*session]int64{}
+	g.stores, g.said = map[string]*store{"": newStore(&w.epoch)}, map[owner]*said{}
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
@@ -103,12 +102,11 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.set(true, e.Instance, e.T, e.Until)
 	k.stale, k.asserts = snapshot && g.w.shows() && g.w.failedOver(e.T), asserts
 	k.token = k.token || g.w.Foreign && g.nobody(e.Instance)
-	g.did(k, e.T)
-	if !snapshot {
-		g.bounded(k, e)
-		g.unheard(k.store, g.w.instances[e.Instance], k.session.id)
-		g.completed(k, e.T)
+	if snapshot {
+		g.did(k, e.T)
+		return
 	}
+	g.served(k, e)
 }
 
 // unread handles a command that does not show its effect on a lease. It may not have compared the owner, so G10 cannot pass. The holder is
@@ -130,10 +128,20 @@ func (k *key) renews(e *history.Event) bool {
 
 func (k *key) lives(at int64) bool { return k.until == 0 || k.until > at }
 
-// completed checks that a grant, or the command after it, gives the lease an end and a fence. An endless lease outlives its owner. A
-// command that makes a key without a fence should only have extended the key.
-func (g *g10) completed(k *key, at int64) {
-	since := k.since
+// served judges a grant or an extension, which gives a lease no more than a TTL, by a clock that may be off by the margin. The command after
+// it may give the lease its end or its fence. An endless lease outlives its owner. A command that makes a key without a fence should only
+// have extended the key.
+func (g *g10) served(k *key, e *history.Event) {
+	at, since := e.T, k.since
+	g.did(k, at)
+	g.unheard(k.store, g.w.instances[k.holder], k.session.id)
+	if beyond := e.Until - at - int64(g.w.TTL); beyond > g.w.margin()+clockStep {
+		g.broke(k.session, "at %s the lease of session %s was made to last until %s, %d ms more than a TTL", clock(at), k.session.id,
+			clock(e.Until), ms(beyond))
+	}
+	if e.Until != 0 && at != since {
+		return
+	}
 	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
 		if !k.held() || k.since != since {
 			return
@@ -148,30 +156,15 @@ func (g *g10) completed(k *key, at int64) {
 	})
 }
 
-// bounded checks that a lease is given no more than a TTL, by a clock that may be off by the margin.
-func (g *g10) bounded(k *key, e *history.Event) {
-	beyond := e.Until - e.T - int64(g.w.TTL)
-	if beyond <= g.w.margin()+clockStep {
-		return
-	}
-	g.broke(k.session, "at %s the lease of session %s was made to last until %s, %d ms more than a TTL", clock(e.T), k.session.id,
-		clock(e.Until), ms(beyond))
-}
-
-// extended handles an extension: it must belong to one attempt of the holder, and reach no further than a TTL.
+// extended handles an extension, which must belong to one attempt of the holder.
 func (g *g10) extended(k *key, e *history.Event) {
 	if !k.held() {
 		return
 	}
 	k.until, k.pushed = e.Until, e.T
-	g.did(k, e.T)
 	g.changed(k.holder)
-	g.bounded(k, e)
-	g.unheard(k.store, g.w.instances[k.holder], k.session.id)
+	g.served(k, e)
 	g.used(k, e.T)
-	if e.Until == 0 {
-		g.completed(k, e.T)
-	}
 }
 
 // fenced handles a new fence. A holder that gets one without a grant adopts its lease, which counts as a grant.
@@ -219,12 +212,7 @@ func (g *g10) faulty(inst string, at int64) bool {
 	return g.nobody(inst) || i.gone && i.killed || g.w.hindered(i.node, at-int64(g.w.TTL), at+eventAllowance, nil) != nil
 }
 
-func (g *g10) who(inst string) string {
-	if inst == "" {
-		return "nobody"
-	}
-	return g.w.instance(inst).who()
-}
+func (g *g10) who(inst string) string { return g.w.instance(cmp.Or(inst, "nobody")).who() }
 
 // nobody reports whether the holder that Redis shows is no node's ID. Such a holder has sent no messages.
 func (g *g10) nobody(holder string) bool {

@@ -17,6 +17,7 @@ type owner struct {
 // one extension. A refused acquisition is one as well: a script that Redis refuses halfway may have extended an adopted lease without
 // setting a fence.
 type said struct {
+	fence    int64   // highest fence that it has reported
 	released int64   // when it last released the lease
 	sent     int64   // start of its last renewal
 	first    int64   // start of its first renewal without an answer; 0: none
@@ -110,7 +111,7 @@ func (g *g10) refused(e *history.Event) {
 
 func (g *g10) reports(k *key, e *history.Event) {
 	s := g.by(k.session, e.Instance)
-	g.reported[k.session] = max(g.reported[k.session], e.Fence)
+	s.fence = max(s.fence, e.Fence)
 	switch e.Kind {
 	case history.RenewStart:
 		g.w.reporter.sends = true
@@ -120,7 +121,7 @@ func (g *g10) reports(k *key, e *history.Event) {
 		s.released = e.T
 	case history.Acquired:
 		s.first = 0
-		g.claimed(k, s, *e, e.T-int64(g.w.TTL))
+		g.claimed(k, s, *e, e.T)
 	case history.Renewed:
 		since := cmp.Or(s.first, e.T-int64(g.w.RenewTimeout)-eventAllowance)
 		if n := len(s.open) - 1; n >= 0 && s.open[n] == s.first && s.first == s.sent { // otherwise it may be the answer to another one
@@ -133,25 +134,17 @@ func (g *g10) reports(k *key, e *history.Event) {
 	}
 }
 
-// claimed judges a grant or renewal that a node reports: some server must have done it since then, and enough replicas must have
-// acknowledged that. Of a single Redis, whom it shows with the lease is believed. So is one whose renewal came before it had another owner.
-func (g *g10) claimed(k *key, s *said, e history.Event, since int64) {
-	denied := func() bool {
-		if g.w.replicated() {
-			return !g.w.Foreign
-		}
-		return k.known && k.holder != e.Instance && !k.token && (e.Kind == history.Acquired || k.since < since)
-	}
-	if !denied() {
-		return
-	}
+// claimed judges a grant or renewal that a node asked for at asked, or later, and reports: some server must have done it, and enough replicas
+// must have acknowledged that. A single Redis is asked only if it has shown the lease without the node since then.
+func (g *g10) claimed(k *key, s *said, e history.Event, asked int64) {
 	g.w.at(e.T+g.w.blur()+g.w.stall(e.T-eventAllowance, e.T), func() {
-		if !denied() {
+		without := k.known && k.holder != e.Instance && k.since < asked && !k.token
+		if g.w.replicated() && g.w.Foreign || !g.w.replicated() && !without {
 			return
 		}
-		what, why := "renewed its lease of", "Redis did not do that (it shows that lease with "+g.who(k.holder)+")"
+		since, what, why := asked, "renewed its lease of", "Redis did not do that (it shows that lease with "+g.who(k.holder)+")"
 		if e.Kind == history.Acquired {
-			what = "acquired"
+			since, what = e.T-int64(g.w.TTL), "acquired"
 		}
 		for _, f := range slices.Backward(s.effects) {
 			if f.at < since {

@@ -10,6 +10,8 @@ type store struct {
 	acked int64 // its effects until then were acknowledged by enough replicas
 }
 
+func newStore(p *epoch) *store { return &store{epoch: p, keys: map[*session]*key{}} }
+
 // effect is what a server did for an instance.
 type effect struct {
 	store *store
@@ -24,7 +26,7 @@ func (g *g10) store(e *history.Event) *store {
 		name = e.Node
 	}
 	if g.stores[name] == nil {
-		g.stores[name] = &store{epoch: g.w.servers.epochOf(name), keys: map[*session]*key{}}
+		g.stores[name] = newStore(g.w.servers.epochOf(name))
 	}
 	return g.stores[name]
 }
@@ -48,7 +50,7 @@ func (g *g10) interrupted(e *history.Event) {
 	}
 	if e.Kind == history.TapDown && e.Reason != "" {
 		on.epoch = g.w.servers.epochOf(e.Reason)
-		g.stores[e.Reason], g.stores[""] = on, &store{epoch: &g.w.epoch, keys: map[*session]*key{}}
+		g.stores[e.Reason], g.stores[""] = on, newStore(&g.w.epoch)
 	}
 }
 
