@@ -83,16 +83,13 @@ func (g *g10) used(k *key, at int64) {
 // underWay returns until when Redis may execute a request without an answer. A kernel retransmits with pauses that double, so the request
 // may arrive as long after a fault as the fault lasted.
 func (g *g10) underWay(i *instance, sent int64) int64 {
-	until, late := sent+2*int64(g.w.TTL), g.w.blur()
-	if late == 0 {
-		return until
-	}
+	until := sent + 2*int64(g.w.TTL)
 	for inj, r := range g.w.reaching(sent, nil, g.w.reach) {
 		if r.from > until {
 			break
 		}
 		if inj.ofRedis() || inj.node == i.node {
-			until = max(until, r.to+(r.to-r.from)+late)
+			until = max(until, r.to+(r.to-r.from)+g.w.blur())
 		}
 	}
 	return until
