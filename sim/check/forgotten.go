@@ -40,10 +40,7 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 // forgets reports whether a quarantine follows the injection, by itself or by a loss of data while it kept all instances from Redis. The
 // quarantine begins when an instance can write again.
 func (w *world) forgets(inj *injection) bool {
-	if inj.forgets() || !inj.ofRedis() {
-		return inj.forgets()
-	}
-	return slices.ContainsFunc(w.losses, func(loss *injection) bool {
+	return inj.forgets() || inj.ofRedis() && slices.ContainsFunc(w.losses, func(loss *injection) bool {
 		return loss.start >= inj.start && (inj.open || loss.start <= inj.end)
 	})
 }

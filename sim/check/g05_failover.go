@@ -224,7 +224,7 @@ func (g *g5) beat(i *instance, until int64) {
 
 // silenced reports whether a fault keeps the instance from hearing of a grant.
 func (g *g5) silenced(i *instance) bool {
-	return i.node != nil && i.node.silenced > 0
+	return i.node != nil && g.w.under(i.node, fault.Silences)
 }
 
 func (g *g5) began(t *term) {

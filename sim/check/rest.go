@@ -123,7 +123,7 @@ func (r *rest) busy() bool {
 	if len(r.returns) > 0 {
 		return true
 	}
-	return r.w.hinders > 0
+	return r.w.under(nil, fault.Silences|fault.Denies)
 }
 
 func (r *rest) redis(e *history.Event) {

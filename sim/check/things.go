@@ -12,8 +12,6 @@ type node struct {
 	current  *instance
 	pid      int64
 	named    []*instance // instances whose IDs its process uses
-	silenced int         // open faults that leave its process alive but unheard
-	freezing int         // those of silenced that freeze the process
 	frozen   bool
 	frozenAt int64 // start of the last freeze; valid if ever
 	thawedAt int64 // end of the last freeze; valid if ever

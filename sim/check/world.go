@@ -37,7 +37,6 @@ type world struct {
 	losses         []*injection         // injections after which Redis returns as another one
 	unseen         []*injection         // losses that may not be detected yet
 	open           map[int64]*injection // injections that are not healed, by id
-	hinders        int                  // open injections of Redis, or that silence a process
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
 	timers         timers
@@ -53,7 +52,8 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*injection{},
+		open:    map[int64]*injection{},
+		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest.init(w)
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
