@@ -101,13 +101,14 @@ func (w *world) grants(e *history.Event) {
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
 	s.before = cmp.Or(s.granted, s.before)
-	if k := s.granted; k != nil && w.outlived(k) {
+	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
 	}
 }
 
-func (w *world) outlived(k *grant) bool {
-	i := w.instances[k.holder]
+// gone reports whether the instance with that ID has stopped or ended.
+func (w *world) gone(id string) bool {
+	i := w.instances[id]
 	return i != nil && i.gone
 }
 
@@ -115,7 +116,7 @@ func (w *world) outlived(k *grant) bool {
 func (w *world) leftBehind(s *session) span {
 	k := s.granted
 	switch {
-	case k == nil || !w.outlived(k):
+	case k == nil || !w.gone(k.holder):
 		return s.left
 	case s.left.to >= k.since: // the same lease, or one that follows at once
 		return span{s.left.from, k.until}

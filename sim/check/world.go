@@ -55,7 +55,7 @@ func newWorld(p Params) *world {
 		open:    map[int64]*injection{},
 		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
-	w.rest.init(w)
+	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
 	return w
 }
@@ -224,7 +224,6 @@ func (w *world) harness(e *history.Event) {
 			w.calm = e.T
 		}
 		w.complete = w.complete || e.Reason == "end"
-		w.rest.phase()
 	case history.Spawned:
 		n := w.node(e.Node)
 		n.pid, n.current, n.frozen = e.N, nil, false
@@ -259,7 +258,7 @@ func (w *world) appear(s *session, exists, paused bool) {
 			w.existing -= 2
 		}
 		s.addedAt, s.added = w.now, true
-		w.rest.sessions()
+		w.rest.change(w.settleSessions())
 	}
 }
 
