@@ -123,27 +123,22 @@ func (c *challenges) taken(t *term) (by string) {
 		}
 	}
 	if by == "" {
-		if by = c.ownChange(last); by == "" {
-			return ""
+		switch {
+		case gave:
+			by = byHandover
+		case last.over && last.how == endExited:
+			by = byExit
+		case c.w.trusted(last) <= c.w.now:
+			by = byLapse
+		default:
+			return "" // unknown: the owner may still believe
 		}
-		c.by(by).Struck++
-		c.by(by).Taken++
+		x := c.by(by)
+		x.Struck++
+		x.Taken++
 	}
 	c.total++
 	return by
-}
-
-// ownChange names what took the lease without a fault; "" if it is unknown, so that the owner may still believe.
-func (c *challenges) ownChange(t *term) string {
-	switch {
-	case t.over && t.how == endReleased:
-		return byHandover
-	case t.over && t.how == endExited:
-		return byExit
-	case c.w.trusted(t) <= c.w.now:
-		return byLapse
-	}
-	return ""
 }
 
 func (c *challenges) finish() {

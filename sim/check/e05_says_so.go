@@ -28,7 +28,7 @@ func (g *e5) event(e *history.Event) {
 	case history.RedisDeleted: // whose it was before its end is not forgotten before it is another's
 		switch k := s.before; {
 		case k == nil || e.T < k.until-expirySlack:
-		case k.until != 0 && !g.w.quarantined(e.T):
+		case k.until != 0 && len(g.w.quarantines(e.T)) == 0:
 			g.passed(k, e, "expired")
 			fallthrough
 		default:

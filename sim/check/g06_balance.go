@@ -16,7 +16,7 @@ func (g *g6) attach(w *world, v Verdict) {
 }
 
 // rested judges the fleet at rest. The others do not count a living instance without a heartbeat, so it gets nothing.
-func (g *g6) rested() {
+func (g *g6) rested(stalled int64) {
 	g.told = false
 	live, absent := g.w.rest.live()
 	n, m := int64(len(live)), int64(g.w.existing)
@@ -25,7 +25,7 @@ func (g *g6) rested() {
 	}
 	rest := &g.w.rest
 	g.exercise(rest.by.name())
-	g.widened = max(g.widened, rest.stalled)
+	g.widened = max(g.widened, stalled)
 	since := fmt.Sprintf("at %s, %s after the last change", clock(g.w.now), clock(g.w.now-rest.since))
 	if g.w.Tap {
 		for _, i := range absent {

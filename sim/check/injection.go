@@ -23,7 +23,6 @@ type injection struct {
 	endedUnclean  int64        // when the process that it stopped ended without signing off; 0: it signed off
 	did           did          // effect on servers; didPlan: the fault itself
 	does          fault.Effect // effects of the kind, or of did
-	id            int64        // key in world.open
 	anew          bool         // an epoch ended while it lasted
 	blocksAcquire bool         // an instance sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
@@ -106,7 +105,7 @@ func (w *world) inject(e *history.Event) {
 		f.Kind = fault.Kind(e.Reason)
 	}
 	inj := planned(f)
-	inj.index, inj.id, inj.session, inj.start, inj.open = e.N, e.N, e.Session, e.T, !inj.has(fault.Instant)
+	inj.index, inj.session, inj.start, inj.open = e.N, e.Session, e.T, !inj.has(fault.Instant)
 	if e.Node != "" {
 		inj.node = w.node(e.Node)
 	}
@@ -127,7 +126,7 @@ func (w *world) loses(inj *injection) {
 
 func (w *world) begin(inj *injection) {
 	if inj.open {
-		w.open[inj.id] = inj
+		w.open = append(w.open, inj)
 	}
 	if inj.did == didServers {
 		return
@@ -178,16 +177,11 @@ func (w *world) process(inj *injection) {
 				n.current.leave = inj
 			}
 		case inj.has(fault.Freezes):
-			n.freeze(w.now)
+			if !n.frozen {
+				n.frozen, n.frozenAt = true, w.now
+			}
 		}
 	}
-}
-
-func (n *node) freeze(now int64) {
-	if !n.frozen {
-		n.frozenAt = now
-	}
-	n.frozen, n.ever = true, true
 }
 
 // thawed ends a freeze. The end of a frozen process ends it too, so that rules see the process as frozen until its last moment.
@@ -198,13 +192,15 @@ func (n *node) thawed(now int64) {
 }
 
 func (w *world) heal(e *history.Event) {
-	if inj := w.open[e.N]; inj != nil {
-		w.over(inj)
+	for _, inj := range slices.Clone(w.open) {
+		if inj.index == e.N && (inj.did == didPlan || inj.did == didServers) {
+			w.over(inj)
+		}
 	}
 }
 
 func (w *world) over(inj *injection) {
-	delete(w.open, inj.id)
+	w.open = slices.DeleteFunc(w.open, func(o *injection) bool { return o == inj })
 	inj.end, inj.open = w.now, false
 	w.challenges.healed(inj)
 	if inj.did == didServers {
@@ -222,7 +218,7 @@ func (w *world) over(inj *injection) {
 
 // frozenWithin reports whether the node's process was frozen at any moment between from and now.
 func (n *node) frozenWithin(from int64) bool {
-	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
+	return n != nil && (n.frozen || n.thawedAt >= from)
 }
 
 func (w *world) frozenSince(inst string, since int64) bool {

@@ -19,7 +19,6 @@ type rest struct {
 	forgot    bool             // Redis lost data, and no heartbeat has come since: its quarantine has not begun
 	since     int64            // time of the last change
 	due       int64            // when all changes must have settled; at rest: when they had to
-	stalled   int64            // stall of the host between since and due
 	atRest    bool
 	wasAtRest bool       // atRest, when the last fault hit
 	by        *injection // last fault that hit, or was healed, since the last rest; nil: none
@@ -57,8 +56,8 @@ func (r *rest) look() {
 	if r.w.now < r.due {
 		return
 	}
-	r.stalled = r.w.stall(r.since, r.w.now)
-	if due := max(r.due+r.stalled+r.held(), r.remains()+settle); due > r.w.now {
+	stalled := r.w.stall(r.since, r.w.now)
+	if due := max(r.due+stalled+r.held(), r.remains()+settle); due > r.w.now {
 		r.w.at(due, r.look)
 		return
 	}
@@ -67,7 +66,7 @@ func (r *rest) look() {
 	}
 	r.atRest, r.due = true, r.w.now
 	if r.g6 != nil {
-		r.g6.rested()
+		r.g6.rested(stalled)
 	}
 	r.by = nil
 }

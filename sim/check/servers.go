@@ -17,7 +17,6 @@ import (
 //   - astray: the connections of one process do not lead to the master.
 type servers struct {
 	cause    *injection           // the last fault of the plan that hit servers, to which effects are attributed; nil: none
-	ids      int64                // id of the last effect, counted down
 	outage   *injection           // the effect "no majority"; nil: a majority is together
 	late     *injection           // the effect "the last write is acknowledged late"; nil: it is not late
 	pending  []int64              // times of the unacknowledged writes, in order
@@ -59,9 +58,8 @@ func (w *world) hitsServers(inj *injection) bool {
 
 // begin begins an effect, which delays every instance, or n alone.
 func (x *servers) begin(w *world, what did, n *node, at int64) *injection {
-	x.ids--
 	inj := &injection{
-		Fault: fault.Fault{Kind: fault.Failover}, index: -1, id: x.ids, node: n, start: at, did: what, does: effectsOf[what],
+		Fault: fault.Fault{Kind: fault.Failover}, index: -1, node: n, start: at, did: what, does: effectsOf[what],
 		open: what == didOutage || what == didStray,
 	}
 	if x.cause != nil {

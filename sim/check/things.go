@@ -13,9 +13,8 @@ type node struct {
 	pid      int64
 	named    []*instance // instances whose IDs its process uses
 	frozen   bool
-	frozenAt int64 // start of the last freeze; valid if ever
-	thawedAt int64 // end of the last freeze; valid if ever
-	ever     bool
+	frozenAt int64      // start of the last freeze
+	thawedAt int64      // end of the last freeze; -never: it was not frozen yet
 	asked    *injection // the clean stop in progress
 	killer   *injection // the injected crash whose exit has not been seen yet
 }

@@ -34,9 +34,9 @@ type world struct {
 	injections     []*injection
 	passed         int // number of the first injections that reach no recent change any more
 	servers        servers
-	losses         []*injection         // injections after which Redis returns as another one
-	unseen         []*injection         // losses that may not be detected yet
-	open           map[int64]*injection // injections that are not healed, by id
+	losses         []*injection // injections after which Redis returns as another one
+	unseen         []*injection // losses that may not be detected yet
+	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
 	timers         timers
@@ -52,7 +52,6 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open:    map[int64]*injection{},
 		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
@@ -63,7 +62,7 @@ func newWorld(p Params) *world {
 func (w *world) node(name string) *node {
 	n := w.nodes[name]
 	if n == nil {
-		n = &node{name: name}
+		n = &node{name: name, thawedAt: -never}
 		w.nodes[name] = n
 	}
 	return n
