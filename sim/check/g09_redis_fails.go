@@ -104,7 +104,7 @@ func (g *g9) refused(e *history.Event) {
 	}
 	last += int64(failoverAllowance + g.w.RenewTimeout)
 	for _, inj := range g.w.injections {
-		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) {
+		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) && g.w.allows(suspensions) {
 			r, _ := g.w.reach(inj)
 			last = max(last, r.to)
 		}
@@ -179,18 +179,6 @@ func (g *g9) promise(r *recovery, s *session) promise {
 		p.settle, p.quarantineFrom = open, heard
 	}
 	return p
-}
-
-// ended handles a release by an instance that stops or has not noticed the loss. No other acquires the lease in a quarantine.
-func (g *g9) ended(t *term, how ending) {
-	if how != endReleased || t.inst.node == nil {
-		return
-	}
-	for _, r := range t.session.returns {
-		if t.inst.node.asked != nil || g.w.now <= r.back+int64(g.w.Renew+g.w.RenewTimeout) {
-			r.open = false
-		}
-	}
 }
 
 func trusted(s *session) bool {

@@ -206,7 +206,9 @@ func (w *world) over(inj *injection) {
 	if inj.did == didServers {
 		return
 	}
-	inj.blocksAcquire = inj.blocksAcquire || inj.has(fault.Silences|fault.Denies) && !w.forgets(inj) && w.missedFailover(inj)
+	if inj.has(fault.Silences|fault.Denies) && !w.forgets(inj) && w.allows(missedFailovers) && w.missedFailover(inj) {
+		inj.blocksAcquire = true
+	}
 	if inj.has(fault.Freezes) && inj.node != nil && !w.under(inj.node, fault.Freezes) {
 		inj.node.thawed(w.now)
 	}

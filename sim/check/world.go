@@ -12,6 +12,7 @@ import (
 type world struct {
 	Params
 	checkers []checker
+	without  allowance // taken out by a test; 0: none
 
 	now            int64
 	next           int64  // time of the next event
