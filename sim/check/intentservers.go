@@ -75,7 +75,7 @@ func (b *intents) ledSince(node string, since int64) bool {
 		return true
 	}
 	x, n := &b.w.servers, b.w.node(node)
-	return x.astray[n] == nil && x.led[n] <= since && x.switched <= since
+	return x.led(n) <= since && x.switched <= since
 }
 
 // staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.
