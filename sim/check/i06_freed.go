@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 // dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
 type i6 struct {
 	intentRule
+	leases  []*session // all that Redis has granted, by name
 	owed    []*obligation
 	idle    map[idle]*spell
 	limit   int64
@@ -49,7 +51,7 @@ func (g *i6) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted, history.RedisExtended, history.RedisDeleted:
 		g.moved(g.w.subject)
-	case history.Acquired, history.Renewed, history.Lost, history.Released:
+	case history.Acquired, history.Renewed, history.Lost:
 		g.unused(g.w.subject, g.w.reporter)
 	case history.RedisState:
 		if s := g.w.sessions.find(g.book.session(e.Session).service()); s != nil && s.granted != nil {
@@ -64,8 +66,12 @@ func (g *i6) event(e *history.Event) {
 		}
 		g.owed = nil
 	case history.Exited:
-		if inst := g.w.instances[e.Instance]; inst != nil && inst.killed {
+		switch inst := g.w.instances[e.Instance]; {
+		case inst == nil:
+		case inst.killed:
 			g.crashed(inst)
+		default:
+			g.stopped(inst)
 		}
 	case history.Ready:
 		for _, d := range g.owed {
@@ -83,7 +89,7 @@ func (g *i6) crashed(inst *instance) {
 		if !crash.has(fault.Kills) || crash.node != inst.node && crash.Kind.Scope() != fault.ScopeNone {
 			continue
 		}
-		for _, s := range g.w.sessions.sorted() {
+		for _, s := range g.leases {
 			if k := s.granted; g.w.phase != "end" && k != nil && k.holder == inst.id && k.lives(g.w.now) {
 				d := &obligation{lease: s, victim: inst, crash: crash, at: g.w.now, base: g.w.now}
 				d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
@@ -107,6 +113,10 @@ func (g *i6) promise(d *obligation) promise {
 // moved handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
 // back by a partition, arrived after its death.
 func (g *i6) moved(s *session) {
+	byName := func(s *session, name string) int { return cmp.Compare(s.id, name) }
+	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found {
+		g.leases = slices.Insert(g.leases, at, s)
+	}
 	for _, d := range slices.Clone(g.owed) {
 		switch {
 		case d.lease != s:

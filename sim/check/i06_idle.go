@@ -21,16 +21,16 @@ func (g *i6) unused(s *session, worker *instance) {
 		return
 	}
 	if strings.HasPrefix(s.id, servicePrefix) {
-		g.follow(idle{worker, s}, s.id, func() bool { return worker.has(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
+		g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
 	}
 	g.follow(idle{worker, nil}, "a tuner slot beside those of the services that it held", func() bool {
 		extra := 0
-		for name, t := range worker.held {
+		for _, o := range g.leases {
 			switch {
-			case !worker.has(t.session):
-			case strings.HasPrefix(name, tunerPrefix):
+			case !worker.knows(o):
+			case strings.HasPrefix(o.id, tunerPrefix):
 				extra++
-			case strings.HasPrefix(name, servicePrefix):
+			default:
 				extra--
 			}
 		}
@@ -38,9 +38,10 @@ func (g *i6) unused(s *session, worker *instance) {
 	})
 }
 
-// has reports whether the instance holds the lease, by what Redis shows and by what it said itself.
-func (i *instance) has(s *session) bool {
-	return s.granted != nil && s.granted.holder == i.id && i.held[s.id] != nil
+// knows reports whether Redis holds the lease for the instance, which has reported that it has it, and not that it lost it.
+func (i *instance) knows(s *session) bool {
+	k, t := s.granted, s.last
+	return k != nil && k.holder == i.id && t != nil && t.inst == i && t.how != endLost && t.confirmedAt >= k.since
 }
 
 // uses reports whether a session may use a service's lease: one that has not ended, and whose service it is or is unknown.
@@ -79,19 +80,19 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 	})
 }
 
-// ended judges that a process that was asked to stop, and ended by itself, has given back all its leases, unless a fault prevented it.
-func (g *i6) ended(t *term, how ending) {
-	inst, k := t.inst, t.session.granted
+// stopped judges that a process that was asked to stop, and ended by itself, has given back all its leases, unless a fault prevented it.
+func (g *i6) stopped(inst *instance) {
 	stop := inst.leave
-	if how != endExited || stop == nil || inst.killed || g.w.phase == "end" || k == nil || k.holder != inst.id || !k.lives(g.w.now) {
-		return
+	for _, s := range g.leases {
+		if stop == nil || g.w.phase == "end" || !inst.knows(s) || !s.granted.lives(g.w.now) {
+			continue
+		}
+		if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
+			g.excuse(by)
+			continue
+		}
+		g.exercised++
+		g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
+			"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
 	}
-	if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
-		g.excuse(by)
-		return
-	}
-	g.exercised++
-	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
-		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now),
-		t.session.id)
 }
