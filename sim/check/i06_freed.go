@@ -49,8 +49,16 @@ func (g *i6) injected(inj *injection) {
 
 func (g *i6) event(e *history.Event) {
 	switch e.Kind {
-	case history.RedisGranted, history.RedisExtended, history.RedisDeleted:
-		g.moved(g.w.subject)
+	case history.RedisExtended:
+		g.moves(g.w.subject)
+	case history.RedisGranted, history.RedisDeleted:
+		s := g.w.subject
+		g.moves(s)
+		for _, k := range []*grant{s.before, s.granted} {
+			if k != nil {
+				g.unused(s, g.w.instances[k.holder])
+			}
+		}
 	case history.Acquired, history.Renewed, history.Lost:
 		g.unused(g.w.subject, g.w.reporter)
 	case history.RedisState:
@@ -110,9 +118,9 @@ func (g *i6) promise(d *obligation) promise {
 	return promise{from: d.at, base: d.base, by: due, settle: g.limit, only: d.victim.node, but: d.crash}
 }
 
-// moved handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
+// moves handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
 // back by a partition, arrived after its death.
-func (g *i6) moved(s *session) {
+func (g *i6) moves(s *session) {
 	byName := func(s *session, name string) int { return cmp.Compare(s.id, name) }
 	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found {
 		g.leases = slices.Insert(g.leases, at, s)
@@ -126,11 +134,6 @@ func (g *i6) moved(s *session) {
 			g.free(d, min(g.w.now, s.before.until))
 		default:
 			g.free(d, g.w.now)
-		}
-	}
-	for _, k := range []*grant{s.before, s.granted} {
-		if k != nil {
-			g.unused(s, g.w.instances[k.holder])
 		}
 	}
 }
