@@ -18,7 +18,7 @@ func (g *i1) event(e *history.Event) {
 	g.book.take(e)
 	switch e.Kind {
 	case history.Arrived:
-		g.arrived(g.book.began)
+		g.arrived(g.book.pipelines[len(g.book.pipelines)-1])
 	case history.Rejected:
 		g.rejected++
 		g.exercised++

@@ -51,13 +51,13 @@ func (g *i5) event(e *history.Event) {
 	case history.Answered:
 		if r := g.book.answered; r != nil && r.want != nil && r.session != nil && r.session.accepted == e.T && g.rivalled(r.session, r.want) {
 			g.conflicts(r.session, true)
-			g.met(r.session) // it may have ended before the answer came
+			g.conflicts(r.session, !r.session.met()) // it may have ended before the answer came
 		}
 	case history.Rejected:
 		g.refused = *e
 	case history.RedisState:
 		if s := g.book.session(e.Session); s.since == e.T {
-			g.met(s)
+			g.conflicts(s, s.conflict.wait != nil && !s.met())
 			if s.state == stateEnded {
 				g.closed(s)
 			}
@@ -109,11 +109,7 @@ func (g *i5) conflicts(s *intent, lasts bool) {
 	})
 }
 
-func (g *i5) met(s *intent) {
-	if s.ended() || s.state == stateRunning {
-		g.conflicts(s, false)
-	}
-}
+func (s *intent) met() bool { return s.ended() || s.state == stateRunning }
 
 // rivalled reports whether another session of the same service runs, unless Redis may have lost that session's data since.
 func (g *i5) rivalled(s *intent, v *want) bool {

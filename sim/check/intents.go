@@ -23,11 +23,10 @@ type intents struct {
 	staffedSince int64            // since when a worker has always been there; -1: none is there
 	apis         map[string]bool  // slots that got requests for starts; false: one that has acquired a lease is a worker as well
 	lostAt       int64            // last loss of Redis' data; -1: never
-	gapAt        int64            // last time without a view of Redis; -1: never
+	gapAt        int64            // when the view of Redis was last lost or came back; -1: never
 	showing      bool             // a tap shows the data of another master now
 
 	// What the current event is about.
-	began    *pipeline // nil: none
 	answered *request  // nil: none, or it stays open
 	changed  []*intent // sessions that it may have changed
 }
@@ -146,14 +145,9 @@ func (s *intent) service() string {
 // forgiven reports whether Redis may have lost the session: with its data, or because another server had it.
 func (b *intents) forgiven(s *intent) bool { return s.lost || s.asked <= b.lostAt }
 
-// outlived reports whether the session was requested before Redis lost its data or another server became the master.
-func (b *intents) outlived(s *intent) bool {
-	return b.forgiven(s) || b.w.servers.switched > 0 && s.asked <= b.w.servers.switched
-}
-
 // take updates the state by the event. The checkers handle the event afterwards.
 func (b *intents) take(e *history.Event) {
-	b.began, b.answered, b.changed = nil, nil, nil
+	b.answered, b.changed = nil, nil
 	b.follow(e)
 	switch e.Kind {
 	case history.Ready, history.Stopped:
@@ -168,29 +162,21 @@ func (b *intents) take(e *history.Event) {
 		b.ask(e)
 	case history.Answered:
 		b.answer(e)
-	case history.Seen:
-		if !b.w.Tap {
+	case history.Seen, history.RedisState:
+		if e.Kind == history.RedisState || !b.w.Tap {
 			b.state(e)
 		}
-	case history.RedisState:
-		b.state(e)
 	case history.RedisIntent:
 		b.published(e)
 	case history.RedisKeyed:
 		b.keyed(e)
-	case history.RedisFlushed:
-		b.lost()
-	case history.RedisUp:
-		if e.Reason == "empty" {
+	case history.RedisFlushed, history.RedisUp:
+		if e.Kind == history.RedisFlushed || e.Reason == "empty" {
 			b.lost()
 		}
-	case history.TapDown:
+	case history.TapDown, history.TapUp: // in between, stored records show what was executed, not published events
 		b.gapAt = e.T
 		b.unknown()
-	case history.TapUp:
-		if b.gapAt >= 0 {
-			b.gapAt = e.T // until now, stored records show what was executed, not published events
-		}
 	case history.Arrived:
 		b.arrived(e)
 	case history.Served, history.Aborted:
@@ -199,12 +185,12 @@ func (b *intents) take(e *history.Event) {
 }
 
 func (b *intents) arrived(e *history.Event) {
-	b.began = &pipeline{n: e.N, place: e.Session, inst: e.Instance, fence: e.Fence, at: e.T}
-	b.pipelines = append(b.pipelines, b.began)
+	p := &pipeline{n: e.N, place: e.Session, inst: e.Instance, fence: e.Fence, at: e.T}
+	b.pipelines = append(b.pipelines, p)
 	if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
-		s := b.session(e.Reason)
-		s.worker, b.began.of = e.Instance, s
-		b.changed = append(b.changed, s)
+		p.of = b.session(e.Reason)
+		p.of.worker = e.Instance
+		b.changed = append(b.changed, p.of)
 	}
 }
 
