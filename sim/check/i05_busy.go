@@ -156,9 +156,6 @@ const maxTries = 5
 // last TTL and renewal interval. If no worker began the session, each failed delivery but the first needs a fault.
 func (g *i5) harmed(s *intent) (_ bool, why string) {
 	id, from := s.worker, g.w.now-int64(g.w.TTL+g.w.Renew)
-	if id == "" && g.refused.T >= s.created && s.reason == reasonPipeline {
-		id = g.refused.Instance
-	}
 	if id == "" {
 		n := 0
 		for range g.w.reaching(s.created, nil, g.w.reach) {

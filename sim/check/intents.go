@@ -154,7 +154,6 @@ func (b *intents) take(e *history.Event) {
 		b.staff()
 	case history.Exited:
 		b.staff()
-		b.left(b.w.instances[e.Instance])
 		b.ends(func(p *pipeline) bool { return p.inst == e.Instance }) // it uses nothing, even if its connections are not closed yet
 	case history.Acquired:
 		b.apis[e.Node] = false
@@ -212,13 +211,6 @@ func (b *intents) serving(s *intent) *pipeline {
 		}
 	}
 	return nil
-}
-
-// left handles the end of a process that was asked to stop. A fault may have kept it from signing off.
-func (b *intents) left(i *instance) {
-	if i != nil && i.leave != nil && !i.killed && b.w.hindered(i.node, i.leave.start, b.w.now, i.leave) != nil {
-		i.leave.endedUnclean = b.w.now
-	}
 }
 
 func (b *intents) ask(e *history.Event) {
