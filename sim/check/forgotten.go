@@ -18,6 +18,9 @@ func (w *world) deletedUnknown(s *session, t int64) bool { return w.deletionKnow
 
 // deletionKnown returns when that owner knows at the latest; 0 if there is no such deletion.
 func (w *world) deletionKnown(s *session, t int64) int64 {
+	if !w.allows(deletedKey) {
+		return 0
+	}
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, inj := range s.deletes {
 		at := inj.start

@@ -106,6 +106,9 @@ func (w *world) delayed(from, to int64, but *injection) *injection {
 
 // hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
 func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
+	if !w.allows(hinderedStops) {
+		return nil
+	}
 	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
 		if inj.node != nil && inj.node != n {
 			return span{}, false

@@ -57,6 +57,7 @@ type session struct {
 	pollers  []*instance // G13: instances that report running polls of it
 	fences   fences      // G3
 	takeover *takeover   // G5; nil: no takeover
+	returns  []*recovery // G9: returns of Redis since which it has not been polled
 
 	terms   []*term
 	last    *term  // the term that began last, open or not
