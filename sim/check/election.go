@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance wants, and
@@ -21,7 +22,7 @@ var electionSystem = &system{
 		{Verdict{ID: "E7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 3,
-	checkers: func(*Logs) []checker {
+	checkers: func(*nodelogs.Logs) []checker {
 		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
 	},
 	exercises: electionExercises,

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // polling is the system of polling sessions: G1 to G14 (docs/guarantees.md).
@@ -26,7 +27,7 @@ var polling = &system{
 		{Verdict{ID: "G14", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 4,
-	checkers: func(logs *Logs) []checker {
+	checkers: func(logs *nodelogs.Logs) []checker {
 		owner, poller, fences := &g1{}, &g2{}, &g3{}
 		return []checker{
 			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},

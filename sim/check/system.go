@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // The systems that a run can have (Params.System).
@@ -18,7 +20,7 @@ type system struct {
 	name       string
 	guarantees []guarantee // in the order of their numbers
 	safety     int         // so many of the first are never excused, and decide every run
-	checkers   func(logs *Logs) []checker
+	checkers   func(logs *nodelogs.Logs) []checker
 	exercises  func(p Params, id string) bool // whether a run of these parameters can put the guarantee to the test
 }
 
