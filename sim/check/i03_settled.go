@@ -132,7 +132,6 @@ func (g *i3) late(s *intent, limit int64) {
 
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
 	if g.took.n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("until all was in order: %s", g.took))

@@ -170,7 +170,7 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 }
 
 func (g *i5) verdict() Verdict {
-	v := g.intentRule.verdict()
+	v := g.hooks.verdict()
 	if len(g.busy) > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
 	}

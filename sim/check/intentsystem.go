@@ -52,13 +52,6 @@ func (g *intentRule) attach(w *world, v Verdict) {
 	}
 }
 
-// verdict counts the breaks. I3 and I6 measure times instead.
-func (g *intentRule) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
-	return v
-}
-
 // spell is a time in which a state lasts that must end by a deadline. Its wait is nil while the state does not last.
 type spell struct {
 	*wait
