@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -79,31 +78,20 @@ func (g *i6) ready(inst *instance) {
 
 // exited handles the end of a process, which leaves its leases if the plan killed it.
 func (g *i6) exited(inst *instance) {
-	crash := inst.crash(g.w)
-	if crash != nil {
+	if inst.killed {
 		g.crashes++
 	}
 	for _, s := range g.leases {
 		switch k := s.granted; {
 		case k == nil || k.holder != inst.id || !k.lives(g.w.now):
-		case crash != nil:
-			d := &obligation{lease: s, victim: inst, crash: crash, at: g.w.now, base: g.w.now}
+		case inst.killed && inst.killer != nil:
+			d := &obligation{lease: s, victim: inst, crash: inst.killer, at: g.w.now, base: g.w.now}
 			d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
 			g.owed = append(g.owed, d)
-		case inst.leave != nil && !inst.killed && inst.knows(s):
+		case !inst.killed && inst.leave != nil && inst.knows(s):
 			g.stopped(inst, s)
 		}
 	}
-}
-
-// crash returns the fault of the plan that killed the instance; nil: it ended otherwise.
-func (i *instance) crash(w *world) *injection {
-	for _, inj := range slices.Backward(w.injections) {
-		if i.killed && inj.has(fault.Kills) && (inj.node == i.node || inj.Kind.Scope() == fault.ScopeNone) {
-			return inj
-		}
-	}
-	return nil
 }
 
 func (k *grant) lives(now int64) bool { return k.until == 0 || k.until > now }
@@ -129,10 +117,8 @@ func (g *i6) moves(s *session) {
 		case d.lease != s:
 		case s.granted != nil && s.granted.holder == d.victim.id:
 			d.base = g.w.now
-		case s.before.until != 0:
-			g.free(d, min(g.w.now, s.before.until))
 		default:
-			g.free(d, g.w.now)
+			g.free(d, min(g.w.now, cmp.Or(s.before.until, g.w.now)))
 		}
 	}
 }
