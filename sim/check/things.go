@@ -31,6 +31,7 @@ type instance struct {
 	stopped bool // it reported its stop (G3)
 	tells   bool // it reports fences as it acquires (G3)
 	killed  bool
+	killer  *injection // the crash of the plan before its end; nil: none
 	leave   *injection // the clean stop that was requested of it; nil: none
 	polls   int
 	idle    int64            // end of the last of them
