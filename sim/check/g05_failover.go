@@ -212,7 +212,7 @@ func (g *g5) event(e *history.Event) {
 		case i == nil || i.node == nil:
 			return
 		}
-		if i.node.silenced > 0 && g.w.allows(deafGrantees) { // it may not hear of the grant
+		if g.w.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
 			to.base, to.ends = e.T, 0
 		}
 		to.grantees = append(to.grantees, i.node)
@@ -244,7 +244,6 @@ func (g *g5) began(t *term) {
 
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
 	if v.Verdict == Fail && !g.slow {
 		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()
