@@ -168,8 +168,8 @@ func (g *g10) extended(k *key, e *history.Event) {
 	g.used(k, e.T)
 }
 
-// fenced handles a fence. A new one begins a term, and none may begin in a quarantine. A known one belongs to a term asserted anew. A holder
-// that gets one without a grant adopts its lease, which counts as a grant.
+// fenced handles a fence. A new one begins a term, and none may begin in a quarantine. A known one belongs to a term asserted anew. A
+// holder that gets one without a grant adopts its lease, which counts as a grant.
 func (g *g10) fenced(k *key, e *history.Event) {
 	g.fences = true
 	first, _ := k.store.epoch.quarantine(g.w)

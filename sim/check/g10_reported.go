@@ -7,9 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// said is what an instance reports of a lease, and what Redis does for it. An attempt is a request to extend the lease, and each explains
-// one extension. A refused acquisition is one as well: a script that Redis refuses halfway may have extended an adopted lease without
-// setting a fence.
+// said is what an instance reports of a lease, and what Redis does for it. Each attempt to extend the lease explains one extension. So does
+// a refused acquisition: a script that Redis refuses halfway may have extended an adopted lease without setting a fence.
 type said struct {
 	fence    int64   // highest fence that it has reported
 	released int64   // when it last released the lease

@@ -62,14 +62,13 @@ func (g *g10) did(k *key, at int64) *said {
 // unheard judges a script for an instance that has trusted one of these leases, or of all, since before the present epoch. Such an instance
 // has not heard of the epoch, because one that hears first reports that it does not trust them. No script may serve it.
 func (g *g10) unheard(on *store, inst string, ids ...string) {
-	p, at, i := on.epoch, g.w.now, g.w.instances[inst]
+	p, at, i := *on.epoch, g.w.now, g.w.instances[inst]
 	if i == nil || i.asks || g.w.Foreign || p.until == never {
 		return
 	}
 	if ids == nil {
 		ids = g.w.leases(i)
 	}
-	began := p.until
 	for _, id := range ids {
 		t := i.held[id]
 		if t == nil || !t.believes || t.from >= p.since {
@@ -79,7 +78,7 @@ func (g *g10) unheard(on *store, inst string, ids ...string) {
 		g.w.at(at+min(g.w.blur(), clockStep), func() {
 			if t.believes && t.from == from {
 				g.broke(t.session, "at %s Redis executed a script of %s, which trusts session %s (fence %d) since before the epoch of Redis' "+
-					"data began (%s) and cannot have heard of that: it compared no epochs", clock(at), i.who(), id, t.fence, clock(began))
+					"data began (%s) and cannot have heard of that: it compared no epochs", clock(at), i.who(), id, t.fence, clock(p.until))
 			}
 		})
 		return
