@@ -7,15 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// owner is an instance that has, or had, a session's lease.
-type owner struct {
-	session *session
-	inst    string
-}
-
-// said is what an instance reports of a lease, and what Redis does for it. An attempt is a request to extend the lease, and each explains
-// one extension. A refused acquisition is one as well: a script that Redis refuses halfway may have extended an adopted lease without
-// setting a fence.
+// said is what an instance reports of a lease, and what Redis does for it. Each attempt to extend the lease explains one extension. So does
+// a refused acquisition: a script that Redis refuses halfway may have extended an adopted lease without setting a fence.
 type said struct {
 	fence    int64   // highest fence that it has reported
 	released int64   // when it last released the lease
@@ -28,16 +21,14 @@ type said struct {
 }
 
 func (g *g10) by(session *session, inst string) *said {
-	s := g.said[owner{session, inst}]
-	if s == nil {
-		s = &said{}
-		g.said[owner{session, inst}] = s
+	of := [2]string{session.id, inst}
+	if g.said[of] == nil {
+		g.said[of] = &said{}
 	}
-	return s
+	return g.said[of]
 }
 
-// explains adds an attempt to the list. A node reports a renewal before it sends it, and the report may be recorded a moment after the
-// effect.
+// explains adds an attempt to the list. Its report may be recorded a moment after its effect.
 func (s *said) explains(list []int64, at int64) []int64 {
 	if len(s.early) > 0 {
 		s.early = s.early[1:]
@@ -68,13 +59,10 @@ func (g *g10) used(k *key, at int64) {
 	s.early = append(s.early, at)
 	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
 		n := slices.Index(s.early, at)
-		if n < 0 {
+		if n < 0 || i.gone && i.killed { // of a killed one, the last events were lost
 			return
 		}
 		s.early = slices.Delete(s.early, n, n+1)
-		if i.gone && i.killed { // its last events were lost
-			return
-		}
 		g.broke(k.session, "at %s somebody extended the lease of %s once more than its owner had asked for (session %s): whoever extends a "+
 			"lease must compare its owner first", clock(at), i.who(), k.session.id)
 	})
@@ -131,8 +119,8 @@ func (g *g10) reports(k *key, e *history.Event) {
 	}
 }
 
-// claimed judges a grant or renewal that a node asked for at asked, or later, and reports: some server must have done it, and enough replicas
-// must have acknowledged that. A single Redis is asked only if it has shown the lease without the node since then.
+// claimed judges a grant or renewal that a node asked for at asked, or later, and reports: some server must have done it, and enough
+// replicas must have acknowledged that. A single Redis is asked only if it has shown the lease without the node since then.
 func (g *g10) claimed(k *key, s *said, e history.Event, asked int64) {
 	g.w.at(e.T+g.w.blur()+g.w.stall(e.T-eventAllowance, e.T), func() {
 		without := k.known && k.holder != e.Instance && k.since < asked && !k.token
