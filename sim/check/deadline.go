@@ -229,8 +229,9 @@ func (h *hooks) near(took, limit int64) {
 }
 
 func (h *hooks) nearest(v *Verdict) {
+	v.Value = ms(h.worst)
 	if h.allowed > 0 {
-		v.Value, v.Limit = ms(h.worst), ms(h.allowed)
+		v.Limit = ms(h.allowed)
 	}
 }
 

@@ -205,7 +205,7 @@ func (g *e6) agrees(m, leader *member) {
 	i, leads := m.inst, leader.inst
 	looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // a deposed master names another leader
 	switch {
-	case !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
+	case g.w.Foreign && !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
 	case m.leads == "":
 		g.broke(g.key, "at the end of the calm %s is leader, and %s does not know who is", leads.who(), i.who())
 	case m.leads != leads.id:
@@ -217,14 +217,13 @@ func (g *e6) agrees(m, leader *member) {
 
 func (g *e6) verdict() Verdict {
 	if g.moves == 0 {
-		g.breaks, g.untested = 0, "the nodes do not tell of transitions"
+		g.breaks, g.untested = nil, "the nodes do not tell of transitions"
 	}
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if g.moves > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
 	}
-	if g.quiet && g.breaks == 0 {
+	if g.quiet && len(g.breaks) == 0 {
 		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")
 	}
 	return v

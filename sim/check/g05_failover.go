@@ -244,7 +244,6 @@ func (g *g5) began(t *term) {
 
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
 	if v.Verdict == Fail && !g.slow {
 		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()

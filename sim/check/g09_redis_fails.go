@@ -205,10 +205,11 @@ func (g *g9) polled(s *session) {
 func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, c := range g.returns {
-			at := slices.IndexFunc(other.when, func(at int64) bool { return at >= c.injection.start && at <= c.back+2*int64(g.w.TTL) })
+			at := slices.IndexFunc(other.breaks, func(b *breach) bool { return b.at >= c.injection.start && b.at <= c.back+2*int64(g.w.TTL) })
 			if c.judged && at >= 0 {
-				g.breach(breach{from: other.when[at], to: other.when[at], by: c.injection},
-					"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(other.when[at]), c.injection)
+				b := other.breaks[at]
+				g.breach(breach{from: b.at, to: b.at, by: c.injection},
+					"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(b.at), c.injection)
 			}
 		}
 	}

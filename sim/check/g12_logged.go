@@ -130,8 +130,9 @@ func reasons(all []statement) (n int) {
 
 func (g *g12) verdict() Verdict {
 	v := g.hooks.verdict()
+	v.Value = int64(g.missing)
 	if g.logs != nil {
-		v.Value = int64(g.missing + g.logs.bare)
+		v.Value += int64(g.logs.bare)
 		v.Detail = join(v.Detail, fmt.Sprintf("%d events of the nodes, %d log entries", g.exercised, g.logs.entries))
 	}
 	return v

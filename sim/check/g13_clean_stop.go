@@ -210,7 +210,6 @@ func (g *g13) began(t *term) {
 
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
 	if n := g.took.n; n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))

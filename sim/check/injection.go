@@ -20,7 +20,6 @@ type injection struct {
 	open          bool
 	detectedAt    int64        // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
 	terms         []*term      // terms that it hit, until it is healed
-	endedUnclean  int64        // when the process that it stopped ended without signing off; 0: it signed off
 	did           did          // effect on servers; didPlan: the fault itself
 	does          fault.Effect // effects of the kind, or of did
 	anew          bool         // an epoch ended while it lasted

@@ -61,7 +61,6 @@ type session struct {
 	granted *grant // the lease as Redis holds it; nil: no known holder
 	before  *grant // the grant before that, of any holder; nil: none
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
-	key     key    // G10
 	deletes []*injection
 	events  []int32 // their numbers in the record
 }

@@ -44,8 +44,7 @@ type world struct {
 	seq            int64
 	rest           rest
 	epoch          epoch
-	record         *record // nil: not kept
-	common         []int32 // numbers of the events that concern all sessions
+	record         record
 
 	challenges challenges
 }
