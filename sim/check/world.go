@@ -290,7 +290,9 @@ func (w *world) finish(err error) {
 	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false
 	}
-	w.challenges.finish()
+	for _, inj := range w.open {
+		w.challenges.healed(inj)
+	}
 	for _, c := range w.checkers {
 		c.finish()
 	}
