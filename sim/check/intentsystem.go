@@ -1,7 +1,5 @@
 package check
 
-import "github.com/leasestorm/leasestorm/sim/fault"
-
 // intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
 	name: SystemIntents,
@@ -21,17 +19,4 @@ var intentSystem = &system{
 			&i1{book: book}, &i2{book: book}, &i3{book: book}, &i4{book: book}, &i5{book: book}, &i6{book: book}, &g14{needs: intentNeeds},
 		}
 	},
-	exercises: intentsExercise,
-}
-
-func intentsExercise(p Params, id string) bool {
-	switch id {
-	case "I2", "I4", "I5":
-		return p.Tap
-	case "I7":
-		return p.counts()
-	case "I6":
-		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
-	}
-	return true
 }
