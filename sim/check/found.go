@@ -13,7 +13,13 @@ import (
 
 // hooks is the base of every checker: empty hooks, and the record of its findings.
 type hooks struct {
-	w         *world
+	w *world
+	*findings
+	overdue []*wait // changes that were due and may still come
+}
+
+// findings hold what a rule found. Two rules of one guarantee share them.
+type findings struct {
 	v         Verdict
 	breaks    []*breach // all, as noticed
 	notes     []string  // always part of the detail
@@ -27,10 +33,13 @@ type hooks struct {
 	spread    [2 * widest]int // judged changes whose limit a fault moved, by how many halves of a TTL it did
 	kinds     kinds
 	measured  []*times
-	overdue   []*wait // changes that were due and may still come
 }
 
-func (h *hooks) attach(w *world, v Verdict) { h.w, h.v, h.kinds = w, v, kinds{} }
+func (h *hooks) attach(w *world, v Verdict) {
+	if h.w = w; h.findings == nil {
+		h.findings = &findings{v: v, kinds: kinds{}}
+	}
+}
 
 func (h *hooks) event(*history.Event) {}
 

@@ -211,8 +211,13 @@ func (g *g13) began(t *term) {
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if n := g.took.n; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))
-	}
+	v.Detail = join(v.Detail, g.told())
 	return v
+}
+
+func (g *g13) told() string {
+	if g.took.n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.n, len(g.stops), g.took)
 }
