@@ -117,7 +117,9 @@ func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
 func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
 	w := &world{Params: p}
 	for i, f := range p.Plan.Faults {
-		w.injections = append(w.injections, &injection{Fault: f, index: int64(i), start: int64(f.At), end: int64(f.At + f.For)})
+		inj := planned(f)
+		inj.index, inj.start, inj.end = int64(i), int64(f.At), int64(f.At+f.For)
+		w.injections = append(w.injections, inj)
 	}
 	reach := func(inj *injection) (span, bool) {
 		if r, delays := w.reachBy(inj, never); delays {

@@ -30,7 +30,7 @@ func (g *e5) event(e *history.Event) {
 		}
 		k.passed = true
 		switch {
-		case e.Kind == history.RedisDeleted && k.until != 0 && !g.w.quarantined(e.T):
+		case e.Kind == history.RedisDeleted && k.until != 0 && len(g.w.quarantines(e.T)) == 0:
 			g.passes(k, e, "expired")
 		case e.Kind == history.RedisGranted && k.holder != e.Instance && e.Instance != "" && e.Reason != snapshotReason:
 			g.passes(k, e, "went to "+g.w.instance(e.Instance).who())

@@ -211,7 +211,7 @@ func (g *g5) event(e *history.Event) {
 		case i == nil || i.node == nil:
 			return
 		}
-		if i.node.silenced > 0 && g.w.allows(deafGrantees) { // it may not hear of the grant
+		if g.w.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
 			to.base, to.ends = e.T, 0
 		}
 		to.grantees = append(to.grantees, i.node)

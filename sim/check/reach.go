@@ -48,8 +48,6 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 	switch {
 	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{inj.start, inj.start + int64(w.TTL)}, true
-	case inj.endedUnclean != 0: // the others notice it as they notice a kill
-		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
 	case inj.has(fault.Stops | fault.Disconnects):
 		return span{inj.start, inj.start + int64(failoverAllowance)}, true
 	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL

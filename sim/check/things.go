@@ -12,12 +12,9 @@ type node struct {
 	current  *instance
 	pid      int64
 	named    []*instance // instances whose IDs its process uses
-	silenced int         // open faults that leave its process alive but unheard
-	freezing int         // those of silenced that freeze the process
 	frozen   bool
-	frozenAt int64 // start of the last freeze; valid if ever
-	thawedAt int64 // end of the last freeze; valid if ever
-	ever     bool
+	frozenAt int64      // start of the last freeze
+	thawedAt int64      // end of the last freeze; -never: it was not frozen yet
 	asked    *injection // the clean stop in progress
 	killer   *injection // the injected crash whose exit has not been seen yet
 }
@@ -64,7 +61,6 @@ type session struct {
 	granted *grant // the lease as Redis holds it; nil: no known holder
 	before  *grant // the grant before that, of any holder; nil: none
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
-	key     key    // G10
 	deletes []*injection
 	events  []int32 // their numbers in the record
 }
@@ -104,13 +100,14 @@ func (w *world) grants(e *history.Event) {
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
 	s.before = cmp.Or(s.granted, s.before)
-	if k := s.granted; k != nil && w.outlived(k) {
+	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
 	}
 }
 
-func (w *world) outlived(k *grant) bool {
-	i := w.instances[k.holder]
+// gone reports whether the instance with that ID has stopped or ended.
+func (w *world) gone(id string) bool {
+	i := w.instances[id]
 	return i != nil && i.gone
 }
 
@@ -118,7 +115,7 @@ func (w *world) outlived(k *grant) bool {
 func (w *world) leftBehind(s *session) span {
 	k := s.granted
 	switch {
-	case k == nil || !w.outlived(k):
+	case k == nil || !w.gone(k.holder):
 		return s.left
 	case s.left.to >= k.since: // the same lease, or one that follows at once
 		return span{s.left.from, k.until}

@@ -35,10 +35,9 @@ type world struct {
 	injections     []*injection
 	passed         int // number of the first injections that reach no recent change any more
 	servers        servers
-	losses         []*injection         // injections after which Redis returns as another one
-	unseen         []*injection         // losses that may not be detected yet
-	open           map[int64]*injection // injections that are not healed, by id
-	hinders        int                  // open injections of Redis, or that silence a process
+	losses         []*injection // injections after which Redis returns as another one
+	unseen         []*injection // losses that may not be detected yet
+	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
 	timers         timers
@@ -53,9 +52,9 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*injection{},
+		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
-	w.rest.init(w)
+	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
 	return w
 }
@@ -63,7 +62,7 @@ func newWorld(p Params) *world {
 func (w *world) node(name string) *node {
 	n := w.nodes[name]
 	if n == nil {
-		n = &node{name: name}
+		n = &node{name: name, thawedAt: -never}
 		w.nodes[name] = n
 	}
 	return n
@@ -224,7 +223,6 @@ func (w *world) harness(e *history.Event) {
 			w.calm = e.T
 		}
 		w.complete = w.complete || e.Reason == "end"
-		w.rest.phase()
 	case history.Spawned:
 		n := w.node(e.Node)
 		n.pid, n.current, n.frozen = e.N, nil, false
@@ -259,7 +257,7 @@ func (w *world) appear(s *session, exists, paused bool) {
 			w.existing -= 2
 		}
 		s.addedAt, s.added = w.now, true
-		w.rest.sessions()
+		w.rest.change(w.settleSessions())
 	}
 }
 
