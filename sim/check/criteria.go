@@ -31,7 +31,8 @@ func (p Params) exercises(id string) bool {
 	case "G6":
 		return p.Sessions > 0
 	case "G7":
-		return p.quiet(max(p.TTL, time.Duration(p.settle())), fault.Join, fault.Leave)
+		settle := time.Duration(p.settle())
+		return p.apart(settle, max(p.TTL, settle), true, []fault.Kind{fault.Join, fault.Leave})
 	case "G8":
 		return p.alone(limit+p.Poll, append(fault.Having(fault.Starts|fault.Stops), fault.Crash, fault.SessionAdd)...) ||
 			p.alone(p.TTL, fault.BlackHole, fault.Cut)
@@ -108,12 +109,8 @@ func (p Params) alone(limit time.Duration, kinds ...fault.Kind) bool {
 	return p.apart(0, limit, false, kinds)
 }
 
-// quiet is like alone, but no fault at all may overlap, and the time in which the fleet settles before it counts too.
-func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
-	return p.apart(time.Duration(p.settle()), limit, true, kinds)
-}
-
-// apart reports whether the plan has a fault of these kinds that no other overlaps. With all, faults that delay nobody overlap too.
+// apart reports whether the plan has a fault of these kinds that no other overlaps, from the time before it until the time after it. With
+// all, faults that delay nobody overlap too.
 func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
 	w := &world{Params: p}
 	for i, f := range p.Plan.Faults {

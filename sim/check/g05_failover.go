@@ -14,8 +14,8 @@ import (
 type g5 struct {
 	hooks
 	crashes int
-	took    *times
-	lags    *times // from the end of the lease
+	took    *Times
+	lags    *Times // from the end of the lease
 	limit   int64
 
 	partitions bool // owners that are cut off or frozen count as crashed (E4)
@@ -244,10 +244,10 @@ func (g *g5) began(t *term) {
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if g.took.n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.n, g.crashes, g.fall(), g.took))
+	if g.took.N > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.N, g.crashes, g.fall(), g.took))
 	}
-	if g.lags.n > 0 {
+	if g.lags.N > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))
 	}
 	return v

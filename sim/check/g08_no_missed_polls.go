@@ -24,7 +24,7 @@ type g8 struct {
 type class struct {
 	limit, worst int64
 	n            int
-	took         *times
+	took         *Times
 	kind         string // of the change, if no fault explains it
 	around       string
 }

@@ -14,7 +14,7 @@ type g13 struct {
 	handovers map[string]*handover // leases that a stopping instance released and no instance has acquired since
 	stops     map[*injection]bool
 	beatless  bool // heartbeats are not judged: a member of an election may write one while it stops, and nobody waits for its end
-	took      *times
+	took      *Times
 }
 
 // handover is a lease that an instance released because it stops.
@@ -216,8 +216,8 @@ func (g *g13) verdict() Verdict {
 }
 
 func (g *g13) told() string {
-	if g.took.n == 0 {
+	if g.took.N == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.n, len(g.stops), g.took)
+	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 }
