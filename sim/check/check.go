@@ -33,6 +33,7 @@ import (
 	"iter"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // Outcome is a verdict. The zero value is Unknown, and Unknown never passes.
@@ -127,11 +128,11 @@ type checker interface {
 //
 // An error of the sequence (a truncated file) or an event out of order ends the reading. Judge then returns that error and a result for
 // the events before it. In that result, no guarantee passes that the missing part could have broken.
-func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
+func Judge(p Params, events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	return judging(p, logs).judge(events, logs)
 }
 
-func judging(p Params, logs *Logs) *world {
+func judging(p Params, logs *nodelogs.Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
@@ -140,7 +141,7 @@ func judging(p Params, logs *Logs) *world {
 	return w
 }
 
-func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
+func (w *world) judge(events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	err := w.read(events)
 	w.finish(err)
 	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
@@ -157,7 +158,7 @@ func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Resul
 	if logs != nil {
 		r.Stats.Entries = logs.Entries()
 		if err == nil {
-			err = logs.err
+			err = logs.Err()
 		}
 	}
 	return r, err

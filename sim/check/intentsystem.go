@@ -1,5 +1,7 @@
 package check
 
+import "github.com/leasestorm/leasestorm/sim/nodelogs"
+
 // intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
 	name: SystemIntents,
@@ -13,7 +15,7 @@ var intentSystem = &system{
 		{Verdict{ID: "I7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 2,
-	checkers: func(*Logs) []checker {
+	checkers: func(*nodelogs.Logs) []checker {
 		of := intentRule{book: newIntents()}
 		return []checker{
 			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // The systems that a run can have (Params.System).
@@ -18,7 +20,7 @@ type system struct {
 	name       string
 	guarantees []guarantee // in the order of their numbers
 	safety     int         // so many of the first are never excused, and decide every run
-	checkers   func(logs *Logs) []checker
+	checkers   func(logs *nodelogs.Logs) []checker
 }
 
 // guarantee holds the constants of its verdict and a short form of its promise. docs/guarantees.md has the full text.
@@ -47,7 +49,7 @@ var polling = &system{
 		{Verdict{ID: "G14", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 4,
-	checkers: func(logs *Logs) []checker {
+	checkers: func(logs *nodelogs.Logs) []checker {
 		owner, poller, fences := &g1{}, &g2{}, &g3{}
 		return []checker{
 			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},
@@ -71,7 +73,7 @@ var electionSystem = &system{
 		{Verdict{ID: "E7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 3,
-	checkers: func(*Logs) []checker {
+	checkers: func(*nodelogs.Logs) []checker {
 		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
 	},
 }
