@@ -146,19 +146,33 @@ func (w *world) judge(events iter.Seq2[history.Event, error], logs *nodelogs.Log
 	w.finish(err)
 	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
 	for _, c := range w.checkers {
-		r.Verdicts = append(r.Verdicts, c.verdict())
+		v := c.verdict()
+		switch {
+		case !w.judges(v.ID):
+			v = Verdict{ID: v.ID, Spec: v.Spec, Limit: v.Limit, Unit: v.Unit, Verdict: Unknown, Detail: "not judged with real replicas yet"}
+		case v.Verdict == Pass && !r.Complete: // the missing part could have broken it
+			v.Verdict, v.Detail = Unknown, "held as far as recorded, but "+w.missing()+"; "+v.Detail
+		}
+		r.Verdicts = append(r.Verdicts, v)
 	}
-	r.limited(w.Params)
 	if logs != nil {
 		r.Stats.Entries = logs.Entries()
 		if err == nil {
 			err = logs.Err()
 		}
 	}
-	if !r.Complete {
-		r.incomplete(w)
-	}
 	return r, err
+}
+
+// missing tells why the history is incomplete.
+func (w *world) missing() string {
+	switch {
+	case w.fell != "":
+		return w.fell
+	case w.Interrupted:
+		return "the run was interrupted"
+	}
+	return "the history has no end"
 }
 
 func (w *world) read(events iter.Seq2[history.Event, error]) error {
@@ -175,21 +189,4 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 		w.take(&e)
 	}
 	return nil
-}
-
-// incomplete turns each pass into unknown, because the missing part could have broken it.
-func (r *Result) incomplete(w *world) {
-	why := "the history has no end"
-	switch {
-	case w.fell != "":
-		why = w.fell
-	case w.Interrupted:
-		why = "the run was interrupted"
-	}
-	for i := range r.Verdicts {
-		if v := &r.Verdicts[i]; v.Verdict == Pass {
-			v.Verdict = Unknown
-			v.Detail = "held as far as recorded, but " + why + "; " + v.Detail
-		}
-	}
 }

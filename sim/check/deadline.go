@@ -243,7 +243,7 @@ type wait struct {
 	missed  func(limit int64)       // reports a missed deadline at once
 	late    func(took, limit int64) // reports a late change when it comes, or at the end of the run
 	excused func(by *injection)     // nil: the change is counted as excused
-	took    *times                  // nil: the times of the changes that came are not collected
+	took    *Times                  // nil: the times of the changes that came are not collected
 	over    bool
 	since   int64 // start of the measured time of the missed deadline
 	limit   int64 // the limit that it missed; 0: none

@@ -17,7 +17,7 @@ type g9 struct {
 	safety   []*hooks     // G1 to G3
 	failing  []*injection // faults of Redis that are not over
 	returns  []*comeback
-	took     *times
+	took     *Times
 	asserted asserted
 }
 

@@ -16,7 +16,7 @@ type i5 struct {
 	intentRule
 	used map[string]int64 // when each lease was last held or used, or until when a worker trusts it
 	busy map[string]int   // ended sessions, by reason
-	took *times           // time from the answer to the end of a conflicting session
+	took *Times           // time from the answer to the end of a conflicting session
 }
 
 const busyLimit = int64(time.Second)
@@ -165,7 +165,7 @@ func (g *i5) verdict() Verdict {
 	if len(g.busy) > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
 	}
-	if g.took.n > 0 {
+	if g.took.N > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("from the answer to %s: %s", reasonBusy, g.took))
 	}
 	return v

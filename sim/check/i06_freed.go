@@ -18,8 +18,8 @@ type i6 struct {
 	leases  []*session // all that Redis has granted, by name
 	owed    []*obligation
 	idle    map[idle]*spell
-	took    *times // time after the crash
-	again   *times // time after the readiness of the same worker
+	took    *Times // time after the crash
+	again   *Times // time after the readiness of the same worker
 	crashes int
 }
 
@@ -241,12 +241,12 @@ func (g *i6) stopped(inst *instance, s *session) {
 
 func (g *i6) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
-	if g.took.n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.n, g.crashes, g.took))
+	v.Value = ms(int64(g.took.Max))
+	if g.took.N > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.N, g.crashes, g.took))
 	}
-	if g.again.n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.n, g.again))
+	if g.again.N > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.N, g.again))
 	}
 	return v
 }

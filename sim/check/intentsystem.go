@@ -1,9 +1,6 @@
 package check
 
-import (
-	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/nodelogs"
-)
+import "github.com/leasestorm/leasestorm/sim/nodelogs"
 
 // intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
@@ -26,19 +23,6 @@ var intentSystem = &system{
 			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{needs: intentNeeds},
 		}
 	},
-	exercises: intentsExercise,
-}
-
-func intentsExercise(p Params, id string) bool {
-	switch id {
-	case "I2", "I4", "I5":
-		return p.Tap
-	case "I7":
-		return p.counts()
-	case "I6":
-		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
-	}
-	return true
 }
 
 // intentRule is the base of the checkers of I1 to I6.

@@ -63,7 +63,7 @@ type session struct {
 	before  *grant // the grant before that, of any holder; nil: none
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
 	deletes []*injection
-	events  []int32 // their numbers in the record
+	given   []grant // each grant that Redis showed, in order
 }
 
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
@@ -79,6 +79,7 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(w.subject)
+		w.subject.given = append(w.subject.given, grant{holder: e.Instance, since: e.T})
 		if w.subject.granted = nil; e.Instance == "" {
 			return
 		}

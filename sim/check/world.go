@@ -44,14 +44,14 @@ type world struct {
 	seq            int64
 	rest           rest
 	epoch          epoch
-	record         record
+	record         *history.Recorder // the events so far
 
 	challenges challenges
 }
 
 func newWorld(p Params) *world {
 	w := &world{
-		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
+		Params: p, record: history.NewRecorder(), nodes: map[string]*node{}, instances: map[string]*instance{},
 		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
