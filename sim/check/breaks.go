@@ -40,7 +40,7 @@ func (h *hooks) account(b *breach, first bool) {
 	if len(h.list) == breaksMax && !first {
 		return
 	}
-	x := Break{From: b.from, To: max(cmp.Or(b.to, h.w.now), b.from), Deadline: b.due, Owners: b.owners(), Text: b.text}
+	x := Break{From: b.from, To: max(cmp.Or(b.to, b.at), b.from), Deadline: b.due, Owners: b.owners(), Text: b.text}
 	if b.session != nil {
 		x.Session = b.session.id
 	}
@@ -127,16 +127,6 @@ func (w *world) blame(b *breach) *injection {
 		}
 	}
 	return other
-}
-
-// endsFor returns the end of the lease that Redis last granted the instance, by the present grant or the one before; 0: unknown.
-func (s *session) endsFor(i *instance) int64 {
-	for _, k := range []*grant{s.granted, s.before} {
-		if k != nil && (k.holder == i.id || k.reporter == i.id) {
-			return k.until
-		}
-	}
-	return 0
 }
 
 func (inj *injection) name() string {

@@ -19,6 +19,7 @@ type hooks struct {
 	headline  *breach // the largest break; the earliest noticed of equals
 	first     *breach
 	earliest  []*breach // the first textsMax breaks, as noticed
+	later     []breach  // breaks found at the end, not yet in order of time
 	notes     []string  // always part of the detail
 	widened   int64     // ns: the largest extension of a limit for a stalled host
 	unplaced  int       // breaks that depend on the exact time of an event in Redis, which is unknown
@@ -41,8 +42,6 @@ type hooks struct {
 func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
 
 func (h *hooks) event(*history.Event) {}
-
-func (h *hooks) belief(*term, bool) {}
 
 func (h *hooks) began(*term) {}
 
@@ -70,7 +69,7 @@ type breach struct {
 	terms []*term     // terms with a part in it; nil: the session's open and last ones
 	who   []*instance // instances with a part in a break of no lease
 
-	at   int64
+	at   int64 // when it was noticed; 0: now
 	text string
 }
 
@@ -88,16 +87,17 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 // breach records a break. It returns false, and counts no break, if a stalled host may have caused it. The same applies to a break that
 // depends on an event in Redis whose exact time is unknown.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
-	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
+	b.at = cmp.Or(b.at, h.w.now)
+	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from, b.at) {
 		h.unplaced++
 		return false
 	}
-	if (b.timed || b.due != 0) && h.stalled(b.from) {
+	if (b.timed || b.due != 0) && h.stalled(b.from, b.at) {
 		return false
 	}
 	h.breaks++
 	if len(h.when) < whenMax {
-		h.when = append(h.when, h.w.now)
+		h.when = append(h.when, b.at)
 	}
 	b.by = h.w.blame(&b)
 	b.seen = cmp.Or(b.seen, h.w.seen())
@@ -106,7 +106,7 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 		h.account(&b, false)
 		return true
 	}
-	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
+	b.text = fmt.Sprintf(format, args...)
 	h.account(&b, first)
 	if largest {
 		h.headline = &b
@@ -120,12 +120,26 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	return true
 }
 
+// foundLater records a break that finish() finds. It began at from, if at is not given.
+func (h *hooks) foundLater(b breach, format string, args ...any) {
+	b.at, b.text = cmp.Or(b.at, b.from), fmt.Sprintf(format, args...)
+	h.later = append(h.later, b)
+}
+
+// inOrder counts the breaks that finish() found, in order of time.
+func (h *hooks) inOrder() {
+	slices.SortStableFunc(h.later, func(a, b breach) int { return cmp.Compare(a.at, b.at) })
+	for _, b := range h.later {
+		h.breach(b, "%s", b.text)
+	}
+}
+
 // stalledShare is the divisor of the time around a break for which a host must have stalled to be a possible cause: a quarter.
 const stalledShare = 4
 
-// stalled reports whether a stalled host may have caused a break that began at from. A TTL before the break counts as well.
-func (h *hooks) stalled(from int64) bool {
-	around := span{max(0, from-int64(h.w.TTL)), h.w.now}
+// stalled reports whether a stalled host may have caused a break between from and to. A TTL before the break counts as well.
+func (h *hooks) stalled(from, to int64) bool {
+	around := span{max(0, from-int64(h.w.TTL)), to}
 	stall := h.w.stall(around.from, around.to)
 	if stall == 0 || stall*stalledShare < around.to-around.from {
 		return false

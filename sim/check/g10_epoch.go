@@ -39,12 +39,12 @@ func (g *g10) beat(i *instance) {
 // deaf judges a script executed for the term's owner. It reports whether that owner cannot have heard of the epoch.
 func (g *g10) deaf(x *store, t *term) bool {
 	p, at := x.epoch, g.w.now
-	if t == nil || p.until == never || g.w.Foreign || t.inst.asks || !t.believes || t.from >= p.since {
+	if t == nil || p.until == never || g.w.Foreign || t.inst.asks || !t.believes || t.believesSince() >= p.since {
 		return false
 	}
-	began, from := p.until, t.from
+	began, from := p.until, t.believesSince()
 	g.w.at(at+min(g.w.blur(), clockStep), func() {
-		if !t.believes || t.from != from {
+		if !t.believes || t.believesSince() != from {
 			return
 		}
 		g.broke(t.session, "at %s Redis executed a script of %s, which trusts session %s (fence %d) since before the epoch of Redis' data "+

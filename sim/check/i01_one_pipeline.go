@@ -6,6 +6,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
+// arrival is an accepted pipeline.
+type arrival struct {
+	n     int64
+	inst  string
+	fence int64
+	at    int64
+}
+
 // i1 judges that a tuner slot, and a service, never serves two pipelines at once. It uses the tuners' own record. A pipeline arrives at a
 // slot for a service, under the fences of both leases. It is served until it lets go, breaks off, or a newer fence pushes it out. The
 // nodes' messages are not used, but the freezes of the plan are.

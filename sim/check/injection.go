@@ -233,16 +233,15 @@ func (w *world) process(inj *injection) {
 }
 
 func (n *node) freeze(now int64) {
-	if !n.frozen {
-		n.frozenAt = now
+	if !n.frozen() {
+		n.freezes = append(n.freezes, span{now, never})
 	}
-	n.frozen, n.ever = true, true
 }
 
 // thawed ends a freeze. The end of a frozen process ends it too, so that rules see the process as frozen until its last moment.
 func (n *node) thawed(now int64) {
-	if n.frozen {
-		n.frozen, n.thawedAt = false, now
+	if n.frozen() {
+		n.freezes[len(n.freezes)-1].to = now
 	}
 }
 
@@ -277,12 +276,29 @@ func (w *world) over(inj *injection) {
 	}
 }
 
-// frozenWithin reports whether the node's process was frozen at any moment between from and now.
-func (n *node) frozenWithin(from int64) bool {
-	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
+// lastFreeze returns the last freeze of the node's process that began by at; an empty span if there was none.
+func (n *node) lastFreeze(at int64) span {
+	if n != nil {
+		for _, f := range slices.Backward(n.freezes) {
+			if f.from <= at {
+				return f
+			}
+		}
+	}
+	return span{to: -never}
 }
 
+func (n *node) frozen() bool { return n.lastFreeze(never).to == never }
+
+// frozenWithin reports whether the node's process was frozen at any moment between from and now.
+func (n *node) frozenWithin(from int64) bool { return n.lastFreeze(never).to >= from }
+
+// frozenSince reports whether the instance's process was frozen at any moment between since and now.
 func (w *world) frozenSince(inst string, since int64) bool {
+	return w.frozenBetween(inst, since, never)
+}
+
+func (w *world) frozenBetween(inst string, from, to int64) bool {
 	i := w.instances[inst]
-	return i != nil && i.node.frozenWithin(since)
+	return i != nil && i.node.lastFreeze(to).to >= from
 }

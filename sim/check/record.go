@@ -32,7 +32,12 @@ func (r *record) add(e *history.Event) (at int32) {
 }
 
 // seen returns the number of events so far.
-func (w *world) seen() int32 { return int32(w.record.kept) }
+func (w *world) seen() int32 {
+	if w.record == nil {
+		return 0
+	}
+	return int32(w.record.kept)
+}
 
 func (r *record) id(name string) uint32 {
 	id, known := r.ids[name]

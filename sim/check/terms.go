@@ -28,7 +28,8 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !s.added { // the history does not report its sessions
 		w.appear(s, true, false)
 	}
-	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, seen: w.seen(), confirmedAt: e.T}
+	inst.tells = inst.tells || t.fence != 0
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
 		switch late := t.fence != 0 && t.fence < u.fence; { // t was granted before u, but reported after it
@@ -53,6 +54,9 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 func (w *world) opens(t *term) {
 	t.session.terms = append(t.session.terms, t)
 	t.inst.held[t.session.id] = t
+	if w.record != nil {
+		t.session.history = append(t.session.history, t)
+	}
 }
 
 // uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
@@ -65,7 +69,7 @@ func (w *world) uses(e *history.Event) {
 		from, to := e.T, e.T+int64(w.PollTimeout)
 		w.trust(t)
 		w.at(to, func() {
-			if t.believes && t.from == from {
+			if t.believes && t.believesSince() == from {
 				w.cease(t, to)
 			}
 		})
@@ -79,7 +83,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	if t == nil { // no acquisition was reported, but its belief counts
 		s := w.subject
 		w.end(s.heldBy(inst), endReplaced)
-		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
+		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T, seen: w.seen(), unsaid: true}
 		w.opens(t)
 	}
 	switch {
@@ -105,10 +109,10 @@ func (w *world) trust(t *term) {
 		return // the answer came after the end of its own window
 	}
 	if !t.believes {
-		t.believes, t.from = true, w.now
-		for _, c := range w.checkers {
-			c.belief(t, true)
+		if t.believes = true; w.record == nil {
+			t.beliefs = nil
 		}
+		t.beliefs = append(t.beliefs, belief{w.now, never, w.seen()})
 	}
 	w.watch(t)
 }
@@ -135,14 +139,14 @@ func (w *world) watch(t *term) {
 	})
 }
 
+// believesSince returns the start of the last belief.
+func (t *term) believesSince() int64 { return t.beliefs[len(t.beliefs)-1].from }
+
 func (w *world) cease(t *term, at int64) {
 	if !t.believes {
 		return
 	}
-	t.believes, t.to = false, at
-	for _, c := range w.checkers {
-		c.belief(t, false)
-	}
+	t.believes, t.beliefs[len(t.beliefs)-1].to = false, at
 }
 
 func (w *world) end(t *term, how ending) {

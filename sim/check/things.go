@@ -1,25 +1,17 @@
 package check
 
-import (
-	"cmp"
-
-	"github.com/leasestorm/leasestorm/sim/history"
-)
+import "github.com/leasestorm/leasestorm/sim/history"
 
 // node is a slot, in which one process runs after the other.
 type node struct {
 	name     string
 	current  *instance
-	pid      int64
 	named    []*instance // instances whose IDs its process uses
 	silenced int         // open faults that leave its process alive but unheard
 	freezing int         // those of silenced that freeze the process
-	frozen   bool
-	frozenAt int64 // start of the last freeze; valid if ever
-	thawedAt int64 // end of the last freeze; valid if ever
-	ever     bool
-	asked    *injection // the clean stop in progress
-	killer   *injection // the injected crash whose exit has not been seen yet
+	freezes  []span      // the last one ends never while it lasts
+	asked    *injection  // the clean stop in progress
+	killer   *injection  // the injected crash whose exit has not been seen yet
 }
 
 // instance is one process, under the ID that it reports.
@@ -51,19 +43,18 @@ type session struct {
 	addedAt int64 // when it was added or resumed
 
 	renewals []*renewal  // G4, one per instance
-	target   targeted    // G2
-	turns    turns       // G2
 	polled   polled      // G8
 	pollers  []*instance // G13: instances that report running polls of it
-	fences   fences      // G3
+	fences   []fenceSet  // G3
 	takeover *takeover   // G5; nil: no takeover
 
-	terms   []*term
-	last    *term  // the term that began last, open or not
-	granted *grant // the lease as Redis holds it; nil: no known holder
-	before  *grant // the grant before that, of any holder; nil: none
-	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
-	key     key    // G10
+	tables
+	terms   []*term // open terms
+	last    *term   // the term that began last, open or not
+	granted *grant  // the lease as Redis holds it; nil: no known holder
+	before  *grant  // the grant before that, of any holder; nil: none
+	left    span    // when Redis last held a lease of an instance that is gone, as far as that is over
+	key     key     // G10
 	deletes []*injection
 	events  []int32 // their numbers in the record
 }
@@ -75,36 +66,47 @@ type grant struct {
 	until    int64  // 0: not seen
 	passed   bool   // E5: its end is judged
 	reporter string // of a token, the instance that reported acquired while Redis held it; "": none yet
+
+	seen     int32
+	snapshot bool       // it was granted before the view of Redis was complete
+	gone     int64      // when Redis ceased to show it; never: not yet
+	ends     []shownEnd // in order of time
 }
 
 func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(w.subject)
-		if w.subject.granted = nil; e.Instance == "" {
-			return
+		if e.Instance != "" {
+			w.subject.granted = &grant{holder: e.Instance, since: e.T, until: e.Until, gone: never}
 		}
-		w.subject.granted = &grant{holder: e.Instance, since: e.T, until: e.Until}
 	case history.RedisExtended:
 		if l := w.subject.granted; l != nil && l.until != 0 {
 			l.until = max(l.until, e.Until)
 		}
 	case history.RedisDeleted:
 		w.freed(w.subject)
-		w.subject.granted = nil
 	case history.RedisFlushed, history.TapDown:
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // the key may still exist; the next snapshot shows it
-			s.before, s.granted = cmp.Or(s.granted, s.before), nil
+			s.gives(w.now)
 		}
 	}
 }
 
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
-	s.before = cmp.Or(s.granted, s.before)
 	if k := s.granted; k != nil && w.outlived(k) {
 		s.left = span{w.leftBehind(s).from, w.now}
+	}
+	s.gives(w.now)
+}
+
+// gives records that Redis shows the lease's grant no more.
+func (s *session) gives(now int64) {
+	if s.granted != nil {
+		s.granted.gone = now
+		s.before, s.granted = s.granted, nil
 	}
 }
 
@@ -152,17 +154,17 @@ type term struct {
 	fence       int64
 	since       int64
 	until       int64 // end of the trust window; 0: the node reports none
-	believes    bool  // the instance trusts it now
-	from        int64 // start of the belief, if believes
-	to          int64 // end of the belief, if not believes
-	doubt       bool  // a renewal failed and none has succeeded since
+	seen        int32
+	believes    bool     // the instance trusts it now
+	beliefs     []belief // the last one lasts if believes
+	doubt       bool     // a renewal failed and none has succeeded since
 	over        bool
 	passed      bool         // another instance has acquired the lease since, with a higher fence
 	how         ending       // valid if over
+	unsaid      bool         // no acquisition was reported
 	confirmedAt int64        // when its owner last reported that it has the lease
 	injections  []*injection // faults that hit it since the last renewal, or that are still open
 	challenged  string       // challenge of the owner from which it took over; "": none
-	used        bool         // after a challenged takeover, its owner has believed in it
 	armed       int64        // time of the timer for until; 0: no timer
 }
 

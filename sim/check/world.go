@@ -100,6 +100,9 @@ func (w *world) take(e *history.Event) {
 	w.keep(e)
 	w.epochs(e)
 	w.update(e)
+	if w.record != nil {
+		w.tabulate(e)
+	}
 	for _, c := range w.checkers {
 		c.event(e)
 	}
@@ -167,6 +170,7 @@ func (w *world) nodeEvent(e *history.Event) {
 		w.join(inst)
 		w.rest.ready(inst)
 	case history.Stopped:
+		inst.stopped = true
 		w.leave(inst)
 	case history.Acquired:
 		w.stats.Acquires++
@@ -227,7 +231,8 @@ func (w *world) harness(e *history.Event) {
 		w.rest.phase()
 	case history.Spawned:
 		n := w.node(e.Node)
-		n.pid, n.current, n.frozen = e.N, nil, false
+		n.current = nil
+		n.thawed(e.T)
 	case history.Exited:
 		w.exited(w.node(e.Node), e)
 	case history.FaultStart:
