@@ -112,6 +112,9 @@ func (w *world) tabulate(e *history.Event) {
 // endAt returns the end of the grant as Redis had shown it by at.
 func (k *grant) endAt(at int64) int64 {
 	i := sort.Search(len(k.ends), func(i int) bool { return k.ends[i].at > at })
+	if i == 0 {
+		return 0
+	}
 	return k.ends[i-1].until
 }
 
@@ -132,11 +135,11 @@ func (w *world) grantee(k *grant) string {
 	return k.reporter
 }
 
-// grantedUntil returns the end of the last grant to the instance, as Redis had shown it by at; 0: unknown.
+// grantedUntil returns the end of the last grant to the instance before at; 0: unknown.
 func (s *session) grantedUntil(i *instance, at int64) int64 {
 	for _, k := range slices.Backward(s.grants) {
 		if k.since <= at && (k.holder == i.id || k.reporter == i.id) {
-			return k.endAt(at)
+			return k.until
 		}
 	}
 	return 0

@@ -16,22 +16,23 @@ type node struct {
 
 // instance is one process, under the ID that it reports.
 type instance struct {
-	id      string
-	node    *node // nil until its first report
-	process *node // node whose process reports under this ID; nil: no living process
-	ready   bool
-	readies int // number of its ready messages
-	since   int64
-	gone    bool // stopped or exited
-	stopped bool // it reported its stop (G3)
-	tells   bool // it reports fences as it acquires (G3)
-	killed  bool
-	leave   *injection // the clean stop that was requested of it; nil: none
-	polls   int
-	idle    int64            // end of the last of them
-	asks    bool             // it queries Redis before each use, and trusts its lease for that use only
-	sends   bool             // it reports the start of a renewal
-	held    map[string]*term // open terms, by session
+	id       string
+	node     *node // nil until its first report
+	process  *node // node whose process reports under this ID; nil: no living process
+	ready    bool
+	readies  int // number of its ready messages
+	since    int64
+	gone     bool // stopped or exited
+	stopped  bool // it reported its stop (G3)
+	tells    bool // it reports fences as it acquires (G3)
+	killed   bool
+	leave    *injection // the clean stop that was requested of it; nil: none
+	polls    int
+	idle     int64                 // end of the last of them
+	asks     bool                  // it queries Redis before each use, and trusts its lease for that use only
+	sends    bool                  // it reports the start of a renewal
+	held     map[string]*term      // open terms, by session
+	renewals map[*session]*renewal // G4
 }
 
 // session is one polling target with the state of all checkers: in one place, because ten thousand sessions fit no cache.
@@ -42,7 +43,6 @@ type session struct {
 	added   bool  // SessionAdded was seen, so addedAt is valid
 	addedAt int64 // when it was added or resumed
 
-	renewals []*renewal  // G4, one per instance
 	polled   polled      // G8
 	pollers  []*instance // G13: instances that report running polls of it
 	fences   []fenceSet  // G3

@@ -281,7 +281,7 @@ func (w *world) exited(n *node, e *history.Event) {
 		return
 	}
 	w.leave(inst)
-	inst.killed = e.N < 0
+	inst.killed, inst.renewals = e.N < 0, nil
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
