@@ -34,6 +34,7 @@ type hooks struct {
 	spread    [2 * widest]int // by how much, in halves of a TTL
 	kinds     kinds
 	measured  []*times
+	overdue   []*wait // changes that were due and may still come
 
 	list        []Break // the first breaksMax breaks, as noticed
 	firstBroken Break
@@ -50,8 +51,6 @@ func (h *hooks) ended(*term, ending) {}
 func (h *hooks) injected(*injection) {}
 
 func (h *hooks) healed(*injection) {}
-
-func (h *hooks) finish() {}
 
 func (h *hooks) aside(*history.Event) {}
 

@@ -24,6 +24,7 @@ type handover struct {
 	from    *instance
 	stop    *injection
 	at      int64
+	taker   *instance
 	known   int64 // when the believing holders must know that its key was deleted by hand; 0: another instance is free
 }
 
@@ -57,7 +58,9 @@ func (g *g13) ended(t *term, how ending) {
 			h.known = g.w.deletionKnown(t.session, h.at)
 		}
 		g.handovers[t.session.id] = h
-		h.wait = g.expect(wait{now: func() promise { return g.promise(h) }})
+		h.wait = g.expect(wait{
+			now: func() promise { return g.promise(h) }, took: g.took, late: func(_, limit int64) { g.late(h, limit) },
+		})
 	}
 }
 
@@ -92,16 +95,17 @@ func (g *g13) promise(h *handover) promise {
 	}
 }
 
-func (g *g13) finish() {
-	for _, id := range sortedKeys(g.handovers) {
-		if h := g.handovers[id]; !h.over && h.late > 0 {
-			_, limit, _ := h.came()
-			g.took.add(g.w.now - h.at)
-			g.breach(breach{session: h.session, from: h.at, due: h.at + limit, by: h.stop},
-				"session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later",
-				id, h.from.who(), clock(h.at), clock(h.stop.start), ms(g.w.now-h.at))
-		}
+// late reports a lease that was acquired too late, or by nobody.
+func (g *g13) late(h *handover, limit int64) {
+	took := g.w.now - h.at
+	b := breach{session: h.session, from: h.at, size: took, due: h.at + limit, by: h.stop}
+	if h.taker == nil {
+		g.breach(b, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later", h.session.id,
+			h.from.who(), clock(h.at), clock(h.stop.start), ms(took))
+		return
 	}
+	g.breach(b, "session %s was released by %s at %s and acquired by %s %d ms later", h.session.id, h.from.who(), clock(h.at), h.taker.who(),
+		ms(took))
 }
 
 func (g *g13) event(e *history.Event) {
@@ -194,20 +198,9 @@ func (g *g13) left(i *instance) {
 }
 
 func (g *g13) began(t *term) {
-	h := g.handovers[t.session.id]
-	if h == nil || t.inst == h.from {
-		return
-	}
-	_, limit, stands := h.came()
-	if stands == unjudged {
-		return
-	}
-	took := g.w.now - h.at
-	g.took.add(took)
-	if stands == tooLate {
-		g.breach(breach{session: h.session, from: h.at, size: took, due: h.at + limit, by: h.stop},
-			"session %s was released by %s at %s and acquired by %s %d ms later", h.session.id, h.from.who(),
-			clock(h.at), t.inst.who(), ms(took))
+	if h := g.handovers[t.session.id]; h != nil && t.inst != h.from && !h.over {
+		h.taker = t.inst
+		h.came()
 	}
 }
 

@@ -155,18 +155,13 @@ func (w *world) loses(inj *injection) {
 	w.losses, w.unseen = append(w.losses, inj), append(w.unseen, inj)
 }
 
-// inserted inserts an injection in order of start, because some are noticed late.
-func (w *world) inserted(all []*injection, inj *injection) []*injection {
-	at := len(all)
-	for at > 0 && all[at-1].start > inj.start {
+func (w *world) begin(inj *injection) {
+	at := len(w.injections)
+	for at > 0 && w.injections[at-1].start > inj.start { // some are noticed late
 		at--
 	}
-	return slices.Insert(all, at, inj)
-}
-
-func (w *world) begin(inj *injection) {
-	w.injections = w.inserted(w.injections, inj)
-	w.near.all = w.inserted(w.near.all, inj)
+	w.injections = slices.Insert(slices.Clone(w.injections), at, inj) // callers may still iterate over the old list
+	w.passed = min(w.passed, at)
 	if inj.forgets() {
 		w.loses(inj)
 		if !w.epoch.shows(w, inj) && (inj.did == didPlan || w.servers.switched != inj.start) {

@@ -47,6 +47,7 @@ type session struct {
 	pollers  []*instance // G13: instances that report running polls of it
 	fences   []fenceSet  // G3
 	takeover *takeover   // G5; nil: no takeover
+	returns  []*recovery // G9: returns of Redis since which it has not been polled
 
 	tables
 	terms   []*term // open terms

@@ -32,7 +32,7 @@ type world struct {
 	existing       int       // existing sessions that are not paused
 	created        []string  // sessions in order of creation
 	injections     []*injection
-	near           horizon // injections that may still reach recent changes
+	passed         int // number of the first injections that reach no recent change any more
 	servers        servers
 	losses         []*injection         // injections after which Redis returns as another one
 	unseen         []*injection         // losses that may not be detected yet
