@@ -99,9 +99,6 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 		session: s, from: from, to: to, at: to, size: length, seen: second.belief.seen, due: s.grantedUntil(first.inst, from),
 		terms: []*term{first.term, second.term},
 	}
-	if b.by = g.w.blame(&b); b.by != nil && b.by.forgets() {
-		b.due = max(b.by.start, b.by.end) + int64(g.w.TTL) // end of the quarantine, had there been one
-	}
 	g.foundLater(b,
 		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
 			"%s had it from %s%s and believed until %s",
@@ -120,8 +117,8 @@ func (g *g1) asleepSince(first claim, frozen, from int64) bool {
 // beyondGrants holds trust windows against the grants that Redis shows. Its stream may show the grant or extension a moment later.
 func (g *g1) beyondGrants(s *session) {
 	for _, x := range s.windows {
-		k, shown := s.grantAt(x.seen), x.at+eventAllowance+g.w.stall(x.at-eventAllowance, x.at)
-		if k == nil || k.gone <= shown || g.w.now <= shown || g.w.grantee(k) != x.inst.id {
+		k, shown := x.grant, x.at+eventAllowance+g.w.stall(x.at-eventAllowance, x.at)
+		if k == nil || k.gone <= shown || g.w.now <= shown || cmp.Or(k.owner, k.reporter) != x.inst {
 			continue
 		}
 		end := k.endAt(shown)
@@ -130,9 +127,9 @@ func (g *g1) beyondGrants(s *session) {
 		}
 		g.foundLater(breach{
 			session: s, from: x.at, to: x.until, at: shown, due: end, size: x.until - end, seen: x.seen, shown: true,
-			terms: []*term{g.w.part(s, x.inst.id, x.fence)}, // an overlap is a break of its own
+			terms: []*term{g.w.part(s, x.inst, x.fence)}, // an overlap is a break of its own
 		}, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
-			"own it for %d ms while it still believes", x.inst.who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until), clock(end),
+			"own it for %d ms while it still believes", g.w.instance(x.inst).who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until), clock(end),
 			ms(x.until-end))
 	}
 }

@@ -34,18 +34,10 @@ type g2 struct {
 // sentLate is how long after a thaw a poll from before the freeze may arrive.
 const sentLate = int64(failoverAllowance)
 
-// holding begins with a grant of a lease, as Redis shows it or a node reports it.
-type holding struct {
-	inst string // "": unknown
-	at   int64
-	seen int32
-}
-
 func (g *g2) finish() {
 	for _, s := range g.w.sessions.sorted() {
 		g.taken(s)
 		g.fences(s)
-		shown, reported := g.turns(s)
 		for _, p := range s.polls {
 			if p.refused {
 				g.rejected++
@@ -56,7 +48,7 @@ func (g *g2) finish() {
 				g.accepted++
 				g.meetings(s, p)
 			}
-			g.stale(s, p, shown, reported)
+			g.stale(s, p)
 		}
 	}
 	g.inOrder()
@@ -132,45 +124,28 @@ func (g *g2) meetings(s *session, p *poll) {
 	}
 }
 
-// turns returns whose turn it is to poll the session, by Redis' stream and by the nodes' messages. Redis' keys may not hold the IDs of
-// instances. A term that was over when it was reported is no turn.
-func (g *g2) turns(s *session) (shown, reported []holding) {
-	for _, k := range s.grants {
-		if !k.snapshot && !g.w.replicated() {
-			x := holding{at: k.since, seen: k.seen}
-			if i := g.w.instances[k.holder]; i != nil && i.node != nil {
-				x.inst = k.holder
-			}
-			shown = append(shown, x)
+// stale judges a poll by the last grant before its arrival: as Redis shows it, or, if that is unknown, as a node reports it. Redis' stream,
+// or a node, may show the grant to its sender a moment later.
+func (g *g2) stale(s *session, p *poll) {
+	before := func(all []*grant) int {
+		i := sort.Search(len(all), func(i int) bool { return all[i].seen > p.seen }) - 1
+		for i >= 0 && all[i].snapshot { // it was granted earlier
+			i--
 		}
+		return i
 	}
-	fence := int64(0)
-	for _, x := range s.windows {
-		if x.begins && (x.fence == 0 || x.fence >= fence) {
-			fence = x.fence
-			reported = append(reported, holding{x.inst.id, x.at, x.seen})
-		}
-	}
-	return shown, reported
-}
-
-// stale judges a poll by the last turn before its arrival. Redis' stream, or a node, may show the grant to its sender a moment later.
-func (g *g2) stale(s *session, p *poll, shown, reported []holding) {
-	before := func(all []holding) int {
-		return sort.Search(len(all), func(i int) bool { return all[i].seen > p.seen }) - 1
-	}
-	turns, last := shown, before(shown)
-	byRedis := last >= 0 && shown[last].inst != ""
+	turns, last := s.grants, before(s.grants)
+	byRedis := last >= 0 && turns[last].owner != "" && !g.w.replicated()
 	if !byRedis {
-		turns, last = reported, before(reported)
+		turns, last = s.reported, before(s.reported)
 	}
-	if last < 0 || turns[last].inst == p.inst {
+	if last < 0 || turns[last].owner == p.inst {
 		return
 	}
 	whose, begun := turns[last], g.startOf(p)
 	until := p.at + eventAllowance + g.w.stall(p.at-eventAllowance, p.at)
 	switch {
-	case begun <= whose.at:
+	case begun <= whose.since:
 		return
 	case g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
 		g.staleFrozen++
@@ -182,18 +157,18 @@ func (g *g2) stale(s *session, p *poll, shown, reported []holding) {
 		return
 	}
 	for _, x := range turns[last+1:] {
-		if x.inst == p.inst && x.at <= until {
+		if x.owner == p.inst && x.since <= until && !x.snapshot {
 			return
 		}
 	}
-	other := g.w.instance(whose.inst).who()
-	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(whose.at))
+	other := g.w.instance(whose.owner).who()
+	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(whose.since))
 	if byRedis {
-		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(whose.at))
+		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(whose.since))
 	}
 	g.foundLater(breach{
 		session: s, from: begun, at: until, seen: p.seen, shown: byRedis,
-		terms: []*term{g.w.part(s, p.inst, p.fence), g.w.part(s, whose.inst, 0)},
+		terms: []*term{g.w.part(s, p.inst, p.fence), g.w.part(s, whose.owner, 0)},
 	}, "%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",
 		g.who(p), s.id, p.n, fenced(p.fence), clock(begun), clock(p.at), since)
 }
@@ -201,14 +176,8 @@ func (g *g2) stale(s *session, p *poll, shown, reported []holding) {
 // startOf returns the start of the poll: as reported, unless that poll must be over, else a moment before the arrival. A stall of the host
 // makes it earlier. A frozen sender has the rest of its time-out after its thaw, and its clock may run 1 % slow.
 func (g *g2) startOf(p *poll) int64 {
-	at, allowed := p.at-int64(stampAllowance), p.begun
-	if i := g.w.instances[p.inst]; i != nil {
-		if freeze := i.node.lastFreeze(p.at); freeze.to >= p.begun {
-			allowed = freeze.to
-		}
-	}
-	allowed = min(allowed, p.at)
-	if p.begun != 0 && p.at <= allowed+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(allowed-eventAllowance, p.at) {
+	at, awake := p.at-int64(stampAllowance), max(p.begun, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
+	if p.begun != 0 && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
 		at = p.begun
 	}
 	return at - g.w.stall(at-eventAllowance, p.at)

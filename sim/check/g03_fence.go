@@ -26,15 +26,20 @@ type g3 struct {
 
 // fenceSet is a fence that Redis was given.
 type fenceSet struct {
-	fence int64
-	at    int64
-	seen  int32
+	fence  int64
+	at     int64
+	seen   int32
+	holder string // last known holder of the lease
 }
 
 func (g *g3) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisFence:
-		g.w.subject.fences = append(g.w.subject.fences, fenceSet{e.Fence, e.T, g.w.seen()})
+		s, holder := g.w.subject, ""
+		if k := cmp.Or(s.granted, s.before); k != nil {
+			holder = k.holder
+		}
+		s.fences = append(s.fences, fenceSet{e.Fence, e.T, g.w.seen(), holder})
 	case history.TapDown:
 		g.gap = true
 	}
@@ -116,18 +121,10 @@ func (g *g3) senders(s *session) {
 // Redis forgets that fence, the owner asserts the one that it knows.
 func (g *g3) falls(s *session, reported map[int64]bool) {
 	var top fenceSet
-	holder := func(x fenceSet) (last string) {
-		for _, k := range s.grants {
-			if k.seen <= x.seen {
-				last = cmp.Or(k.holder, last)
-			}
-		}
-		return last
-	}
 	for _, x := range s.fences {
-		if x.fence < top.fence && (reported[top.fence] || holder(x) != holder(top)) && !s.deletedWithin(0, x.at) {
+		if x.fence < top.fence && (reported[top.fence] || x.holder != top.holder) && !s.deletedWithin(0, x.at) {
 			g.foundLater(breach{
-				session: s, from: x.at, seen: x.seen, terms: []*term{g.w.part(s, holder(top), top.fence), g.w.part(s, holder(x), x.fence)},
+				session: s, from: x.at, seen: x.seen, terms: []*term{g.w.part(s, top.holder, top.fence), g.w.part(s, x.holder, x.fence)},
 			}, "at %s Redis' fence of session %s fell from %d to %d", clock(x.at), s.id, top.fence, x.fence)
 		}
 		if x.fence > top.fence {
@@ -140,14 +137,14 @@ func (g *g3) falls(s *session, reported map[int64]bool) {
 // the last messages of a process that ended without reporting its stop may be lost.
 func (g *g3) strange(s *session, given map[int64]bool) {
 	var first *poll
-	seen := map[string]bool{}
+	n := 0
 	for _, p := range s.polls {
 		if p.fence == 0 || given[p.fence] {
 			continue
 		}
 		if i := g.w.instance(p.inst); i.tells && (!i.gone || i.stopped) || len(s.fences) > 0 && g.w.shows() && !g.gap {
-			first = cmp.Or(first, p)
-			seen[fmt.Sprint(p.inst, p.fence)] = true
+			first, given[p.fence] = cmp.Or(first, p), true
+			n++
 		}
 	}
 	if first != nil {
@@ -156,7 +153,7 @@ func (g *g3) strange(s *session, given map[int64]bool) {
 		},
 			"%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it "+
 				"acquired it, nor did Redis show it (%d such fences)", g.w.instance(first.inst).who(), s.id, first.fence, clock(first.at), first.n,
-			len(seen))
+			n)
 	}
 }
 

@@ -139,7 +139,7 @@ func (w *world) inject(e *history.Event) {
 	if e.Node != "" {
 		inj.node = w.node(e.Node)
 	}
-	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
+	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.byID[inj.session] == nil {
 		inj.session = w.created[n-1] // the fault has the plan's name of the session
 	}
 	inj.open, inj.id = !inj.has(fault.Instant), inj.index
@@ -294,6 +294,12 @@ func (w *world) frozenSince(inst string, since int64) bool {
 }
 
 func (w *world) frozenBetween(inst string, from, to int64) bool {
-	i := w.instances[inst]
-	return i != nil && i.node.lastFreeze(to).to >= from
+	return w.lastFreeze(inst, to).to >= from
+}
+
+func (w *world) lastFreeze(inst string, at int64) span {
+	if i := w.instances[inst]; i != nil {
+		return i.node.lastFreeze(at)
+	}
+	return span{to: -never}
 }

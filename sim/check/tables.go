@@ -11,23 +11,24 @@ import (
 // tables holds what happened to one lease, in order of time. The rows of a judged run are kept, so that a rule can ask at the end, when all
 // ends are known. The number of events (seen) orders rows of one time.
 type tables struct {
-	history []*term // all terms, also those that are over
-	windows []window
-	grants  []*grant
-	polls   []*poll
+	history  []*term // all terms, also those that are over
+	windows  []window
+	grants   []*grant // as Redis shows them; without an owner if it is unknown from then on
+	reported []*grant // as nodes report them, if the grant was not over by then
+	polls    []*poll
 
 	serving []*poll          // accepted polls without an answer yet
 	begun   map[string]int64 // start of each instance's last reported poll, until that poll arrives
 }
 
-// window is a trust window that an instance reported before the window's end.
+// window is a trust window that an instance reported.
 type window struct {
-	inst   *instance
-	fence  int64
-	at     int64
-	until  int64 // 0: none reported
-	seen   int32
-	begins bool // it began a term
+	inst  string
+	fence int64
+	at    int64
+	until int64 // 0: none reported
+	seen  int32
+	grant *grant // as Redis showed it then; nil: unknown
 }
 
 // poll is a poll that reached the target.
@@ -62,6 +63,9 @@ func (w *world) tabulate(e *history.Event) {
 	case history.RedisGranted:
 		k := cmp.Or(s.granted, &grant{since: e.T})
 		k.seen, k.snapshot, k.ends = w.seen(), e.Reason == snapshotReason, []shownEnd{{e.T, e.Until}}
+		if i := w.instances[e.Instance]; i != nil && i.node != nil {
+			k.owner = e.Instance
+		}
 		s.grants = append(s.grants, k)
 	case history.RedisExtended:
 		if k := s.granted; k != nil {
@@ -72,12 +76,13 @@ func (w *world) tabulate(e *history.Event) {
 			x.grants = append(x.grants, &grant{since: e.T, seen: w.seen()})
 		}
 	case history.Acquired, history.Renewed:
-		begins := e.Kind == history.Acquired
-		if k := s.granted; begins && k != nil && k.reporter == "" && e.T < k.until {
+		if k := s.granted; k != nil && k.reporter == "" && e.Kind == history.Acquired && e.T < k.until {
 			k.reporter = e.Instance
 		}
-		if e.Until == 0 || e.Until > e.T {
-			s.windows = append(s.windows, window{w.reporter, e.Fence, e.T, e.Until, w.seen(), begins})
+		s.windows = append(s.windows, window{e.Instance, e.Fence, e.T, e.Until, w.seen(), s.granted})
+		if n := len(s.reported); e.Kind == history.Acquired && (e.Until == 0 || e.Until > e.T) &&
+			(n == 0 || e.Fence == 0 || e.Fence >= s.reported[n-1].fence) {
+			s.reported = append(s.reported, &grant{owner: e.Instance, fence: e.Fence, since: e.T, seen: w.seen()})
 		}
 	case history.PollStart:
 		if s.begun == nil {
@@ -118,27 +123,10 @@ func (k *grant) endAt(at int64) int64 {
 	return k.ends[i-1].until
 }
 
-// grantAt returns the last grant that Redis had shown after so many events, or nil.
-func (s *session) grantAt(seen int32) *grant {
-	i := sort.Search(len(s.grants), func(i int) bool { return s.grants[i].seen > seen })
-	if i == 0 {
-		return nil
-	}
-	return s.grants[i-1]
-}
-
-// grantee returns the ID of the instance that has the grant. A token belongs to the instance that reports acquired while Redis holds it.
-func (w *world) grantee(k *grant) string {
-	if i := w.instances[k.holder]; i != nil && i.node != nil {
-		return k.holder
-	}
-	return k.reporter
-}
-
 // grantedUntil returns the end of the last grant to the instance before at; 0: unknown.
 func (s *session) grantedUntil(i *instance, at int64) int64 {
 	for _, k := range slices.Backward(s.grants) {
-		if k.since <= at && (k.holder == i.id || k.reporter == i.id) {
+		if k.since <= at && cmp.Or(k.owner, k.reporter) == i.id {
 			return k.until
 		}
 	}
@@ -148,7 +136,7 @@ func (s *session) grantedUntil(i *instance, at int64) int64 {
 // windowAt returns the end of the window that the instance had last reported after so many events; 0: none.
 func (s *session) windowAt(i *instance, seen int32) int64 {
 	for _, x := range slices.Backward(s.windows) {
-		if x.seen <= seen && x.inst == i {
+		if x.seen <= seen && x.inst == i.id {
 			return x.until
 		}
 	}

@@ -114,29 +114,13 @@ func (w *world) trust(t *term) {
 		}
 		t.beliefs = append(t.beliefs, belief{w.now, never, w.seen()})
 	}
-	w.watch(t)
-}
-
-// watch closes the term's window when it ends. One timer per term follows the window; only an earlier end needs another timer.
-func (w *world) watch(t *term) {
-	due := t.until
-	if due == 0 || (t.armed != 0 && t.armed <= due) {
-		return
+	if due := t.until; due != 0 {
+		w.at(due, func() {
+			if t.until == due {
+				w.cease(t, due)
+			}
+		})
 	}
-	t.armed = due
-	w.at(due, func() {
-		if t.armed != due {
-			return
-		}
-		t.armed = 0
-		switch {
-		case !t.believes:
-		case t.until > due:
-			w.watch(t)
-		default:
-			w.cease(t, t.until)
-		}
-	})
 }
 
 // believesSince returns the start of the last belief.

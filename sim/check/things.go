@@ -1,6 +1,11 @@
 package check
 
-import "github.com/leasestorm/leasestorm/sim/history"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/history"
+)
 
 // node is a slot, in which one process runs after the other.
 type node struct {
@@ -60,6 +65,16 @@ type session struct {
 	events  []int32 // their numbers in the record
 }
 
+// sessions holds all sessions of a history, by ID and in the order of their first mention.
+type sessions struct {
+	all  []*session
+	byID map[string]*session
+}
+
+func (s *sessions) sorted() []*session {
+	return slices.SortedFunc(slices.Values(s.all), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+}
+
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
 type grant struct {
 	holder   string // value of its key: an instance's ID, or a token
@@ -68,6 +83,8 @@ type grant struct {
 	passed   bool   // E5: its end is judged
 	reporter string // of a token, the instance that reported acquired while Redis held it; "": none yet
 
+	owner    string // the holder, if it is an instance's ID; "": unknown
+	fence    int64  // of a reported grant
 	seen     int32
 	snapshot bool       // it was granted before the view of Redis was complete
 	gone     int64      // when Redis ceased to show it; never: not yet
@@ -166,7 +183,6 @@ type term struct {
 	confirmedAt int64        // when its owner last reported that it has the lease
 	injections  []*injection // faults that hit it since the last renewal, or that are still open
 	challenged  string       // challenge of the owner from which it took over; "": none
-	armed       int64        // time of the timer for until; 0: no timer
 }
 
 type ending uint8

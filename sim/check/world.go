@@ -53,7 +53,7 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*injection{},
+		open: map[int64]*injection{}, sessions: sessions{byID: map[string]*session{}},
 	}
 	w.rest.init(w)
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
@@ -79,9 +79,10 @@ func (w *world) instance(id string) *instance {
 }
 
 func (w *world) session(id string) *session {
-	s := w.sessions.find(id)
+	s := w.sessions.byID[id]
 	if s == nil {
-		s = w.sessions.add(id)
+		s = &session{id: id}
+		w.sessions.all, w.sessions.byID[id] = append(w.sessions.all, s), s
 	}
 	return s
 }
@@ -110,7 +111,7 @@ func (w *world) take(e *history.Event) {
 
 // find sets the subject and the reporter of the event. A fault names a session as its plan does, which may not be the session's ID.
 func (w *world) find(e *history.Event) {
-	w.subject, w.reporter = w.sessions.find(e.Session), nil
+	w.subject, w.reporter = w.sessions.byID[e.Session], nil
 	if w.subject == nil && e.Kind != history.FaultStart && e.Kind != history.FaultEnd {
 		w.subject = w.session(e.Session)
 	}
