@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // g1 promises that no two instances trust one lease at once, and that no trust window exceeds the lease that Redis granted.
@@ -103,8 +105,15 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
 			"%s had it from %s%s and believed until %s",
 		first.inst.who(), second.inst.who(), s.id, ms(length), clock(from), clock(to),
-		a, clock(first.since), inBrackets(first.fence), until(s.windowAt(first.inst, second.belief.seen)),
-		z, clock(second.since), inBrackets(second.fence), until(s.windowAt(second.inst, second.belief.seen)))
+		a, clock(first.since), inBrackets(first.fence), until(g.windowAt(first, second)),
+		z, clock(second.since), inBrackets(second.fence), until(g.windowAt(second, second)))
+}
+
+// windowAt returns the end of the window that the claim's instance had last reported as the other claim began.
+func (g *g1) windowAt(c, other claim) int64 {
+	return g.w.before(c.session, other.belief.seen, func(e *history.Event) bool {
+		return (e.Kind == history.Acquired || e.Kind == history.Renewed) && e.Instance == c.inst.id
+	}).Until
 }
 
 // asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.
@@ -114,23 +123,22 @@ func (g *g1) asleepSince(first claim, frozen, from int64) bool {
 	return frozen <= from && first.session.deletedWithin(since, from)
 }
 
-// beyondGrants holds trust windows against the grants that Redis shows. Its stream may show the grant or extension a moment later.
+// beyondGrants judges the windows that exceeded their grants. Redis' stream may show the grant's extension a moment later.
 func (g *g1) beyondGrants(s *session) {
-	for _, x := range s.windows {
-		k, shown := x.grant, x.at+eventAllowance+g.w.stall(x.at-eventAllowance, x.at)
-		if k == nil || k.gone <= shown || g.w.now <= shown || cmp.Or(k.owner, k.reporter) != x.inst {
-			continue
-		}
-		end := k.endAt(shown)
-		if end == 0 || x.until <= end+int64(stampAllowance) {
+	for _, x := range s.beyond {
+		shown := x.at + eventAllowance + g.w.stall(x.at-eventAllowance, x.at)
+		covers := g.w.after(s, x.seen, func(e *history.Event) bool {
+			return e.T > shown || e.Kind == history.RedisExtended && e.Until+int64(stampAllowance) >= x.until
+		})
+		if x.grant.gone <= shown || g.w.now <= shown || covers.Kind == history.RedisExtended && covers.T <= shown {
 			continue
 		}
 		g.foundLater(breach{
-			session: s, from: x.at, to: x.until, at: shown, due: end, size: x.until - end, seen: x.seen, shown: true,
+			session: s, from: x.at, to: x.until, at: shown, due: x.end, size: x.until - x.end, seen: x.seen, shown: true,
 			terms: []*term{g.w.part(s, x.inst, x.fence)}, // an overlap is a break of its own
 		}, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
-			"own it for %d ms while it still believes", g.w.instance(x.inst).who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until), clock(end),
-			ms(x.until-end))
+			"own it for %d ms while it still believes", g.w.instance(x.inst).who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until),
+			clock(x.end), ms(x.until-x.end))
 	}
 }
 

@@ -98,7 +98,7 @@ func (g *g2) broken(s *session, p, other *poll, at int64, format string, args ..
 // meetings judges the polls of other instances that the target still served as this one arrived.
 func (g *g2) meetings(s *session, p *poll) {
 	for _, a := range p.meets {
-		at := p.at
+		at, noticed := p.at, p.at+int64(failoverAllowance)
 		switch {
 		case a.inst == p.inst:
 			continue
@@ -108,20 +108,31 @@ func (g *g2) meetings(s *session, p *poll) {
 		case a.fence < p.fence && g.w.deletedUnknown(s, p.at):
 			g.deleted++
 			continue
-		case a.cancelled != 0 && a.cancelled <= p.at: // its client has hung up, and the target will notice soon
-			at = min(a.answered, p.at+int64(failoverAllowance))
+		case g.cancelled(s, a, p): // its client has hung up, and the target will notice soon
+			end := g.w.after(s, p.seen, func(e *history.Event) bool {
+				return e.T > noticed || e.N == a.n && (e.Kind == history.Served || e.Kind == history.Aborted)
+			})
 			switch {
-			case a.answer == history.Aborted && a.answered == at:
+			case end.T <= noticed && end.Kind == history.Aborted:
 				g.hungUp++
 				continue
-			case at >= g.w.now:
+			case noticed >= g.w.now && end.Kind != history.Served:
 				continue // the history ends before that
 			}
+			at = min(noticed, g.w.now)
 		}
 		g.broken(s, p, a, at, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s (poll %d%s) "+
 			"arrived at %s: two pollers at once, and the plan had frozen neither",
 			s.id, g.who(a), a.n, fenced(a.fence), clock(a.at), g.who(p), p.n, fenced(p.fence), clock(p.at))
 	}
+}
+
+// cancelled reports whether the node of the first poll reported that it cancelled it before the second arrived.
+func (g *g2) cancelled(s *session, a, p *poll) bool {
+	e := g.w.before(s, p.seen, func(e *history.Event) bool {
+		return e.Kind == history.PollCancelled && e.Instance == a.inst || e.T < a.at
+	})
+	return e.Kind == history.PollCancelled && e.T > a.at
 }
 
 // stale judges a poll by the last grant before its arrival: as Redis shows it, or, if that is unknown, as a node reports it. Redis' stream,
@@ -142,7 +153,7 @@ func (g *g2) stale(s *session, p *poll) {
 	if last < 0 || turns[last].owner == p.inst {
 		return
 	}
-	whose, begun := turns[last], g.startOf(p)
+	whose, begun := turns[last], g.startOf(s, p)
 	until := p.at + eventAllowance + g.w.stall(p.at-eventAllowance, p.at)
 	switch {
 	case begun <= whose.since:
@@ -175,10 +186,13 @@ func (g *g2) stale(s *session, p *poll) {
 
 // startOf returns the start of the poll: as reported, unless that poll must be over, else a moment before the arrival. A stall of the host
 // makes it earlier. A frozen sender has the rest of its time-out after its thaw, and its clock may run 1 % slow.
-func (g *g2) startOf(p *poll) int64 {
-	at, awake := p.at-int64(stampAllowance), max(p.begun, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
-	if p.begun != 0 && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
-		at = p.begun
+func (g *g2) startOf(s *session, p *poll) int64 {
+	said := g.w.before(s, p.seen-1, func(e *history.Event) bool {
+		return e.Instance == p.inst && (e.Kind == history.PollStart || e.Kind == history.Arrived || e.Kind == history.Rejected)
+	})
+	at, awake := p.at-int64(stampAllowance), max(said.T, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
+	if said.Kind == history.PollStart && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
+		at = said.T
 	}
 	return at - g.w.stall(at-eventAllowance, p.at)
 }

@@ -86,9 +86,8 @@ type grant struct {
 	owner    string // the holder, if it is an instance's ID; "": unknown
 	fence    int64  // of a reported grant
 	seen     int32
-	snapshot bool       // it was granted before the view of Redis was complete
-	gone     int64      // when Redis ceased to show it; never: not yet
-	ends     []shownEnd // in order of time
+	snapshot bool  // it was granted before the view of Redis was complete
+	gone     int64 // when Redis ceased to show it; never: not yet
 }
 
 func (w *world) grants(e *history.Event) {
