@@ -19,6 +19,9 @@ import (
 //   - A window whose end exceeds its grant's, as Redis showed it a moment later, is a break too: it would overlap the next one.
 type g1 struct {
 	hooks
+	asking   int   // terms of instances that query Redis before each use
+	uses     int   // uses of such terms
+	taken    int   // terms taken over from challenged owners, trusted or not
 	deleted  int   // overlaps that a deleted key explains
 	deletedW int64 // the longest of them
 }
@@ -30,34 +33,18 @@ type claim struct {
 }
 
 func (g *g1) finish() {
-	taken, asking, uses := 0, 0, 0
 	for _, s := range g.w.sessions.sorted() {
-		var claims []claim
-		for _, t := range s.history {
-			for _, b := range t.beliefs {
-				claims = append(claims, claim{t, b})
-			}
-			if t.inst.asks {
-				asking, uses = asking+1, uses+len(t.beliefs)
-			}
-			if t.challenged != "" {
-				taken++
-				if len(t.beliefs) > 0 { // an instance that never trusts its term puts nothing to the test
-					g.exercise(t.challenged)
-				}
-			}
-		}
-		g.overlaps(s, claims)
+		g.overlaps(s, g.claims(s))
 		if g.w.shows() {
 			g.beyondGrants(s)
 		}
 	}
 	g.inOrder()
 	switch {
-	case asking > 0 && uses == 0:
+	case g.asking > 0 && g.uses == 0:
 		g.untested = "the nodes ask before each use, and say nothing of a use (pollStart)"
 	case g.exercised > 0:
-	case taken > 0:
+	case g.taken > 0:
 		g.untested = "nobody trusted a lease that was taken over: each window (until) had ended when it was reported"
 	default:
 		g.untested = unchallenged
@@ -65,6 +52,25 @@ func (g *g1) finish() {
 	if said := g.w.challenges.said(); said != "" {
 		g.note("challenges: %s", said)
 	}
+}
+
+// claims returns all beliefs, and counts the terms that put the guarantee to the test.
+func (g *g1) claims(s *session) (all []claim) {
+	for _, t := range s.history {
+		for _, b := range t.beliefs {
+			all = append(all, claim{t, b})
+		}
+		if t.inst.asks {
+			g.asking, g.uses = g.asking+1, g.uses+len(t.beliefs)
+		}
+		if t.challenged != "" {
+			g.taken++
+			if len(t.beliefs) > 0 { // an instance that never trusts its term puts nothing to the test
+				g.exercise(t.challenged)
+			}
+		}
+	}
+	return all
 }
 
 func (g *g1) overlaps(s *session, claims []claim) {

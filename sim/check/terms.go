@@ -47,7 +47,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	s.last = t
 	w.rest.moved()
 	if !inst.asks {
-		w.trust(t)
+		w.trust(t, t.until)
 	}
 }
 
@@ -62,17 +62,10 @@ func (w *world) opens(t *term) {
 // uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
 // end, for one poll timeout at most.
 func (w *world) uses(e *history.Event) {
-	t := w.term(e)
-	switch {
+	switch t := w.term(e); {
 	case t == nil:
 	case e.Kind == history.PollStart:
-		from, to := e.T, e.T+int64(w.PollTimeout)
-		w.trust(t)
-		w.at(to, func() {
-			if t.believes && t.believesSince() == from {
-				w.cease(t, to)
-			}
-		})
+		w.trust(t, e.T+int64(w.PollTimeout))
 	default:
 		w.cease(t, e.T)
 	}
@@ -100,12 +93,12 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	if t.injections != nil {
 		t.survived()
 	}
-	w.trust(t)
+	w.trust(t, t.until)
 }
 
-// trust records that the instance believes in the term from now on, until its window closes.
-func (w *world) trust(t *term) {
-	if t.until != 0 && t.until <= w.now {
+// trust records that the instance believes in the term from now on, until its window closes; 0: until it says otherwise.
+func (w *world) trust(t *term, until int64) {
+	if until != 0 && until <= w.now {
 		return // the answer came after the end of its own window
 	}
 	if !t.believes {
@@ -114,13 +107,14 @@ func (w *world) trust(t *term) {
 		}
 		t.beliefs = append(t.beliefs, belief{w.now, never, w.seen()})
 	}
-	if due := t.until; due != 0 {
-		w.at(due, func() {
-			if t.until == due {
-				w.cease(t, due)
-			}
-		})
+	if t.closes = until; until == 0 {
+		return
 	}
+	w.at(until, func() {
+		if t.closes == until {
+			w.cease(t, until)
+		}
+	})
 }
 
 // believesSince returns the start of the last belief.

@@ -174,6 +174,7 @@ type term struct {
 	seen        int32
 	believes    bool     // the instance trusts it now
 	beliefs     []belief // the last one lasts if believes
+	closes      int64    // end of the last one, if nothing happens before; 0: none
 	doubt       bool     // a renewal failed and none has succeeded since
 	over        bool
 	passed      bool         // another instance has acquired the lease since, with a higher fence
