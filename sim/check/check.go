@@ -70,11 +70,8 @@ type Verdict struct {
 	// Stalled is the host's stall, in ns, that bears on the verdict: it widened a limit, or may have caused the breaks.
 	Stalled int64 `json:"-"`
 
-	// The break behind Value, or else the first break: its session, its start and its detection in ns, and the events around it.
-	From     int64           `json:"-"`
-	At       int64           `json:"-"`
-	Session  string          `json:"-"`
-	Evidence []history.Event `json:"-"`
+	At       int64           `json:"-"` // ns: when the largest break was noticed
+	Evidence []history.Event `json:"-"` // the events around it
 }
 
 // Stats counts the events of a run, whatever caused them.
@@ -135,7 +132,6 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result
 
 func judging(p Params, logs *Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
-	w.record = &record{}
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
 		c.attach(w, s.guarantees[i].Verdict)

@@ -444,7 +444,7 @@ func TestRefusalsAreOfRedis(t *testing.T) {
 			continue
 		}
 		n++
-		if inj := (&injection{Fault: fault.Fault{Kind: k}}); !inj.ofRedis() || inj.forgets() || inj.silences() {
+		if inj := planned(fault.Fault{Kind: k}); !inj.ofRedis() || inj.forgets() || inj.silences() {
 			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, inj.ofRedis(), inj.forgets(), inj.silences())
 		}
 	}

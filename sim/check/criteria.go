@@ -99,7 +99,8 @@ func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind)
 
 func (p Params) planned(f fault.Fault) (span, bool) {
 	w := world{Params: p}
-	inj := &injection{Fault: f, start: int64(f.At), end: int64(f.At + f.For)}
+	inj := planned(f)
+	inj.start, inj.end = int64(f.At), int64(f.At+f.For)
 	r, ok := w.reachBy(inj, never)
 	if !ok {
 		return span{int64(f.At), int64(f.At)}, false

@@ -50,12 +50,12 @@ func (w *world) due(c promise) (until int64, by *injection) {
 // dueBy returns the deadline as it was known at the time at, without what happened later.
 func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
 	until, by = w.reached(c, at, c.by, nil)
-	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
+	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until && w.allows(lateQuarantine) {
 		if late := cmp.Or(by, w.delayed(c.from, c.quarantineFrom, c.but)); late != nil {
 			until, by = w.reached(c, at, over, late)
 		}
 	}
-	if c.session == nil || c.but == nil {
+	if c.session == nil || c.but == nil || !w.allows(leavings) {
 		return until, by
 	}
 	if left := w.leftBehind(c.session); w.waits(c, until, left.from) && left.to > c.from && left.to+c.settle > until {
@@ -66,6 +66,9 @@ func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
 
 // reached moves a deadline by the faults that can delay the change until then, by what had happened at at.
 func (w *world) reached(c promise, at, until int64, by *injection) (int64, *injection) {
+	if !w.allows(otherFaults) {
+		return until, by
+	}
 	spare := c.anybody && w.untouched(c)
 	reach := func(inj *injection) (span, bool) {
 		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
@@ -112,6 +115,9 @@ func (c promise) settleAfter(inj *injection) int64 {
 
 // availableSince returns the earliest time, not before since, from which an instance has been alive.
 func (w *world) availableSince(since int64) int64 {
+	if !w.allows(nobodyThere) {
+		return since
+	}
 	if w.alive == 0 {
 		return w.now
 	}
@@ -120,7 +126,7 @@ func (w *world) availableSince(since int64) int64 {
 
 // candidateSince returns when an instance other than but can take part, after its start delay; 0 without such an instance or delay.
 func (w *world) candidateSince(but *instance) int64 {
-	if w.startDelay() == 0 {
+	if w.startDelay() == 0 || !w.allows(startOfMembers) {
 		return 0
 	}
 	first := int64(math.MaxInt64)
@@ -223,8 +229,9 @@ func (h *hooks) near(took, limit int64) {
 }
 
 func (h *hooks) nearest(v *Verdict) {
+	v.Value = ms(h.worst)
 	if h.allowed > 0 {
-		v.Value, v.Limit = ms(h.worst), ms(h.allowed)
+		v.Limit = ms(h.allowed)
 	}
 }
 

@@ -37,7 +37,7 @@ func (p *epoch) follow(w *world, e *history.Event) {
 			p.since, p.until, p.shown = began, cmp.Or(began, never), began
 		case e.N == 0 && len(w.instances) > 0:
 			p.since, p.until, p.shown = max(p.since, w.earliest(w.now)), w.now, w.now
-			w.servers.begins(e)
+			w.servers.began[e.Reason] = max(1, e.T)
 		case e.N != 0 && e.Reason != p.value && p.blind != 0:
 			p.since, p.until = max(p.since, p.blind), never
 		}

@@ -151,8 +151,8 @@ func (g *g1) beyondGrants(s *session) {
 func (g *g1) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Challenges = g.w.challenges.list()
-	if g.headline != nil {
-		v.Value = ms(g.headline.size)
+	if len(g.breaks) > 0 {
+		v.Value = ms(g.largest().size)
 	}
 	if v.Verdict == Pass {
 		v.Detail = join(fmt.Sprintf("%d leases taken over from challenged owners, no two windows open at once", g.exercised), v.Detail)

@@ -202,7 +202,7 @@ func (g *g2) verdict() Verdict {
 		g.untested = unchallenged
 	}
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
+	v.Value = int64(len(g.breaks))
 	if g.accepted == 0 {
 		v.Detail = "the target saw no poll"
 		return v

@@ -198,18 +198,21 @@ func (g *g5) event(e *history.Event) {
 	to := g.w.subject.takeover
 	switch e.Kind {
 	case history.RedisExtended: // the victim's own command, held back by a partition, arrives after its death
-		if e.Instance == to.victim.inst.id {
+		if e.Instance == to.victim.inst.id && g.w.allows(lateCommands) {
 			to.base, to.ends = e.T, max(to.ends, e.Until)
 		}
 	case history.RedisGranted:
 		i := g.w.instances[e.Instance]
 		switch {
 		case e.Instance == to.victim.inst.id:
-			to.base = e.T
+			if g.w.allows(lateCommands) {
+				to.base = e.T
+			}
 			return
 		case i == nil || i.node == nil:
 			return
-		case i.node.silenced > 0: // it may not hear of the grant
+		}
+		if g.w.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
 			to.base, to.ends = e.T, 0
 		}
 		to.grantees = append(to.grantees, i.node)
@@ -221,7 +224,7 @@ func (g *g5) event(e *history.Event) {
 // beat handles a heartbeat of a dead instance that Redis executes after the death.
 func (g *g5) beat(i *instance, until int64) {
 	for _, s := range g.w.sessions.all {
-		if to := s.pending(); to != nil && to.victim.inst == i {
+		if to := s.pending(); to != nil && to.victim.inst == i && g.w.allows(lateBeats) {
 			if to.ends != 0 {
 				to.ends = max(to.ends, until)
 			}
@@ -241,7 +244,6 @@ func (g *g5) began(t *term) {
 
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
 	if v.Verdict == Fail && !g.slow {
 		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()

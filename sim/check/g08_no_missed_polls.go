@@ -125,7 +125,16 @@ func (g *g8) released(e *history.Event) {
 }
 
 // since returns the start of the gap that ends now. No instance can acquire a lease before an earlier one ends.
-func (g *g8) since(p *polled) int64 { return max(p.last, g.storm, g.w.populatedSince, p.left) }
+func (g *g8) since(p *polled) int64 {
+	since := max(p.last, g.storm)
+	if g.w.allows(nobodyThere) {
+		since = max(since, g.w.populatedSince)
+	}
+	if g.w.allows(lostLeases) {
+		since = max(since, p.left)
+	}
+	return since
+}
 
 func (g *g8) polled(p *polled, e *history.Event) {
 	from := g.since(p)
@@ -135,7 +144,7 @@ func (g *g8) polled(p *polled, e *history.Event) {
 	gap, another := e.T-from, p.inst != e.Instance
 	handed := p.handed && e.Instance != p.handedA
 	switch {
-	case p.fresh && p.initial:
+	case p.fresh && p.initial && g.w.allows(coldStarts):
 		return // a cold start
 	case !p.fresh && !handed && !another && gap <= g.hand.limit:
 		return // in time, by the same instance: nearly every poll, so no causes are searched
@@ -175,7 +184,9 @@ func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.
 		due.kind, b.by = string(by[0].Kind), by[0]
 	}
 	if c == &g.gap {
-		due.by += p.late
+		if g.w.allows(renewalsInFlight) {
+			due.by += p.late
+		}
 		due.but = g.simple(by, from)
 		if len(by) > 0 {
 			around = "around " + by[0].String()

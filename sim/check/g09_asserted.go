@@ -32,7 +32,7 @@ func (a *asserted) healed(inj *injection) {
 	}
 	for _, s := range w.sessions.all {
 		for _, t := range s.terms {
-			if n := t.inst.node; t.doubt && n != nil && w.servers.astray[n] == nil && (inj.node == nil || inj.node == n) {
+			if n := t.inst.node; t.doubt && n != nil && w.servers.led(n) != never && (inj.node == nil || inj.node == n) {
 				a.wait(t, inj)
 			}
 		}

@@ -104,7 +104,7 @@ func (g *g9) refused(e *history.Event) {
 	}
 	last += int64(failoverAllowance + g.w.RenewTimeout)
 	for _, inj := range g.w.injections {
-		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) {
+		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) && g.w.allows(suspensions) {
 			r, _ := g.w.reach(inj)
 			last = max(last, r.to)
 		}
@@ -181,18 +181,6 @@ func (g *g9) promise(r *recovery, s *session) promise {
 	return p
 }
 
-// ended handles a release by an instance that stops or has not noticed the loss. No other acquires the lease in a quarantine.
-func (g *g9) ended(t *term, how ending) {
-	if how != endReleased || t.inst.node == nil {
-		return
-	}
-	for _, r := range t.session.returns {
-		if t.inst.node.asked != nil || g.w.now <= r.back+int64(g.w.Renew+g.w.RenewTimeout) {
-			r.open = false
-		}
-	}
-}
-
 func trusted(s *session) bool {
 	return slices.ContainsFunc(s.terms, func(t *term) bool { return t.believes })
 }
@@ -217,10 +205,11 @@ func (g *g9) polled(s *session) {
 func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, c := range g.returns {
-			at := slices.IndexFunc(other.when, func(at int64) bool { return at >= c.injection.start && at <= c.back+2*int64(g.w.TTL) })
+			at := slices.IndexFunc(other.breaks, func(b *breach) bool { return b.at >= c.injection.start && b.at <= c.back+2*int64(g.w.TTL) })
 			if c.judged && at >= 0 {
-				g.breach(breach{from: other.when[at], to: other.when[at], by: c.injection},
-					"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(other.when[at]), c.injection)
+				b := other.breaks[at]
+				g.breach(breach{from: b.at, to: b.at, by: c.injection},
+					"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(b.at), c.injection)
 			}
 		}
 	}

@@ -89,9 +89,13 @@ func (s *session) believedBy(i *instance) bool {
 
 // promise returns the promise that an instance acquires the released lease. An instance may not know yet that Redis answers it again.
 func (g *g13) promise(h *handover) promise {
+	probe := g.w.probe()
+	if !g.w.allows(probes) {
+		probe = 0
+	}
 	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
 	return promise{
-		from: h.at - g.w.probe(), base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
+		from: h.at - probe, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
 	}
 }
 
@@ -158,7 +162,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 	g.expect(wait{
 		now: func() promise {
 			limit := int64(failoverAllowance)
-			if i.polls > 0 {
+			if i.polls > 0 && g.w.allows(runningPolls) {
 				limit += int64(g.w.PollTimeout)
 			}
 			base := max(stop.start, i.idle)
@@ -206,7 +210,6 @@ func (g *g13) began(t *term) {
 
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
 	if n := g.took.n; n > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))

@@ -248,10 +248,10 @@ func (n *node) who() string {
 func (g *g14) finish() {
 	if g.w.Foreign { // another program has its own rules
 		g.untested = "the nodes are another program, of which it is only reported"
-		if g.breaks > 0 {
+		if len(g.breaks) > 0 {
 			g.untested += ": " + strings.Join(g.texts(), "; ")
 		}
-		g.breaks = 0
+		g.breaks = nil
 	}
 }
 

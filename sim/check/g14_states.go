@@ -107,7 +107,7 @@ func failureOf(inj *injection) failure {
 		return failNothing
 	case inj.Kind.Refuses() > fault.RefusesNothing:
 		return failRefusing
-	case inj.freezes():
+	case inj.has(fault.Freezes):
 		return failFrozen
 	case inj.ofRedis():
 		return failRedis

@@ -16,9 +16,11 @@ var intentSystem = &system{
 	},
 	safety: 2,
 	checkers: func(*Logs) []checker {
-		book := newIntents()
+		of := intentRule{book: newIntents()}
 		return []checker{
-			&i1{book: book}, &i2{book: book}, &i3{book: book}, &i4{book: book}, &i5{book: book}, &i6{book: book}, &g14{needs: intentNeeds},
+			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},
+			&i4{intentRule: of, by: map[string]int{}}, &i5{intentRule: of, used: map[string]int64{}, busy: map[string]int{}},
+			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{needs: intentNeeds},
 		}
 	},
 	exercises: intentsExercise,
@@ -34,4 +36,45 @@ func intentsExercise(p Params, id string) bool {
 		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
 	}
 	return true
+}
+
+// intentRule is the base of the checkers of I1 to I6.
+type intentRule struct {
+	hooks
+	book *intents
+}
+
+func (g *intentRule) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.book.w = w
+	if !w.Tap && v.ID != "I1" && v.ID != "I3" {
+		g.untested = "what Redis stored was not recorded"
+	}
+}
+
+// spell is a time in which a state lasts that must end by a deadline. Its wait is nil while the state does not last.
+type spell struct {
+	*wait
+	from int64 // its start, or a later event from which the deadline counts
+}
+
+// follow begins the wait when the state begins, and judges it when the state ends. It returns what came returns.
+func (o *spell) follow(h *hooks, lasts bool, x wait) (took int64, stands standing) {
+	switch {
+	case lasts && o.wait == nil && h.w.phase != "end":
+		o.from = h.w.now
+		o.wait = h.expect(x)
+	case !lasts && o.wait != nil:
+		took, _, stands = o.came()
+		o.wait = nil
+		return took, stands
+	}
+	return 0, unjudged
+}
+
+// drop ends the wait without a judgement.
+func (o *spell) drop() {
+	if o.wait != nil {
+		o.over, o.wait = true, nil
+	}
 }

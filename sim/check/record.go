@@ -8,7 +8,7 @@ type record struct {
 	chunks [][]row
 	names  []string
 	ids    map[string]uint32
-	kept   int // number of events
+	kept   int32 // number of events
 }
 
 type row struct {
@@ -19,7 +19,7 @@ type row struct {
 
 const chunkLen = 1 << 14
 
-func (r *record) add(e *history.Event) (at int32) {
+func (r *record) add(e *history.Event) {
 	if r.kept%chunkLen == 0 {
 		r.chunks = append(r.chunks, make([]row, 0, chunkLen))
 	}
@@ -28,16 +28,10 @@ func (r *record) add(e *history.Event) (at int32) {
 		e.T, e.Fence, e.Until, e.N, r.id(e.Node), r.id(e.Instance), r.id(e.Session), r.id(e.Reason), e.Kind,
 	})
 	r.kept++
-	return int32(r.kept - 1)
 }
 
 // seen returns the number of events so far.
-func (w *world) seen() int32 {
-	if w.record == nil {
-		return 0
-	}
-	return int32(w.record.kept)
-}
+func (w *world) seen() int32 { return w.record.kept }
 
 func (r *record) id(name string) uint32 {
 	id, known := r.ids[name]

@@ -54,9 +54,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 func (w *world) opens(t *term) {
 	t.session.terms = append(t.session.terms, t)
 	t.inst.held[t.session.id] = t
-	if w.record != nil {
-		t.session.history = append(t.session.history, t)
-	}
+	t.session.history = append(t.session.history, t)
 }
 
 // uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
@@ -102,9 +100,7 @@ func (w *world) trust(t *term, until int64) {
 		return // the answer came after the end of its own window
 	}
 	if !t.believes {
-		if t.believes = true; w.record == nil {
-			t.beliefs = nil
-		}
+		t.believes = true
 		t.beliefs = append(t.beliefs, belief{w.now, never, w.seen()})
 	}
 	if t.closes = until; until == 0 {

@@ -9,14 +9,12 @@ import (
 
 // node is a slot, in which one process runs after the other.
 type node struct {
-	name     string
-	current  *instance
-	named    []*instance // instances whose IDs its process uses
-	silenced int         // open faults that leave its process alive but unheard
-	freezing int         // those of silenced that freeze the process
-	freezes  []span      // the last one ends never while it lasts
-	asked    *injection  // the clean stop in progress
-	killer   *injection  // the injected crash whose exit has not been seen yet
+	name    string
+	current *instance
+	named   []*instance // instances whose IDs its process uses
+	freezes []span      // the last one ends never while it lasts
+	asked   *injection  // the clean stop in progress
+	killer  *injection  // the injected crash whose exit has not been seen yet
 }
 
 // instance is one process, under the ID that it reports.
@@ -60,7 +58,6 @@ type session struct {
 	granted *grant  // the lease as Redis holds it; nil: no known holder
 	before  *grant  // the grant before that, of any holder; nil: none
 	left    span    // when Redis last held a lease of an instance that is gone, as far as that is over
-	key     key     // G10
 	deletes []*injection
 	events  []int32 // their numbers in the record
 }
@@ -113,7 +110,7 @@ func (w *world) grants(e *history.Event) {
 
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
-	if k := s.granted; k != nil && w.outlived(k) {
+	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
 	}
 	s.gives(w.now)
@@ -127,8 +124,9 @@ func (s *session) gives(now int64) {
 	}
 }
 
-func (w *world) outlived(k *grant) bool {
-	i := w.instances[k.holder]
+// gone reports whether the instance with that ID has stopped or ended.
+func (w *world) gone(id string) bool {
+	i := w.instances[id]
 	return i != nil && i.gone
 }
 
@@ -136,7 +134,7 @@ func (w *world) outlived(k *grant) bool {
 func (w *world) leftBehind(s *session) span {
 	k := s.granted
 	switch {
-	case k == nil || !w.outlived(k):
+	case k == nil || !w.gone(k.holder):
 		return s.left
 	case s.left.to >= k.since: // the same lease, or one that follows at once
 		return span{s.left.from, k.until}

@@ -12,6 +12,7 @@ import (
 type world struct {
 	Params
 	checkers []checker
+	without  allowance // taken out by a test; 0: none
 
 	now            int64
 	next           int64  // time of the next event
@@ -34,18 +35,16 @@ type world struct {
 	injections     []*injection
 	passed         int // number of the first injections that reach no recent change any more
 	servers        servers
-	losses         []*injection         // injections after which Redis returns as another one
-	unseen         []*injection         // losses that may not be detected yet
-	open           map[int64]*injection // injections that are not healed, by id
-	hinders        int                  // open injections of Redis, or that silence a process
+	losses         []*injection // injections after which Redis returns as another one
+	unseen         []*injection // losses that may not be detected yet
+	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
 	timers         timers
 	seq            int64
 	rest           rest
 	epoch          epoch
-	record         *record // nil: not kept
-	common         []int32 // numbers of the events that concern all sessions
+	record         record
 
 	challenges challenges
 }
@@ -53,9 +52,10 @@ type world struct {
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*injection{}, sessions: sessions{byID: map[string]*session{}},
+		sessions: sessions{byID: map[string]*session{}},
+		servers:  servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
-	w.rest.init(w)
+	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
 	return w
 }
@@ -101,9 +101,7 @@ func (w *world) take(e *history.Event) {
 	w.keep(e)
 	w.epochs(e)
 	w.update(e)
-	if w.record != nil {
-		w.tabulate(e)
-	}
+	w.tabulate(e)
 	for _, c := range w.checkers {
 		c.event(e)
 	}
@@ -229,7 +227,6 @@ func (w *world) harness(e *history.Event) {
 			w.calm = e.T
 		}
 		w.complete = w.complete || e.Reason == "end"
-		w.rest.phase()
 	case history.Spawned:
 		n := w.node(e.Node)
 		n.current = nil
@@ -265,7 +262,7 @@ func (w *world) appear(s *session, exists, paused bool) {
 			w.existing -= 2
 		}
 		s.addedAt, s.added = w.now, true
-		w.rest.sessions()
+		w.rest.change(w.settleSessions())
 	}
 }
 
