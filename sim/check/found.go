@@ -16,7 +16,6 @@ type hooks struct {
 	w         *world
 	v         Verdict
 	breaks    []*breach // all, as noticed
-	later     []breach  // breaks found at the end, not yet in order of time
 	notes     []string  // always part of the detail
 	widened   int64     // ns: the largest extension of a limit for a stalled host
 	unplaced  int       // breaks that depend on the exact time of an event in Redis, which is unknown
@@ -71,18 +70,9 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	return true
 }
 
-// foundLater records a break that finish() finds. It began at from, if at is not given.
-func (h *hooks) foundLater(b breach, format string, args ...any) {
-	b.at, b.text = cmp.Or(b.at, b.from), fmt.Sprintf(format, args...)
-	h.later = append(h.later, b)
-}
-
-// inOrder counts the breaks that finish() found, in order of time.
+// inOrder sorts the breaks that finish() found by time.
 func (h *hooks) inOrder() {
-	slices.SortStableFunc(h.later, func(a, b breach) int { return cmp.Compare(a.at, b.at) })
-	for _, b := range h.later {
-		h.breach(b, "%s", b.text)
-	}
+	slices.SortStableFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.at, b.at) })
 }
 
 // stalledShare is the divisor of the time around a break for which a host must have stalled to be a possible cause: a quarter.

@@ -107,7 +107,7 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 		session: s, from: from, to: to, at: to, size: length, seen: second.belief.seen, due: s.grantedUntil(first.inst, from),
 		terms: []*term{first.term, second.term},
 	}
-	g.foundLater(b,
+	g.breach(b,
 		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
 			"%s had it from %s%s and believed until %s",
 		first.inst.who(), second.inst.who(), s.id, ms(length), clock(from), clock(to),
@@ -139,7 +139,7 @@ func (g *g1) beyondGrants(s *session) {
 		if x.grant.gone <= shown || g.w.now <= shown || covers.Kind == history.RedisExtended && covers.T <= shown {
 			continue
 		}
-		g.foundLater(breach{
+		g.breach(breach{
 			session: s, from: x.at, to: x.until, at: shown, due: x.end, size: x.until - x.end, seen: x.seen, shown: true,
 			terms: []*term{g.w.part(s, x.inst, x.fence)}, // an overlap is a break of its own
 		}, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+

@@ -92,7 +92,7 @@ func (g *g2) who(p *poll) string { return g.w.instance(p.inst).who() }
 func (g *g2) broken(s *session, p, other *poll, at int64, format string, args ...any) {
 	p.broken = true
 	parts := []*term{g.w.part(s, other.inst, other.fence), g.w.part(s, p.inst, p.fence)}
-	g.foundLater(breach{session: s, from: p.at, at: at, seen: p.seen, terms: parts}, format, args...)
+	g.breach(breach{session: s, from: p.at, at: at, seen: p.seen, terms: parts}, format, args...)
 }
 
 // meetings judges the polls of other instances that the target still served as this one arrived.
@@ -177,7 +177,7 @@ func (g *g2) stale(s *session, p *poll) {
 	if byRedis {
 		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(whose.since))
 	}
-	g.foundLater(breach{
+	g.breach(breach{
 		session: s, from: begun, at: until, seen: p.seen, shown: byRedis,
 		terms: []*term{g.w.part(s, p.inst, p.fence), g.w.part(s, whose.owner, 0)},
 	}, "%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",

@@ -93,7 +93,7 @@ func (g *g3) terms(s *session) map[int64]bool {
 			case t.fence < top.fence && s.deletedWithin(t.since-int64(g.w.TTL), t.since): // granted before the deletion, reported late
 				g.late++
 			default:
-				g.foundLater(breach{session: s, from: t.since, seen: t.seen, terms: []*term{top, t}},
+				g.breach(breach{session: s, from: t.since, at: t.since, seen: t.seen, terms: []*term{top, t}},
 					"the term that %s began for session %s at %s has fence %d, the one before it (%s) had %d: it must be larger",
 					t.inst.who(), s.id, clock(t.since), t.fence, top.inst.who(), top.fence)
 			}
@@ -107,7 +107,8 @@ func (g *g3) senders(s *session) {
 	top := &poll{}
 	for _, p := range s.polls {
 		if p.fence != 0 && p.fence == top.fence && p.inst != top.inst {
-			g.foundLater(breach{session: s, from: p.at, seen: p.seen, terms: []*term{g.w.part(s, top.inst, top.fence), g.w.part(s, p.inst, p.fence)}},
+			parts := []*term{g.w.part(s, top.inst, top.fence), g.w.part(s, p.inst, p.fence)}
+			g.breach(breach{session: s, from: p.at, at: p.at, seen: p.seen, terms: parts},
 				"%s and %s polled session %s with one fence, %d; the second at %s", g.w.instance(top.inst).who(), g.w.instance(p.inst).who(),
 				s.id, p.fence, clock(p.at))
 		}
@@ -123,8 +124,8 @@ func (g *g3) falls(s *session, reported map[int64]bool) {
 	var top fenceSet
 	for _, x := range s.fences {
 		if x.fence < top.fence && (reported[top.fence] || x.holder != top.holder) && !s.deletedWithin(0, x.at) {
-			g.foundLater(breach{
-				session: s, from: x.at, seen: x.seen, terms: []*term{g.w.part(s, top.holder, top.fence), g.w.part(s, x.holder, x.fence)},
+			g.breach(breach{
+				session: s, from: x.at, at: x.at, seen: x.seen, terms: []*term{g.w.part(s, top.holder, top.fence), g.w.part(s, x.holder, x.fence)},
 			}, "at %s Redis' fence of session %s fell from %d to %d", clock(x.at), s.id, top.fence, x.fence)
 		}
 		if x.fence > top.fence {
@@ -148,7 +149,7 @@ func (g *g3) strange(s *session, given map[int64]bool) {
 		}
 	}
 	if first != nil {
-		g.foundLater(breach{
+		g.breach(breach{
 			session: s, from: first.at, at: g.w.now, seen: first.seen, terms: []*term{g.w.part(s, first.inst, first.fence)},
 		},
 			"%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it "+

@@ -7,8 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tables holds what happened to one lease, in order of time. The rows are kept for the whole run, so that a rule can ask at the end, when all
-// ends are known. The number of events until then (seen) orders rows of one time, and leads to the events around a row.
+// tables holds what happened to one lease, in order of time. Rules ask at the end, when all ends are known. The number of events until then
+// (seen) orders rows of one time, and leads to the events around a row.
 type tables struct {
 	history  []*term  // all terms, also those that are over
 	grants   []*grant // as Redis shows them; without an owner if it is unknown from then on
