@@ -51,17 +51,6 @@ type belief struct {
 func (w *world) tabulate(e *history.Event) {
 	s := w.subject
 	switch e.Kind {
-	case history.RedisGranted:
-		k := cmp.Or(s.granted, &grant{since: e.T})
-		k.seen, k.snapshot = w.seen(), e.Reason == snapshotReason
-		if i := w.instances[e.Instance]; i != nil && i.node != nil {
-			k.owner = e.Instance
-		}
-		s.grants = append(s.grants, k)
-	case history.RedisFlushed, history.TapDown:
-		for _, x := range w.sessions.all {
-			x.grants = append(x.grants, &grant{since: e.T, seen: w.seen()})
-		}
 	case history.Acquired, history.Renewed:
 		w.reports(s, e)
 	case history.Arrived, history.Rejected:

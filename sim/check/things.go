@@ -88,21 +88,28 @@ type grant struct {
 }
 
 func (w *world) grants(e *history.Event) {
+	s := w.subject
 	switch e.Kind {
 	case history.RedisGranted:
-		w.freed(w.subject)
-		if e.Instance != "" {
-			w.subject.granted = &grant{holder: e.Instance, since: e.T, until: e.Until, gone: never}
+		w.freed(s)
+		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen(), snapshot: e.Reason == snapshotReason, gone: never}
+		if i := w.instances[k.holder]; i != nil && i.node != nil {
+			k.owner = k.holder
+		}
+		if s.grants = append(s.grants, k); k.holder != "" {
+			s.granted = k
 		}
 	case history.RedisExtended:
-		if l := w.subject.granted; l != nil && l.until != 0 {
-			l.until = max(l.until, e.Until)
+		if s.granted != nil && s.granted.until != 0 {
+			s.granted.until = max(s.granted.until, e.Until)
 		}
 	case history.RedisDeleted:
-		w.freed(w.subject)
+		w.freed(s)
 	case history.RedisFlushed, history.TapDown:
+		unknown := &grant{since: e.T, seen: w.seen()}
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // the key may still exist; the next snapshot shows it
+			s.grants = append(s.grants, unknown)
 			s.gives(w.now)
 		}
 	}
