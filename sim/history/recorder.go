@@ -71,6 +71,9 @@ func (r *Recorder) Hear(f func(*Event)) {
 }
 
 func (r *Recorder) id(s string) uint32 {
+	if s == "" {
+		return 0
+	}
 	if id, ok := r.ids[s]; ok {
 		return id
 	}
