@@ -31,7 +31,7 @@ var polling = &system{
 		return []checker{
 			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},
 			&g9{safety: []*hooks{&owner.hooks, &poller.hooks, &fences.hooks}},
-			&g10{}, &g11{}, &g12{logs: logs}, &g13{}, &g14{needs: pollingNeeds},
+			&g10{}, &g11{}, &g12{logs: logs}, &g13{}, &g14{},
 		}
 	},
 	exercises: pollingExercises,
