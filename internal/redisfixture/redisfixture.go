@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -56,7 +57,8 @@ const (
 // Loopback is the address on which servers listen, unless they run in containers.
 var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// Listen calls listen with random addresses of a host while it fails with ErrPortTaken or EADDRINUSE. It returns any other error.
+// Listen calls listen with random addresses of a host while it fails with ErrPortTaken or EADDRINUSE. It returns any other error. It
+// leaves out the addresses that Reserve holds, in this program or another.
 func Listen(host netip.Addr, listen func(addr string) error) error {
 	return among(portMin, portMax, host, listen)
 }
@@ -64,12 +66,33 @@ func Listen(host netip.Addr, listen func(addr string) error) error {
 func among(from, to int, host netip.Addr, listen func(addr string) error) error {
 	var err error
 	for range portTries {
-		err = listen(netip.AddrPortFrom(host, uint16(from+rand.IntN(to-from))).String())
+		addr := netip.AddrPortFrom(host, uint16(from+rand.IntN(to-from))).String()
+		var marker net.PacketConn
+		if marker, err = net.ListenPacket("udp", addr); err == nil {
+			_ = marker.Close()
+			err = listen(addr)
+		}
 		if !errors.Is(err, ErrPortTaken) && !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
 	}
 	return fmt.Errorf("%w between %d and %d at %s: %w", errNoPort, from, to, host, err)
+}
+
+// Reserve holds a free TCP address for a server that will listen on it, and again after each restart. The marker is a UDP socket with the
+// same number, which keeps Listen away.
+func Reserve(host netip.Addr) (addr string, marker io.Closer, err error) {
+	err = Listen(host, func(free string) error {
+		l, err := net.Listen("tcp", free)
+		if err != nil {
+			return err
+		}
+		_ = l.Close()
+		addr = free
+		marker, err = net.ListenPacket("udp", free)
+		return err
+	})
+	return addr, marker, err
 }
 
 // First calls start with free addresses until its server gets the port.

@@ -34,62 +34,76 @@ type Suspected struct {
 // breaksMax is how many breaks of a guarantee are listed one by one. The others are only counted.
 const breaksMax = 50
 
-// account records the break and its cause for the report's list and counts.
-func (h *hooks) account(b *breach, first bool) {
-	h.kinds.of(b.by.name()).Broken++
-	if len(h.list) == breaksMax && !first {
-		return
-	}
-	x := Break{From: b.from, To: max(cmp.Or(b.to, h.w.now), b.from), Deadline: b.due, Owners: b.owners(), Text: b.text}
-	if b.session != nil {
-		x.Session = b.session.id
-	}
-	if b.by != nil {
-		x.Fault = &Suspected{b.by.index, b.by.name()}
-	}
-	if first {
-		h.firstBroken = x
-	}
-	if len(h.list) < breaksMax {
-		h.list = append(h.list, x)
-	}
+// textsMax is how many breaks the detail describes.
+const textsMax = 3
+
+// breach is a break as its rule reports it. The last fields are the judge's.
+type breach struct {
+	session *session
+	from    int64
+	size    int64 // share of the break in the verdict's value; 0 where breaks are counted
+	seen    int32 // number of events before those that its evidence shows as following; 0: all so far
+
+	to    int64       // end; 0: now
+	due   int64       // missed deadline; 0: unknown
+	by    *injection  // the fault that caused it; nil: blame finds it
+	shown bool        // it depends on when exactly Redis executed an event of its stream
+	timed bool        // a stalled host can cause it, as it can cause every missed deadline
+	terms []*term     // terms with a part in it; nil: the session's open and last ones
+	who   []*instance // instances with a part in a break of no lease
+
+	at     int64 // when it was noticed
+	text   string
+	owners []Owner
 }
 
-// brokenOnes returns the listed breaks, always including the one that began first.
-func (h *hooks) brokenOnes() []Break {
-	if len(h.list) == 0 {
-		return nil
-	}
-	list := slices.Clone(h.list)
-	first := slices.IndexFunc(list, func(b Break) bool {
-		return b.From == h.firstBroken.From && b.To == h.firstBroken.To && b.Session == h.firstBroken.Session
-	})
-	if first < 0 {
-		first = len(list) - 1
-		list[first] = h.firstBroken
-	}
-	list[first].First = true
-	return list
+// largest returns the largest break, the earliest noticed of equals.
+func (h *hooks) largest() *breach {
+	return slices.MaxFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.size, b.size) })
 }
 
-// joinBreaks merges the breaks of two rules that share one guarantee.
-func joinBreaks(a, b []Break) []Break {
-	all := slices.Concat(a, b)
-	slices.SortStableFunc(all, func(x, y Break) int { return cmp.Compare(x.To, y.To) })
-	first := -1
-	for i := range all {
-		if all[i].First && (first < 0 || all[i].From < all[first].From) {
-			first = i
+// first returns the break that began first.
+func (h *hooks) first() *breach {
+	return slices.MinFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.from, b.from) })
+}
+
+// texts describes the largest break, the first one, and those that were noticed first.
+func (h *hooks) texts() []string {
+	largest, first := h.largest(), h.first()
+	say := []string{largest.text}
+	if first != largest {
+		say = append(say, "the first began at "+clock(first.from)+": "+first.text)
+	}
+	for _, b := range h.breaks[:min(textsMax, len(h.breaks))] {
+		if len(say) < textsMax && b != largest && b != first {
+			say = append(say, b.text)
 		}
 	}
-	for i := range all {
-		all[i].First = i == first
+	return say
+}
+
+// listed returns the first breaksMax breaks as noticed, always including the one that began first.
+func (h *hooks) listed() (all []Break) {
+	first := h.first()
+	list := h.breaks[:min(breaksMax, len(h.breaks))]
+	if !slices.Contains(list, first) {
+		list = append(slices.Clone(list[:breaksMax-1]), first)
+	}
+	for _, b := range list {
+		x := Break{From: b.from, To: b.to, Deadline: b.due, Owners: b.owners, First: b == first, Text: b.text}
+		if b.session != nil {
+			x.Session = b.session.id
+		}
+		if b.by != nil {
+			x.Fault = &Suspected{b.by.index, b.by.name()}
+		}
+		all = append(all, x)
 	}
 	return all
 }
 
-// owners returns the terms and instances that the rule names. Without named terms, these are the session's open terms and its last one.
-func (b *breach) owners() (all []Owner) {
+// hadPart returns the terms and instances that the rule names. Without named terms, these are the session's open terms and its last one.
+func (b *breach) hadPart() (all []Owner) {
 	terms := b.terms
 	if terms == nil && b.session != nil {
 		if terms = slices.Clone(b.session.terms); b.session.last != nil && !slices.Contains(terms, b.session.last) {
@@ -105,13 +119,9 @@ func (b *breach) owners() (all []Owner) {
 	return all
 }
 
-// blame returns the fault that caused the break. If the rule names none, that is the last fault that hit an owner and was over for a TTL
-// at most. Without one, it is the last such fault of the lease or of Redis; nil if there is none.
+// blame returns the last fault that hit an owner and was over for a TTL at most. Without one, it returns the last such fault of the lease
+// or of Redis; nil if there is none.
 func (w *world) blame(b *breach) *injection {
-	if b.by != nil {
-		return b.by
-	}
-	owners := b.owners()
 	var other *injection
 	for _, inj := range slices.Backward(w.since(b.from)) {
 		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.has(fault.Alters) {
@@ -119,7 +129,7 @@ func (w *world) blame(b *breach) *injection {
 		}
 		switch {
 		case inj.node != nil:
-			if slices.ContainsFunc(owners, func(o Owner) bool { i := w.instances[o.Instance]; return i != nil && i.node == inj.node }) {
+			if slices.ContainsFunc(b.owners, func(o Owner) bool { i := w.instances[o.Instance]; return i != nil && i.node == inj.node }) {
 				return inj
 			}
 		case inj.session == "" || b.session != nil && inj.session == b.session.id:

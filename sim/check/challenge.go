@@ -40,32 +40,29 @@ func (c *challenges) by(name string) *Challenge {
 	return x
 }
 
+// Effects that challenge owners: those that at once end an owner's trust or its basis, those that may outlast its trust, and a clean stop.
+const (
+	ends        = fault.Kills | fault.Deletes | fault.StepsClock
+	outlasting  = fault.Silences | fault.Denies
+	challenging = ends | outlasting | fault.Stops
+)
+
 func (c *challenges) injected(inj *injection) {
-	if !inj.challenges() {
+	if !inj.Kind.Has(challenging) {
 		return
 	}
 	x := c.by(string(inj.Kind))
 	for _, s := range c.w.sessions.all {
 		for _, t := range s.terms {
-			if !t.believes || !inj.hits(t) {
-				continue
-			}
-			x.Struck++
-			t.injections = append(t.injections, inj)
-			if inj.open {
-				inj.terms = append(inj.terms, t)
+			if t.believes && inj.hits(t) {
+				x.Struck++
+				t.injections = append(t.injections, inj)
+				if inj.open {
+					inj.terms = append(inj.terms, t)
+				}
 			}
 		}
 	}
-}
-
-func (inj *injection) challenges() bool {
-	return inj.silences() || inj.ofRedis() || inj.ends() || inj.has(fault.Stops)
-}
-
-// ends reports whether the fault at once ends the owner's trust or its basis.
-func (inj *injection) ends() bool {
-	return inj.has(fault.Kills | fault.Deletes | fault.StepsClock)
 }
 
 // hits reports whether the fault hits the owner of the term, or its lease.
@@ -73,10 +70,10 @@ func (inj *injection) hits(t *term) bool {
 	switch {
 	case inj.has(fault.Deletes):
 		return inj.session == t.session.id
-	case inj.ofRedis(), inj.Kind.Scope() == fault.ScopeNone && inj.node == nil:
-		return true
+	case inj.node == nil || inj.ofRedis():
+		return inj.ofRedis() || inj.Kind.Scope() == fault.ScopeNone
 	}
-	return inj.node != nil && t.inst.node == inj.node
+	return inj.node == t.inst.node
 }
 
 // trusted returns until when the owner may trust its lease: at most a TTL after its last confirmation, and no longer than its window.
@@ -119,44 +116,29 @@ func (c *challenges) taken(t *term) (by string) {
 	}
 	gave := last.over && last.how == endReleased
 	for _, inj := range last.injections {
-		stops := inj.has(fault.Stops)
-		if gave == stops && (gave || inj.open || inj.ends() || inj.forgets() || c.w.outlasted(last, inj)) {
+		if stops := inj.Kind.Has(fault.Stops); gave == stops &&
+			(gave || inj.open || inj.Kind.Has(ends|fault.Forgets) || c.w.outlasted(last, inj)) {
 			by = string(inj.Kind)
 			c.by(by).Taken++
 		}
 	}
-	if name := c.ownChange(last); by == "" && name != "" {
-		by = name
-		x := c.by(name)
+	if by == "" {
+		switch {
+		case gave:
+			by = byHandover
+		case last.over && last.how == endExited:
+			by = byExit
+		case c.w.trusted(last) <= c.w.now:
+			by = byLapse
+		default:
+			return "" // unknown: the owner may still believe
+		}
+		x := c.by(by)
 		x.Struck++
 		x.Taken++
 	}
-	if by != "" {
-		c.total++
-	}
+	c.total++
 	return by
-}
-
-// ownChange names what took the lease without a fault; "" if it is unknown, so that the owner may still believe.
-func (c *challenges) ownChange(t *term) string {
-	switch {
-	case t.over && t.how == endReleased:
-		return byHandover
-	case t.over && t.how == endExited:
-		return byExit
-	case c.w.trusted(t) <= c.w.now:
-		return byLapse
-	}
-	return ""
-}
-
-func (c *challenges) finish() {
-	for _, inj := range c.w.open {
-		c.healed(inj)
-	}
-	for _, inj := range c.w.servers.open {
-		c.healed(inj)
-	}
 }
 
 // Watch counts challenges during a run. The count is not exact, because events may come late. A Watch is not safe for concurrent use.
@@ -184,14 +166,13 @@ func (c *challenges) list() (all []Challenge) {
 func (c *challenges) said() string {
 	var parts []string
 	for _, x := range c.list() {
-		inj := injection{Fault: fault.Fault{Kind: fault.Kind(x.By)}}
-		switch {
-		case !inj.challenges():
-			parts = append(parts, fmt.Sprintf("%s × %d", x.By, x.Taken))
-		case inj.silences() || inj.ofRedis():
+		switch k := fault.Kind(x.By); {
+		case k.Has(outlasting):
 			parts = append(parts, fmt.Sprintf("%s (struck %d, outlasted trust %d, taken over %d)", x.By, x.Struck, x.Outlasted, x.Taken))
-		default:
+		case k.Has(challenging):
 			parts = append(parts, fmt.Sprintf("%s (struck %d, taken over %d)", x.By, x.Struck, x.Taken))
+		default:
+			parts = append(parts, fmt.Sprintf("%s × %d", x.By, x.Taken))
 		}
 	}
 	return strings.Join(parts, ", ")

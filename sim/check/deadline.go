@@ -50,12 +50,12 @@ func (w *world) due(c promise) (until int64, by *injection) {
 // dueBy returns the deadline as it was known at the time at, without what happened later.
 func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
 	until, by = w.reached(c, at, c.by, nil)
-	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until {
+	if over := c.quarantineFrom + int64(w.TTL) + c.settle; c.quarantineFrom != 0 && over > until && w.allows(lateQuarantine) {
 		if late := cmp.Or(by, w.delayed(c.from, c.quarantineFrom, c.but)); late != nil {
 			until, by = w.reached(c, at, over, late)
 		}
 	}
-	if c.session == nil || c.but == nil {
+	if c.session == nil || c.but == nil || !w.allows(leavings) {
 		return until, by
 	}
 	if left := w.leftBehind(c.session); w.waits(c, until, left.from) && left.to > c.from && left.to+c.settle > until {
@@ -66,6 +66,9 @@ func (w *world) dueBy(c promise, at int64) (until int64, by *injection) {
 
 // reached moves a deadline by the faults that can delay the change until then, by what had happened at at.
 func (w *world) reached(c promise, at, until int64, by *injection) (int64, *injection) {
+	if !w.allows(otherFaults) {
+		return until, by
+	}
 	spare := c.anybody && w.untouched(c)
 	reach := func(inj *injection) (span, bool) {
 		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
@@ -77,7 +80,7 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
-			return r, ok && inj.did != didLife && inj.did != didWithin
+			return r, ok && inj.did != didLife
 		case inj.blocksAcquire:
 			r.to += int64(w.TTL)
 		}
@@ -101,7 +104,7 @@ func (w *world) waits(c promise, until, at int64) bool {
 
 // settleAfter returns how long the change may take after the injection's reach.
 func (c promise) settleAfter(inj *injection) int64 {
-	switch life := inj.did == didLife || inj.did == didWithin; {
+	switch life := inj.did == didLife; {
 	case c.settleLife != 0 && life:
 		return c.settleLife
 	case c.asserts && inj.did != didPlan: // its reach includes the pause between two attempts
@@ -112,6 +115,9 @@ func (c promise) settleAfter(inj *injection) int64 {
 
 // availableSince returns the earliest time, not before since, from which an instance has been alive.
 func (w *world) availableSince(since int64) int64 {
+	if !w.allows(nobodyThere) {
+		return since
+	}
 	if w.alive == 0 {
 		return w.now
 	}
@@ -120,7 +126,7 @@ func (w *world) availableSince(since int64) int64 {
 
 // candidateSince returns when an instance other than but can take part, after its start delay; 0 without such an instance or delay.
 func (w *world) candidateSince(but *instance) int64 {
-	if w.startDelay() == 0 {
+	if w.startDelay() == 0 || !w.allows(startOfMembers) {
 		return 0
 	}
 	first := int64(math.MaxInt64)
@@ -135,31 +141,23 @@ func (w *world) candidateSince(but *instance) int64 {
 	return first + w.startDelay()
 }
 
-// horizon holds the injections that may still reach a change after from. A fault that never ends does not keep the others.
-type horizon struct {
-	from int64
-	all  []*injection
-}
-
-// horizonTTLs is the age of the horizon in TTLs. Nearly every judged change is over by then.
+// horizonTTLs is the age in TTLs at which a fault that is over reaches no recent change any more.
 const horizonTTLs = 16
 
-// since returns the injections that may reach a change after from. It omits older ones only if the horizon has passed them.
+// since returns the injections that may reach a change after from, in order of their start.
 func (w *world) since(from int64) []*injection {
-	if to := w.now - horizonTTLs*int64(w.TTL); to > w.near.from+int64(w.TTL) {
-		var all []*injection // a new slice: callers may still iterate over the old one
-		for _, inj := range w.near.all {
-			r, _ := w.reach(inj)
-			if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= to {
-				all = append(all, inj)
-			}
+	horizon := w.now - horizonTTLs*int64(w.TTL)
+	if from < horizon {
+		return w.injections
+	}
+	for ; w.passed < len(w.injections); w.passed++ {
+		inj := w.injections[w.passed]
+		r, _ := w.reach(inj)
+		if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= horizon {
+			break
 		}
-		w.near = horizon{to, all}
 	}
-	if from >= w.near.from {
-		return w.near.all
-	}
-	return w.injections
+	return w.injections[w.passed:]
 }
 
 // untouched reports whether some instance that could make the change has met no fault of its own since a TTL before it.
@@ -231,21 +229,24 @@ func (h *hooks) near(took, limit int64) {
 }
 
 func (h *hooks) nearest(v *Verdict) {
+	v.Value = ms(h.worst)
 	if h.allowed > 0 {
-		v.Value, v.Limit = ms(h.worst), ms(h.allowed)
+		v.Limit = ms(h.allowed)
 	}
 }
 
 // wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
 type wait struct {
 	h       *hooks
-	now     func() promise      // the promise, by what is known now
-	pending func() bool         // false: nothing is judged any more; nil: true
-	missed  func(limit int64)   // reports a missed deadline; nil: the rule reports the late change when it comes, or at the end
-	excused func(by *injection) // nil: the change is counted as excused
+	now     func() promise          // the promise, by what is known now
+	pending func() bool             // false: nothing is judged any more; nil: true
+	missed  func(limit int64)       // reports a missed deadline at once
+	late    func(took, limit int64) // reports a late change when it comes, or at the end of the run
+	excused func(by *injection)     // nil: the change is counted as excused
+	took    *Times                  // nil: the times of the changes that came are not collected
 	over    bool
 	since   int64 // start of the measured time of the missed deadline
-	late    int64 // the limit that it missed; 0: none
+	limit   int64 // the limit that it missed; 0: none
 }
 
 func (h *hooks) expect(x wait) *wait {
@@ -285,7 +286,8 @@ func (x *wait) look() {
 	case x.missed != nil:
 		x.missed(until - p.base)
 	default:
-		x.since, x.late = p.base, until-p.base
+		x.since, x.limit = p.base, until-p.base
+		x.h.overdue = append(x.h.overdue, x)
 	}
 }
 
@@ -296,12 +298,26 @@ func (x *wait) came() (took, limit int64, stands standing) {
 	}
 	x.over = true
 	p := x.now()
-	if x.late == 0 {
+	if x.limit == 0 {
+		took = x.h.w.now - p.base
 		limit, stands = x.h.held(p)
-		return x.h.w.now - p.base, limit, stands
+	} else {
+		took, limit, stands = x.h.w.now-x.since, x.limit, tooLate
+		x.h.exercise(p.of())
+		x.h.near(took, limit)
 	}
-	took = x.h.w.now - x.since
-	x.h.exercise(p.of())
-	x.h.near(took, x.late)
-	return took, x.late, tooLate
+	if stands != unjudged && x.took != nil {
+		x.took.add(took)
+	}
+	if stands == tooLate && x.late != nil {
+		x.late(took, limit)
+	}
+	return took, limit, stands
+}
+
+// finish judges the changes that were due and have not come.
+func (h *hooks) finish() {
+	for _, x := range h.overdue {
+		x.came()
+	}
 }

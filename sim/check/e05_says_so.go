@@ -10,48 +10,38 @@ import (
 // another instance, the holder's last event must not be that it leads. That the former leader writes nothing more is judged as G4.
 type e5 struct {
 	g4
-	silent     int // leaderships that ended without a release
+	gap        int64 // last time at which the view of Redis may be incomplete
+	silent     int   // leaderships that ended without a release
 	unreported int
 }
 
 func (g *e5) event(e *history.Event) {
 	g.g4.event(e)
-	if g.w.replicated() && e.Kind.OfRedis() {
+	if g.w.replicated() {
 		return
 	}
-	switch s := g.w.subject; e.Kind {
-	case history.RedisGranted:
-		if k := s.before; k != nil && k.holder != e.Instance && e.Instance != "" && e.Reason != snapshotReason {
-			g.passed(k, e, "went to "+g.w.instance(e.Instance).who())
-		}
-		s.forget()
-	case history.RedisDeleted: // whose it was before its end is not forgotten before it is another's
-		switch k := s.before; {
-		case k == nil || e.T < k.until-expirySlack:
-		case k.until != 0 && !g.w.quarantined(e.T):
-			g.passed(k, e, "expired")
-			fallthrough
-		default:
-			s.forget()
-		}
+	switch e.Kind {
 	case history.RedisFlushed, history.TapDown:
-		for _, s := range g.w.sessions.all {
-			s.forget()
+		g.gap = e.T
+	case history.RedisGranted, history.RedisDeleted:
+		k := g.w.subject.before
+		if k == nil || k.passed || k.since <= g.gap || e.Kind == history.RedisDeleted && e.T < k.until-expirySlack {
+			return
+		}
+		k.passed = true
+		switch {
+		case e.Kind == history.RedisDeleted && k.until != 0 && len(g.w.quarantines(e.T)) == 0:
+			g.passes(k, e, "expired")
+		case e.Kind == history.RedisGranted && k.holder != e.Instance && e.Instance != "" && e.Reason != snapshotReason:
+			g.passes(k, e, "went to "+g.w.instance(e.Instance).who())
 		}
 	}
 }
 
-// forget drops the last holder.
-func (s *session) forget() {
-	if s.before != nil {
-		s.before.passed = true
-	}
-}
-
-// passed judges the messages of the former holder of a lease. Events are stamped a moment after the fact.
-func (g *e5) passed(k *grant, e *history.Event, what string) {
+// passes judges the messages of the former holder of a lease. Events are stamped a moment after the fact.
+func (g *e5) passes(k *grant, e *history.Event, what string) {
 	s, inst, at := g.w.subject, g.w.instance(k.holder), e.T
-	if k.passed || inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
+	if inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
 		return
 	}
 	g.silent++
@@ -73,7 +63,6 @@ func (g *e5) passed(k *grant, e *history.Event, what string) {
 
 func (g *e5) verdict() Verdict {
 	v := g.g4.verdict()
-	v.Value = int64(g.breaks)
 	switch {
 	case g.w.replicated():
 		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what one server shows need not count")

@@ -7,116 +7,83 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// The number of events of each sort that a report shows before a break, and after it.
+// category is the sort of an event in the evidence of a break.
+type category uint8
+
 const (
-	leaseLen   = 8
-	renewalLen = 2
-	pollsLen   = 4
-	commonLen  = 10
-	afterLen   = 6
+	ofNone  category = iota
+	ofLease          // a change of the lease
+	ofRenewal
+	ofPoll
+	ofAll // concerns all leases
 )
+
+// beforeLen is the number of events of each sort that a report shows before a break.
+var beforeLen = [...]int{ofLease: 8, ofRenewal: 2, ofPoll: 4, ofAll: 10}
+
+// afterLen is the number of events that a report shows after a break.
+const afterLen = 6
 
 const expired = "expired"
 
 // keep adds the event to the record. A deletion after the lease's end is Redis' own: the key expired.
 func (w *world) keep(e *history.Event) {
-	if w.record == nil {
-		return
-	}
+	kept := *e
 	if k := w.subject; e.Kind == history.RedisDeleted && e.Reason == "" && k.granted != nil && k.granted.until != 0 && e.T >= k.granted.until {
-		shown := *e
-		shown.Reason = expired
-		e = &shown
+		kept.Reason = expired
 	}
-	at := w.record.add(e)
-	switch {
-	case e.Kind == history.AcquireFailed: // explains nothing, and every instance reports it
-	case e.Session != "" && e.Kind != history.FaultStart && e.Kind != history.FaultEnd:
-		w.subject.events = append(w.subject.events, at)
-	case e.Kind >= history.RedisFlushed && e.Kind <= history.RedisUp, e.Kind == history.RedisEpoch, e.Kind == history.Ready,
-		e.Kind == history.Stopped:
-		w.common = append(w.common, at)
-	}
+	w.record.Add(kept)
 }
 
-// isPoll reports whether the event belongs to a poll. Such events would crowd out the others.
-func isPoll(k history.Kind) bool {
-	return k >= history.PollStart && k <= history.PollEnd || k >= history.Arrived && k <= history.Aborted
-}
+// seen returns the number of events so far.
+func (w *world) seen() int32 { return int32(w.record.Len()) }
 
-// isRoutine reports whether the event belongs to a renewal.
-func isRoutine(k history.Kind) bool {
-	return k == history.RenewStart || k == history.Renewed || k == history.RenewFailed || k == history.RedisExtended
+// categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
+func categoryOf(e *history.Event, s *session) category {
+	switch k := e.Kind; {
+	case k == history.FaultStart, k == history.FaultEnd, k == history.AcquireFailed: // the last explains nothing, and every instance reports it
+		return ofNone
+	case k >= history.RedisFlushed && k <= history.RedisUp, k == history.RedisEpoch, k == history.Ready, k == history.Stopped:
+		return ofAll
+	case s == nil || e.Session != s.id:
+		return ofNone
+	case k >= history.PollStart && k <= history.PollEnd, k >= history.Arrived && k <= history.Aborted:
+		return ofPoll
+	case k == history.RenewStart, k == history.Renewed, k == history.RenewFailed, k == history.RedisExtended:
+		return ofRenewal
+	}
+	return ofLease
 }
 
 // evidence returns the events that explain a break: the last ones of its lease and of all, the fault that caused it, and what followed.
-func (w *world) evidence(b *breach) (all []history.Event) {
-	var of []int32
-	if b.session != nil {
-		of = b.session.events
-	}
-	at, _ := slices.BinarySearch(of, b.seen)
-	common, _ := slices.BinarySearch(w.common, b.seen)
-	since := b.at - 2*int64(w.TTL)
-	for _, n := range w.common[max(0, common-commonLen):common] {
-		if e := w.record.event(n); e.T >= since {
-			all = append(all, e)
+func (w *world) evidence(b *breach) []history.Event {
+	var before [ofAll + 1][]history.Event
+	var after []history.Event
+	n := int32(0)
+	for e := range w.record.Events() {
+		of := categoryOf(&e, b.session)
+		switch n++; {
+		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL):
+		case n <= b.seen:
+			before[of] = append(before[of], e)
+		case len(after) < afterLen && followsUp(&e, of):
+			after = append(after, e)
 		}
 	}
-	all = append(all, w.lastOf(of[:at])...)
+	var all []history.Event
+	for of, events := range before {
+		all = append(all, events[max(0, len(events)-beforeLen[of]):]...)
+	}
 	if b.by != nil {
 		all = append(all, b.by.event())
 	}
-	left, after := afterLen, slices.Concat(of[at:], w.common[common:])
-	slices.Sort(after)
-	for _, n := range after {
-		if e := w.record.event(n); left > 0 && followsUp(e.Kind) {
-			all = append(all, e)
-			left--
-		}
-	}
+	all = append(all, after...)
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	return all
 }
 
-// lastOf returns the last events of a lease: of its owners, of its polls, and the renewals that are worth showing.
-func (w *world) lastOf(of []int32) (all []history.Event) {
-	var renewals []history.Event
-	owner, lease, polls := "", 0, 0
-	for _, n := range slices.Backward(of) {
-		e := w.record.event(n)
-		if owner == "" && (e.Kind == history.RedisGranted || e.Kind == history.Acquired) {
-			owner = e.Instance
-		}
-		switch {
-		case isPoll(e.Kind):
-			if polls++; polls <= pollsLen {
-				all = append(all, e)
-			}
-		case isRoutine(e.Kind):
-			if len(renewals) < renewalLen {
-				renewals = append(renewals, e)
-			}
-		default:
-			if lease++; lease == leaseLen {
-				return append(all, append(unusual(renewals, owner), e)...)
-			}
-			all = append(all, e)
-		}
-	}
-	return append(all, unusual(renewals, owner)...)
-}
-
-// unusual returns the renewals that failed, those of others than the owner, and extensions that the owner did not request.
-func unusual(renewals []history.Event, owner string) []history.Event {
-	own := func(e history.Event) bool {
-		return e.Instance == owner && (e.Kind == history.RenewStart || e.Kind == history.Renewed)
-	}
-	asked := slices.ContainsFunc(renewals, own)
-	return slices.DeleteFunc(renewals, func(e history.Event) bool { return own(e) || asked && e.Kind == history.RedisExtended })
-}
-
 // followsUp reports whether the event may explain a break after it happened. Renewals and the starts and ends of polls do not.
-func followsUp(k history.Kind) bool {
-	return k != history.PollStart && k != history.PollEnd && k != history.Served && !isRoutine(k)
+func followsUp(e *history.Event, of category) bool {
+	routine := e.Kind == history.PollStart || e.Kind == history.PollEnd || e.Kind == history.Served
+	return of == ofLease || of == ofAll || of == ofPoll && !routine
 }

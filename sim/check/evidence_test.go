@@ -47,7 +47,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 	has := func(k history.Kind, who string) bool {
 		return slices.ContainsFunc(v.Evidence, func(e history.Event) bool { return e.Kind == k && (e.Instance == who || e.Node == who) })
 	}
-	if v.Verdict != Fail || v.Session != "s1" || v.From != taken+2*ms {
+	if v.Verdict != Fail || v.Breaks[0].Session != "s1" || v.Breaks[0].From != taken+2*ms {
 		t.Fatalf("%+v", v)
 	}
 	for _, c := range []struct {

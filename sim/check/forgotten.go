@@ -1,15 +1,11 @@
 package check
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Facts that an owner need not know yet: a deleted key, or a loss of Redis' data. Each guarantee defines for how long.
 
 func (s *session) deletedWithin(from, to int64) bool {
-	i, _ := slices.BinarySearchFunc(s.deletes, from, func(inj *injection, at int64) int { return cmp.Compare(inj.start, at) })
-	return i < len(s.deletes) && s.deletes[i].start <= to
+	return slices.ContainsFunc(s.deletes, func(inj *injection) bool { return from <= inj.start && inj.start <= to })
 }
 
 // deletedUnknown reports whether the owner need not know yet at t that the plan deleted the session's key. An owner learns of it when it
@@ -18,6 +14,9 @@ func (w *world) deletedUnknown(s *session, t int64) bool { return w.deletionKnow
 
 // deletionKnown returns when that owner knows at the latest; 0 if there is no such deletion.
 func (w *world) deletionKnown(s *session, t int64) int64 {
+	if !w.allows(deletedKey) {
+		return 0
+	}
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, inj := range s.deletes {
 		at := inj.start
@@ -40,37 +39,30 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 // forgets reports whether a quarantine follows the injection, by itself or by a loss of data while it kept all instances from Redis. The
 // quarantine begins when an instance can write again.
 func (w *world) forgets(inj *injection) bool {
-	if inj.forgets() || !inj.ofRedis() {
-		return inj.forgets()
-	}
-	return slices.ContainsFunc(w.losses, func(loss *injection) bool {
+	return inj.forgets() || inj.ofRedis() && slices.ContainsFunc(w.losses, func(loss *injection) bool {
 		return loss.start >= inj.start && (inj.open || loss.start <= inj.end)
 	})
 }
 
-// forgotten reports whether a quarantine may last at at, after a loss of data for which holds is true.
-func (w *world) forgotten(at int64, holds func(inj *injection, since int64) bool) bool {
-	return slices.ContainsFunc(w.since(at), func(inj *injection) bool {
-		if !w.forgets(inj) {
-			return false
+// quarantines returns the losses of Redis' data of which a quarantine may last at at, so that nothing need be granted then.
+func (w *world) quarantines(at int64) (losses []*injection) {
+	for _, inj := range w.since(at) {
+		if w.forgets(inj) {
+			if r, ok := w.reach(inj); ok && r.from <= at && at <= r.to {
+				losses = append(losses, inj)
+			}
 		}
-		r, ok := w.reach(inj)
-		return ok && r.from <= at && at <= r.to && holds(inj, r.from)
-	})
-}
-
-// quarantined reports whether Redis lost data so recently that nothing need be granted yet.
-func (w *world) quarantined(at int64) bool {
-	return w.forgotten(at, func(*injection, int64) bool { return true })
+	}
+	return losses
 }
 
 // failedOver reports whether Redis' data came from a replica, and the quarantine is not over.
 func (w *world) failedOver(at int64) bool {
-	return w.forgotten(at, func(inj *injection, _ int64) bool { return inj.failsOver() })
+	return slices.ContainsFunc(w.quarantines(at), (*injection).failsOver)
 }
 
 // twoOwners reports whether two instances may assert the lease: its key was deleted by hand, and Redis lost the second owner's fence before
 // the first owner could know.
 func (w *world) twoOwners(s *session, at int64) bool {
-	return w.forgotten(at, func(_ *injection, since int64) bool { return s.deletedWithin(since-int64(w.TTL), since) })
+	return slices.ContainsFunc(w.quarantines(at), func(inj *injection) bool { return s.deletedWithin(inj.start-int64(w.TTL), inj.start) })
 }

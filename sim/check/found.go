@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,73 +13,41 @@ import (
 
 // hooks is the base of every checker: empty hooks, and the record of its findings.
 type hooks struct {
-	w         *world
+	w *world
+	*findings
+	overdue []*wait // changes that were due and may still come
+}
+
+// findings hold what a rule found. Two rules of one guarantee share them.
+type findings struct {
 	v         Verdict
-	breaks    int
-	when      []int64 // times of the first breaks
-	headline  *breach // the largest break; the earliest noticed of equals
-	first     *breach
-	earliest  []*breach // the first textsMax breaks, as noticed
+	breaks    []*breach // all, as noticed
 	notes     []string  // always part of the detail
 	widened   int64     // ns: the largest extension of a limit for a stalled host
 	unplaced  int       // breaks that depend on the exact time of an event in Redis, which is unknown
-	stalls    int       // breaks that a stalled host may have caused
-	longest   span      // the time around them with the longest stall
+	stalls    []span    // times around breaks that a stalled host may have caused
 	untested  string    // reason why it was not judged, if there were changes at all
 	exercised int
-	excused   int
 	worst     int64           // ns: the time that came closest to its limit, or furthest beyond it
 	allowed   int64           // limit of worst; 0: no time was held against a limit
-	prolonged int             // changes whose limit a fault moved
-	spread    [2 * widest]int // by how much, in halves of a TTL
+	spread    [2 * widest]int // judged changes whose limit a fault moved, by how many halves of a TTL it did
 	kinds     kinds
-	measured  []*times
-
-	list        []Break // the first breaksMax breaks, as noticed
-	firstBroken Break
+	measured  []*Times
 }
 
-func (h *hooks) attach(w *world, v Verdict) { h.w, h.v = w, v }
+func (h *hooks) attach(w *world, v Verdict) {
+	if h.w = w; h.findings == nil {
+		h.findings = &findings{v: v, kinds: kinds{}}
+	}
+}
 
 func (h *hooks) event(*history.Event) {}
-
-func (h *hooks) belief(*term, bool) {}
-
-func (h *hooks) began(*term) {}
-
-func (h *hooks) ended(*term, ending) {}
-
-func (h *hooks) injected(*injection) {}
-
-func (h *hooks) healed(*injection) {}
-
-func (h *hooks) finish() {}
-
+func (h *hooks) belief(*term, bool)   {}
+func (h *hooks) began(*term)          {}
+func (h *hooks) ended(*term, ending)  {}
+func (h *hooks) injected(*injection)  {}
+func (h *hooks) healed(*injection)    {}
 func (h *hooks) aside(*history.Event) {}
-
-type breach struct {
-	session *session
-	from    int64
-	size    int64 // share of the break in the verdict's value; 0 where breaks are counted
-	seen    int32 // number of events before those that its evidence shows as following; 0: all so far
-
-	to    int64       // end; 0: now
-	due   int64       // missed deadline; 0: unknown
-	by    *injection  // the fault that caused it; nil: blame finds it
-	shown bool        // it depends on when exactly Redis executed an event of its stream
-	timed bool        // a stalled host can cause it, as it can cause every missed deadline
-	terms []*term     // terms with a part in it; nil: the session's open and last ones
-	who   []*instance // instances with a part in a break of no lease
-
-	at   int64
-	text string
-}
-
-// textsMax is how many breaks are described in full. The others are counted.
-const textsMax = 3
-
-// whenMax is how many breaks are remembered by their time, for G9.
-const whenMax = 256
 
 // broke records a break that begins and is noticed now.
 func (h *hooks) broke(s *session, format string, args ...any) {
@@ -95,28 +64,13 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if (b.timed || b.due != 0) && h.stalled(b.from) {
 		return false
 	}
-	h.breaks++
-	if len(h.when) < whenMax {
-		h.when = append(h.when, h.w.now)
+	b.owners = b.hadPart()
+	if b.by == nil {
+		b.by = h.w.blame(&b)
 	}
-	b.by = h.w.blame(&b)
-	b.seen = cmp.Or(b.seen, h.w.seen())
-	largest, first := h.headline == nil || b.size > h.headline.size, h.first == nil || b.from < h.first.from
-	if !largest && !first && len(h.earliest) == textsMax && len(h.list) == breaksMax {
-		h.account(&b, false)
-		return true
-	}
-	b.at, b.text = h.w.now, fmt.Sprintf(format, args...)
-	h.account(&b, first)
-	if largest {
-		h.headline = &b
-	}
-	if first {
-		h.first = &b
-	}
-	if len(h.earliest) < textsMax {
-		h.earliest = append(h.earliest, &b)
-	}
+	b.at, b.to, b.seen = h.w.now, max(cmp.Or(b.to, h.w.now), b.from), cmp.Or(b.seen, h.w.seen())
+	b.text = fmt.Sprintf(format, args...)
+	h.breaks = append(h.breaks, &b)
 	return true
 }
 
@@ -130,27 +84,8 @@ func (h *hooks) stalled(from int64) bool {
 	if stall == 0 || stall*stalledShare < around.to-around.from {
 		return false
 	}
-	h.stalls++
-	if h.stalls == 1 || stall > h.w.stall(h.longest.from, h.longest.to) {
-		h.longest = around
-	}
+	h.stalls = append(h.stalls, around)
 	return true
-}
-
-func (h *hooks) texts() []string {
-	if h.headline == nil {
-		return nil
-	}
-	say := []string{h.headline.text}
-	if h.first != h.headline {
-		say = append(say, "the first began at "+clock(h.first.from)+": "+h.first.text)
-	}
-	for _, b := range h.earliest {
-		if len(say) < textsMax && b != h.headline && b != h.first {
-			say = append(say, b.text)
-		}
-	}
-	return say
 }
 
 func (h *hooks) note(format string, args ...any) {
@@ -176,91 +111,71 @@ func (h *hooks) applied(took, limit, from int64) int64 {
 // verdict returns fail if there was a break, and unknown if nothing was judged.
 func (h *hooks) verdict() Verdict {
 	v := h.v
-	h.said(&v)
+	h.counted(&v)
+	v.Verdict = Unknown
 	var say []string
 	switch {
-	case h.breaks > 0:
+	case len(h.breaks) > 0:
 		v.Verdict = Fail
 		say = h.texts()
-		if more := h.breaks - len(say); more > 0 {
+		if more := len(h.breaks) - len(say); more > 0 {
 			say = append(say, fmt.Sprintf("and %d more", more))
 		}
-		v.From, v.At, v.Evidence = h.headline.from, h.headline.at, h.w.evidence(h.headline)
-		if s := h.headline.session; s != nil {
-			v.Session = s.id
-		}
+		worst := h.largest()
+		v.At, v.Evidence, v.Breaks = worst.at, h.w.evidence(worst), h.listed()
 	case h.unplaced > 0:
-		v.Verdict = Unknown
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
 			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
-	case h.stalls > 0:
-		v.Verdict = Unknown
-		v.Stalled = h.w.stall(h.longest.from, h.longest.to)
-		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d (it stalled for %d of %d ms, until %s)", h.stalls,
-			ms(v.Stalled), ms(h.longest.to-h.longest.from), clock(h.longest.to)))
+	case len(h.stalls) > 0:
+		stall := func(around span) int64 { return h.w.stall(around.from, around.to) }
+		longest := slices.MaxFunc(h.stalls, func(a, b span) int { return cmp.Compare(stall(a), stall(b)) })
+		v.Stalled = stall(longest)
+		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d (it stalled for %d of %d ms, until %s)",
+			len(h.stalls), ms(v.Stalled), ms(longest.to-longest.from), clock(longest.to)))
 	case h.untested != "":
-		v.Verdict = Unknown
 		say = append(say, h.untested)
 	case h.exercised == 0:
-		v.Verdict = Unknown
 		say = append(say, "nothing in this run put it to the test")
 	default:
 		v.Verdict = Pass
 	}
-	say = append(say, h.notes...)
 	if h.widened > 0 {
 		v.Stalled = max(v.Stalled, h.widened)
-		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
+		h.note("a limit was widened by %d ms in which the host stalled", ms(h.widened))
 	}
-	if h.prolonged > 0 {
-		say = append(say, "limits were moved by "+counts(h.kinds.tally(func(k *KindCount) uint64 { return k.Prolonged })))
+	if n, by := h.kinds.tell(func(k *KindCount) uint64 { return k.Prolonged }); n > 0 {
+		v.Prolonged = h.spread[:]
+		h.note("limits were moved by %s", by)
 	}
-	if h.excused > 0 {
-		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", h.excused,
-			counts(h.kinds.tally(func(k *KindCount) uint64 { return k.Excused }))))
+	if n, by := h.kinds.tell(func(k *KindCount) uint64 { return k.Excused }); n > 0 {
+		v.Excused = n
+		h.note("excused %d: overlapped by %s", n, by)
 	}
-	v.Detail = strings.Join(say, "; ")
+	v.Detail = strings.Join(append(say, h.notes...), "; ")
 	return v
 }
 
-func counts(m map[string]int) string {
-	var parts []string
-	for _, k := range sortedKeys(m) {
-		parts = append(parts, fmt.Sprintf("%s × %d", k, m[k]))
-	}
-	return strings.Join(parts, ", ")
-}
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func (w *world) leases(i *instance) []string {
-	return sortedKeys(i.held)
-}
+func (w *world) leases(i *instance) []string { return sortedKeys(i.held) }
 
 // who names an instance by its slot, if known, and its ID.
 func (i *instance) who() string {
 	if i == nil {
 		return "nobody"
 	}
-	if i.node == nil || i.node.name == "" || i.node.name == i.id {
-		return i.id
+	if name := i.short(); name != i.id {
+		return name + " (" + i.id + ")"
 	}
-	return i.node.name + " (" + i.id + ")"
+	return i.id
 }
 
 // short names an instance that the text has introduced: by its slot, if it has one.
 func (i *instance) short() string {
-	if i.node == nil || i.node.name == "" {
+	if i.node == nil {
 		return i.id
 	}
-	return i.node.name
+	return cmp.Or(i.node.name, i.id)
 }
 
 // inBrackets formats a fence in brackets; "" for no fence.
@@ -286,11 +201,8 @@ func until(t int64) string {
 }
 
 func join(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

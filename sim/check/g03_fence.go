@@ -98,7 +98,6 @@ func (g *g3) verdict() Verdict {
 		g.untested = fmt.Sprintf("the nodes give no fence (%d terms without)", g.without)
 	}
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	if v.Verdict == Pass {
 		v.Detail = join(fmt.Sprintf("%d new terms, %d of them the first after Redis restarted or lost its data", g.exercised,
 			g.across), v.Detail)

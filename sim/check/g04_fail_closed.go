@@ -213,7 +213,6 @@ func (g *g4) returned(r *renewal, e *history.Event) {
 
 func (g *g4) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = int64(g.breaks)
 	v.Detail = join(v.Detail, fmt.Sprintf("%d renewals failed, %d polls ran when a window closed", g.failures, g.cancelled))
 	if g.frozen > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had just been thawed", g.frozen))

@@ -14,10 +14,9 @@ import (
 type g5 struct {
 	hooks
 	crashes int
-	took    *times
-	lags    *times // from the end of the lease
+	took    *Times
+	lags    *Times // from the end of the lease
 	limit   int64
-	slow    bool // at least one break exceeds the limit after the crash
 
 	partitions bool // owners that are cut off or frozen count as crashed (E4)
 }
@@ -32,8 +31,8 @@ type takeover struct {
 	at       int64   // time of the crash
 	base     int64   // start of the limit, once the session can be taken
 	ends     int64   // when the lease and its owner's heartbeat expire, as Redis showed; 0: unknown
-	why      string  // reason for base, if that is not the crash
 	grantees []*node // nodes that Redis has granted it to since
+	taker    *instance
 }
 
 func (g *g5) attach(w *world, v Verdict) {
@@ -95,7 +94,7 @@ func (g *g5) healed(inj *injection) {
 		return
 	}
 	for _, s := range g.w.sessions.sorted() {
-		if to := s.pending(); to != nil && to.crash == inj && to.alive && to.late == 0 {
+		if to := s.pending(); to != nil && to.crash == inj && to.alive && to.limit == 0 {
 			g.close(s)
 		}
 	}
@@ -103,7 +102,9 @@ func (g *g5) healed(inj *injection) {
 
 func (g *g5) watch(to *takeover) {
 	to.session.takeover = to
-	to.wait = g.expect(wait{now: func() promise { return g.promise(to) }})
+	to.wait = g.expect(wait{
+		now: func() promise { return g.promise(to) }, took: g.took, late: func(took, limit int64) { g.late(to, took, limit) },
+	})
 }
 
 func (s *session) pending() *takeover {
@@ -134,33 +135,47 @@ func (g *g5) promise(to *takeover) promise {
 	return p
 }
 
-// lagging reports whether a waiting instance noticed the end of a lease too late. It judges only takeovers that no other fault reached:
-// an earlier fault may have left an instance without room, so that it did not wait.
-func (g *g5) lagging(to *takeover) bool {
+// late reports a takeover that came too late, or not at all.
+func (g *g5) late(to *takeover, took, limit int64) {
+	base, since := g.w.now-took, "the "+string(to.crash.Kind)
+	if base != to.at {
+		since = clock(base)
+	}
+	b := breach{session: to.session, from: base, size: took, due: base + limit, by: to.crash}
+	if to.taker == nil {
+		g.breach(b, "nobody acquired session %s any more, %d ms after %s: its owner %s %s%s", to.session.id, ms(took), since,
+			to.victim.inst.who(), to.fate(), inBrackets(to.victim.fence))
+		return
+	}
+	g.breach(b, "session %s was acquired by %s at %s, %d ms after %s: its owner %s %s", to.session.id, to.taker.who(), clock(g.w.now), ms(took),
+		since, to.victim.inst.who(), to.fate())
+}
+
+// lagged judges whether a waiting instance noticed the end of a lease in time, unless another fault reached the takeover: an earlier fault
+// may have left an instance without room, so that it did not wait.
+func (g *g5) lagged(to *takeover) {
 	ends := to.ends
 	if len(to.grantees) > 0 {
 		ends = max(ends, g.w.leftBehind(to.session).to)
 	}
 	lag := g.w.now - ends
 	if to.ends == 0 || lag <= 0 {
-		return false
+		return
 	}
 	g.lags.add(lag)
-	return g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(failoverAllowance), ends)
+	if g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(failoverAllowance), ends) {
+		g.near(lag, int64(failoverAllowance))
+		g.breach(breach{session: to.session, from: to.base, size: g.w.now - to.base, due: ends + int64(failoverAllowance), by: to.crash},
+			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s",
+			to.session.id, to.taker.who(), clock(g.w.now), ms(lag), clock(ends), to.victim.inst.who(), to.fate())
+	}
 }
 
 func (to *takeover) fate() string {
 	if to.alive {
-		return "was cut off (" + string(to.crash.Kind) + ")"
+		return "was cut off (" + string(to.crash.Kind) + ") at " + clock(to.at)
 	}
-	return "crashed"
-}
-
-func (to *takeover) start() string {
-	if to.why == "" {
-		return "the " + string(to.crash.Kind)
-	}
-	return fmt.Sprintf("%s (%s)", clock(to.base), to.why)
+	return "crashed at " + clock(to.at)
 }
 
 // heirSince returns when the first instance that can take the session came; now if there is none. If that is after the limit, the 250 ms of
@@ -170,12 +185,6 @@ func (g *g5) heirSince(to *takeover) int64 {
 		return g.w.now
 	}
 	return max(g.w.availableSince(to.at), g.w.candidateSince(to.victim.inst))
-}
-
-func (g *g5) rebase(to *takeover, at int64, why string) {
-	if at > to.base {
-		to.base, to.why = at, why
-	}
 }
 
 func (g *g5) event(e *history.Event) {
@@ -188,21 +197,22 @@ func (g *g5) event(e *history.Event) {
 	to := g.w.subject.takeover
 	switch e.Kind {
 	case history.RedisExtended: // the victim's own command, held back by a partition, arrives after its death
-		if e.Instance == to.victim.inst.id {
-			g.rebase(to, e.T, "the victim's last command that Redis executed")
-			to.ends = max(to.ends, e.Until)
+		if e.Instance == to.victim.inst.id && g.w.allows(lateCommands) {
+			to.base, to.ends = e.T, max(to.ends, e.Until)
 		}
 	case history.RedisGranted:
 		i := g.w.instances[e.Instance]
 		switch {
 		case e.Instance == to.victim.inst.id:
-			g.rebase(to, e.T, "the victim's last command that Redis executed")
+			if g.w.allows(lateCommands) {
+				to.base = e.T
+			}
 			return
 		case i == nil || i.node == nil:
 			return
-		case g.silenced(i):
-			to.ends = 0
-			g.rebase(to, e.T, "it went to "+i.who()+", which a fault had silenced")
+		}
+		if g.w.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
+			to.base, to.ends = e.T, 0
 		}
 		to.grantees = append(to.grantees, i.node)
 	case history.SessionRemoved, history.SessionPaused:
@@ -213,85 +223,34 @@ func (g *g5) event(e *history.Event) {
 // beat handles a heartbeat of a dead instance that Redis executes after the death.
 func (g *g5) beat(i *instance, until int64) {
 	for _, s := range g.w.sessions.all {
-		if to := s.pending(); to != nil && to.victim.inst == i {
+		if to := s.pending(); to != nil && to.victim.inst == i && g.w.allows(lateBeats) {
 			if to.ends != 0 {
 				to.ends = max(to.ends, until)
 			}
-			g.rebase(to, g.w.now, "the victim's last heartbeat that Redis executed")
+			to.base = g.w.now
 		}
 	}
 }
 
-// silenced reports whether a fault keeps the instance from hearing of a grant.
-func (g *g5) silenced(i *instance) bool {
-	return i.node != nil && i.node.silenced > 0
-}
-
 func (g *g5) began(t *term) {
-	to := t.session.pending()
-	if to == nil {
-		return
-	}
-	took, limit, stands := g.judged(to)
-	if stands == unjudged {
-		return
-	}
-	lags := g.lagging(to)
-	switch {
-	case stands == tooLate:
-		g.breach(to.breach(took, to.base+limit),
-			"session %s was acquired by %s at %s, %d ms after %s: its owner %s %s at %s", to.session.id,
-			t.inst.who(), clock(t.since), ms(took), to.start(), to.victim.inst.who(), to.fate(), clock(to.at))
-	case lags:
-		g.breach(to.breach(took, to.ends+int64(failoverAllowance)),
-			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s at %s",
-			to.session.id, t.inst.who(), clock(t.since), ms(g.w.now-to.ends), clock(to.ends), to.victim.inst.who(), to.fate(), clock(to.at))
-	}
-}
-
-// judged counts the takeover, which happens now.
-func (g *g5) judged(to *takeover) (took, limit int64, stands standing) {
-	if took, limit, stands = to.came(); stands == unjudged {
-		return took, limit, stands
-	}
-	if g.w.now-took > to.base {
-		to.ends = 0
-		g.rebase(to, g.w.now-took, "no instance could take it before")
-	}
-	g.took.add(took)
-	g.slow = g.slow || stands == tooLate
-	return took, limit, stands
-}
-
-func (g *g5) finish() {
-	for _, s := range g.w.sessions.sorted() {
-		if to := s.pending(); to != nil && to.late > 0 {
-			took, limit, _ := g.judged(to)
-			g.breach(to.breach(took, to.base+limit),
-				"nobody acquired session %s any more, %d ms after %s: its owner %s %s at %s%s", s.id,
-				ms(took), to.start(), to.victim.inst.who(), to.fate(), clock(to.at), inBrackets(to.victim.fence))
+	if to := t.session.pending(); to != nil {
+		to.taker = t.inst
+		if took, _, stands := to.came(); stands == inTime && took == g.w.now-to.base {
+			g.lagged(to)
 		}
 	}
 }
 
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
-	if v.Verdict == Fail && !g.slow {
-		v.Value, v.Limit = ms(g.lags.max), failoverAllowance.Milliseconds()
+	if g.took.N > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.N, g.crashes, g.fall(), g.took))
 	}
-	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.n, g.crashes, g.fall(), g.took))
-	}
-	if g.lags.n > 0 {
+	if g.lags.N > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))
 	}
 	return v
-}
-
-func (to *takeover) breach(took, due int64) breach {
-	return breach{session: to.session, from: to.base, size: took, due: due, by: to.crash}
 }
 
 func (g *g5) fall() string {

@@ -16,14 +16,21 @@ import (
 // Only polls that the target accepted count. G9 judges the effects of Redis' own faults.
 type g8 struct {
 	hooks
-	gapLimit, handLimit, news int64
-	gap, hand, appear         int64 // the worst of each
-	gaps, hands, appears      int
-	took                      [3]*times
-	storm                     int64
+	gap, hand, news class
+	storm           int64
+}
+
+// class is one of the three promises.
+type class struct {
+	limit, worst int64
+	n            int
+	took         *Times
+	kind         string // of the change, if no fault explains it
+	around       string
 }
 
 type polled struct {
+	of      *session
 	known   bool   // the session appeared, or was polled
 	serving int    // polls that the target is serving
 	last    int64  // end of the last poll, or when the session appeared
@@ -38,18 +45,19 @@ type polled struct {
 }
 
 func (g *g8) attach(w *world, v Verdict) {
-	g.gapLimit = int64(w.TTL + w.Poll + failoverAllowance)
-	g.handLimit = int64(w.Poll + handoverAllowance)
-	g.news = int64(w.Discovery + appearAllowance)
-	v.Limit = ms(g.gapLimit)
+	v.Limit = ms(int64(w.TTL + w.Poll + failoverAllowance))
 	g.hooks.attach(w, v)
-	g.took = [...]*times{g.measures("gap"), g.measures("handover"), g.measures("appeared")}
+	g.gap = class{limit: int64(w.TTL + w.Poll + failoverAllowance), took: g.measures("gap"), around: "no fault of the plan explains it"}
+	g.hand = class{
+		limit: int64(w.Poll + handoverAllowance), took: g.measures("handover"), kind: "handover", around: "a graceful handover",
+	}
+	g.news = class{limit: int64(w.Discovery + appearAllowance), took: g.measures("appeared"), kind: "appeared", around: "it had appeared"}
 }
 
 func (g *g8) target() *polled {
 	p := &g.w.subject.polled
 	if !p.known {
-		*p = polled{known: true, last: g.w.now, initial: true}
+		*p = polled{of: g.w.subject, known: true, last: g.w.now, initial: true}
 	}
 	return p
 }
@@ -69,7 +77,7 @@ func (g *g8) event(e *history.Event) {
 	case history.SessionAdded, history.SessionResumed:
 		if g.w.subject.unpaused() {
 			g.w.subject.polled = polled{
-				known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start", left: g.w.subject.lost(e.T),
+				of: g.w.subject, known: true, last: e.T, fresh: true, initial: g.w.phase == "" || g.w.phase == "start", left: g.w.subject.lost(e.T),
 			}
 		}
 	case history.Served, history.Aborted:
@@ -116,27 +124,39 @@ func (g *g8) released(e *history.Event) {
 	p.handed, p.handedA = true, e.Instance
 }
 
+// since returns the start of the gap that ends now. No instance can acquire a lease before an earlier one ends.
+func (g *g8) since(p *polled) int64 {
+	since := max(p.last, g.storm)
+	if g.w.allows(nobodyThere) {
+		since = max(since, g.w.populatedSince)
+	}
+	if g.w.allows(lostLeases) {
+		since = max(since, p.left)
+	}
+	return since
+}
+
 func (g *g8) polled(p *polled, e *history.Event) {
-	from := max(p.last, g.storm, g.w.populatedSince, p.left) // no instance can acquire a lease before it ends
+	from := g.since(p)
 	if e.T <= from {
 		return
 	}
 	gap, another := e.T-from, p.inst != e.Instance
 	handed := p.handed && e.Instance != p.handedA
 	switch {
-	case p.fresh && p.initial:
+	case p.fresh && p.initial && g.w.allows(coldStarts):
 		return // a cold start
-	case !p.fresh && !handed && !another && gap <= g.handLimit:
+	case !p.fresh && !handed && !another && gap <= g.hand.limit:
 		return // in time, by the same instance: nearly every poll, so no causes are searched
 	}
 	by := g.causes(e.Session, from, e.T)
 	switch {
 	case p.fresh:
-		g.class(2, e, g.promise(from, g.news, nil), by)
+		g.judge(&g.news, p, from, by, e)
 	case handed && len(by) == 0:
-		g.class(1, e, g.promise(from, g.handLimit, nil), nil)
-	case gap > g.handLimit || (another && len(by) > 0):
-		g.class(0, e, g.promise(from, g.gapLimit+p.late, g.simple(by, from)), by)
+		g.judge(&g.hand, p, from, nil, e)
+	case gap > g.hand.limit || (another && len(by) > 0):
+		g.judge(&g.gap, p, from, by, e)
 	}
 }
 
@@ -154,11 +174,45 @@ func (g *g8) unwanted(e *history.Event) {
 	}
 }
 
-// promise returns the promise that a session is polled again. After several faults, the limit applies from the last one.
-func (g *g8) promise(from, limit int64, but *injection) promise {
-	return promise{
-		from: from, base: from, by: from + limit, settle: g.gapLimit, settleLife: g.w.settleAfter() + int64(g.w.Poll), but: but,
+// judge judges a gap that the poll e ended, or, without one, the end of the run. After several faults, the limit applies from the last.
+func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.Event) {
+	due := promise{
+		from: from, base: from, by: from + c.limit, settle: g.gap.limit, settleLife: g.w.settleAfter() + int64(g.w.Poll), kind: c.kind,
 	}
+	b, around := breach{session: p.of, from: from}, c.around
+	if len(by) > 0 {
+		due.kind, b.by = string(by[0].Kind), by[0]
+	}
+	if c == &g.gap {
+		if g.w.allows(renewalsInFlight) {
+			due.by += p.late
+		}
+		due.but = g.simple(by, from)
+		if len(by) > 0 {
+			around = "around " + by[0].String()
+		}
+	}
+	if until, _ := g.w.due(due); e == nil && g.w.now <= until {
+		return // the run ended before it was due
+	}
+	limit, stands := g.held(due)
+	if stands == unjudged {
+		return
+	}
+	gap := g.w.now - from
+	c.took.add(gap)
+	c.n++
+	if c.worst = max(c.worst, gap); stands == inTime {
+		return
+	}
+	b.due = from + limit
+	if e == nil {
+		g.breach(b, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", p.of.id, ms(gap),
+			clock(from), around, ms(limit))
+		return
+	}
+	g.breach(b, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)", p.of.id, ms(gap), clock(from),
+		clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
 }
 
 // simple returns the one fault that explains a gap if it is only the loss of an instance, which the limit allows for; else nil.
@@ -180,43 +234,6 @@ func (g *g8) beyond(inj *injection, from int64) bool {
 	default:
 		return inj.silences() && (g.w.alive < 2 || g.w.redundantSince > from)
 	}
-}
-
-// class judges a gap of one of three kinds: 0 around a fault, 1 a handover, 2 a session that appeared.
-func (g *g8) class(kind int, e *history.Event, p promise, by []*injection) {
-	if p.kind = [...]string{"", "handover", "appeared"}[kind]; len(by) > 0 {
-		p.kind = string(by[0].Kind)
-	}
-	limit, stands := g.held(p)
-	if stands == unjudged {
-		return
-	}
-	gap := e.T - p.base
-	g.took[kind].add(gap)
-	worst := []*int64{&g.gap, &g.hand, &g.appear}[kind]
-	*[]*int{&g.gaps, &g.hands, &g.appears}[kind]++
-	*worst = max(*worst, gap)
-	if stands == inTime {
-		return
-	}
-	around := []string{g.around(by), "a graceful handover", "it had appeared"}[kind]
-	g.breach(g.late(g.w.subject, p, limit, by), "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)",
-		e.Session, ms(gap), clock(p.base), clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
-}
-
-func (g *g8) late(s *session, p promise, limit int64, by []*injection) breach {
-	b := breach{session: s, from: p.base, due: p.base + limit}
-	if len(by) > 0 {
-		b.by = by[0]
-	}
-	return b
-}
-
-func (g *g8) around(by []*injection) string {
-	if len(by) == 0 {
-		return "no fault of the plan explains it"
-	}
-	return "around " + by[0].String()
 }
 
 // causes returns the faults that could prevent polls of the session between from and to. The owner of a deleted key renews, and learns of
@@ -247,20 +264,9 @@ func (g *g8) remaining() {
 		if !p.known || p.serving > 0 || !s.unpaused() {
 			continue
 		}
-		from := max(p.last, g.storm, g.w.populatedSince, p.left)
-		gap, by := g.w.now-from, g.causes(s.id, from, g.w.now)
-		due := g.promise(from, g.gapLimit, g.simple(by, from))
-		until, _ := g.w.due(due)
-		if g.within(gap, until-from, from) {
-			continue
+		if from := g.since(p); g.w.now-from > g.gap.limit {
+			g.judge(&g.gap, p, from, g.causes(s.id, from, g.w.now), nil)
 		}
-		g.gap = max(g.gap, gap)
-		g.near(gap, until-from)
-		b := g.late(s, due, until-from, by)
-		g.took[0].add(gap)
-		g.exercise(g.w.blame(&b).name())
-		g.breach(b, "session %s was not polled any more: %d ms from %s to the end of the run (%s; limit %d ms)", s.id, ms(gap),
-			clock(from), g.around(by), ms(until-from))
 	}
 }
 
@@ -268,9 +274,10 @@ func (g *g8) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
 	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (max %d of %d ms), %d graceful handovers (max %d of %d ms), %d "+
-			"sessions appeared (max %d of %d ms)", g.gaps, ms(g.gap), ms(g.gapLimit), g.hands, ms(g.hand), ms(g.handLimit),
-			g.appears, ms(g.appear), ms(g.news)))
+		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (%s), %d graceful handovers (%s), %d sessions appeared (%s)", g.gap.n,
+			&g.gap, g.hand.n, &g.hand, g.news.n, &g.news))
 	}
 	return v
 }
+
+func (c *class) String() string { return fmt.Sprintf("max %d of %d ms", ms(c.worst), ms(c.limit)) }

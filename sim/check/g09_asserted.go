@@ -6,12 +6,12 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// asserted judges the leases of living owners, with replicas. When a majority is together again at the master to which an owner's
-// connections lead, the owner must assert each term that it doubts. A term whose window ends before is exempt.
+// asserted judges the leases of living owners. When Redis can answer an owner again (with replicas: a majority is together at the master to
+// which its connections lead), the owner must assert each term that it doubts. A term whose window ends before is exempt.
 type asserted struct {
 	g     *g9
 	waits map[*term]*assertion
-	took  *times
+	took  *Times
 }
 
 type assertion struct {
@@ -27,12 +27,12 @@ func (a *asserted) limit() int64 { return int64(a.g.w.Renew)/4 + int64(assertAll
 
 func (a *asserted) healed(inj *injection) {
 	w := a.g.w
-	if inj.did != didOutage && inj.did != didStray || w.servers.outage != nil || w.servers.late != nil {
+	if !inj.silences() && !inj.ofRedis() || w.servers.outage != nil || w.servers.late != nil {
 		return
 	}
 	for _, s := range w.sessions.all {
 		for _, t := range s.terms {
-			if n := t.inst.node; t.doubt && n != nil && w.servers.astray[n] == nil && (inj.node == nil || inj.node == n) {
+			if n := t.inst.node; t.doubt && n != nil && w.servers.led(n) != never && (inj.node == nil || inj.node == n) {
 				a.wait(t, inj)
 			}
 		}
@@ -43,7 +43,7 @@ func (a *asserted) wait(t *term, after *injection) {
 	if old := a.waits[t]; old != nil {
 		old.over = true
 	}
-	from := a.g.w.now
+	from := a.g.w.now + after.lingers()
 	a.waits[t] = &assertion{after: after, wait: a.g.expect(wait{
 		now: func() promise {
 			return promise{
@@ -54,8 +54,8 @@ func (a *asserted) wait(t *term, after *injection) {
 		missed: func(limit int64) {
 			a.g.exercise(after.name())
 			a.g.breach(breach{session: t.session, from: from, due: from + limit, by: after, terms: []*term{t}},
-				"%s had not asserted its lease of session %s%s %d ms after a majority was together at the master to which its connections "+
-					"led (%s)", t.inst.who(), t.session.id, inBrackets(t.fence), ms(a.g.w.now-from), after)
+				"%s had not asserted its lease of session %s%s %d ms after Redis could answer it again (%s)",
+				t.inst.who(), t.session.id, inBrackets(t.fence), ms(a.g.w.now-from), after)
 		},
 	})}
 }

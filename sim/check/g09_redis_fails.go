@@ -14,69 +14,46 @@ import (
 // interval and 250 ms of Redis' return. If trust windows had closed and a quarantine runs, the limit counts from its end.
 type g9 struct {
 	hooks
-	safety     []*hooks     // G1 to G3
-	failing    []*injection // faults of Redis that are not over
-	recoveries []*recovery
-	after      map[string]int // judged recoveries, by kind of fault
-	took       *times
-	judged     []*recovery
-	asserted   asserted
+	safety   []*hooks     // G1 to G3
+	failing  []*injection // faults of Redis that are not over
+	returns  []*comeback
+	took     *Times
+	asserted asserted
 }
 
-// recovery tracks the sessions after one return of Redis, until each is polled.
-type recovery struct {
-	*wait
+// comeback is one return of Redis.
+type comeback struct {
 	injection *injection
 	back      int64
-	missing   map[string]int64 // limit of each unpolled session, from back
-	late      map[string]int64 // time that each late session took
-	slowest   int64
-	limit     int64
-	moved     *injection // fault that moved a limit furthest; nil: none
-	further   int64      // how far, in ns
-	beyond    *injection // fault that moved a limit too far to judge it
+	judged    bool // for at least one session
+}
+
+// recovery is the wait for the poll of one session after a return of Redis.
+type recovery struct {
+	*wait
+	*comeback
+	open bool // its owner has trusted it since then
 }
 
 func (g *g9) attach(w *world, v Verdict) {
 	v.Limit = ms(int64(w.Renew + w.Poll + failoverAllowance))
 	g.hooks.attach(w, v)
-	g.after, g.took = map[string]int{}, g.measures("recovery")
-	if w.replicated() {
-		g.asserted = asserted{g: g, waits: map[*term]*assertion{}, took: g.measures("re-assertion")}
-	}
+	g.took = g.measures("recovery")
+	g.asserted = asserted{g: g, waits: map[*term]*assertion{}, took: g.measures("re-assertion")}
 }
 
 func (g *g9) injected(inj *injection) {
 	if inj.has(fault.Deletes) { // its owner loses it for another cause
-		for _, r := range g.recoveries {
-			delete(r.missing, inj.session)
-		}
-	}
-	if !inj.ofRedis() {
-		return
+		g.drop(g.w.sessions.find(inj.session))
 	}
 	switch {
+	case !inj.ofRedis():
 	case inj.did == didLife || inj.did == didPlan && inj.has(fault.Instant):
 		g.returned(inj)
-	case inj.did == didPlan && inj.Kind == fault.RedisSlow:
-		g.failing = append(g.failing, inj)
-		g.w.at(inj.start+inj.Ms*int64(time.Millisecond), func() { g.back(inj) })
 	default:
 		g.failing = append(g.failing, inj)
-	}
-}
-
-// finish checks G1 to G3 in the times in which Redis failed. An overlap is recorded when it ends, at most a trust window later.
-func (g *g9) finish() {
-	for _, other := range g.safety {
-		for _, r := range g.judged {
-			for _, at := range other.when {
-				if at >= r.injection.start && at <= r.back+2*int64(g.w.TTL) {
-					g.breach(breach{from: at, to: at, by: r.injection},
-						"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(at), r.injection)
-					break
-				}
-			}
+		if inj.did == didPlan && inj.Kind == fault.RedisSlow {
+			g.w.at(inj.start+inj.Ms*int64(time.Millisecond), func() { g.back(inj) })
 		}
 	}
 }
@@ -85,19 +62,14 @@ func (g *g9) healed(inj *injection) {
 	if inj.ofRedis() {
 		g.back(inj)
 	}
-	if g.asserted.g != nil {
-		g.asserted.healed(inj)
-	}
+	g.asserted.healed(inj)
 }
 
 // back ends the fault, unless its end has been seen.
 func (g *g9) back(inj *injection) {
-	for i, f := range g.failing {
-		if f == inj {
-			g.failing = append(g.failing[:i], g.failing[i+1:]...)
-			g.returned(inj)
-			return
-		}
+	if i := slices.Index(g.failing, inj); i >= 0 {
+		g.failing = slices.Delete(g.failing, i, i+1)
+		g.returned(inj)
 	}
 }
 
@@ -105,35 +77,24 @@ func (g *g9) event(e *history.Event) {
 	g.asserted.event(e)
 	switch e.Kind {
 	case history.RedisUp:
-		failing := g.failing
-		g.failing = nil
-		for _, inj := range failing {
-			if inj.did != didPlan || inj.Kind == fault.RedisLoading {
-				g.failing = append(g.failing, inj) // up, but loading, or not a fault of the plan: its end comes apart
-				continue
+		for _, inj := range slices.Clone(g.failing) {
+			if inj.did == didPlan && inj.Kind != fault.RedisLoading { // the ends of the others come apart
+				g.back(inj)
 			}
-			g.returned(inj)
 		}
 	case history.Arrived:
-		for _, r := range g.recoveries {
-			if limit, ok := r.missing[e.Session]; ok {
-				delete(r.missing, e.Session)
-				g.polled(r, e.Session, limit)
-			}
-		}
+		g.polled(g.w.subject)
 	case history.AcquireFailed:
 		g.refused(e)
 	case history.SessionRemoved, history.SessionPaused:
-		for _, r := range g.recoveries {
-			delete(r.missing, e.Session)
-		}
+		g.drop(g.w.subject)
 	}
 }
 
 // refused judges a request refused for a quarantine, which must last or have just ended. An instance whose machine was suspended acquires
 // nothing for a TTL afterwards, because its clock stood still.
 func (g *g9) refused(e *history.Event) {
-	_, last := g.w.quarantine()
+	_, last := g.w.epoch.quarantine(g.w)
 	for _, p := range g.w.servers.beside { // the message does not say which of several masters refused
 		_, other := p.quarantine(g.w)
 		last = max(last, other)
@@ -143,7 +104,7 @@ func (g *g9) refused(e *history.Event) {
 	}
 	last += int64(failoverAllowance + g.w.RenewTimeout)
 	for _, inj := range g.w.injections {
-		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) {
+		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) && g.w.allows(suspensions) {
 			r, _ := g.w.reach(inj)
 			last = max(last, r.to)
 		}
@@ -162,184 +123,109 @@ func (g *g9) refused(e *history.Event) {
 	})
 }
 
+// returned begins to wait for a poll of each session. After a loss of data, earlier waits end: they would wait for its quarantine as well.
 func (g *g9) returned(inj *injection) {
-	r := &recovery{injection: inj, back: g.w.now, missing: map[string]int64{}, late: map[string]int64{}}
-	for _, t := range g.w.sessions.all {
-		if !t.unpaused() {
+	c := &comeback{injection: inj, back: g.w.now}
+	g.returns = append(g.returns, c)
+	for _, s := range g.w.sessions.all {
+		if !s.unpaused() {
 			continue
 		}
-		r.missing[t.id] = g.closed(inj)
-		if trusted(t) && !g.w.deletedUnknown(t, r.back) { // an owner that may find its key gone asserts nothing
-			r.missing[t.id] = g.open()
+		if g.w.forgets(inj) {
+			g.drop(s)
 		}
+		r := &recovery{comeback: c, open: trusted(s) && !g.w.deletedUnknown(s, c.back)} // else its owner may find its key gone
+		r.wait = g.expect(wait{
+			now: func() promise { return g.promise(r, s) },
+			missed: func(limit int64) {
+				took := g.w.now - g.promise(r, s).base
+				g.exercise(inj.name())
+				g.near(took, limit)
+				g.took.add(took)
+				r.judged = true
+				g.breach(breach{session: s, from: c.back, due: c.back + limit, by: inj},
+					"after %s Redis was back at %s, but session %s was not polled again within %d ms", inj, clock(c.back), s.id, ms(limit))
+			},
+		})
+		s.returns = append(s.returns, r)
 	}
-	if len(r.missing) == 0 {
+}
+
+// drop ends the waits for a session.
+func (g *g9) drop(s *session) {
+	if s == nil {
 		return
 	}
-	if g.w.forgets(inj) {
-		g.takesOver(r)
+	for _, r := range s.returns {
+		r.over = true
 	}
-	g.recoveries = append(g.recoveries, r)
-	g.watch(r)
+	s.returns = nil
 }
 
-// takesOver moves the pending sessions of earlier recoveries to this loss of data, whose quarantine they wait for as well.
-func (g *g9) takesOver(r *recovery) {
-	for _, before := range g.recoveries {
-		for id := range r.missing {
-			delete(before.missing, id)
-		}
-		switch {
-		case len(before.missing) > 0:
-		case before.limit > 0:
-			g.judge(before)
-		default: // nothing was judged, and nothing is pending
-			g.close(before)
-		}
+// promise returns the promise that a session is polled again. If no instance was there, the limit counts from the arrival of one. If
+// another fault delays the poll, the owner may have lost its window, so the limit of a closed window applies.
+func (g *g9) promise(r *recovery, s *session) promise {
+	open := int64(g.w.Renew + g.w.Poll + failoverAllowance)
+	closed := open
+	if g.w.forgets(r.injection) {
+		closed += int64(g.w.TTL)
 	}
-}
-
-func (g *g9) watch(r *recovery) {
-	r.wait = g.expect(wait{
-		now: func() promise {
-			limit, last := int64(0), (*session)(nil)
-			for _, id := range sortedKeys(r.missing) {
-				s := g.w.session(id)
-				if limit = max(limit, r.missing[id]); last == nil || g.w.leftBehind(s).to > g.w.leftBehind(last).to {
-					last = s
-				}
-			}
-			return g.promise(r, last, limit)
-		},
-		pending: func() bool { return len(r.missing) > 0 },
-		missed: func(limit int64) {
-			r.slowest, r.limit = g.w.now-g.w.availableSince(r.back), limit
-			g.judge(r)
-		},
-		excused: func(by *injection) {
-			r.beyond = by
-			clear(r.missing)
-			g.judge(r)
-		},
-	})
-}
-
-// promise returns the promise that a session is polled again within limit of the return. If no instance was there, the limit counts from
-// the arrival of one. If another fault delays the poll, the owner may have lost its window, so the limit of a closed window applies.
-func (g *g9) promise(r *recovery, s *session, limit int64) promise {
-	base := g.w.availableSince(r.back)
-	p := promise{from: r.injection.start, base: base, by: base + limit, settle: g.closed(r.injection), session: s, but: r.injection}
+	base, limit := g.w.availableSince(r.back), closed
+	if r.open {
+		limit = open
+	}
+	p := promise{from: r.injection.start, base: base, by: base + limit, settle: closed, session: s, but: r.injection}
 	if heard := r.injection.detectedAt; heard != 0 { // the end of the quarantine is known; do not wait for it twice
-		p.settle, p.quarantineFrom = g.open(), heard
+		p.settle, p.quarantineFrom = open, heard
 	}
 	return p
 }
 
-// ended handles a release by an instance that stops or has not noticed the loss. No other acquires the lease in a quarantine.
-func (g *g9) ended(t *term, how ending) {
-	if how != endReleased || t.inst.node == nil {
-		return
-	}
-	for _, r := range g.recoveries {
-		if t.inst.node.asked == nil && g.w.now > r.back+int64(g.w.Renew+g.w.RenewTimeout) {
+func trusted(s *session) bool {
+	return slices.ContainsFunc(s.terms, func(t *term) bool { return t.believes })
+}
+
+func (g *g9) polled(s *session) {
+	for _, r := range s.returns {
+		took, limit, stands := r.came()
+		if stands == unjudged {
 			continue
 		}
-		limit, ok := r.missing[t.session.id]
-		if ok {
-			r.missing[t.session.id] = max(limit, g.closed(r.injection))
+		r.judged = true
+		if g.took.add(took); stands == tooLate {
+			g.breach(breach{session: s, from: r.back, due: r.back + limit, by: r.injection},
+				"after %s Redis was back at %s, but session %s was polled again %d ms later (limit %d ms)", r.injection, clock(r.back), s.id, ms(took),
+				ms(limit))
 		}
 	}
+	s.returns = nil
 }
 
-// open returns the limit of a session with an open window when Redis returns.
-func (g *g9) open() int64 { return int64(g.w.Renew + g.w.Poll + failoverAllowance) }
-
-// closed returns the limit of the other sessions. They wait for the end of a quarantine if the fault causes one.
-func (g *g9) closed(inj *injection) int64 {
-	if g.w.forgets(inj) {
-		return g.open() + int64(g.w.TTL)
-	}
-	return g.open()
-}
-
-func trusted(s *session) bool {
-	for _, t := range s.terms {
-		if t.believes {
-			return true
+// finish checks G1 to G3 in the times in which Redis failed. An overlap is recorded when it ends, at most a trust window later.
+func (g *g9) finish() {
+	for _, other := range g.safety {
+		for _, c := range g.returns {
+			at := slices.IndexFunc(other.breaks, func(b *breach) bool { return b.at >= c.injection.start && b.at <= c.back+2*int64(g.w.TTL) })
+			if c.judged && at >= 0 {
+				b := other.breaks[at]
+				g.breach(breach{from: b.at, to: b.at, by: c.injection},
+					"%s was broken at %s, when Redis failed or had just returned (%s)", other.v.ID, clock(b.at), c.injection)
+			}
 		}
 	}
-	return false
-}
-
-func (g *g9) polled(r *recovery, session string, limit int64) {
-	p := g.promise(r, g.w.session(session), limit)
-	took := g.w.now - p.base
-	until, by := g.w.due(p)
-	switch {
-	case g.within(took, limit, p.base):
-	case g.w.wide(p, until):
-		r.beyond = by
-	default:
-		if by != nil && until-p.by >= r.further {
-			r.moved, r.further = by, until-p.by
-		}
-		limit = until - p.base
-		if !g.within(took, limit, p.base) {
-			r.late[session] = took // reported when all are known
-		}
-	}
-	if r.beyond == nil && closer(took, limit, r.slowest, r.limit) {
-		r.slowest, r.limit = took, limit
-	}
-	if len(r.missing) == 0 {
-		g.judge(r)
-	}
-}
-
-// close ends a recovery. It copies the list, because callers may be iterating over it.
-func (g *g9) close(r *recovery) {
-	r.over = true
-	g.recoveries = slices.DeleteFunc(slices.Clone(g.recoveries), func(other *recovery) bool { return other == r })
-}
-
-func (g *g9) judge(r *recovery) {
-	if r.over || g.w.phase == "end" && len(r.missing) > 0 {
-		return
-	}
-	g.close(r)
-	if r.beyond != nil && len(r.late) == 0 && len(r.missing) == 0 {
-		g.excuse(r.beyond)
-		return
-	}
-	g.exercise(string(r.injection.Kind))
-	if r.moved != nil {
-		g.prolong(r.moved, r.further)
-	}
-	g.after[string(r.injection.Kind)]++
-	if r.limit > 0 {
-		g.near(r.slowest, r.limit)
-		g.took.add(r.slowest)
-	}
-	g.judged = append(g.judged, r)
-	if ids := sortedKeys(r.late); len(ids) > 0 {
-		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were polled again too late: session %s after "+
-			"%d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.late[ids[0]]))
-	}
-	if ids := sortedKeys(r.missing); len(ids) > 0 {
-		g.breach(r.breach(g.w.session(ids[0])), "after %s Redis was back at %s, but %d sessions were not polled again in time: session %s not "+
-			"within %d ms", r.injection, clock(r.back), len(ids), ids[0], ms(r.limit))
-	}
-}
-
-func (r *recovery) breach(s *session) breach {
-	return breach{session: s, from: r.back, due: r.back + r.limit, by: r.injection}
 }
 
 func (g *g9) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("all sessions were polled again after %s", counts(g.after)), v.Detail)
+	after := map[string]int{}
+	for _, c := range g.returns {
+		if c.judged {
+			after[c.injection.name()]++
+		}
+	}
+	if v.Verdict == Pass && len(after) > 0 {
+		v.Detail = join(fmt.Sprintf("all sessions were polled again after %s", counts(after)), v.Detail)
 	}
 	return v
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -24,35 +23,30 @@ func (g *g11) attach(w *world, v Verdict) {
 }
 
 func (g *g11) event(e *history.Event) {
-	switch e.Kind {
-	case history.Ready, history.Exited, history.Stopped:
-	default:
-		return
-	}
 	g.most = max(g.most, g.w.alive)
-	if e.Kind != history.Ready || g.w.phase != "storm" {
-		return
-	}
-	if i := g.w.instance(e.Instance); i.readies == 1 {
-		g.joined(i)
+	if e.Kind == history.Ready && g.w.phase == "storm" && g.w.reporter.readies == 1 {
+		g.joined(g.w.reporter)
 	}
 }
 
 func (g *g11) joined(i *instance) {
 	var join *injection
-	for _, inj := range slices.Backward(g.w.injections) {
+	for _, inj := range g.w.injections {
 		if inj.has(fault.Starts) && inj.node != nil && inj.node == i.node {
 			join = inj
-			break
 		}
 	}
-	if join == nil || g.w.existing < len(g.w.rest.live())+1 {
+	spare := func() int { // sessions beyond one for each instance
+		live, _ := g.w.rest.live()
+		return g.w.existing - len(live)
+	}
+	if join == nil || spare() < 1 {
 		return // another cause started it, or there is no work for it
 	}
 	at, settle := g.w.now, int64(g.w.TTL)+g.w.settle()
 	g.waiting[i] = g.expect(wait{
 		now:     func() promise { return promise{from: at, base: at, by: at + settle, settle: settle, but: join} },
-		pending: func() bool { return !i.gone && g.w.existing >= len(g.w.rest.live()) }, // other newcomers may have taken the work
+		pending: func() bool { return !i.gone && spare() >= 0 }, // other newcomers may have taken the work
 		missed: func(limit int64) {
 			g.exercised++
 			g.near(g.w.now-at, limit)

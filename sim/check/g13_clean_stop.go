@@ -14,7 +14,7 @@ type g13 struct {
 	handovers map[string]*handover // leases that a stopping instance released and no instance has acquired since
 	stops     map[*injection]bool
 	beatless  bool // heartbeats are not judged: a member of an election may write one while it stops, and nobody waits for its end
-	took      *times
+	took      *Times
 }
 
 // handover is a lease that an instance released because it stops.
@@ -24,6 +24,7 @@ type handover struct {
 	from    *instance
 	stop    *injection
 	at      int64
+	taker   *instance
 	known   int64 // when the believing holders must know that its key was deleted by hand; 0: another instance is free
 }
 
@@ -57,7 +58,9 @@ func (g *g13) ended(t *term, how ending) {
 			h.known = g.w.deletionKnown(t.session, h.at)
 		}
 		g.handovers[t.session.id] = h
-		h.wait = g.expect(wait{now: func() promise { return g.promise(h) }})
+		h.wait = g.expect(wait{
+			now: func() promise { return g.promise(h) }, took: g.took, late: func(_, limit int64) { g.late(h, limit) },
+		})
 	}
 }
 
@@ -86,22 +89,27 @@ func (s *session) believedBy(i *instance) bool {
 
 // promise returns the promise that an instance acquires the released lease. An instance may not know yet that Redis answers it again.
 func (g *g13) promise(h *handover) promise {
+	probe := g.w.probe()
+	if !g.w.allows(probes) {
+		probe = 0
+	}
 	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
 	return promise{
-		from: h.at - g.w.probe(), base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
+		from: h.at - probe, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
 	}
 }
 
-func (g *g13) finish() {
-	for _, id := range sortedKeys(g.handovers) {
-		if h := g.handovers[id]; !h.over && h.late > 0 {
-			_, limit, _ := h.came()
-			g.took.add(g.w.now - h.at)
-			g.breach(breach{session: h.session, from: h.at, due: h.at + limit, by: h.stop},
-				"session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later",
-				id, h.from.who(), clock(h.at), clock(h.stop.start), ms(g.w.now-h.at))
-		}
+// late reports a lease that was acquired too late, or by nobody.
+func (g *g13) late(h *handover, limit int64) {
+	took := g.w.now - h.at
+	b := breach{session: h.session, from: h.at, size: took, due: h.at + limit, by: h.stop}
+	if h.taker == nil {
+		g.breach(b, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later", h.session.id,
+			h.from.who(), clock(h.at), clock(h.stop.start), ms(took))
+		return
 	}
+	g.breach(b, "session %s was released by %s at %s and acquired by %s %d ms later", h.session.id, h.from.who(), clock(h.at), h.taker.who(),
+		ms(took))
 }
 
 func (g *g13) event(e *history.Event) {
@@ -154,7 +162,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 	g.expect(wait{
 		now: func() promise {
 			limit := int64(failoverAllowance)
-			if i.polls > 0 {
+			if i.polls > 0 && g.w.allows(runningPolls) {
 				limit += int64(g.w.PollTimeout)
 			}
 			base := max(stop.start, i.idle)
@@ -194,29 +202,22 @@ func (g *g13) left(i *instance) {
 }
 
 func (g *g13) began(t *term) {
-	h := g.handovers[t.session.id]
-	if h == nil || t.inst == h.from {
-		return
-	}
-	_, limit, stands := h.came()
-	if stands == unjudged {
-		return
-	}
-	took := g.w.now - h.at
-	g.took.add(took)
-	if stands == tooLate {
-		g.breach(breach{session: h.session, from: h.at, size: took, due: h.at + limit, by: h.stop},
-			"session %s was released by %s at %s and acquired by %s %d ms later", h.session.id, h.from.who(),
-			clock(h.at), t.inst.who(), ms(took))
+	if h := g.handovers[t.session.id]; h != nil && t.inst != h.from && !h.over {
+		h.taker = t.inst
+		h.came()
 	}
 }
 
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
-	if n := g.took.n; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))
-	}
+	v.Detail = join(v.Detail, g.told())
 	return v
+}
+
+func (g *g13) told() string {
+	if g.took.N == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 }

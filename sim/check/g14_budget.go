@@ -121,12 +121,12 @@ func (g *g14) failing(n *node) state {
 // state returns the state of the instances that the injection hits.
 func (inj *injection) state() state {
 	const harmless = fault.Starts | fault.Kills | fault.Stops | fault.Deletes | fault.Alters | fault.Holds
-	switch planned := inj.did == didPlan; {
-	case inj.did == didWithin, planned && (inj.has(harmless) || inj.Kind == fault.ClockDrift):
+	switch {
+	case inj.has(harmless), inj.Kind == fault.ClockDrift, inj.did == didLife && !inj.ofRedis():
 		return stateQuiet
-	case planned && inj.Kind.Refuses() > fault.RefusesNothing:
+	case inj.Kind.Refuses() > fault.RefusesNothing:
 		return stateRefused
-	case inj.freezes():
+	case inj.has(fault.Freezes):
 		return stateFrozen
 	case inj.ofRedis():
 		return stateAway

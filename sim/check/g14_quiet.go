@@ -88,13 +88,11 @@ func (g *g14) event(e *history.Event) {
 		g.loads[n] = &load{node: n, last: [states]int64{stateCold: max(1, g.w.now)}}
 	case history.Ready:
 		g.changed(stateJoin)
-	case history.Exited:
+	case history.Exited, history.Stopped, history.RedisBeatGone:
 		g.changed(stateLeave)
-		if e.N < 0 {
+		if e.Kind == history.Exited && e.N < 0 {
 			g.changed(stateCrash)
 		}
-	case history.Stopped, history.RedisBeatGone:
-		g.changed(stateLeave)
 	case history.RedisBeat:
 		if g.w.rest.since == g.w.now { // it was not there before
 			g.changed(stateJoin)
@@ -170,20 +168,22 @@ func (g *g14) judge(l *load, n int64) {
 func (g *g14) verdict() Verdict {
 	switch {
 	case g.w.Foreign: // another program has its own rules
-		g.untested = join("the nodes are another program, of which it is only reported", strings.Join(g.texts(), "; "))
-		g.breaks = 0
+		g.untested = "the nodes are another program, of which it is only reported"
+		if len(g.breaks) > 0 {
+			g.untested += ": " + strings.Join(g.texts(), "; ")
+		}
+		g.breaks = nil
 	case g.exercised == 0:
 		g.untested = "the history does not tell how many commands the nodes sent"
 	}
 	v, worst := g.hooks.verdict(), Load{}
 	for s, l := range g.most {
-		if l.Windows == 0 {
-			continue
-		}
-		l.State = budgets[s].name
-		v.Loads = append(v.Loads, l)
-		if worst.Limit == 0 || l.Sent*worst.Limit > worst.Sent*l.Limit {
-			worst = l
+		if l.Windows > 0 {
+			l.State = budgets[s].name
+			v.Loads = append(v.Loads, l)
+			if worst.Limit == 0 || l.Sent*worst.Limit > worst.Sent*l.Limit {
+				worst = l
+			}
 		}
 	}
 	if v.Value, v.Limit = worst.Sent, worst.Limit; v.Limit > 0 {

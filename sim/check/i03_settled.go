@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -12,9 +11,8 @@ import (
 // deadline accounts for delays, so i3 judges the storm like the calm. A tuner must serve a session that is RUNNING. A stopped session
 // must end, and a session that Redis lost must not be served any more.
 type i3 struct {
-	hooks
-	book *intents
-	took *times // time until a session was in order again
+	intentRule
+	took *Times // time until a session was in order again
 }
 
 // settleAllowance is the fixed part of I3's limit.
@@ -31,135 +29,76 @@ func (p Params) settleIntents() time.Duration {
 
 func (g *i3) attach(w *world, v Verdict) {
 	v.Limit = w.settleIntents().Milliseconds()
-	g.hooks.attach(w, v)
+	g.intentRule.attach(w, v)
 	g.took = g.measures("settled")
 }
 
 func (g *i3) event(e *history.Event) {
-	b := g.book
-	if b.shown {
-		g.lookAtAll()
-	}
-	switch e.Kind {
-	case history.Phase, history.RedisFlushed, history.RedisUp:
-		g.lookAtAll()
-	case history.RedisIntent:
-		if s := b.session(e.Session); s.stopped == e.T {
-			if s.pending != nil {
-				s.pending.from = e.T
-			}
-			g.look(s)
-		}
-	case history.Answered:
-		if r := b.requests[e.N]; r != nil && e.Reason == "202" {
-			g.answered(b, r, e)
-		}
-	case history.Arrived, history.Served, history.Aborted:
-		if s := b.touched; s != nil {
-			g.look(s)
-		}
-	case history.RedisState, history.Seen:
-		s := b.sessions[e.Session]
-		if s == nil {
-			return
-		}
+	for _, s := range g.book.changed {
 		g.look(s)
-		if s.since == e.T && s.state == stateEnded {
-			g.over(s, e.T)
+		if e.Kind == history.RedisState && s.since == e.T && s.state == stateEnded {
+			g.over(s)
 		}
 	}
-}
-
-func (g *i3) lookAtAll() {
-	for _, s := range g.book.order {
-		g.look(s)
-	}
-}
-
-// answered begins the wait for an accepted start or stop. A stop restarts a wait that is pending.
-func (g *i3) answered(b *intents, r *request, e *history.Event) {
-	s := b.session(cmp.Or(r.session, e.Session))
-	if s.pending != nil && s.stopped == e.T {
-		s.pending.from = e.T
-	}
-	g.look(s)
 }
 
 // endAllowance is how long a tuner may serve a session after its record says ENDED.
 const endAllowance = int64(time.Second)
 
-// over judges that a session is not served after it ended: else an instance without a valid term wrote ENDED. A frozen process is exempt.
-// After a loss of data, an older copy may say ENDED, and the serving worker may go on until its window ends.
-func (g *i3) over(s *intent, at int64) {
-	from := at
-	if g.book.forgiven(s) {
-		from = max(at, g.book.lostAt+int64(g.w.TTL))
+// over judges that a session is not served after it ended: else an instance without a valid term wrote ENDED. A frozen process is exempt,
+// and so is one that was led to another master, where it may hold the leases: the promise bounds what that serves. After a loss of data,
+// an older copy may say ENDED, and the serving worker may go on until its window ends.
+func (g *i3) over(s *intent) {
+	at, b := s.since, g.book
+	from, before := at, at-int64(g.w.TTL)
+	if b.forgiven(s) {
+		from = max(at, b.lostAt+int64(g.w.TTL))
 	}
-	g.w.at(from+endAllowance+g.w.stall(at, g.w.now), func() {
-		for _, p := range s.serving {
-			before := at - int64(g.w.TTL)
-			if s.since == at && g.led(p, before) && !g.w.frozenSince(p.inst, before) && g.w.stall(at, g.w.now) == 0 && g.w.phase != "end" {
-				g.broke(g.w.session(s.id), "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason,
-					clock(at), clock(g.w.now), g.w.instance(p.inst).who())
-			}
+	g.w.at(from+endAllowance, func() {
+		p := b.serving(s)
+		if p == nil || s.since != at || g.w.phase == "end" || g.w.stall(at, g.w.now) != 0 {
+			return
+		}
+		if who := g.w.instance(p.inst); b.ledSince(who.node, before) && !who.node.frozenWithin(before) {
+			g.broke(s.session, "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason, clock(at),
+				clock(g.w.now), who.who())
 		}
 	})
 }
 
-// led reports whether a pipeline's worker has been led to the master that the sentinels know. Other workers may hold leases at another
-// master. The promise of i3 bounds them, because an ended session that is served is not in order.
-func (g *i3) led(p *served, since int64) bool {
-	n := g.w.instance(p.inst).node
-	return n == nil || g.book.ledSince(n.name, since)
-}
-
-// pending is the wait until a session is in order.
-type pending struct {
-	*wait
-	from int64
-}
-
 // settled reports whether the session's record is as it should be in the end, and whether tuners serve it exactly if it is RUNNING.
 func (b *intents) settled(s *intent) bool {
+	served := b.serving(s) != nil
 	switch {
 	case s.state == stateRunning:
-		return s.stopped == 0 && len(s.serving) > 0
+		return s.stopped == 0 && served
 	case s.ended() && (s.state != stateGone || s.reason != ""):
-		return !b.w.replicated() || len(s.serving) == 0
+		return !b.w.replicated() || !served
 	case s.state == "" || s.state == stateGone:
-		return (b.forgiven(s) || s.accepted == 0) && len(s.serving) == 0
+		return (b.forgiven(s) || s.accepted == 0) && !served
 	}
 	return false
 }
 
 // look begins to wait for a session that is not in order, and judges one that has come to be in order.
 func (g *i3) look(s *intent) {
-	o, settled := s.pending, g.book.settled(s)
-	switch {
-	case settled && o != nil:
-		s.pending = nil
-		if took, _, stands := o.came(); stands != unjudged {
-			g.took.add(took)
-		}
-	case !settled && o == nil && g.w.phase != "end":
-		o = &pending{from: g.w.now}
-		s.pending = o
-		o.wait = g.expect(wait{
-			now:     func() promise { return g.promise(s, o) },
-			pending: func() bool { return s.pending == o },
-			missed: func(limit int64) {
-				g.exercised++
-				g.took.add(g.w.now - o.from)
-				g.near(g.w.now-o.from, limit)
-				g.late(s, o, limit)
-			},
-		})
+	took, stands := s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
+		now: func() promise { return g.promise(s) },
+		missed: func(limit int64) {
+			g.exercised++
+			g.took.add(g.w.now - s.disorder.from)
+			g.near(g.w.now-s.disorder.from, limit)
+			g.late(s, limit)
+		},
+	})
+	if stands != unjudged {
+		g.took.add(took)
 	}
 }
 
 // promise returns the promise that the session comes to be in order. Without a view of Redis, the wait begins with the calm.
-func (g *i3) promise(s *intent, o *pending) promise {
-	base := g.book.availableSince(o.from)
+func (g *i3) promise(s *intent) promise {
+	base := g.book.availableSince(s.disorder.from)
 	if !g.w.Tap {
 		base = max(base, g.w.calm)
 		if g.w.calm == 0 {
@@ -168,34 +107,33 @@ func (g *i3) promise(s *intent, o *pending) promise {
 	}
 	limit := int64(g.w.settleIntents())
 	settle := limit + int64(g.w.TTL) // a start that was lost before it reached a worker is swept up late
-	if g.book.outlived(s) {          // it is delivered again, and its former worker may hold the service for another session now
+	// After a loss of data, or at another master, it is delivered again, and another session may have the service now.
+	if switched := g.w.servers.switched; g.book.forgiven(s) || switched > 0 && s.asked <= switched {
 		limit += int64(g.w.TTL)
 	}
-	return promise{from: o.from - settle, base: base, by: base + limit, settle: settle}
+	return promise{from: s.disorder.from - settle, base: base, by: base + limit, settle: settle}
 }
 
-func (g *i3) late(s *intent, o *pending, limit int64) {
-	state := s.state
+func (g *i3) late(s *intent, limit int64) {
+	state, by, from := s.state, "no tuner served it", s.disorder.from
 	if state == "" {
 		state = "known to nobody"
 	}
 	if s.stopped != 0 && !s.ended() {
 		state += " and a stop had been accepted at " + clock(s.stopped)
 	}
-	by := "no tuner served it"
-	if len(s.serving) > 0 {
-		by = "a tuner served it to " + g.w.instance(s.serving[0].inst).who()
+	if p := g.book.serving(s); p != nil {
+		by = "a tuner served it to " + g.w.instance(p.inst).who()
 	}
-	g.breach(breach{session: g.w.session(s.id), from: o.from, size: g.w.now - o.from},
+	g.breach(breach{session: s.session, from: from, size: g.w.now - from},
 		"session %s, accepted at %s, was %s at %s and %s, %d ms after it had to come to an end or run (limit %d ms)", s.id, clock(s.accepted),
-		state, clock(g.w.now), by, ms(g.w.now-o.from), ms(limit))
+		state, clock(g.w.now), by, ms(g.w.now-from), ms(limit))
 }
 
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
 	g.nearest(&v)
-	if g.took.n > 0 {
+	if g.took.N > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("until all was in order: %s", g.took))
 	}
 	return v

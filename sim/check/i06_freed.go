@@ -1,10 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -12,27 +14,19 @@ import (
 // executed. After a restart of the same worker, it must be free within 250 ms of the worker's readiness. A lease is free when Redis has
 // dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
 type i6 struct {
-	hooks
-	book        *intents
-	keys        map[string]*taken
-	of          map[string]*holdings
-	obligations []*obligation // leases of crashed processes, in order
-	limit       int64
-	took        *times // time after the crash
-	again       *times // time after the readiness of the same worker
-	crashes     int
-}
-
-type taken struct {
-	grant
-	heard bool  // its holder reported that it has the lease, and not that it lost it
-	idle  *idle // a service's lease without a session; nil: a session uses it
+	intentRule
+	leases  []*session // all that Redis has granted, by name
+	owed    []*obligation
+	idle    map[idle]*spell
+	took    *Times // time after the crash
+	again   *Times // time after the readiness of the same worker
+	crashes int
 }
 
 // obligation is a lease that a crashed process left behind.
 type obligation struct {
 	*wait
-	name   string
+	lease  *session
 	victim *instance
 	crash  *injection
 	at     int64 // time of the crash
@@ -42,163 +36,97 @@ type obligation struct {
 
 func (g *i6) attach(w *world, v Verdict) {
 	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
-	g.hooks.attach(w, v)
-	g.keys, g.of, g.limit = map[string]*taken{}, map[string]*holdings{}, int64(w.TTL+failoverAllowance)
+	g.intentRule.attach(w, v)
 	g.took, g.again = g.measures("freed"), g.measures("after the same worker was ready again")
-	if !w.Tap {
-		g.untested = "what Redis granted was not recorded"
-	}
-}
-
-func (g *i6) injected(inj *injection) {
-	if inj.has(fault.Kills) {
-		g.crashes++
-	}
 }
 
 func (g *i6) event(e *history.Event) {
 	switch e.Kind {
-	case history.RedisGranted:
-		g.let(e.Session, e.Instance)
-		old := g.keys[e.Session]
-		g.keys[e.Session] = &taken{grant: grant{holder: e.Instance, until: e.Until}}
-		g.free(e.Session, old)
-		g.late(e)
-	case history.RedisExtended:
-		if k := g.keys[e.Session]; k != nil {
-			k.until = max(k.until, e.Until)
-			g.late(e)
-		}
-	case history.RedisDeleted:
-		g.let(e.Session, "")
-		old := g.keys[e.Session]
-		delete(g.keys, e.Session)
-		g.free(e.Session, old)
-	case history.Acquired, history.Renewed, history.Lost:
-		g.heard(e)
+	case history.RedisGranted, history.RedisExtended, history.RedisDeleted, history.Acquired, history.Renewed, history.Lost:
+		g.moves(g.w.subject)
+		g.idles(g.w.subject)
 	case history.RedisState:
-		g.used(e)
-	case history.RedisFlushed, history.TapDown:
-		clear(g.keys)
-		for _, h := range g.of {
-			*h = holdings{} // its holdings are unknown, so no wait is pending
+		if s := g.w.sessions.find(g.book.session(e.Session).service()); s != nil {
+			g.idles(s)
 		}
-		for _, d := range g.obligations {
+	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
+		for _, o := range g.idle {
+			o.drop()
+		}
+		for _, d := range g.owed {
 			d.over = true
 		}
+		g.owed = nil
 	case history.Exited:
-		g.exited(e)
+		if inst := g.w.instances[e.Instance]; inst != nil && g.w.phase != "end" {
+			g.exited(inst)
+		}
 	case history.Ready:
-		for _, d := range g.open() {
-			if d.ready == 0 && d.victim.node != nil && d.victim.node.name == e.Node && d.victim.id != e.Instance {
-				d.ready = e.T
-				d.look() // it is due earlier now
-			}
+		g.ready(g.w.reporter)
+	}
+}
+
+// ready handles a worker that may be a crashed one again: what that left behind is due earlier now.
+func (g *i6) ready(inst *instance) {
+	for _, d := range g.owed {
+		if d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
+			d.ready = g.w.now
+			d.look()
 		}
 	}
 }
 
-func (g *i6) open() []*obligation {
-	kept := g.obligations[:0]
-	for _, d := range g.obligations {
-		if !d.over {
-			kept = append(kept, d)
-		}
+// exited handles the end of a process, which leaves its leases if the plan killed it.
+func (g *i6) exited(inst *instance) {
+	if inst.killed {
+		g.crashes++
 	}
-	g.obligations = kept
-	return kept
-}
-
-// exited handles the end of a process, which leaves its leases if the plan killed it. The world has already dropped its instance.
-func (g *i6) exited(e *history.Event) {
-	inst := g.w.instances[e.Instance]
-	switch {
-	case inst == nil || g.w.phase == "end":
-		return
-	case !inst.killed:
-		g.stopped(inst)
-		return
-	}
-	var crash *injection
-	for _, inj := range slices.Backward(g.w.injections) {
-		if inj.has(fault.Kills) && (inj.node == inst.node || inj.Kind.Scope() == fault.ScopeNone) && inj.start <= e.T {
-			crash = inj
-			break
-		}
-	}
-	if crash == nil {
-		return
-	}
-	for _, name := range sortedKeys(g.keys) {
-		if k := g.keys[name]; k.holder == inst.id && (k.until == 0 || k.until > e.T) {
-			d := &obligation{name: name, victim: inst, crash: crash, at: e.T, base: e.T}
+	for _, s := range g.leases {
+		switch k := s.granted; {
+		case k == nil || k.holder != inst.id || !k.lives(g.w.now):
+		case inst.killed && inst.killer != nil:
+			d := &obligation{lease: s, victim: inst, crash: inst.killer, at: g.w.now, base: g.w.now}
 			d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
-			g.obligations = append(g.obligations, d)
+			g.owed = append(g.owed, d)
+		case !inst.killed && inst.leave != nil && inst.knows(s):
+			g.stopped(inst, s)
 		}
 	}
 }
 
-// late restarts the limit: a command of the victim, held back by a partition, arrived after its death.
-func (g *i6) late(e *history.Event) {
-	for _, d := range g.obligations {
-		if !d.over && d.name == e.Session && d.victim.id == e.Instance {
-			d.base = e.T
-		}
-	}
-}
+func (k *grant) lives(now int64) bool { return k.until == 0 || k.until > now }
 
 func (g *i6) promise(d *obligation) promise {
-	due := d.base + g.limit
+	limit := int64(g.w.TTL + failoverAllowance)
+	due := d.base + limit
 	if d.ready != 0 {
 		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
 	}
-	return promise{from: d.at, base: d.base, by: due, settle: g.limit, only: d.victim.node, but: d.crash}
+	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.crash}
 }
 
-func (g *i6) free(name string, k *taken) {
-	if k == nil {
-		return
+// moves handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
+// back by a partition, arrived after its death.
+func (g *i6) moves(s *session) {
+	byName := func(s *session, name string) int { return cmp.Compare(s.id, name) }
+	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found && s.granted != nil {
+		g.leases = slices.Insert(g.leases, at, s)
 	}
-	if k.heard {
-		g.holds(name, k.holder, -1)
-	}
-	if k.idle != nil {
-		g.wait(&k.idle, k.holder, name, func() bool { return false })
-	}
-}
-
-func (g *i6) owe(d *obligation) {
-	k := g.keys[d.name]
-	if k.until != 0 && k.until < g.w.now { // Redis grants an expired lease at once, but shows its end late
-		g.paid(d, k.until)
-		return
-	}
-	g.exercise(string(d.crash.Kind))
-	after := fmt.Sprintf("%d ms after", ms(g.w.now-d.base))
-	if d.ready != 0 {
-		g.again.add(g.w.now - d.ready)
-		after = fmt.Sprintf("%d ms after the same worker was ready again and %s", ms(g.w.now-d.ready), after)
-	}
-	g.took.add(g.w.now - d.base)
-	g.broke(g.w.session(d.name), "at %s, %s the crash of %s at %s, Redis still held %s for it, until %s", clock(g.w.now), after,
-		d.victim.who(), clock(d.at), d.name, clock(k.until))
-}
-
-// let handles a lease that leaves its holder, unless it goes to the same instance.
-func (g *i6) let(name, to string) {
-	for _, d := range g.open() {
-		if d.name == name && d.victim.id != to {
-			at := g.w.now
-			if k := g.keys[name]; k != nil && k.until != 0 {
-				at = min(at, k.until)
-			}
-			g.paid(d, at)
+	for _, d := range slices.Clone(g.owed) {
+		switch {
+		case d.lease != s:
+		case s.granted != nil && s.granted.holder == d.victim.id:
+			d.base = g.w.now
+		default:
+			g.free(d, min(g.w.now, cmp.Or(s.before.until, g.w.now)))
 		}
 	}
 }
 
-func (g *i6) paid(d *obligation, at int64) {
+// free counts a lease that was left behind and free at the given time, or then still held.
+func (g *i6) free(d *obligation, at int64) {
 	d.over = true
+	g.owed = slices.DeleteFunc(g.owed, func(o *obligation) bool { return o == d })
 	g.exercise(string(d.crash.Kind))
 	g.took.add(max(0, at-d.base))
 	if d.ready != 0 {
@@ -206,14 +134,119 @@ func (g *i6) paid(d *obligation, at int64) {
 	}
 }
 
+func (g *i6) owe(d *obligation) {
+	k, now := d.lease.granted, g.w.now
+	if k.until != 0 && k.until < now { // Redis grants an expired lease at once, but shows its end late
+		g.free(d, k.until)
+		return
+	}
+	g.free(d, now)
+	after := fmt.Sprintf("%d ms after", ms(now-d.base))
+	if d.ready != 0 {
+		after = fmt.Sprintf("%d ms after the same worker was ready again and %s", ms(now-d.ready), after)
+	}
+	g.broke(d.lease, "at %s, %s the crash of %s at %s, Redis still held %s for it, until %s", clock(now), after, d.victim.who(), clock(d.at),
+		d.lease.id, clock(k.until))
+}
+
+// The second half of i6: a worker must give back leases that no session uses. It gives back all leases of a session before it writes the
+// session's end. So it holds a service only for a session that has not ended, and no more slots than services. Grants that it never heard
+// of, and leases that it reported as lost, expire.
+
+// idle is a service's lease that a worker holds without a session, or, without a lease, the worker's slots beyond its services.
+type idle struct {
+	worker *instance
+	lease  *session
+}
+
+// idles begins or ends the waits for idle leases of the workers that have the lease, or had it last.
+func (g *i6) idles(s *session) {
+	for _, k := range []*grant{s.before, s.granted} {
+		if k != nil && g.w.instances[k.holder] != nil {
+			g.unused(s, g.w.instances[k.holder])
+		}
+	}
+}
+
+func (g *i6) unused(s *session, worker *instance) {
+	if strings.HasPrefix(s.id, servicePrefix) {
+		g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
+	}
+	g.follow(idle{worker, nil}, "a tuner slot beside those of the services that it held", func() bool {
+		extra := 0
+		for _, o := range g.leases {
+			switch {
+			case !worker.knows(o):
+			case strings.HasPrefix(o.id, tunerPrefix):
+				extra++
+			default:
+				extra--
+			}
+		}
+		return extra > 0
+	})
+}
+
+// knows reports whether Redis holds the lease for the instance, which has reported that it has it, and not that it lost it.
+func (i *instance) knows(s *session) bool {
+	k, t := s.granted, s.last
+	return k != nil && k.holder == i.id && t != nil && t.inst == i && t.how != endLost && t.confirmedAt >= k.since
+}
+
+// uses reports whether a session may use a service's lease: one that has not ended, and whose service it is or is unknown.
+func (b *intents) uses(lease string) bool {
+	for s := range b.live {
+		if service := s.service(); service == "" || service == lease {
+			return true
+		}
+	}
+	return false
+}
+
+// follow follows an idle state of a living worker. The leases of dead workers are judged apart.
+func (g *i6) follow(of idle, what string, lasts func() bool) {
+	o := cmp.Or(g.idle[of], &spell{})
+	g.idle[of] = o
+	if of.worker.gone || g.w.phase == "end" {
+		o.drop()
+		return
+	}
+	o.follow(&g.hooks, lasts(), wait{
+		now: func() promise { // only faults of that worker delay it; it may learn of a session's end only after it has tried all slots
+			ttl, within := int64(g.w.TTL), int64(failoverAllowance+time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
+			return promise{from: o.from - ttl - int64(failoverAllowance), base: o.from, by: o.from + within, settle: ttl/10 + within,
+				only: of.worker.node}
+		},
+		pending: func() bool { return lasts() && !of.worker.gone },
+		missed: func(int64) {
+			g.exercised++
+			g.breach(breach{from: o.from, who: []*instance{of.worker}},
+				"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what,
+				of.worker.who(), clock(o.from))
+		},
+	})
+}
+
+// stopped judges that a process that was asked to stop, and ended by itself, has given back the lease, unless a fault prevented it.
+func (g *i6) stopped(inst *instance, s *session) {
+	stop := inst.leave
+	if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
+		g.excuse(by)
+		return
+	}
+	g.exercised++
+	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
+		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
+}
+
 func (g *i6) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value = ms(g.took.max)
-	if g.took.n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.n, g.crashes, g.took))
+	v.Value = ms(int64(g.took.Max))
+	if g.took.N > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.N, g.crashes, g.took))
 	}
-	if g.again.n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.n, g.again))
+	if g.again.N > 0 {
+		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.N, g.again))
 	}
 	return v
 }

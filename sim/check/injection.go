@@ -20,13 +20,9 @@ type injection struct {
 	open          bool
 	detectedAt    int64        // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
 	terms         []*term      // terms that it hit, until it is healed
-	endedUnclean  int64        // when the process that it stopped ended without signing off; 0: it signed off
 	did           did          // effect on servers; didPlan: the fault itself
-	id            int64        // key in world.open
+	does          fault.Effect // effects of the kind, or of did
 	anew          bool         // an epoch ended while it lasted
-	jumps         bool         // from its end on, Redis' clock is another server's
-	known         bool         // does is valid
-	does          fault.Effect // cached effects of the kind
 	blocksAcquire bool         // an instance sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
 
@@ -50,52 +46,26 @@ func (inj *injection) event() history.Event {
 	return e
 }
 
-func (inj *injection) has(any fault.Effect) bool {
-	if !inj.known {
-		inj.does, inj.known = inj.Kind.Effects(), true
-	}
-	return inj.does&any != 0
-}
+func (inj *injection) has(any fault.Effect) bool { return inj.does&any != 0 }
 
 // silences reports whether the fault leaves its node alive but unheard.
-func (inj *injection) silences() bool {
-	if inj.did != didPlan {
-		return inj.did == didStray
-	}
-	return inj.has(fault.Silences)
-}
+func (inj *injection) silences() bool { return inj.has(fault.Silences) }
+
+// ofRedis reports whether the fault takes Redis away from all instances for a while.
+func (inj *injection) ofRedis() bool { return inj.has(fault.Denies) }
+
+// forgets reports whether Redis returns from the fault as another one (run_id or marker). A quarantine follows.
+func (inj *injection) forgets() bool { return inj.has(fault.Forgets) }
+
+// failsOver reports whether another server, with another clock, becomes the master.
+func (inj *injection) failsOver() bool { return inj.has(fault.FailsOver) }
 
 // lingers returns for how many ns after the fault's end delayed messages may still arrive.
 func (inj *injection) lingers() int64 {
-	if inj.did == didPlan && inj.has(fault.Lingers) {
+	if inj.has(fault.Lingers) {
 		return (inj.Ms + inj.Jitter) * int64(time.Millisecond)
 	}
 	return 0
-}
-
-func (inj *injection) freezes() bool {
-	return inj.did == didPlan && inj.has(fault.Freezes)
-}
-
-// forgets reports whether Redis returns from the fault as another one (run_id or marker). A quarantine follows.
-func (inj *injection) forgets() bool {
-	if inj.did != didPlan {
-		return inj.did == didLife || inj.did == didWithin || inj.anew && !inj.open
-	}
-	return inj.has(fault.Forgets)
-}
-
-// ofRedis reports whether the fault takes Redis away from all instances for a while.
-func (inj *injection) ofRedis() bool {
-	if inj.did != didPlan {
-		return inj.did == didOutage || inj.did == didLife
-	}
-	return inj.has(fault.Denies)
-}
-
-// failsOver reports whether another server, with another clock, becomes the master.
-func (inj *injection) failsOver() bool {
-	return inj.jumps || inj.did == didPlan && inj.has(fault.FailsOver)
 }
 
 func (w *world) nodeOf(e *history.Event) *node {
@@ -115,38 +85,36 @@ func (w *world) observeHeartbeat(e *history.Event) {
 
 // lossDetected records that an instance sees all past losses of data now, unless one saw them earlier.
 func (w *world) lossDetected() {
-	var still []*injection
-	for _, inj := range w.unseen {
-		switch {
-		case inj.detectedAt != 0:
-		case inj.open:
-			still = append(still, inj)
-		default:
+	w.unseen = slices.DeleteFunc(w.unseen, func(inj *injection) bool {
+		if !inj.open && inj.detectedAt == 0 {
 			inj.detectedAt = w.now
 		}
-	}
-	w.unseen = still
+		return !inj.open
+	})
 }
 
+func planned(f fault.Fault) *injection { return &injection{Fault: f, does: f.Kind.Effects()} }
+
 func (w *world) inject(e *history.Event) {
-	inj := &injection{index: e.N, session: e.Session, start: e.T}
+	var f fault.Fault
 	if e.N >= 0 && e.N < int64(len(w.Plan.Faults)) {
-		inj.Fault = w.Plan.Faults[e.N]
+		f = w.Plan.Faults[e.N]
 	}
 	if e.Reason != "" {
-		inj.Kind = fault.Kind(e.Reason)
+		f.Kind = fault.Kind(e.Reason)
 	}
+	inj := planned(f)
+	inj.index, inj.session, inj.start, inj.open = e.N, e.Session, e.T, !inj.has(fault.Instant)
 	if e.Node != "" {
 		inj.node = w.node(e.Node)
 	}
 	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
 		inj.session = w.created[n-1] // the fault has the plan's name of the session
 	}
-	inj.open, inj.id = !inj.has(fault.Instant), inj.index
+	w.challenges.injected(inj)
 	if w.hitsServers(inj) {
-		w.challenges.injected(inj)
-		w.servers.hit(inj)
-		return
+		inj.did, inj.does = didServers, 0
+		w.servers.cause = inj
 	}
 	w.begin(inj)
 }
@@ -155,88 +123,65 @@ func (w *world) loses(inj *injection) {
 	w.losses, w.unseen = append(w.losses, inj), append(w.unseen, inj)
 }
 
-// inserted inserts an injection in order of start, because some are noticed late.
-func (w *world) inserted(all []*injection, inj *injection) []*injection {
-	at := len(all)
-	for at > 0 && all[at-1].start > inj.start {
+func (w *world) begin(inj *injection) {
+	if inj.open {
+		w.open = append(w.open, inj)
+	}
+	if inj.did == didServers {
+		return
+	}
+	at := len(w.injections)
+	for at > 0 && w.injections[at-1].start > inj.start { // some are noticed late
 		at--
 	}
-	return slices.Insert(all, at, inj)
-}
-
-func (w *world) begin(inj *injection) {
-	w.injections = w.inserted(w.injections, inj)
-	w.near.all = w.inserted(w.near.all, inj)
+	w.injections = slices.Insert(slices.Clone(w.injections), at, inj) // callers may still iterate over the old list
+	w.passed = min(w.passed, at)
 	if inj.forgets() {
 		w.loses(inj)
-		if !w.epoch.shows(w, inj) && (inj.did == didPlan || w.servers.switched != inj.start) {
+		// Redis may grant for a while after the fault began. If its stream shows when the fault takes the data, the epoch ends then.
+		if inj.did == didPlan && !w.shows() || inj.did != didPlan && w.servers.switched != inj.start {
 			w.epoch.lost(inj.start, inj.start)
 		}
 	}
-	w.goesOn(w.open[inj.id], -1) // the injection that this one replaces will not be healed
-	w.open[inj.id] = inj
-	w.goesOn(inj, 1)
-	if inj.did == didPlan {
-		w.challenges.injected(inj)
-		w.process(inj)
-	}
+	w.process(inj)
 	w.rest.injected(inj)
 	for _, c := range w.checkers {
 		c.injected(inj)
 	}
 }
 
-// goesOn adds n, 1 or -1, to the counts of lasting injections.
-func (w *world) goesOn(inj *injection, n int) {
-	if inj == nil || !inj.open {
-		return
+// under reports whether an open fault has one of the effects, on the node or, if that is nil, on anything.
+func (w *world) under(n *node, any fault.Effect) bool {
+	for _, inj := range w.open {
+		if inj.has(any) && (n == nil || inj.node == n) {
+			return true
+		}
 	}
-	if inj.silences() || inj.ofRedis() {
-		w.hinders += n
-	}
-	if inj.node == nil {
-		return
-	}
-	if inj.silences() {
-		inj.node.silenced += n
-	}
-	if inj.freezes() {
-		inj.node.freezing += n
-	}
+	return false
 }
 
 // process records the injection's effects on processes.
 func (w *world) process(inj *injection) {
-	switch {
-	case inj.has(fault.Deletes):
-		if inj.session != "" {
-			t := w.session(inj.session)
-			t.deletes = append(t.deletes, inj)
-		}
-	case inj.node == nil && inj.has(fault.Kills):
-		for _, n := range w.nodes {
+	if inj.has(fault.Deletes) && inj.session != "" {
+		s := w.session(inj.session)
+		s.deletes = append(s.deletes, inj)
+	}
+	for _, n := range w.nodes {
+		switch all := inj.node == nil && n.current != nil; {
+		case inj.has(fault.Kills) && (all || n == inj.node):
+			n.killer = inj
+		case n != inj.node:
+		case inj.has(fault.Stops):
+			n.asked = inj
 			if n.current != nil {
-				n.killer = inj
+				n.current.leave = inj
+			}
+		case inj.has(fault.Freezes):
+			if !n.frozen {
+				n.frozen, n.frozenAt = true, w.now
 			}
 		}
-	case inj.node == nil:
-	case inj.has(fault.Kills):
-		inj.node.killer = inj
-	case inj.has(fault.Stops):
-		inj.node.asked = inj
-		if i := inj.node.current; i != nil {
-			i.leave = inj
-		}
-	case inj.has(fault.Freezes):
-		inj.node.freeze(w.now)
 	}
-}
-
-func (n *node) freeze(now int64) {
-	if !n.frozen {
-		n.frozenAt = now
-	}
-	n.frozen, n.ever = true, true
 }
 
 // thawed ends a freeze. The end of a frozen process ends it too, so that rules see the process as frozen until its last moment.
@@ -247,28 +192,24 @@ func (n *node) thawed(now int64) {
 }
 
 func (w *world) heal(e *history.Event) {
-	if inj := w.servers.open[e.N]; inj != nil {
-		delete(w.servers.open, e.N)
-		inj.end, inj.open = e.T, false
-		w.challenges.healed(inj)
-		return
+	for _, inj := range slices.Clone(w.open) {
+		if inj.index == e.N && (inj.did == didPlan || inj.did == didServers) {
+			w.over(inj)
+		}
 	}
-	inj := w.open[e.N]
-	if inj == nil {
-		return
-	}
-	w.over(inj)
 }
 
 func (w *world) over(inj *injection) {
-	w.goesOn(w.open[inj.id], -1)
-	delete(w.open, inj.id)
+	w.open = slices.DeleteFunc(w.open, func(o *injection) bool { return o == inj })
 	inj.end, inj.open = w.now, false
-	if inj.did == didPlan {
-		w.challenges.healed(inj)
+	w.challenges.healed(inj)
+	if inj.did == didServers {
+		return
 	}
-	inj.blocksAcquire = inj.blocksAcquire || (inj.silences() || inj.ofRedis()) && !w.forgets(inj) && w.missedFailover(inj)
-	if inj.freezes() && inj.node != nil && inj.node.freezing == 0 { // otherwise another fault still freezes it
+	if inj.has(fault.Silences|fault.Denies) && !w.forgets(inj) && w.allows(missedFailovers) && w.missedFailover(inj) {
+		inj.blocksAcquire = true
+	}
+	if inj.has(fault.Freezes) && inj.node != nil && !w.under(inj.node, fault.Freezes) {
 		inj.node.thawed(w.now)
 	}
 	w.rest.healed(inj)
@@ -279,7 +220,7 @@ func (w *world) over(inj *injection) {
 
 // frozenWithin reports whether the node's process was frozen at any moment between from and now.
 func (n *node) frozenWithin(from int64) bool {
-	return n != nil && n.ever && (n.frozen || n.thawedAt >= from)
+	return n != nil && (n.frozen || n.thawedAt >= from)
 }
 
 func (w *world) frozenSince(inst string, since int64) bool {

@@ -8,7 +8,6 @@ import "github.com/leasestorm/leasestorm/sim/history"
 
 // follow tracks the data that another master shows.
 func (b *intents) follow(e *history.Event) {
-	b.shown = false
 	switch {
 	case !b.w.replicated():
 	case e.Kind == history.TapUp:
@@ -16,31 +15,24 @@ func (b *intents) follow(e *history.Event) {
 		for _, s := range b.order {
 			s.seen, s.stopped = false, 0
 		}
-	case b.showing && !shows(e):
-		b.showing, b.shown = false, true
+	case b.showing && (!e.Kind.OfRedis() && !e.Kind.OfRecords() || e.N != 1 && e.Reason != snapshotReason): // no such data
+		b.showing = false
 		b.copied()
 	}
 }
 
-// shows reports whether the event shows data that existed when a tap opened.
-func shows(e *history.Event) bool {
-	return (e.Kind.OfRedis() || e.Kind.OfRecords()) && (e.N == 1 || e.Reason == snapshotReason)
-}
-
 // copied handles the end of that data. The waits for sessions that are not in order at another master begin anew.
 func (b *intents) copied() {
-	another := b.w.servers.switched == b.w.now
 	for _, s := range b.order {
-		s.starts = min(s.starts, 1)
 		if !s.seen && s.state != "" {
-			delete(b.running, s.id)
-			s.state, s.reason, s.since, s.starts, s.lost = "", "", b.w.now, 0, true
-			b.count(s)
+			b.set(s, "", "")
+			s.starts, s.lost = 0, true
 		}
-		if another && s.pending != nil {
-			s.pending.from = b.w.now
+		if b.w.servers.switched == b.w.now {
+			s.disorder.from = b.w.now
 		}
 	}
+	b.changed = b.order
 }
 
 // aside records the data of a server other than the master that the sentinels know.
@@ -54,6 +46,8 @@ func (b *intents) aside(e *history.Event) {
 		if e.Reason == "start" {
 			b.session(e.Session).published = true
 		}
+	case history.RedisKeyed:
+		b.keyed(e)
 	}
 }
 
@@ -64,27 +58,29 @@ func (b *intents) published(e *history.Event) {
 	case e.Reason == "start":
 		s.starts++
 		s.published = true
-	case b.w.replicated() && s.stopped == 0:
-		s.stopped = e.T
+	case b.w.replicated():
+		b.stops(s)
+	}
+}
+
+func (b *intents) keyed(e *history.Event) {
+	if v := b.key(e.Reason); v.first == nil {
+		v.first, v.firstAt = b.session(e.Session), e.T
 	}
 }
 
 // ledSince reports whether a process' requests since then went to the master that the sentinels know.
-func (b *intents) ledSince(node string, since int64) bool {
-	if !b.w.replicated() {
-		return true
-	}
-	x, n := &b.w.servers, b.w.node(node)
-	return x.astray[n] == nil && x.led[n] <= since && x.switched <= since
+func (b *intents) ledSince(n *node, since int64) bool {
+	x := &b.w.servers
+	return !b.w.replicated() || x.led(n) <= since && x.switched <= since
 }
 
 // staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.
 func (b *intents) staff() {
 	for _, n := range b.w.nodes {
-		if i := n.current; i != nil && i.ready && !i.gone && (b.acquirers[n.name] || !b.asked[n.name]) {
+		if i := n.current; i != nil && i.ready && !i.gone && !b.apis[n.name] {
 			if b.staffedSince < 0 {
 				b.staffedSince = b.w.now
-				b.detected()
 			}
 			return
 		}
@@ -92,21 +88,25 @@ func (b *intents) staff() {
 	b.staffedSince = -1
 }
 
+// availableSince returns the earliest time, not before since, from which a worker has been there.
+func (b *intents) availableSince(since int64) int64 {
+	if b.staffedSince < 0 {
+		return b.w.now
+	}
+	return max(since, b.staffedSince)
+}
+
 func (b *intents) lost() {
 	b.lostAt = b.w.now
 	b.unknown()
-	clear(b.running)
 	for _, s := range b.order {
-		s.state, s.reason, s.since, s.stopped = "", "", b.w.now, 0
-		b.count(s)
-		if s.pending != nil {
-			s.pending.from = b.w.now
-		}
+		b.set(s, "", "")
+		s.stopped, s.disorder.from = 0, b.w.now
 	}
+	b.changed = b.order
 }
 
 func (b *intents) unknown() {
-	b.unknownAt = b.w.now
 	for _, v := range b.wants {
 		v.inForce = nil
 	}

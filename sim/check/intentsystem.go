@@ -1,6 +1,6 @@
 package check
 
-import "github.com/leasestorm/leasestorm/sim/fault"
+import "github.com/leasestorm/leasestorm/sim/nodelogs"
 
 // intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
@@ -15,23 +15,53 @@ var intentSystem = &system{
 		{Verdict{ID: "I7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 2,
-	checkers: func(*Logs) []checker {
-		book := newIntents()
+	checkers: func(*nodelogs.Logs) []checker {
+		of := intentRule{book: newIntents()}
 		return []checker{
-			&i1{book: book}, &i2{book: book}, &i3{book: book}, &i4{book: book}, &i5{book: book}, &i6{book: book}, &g14{},
+			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},
+			&i4{intentRule: of, by: map[string]int{}}, &i5{intentRule: of, used: map[string]int64{}, busy: map[string]int{}},
+			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{},
 		}
 	},
-	exercises: intentsExercise,
 }
 
-func intentsExercise(p Params, id string) bool {
-	switch id {
-	case "I2", "I4", "I5":
-		return p.Tap
-	case "I7":
-		return p.counts()
-	case "I6":
-		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
+// intentRule is the base of the checkers of I1 to I6.
+type intentRule struct {
+	hooks
+	book *intents
+}
+
+func (g *intentRule) attach(w *world, v Verdict) {
+	g.hooks.attach(w, v)
+	g.book.w = w
+	if !w.Tap && v.ID != "I1" && v.ID != "I3" {
+		g.untested = "what Redis stored was not recorded"
 	}
-	return true
+}
+
+// spell is a time in which a state lasts that must end by a deadline. Its wait is nil while the state does not last.
+type spell struct {
+	*wait
+	from int64 // its start, or a later event from which the deadline counts
+}
+
+// follow begins the wait when the state begins, and judges it when the state ends. It returns what came returns.
+func (o *spell) follow(h *hooks, lasts bool, x wait) (took int64, stands standing) {
+	switch {
+	case lasts && o.wait == nil && h.w.phase != "end":
+		o.from = h.w.now
+		o.wait = h.expect(x)
+	case !lasts && o.wait != nil:
+		took, _, stands = o.came()
+		o.wait = nil
+		return took, stands
+	}
+	return 0, unjudged
+}
+
+// drop ends the wait without a judgement.
+func (o *spell) drop() {
+	if o.wait != nil {
+		o.over, o.wait = true, nil
+	}
 }

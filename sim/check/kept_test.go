@@ -30,7 +30,7 @@ func TestRivalsRun(t *testing.T) {
 	w := newWorld(storyParams())
 	b := newIntents()
 	b.w = w
-	g := &i5{book: b}
+	g := &i5{intentRule: intentRule{book: b}}
 	g.w = w
 	v := b.want("svc:p:b")
 	for i := range 1000 {
@@ -38,13 +38,13 @@ func TestRivalsRun(t *testing.T) {
 		for _, state := range []string{stateRunning, stateEnded} {
 			b.state(&history.Event{Session: id, Reason: state})
 		}
-		b.place(b.session(id), v)
+		b.session(id).want = v
 	}
 	if g.rivalled(b.session("new"), v) {
 		t.Error("there is a rival where none runs")
 	}
 	b.state(&history.Event{Session: "rival", Reason: stateRunning})
-	b.place(b.session("rival"), v)
+	b.session("rival").want = v
 	w.now = 1
 	b.session("rival").asked = 1
 	if s := b.session("new"); !g.rivalled(s, v) || g.rivalled(b.session("rival"), v) || g.rivalled(s, b.want("other:p:b")) {

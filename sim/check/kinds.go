@@ -1,6 +1,11 @@
 package check
 
-import "slices"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // KindCount counts the changes of a guarantee that one kind of fault affected. The counts of all kinds add up to the verdict's.
 type KindCount struct {
@@ -36,19 +41,12 @@ func JoinKinds(a, b []KindCount) []KindCount {
 
 type kinds map[string]*KindCount
 
-func (k *kinds) of(kind string) *KindCount {
-	if kind == "" {
-		kind = kindNone
+func (k kinds) of(kind string) *KindCount {
+	kind = cmp.Or(kind, kindNone)
+	if k[kind] == nil {
+		k[kind] = &KindCount{Kind: kind}
 	}
-	if *k == nil {
-		*k = kinds{}
-	}
-	c := (*k)[kind]
-	if c == nil {
-		c = &KindCount{Kind: kind}
-		(*k)[kind] = c
-	}
-	return c
+	return k[kind]
 }
 
 func (k kinds) list() (all []KindCount) {
@@ -58,14 +56,23 @@ func (k kinds) list() (all []KindCount) {
 	return all
 }
 
-func (k kinds) tally(count func(*KindCount) uint64) map[string]int {
+// tell returns the sum of one of the counts, and the kinds that it consists of.
+func (k kinds) tell(count func(*KindCount) uint64) (sum int, text string) {
 	m := map[string]int{}
 	for kind, c := range k {
-		if n := count(c); n > 0 {
-			m[kind] = int(n)
+		if n := int(count(c)); n > 0 {
+			m[kind], sum = n, sum+n
 		}
 	}
-	return m
+	return sum, counts(m)
+}
+
+func counts(m map[string]int) string {
+	var parts []string
+	for _, k := range sortedKeys(m) {
+		parts = append(parts, fmt.Sprintf("%s × %d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // exercise counts a judged change by its cause; "" if that is unknown.
@@ -78,29 +85,25 @@ func (h *hooks) exercise(kind string) {
 func (h *hooks) excuse(by *injection) { h.excuseFor(string(by.Kind)) }
 
 // excuseFor counts a change that is not judged for another reason.
-func (h *hooks) excuseFor(why string) {
-	h.excused++
-	h.kinds.of(why).Excused++
-}
+func (h *hooks) excuseFor(why string) { h.kinds.of(why).Excused++ }
 
 // prolong counts a change whose limit a fault moved, and by how much.
 func (h *hooks) prolong(by *injection, allowance int64) {
 	h.kinds.of(string(by.Kind)).Prolonged++
-	h.prolonged++
 	half := int64(h.w.TTL) / 2
 	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
-func (h *hooks) measures(of string) *times {
-	t := &times{of: of}
+func (h *hooks) measures(of string) *Times {
+	t := &Times{Of: of, Buckets: Buckets{}}
 	h.measured = append(h.measured, t)
 	return t
 }
 
-func (h *hooks) said(v *Verdict) {
-	v.Exercised, v.Excused = h.exercised, h.excused
-	if h.prolonged > 0 {
-		v.Prolonged = h.spread[:]
+// counted adds the counts and measured times to the verdict.
+func (h *hooks) counted(v *Verdict) {
+	for _, b := range h.breaks {
+		h.kinds.of(b.by.name()).Broken++
 	}
 	rest := uint64(h.exercised) // changes that rules counted without a kind
 	for _, c := range h.kinds {
@@ -109,13 +112,13 @@ func (h *hooks) said(v *Verdict) {
 	if rest > 0 {
 		h.kinds.of("").Exercised += rest
 	}
-	v.Kinds = h.kinds.list()
+	v.Value, v.Exercised, v.Kinds = int64(len(h.breaks)), h.exercised, h.kinds.list()
 	for _, t := range h.measured {
-		if t.n > 0 {
-			v.Times = append(v.Times, t.summary())
+		if t.N > 0 {
+			t.read()
+			v.Times = append(v.Times, *t)
 		}
 	}
-	v.Breaks = h.brokenOnes()
 }
 
 // ails returns the kind of the last fault that hit the instance's term and that the term has not survived; "" if there is none.

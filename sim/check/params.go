@@ -4,68 +4,70 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// Params describes a run: everything beside the history that the judge needs. Its JSON form is the "config" of report.json (times in
-// milliseconds) without Plan, which is the "faults" there.
+// Params describes a run: everything beside the history that the judge needs. Its JSON form is the "config" of report.json, with times in
+// milliseconds.
 type Params struct {
-	System   string // system of the nodes; empty: SystemPolling
-	Nodes    int    // at the start
-	Sessions int    // at the start
+	System   string `json:"system,omitempty"`   // system of the nodes; empty: SystemPolling
+	Topology string `json:"topology,omitempty"` // of Redis; empty: one server
+	Replicas int    `json:"replicas,omitempty"` // configured replicas of Redis
+	Tuners   int    `json:"tuners,omitempty"`   // slots shared by the workers of intents; 0 in other systems
+	Nodes    int    `json:"nodes"`              // at the start
+	Sessions int    `json:"sessions"`           // at the start
 
-	timing.Timings
+	timing.Timings `json:"-"`    // in paramsJSON
+	Duration       time.Duration `json:"-"`               // of storm and calm; in paramsJSON
+	Speed          float64       `json:"speed,omitempty"` // divisor of the default timings; 0: unknown
+	Plan           fault.Plan    `json:"-"`               // the "faults" of report.json
 
-	Duration time.Duration // of storm and calm
-	Speed    float64       // divisor of the default timings; 0: unknown
-
-	Plan fault.Plan
-
-	Topology string // of Redis; empty: one server
-	Replicas int    // configured replicas of Redis
-
-	Tuners int // slots shared by the workers of intents; 0 in other systems
-
-	Tap         bool // the history has Redis' stream
-	Followed    bool // with several servers, the history has acknowledgements and the master that each process was led to
-	Counted     bool // the history has the number of commands that nodes sent
-	Interrupted bool // the run was stopped before its time
-	Foreign     bool // the nodes are another program, known only by the node protocol
-	Scenario    string
-	Redis       string   // server, embedded, url, …
-	Criteria    []string // guarantees that decide the verdict; empty: Decides
-	Least       int      // minimum of judged changes of each of them for a pass
+	Tap         bool     `json:"tap"`                // the history has Redis' stream
+	Followed    bool     `json:"followed,omitempty"` // the history has acknowledgements and the master that each process was led to
+	Counted     bool     `json:"counted,omitempty"`  // the history has the number of commands that nodes sent
+	Interrupted bool     `json:"interrupted"`        // the run was stopped before its time
+	Foreign     bool     `json:"foreign"`            // the nodes are another program, known only by the node protocol
+	Scenario    string   `json:"scenario,omitempty"`
+	Redis       string   `json:"redis,omitempty"`        // server, embedded, url, …
+	Criteria    []string `json:"criteria,omitempty"`     // guarantees that decide the verdict; empty: Decides
+	Least       int      `json:"minExercised,omitempty"` // minimum of judged changes of each of them for a pass
 }
 
+// paramsJSON is the JSON form of Params. It points to the fields of one.
 type paramsJSON struct {
-	System         string   `json:"system,omitempty"`
-	Topology       string   `json:"topology,omitempty"`
-	Replicas       int      `json:"replicas,omitempty"`
-	Tuners         int      `json:"tuners,omitempty"`
-	Nodes          int      `json:"nodes"`
-	Sessions       int      `json:"sessions"`
-	TTLMs          millis   `json:"ttlMs"`
-	RenewMs        millis   `json:"renewMs"`
-	RenewTimeoutMs millis   `json:"renewTimeoutMs"`
-	HeartbeatMs    millis   `json:"heartbeatMs"`
-	DiscoveryMs    millis   `json:"discoveryMs"`
-	PollMs         millis   `json:"pollMs"`
-	PollTimeoutMs  millis   `json:"pollTimeoutMs"`
-	ServeMs        millis   `json:"serveMs"`
-	DurationMs     millis   `json:"durationMs"`
-	Speed          float64  `json:"speed,omitempty"`
-	Tap            bool     `json:"tap"`
-	Followed       bool     `json:"followed,omitempty"`
-	Counted        bool     `json:"counted,omitempty"`
-	Interrupted    bool     `json:"interrupted"`
-	Foreign        bool     `json:"foreign"`
-	Scenario       string   `json:"scenario,omitempty"`
-	Redis          string   `json:"redis,omitempty"`
-	Criteria       []string `json:"criteria,omitempty"`
-	Least          int      `json:"minExercised,omitempty"`
+	*untimed
+	TTL          *millis `json:"ttlMs"`
+	Renew        *millis `json:"renewMs"`
+	RenewTimeout *millis `json:"renewTimeoutMs"`
+	Heartbeat    *millis `json:"heartbeatMs"`
+	Discovery    *millis `json:"discoveryMs"`
+	Poll         *millis `json:"pollMs"`
+	PollTimeout  *millis `json:"pollTimeoutMs"`
+	Serve        *millis `json:"serveMs"`
+	Duration     *millis `json:"durationMs"`
+}
+
+type untimed Params // without methods
+
+func (p *Params) json() *paramsJSON {
+	ms := func(d *time.Duration) *millis { return (*millis)(d) }
+	return &paramsJSON{
+		(*untimed)(p), ms(&p.TTL), ms(&p.Renew), ms(&p.RenewTimeout), ms(&p.Heartbeat), ms(&p.Discovery), ms(&p.Poll), ms(&p.PollTimeout),
+		ms(&p.Serve), ms(&p.Duration),
+	}
+}
+
+// MarshalJSON writes the config of report.json.
+func (p Params) MarshalJSON() ([]byte, error) { return json.Marshal(p.json()) }
+
+// UnmarshalJSON reads the config of report.json. It keeps Plan, and ignores unknown fields.
+func (p *Params) UnmarshalJSON(data []byte) error {
+	*p = Params{Plan: p.Plan}
+	return json.Unmarshal(data, p.json())
 }
 
 // millis is a duration that JSON holds in milliseconds, with a fraction only if needed.
@@ -91,36 +93,28 @@ func (m *millis) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the config of report.json.
-func (p Params) MarshalJSON() ([]byte, error) {
-	return json.Marshal(paramsJSON{
-		System: p.System, Topology: p.Topology, Replicas: p.Replicas, Tuners: p.Tuners, Nodes: p.Nodes, Sessions: p.Sessions,
-		TTLMs: millis(p.TTL), RenewMs: millis(p.Renew), RenewTimeoutMs: millis(p.RenewTimeout), HeartbeatMs: millis(p.Heartbeat),
-		DiscoveryMs: millis(p.Discovery), PollMs: millis(p.Poll), PollTimeoutMs: millis(p.PollTimeout), ServeMs: millis(p.Serve),
-		DurationMs: millis(p.Duration), Speed: p.Speed, Tap: p.Tap, Followed: p.Followed, Counted: p.Counted,
-		Interrupted: p.Interrupted, Foreign: p.Foreign,
-		Scenario: p.Scenario, Redis: p.Redis, Criteria: p.Criteria, Least: p.Least,
-	})
+// TopologySentinel is a Redis of a master and replicas with sentinels. TopologyCluster is a Redis Cluster, of which one shard has the
+// leases. A grant by one server need not count, and a deposed master may live on. So the guarantees that are never excused are judged by
+// the nodes' messages and the target's record. The others are judged if the history shows acknowledgements (Params.Followed).
+const (
+	TopologySentinel = "sentinel"
+	TopologyCluster  = "cluster"
+)
+
+// Replicated reports whether a topology has several servers.
+func Replicated(topology string) bool {
+	return topology == TopologySentinel || topology == TopologyCluster
 }
 
-// UnmarshalJSON reads the config of report.json. It keeps Plan, and ignores unknown fields.
-func (p *Params) UnmarshalJSON(data []byte) error {
-	var j paramsJSON
-	if err := json.Unmarshal(data, &j); err != nil {
-		return err
-	}
-	*p = Params{
-		System: j.System, Topology: j.Topology, Replicas: j.Replicas, Tuners: j.Tuners, Nodes: j.Nodes, Sessions: j.Sessions,
-		Timings: timing.Timings{
-			TTL: time.Duration(j.TTLMs), Renew: time.Duration(j.RenewMs), RenewTimeout: time.Duration(j.RenewTimeoutMs),
-			Heartbeat: time.Duration(j.HeartbeatMs), Discovery: time.Duration(j.DiscoveryMs), Poll: time.Duration(j.PollMs),
-			PollTimeout: time.Duration(j.PollTimeoutMs), Serve: time.Duration(j.ServeMs),
-		},
-		Duration: time.Duration(j.DurationMs), Speed: j.Speed, Plan: p.Plan, Tap: j.Tap, Followed: j.Followed, Counted: j.Counted,
-		Interrupted: j.Interrupted, Foreign: j.Foreign, Scenario: j.Scenario, Redis: j.Redis, Criteria: j.Criteria, Least: j.Least,
-	}
-	return nil
+func (p Params) replicated() bool { return Replicated(p.Topology) }
+
+// judges reports whether a run of these parameters can be judged by a guarantee.
+func (p Params) judges(id string) bool {
+	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
 }
+
+// shows reports whether the grants that Redis shows count, as they do with one server.
+func (p Params) shows() bool { return p.Tap && !p.replicated() }
 
 // Allowances of the guarantees. The speed of a run does not divide them.
 const (

@@ -48,8 +48,6 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 	switch {
 	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{inj.start, inj.start + int64(w.TTL)}, true
-	case inj.endedUnclean != 0: // the others notice it as they notice a kill
-		return span{inj.start, inj.endedUnclean + int64(w.TTL)}, true
 	case inj.has(fault.Stops | fault.Disconnects):
 		return span{inj.start, inj.start + int64(failoverAllowance)}, true
 	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
@@ -108,6 +106,9 @@ func (w *world) delayed(from, to int64, but *injection) *injection {
 
 // hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
 func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
+	if !w.allows(hinderedStops) {
+		return nil
+	}
 	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
 		if inj.node != nil && inj.node != n {
 			return span{}, false

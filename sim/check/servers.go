@@ -1,7 +1,7 @@
 package check
 
 import (
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -16,28 +16,25 @@ import (
 //   - another life: another master, process or attachment, which begins an epoch and with it a quarantine;
 //   - astray: the connections of one process do not lead to the master.
 type servers struct {
-	plan     []*injection         // faults of the plan that hit servers
-	open     map[int64]*injection // those of plan that are not healed, by index in the plan
-	ids      int64                // id of the last effect, counted down
+	cause    *injection           // the last fault of the plan that hit servers, to which effects are attributed; nil: none
 	outage   *injection           // the effect "no majority"; nil: a majority is together
 	late     *injection           // the effect "the last write is acknowledged late"; nil: it is not late
 	pending  []int64              // times of the unacknowledged writes, in order
 	switched int64                // when the master last changed
 	joined   int64                // when a majority last came together again
-	astray   map[*node]*injection
-	led      map[*node]int64   // when the connections of a process that was astray last led to the master again
-	began    map[string]int64  // start of each epoch, by the value of its key
-	beside   map[string]*epoch // epochs of servers other than the master that the sentinels know, by name
+	began    map[string]int64     // start of each epoch, by the value of its key
+	strays   map[*node]*injection // the last effect "astray" of each process
+	beside   map[string]*epoch    // epochs of servers other than the master that the sentinels know, by name
 }
 
 type did uint8
 
 const (
-	didPlan   did = iota // the fault of the plan itself
-	didOutage            // no majority is together
-	didLife              // an epoch ended
-	didWithin            // an epoch ended while no majority was together
-	didStray             // a process was led elsewhere
+	didPlan    did = iota // the fault of the plan itself
+	didServers            // nothing: the fault of the plan hit servers, and its effects are injections of their own
+	didOutage             // no majority is together
+	didLife               // an epoch ended
+	didStray              // a process was led elsewhere
 )
 
 // ackAllowance is the time from which an acknowledgement is late. It is well within the 250 ms allowed for an acquisition.
@@ -51,36 +48,15 @@ func (w *world) hitsServers(inj *injection) bool {
 	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush
 }
 
-func (x *servers) hit(inj *injection) {
-	if x.open == nil {
-		x.open = map[int64]*injection{}
-	}
-	x.plan, x.open[inj.index] = append(x.plan, inj), inj
-}
-
-// cause returns the fault of the plan to which an effect is attributed: the last that hit servers.
-func (x *servers) cause() fault.Fault {
-	if n := len(x.plan); n > 0 {
-		return x.plan[n-1].Fault
-	}
-	return fault.Fault{Kind: fault.Failover}
-}
-
-func (x *servers) causeIndex() int64 {
-	if n := len(x.plan); n > 0 {
-		return x.plan[n-1].index
-	}
-	return -1
-}
-
 // begin begins an effect, which delays every instance, or n alone.
-func (x *servers) begin(w *world, what did, n *node, at int64) *injection {
-	inj := &injection{Fault: x.cause(), index: x.causeIndex(), node: n, start: at, did: what, open: what != didLife && what != didWithin}
+func (x *servers) begin(w *world, what did, does fault.Effect, n *node, at int64) *injection {
+	inj := &injection{Fault: fault.Fault{Kind: fault.Failover}, index: -1, node: n, start: at, did: what, does: does, open: what != didLife}
+	if x.cause != nil {
+		inj.Fault, inj.index = x.cause.Fault, x.cause.index
+	}
 	if !inj.open {
 		inj.end = at
 	}
-	x.ids--
-	inj.id = x.ids
 	w.begin(inj)
 	return inj
 }
@@ -90,21 +66,23 @@ func (x *servers) event(w *world, e *history.Event) {
 	case history.RedisMajority:
 		switch {
 		case e.N == 0 && x.outage == nil:
-			x.outage = x.begin(w, didOutage, nil, w.now)
+			x.outage = x.begin(w, didOutage, fault.Denies, nil, w.now)
 		case e.N == 1 && x.outage != nil:
 			x.together(w)
 		}
 	case history.RedisLife:
+		does := fault.Forgets
+		if x.outage == nil {
+			does |= fault.Denies
+		} else {
+			x.outage.anew = true
+		}
 		if e.Reason == history.LifeSwitch {
-			x.switched = w.now
+			x.switched, does = w.now, does|fault.FailsOver
 		}
-		what := didLife
-		if x.outage != nil {
-			what, x.outage.anew = didWithin, true
-		}
-		x.begin(w, what, nil, w.now).jumps = e.Reason == history.LifeSwitch
+		x.begin(w, didLife, does, nil, w.now)
 	case history.RedisAcked:
-		x.acked(w, e)
+		x.acked(w, e.Until)
 	case history.Routed:
 		x.routed(w, w.node(e.Node), e.N == 1)
 	}
@@ -114,12 +92,8 @@ func (x *servers) together(w *world) {
 	inj := x.outage
 	x.outage, x.joined = nil, w.now
 	if inj.anew {
-		for _, loss := range slices.Backward(w.losses) {
-			if loss.start >= inj.start {
-				inj.detectedAt = loss.detectedAt // 0: no instance has seen it yet
-				break
-			}
-		}
+		inj.does |= fault.Forgets
+		inj.detectedAt = w.losses[len(w.losses)-1].detectedAt // 0: no instance has seen it yet
 		w.loses(inj)
 	}
 	w.over(inj)
@@ -132,65 +106,59 @@ func (x *servers) writes(w *world, e *history.Event) {
 	}
 	switch n := len(x.pending); {
 	case e.Kind == history.TapDown:
-		x.pending = nil
-		x.caughtUp(w)
+		x.acked(w, w.now)
 	case e.Kind != history.RedisGranted && e.Kind != history.RedisExtended || n > 0 && x.pending[n-1] == w.now:
 	default:
 		x.pending = append(x.pending, w.now)
-		x.watch(w, w.now)
+		w.at(w.now+ackAllowance, func() { x.overdue(w) })
 	}
 }
 
-func (x *servers) watch(w *world, at int64) {
-	w.at(at+ackAllowance, func() {
-		if len(x.pending) > 0 && x.pending[0] == at && x.late == nil {
-			x.late = x.begin(w, didOutage, nil, at)
-		}
-	})
-}
-
-func (x *servers) acked(w *world, e *history.Event) {
-	n := 0
-	for n < len(x.pending) && x.pending[n] <= e.Until {
-		n++
-	}
+func (x *servers) acked(w *world, until int64) {
+	n := sort.Search(len(x.pending), func(i int) bool { return x.pending[i] > until })
 	if n == 0 {
 		return
 	}
 	x.pending = x.pending[n:]
-	x.caughtUp(w)
-	if len(x.pending) > 0 && w.now-x.pending[0] >= ackAllowance {
-		x.late = x.begin(w, didOutage, nil, x.pending[0])
-	}
-}
-
-func (x *servers) caughtUp(w *world) {
-	if x.late != nil {
-		inj := x.late
+	if inj := x.late; inj != nil {
 		x.late = nil
 		w.over(inj)
 	}
+	x.overdue(w)
 }
 
-// servedSince returns since when a majority has been together at the known master, and the connections of n have led there. n may be nil.
+func (x *servers) overdue(w *world) {
+	if x.late == nil && len(x.pending) > 0 && w.now-x.pending[0] >= ackAllowance {
+		x.late = x.begin(w, didOutage, fault.Denies, nil, x.pending[0])
+	}
+}
+
+// led returns since when the connections of n have led to the master; never: they do not. n may be nil.
+func (x *servers) led(n *node) int64 {
+	switch inj := x.strays[n]; {
+	case inj == nil:
+		return 0
+	case inj.open:
+		return never
+	default:
+		return inj.end
+	}
+}
+
+// servedSince returns since when a majority has been together at the known master, and the connections of n have led there.
 func (x *servers) servedSince(w *world, n *node) int64 {
-	if x.outage != nil || x.astray[n] != nil {
+	if x.outage != nil {
 		return w.now
 	}
-	return max(x.joined, x.led[n])
+	return min(w.now, max(x.joined, x.led(n)))
 }
 
 func (x *servers) routed(w *world, n *node, there bool) {
-	inj := x.astray[n]
-	switch {
-	case !there && inj == nil:
-		if x.astray == nil {
-			x.astray, x.led = map[*node]*injection{}, map[*node]int64{}
-		}
-		x.astray[n] = x.begin(w, didStray, n, w.now)
-	case there && inj != nil:
-		delete(x.astray, n)
-		x.led[n] = w.now
+	switch astray := x.led(n) == never; {
+	case !there && !astray:
+		x.strays[n] = x.begin(w, didStray, fault.Degrades, n, w.now)
+	case there && astray:
+		inj := x.strays[n]
 		// The process hears only now that the master's clock is another. One that began astray has never heard that clock.
 		began := n.current != nil && n.current.since >= inj.start
 		inj.blocksAcquire = x.switched >= inj.start || began && x.switched > 0
@@ -204,9 +172,9 @@ func (x *servers) routed(w *world, n *node, there bool) {
 func (w *world) reachOfServers(inj *injection, end int64) span {
 	seen := inj.start + int64(w.Renew)
 	switch {
-	case inj.did != didLife && inj.did != didWithin:
+	case inj.did != didLife:
 		return span{inj.start, end + int64(w.Renew)/4}
-	case inj.jumps:
+	case inj.failsOver():
 		seen = max(inj.start+w.clockWithin(), inj.detectedAt)
 	case inj.detectedAt != 0:
 		seen = inj.detectedAt
@@ -214,17 +182,7 @@ func (w *world) reachOfServers(inj *injection, end int64) span {
 	return span{inj.start, seen + int64(w.TTL)}
 }
 
-func (x *servers) begins(e *history.Event) {
-	if x.began == nil {
-		x.began = map[string]int64{}
-	}
-	x.began[e.Reason] = max(1, e.T)
-}
-
 func (x *servers) epochOf(name string) *epoch {
-	if x.beside == nil {
-		x.beside = map[string]*epoch{}
-	}
 	if x.beside[name] == nil {
 		x.beside[name] = &epoch{}
 	}

@@ -61,6 +61,9 @@ func (w *world) longest(from, to int64) (one int64) {
 }
 
 func (w *world) stallsWithin(from, to int64) (sum, longest int64) {
+	if !w.allows(stalledHost) {
+		return 0, 0
+	}
 	i := sort.Search(len(w.stalls), func(i int) bool { return w.stalls[i].to > from })
 	for ; i < len(w.stalls) && w.stalls[i].from < to; i++ {
 		one := min(w.stalls[i].to, to) - max(w.stalls[i].from, from)

@@ -12,12 +12,9 @@ type node struct {
 	current  *instance
 	pid      int64
 	named    []*instance // instances whose IDs its process uses
-	silenced int         // open faults that leave its process alive but unheard
-	freezing int         // those of silenced that freeze the process
 	frozen   bool
-	frozenAt int64 // start of the last freeze; valid if ever
-	thawedAt int64 // end of the last freeze; valid if ever
-	ever     bool
+	frozenAt int64      // start of the last freeze
+	thawedAt int64      // end of the last freeze; -never: it was not frozen yet
 	asked    *injection // the clean stop in progress
 	killer   *injection // the injected crash whose exit has not been seen yet
 }
@@ -34,6 +31,7 @@ type instance struct {
 	stopped bool // it reported its stop (G3)
 	tells   bool // it reports fences as it acquires (G3)
 	killed  bool
+	killer  *injection // the crash of the plan before its end; nil: none
 	leave   *injection // the clean stop that was requested of it; nil: none
 	polls   int
 	idle    int64            // end of the last of them
@@ -57,15 +55,15 @@ type session struct {
 	pollers  []*instance // G13: instances that report running polls of it
 	fences   fences      // G3
 	takeover *takeover   // G5; nil: no takeover
+	returns  []*recovery // G9: returns of Redis since which it has not been polled
 
 	terms   []*term
 	last    *term  // the term that began last, open or not
 	granted *grant // the lease as Redis holds it; nil: no known holder
 	before  *grant // the grant before that, of any holder; nil: none
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
-	key     key    // G10
 	deletes []*injection
-	events  []int32 // their numbers in the record
+	given   []grant // each grant that Redis showed, in order
 }
 
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
@@ -81,6 +79,7 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(w.subject)
+		w.subject.given = append(w.subject.given, grant{holder: e.Instance, since: e.T})
 		if w.subject.granted = nil; e.Instance == "" {
 			return
 		}
@@ -103,13 +102,14 @@ func (w *world) grants(e *history.Event) {
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
 	s.before = cmp.Or(s.granted, s.before)
-	if k := s.granted; k != nil && w.outlived(k) {
+	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
 	}
 }
 
-func (w *world) outlived(k *grant) bool {
-	i := w.instances[k.holder]
+// gone reports whether the instance with that ID has stopped or ended.
+func (w *world) gone(id string) bool {
+	i := w.instances[id]
 	return i != nil && i.gone
 }
 
@@ -117,7 +117,7 @@ func (w *world) outlived(k *grant) bool {
 func (w *world) leftBehind(s *session) span {
 	k := s.granted
 	switch {
-	case k == nil || !w.outlived(k):
+	case k == nil || !w.gone(k.holder):
 		return s.left
 	case s.left.to >= k.since: // the same lease, or one that follows at once
 		return span{s.left.from, k.until}

@@ -12,6 +12,7 @@ import (
 type world struct {
 	Params
 	checkers []checker
+	without  allowance // taken out by a test; 0: none
 
 	now            int64
 	next           int64  // time of the next event
@@ -32,30 +33,28 @@ type world struct {
 	existing       int       // existing sessions that are not paused
 	created        []string  // sessions in order of creation
 	injections     []*injection
-	near           horizon // injections that may still reach recent changes
+	passed         int // number of the first injections that reach no recent change any more
 	servers        servers
-	losses         []*injection         // injections after which Redis returns as another one
-	unseen         []*injection         // losses that may not be detected yet
-	open           map[int64]*injection // injections that are not healed, by id
-	hinders        int                  // open injections of Redis, or that silence a process
+	losses         []*injection // injections after which Redis returns as another one
+	unseen         []*injection // losses that may not be detected yet
+	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
 	timers         timers
 	seq            int64
 	rest           rest
 	epoch          epoch
-	record         *record // nil: not kept
-	common         []int32 // numbers of the events that concern all sessions
+	record         *history.Recorder // the events so far
 
 	challenges challenges
 }
 
 func newWorld(p Params) *world {
 	w := &world{
-		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		open: map[int64]*injection{},
+		Params: p, record: history.NewRecorder(), nodes: map[string]*node{}, instances: map[string]*instance{},
+		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
-	w.rest.init(w)
+	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
 	return w
 }
@@ -63,7 +62,7 @@ func newWorld(p Params) *world {
 func (w *world) node(name string) *node {
 	n := w.nodes[name]
 	if n == nil {
-		n = &node{name: name}
+		n = &node{name: name, thawedAt: -never}
 		w.nodes[name] = n
 	}
 	return n
@@ -224,7 +223,6 @@ func (w *world) harness(e *history.Event) {
 			w.calm = e.T
 		}
 		w.complete = w.complete || e.Reason == "end"
-		w.rest.phase()
 	case history.Spawned:
 		n := w.node(e.Node)
 		n.pid, n.current, n.frozen = e.N, nil, false
@@ -259,7 +257,7 @@ func (w *world) appear(s *session, exists, paused bool) {
 			w.existing -= 2
 		}
 		s.addedAt, s.added = w.now, true
-		w.rest.sessions()
+		w.rest.change(w.settleSessions())
 	}
 }
 
@@ -276,7 +274,7 @@ func (w *world) exited(n *node, e *history.Event) {
 		return
 	}
 	w.leave(inst)
-	inst.killed = e.N < 0
+	inst.killed, inst.killer = e.N < 0, n.killer
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
@@ -292,7 +290,9 @@ func (w *world) finish(err error) {
 	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false
 	}
-	w.challenges.finish()
+	for _, inj := range w.open {
+		w.challenges.healed(inj)
+	}
 	for _, c := range w.checkers {
 		c.finish()
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -187,8 +188,8 @@ const detailMax = 4000
 func timesOf(t check.Times) times {
 	inMs := func(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
 	out := times{Of: shown(t.Of), N: t.N, P50: inMs(time.Duration(t.P50)), P99: inMs(time.Duration(t.P99)), Max: inMs(time.Duration(t.Max))}
-	for _, k := range t.Buckets {
-		out.Dots = append(out.Dots, [2]float64{min(inMs(k.Longest()), out.Max), float64(k.N)})
+	for _, at := range slices.Sorted(maps.Keys(t.Buckets)) {
+		out.Dots = append(out.Dots, [2]float64{min(inMs(check.Longest(at)), out.Max), float64(t.Buckets[at])})
 	}
 	return out
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -84,20 +83,7 @@ func intentsEnv(s *slot) []string {
 	return env
 }
 
-// reserve finds a port for the slot's API, which keeps it over restarts: below the ephemeral range only another run can take it.
-func (s *slot) reserve() error {
-	return redisfixture.Listen(loopback, func(addr string) error {
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return err
-		}
-		s.api = addr
-		return l.Close()
-	})
-}
-
-// seized ends the run if another process listens on the address of the slot's API, because the node then could not start. The harness
-// cannot keep the port bound: a port that it could share with the node, any process could share.
+// seized ends the run if another process listens on the address of the slot's API, because the node then could not start.
 func (s *slot) seized(n *node) {
 	if !s.serves() || n.wasReady() {
 		return

@@ -45,10 +45,11 @@ type slot struct {
 	way  way
 
 	mu        sync.Mutex
-	api       string // address of its API; "": it has none
-	node      *node  // the current process, or the last one
-	left      bool   // it is never started again
-	frozen    int    // number of freezes in force
+	api       string    // address of its API; "": it has none
+	reserved  io.Closer // keeps other runs away from api; nil: none
+	node      *node     // the current process, or the last one
+	left      bool      // it is never started again
+	frozen    int       // number of freezes in force
 	malformed int64
 
 	firstMalformed string

@@ -392,6 +392,9 @@ func (r *run) closeLines() {
 	var all sync.WaitGroup
 	for _, s := range r.allSlots() {
 		all.Go(func() { s.way.close() })
+		if s.reserved != nil {
+			_ = s.reserved.Close()
+		}
 	}
 	all.Wait()
 }

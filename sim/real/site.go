@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 // site starts nodes and connects them to Redis. Its methods are safe for concurrent use.
@@ -45,7 +47,7 @@ func (p processes) open(s *slot, stream uint64) (err error) {
 	if err != nil || !s.serves() {
 		return err
 	}
-	if err := s.reserve(); err != nil {
+	if s.api, s.reserved, err = redisfixture.Reserve(loopback); err != nil {
 		s.way.close()
 		return fmt.Errorf("API of %s: %w", s.name, err)
 	}
