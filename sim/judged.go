@@ -9,6 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -30,7 +31,7 @@ func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) 
 			err = &PanicError{p, debug.Stack()}
 		}
 	}()
-	sum, logs := history.NewSum(), check.NewLogs()
+	sum, logs := history.NewSum(), nodelogs.New()
 	var events iter.Seq2[history.Event, error] = func(yield func(history.Event, error) bool) {
 		more := true
 		var failed error

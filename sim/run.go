@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -108,7 +109,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 // verdict.
 func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
-	events, logs := history.Open(r.Dir), check.ReadLogs(r.Dir, LogsDir)
+	events, logs := history.Open(r.Dir), nodelogs.Read(r.Dir, LogsDir)
 	if r.unsaved != nil {
 		events, logs = rec.Events(), nil // the logs may be incomplete, too
 	}

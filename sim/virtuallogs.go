@@ -12,13 +12,13 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
-	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 // judged passes a virtual instance's log entry to the judge, by field names, as the judge reads files.
-func judged(logs *check.Logs, e *virtual.LogEntry) {
-	entry := check.LogEntry{HasTime: true} // the shell's encoder adds the time to every entry
+func judged(logs *nodelogs.Logs, e *virtual.LogEntry) {
+	entry := nodelogs.Entry{HasTime: true} // the shell's encoder adds the time to every entry
 	for i := range e.Fields {
 		switch f := &e.Fields[i]; f.Key {
 		case "event":

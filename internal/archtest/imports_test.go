@@ -22,7 +22,7 @@ var rules = []rule{
 		Why:   "who imports the library compiles nothing of the storm",
 	},
 	{
-		From: []string{"sim/history", "sim/fault", "sim/check", "sim/report", "sim/page"}, Never: []string{"lease", "internal/core"},
+		From: []string{"sim/history", "sim/fault", "sim/nodelogs", "sim/check", "sim/report", "sim/page"}, Never: []string{"lease", "internal/core"},
 		Why: "the judge shares nothing with the accused",
 	},
 	{

@@ -102,22 +102,6 @@ func (h *hooks) listed() (all []Break) {
 	return all
 }
 
-// joinBreaks merges the breaks of two rules that share one guarantee.
-func joinBreaks(a, b []Break) []Break {
-	all := slices.Concat(a, b)
-	slices.SortStableFunc(all, func(x, y Break) int { return cmp.Compare(x.To, y.To) })
-	first := -1
-	for i := range all {
-		if all[i].First && (first < 0 || all[i].From < all[first].From) {
-			first = i
-		}
-	}
-	for i := range all {
-		all[i].First = i == first
-	}
-	return all
-}
-
 // hadPart returns the terms and instances that the rule names. Without named terms, these are the session's open terms and its last one.
 func (b *breach) hadPart() (all []Owner) {
 	terms := b.terms

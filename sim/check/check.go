@@ -33,6 +33,7 @@ import (
 	"iter"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // Outcome is a verdict. The zero value is Unknown, and Unknown never passes.
@@ -127,11 +128,11 @@ type checker interface {
 //
 // An error of the sequence (a truncated file) or an event out of order ends the reading. Judge then returns that error and a result for
 // the events before it. In that result, no guarantee passes that the missing part could have broken.
-func Judge(p Params, events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
+func Judge(p Params, events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	return judging(p, logs).judge(events, logs)
 }
 
-func judging(p Params, logs *Logs) *world {
+func judging(p Params, logs *nodelogs.Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
@@ -140,24 +141,38 @@ func judging(p Params, logs *Logs) *world {
 	return w
 }
 
-func (w *world) judge(events iter.Seq2[history.Event, error], logs *Logs) (Result, error) {
+func (w *world) judge(events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	err := w.read(events)
 	w.finish(err)
 	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
 	for _, c := range w.checkers {
-		r.Verdicts = append(r.Verdicts, c.verdict())
+		v := c.verdict()
+		switch {
+		case !w.judges(v.ID):
+			v = Verdict{ID: v.ID, Spec: v.Spec, Limit: v.Limit, Unit: v.Unit, Verdict: Unknown, Detail: "not judged with real replicas yet"}
+		case v.Verdict == Pass && !r.Complete: // the missing part could have broken it
+			v.Verdict, v.Detail = Unknown, "held as far as recorded, but "+w.missing()+"; "+v.Detail
+		}
+		r.Verdicts = append(r.Verdicts, v)
 	}
-	r.limited(w.Params)
 	if logs != nil {
 		r.Stats.Entries = logs.Entries()
 		if err == nil {
-			err = logs.err
+			err = logs.Err()
 		}
 	}
-	if !r.Complete {
-		r.incomplete(w)
-	}
 	return r, err
+}
+
+// missing tells why the history is incomplete.
+func (w *world) missing() string {
+	switch {
+	case w.fell != "":
+		return w.fell
+	case w.Interrupted:
+		return "the run was interrupted"
+	}
+	return "the history has no end"
 }
 
 func (w *world) read(events iter.Seq2[history.Event, error]) error {
@@ -174,21 +189,4 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 		w.take(&e)
 	}
 	return nil
-}
-
-// incomplete turns each pass into unknown, because the missing part could have broken it.
-func (r *Result) incomplete(w *world) {
-	why := "the history has no end"
-	switch {
-	case w.fell != "":
-		why = w.fell
-	case w.Interrupted:
-		why = "the run was interrupted"
-	}
-	for i := range r.Verdicts {
-		if v := &r.Verdicts[i]; v.Verdict == Pass {
-			v.Verdict = Unknown
-			v.Detail = "held as far as recorded, but " + why + "; " + v.Detail
-		}
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // logged is a story for G12: two events, and what the node logged.
@@ -50,7 +51,7 @@ func loggedAlso(t *testing.T, killed bool, more []history.Event, lines ...string
 		{T: 5, Kind: history.Phase, Reason: "end"},
 	}
 	events = slices.Insert(events, 2, more...)
-	r, err := Judge(storyParams(), sequence(events), ReadLogs(dir, "."))
+	r, err := Judge(storyParams(), sequence(events), nodelogs.Read(dir, "."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,36 +155,6 @@ func TestG12OfFailedAcquisitions(t *testing.T) {
 	}
 }
 
-// A log that is too large is not read: nothing can be said of that node.
-func TestLogsTooLargeAreNotRead(t *testing.T) {
-	const entry = `{"ts":1.5,"event":"acquired","instance":"i","endpoint":"s","fence":7}` + "\n"
-	run := t.TempDir()
-	dir := filepath.Join(run, "logs")
-	for name, size := range map[string]int64{"node-1": logMax + 1, "node-2": int64(len(entry))} {
-		file := filepath.Join(dir, name+logSuffix)
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(file, []byte(entry), 0o600), os.Truncate(file, size)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l := ReadLogs(run, "logs")
-	if l.Err() != nil || l.Entries() != 1 || !l.blind("node-1") || l.blind("node-2") {
-		t.Errorf("%d entries, %v: want that of node-2 alone", l.Entries(), l.Err())
-	}
-}
-
-func TestLinesOfAnyLength(t *testing.T) {
-	var got []string
-	err := lines(strings.NewReader("a\n"+strings.Repeat("x", 200<<10)+"\nb"), func(line []byte) {
-		got = append(got, strings.TrimSpace(string(line)))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != 3 || got[0] != "a" || got[2] != "b" {
-		t.Errorf("%d lines: %.10q", len(got), got)
-	}
-}
-
 // Entries that are added while the events are read are judged as those of files are.
 func TestG12OfAddedEntries(t *testing.T) {
 	events := []history.Event{
@@ -192,23 +163,23 @@ func TestG12OfAddedEntries(t *testing.T) {
 		{T: 4, Kind: history.Exited, Node: "node-1"},
 		{T: 5, Kind: history.Phase, Reason: "end"},
 	}
-	entry := LogEntry{Event: "acquired", Instance: "i", Endpoint: "s", Fence: 7, HasFence: true, HasTime: true}
+	entry := nodelogs.Entry{Event: "acquired", Instance: "i", Endpoint: "s", Fence: 7, HasFence: true, HasTime: true}
 	other := entry
 	other.Fence = 8
 	bare := entry
 	bare.HasFence = false
 	for _, c := range []struct {
-		entries []LogEntry
+		entries []nodelogs.Entry
 		want    Outcome
 	}{
-		{[]LogEntry{entry}, Pass},
+		{[]nodelogs.Entry{entry}, Pass},
 		{nil, Fail},
-		{[]LogEntry{entry, entry}, Fail},
-		{[]LogEntry{other}, Fail},
-		{[]LogEntry{bare}, Fail},
-		{[]LogEntry{entry, {Event: "epoch", Instance: "i"}}, Pass},
+		{[]nodelogs.Entry{entry, entry}, Fail},
+		{[]nodelogs.Entry{other}, Fail},
+		{[]nodelogs.Entry{bare}, Fail},
+		{[]nodelogs.Entry{entry, {Event: "epoch", Instance: "i"}}, Pass},
 	} {
-		logs := NewLogs()
+		logs := nodelogs.New()
 		r, err := Judge(storyParams(), func(yield func(history.Event, error) bool) {
 			for _, e := range events {
 				if !yield(e, nil) {

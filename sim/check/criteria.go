@@ -14,26 +14,79 @@ var ErrCriterion = errors.New("check: unknown guarantee")
 // Exercisable returns the guarantees that a run of these parameters can put to the test. They are the run's criteria if none are named. A
 // kind of fault counts only if the plan has one whose change no other fault could delay.
 func Exercisable(p Params) []string {
-	var ids []string
-	s := systemOf(p.System)
-	for _, id := range s.ids() {
-		if p.judges(id) && s.exercises(p, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	return slices.DeleteFunc(IDs(p.System), func(id string) bool { return !p.judges(id) || !p.exercises(id) })
 }
 
-// counts reports whether a budget limits the commands of the instances. Budgets do not apply to another program.
-func (p Params) counts() bool { return p.Counted && !p.Foreign }
-
-func (p Params) count(kinds ...fault.Kind) (n int) {
-	for _, f := range p.Plan.Faults {
-		if slices.Contains(kinds, f.Kind) {
-			n++
-		}
+// exercises reports whether a run of these parameters can put the guarantee to the test.
+func (p Params) exercises(id string) bool {
+	limit := p.TTL + failoverAllowance
+	several := p.Nodes > 1
+	switch id {
+	case "G1", "G2", "G3":
+		return several && p.has(silent) || p.has(fault.Kills|fault.Stops|fault.Starts)
+	case "G4":
+		return p.unanswered(p.Renew, fault.Partitions|fault.Denies)
+	case "G5":
+		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
+	case "G6":
+		return p.Sessions > 0
+	case "G7":
+		settle := time.Duration(p.settle())
+		return p.apart(settle, max(p.TTL, settle), true, []fault.Kind{fault.Join, fault.Leave})
+	case "G8":
+		return p.alone(limit+p.Poll, append(fault.Having(fault.Starts|fault.Stops), fault.Crash, fault.SessionAdd)...) ||
+			p.alone(p.TTL, fault.BlackHole, fault.Cut)
+	case "G9":
+		return p.alone(p.Renew+p.Poll+failoverAllowance, fault.Having(fault.Denies)...)
+	case "G10":
+		return p.Tap && p.Sessions > 0
+	case "G11":
+		return p.most() >= instancesNeeded && p.includes(fault.Join) && p.includes(fault.Leave)
+	case "G12":
+		return !p.Foreign
+	case "G13":
+		return several && p.alone(failoverAllowance, fault.Having(fault.Stops)...)
+	case "G14", "E7", "I7": // no budget applies to another program
+		return p.Counted && !p.Foreign
+	case "E1", "E2", "E3":
+		return several && (p.aims(0, fault.Kills|fault.Stops) || p.aims(limit, silent))
+	case "E4":
+		return several && p.alone(limit, fault.Crash, fault.Terminate) && p.aims(0, fault.Kills|fault.Stops)
+	case "E5":
+		return p.aims(p.Renew+p.RenewTimeout, silent) || p.unanswered(p.Renew+p.RenewTimeout, fault.Denies)
+	case "E6":
+		return p.Nodes > 0
+	case "I2", "I4", "I5":
+		return p.Tap
+	case "I6":
+		return p.Tap && p.alone(limit, fault.Crash)
 	}
-	return n
+	return true
+}
+
+// silent has the effects of faults that cut a living owner off from Redis, or freeze it.
+const silent = fault.Partitions | fault.Freezes
+
+func (p Params) any(is func(f fault.Fault) bool) bool { return slices.ContainsFunc(p.Plan.Faults, is) }
+
+func (p Params) includes(k fault.Kind) bool {
+	return p.any(func(f fault.Fault) bool { return f.Kind == k })
+}
+
+func (p Params) has(any fault.Effect) bool {
+	return p.any(func(f fault.Fault) bool { return f.Kind.Has(any) })
+}
+
+// unanswered reports whether a fault with one of the effects keeps a node, or all nodes, from every renewal for at least d.
+func (p Params) unanswered(d time.Duration, any fault.Effect) bool {
+	return p.any(func(f fault.Fault) bool {
+		return f.Kind.Has(any) && f.Kind.Refuses() != fault.RefusesSome && f.For >= d
+	})
+}
+
+// aims reports whether the plan aims such a fault at the leader for at least d. Only the history shows whether it hit one.
+func (p Params) aims(d time.Duration, any fault.Effect) bool {
+	return p.includes(fault.CrashAll) || p.any(func(f fault.Fault) bool { return f.Kind.Has(any) && f.Aims() && f.For >= d })
 }
 
 func (p Params) most() int {
@@ -51,61 +104,33 @@ func (p Params) most() int {
 	return most
 }
 
-func (p Params) has(any fault.Effect) bool { return p.count(fault.Having(any)...) > 0 }
-
-// unanswered reports whether a fault with one of the effects keeps a node, or all nodes, from every renewal for at least d.
-func (p Params) unanswered(d time.Duration, any fault.Effect) bool {
-	return slices.ContainsFunc(p.Plan.Faults, func(f fault.Fault) bool {
-		return f.Kind.Has(any) && f.Kind.Refuses() != fault.RefusesSome && f.For >= d
-	})
-}
-
 // alone reports whether the plan has a fault of these kinds that nothing overlaps until limit after it. Faults that delay nobody may.
 func (p Params) alone(limit time.Duration, kinds ...fault.Kind) bool {
 	return p.apart(0, limit, false, kinds)
 }
 
-// quiet is like alone, but no fault at all may overlap, and the time in which the fleet settles before it counts too.
-func (p Params) quiet(limit time.Duration, kinds ...fault.Kind) bool {
-	return p.apart(time.Duration(p.settle()), limit, true, kinds)
-}
-
-// apart reports whether the plan has a fault of these kinds that no other overlaps. With all, faults that delay nobody overlap too.
+// apart reports whether the plan has a fault of these kinds that no other overlaps, from the time before it until the time after it. With
+// all, faults that delay nobody overlap too.
 func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
-	others := map[int]span{}
+	w := &world{Params: p}
 	for i, f := range p.Plan.Faults {
-		if r, delays := p.planned(f); delays || all {
-			others[i] = span{r.from, max(r.to, r.from)}
-		}
+		inj := planned(f)
+		inj.index, inj.start, inj.end = int64(i), int64(f.At), int64(f.At+f.For)
+		w.injections = append(w.injections, inj)
 	}
-	for i, f := range p.Plan.Faults {
-		if !slices.Contains(kinds, f.Kind) {
-			continue
+	reach := func(inj *injection) (span, bool) {
+		if r, delays := w.reachBy(inj, never); delays {
+			return r, true
 		}
-		from, to := int64(f.At-before), int64(f.At+f.For+after)
-		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
-			to = int64(f.At + after) // For is the time until the restart
-		}
-		overlapped := false
-		for j, r := range others {
-			overlapped = overlapped || j != i && r.from <= to && r.to >= from
-		}
-		if !overlapped {
-			return true
-		}
+		return span{inj.start, inj.start}, all
 	}
-	return false
-}
-
-func (p Params) planned(f fault.Fault) (span, bool) {
-	w := world{Params: p}
-	inj := planned(f)
-	inj.start, inj.end = int64(f.At), int64(f.At+f.For)
-	r, ok := w.reachBy(inj, never)
-	if !ok {
-		return span{int64(f.At), int64(f.At)}, false
-	}
-	return r, true
+	return slices.ContainsFunc(w.injections, func(inj *injection) bool {
+		to := inj.end
+		if inj.Kind == fault.Crash || inj.Kind == fault.Terminate {
+			to = inj.start // For is the time until the restart
+		}
+		return slices.Contains(kinds, inj.Kind) && w.overlapping(inj.start-int64(before), to+int64(after), inj, reach) == nil
+	})
 }
 
 // Decides returns the guarantees that must pass: the named ones (Params.Criteria), or else those that the plan can exercise. If none are

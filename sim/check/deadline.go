@@ -80,7 +80,7 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
-			return r, ok && inj.did != didLife && inj.did != didWithin
+			return r, ok && inj.did != didLife
 		case inj.blocksAcquire:
 			r.to += int64(w.TTL)
 		}
@@ -104,7 +104,7 @@ func (w *world) waits(c promise, until, at int64) bool {
 
 // settleAfter returns how long the change may take after the injection's reach.
 func (c promise) settleAfter(inj *injection) int64 {
-	switch life := inj.did == didLife || inj.did == didWithin; {
+	switch life := inj.did == didLife; {
 	case c.settleLife != 0 && life:
 		return c.settleLife
 	case c.asserts && inj.did != didPlan: // its reach includes the pause between two attempts
@@ -243,7 +243,7 @@ type wait struct {
 	missed  func(limit int64)       // reports a missed deadline at once
 	late    func(took, limit int64) // reports a late change when it comes, or at the end of the run
 	excused func(by *injection)     // nil: the change is counted as excused
-	took    *times                  // nil: the times of the changes that came are not collected
+	took    *Times                  // nil: the times of the changes that came are not collected
 	over    bool
 	since   int64 // start of the measured time of the missed deadline
 	limit   int64 // the limit that it missed; 0: none

@@ -14,7 +14,7 @@ type e4 struct {
 func (g *e4) attach(w *world, v Verdict) {
 	g.failover.partitions = true
 	g.failover.attach(w, v)
-	v.Limit = failoverAllowance.Milliseconds()
+	g.handover.findings = g.failover.findings
 	g.handover.attach(w, v)
 	g.handover.beatless = true
 }
@@ -55,7 +55,6 @@ func (g *e4) lost(inj *injection) {
 		},
 		missed: func(limit int64) {
 			f.exercise(string(inj.Kind))
-			f.slow = true
 			f.near(limit, limit)
 			f.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
 				"the quarantine that follows begins when somebody does", inj, ms(limit))
@@ -64,22 +63,7 @@ func (g *e4) lost(inj *injection) {
 }
 
 func (g *e4) verdict() Verdict {
-	a, b := g.failover.verdict(), g.handover.verdict()
-	v, other := a, b
-	if a.Verdict != Fail && (b.Verdict == Fail || a.Verdict == Unknown && b.Verdict == Pass) { // or no leader crashed, but some stopped
-		v, other = b, a
-	}
-	if v.Exercised, v.Excused = a.Exercised+b.Exercised, a.Excused+b.Excused; other.Verdict != Unknown {
-		v.Detail = join(v.Detail, other.Detail)
-	}
-	v.Kinds, v.Times = JoinKinds(a.Kinds, b.Kinds), JoinTimes(a.Times, b.Times)
-	v.Breaks, v.Prolonged = joinBreaks(a.Breaks, b.Breaks), a.Prolonged
-	if v.Prolonged == nil {
-		v.Prolonged = b.Prolonged
-	} else {
-		for i, n := range b.Prolonged {
-			v.Prolonged[i] += n
-		}
-	}
+	v := g.failover.verdict()
+	v.Detail = join(v.Detail, g.handover.told())
 	return v
 }

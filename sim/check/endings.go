@@ -73,12 +73,11 @@ func (x *endings) cause(t *term, e *history.Event) {
 
 // givenAway reports whether Redis has granted the lease to another instance since it granted the term.
 func (w *world) givenAway(t *term) bool {
-	for _, n := range slices.Backward(t.session.events) {
-		switch e := w.record.event(n); {
-		case e.Kind != history.RedisGranted:
-		case e.Instance != t.inst.id:
+	for _, k := range slices.Backward(t.session.given) {
+		switch {
+		case k.holder != t.inst.id:
 			return true
-		case e.T < t.since:
+		case k.since < t.since:
 			return false
 		}
 	}

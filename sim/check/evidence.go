@@ -32,11 +32,11 @@ func (w *world) keep(e *history.Event) {
 	if k := w.subject; e.Kind == history.RedisDeleted && e.Reason == "" && k.granted != nil && k.granted.until != 0 && e.T >= k.granted.until {
 		kept.Reason = expired
 	}
-	if w.subject != nil {
-		w.subject.events = append(w.subject.events, w.seen())
-	}
-	w.record.add(&kept)
+	w.record.Add(kept)
 }
+
+// seen returns the number of events so far.
+func (w *world) seen() int32 { return int32(w.record.Len()) }
 
 // categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
 func categoryOf(e *history.Event, s *session) category {
@@ -56,26 +56,28 @@ func categoryOf(e *history.Event, s *session) category {
 }
 
 // evidence returns the events that explain a break: the last ones of its lease and of all, the fault that caused it, and what followed.
-func (w *world) evidence(b *breach) (all []history.Event) {
-	left, since := beforeLen, b.at-2*int64(w.TTL)
-	for i := b.seen - 1; i >= 0; i-- {
-		e := w.record.event(i)
-		if of := categoryOf(&e, b.session); left[of] > 0 && (of != ofAll || e.T >= since) {
-			all = append(all, e)
-			left[of]--
+func (w *world) evidence(b *breach) []history.Event {
+	var before [ofAll + 1][]history.Event
+	var after []history.Event
+	n := int32(0)
+	for e := range w.record.Events() {
+		of := categoryOf(&e, b.session)
+		switch n++; {
+		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL):
+		case n <= b.seen:
+			before[of] = append(before[of], e)
+		case len(after) < afterLen && followsUp(&e, of):
+			after = append(after, e)
 		}
 	}
-	slices.Reverse(all)
+	var all []history.Event
+	for of, events := range before {
+		all = append(all, events[max(0, len(events)-beforeLen[of]):]...)
+	}
 	if b.by != nil {
 		all = append(all, b.by.event())
 	}
-	after := afterLen
-	for i := b.seen; i < w.seen() && after > 0; i++ {
-		if e := w.record.event(i); followsUp(&e, categoryOf(&e, b.session)) {
-			all = append(all, e)
-			after--
-		}
-	}
+	all = append(all, after...)
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	return all
 }

@@ -13,7 +13,13 @@ import (
 
 // hooks is the base of every checker: empty hooks, and the record of its findings.
 type hooks struct {
-	w         *world
+	w *world
+	*findings
+	overdue []*wait // changes that were due and may still come
+}
+
+// findings hold what a rule found. Two rules of one guarantee share them.
+type findings struct {
 	v         Verdict
 	breaks    []*breach // all, as noticed
 	notes     []string  // always part of the detail
@@ -26,24 +32,21 @@ type hooks struct {
 	allowed   int64           // limit of worst; 0: no time was held against a limit
 	spread    [2 * widest]int // judged changes whose limit a fault moved, by how many halves of a TTL it did
 	kinds     kinds
-	measured  []*times
-	overdue   []*wait // changes that were due and may still come
+	measured  []*Times
 }
 
-func (h *hooks) attach(w *world, v Verdict) { h.w, h.v, h.kinds = w, v, kinds{} }
+func (h *hooks) attach(w *world, v Verdict) {
+	if h.w = w; h.findings == nil {
+		h.findings = &findings{v: v, kinds: kinds{}}
+	}
+}
 
 func (h *hooks) event(*history.Event) {}
-
-func (h *hooks) belief(*term, bool) {}
-
-func (h *hooks) began(*term) {}
-
-func (h *hooks) ended(*term, ending) {}
-
-func (h *hooks) injected(*injection) {}
-
-func (h *hooks) healed(*injection) {}
-
+func (h *hooks) belief(*term, bool)   {}
+func (h *hooks) began(*term)          {}
+func (h *hooks) ended(*term, ending)  {}
+func (h *hooks) injected(*injection)  {}
+func (h *hooks) healed(*injection)    {}
 func (h *hooks) aside(*history.Event) {}
 
 // broke records a break that begins and is noticed now.
@@ -109,6 +112,7 @@ func (h *hooks) applied(took, limit, from int64) int64 {
 func (h *hooks) verdict() Verdict {
 	v := h.v
 	h.counted(&v)
+	v.Verdict = Unknown
 	var say []string
 	switch {
 	case len(h.breaks) > 0:
@@ -120,65 +124,58 @@ func (h *hooks) verdict() Verdict {
 		worst := h.largest()
 		v.At, v.Evidence, v.Breaks = worst.at, h.w.evidence(worst), h.listed()
 	case h.unplaced > 0:
-		v.Verdict = Unknown
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
 			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
 	case len(h.stalls) > 0:
-		v.Verdict = Unknown
 		stall := func(around span) int64 { return h.w.stall(around.from, around.to) }
 		longest := slices.MaxFunc(h.stalls, func(a, b span) int { return cmp.Compare(stall(a), stall(b)) })
 		v.Stalled = stall(longest)
 		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d (it stalled for %d of %d ms, until %s)",
 			len(h.stalls), ms(v.Stalled), ms(longest.to-longest.from), clock(longest.to)))
 	case h.untested != "":
-		v.Verdict = Unknown
 		say = append(say, h.untested)
 	case h.exercised == 0:
-		v.Verdict = Unknown
 		say = append(say, "nothing in this run put it to the test")
 	default:
 		v.Verdict = Pass
 	}
-	say = append(say, h.notes...)
 	if h.widened > 0 {
 		v.Stalled = max(v.Stalled, h.widened)
-		say = append(say, fmt.Sprintf("a limit was widened by %d ms in which the host stalled", ms(h.widened)))
+		h.note("a limit was widened by %d ms in which the host stalled", ms(h.widened))
 	}
 	if n, by := h.kinds.tell(func(k *KindCount) uint64 { return k.Prolonged }); n > 0 {
 		v.Prolonged = h.spread[:]
-		say = append(say, "limits were moved by "+by)
+		h.note("limits were moved by %s", by)
 	}
 	if n, by := h.kinds.tell(func(k *KindCount) uint64 { return k.Excused }); n > 0 {
 		v.Excused = n
-		say = append(say, fmt.Sprintf("excused %d: overlapped by %s", n, by))
+		h.note("excused %d: overlapped by %s", n, by)
 	}
-	v.Detail = strings.Join(say, "; ")
+	v.Detail = strings.Join(append(say, h.notes...), "; ")
 	return v
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-func (w *world) leases(i *instance) []string {
-	return sortedKeys(i.held)
-}
+func (w *world) leases(i *instance) []string { return sortedKeys(i.held) }
 
 // who names an instance by its slot, if known, and its ID.
 func (i *instance) who() string {
 	if i == nil {
 		return "nobody"
 	}
-	if i.node == nil || i.node.name == "" || i.node.name == i.id {
-		return i.id
+	if name := i.short(); name != i.id {
+		return name + " (" + i.id + ")"
 	}
-	return i.node.name + " (" + i.id + ")"
+	return i.id
 }
 
 // short names an instance that the text has introduced: by its slot, if it has one.
 func (i *instance) short() string {
-	if i.node == nil || i.node.name == "" {
+	if i.node == nil {
 		return i.id
 	}
-	return i.node.name
+	return cmp.Or(i.node.name, i.id)
 }
 
 // inBrackets formats a fence in brackets; "" for no fence.
@@ -204,11 +201,8 @@ func until(t int64) string {
 }
 
 func join(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

@@ -24,7 +24,7 @@ type g8 struct {
 type class struct {
 	limit, worst int64
 	n            int
-	took         *times
+	took         *Times
 	kind         string // of the change, if no fault explains it
 	around       string
 }
@@ -45,13 +45,13 @@ type polled struct {
 }
 
 func (g *g8) attach(w *world, v Verdict) {
+	v.Limit = ms(int64(w.TTL + w.Poll + failoverAllowance))
+	g.hooks.attach(w, v)
 	g.gap = class{limit: int64(w.TTL + w.Poll + failoverAllowance), took: g.measures("gap"), around: "no fault of the plan explains it"}
 	g.hand = class{
 		limit: int64(w.Poll + handoverAllowance), took: g.measures("handover"), kind: "handover", around: "a graceful handover",
 	}
 	g.news = class{limit: int64(w.Discovery + appearAllowance), took: g.measures("appeared"), kind: "appeared", around: "it had appeared"}
-	v.Limit = ms(g.gap.limit)
-	g.hooks.attach(w, v)
 }
 
 func (g *g8) target() *polled {

@@ -11,7 +11,7 @@ import (
 type asserted struct {
 	g     *g9
 	waits map[*term]*assertion
-	took  *times
+	took  *Times
 }
 
 type assertion struct {

@@ -6,27 +6,28 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // g12 judges that every acquire, renewal, release and loss, success or failure, is one structured log entry with instance, endpoint,
 // fence and time. It compares the events and the entries of each instance and kind.
 type g12 struct {
 	endings
-	logs    *Logs // nil: not kept
-	said    statements
+	logs    *nodelogs.Logs // nil: not kept
+	said    nodelogs.Statements
 	held    map[*instance]int // leases at the exit
 	missing int
 }
 
 func (g *g12) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.said, g.held = statements{}, map[*instance]int{}
+	g.said, g.held = nodelogs.Statements{}, map[*instance]int{}
 }
 
 func (g *g12) event(e *history.Event) {
 	g.endings.event(e)
-	if g.logs != nil && needsEntry(e.Kind) {
-		g.said.add(e.Instance, e.Kind, e.Session, e.Fence, e.Reason)
+	if g.logs != nil && nodelogs.Needed(e.Kind) {
+		g.said.Add(e.Instance, e.Kind, e.Session, e.Fence, e.Reason)
 	}
 }
 
@@ -42,12 +43,12 @@ func (g *g12) finish() {
 	case g.logs == nil:
 		g.untested = "the nodes' logs were not kept"
 		return
-	case g.logs.entries == 0 && g.w.Foreign:
+	case g.logs.Entries() == 0 && g.w.Foreign:
 		g.untested = "the nodes keep no structured log"
 		return
 	}
-	if g.logs.bare > 0 {
-		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", g.logs.bare, g.logs.example)
+	if n, first := g.logs.Bare(); n > 0 {
+		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", n, first)
 	}
 	if !g.w.ends { // the nodes went on to report and log
 		g.untested = "the history has no end up to which logs could be held against it"
@@ -56,12 +57,12 @@ func (g *g12) finish() {
 	var blind []string
 	for _, id := range sortedKeys(g.said) {
 		i := g.w.instance(id)
-		if len(g.logs.said[id]) == 0 && g.logs.blind(i.short()) {
+		if len(g.logs.Said[id]) == 0 && g.logs.Blind(i.short()) {
 			blind = append(blind, i.short())
 			continue
 		}
 		for kind := history.AcquireFailed; kind <= history.Released; kind++ {
-			g.compare(i, kind, g.said[id][kind], g.logs.said[id][kind])
+			g.compare(i, kind, g.said[id][kind], g.logs.Said[id][kind])
 		}
 	}
 	if len(blind) > 0 {
@@ -73,7 +74,7 @@ func (g *g12) finish() {
 // Events and entries leave a process through two pipes, and the kill may fall between them.
 const killedSlack = 16
 
-func (g *g12) compare(i *instance, kind history.Kind, events, entries []statement) {
+func (g *g12) compare(i *instance, kind history.Kind, events, entries []nodelogs.Statement) {
 	if kind == history.AcquireFailed && len(events) == 0 {
 		return // a node may omit that event
 	}
@@ -101,11 +102,11 @@ func (g *g12) compare(i *instance, kind history.Kind, events, entries []statemen
 }
 
 // alike reports whether the shorter list names the same leases as the beginning of the longer one, in any order.
-func alike(a, b []statement) bool {
-	differ := map[statement]int{}
+func alike(a, b []nodelogs.Statement) bool {
+	differ := map[nodelogs.Statement]int{}
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
-		x.reason, y.reason = false, false
+		x.Reason, y.Reason = false, false
 		if x != y {
 			differ[x]++
 			differ[y]--
@@ -119,9 +120,9 @@ func alike(a, b []statement) bool {
 	return true
 }
 
-func reasons(all []statement) (n int) {
+func reasons(all []nodelogs.Statement) (n int) {
 	for _, x := range all {
-		if x.reason {
+		if x.Reason {
 			n++
 		}
 	}
@@ -132,8 +133,9 @@ func (g *g12) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = int64(g.missing)
 	if g.logs != nil {
-		v.Value += int64(g.logs.bare)
-		v.Detail = join(v.Detail, fmt.Sprintf("%d events of the nodes, %d log entries", g.exercised, g.logs.entries))
+		bare, _ := g.logs.Bare()
+		v.Value += int64(bare)
+		v.Detail = join(v.Detail, fmt.Sprintf("%d events of the nodes, %d log entries", g.exercised, g.logs.Entries()))
 	}
 	return v
 }

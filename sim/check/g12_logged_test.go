@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // A history that breaks off says nothing of the entries that nodes logged after it.
@@ -14,9 +15,9 @@ func TestG12OfAHistoryWithoutAnEnd(t *testing.T) {
 		{T: 1, Kind: history.Ready, Node: "node-1", Instance: "i"},
 		{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: "s", Fence: 7, Until: 9},
 	}
-	logs := NewLogs()
+	logs := nodelogs.New()
 	for fence := range int64(2 * killedSlack) {
-		logs.Add(&LogEntry{Event: "acquired", Instance: "i", Endpoint: "s", Fence: 7 + fence, HasFence: true, HasTime: true})
+		logs.Add(&nodelogs.Entry{Event: "acquired", Instance: "i", Endpoint: "s", Fence: 7 + fence, HasFence: true, HasTime: true})
 	}
 	for name, broken := range map[string]error{"ended": nil, "cut off": errors.New("line 3 is cut off")} {
 		r, _ := Judge(storyParams(), func(yield func(history.Event, error) bool) {

@@ -14,7 +14,7 @@ type g13 struct {
 	handovers map[string]*handover // leases that a stopping instance released and no instance has acquired since
 	stops     map[*injection]bool
 	beatless  bool // heartbeats are not judged: a member of an election may write one while it stops, and nobody waits for its end
-	took      *times
+	took      *Times
 }
 
 // handover is a lease that an instance released because it stops.
@@ -211,8 +211,13 @@ func (g *g13) began(t *term) {
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if n := g.took.n; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases handed over in %d clean stops: %s", n, len(g.stops), g.took))
-	}
+	v.Detail = join(v.Detail, g.told())
 	return v
+}
+
+func (g *g13) told() string {
+	if g.took.N == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 }

@@ -99,7 +99,7 @@ func failureOf(inj *injection) failure {
 	switch {
 	case inj.did == didStray:
 		return failNetwork
-	case inj.did == didWithin:
+	case inj.did == didLife && !inj.ofRedis():
 		return failNothing
 	case inj.did != didPlan:
 		return failRedis

@@ -12,7 +12,7 @@ import (
 // must end, and a session that Redis lost must not be served any more.
 type i3 struct {
 	intentRule
-	took *times // time until a session was in order again
+	took *Times // time until a session was in order again
 }
 
 // settleAllowance is the fixed part of I3's limit.
@@ -133,7 +133,7 @@ func (g *i3) late(s *intent, limit int64) {
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if g.took.n > 0 {
+	if g.took.N > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("until all was in order: %s", g.took))
 	}
 	return v

@@ -1,6 +1,6 @@
 package check
 
-import "github.com/leasestorm/leasestorm/sim/fault"
+import "github.com/leasestorm/leasestorm/sim/nodelogs"
 
 // intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
 var intentSystem = &system{
@@ -15,7 +15,7 @@ var intentSystem = &system{
 		{Verdict{ID: "I7", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 2,
-	checkers: func(*Logs) []checker {
+	checkers: func(*nodelogs.Logs) []checker {
 		of := intentRule{book: newIntents()}
 		return []checker{
 			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},
@@ -23,19 +23,6 @@ var intentSystem = &system{
 			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{needs: intentNeeds},
 		}
 	},
-	exercises: intentsExercise,
-}
-
-func intentsExercise(p Params, id string) bool {
-	switch id {
-	case "I2", "I4", "I5":
-		return p.Tap
-	case "I7":
-		return p.counts()
-	case "I6":
-		return p.Tap && p.alone(p.TTL+failoverAllowance, fault.Crash)
-	}
-	return true
 }
 
 // intentRule is the base of the checkers of I1 to I6.

@@ -94,8 +94,8 @@ func (h *hooks) prolong(by *injection, allowance int64) {
 	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
-func (h *hooks) measures(of string) *times {
-	t := &times{of: of, buckets: Buckets{}}
+func (h *hooks) measures(of string) *Times {
+	t := &Times{Of: of, Buckets: Buckets{}}
 	h.measured = append(h.measured, t)
 	return t
 }
@@ -114,8 +114,9 @@ func (h *hooks) counted(v *Verdict) {
 	}
 	v.Value, v.Exercised, v.Kinds = int64(len(h.breaks)), h.exercised, h.kinds.list()
 	for _, t := range h.measured {
-		if t.n > 0 {
-			v.Times = append(v.Times, t.summary())
+		if t.N > 0 {
+			t.read()
+			v.Times = append(v.Times, *t)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -91,6 +92,29 @@ func (m *millis) UnmarshalJSON(data []byte) error {
 	*m = millis(ns)
 	return nil
 }
+
+// TopologySentinel is a Redis of a master and replicas with sentinels. TopologyCluster is a Redis Cluster, of which one shard has the
+// leases. A grant by one server need not count, and a deposed master may live on. So the guarantees that are never excused are judged by
+// the nodes' messages and the target's record. The others are judged if the history shows acknowledgements (Params.Followed).
+const (
+	TopologySentinel = "sentinel"
+	TopologyCluster  = "cluster"
+)
+
+// Replicated reports whether a topology has several servers.
+func Replicated(topology string) bool {
+	return topology == TopologySentinel || topology == TopologyCluster
+}
+
+func (p Params) replicated() bool { return Replicated(p.Topology) }
+
+// judges reports whether a run of these parameters can be judged by a guarantee.
+func (p Params) judges(id string) bool {
+	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
+}
+
+// shows reports whether the grants that Redis shows count, as they do with one server.
+func (p Params) shows() bool { return p.Tap && !p.replicated() }
 
 // Allowances of the guarantees. The speed of a run does not divide them.
 const (

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // The systems that a run can have (Params.System).
@@ -18,14 +20,62 @@ type system struct {
 	name       string
 	guarantees []guarantee // in the order of their numbers
 	safety     int         // so many of the first are never excused, and decide every run
-	checkers   func(logs *Logs) []checker
-	exercises  func(p Params, id string) bool // whether a run of these parameters can put the guarantee to the test
+	checkers   func(logs *nodelogs.Logs) []checker
 }
 
 // guarantee holds the constants of its verdict and a short form of its promise. docs/guarantees.md has the full text.
 type guarantee struct {
 	Verdict
 	promise string
+}
+
+// polling is the system of polling sessions: G1 to G14 (docs/guarantees.md).
+var polling = &system{
+	name: SystemPolling,
+	guarantees: []guarantee{
+		{Verdict{ID: "G1", Spec: []string{"SC-001", "FR-009", "FR-010", "FR-012"}, Unit: "ms of overlap"}, "one owner"},
+		{Verdict{ID: "G2", Spec: []string{"SC-001", "US3"}, Unit: "duplicate polls"}, "one poller"},
+		{Verdict{ID: "G3", Spec: []string{}, Unit: "fences that fell"}, "fences rise"},
+		{Verdict{ID: "G4", Spec: []string{"FR-012", "FR-016"}, Unit: "polls without trust"}, "fail-closed"},
+		{Verdict{ID: "G5", Spec: []string{"SC-002", "FR-017", "US2"}, Unit: "ms"}, "failover"},
+		{Verdict{ID: "G6", Spec: []string{"SC-004", "US4"}, Limit: 1, Unit: "leases off ideal"}, "balance"},
+		{Verdict{ID: "G7", Spec: []string{"US4-2"}, Unit: "needless moves"}, "least movement"},
+		{Verdict{ID: "G8", Spec: []string{"SC-006"}, Unit: "ms unpolled"}, "no missed polls"},
+		{Verdict{ID: "G9", Spec: []string{"SC-005"}, Unit: "ms"}, "Redis fails"},
+		{Verdict{ID: "G10", Spec: []string{"FR-001", "FR-002", "FR-003"}, Unit: "foreign changes"}, "only the owner"},
+		{Verdict{ID: "G11", Spec: []string{"SC-003"}, Limit: instancesNeeded, Unit: "instances at once"}, "scale"},
+		{Verdict{ID: "G12", Spec: []string{"FR-019", "FR-020", "FR-021", "FR-022"}, Unit: "entries missing"}, "told"},
+		{Verdict{ID: "G13", Spec: []string{"US1-3"}, Limit: failoverAllowance.Milliseconds(), Unit: "ms"}, "clean stop"},
+		{Verdict{ID: "G14", Spec: []string{}, Unit: "commands"}, "quiet"},
+	},
+	safety: 4,
+	checkers: func(logs *nodelogs.Logs) []checker {
+		owner, poller, fences := &g1{}, &g2{}, &g3{}
+		return []checker{
+			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},
+			&g9{safety: []*hooks{&owner.hooks, &poller.hooks, &fences.hooks}},
+			&g10{}, &g11{}, &g12{logs: logs}, &g13{}, &g14{needs: pollingNeeds},
+		}
+	},
+}
+
+// electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance wants, and
+// the leader's writes are its polls. So E1 to E5 reuse the rules for polling.
+var electionSystem = &system{
+	name: SystemElection,
+	guarantees: []guarantee{
+		{Verdict{ID: "E1", Spec: []string{}, Unit: "ms of overlap"}, "one leader"},
+		{Verdict{ID: "E2", Spec: []string{}, Unit: "writes of two leaders"}, "one writer"},
+		{Verdict{ID: "E3", Spec: []string{}, Unit: "fences that fell"}, "fences rise"},
+		{Verdict{ID: "E4", Spec: []string{}, Unit: "ms"}, "failover"},
+		{Verdict{ID: "E5", Spec: []string{}, Unit: "breaches"}, "says so"},
+		{Verdict{ID: "E6", Spec: []string{}, Unit: "wrong events"}, "events"},
+		{Verdict{ID: "E7", Spec: []string{}, Unit: "commands"}, "quiet"},
+	},
+	safety: 3,
+	checkers: func(*nodelogs.Logs) []checker {
+		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
+	},
 }
 
 // systems lists every system that this version can judge, in a fixed order.
@@ -49,22 +99,22 @@ func systemOf(name string) *system {
 	return polling
 }
 
-func (s *system) ids() []string {
-	ids := make([]string, len(s.guarantees))
-	for i, v := range s.guarantees {
-		ids[i] = v.ID
+// IDs returns the IDs of all guarantees of a system, in order.
+func IDs(system string) (ids []string) {
+	for _, g := range systemOf(system).guarantees {
+		ids = append(ids, g.ID)
 	}
 	return ids
 }
 
-// IDs returns the IDs of all guarantees of a system, in order.
-func IDs(system string) []string { return systemOf(system).ids() }
+// Safety returns the IDs of the guarantees of a system that are never excused. They decide every run.
+func Safety(system string) []string { return IDs(system)[:systemOf(system).safety] }
 
 // Promise returns the short form of what a guarantee promises, "" for an unknown ID.
 func Promise(id string) string {
 	for _, s := range systems {
-		for i := range s.guarantees {
-			if g := &s.guarantees[i]; g.ID == id {
+		for _, g := range s.guarantees {
+			if g.ID == id {
 				return g.promise
 			}
 		}
@@ -72,11 +122,11 @@ func Promise(id string) string {
 	return ""
 }
 
-// Safety returns the IDs of the guarantees of a system that are never excused. They decide every run.
-func Safety(system string) []string {
-	s := systemOf(system)
-	return s.ids()[:s.safety]
-}
+// instancesNeeded is the number of instances at once that G11 requires.
+const instancesNeeded = 10
+
+// Least reports whether the guarantee's limit is a minimum, not a maximum.
+func Least(id string) bool { return id == "G11" }
 
 // ParseCriteria parses a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files use it. It returns each ID
 // once, in the order of their numbers. It accepts the guarantees of all systems; an unknown ID or an empty list is an ErrCriterion.

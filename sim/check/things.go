@@ -31,6 +31,7 @@ type instance struct {
 	stopped bool // it reported its stop (G3)
 	tells   bool // it reports fences as it acquires (G3)
 	killed  bool
+	killer  *injection // the crash of the plan before its end; nil: none
 	leave   *injection // the clean stop that was requested of it; nil: none
 	polls   int
 	idle    int64            // end of the last of them
@@ -62,7 +63,7 @@ type session struct {
 	before  *grant // the grant before that, of any holder; nil: none
 	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
 	deletes []*injection
-	events  []int32 // their numbers in the record
+	given   []grant // each grant that Redis showed, in order
 }
 
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
@@ -78,6 +79,7 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(w.subject)
+		w.subject.given = append(w.subject.given, grant{holder: e.Instance, since: e.T})
 		if w.subject.granted = nil; e.Instance == "" {
 			return
 		}

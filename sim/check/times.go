@@ -38,21 +38,28 @@ func JoinTimes(a, b []Times) []Times {
 
 // Join adds the times of o, which must be of the same kind.
 func (t *Times) Join(o Times) {
-	sum := Buckets{}
-	maps.Copy(sum, t.Buckets)
+	all := Buckets{}
+	maps.Copy(all, t.Buckets)
 	for at, n := range o.Buckets {
-		sum[at] += n
+		all[at] += n
 	}
-	*t = timesOf(t.Of, sum, max(t.Max, o.Max))
+	*t = Times{Of: t.Of, N: t.N + o.N, Max: max(t.Max, o.Max), Buckets: all}
+	t.read()
 }
 
-func timesOf(kind string, buckets Buckets, longest millis) Times {
-	t := Times{Of: kind, Max: longest, Buckets: buckets}
-	for _, n := range buckets {
-		t.N += n
-	}
-	t.P50, t.P99 = t.at(50), t.at(99)
-	return t
+func (t *Times) add(ns int64) {
+	t.N++
+	t.Max = max(t.Max, millis(ns))
+	t.Buckets[bucketOf(ns)]++
+}
+
+// read reads the percentiles.
+func (t *Times) read() { t.P50, t.P99 = t.at(50), t.at(99) }
+
+func (t *Times) String() string {
+	short := func(d millis) string { return time.Duration(d).Round(time.Millisecond / 10).String() }
+	t.read()
+	return fmt.Sprintf("p50 %s, p99 %s, max %s", short(t.P50), short(t.P99), short(t.Max))
 }
 
 // at returns the time that the given percentage of the measured times does not exceed.
@@ -118,26 +125,4 @@ func (b *Buckets) UnmarshalText(text []byte) error {
 		last, sum = at, sum+n
 	}
 	return nil
-}
-
-// times collects measured times while a run is judged.
-type times struct {
-	of      string
-	n       uint64
-	max     int64
-	buckets Buckets
-}
-
-func (t *times) add(ns int64) {
-	t.n++
-	t.max = max(t.max, ns)
-	t.buckets[bucketOf(ns)]++
-}
-
-func (t *times) summary() Times { return timesOf(t.of, t.buckets, millis(t.max)) }
-
-func (t *times) String() string {
-	short := func(d millis) string { return time.Duration(d).Round(time.Millisecond / 10).String() }
-	sum := t.summary()
-	return fmt.Sprintf("p50 %s, p99 %s, max %s", short(sum.P50), short(sum.P99), short(sum.Max))
 }

@@ -17,11 +17,12 @@ func TestTimesAreWhatWasMeasured(t *testing.T) {
 		all := rapid.SliceOfN(rapid.Int64Range(0, int64(30*time.Hour)), 1, 60).Draw(t, "times")
 		cut := rapid.IntRange(0, len(all)-1).Draw(t, "of another run")
 		collect := func(ns []int64) Times {
-			c := times{buckets: Buckets{}}
+			c := Times{Buckets: Buckets{}}
 			for _, x := range ns {
 				c.add(x)
 			}
-			return c.summary()
+			c.read()
+			return c
 		}
 		got, other := collect(all[:cut]), collect(all[cut:])
 		got.Join(other)

@@ -44,14 +44,14 @@ type world struct {
 	seq            int64
 	rest           rest
 	epoch          epoch
-	record         record
+	record         *history.Recorder // the events so far
 
 	challenges challenges
 }
 
 func newWorld(p Params) *world {
 	w := &world{
-		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
+		Params: p, record: history.NewRecorder(), nodes: map[string]*node{}, instances: map[string]*instance{},
 		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
@@ -274,7 +274,7 @@ func (w *world) exited(n *node, e *history.Event) {
 		return
 	}
 	w.leave(inst)
-	inst.killed = e.N < 0
+	inst.killed, inst.killer = e.N < 0, n.killer
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
@@ -290,7 +290,9 @@ func (w *world) finish(err error) {
 	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false
 	}
-	w.challenges.finish()
+	for _, inj := range w.open {
+		w.challenges.healed(inj)
+	}
 	for _, c := range w.checkers {
 		c.finish()
 	}

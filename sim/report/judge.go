@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // Judge judges a saved run again, from report.json, plan.json, the history and the nodes' logs. It writes nothing.
@@ -59,7 +60,7 @@ func Judge(dir string) (Report, check.Result, error) {
 	} else {
 		events = whole(events, saved.Stats, sum)
 	}
-	logs := check.ReadLogs(dir, LogsName)
+	logs := nodelogs.Read(dir, LogsName)
 	var missing error
 	if !saved.begun() {
 		if missing = saved.logsMatch(dir, logs); missing != nil {

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/leasestorm/leasestorm/internal/files"
-	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // summed lists the files that every run has from its start, and whose sums are in its report.
@@ -55,7 +55,7 @@ func (f Files) Sums() map[string]string {
 }
 
 // LogSums returns sums with the sums of the nodes' logs added, under names like "logs/node-1.log".
-func LogSums(sums map[string]string, logs *check.Logs) map[string]string {
+func LogSums(sums map[string]string, logs *nodelogs.Logs) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, sums)
 	for name, sum := range logs.Sums() {
@@ -77,7 +77,7 @@ func (r Report) Matches(f Files) error {
 }
 
 // logsMatch returns nil if the report was made from these logs, else ErrLogs.
-func (r Report) logsMatch(dir string, logs *check.Logs) error {
+func (r Report) logsMatch(dir string, logs *nodelogs.Logs) error {
 	if err := logs.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrLogs, err)
 	}

@@ -1,4 +1,5 @@
-package check
+// Package nodelogs reads the structured logs of a run's nodes, as far as the judge needs them: what each instance logged of its leases.
+package nodelogs
 
 import (
 	"bufio"
@@ -18,9 +19,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Logs holds the nodes' logs, as far as G12 needs them. It is not safe for concurrent use.
+// Logs holds the nodes' entries about leases. It is not safe for concurrent use.
 type Logs struct {
-	said    statements
+	Said    Statements
 	entries int
 	bare    int    // entries that lack a field
 	example string // first entry that lacks a field
@@ -30,30 +31,33 @@ type Logs struct {
 	nodes map[string]bool   // of a folder: nodes whose log has a line
 }
 
-// statements holds what instances said, or logged, of their leases: by instance and kind, in order.
-type statements map[string]map[history.Kind][]statement
+// Statements holds what instances said, or logged, of their leases: by instance and kind, in order.
+type Statements map[string]map[history.Kind][]Statement
 
-type statement struct {
-	endpoint unique.Handle[string]
-	fence    int64
-	reason   bool
+// Statement is one of them.
+type Statement struct {
+	Endpoint unique.Handle[string]
+	Fence    int64
+	Reason   bool // it has a reason
 }
 
-func (s statements) add(instance string, kind history.Kind, endpoint string, fence int64, reason string) {
+// Add appends a statement.
+func (s Statements) Add(instance string, kind history.Kind, endpoint string, fence int64, reason string) {
 	kinds := s[instance]
 	if kinds == nil {
-		kinds = map[history.Kind][]statement{}
+		kinds = map[history.Kind][]Statement{}
 		s[instance] = kinds
 	}
-	kinds[kind] = append(kinds[kind], statement{unique.Make(endpoint), fence, reason != ""})
+	kinds[kind] = append(kinds[kind], Statement{unique.Make(endpoint), fence, reason != ""})
 }
 
-func needsEntry(k history.Kind) bool {
+// Needed reports whether every event of that kind needs an entry.
+func Needed(k history.Kind) bool {
 	return k >= history.AcquireFailed && k <= history.Released && k != history.RenewStart
 }
 
-// LogEntry is one structured entry of a node's log, with the fields that the judge reads.
-type LogEntry struct {
+// Entry is one structured entry of a node's log, with the fields that the judge reads.
+type Entry struct {
 	Event    string `json:"event"`
 	Instance string `json:"instance"`
 	Endpoint string `json:"endpoint"`
@@ -63,24 +67,24 @@ type LogEntry struct {
 	HasTime  bool   `json:"-"`
 }
 
-// NewLogs returns empty Logs. Add every entry of the nodes before Judge has read the last event.
-func NewLogs() *Logs {
-	return &Logs{said: statements{}}
+// New returns empty Logs, for the entries of all nodes.
+func New() *Logs {
+	return &Logs{Said: Statements{}}
 }
 
-// ReadLogs reads the <node>.log files in the folder name of a run's folder. A missing folder holds no logs. Judge returns an error for a
-// log that cannot be read. A log above logMax bytes counts as missing.
-func ReadLogs(run, name string) *Logs {
-	l := NewLogs()
+// Read reads the <node>.log files in the folder name of a run's folder. A missing folder holds no logs. Err returns an error
+// for a log that cannot be read. A log above logMax bytes counts as missing.
+func Read(run, name string) *Logs {
+	l := New()
 	l.files, l.nodes = map[string]string{}, map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(run, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.err = fmt.Errorf("check: logs: %w", err)
+		l.err = fmt.Errorf("logs: %w", err)
 	}
 	for _, e := range entries {
 		if node, ok := strings.CutSuffix(e.Name(), logSuffix); ok {
 			if err := l.read(run, filepath.Join(name, e.Name()), node); err != nil {
-				l.err = fmt.Errorf("check: log of %s: %w", node, err)
+				l.err = fmt.Errorf("log of %s: %w", node, err)
 			}
 		}
 	}
@@ -146,14 +150,14 @@ func lines(r io.Reader, each func([]byte)) error {
 // line adds the entry of a log line, if it has one. A panic's trace has none, nor has a line that a kill cut off.
 func (l *Logs) line(line []byte) {
 	var j struct {
-		LogEntry
+		Entry
 		Fence *int64          `json:"fence"`
 		TS    json.RawMessage `json:"ts"`
 	}
 	if json.Unmarshal(line, &j) != nil {
 		return
 	}
-	e := j.LogEntry
+	e := j.Entry
 	e.HasFence, e.HasTime = j.Fence != nil, len(j.TS) > 0
 	if e.HasFence {
 		e.Fence = *j.Fence
@@ -162,13 +166,13 @@ func (l *Logs) line(line []byte) {
 }
 
 // Add adds one entry. It ignores entries that no event needs.
-func (l *Logs) Add(e *LogEntry) {
+func (l *Logs) Add(e *Entry) {
 	kind, ok := history.ParseKind(e.Event)
-	if !ok || !needsEntry(kind) {
+	if !ok || !Needed(kind) {
 		return
 	}
 	l.entries++
-	l.said.add(e.Instance, kind, e.Endpoint, e.Fence, e.Reason)
+	l.Said.Add(e.Instance, kind, e.Endpoint, e.Fence, e.Reason)
 	fenced := e.HasFence || kind == history.AcquireFailed // nothing was granted
 	if e.Endpoint == "" || e.Instance == "" || !fenced || !e.HasTime {
 		if l.bare++; l.bare == 1 {
@@ -177,8 +181,11 @@ func (l *Logs) Add(e *LogEntry) {
 	}
 }
 
-// Entries returns how many of the added entries G12 needs.
+// Bare returns how many entries lack an instance, an endpoint, a fence or a time, and the first of them.
+func (l *Logs) Bare() (n int, first string) { return l.bare, l.example }
+
+// Entries returns how many entries about leases were added.
 func (l *Logs) Entries() int64 { return int64(l.entries) }
 
-// blind reports whether a node's events cannot be judged, because its log is missing or empty.
-func (l *Logs) blind(node string) bool { return l.files != nil && !l.nodes[node] }
+// Blind reports whether a node's events cannot be judged, because its log is missing or empty.
+func (l *Logs) Blind(node string) bool { return l.files != nil && !l.nodes[node] }
