@@ -44,7 +44,7 @@ func (g *g9) attach(w *world, v Verdict) {
 
 func (g *g9) injected(inj *injection) {
 	if inj.has(fault.Deletes) { // its owner loses it for another cause
-		g.drop(g.w.sessions.find(inj.session))
+		g.drop(g.w.sessions.byID[inj.session])
 	}
 	switch {
 	case !inj.ofRedis():

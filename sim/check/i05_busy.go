@@ -69,7 +69,8 @@ func (g *i5) uses(e *history.Event, until int64) { g.used[e.Session] = max(g.use
 // owner trusts it, although Redis does not show it: no other session may have it yet.
 func (g *i5) held(name string, t int64) bool {
 	at, used := g.used[name]
-	return used && at >= t || g.w.session(name).granted != nil ||
+	s := g.w.sessions.byID[name]
+	return used && at >= t || s != nil && s.granted != nil ||
 		slices.ContainsFunc(g.book.pipelines, func(p *pipeline) bool { return p.place == name })
 }
 

@@ -46,7 +46,7 @@ func (g *i6) event(e *history.Event) {
 		g.moves(g.w.subject)
 		g.idles(g.w.subject)
 	case history.RedisState:
-		if s := g.w.sessions.find(g.book.session(e.Session).service()); s != nil {
+		if s := g.w.sessions.byID[g.book.session(e.Session).service()]; s != nil {
 			g.idles(s)
 		}
 	case history.RedisFlushed, history.TapDown: // who holds what is unknown now

@@ -73,7 +73,10 @@ type intent struct {
 
 // pipeline is what a tuner slot, or a service, serves.
 type pipeline struct {
-	arrival
+	n     int64
+	inst  string
+	fence int64
+	at    int64
 	place string  // name of the lease
 	of    *intent // of a slot; nil: unknown
 }
@@ -181,7 +184,7 @@ func (b *intents) take(e *history.Event) {
 }
 
 func (b *intents) arrived(e *history.Event) {
-	p := &pipeline{arrival: arrival{e.N, e.Instance, e.Fence, e.T}, place: e.Session}
+	p := &pipeline{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, place: e.Session}
 	b.pipelines = append(b.pipelines, p)
 	if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
 		p.of = b.session(e.Reason)
