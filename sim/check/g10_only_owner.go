@@ -29,6 +29,7 @@ type key struct {
 	since   int64
 	until   int64 // 0: it has no end
 	pushed  int64 // last extension; 0: none since the grant
+	spent   int64 // attempt to which that was matched
 	fenced  int64 // when its fence was last set
 	fence   int64 // its last fence; 0: none shown
 }
@@ -189,7 +190,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	if k.held() {
 		s := g.did(k, e.T)
 		if k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance) { // no renewal extended it
-			s.done = s.explains(s.done, e.T)
+			s.open = s.explains(s.open, k.spent)
 		}
 	}
 }

@@ -46,13 +46,15 @@ func (g *g10) used(k *key, at int64) {
 	s := g.by(k.session, k.holder)
 	for len(s.done) > 0 {
 		answered := s.done[0]
-		if s.done = s.done[1:]; at <= answered+g.w.blur()+g.w.stall(answered, at) {
+		k.spent, s.done = answered, s.done[1:]
+		if at <= answered+g.w.blur()+g.w.stall(answered, at) {
 			return
 		}
 	}
 	for n := len(s.open) - 1; n >= 0; n-- { // the answer to come is most likely that of the last
 		sent := s.open[n]
-		if s.open = s.open[:n]; at <= g.underWay(i, sent) {
+		k.spent, s.open = sent, s.open[:n]
+		if at <= g.underWay(i, sent) {
 			return
 		}
 	}
@@ -119,31 +121,38 @@ func (g *g10) reports(k *key, e *history.Event) {
 	}
 }
 
-// claimed judges a grant or renewal that a node asked for at asked, or later, and reports: some server must have done it, and enough
-// replicas must have acknowledged that. A single Redis is asked only if it has shown the lease without the node since then.
+// claimed judges a grant or renewal that a node asked for at asked, or later, and reports. A single Redis is asked only if it has shown the
+// lease without the node since then.
 func (g *g10) claimed(k *key, s *said, e history.Event, asked int64) {
+	since, fence, what := asked, int64(0), "renewed its lease of"
+	if e.Kind == history.Acquired {
+		since, fence, what = e.T-int64(g.w.TTL), e.Fence, "acquired"
+	}
 	g.w.at(e.T+g.w.blur()+g.w.stall(e.T-eventAllowance, e.T), func() {
 		without := k.known && k.holder != e.Instance && k.since < asked && !k.token
 		if g.w.replicated() && g.w.Foreign || !g.w.replicated() && !without {
 			return
 		}
-		since, what, why := asked, "renewed its lease of", "Redis did not do that (it shows that lease with "+g.who(k.holder)+")"
-		if e.Kind == history.Acquired {
-			since, what = e.T-int64(g.w.TTL), "acquired"
+		if why := g.lacks(k, s, since, fence); why != "" {
+			g.broke(k.session, "%s says that it %s session %s at %s%s, but %s", g.who(e.Instance), what, k.session.id, clock(e.T),
+				inBrackets(e.Fence), why)
 		}
-		for _, f := range slices.Backward(s.effects) {
-			if f.at < since {
-				break
-			}
-			switch {
-			case e.Kind == history.Acquired && g.fences && e.Fence != 0 && f.fence != e.Fence:
-			case g.w.Replicas == 0 || f.at <= f.store.acked:
-				return
-			default:
-				why = "as few replicas had acknowledged that as do not count"
-			}
-		}
-		g.broke(k.session, "%s says that it %s session %s at %s%s, but %s", g.who(e.Instance), what, k.session.id, clock(e.T),
-			inBrackets(e.Fence), why)
 	})
+}
+
+// lacks returns "" if a server did something for the instance since then, under that fence (0: any), and enough replicas acknowledged it.
+func (g *g10) lacks(k *key, s *said, since, fence int64) string {
+	why := "Redis did not do that (it shows that lease with " + g.who(k.holder) + ")"
+	for _, f := range slices.Backward(s.effects) {
+		switch {
+		case f.at < since:
+			return why
+		case g.fences && fence != 0 && f.fence != fence:
+		case g.w.Replicas == 0 || f.at <= f.store.acked:
+			return ""
+		default:
+			why = "as few replicas had acknowledged that as do not count"
+		}
+	}
+	return why
 }
