@@ -33,6 +33,7 @@ import (
 	"iter"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
@@ -62,9 +63,9 @@ type Verdict struct {
 
 	Challenges []Challenge `json:"challenges,omitempty"` // G1, E1: faults and changes that the owners went through
 
-	Kinds  []KindCount `json:"kinds,omitempty"`  // the same counts, by kind of fault
-	Times  []Times     `json:"times,omitempty"`  // measured times of changes that have a time limit
-	Breaks []Break     `json:"breaks,omitempty"` // the listed breaks; Kinds counts all of them
+	Kinds  []KindCount     `json:"kinds,omitempty"`  // the same counts, by kind of fault
+	Times  []measure.Times `json:"times,omitempty"`  // measured times of changes that have a time limit
+	Breaks []Break         `json:"breaks,omitempty"` // the listed breaks; Kinds counts all of them
 
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: commands of the instances, by their state
 

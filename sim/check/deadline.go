@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // A fault may delay a change that a guarantee bounds in time (reach, in reach.go). This file computes the resulting deadline.
@@ -243,7 +245,7 @@ type wait struct {
 	missed  func(limit int64)       // reports a missed deadline at once
 	late    func(took, limit int64) // reports a late change when it comes, or at the end of the run
 	excused func(by *injection)     // nil: the change is counted as excused
-	took    *Times                  // nil: the times of the changes that came are not collected
+	took    *measure.Times          // nil: the times of the changes that came are not collected
 	over    bool
 	since   int64 // start of the measured time of the missed deadline
 	limit   int64 // the limit that it missed; 0: none
@@ -307,7 +309,7 @@ func (x *wait) came() (took, limit int64, stands standing) {
 		x.h.near(took, limit)
 	}
 	if stands != unjudged && x.took != nil {
-		x.took.add(took)
+		x.took.Add(took)
 	}
 	if stands == tooLate && x.late != nil {
 		x.late(took, limit)

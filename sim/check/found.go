@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // hooks is the base of every checker: empty hooks, and the record of its findings.
@@ -32,7 +33,7 @@ type findings struct {
 	allowed   int64           // limit of worst; 0: no time was held against a limit
 	spread    [2 * widest]int // judged changes whose limit a fault moved, by how many halves of a TTL it did
 	kinds     kinds
-	measured  []*Times
+	measured  []*measure.Times
 }
 
 func (h *hooks) attach(w *world, v Verdict) {

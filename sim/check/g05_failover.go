@@ -5,6 +5,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // g5 judges that a crashed owner's sessions are owned again within TTL + 250 ms of the crash. If Redis executed the victim's last command
@@ -14,8 +15,8 @@ import (
 type g5 struct {
 	hooks
 	crashes int
-	took    *Times
-	lags    *Times // from the end of the lease
+	took    *measure.Times
+	lags    *measure.Times // from the end of the lease
 	limit   int64
 
 	partitions bool // owners that are cut off or frozen count as crashed (E4)
@@ -162,7 +163,7 @@ func (g *g5) lagged(to *takeover) {
 	if to.ends == 0 || lag <= 0 {
 		return
 	}
-	g.lags.add(lag)
+	g.lags.Add(lag)
 	if g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(failoverAllowance), ends) {
 		g.near(lag, int64(failoverAllowance))
 		g.breach(breach{session: to.session, from: to.base, size: g.w.now - to.base, due: ends + int64(failoverAllowance), by: to.crash},

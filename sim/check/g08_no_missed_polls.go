@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // g8 judges that no session is unpolled for longer than
@@ -24,7 +25,7 @@ type g8 struct {
 type class struct {
 	limit, worst int64
 	n            int
-	took         *Times
+	took         *measure.Times
 	kind         string // of the change, if no fault explains it
 	around       string
 }
@@ -200,7 +201,7 @@ func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.
 		return
 	}
 	gap := g.w.now - from
-	c.took.add(gap)
+	c.took.Add(gap)
 	c.n++
 	if c.worst = max(c.worst, gap); stands == inTime {
 		return

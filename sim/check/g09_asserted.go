@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // asserted judges the leases of living owners. When Redis can answer an owner again (with replicas: a majority is together at the master to
@@ -11,7 +12,7 @@ import (
 type asserted struct {
 	g     *g9
 	waits map[*term]*assertion
-	took  *Times
+	took  *measure.Times
 }
 
 type assertion struct {
@@ -77,6 +78,6 @@ func (a *asserted) event(e *history.Event) {
 	delete(a.waits, t)
 	_, by := a.g.w.reached(x.now(), a.g.w.now, a.g.w.now, nil)
 	if took, _, stands := x.came(); stands != unjudged && by == nil && (x.after.anew || x.after.did == didStray) {
-		a.took.add(took)
+		a.took.Add(took)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // g9 judges that G1 to G3 hold while Redis fails, and that every session is polled again in time: within one renewal interval, one poll
@@ -17,7 +18,7 @@ type g9 struct {
 	safety   []*hooks     // G1 to G3
 	failing  []*injection // faults of Redis that are not over
 	returns  []*comeback
-	took     *Times
+	took     *measure.Times
 	asserted asserted
 }
 
@@ -141,7 +142,7 @@ func (g *g9) returned(inj *injection) {
 				took := g.w.now - g.promise(r, s).base
 				g.exercise(inj.name())
 				g.near(took, limit)
-				g.took.add(took)
+				g.took.Add(took)
 				r.judged = true
 				g.breach(breach{session: s, from: c.back, due: c.back + limit, by: inj},
 					"after %s Redis was back at %s, but session %s was not polled again within %d ms", inj, clock(c.back), s.id, ms(limit))
@@ -192,7 +193,7 @@ func (g *g9) polled(s *session) {
 			continue
 		}
 		r.judged = true
-		if g.took.add(took); stands == tooLate {
+		if g.took.Add(took); stands == tooLate {
 			g.breach(breach{session: s, from: r.back, due: r.back + limit, by: r.injection},
 				"after %s Redis was back at %s, but session %s was polled again %d ms later (limit %d ms)", r.injection, clock(r.back), s.id, ms(took),
 				ms(limit))

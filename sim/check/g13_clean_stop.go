@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // g13 judges that a stopped instance releases all its leases, and that others own them within 250 ms.
@@ -14,7 +15,7 @@ type g13 struct {
 	handovers map[string]*handover // leases that a stopping instance released and no instance has acquired since
 	stops     map[*injection]bool
 	beatless  bool // heartbeats are not judged: a member of an election may write one while it stops, and nobody waits for its end
-	took      *Times
+	took      *measure.Times
 }
 
 // handover is a lease that an instance released because it stops.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // i3 judges that every accepted intent reaches a terminal or running state within a stated time, and that no crash loses one. The
@@ -12,7 +13,7 @@ import (
 // must end, and a session that Redis lost must not be served any more.
 type i3 struct {
 	intentRule
-	took *Times // time until a session was in order again
+	took *measure.Times // time until a session was in order again
 }
 
 // settleAllowance is the fixed part of I3's limit.
@@ -86,13 +87,13 @@ func (g *i3) look(s *intent) {
 		now: func() promise { return g.promise(s) },
 		missed: func(limit int64) {
 			g.exercised++
-			g.took.add(g.w.now - s.disorder.from)
+			g.took.Add(g.w.now - s.disorder.from)
 			g.near(g.w.now-s.disorder.from, limit)
 			g.late(s, limit)
 		},
 	})
 	if stands != unjudged {
-		g.took.add(took)
+		g.took.Add(took)
 	}
 }
 

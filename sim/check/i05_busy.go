@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // i5 judges the busy contract. A start that conflicts ends with R_LEASE_BUSY or R_NO_TUNER. It never hangs and never harms the running
@@ -16,7 +17,7 @@ type i5 struct {
 	intentRule
 	used map[string]int64 // when each lease was last held or used, or until when a worker trusts it
 	busy map[string]int   // ended sessions, by reason
-	took *Times           // time from the answer to the end of a conflicting session
+	took *measure.Times   // time from the answer to the end of a conflicting session
 }
 
 const busyLimit = int64(time.Second)
@@ -121,7 +122,7 @@ func (g *i5) closed(s *intent) {
 	case reasonBusy:
 		g.exercised++
 		if s.accepted != 0 {
-			g.took.add(max(0, now-s.accepted))
+			g.took.Add(max(0, now-s.accepted))
 		}
 		if lease := s.service(); seen && lease != "" && !g.held(lease, s.created) {
 			g.broke(g.w.session(lease), "session %s ended with %s at %s, and nobody had held %s since it was created at %s", s.id, s.reason,

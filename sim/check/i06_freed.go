@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // i6 judges that a slot of a crashed worker is free within TTL + 250 ms of the crash, or of the victim's last command that Redis
@@ -18,8 +19,8 @@ type i6 struct {
 	leases  []*session // all that Redis has granted, by name
 	owed    []*obligation
 	idle    map[idle]*spell
-	took    *Times // time after the crash
-	again   *Times // time after the readiness of the same worker
+	took    *measure.Times // time after the crash
+	again   *measure.Times // time after the readiness of the same worker
 	crashes int
 }
 
@@ -128,9 +129,9 @@ func (g *i6) free(d *obligation, at int64) {
 	d.over = true
 	g.owed = slices.DeleteFunc(g.owed, func(o *obligation) bool { return o == d })
 	g.exercise(string(d.crash.Kind))
-	g.took.add(max(0, at-d.base))
+	g.took.Add(max(0, at-d.base))
 	if d.ready != 0 {
-		g.again.add(max(0, at-d.ready))
+		g.again.Add(max(0, at-d.ready))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // KindCount counts the changes of a guarantee that one kind of fault affected. The counts of all kinds add up to the verdict's.
@@ -94,8 +96,8 @@ func (h *hooks) prolong(by *injection, allowance int64) {
 	h.spread[min((allowance-1)/half, 2*widest-1)]++
 }
 
-func (h *hooks) measures(of string) *Times {
-	t := &Times{Of: of, Buckets: Buckets{}}
+func (h *hooks) measures(of string) *measure.Times {
+	t := measure.NewTimes(of)
 	h.measured = append(h.measured, t)
 	return t
 }
@@ -115,7 +117,7 @@ func (h *hooks) counted(v *Verdict) {
 	v.Value, v.Exercised, v.Kinds = int64(len(h.breaks)), h.exercised, h.kinds.list()
 	for _, t := range h.measured {
 		if t.N > 0 {
-			t.read()
+			t.Read()
 			v.Times = append(v.Times, *t)
 		}
 	}

@@ -2,12 +2,12 @@ package check
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/measure"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -40,21 +40,21 @@ type Params struct {
 // paramsJSON is the JSON form of Params. It points to the fields of one.
 type paramsJSON struct {
 	*untimed
-	TTL          *millis `json:"ttlMs"`
-	Renew        *millis `json:"renewMs"`
-	RenewTimeout *millis `json:"renewTimeoutMs"`
-	Heartbeat    *millis `json:"heartbeatMs"`
-	Discovery    *millis `json:"discoveryMs"`
-	Poll         *millis `json:"pollMs"`
-	PollTimeout  *millis `json:"pollTimeoutMs"`
-	Serve        *millis `json:"serveMs"`
-	Duration     *millis `json:"durationMs"`
+	TTL          *measure.Millis `json:"ttlMs"`
+	Renew        *measure.Millis `json:"renewMs"`
+	RenewTimeout *measure.Millis `json:"renewTimeoutMs"`
+	Heartbeat    *measure.Millis `json:"heartbeatMs"`
+	Discovery    *measure.Millis `json:"discoveryMs"`
+	Poll         *measure.Millis `json:"pollMs"`
+	PollTimeout  *measure.Millis `json:"pollTimeoutMs"`
+	Serve        *measure.Millis `json:"serveMs"`
+	Duration     *measure.Millis `json:"durationMs"`
 }
 
 type untimed Params // without methods
 
 func (p *Params) json() *paramsJSON {
-	ms := func(d *time.Duration) *millis { return (*millis)(d) }
+	ms := func(d *time.Duration) *measure.Millis { return (*measure.Millis)(d) }
 	return &paramsJSON{
 		(*untimed)(p), ms(&p.TTL), ms(&p.Renew), ms(&p.RenewTimeout), ms(&p.Heartbeat), ms(&p.Discovery), ms(&p.Poll), ms(&p.PollTimeout),
 		ms(&p.Serve), ms(&p.Duration),
@@ -68,29 +68,6 @@ func (p Params) MarshalJSON() ([]byte, error) { return json.Marshal(p.json()) }
 func (p *Params) UnmarshalJSON(data []byte) error {
 	*p = Params{Plan: p.Plan}
 	return json.Unmarshal(data, p.json())
-}
-
-// millis is a duration that JSON holds in milliseconds, with a fraction only if needed.
-type millis time.Duration
-
-func (m millis) MarshalJSON() ([]byte, error) {
-	if d := time.Duration(m); d%time.Millisecond == 0 {
-		return json.Marshal(d.Milliseconds())
-	}
-	return json.Marshal(float64(m) / float64(time.Millisecond))
-}
-
-func (m *millis) UnmarshalJSON(data []byte) error {
-	var f float64
-	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf("a time in milliseconds: %w", err)
-	}
-	ns := math.Round(f * float64(time.Millisecond))
-	if math.Abs(ns) > math.MaxInt64/2 {
-		return fmt.Errorf("a time in milliseconds: %v is out of range", f)
-	}
-	*m = millis(ns)
-	return nil
 }
 
 // TopologySentinel is a Redis of a master and replicas with sentinels. TopologyCluster is a Redis Cluster, of which one shard has the

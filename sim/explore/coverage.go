@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // CoverageVersion is the format of a saved exploration. Any change of the fields raises it: only the same program may resume a state.
@@ -55,7 +56,7 @@ type GuaranteeCount struct {
 	Broken    uint64 `json:"broken"`
 
 	Kinds []check.KindCount `json:"kinds,omitempty"` // the same changes, and breaks, by kind of fault
-	Times []check.Times     `json:"times,omitempty"` // measured times of all seeds
+	Times []measure.Times   `json:"times,omitempty"` // measured times of all seeds
 }
 
 func (g *GuaranteeCount) count(v *check.Verdict) {
@@ -76,7 +77,7 @@ func (g *GuaranteeCount) join(o *GuaranteeCount) {
 	for i, n := range o.Prolonged {
 		g.Prolonged[i] += n
 	}
-	g.Kinds, g.Times = check.JoinKinds(g.Kinds, o.Kinds), check.JoinTimes(g.Times, o.Times)
+	g.Kinds, g.Times = check.JoinKinds(g.Kinds, o.Kinds), measure.JoinAll(g.Times, o.Times)
 }
 
 // LastSeed is a seed and the sum of its history, "" if it has none.

@@ -15,6 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/measure"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -185,11 +186,11 @@ func (b *builder) guarantees() {
 
 const detailMax = 4000
 
-func timesOf(t check.Times) times {
+func timesOf(t measure.Times) times {
 	inMs := func(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
 	out := times{Of: shown(t.Of), N: t.N, P50: inMs(time.Duration(t.P50)), P99: inMs(time.Duration(t.P99)), Max: inMs(time.Duration(t.Max))}
 	for _, at := range slices.Sorted(maps.Keys(t.Buckets)) {
-		out.Dots = append(out.Dots, [2]float64{min(inMs(check.Longest(at)), out.Max), float64(t.Buckets[at])})
+		out.Dots = append(out.Dots, [2]float64{min(inMs(measure.Longest(at)), out.Max), float64(t.Buckets[at])})
 	}
 	return out
 }

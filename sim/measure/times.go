@@ -1,4 +1,6 @@
-package check
+// Package measure holds measured times: how many there were, the longest, and how many fell into each of many narrow ranges. From these it
+// reads percentiles. It judges nothing.
+package measure
 
 import (
 	"errors"
@@ -16,15 +18,18 @@ import (
 type Times struct {
 	Of  string `json:"of"` // name of the measured time
 	N   uint64 `json:"n"`
-	P50 millis `json:"p50Ms"`
-	P99 millis `json:"p99Ms"`
-	Max millis `json:"maxMs"`
+	P50 Millis `json:"p50Ms"`
+	P99 Millis `json:"p99Ms"`
+	Max Millis `json:"maxMs"`
 
 	Buckets Buckets `json:"buckets"`
 }
 
-// JoinTimes merges two lists by kind, in the order in which the kinds occur.
-func JoinTimes(a, b []Times) []Times {
+// NewTimes returns an empty collection of times of that name.
+func NewTimes(of string) *Times { return &Times{Of: of, Buckets: Buckets{}} }
+
+// JoinAll merges two lists by kind, in the order in which the kinds occur.
+func JoinAll(a, b []Times) []Times {
 	all := slices.Clone(a)
 	for _, t := range b {
 		if i := slices.IndexFunc(all, func(o Times) bool { return o.Of == t.Of }); i >= 0 {
@@ -44,30 +49,31 @@ func (t *Times) Join(o Times) {
 		all[at] += n
 	}
 	*t = Times{Of: t.Of, N: t.N + o.N, Max: max(t.Max, o.Max), Buckets: all}
-	t.read()
+	t.Read()
 }
 
-func (t *Times) add(ns int64) {
+// Add adds a time in nanoseconds.
+func (t *Times) Add(ns int64) {
 	t.N++
-	t.Max = max(t.Max, millis(ns))
+	t.Max = max(t.Max, Millis(ns))
 	t.Buckets[bucketOf(ns)]++
 }
 
-// read reads the percentiles.
-func (t *Times) read() { t.P50, t.P99 = t.at(50), t.at(99) }
+// Read sets the percentiles. Add leaves them as they are.
+func (t *Times) Read() { t.P50, t.P99 = t.at(50), t.at(99) }
 
 func (t *Times) String() string {
-	short := func(d millis) string { return time.Duration(d).Round(time.Millisecond / 10).String() }
-	t.read()
+	short := func(d Millis) string { return time.Duration(d).Round(time.Millisecond / 10).String() }
+	t.Read()
 	return fmt.Sprintf("p50 %s, p99 %s, max %s", short(t.P50), short(t.P99), short(t.Max))
 }
 
 // at returns the time that the given percentage of the measured times does not exceed.
-func (t *Times) at(percent uint64) millis {
+func (t *Times) at(percent uint64) Millis {
 	left := (t.N*percent + 99) / 100
-	for _, at := range sortedKeys(t.Buckets) {
+	for _, at := range slices.Sorted(maps.Keys(t.Buckets)) {
 		if t.Buckets[at] >= left {
-			return min(millis(Longest(at)), t.Max)
+			return min(Millis(Longest(at)), t.Max)
 		}
 		left -= t.Buckets[at]
 	}
@@ -99,7 +105,7 @@ func Longest(at int) time.Duration {
 // MarshalText writes the buckets as "412:3 415:1".
 func (b Buckets) MarshalText() ([]byte, error) {
 	var all []string
-	for _, at := range sortedKeys(b) {
+	for _, at := range slices.Sorted(maps.Keys(b)) {
 		all = append(all, fmt.Sprintf("%d:%d", at, b[at]))
 	}
 	return []byte(strings.Join(all, " ")), nil

@@ -1,4 +1,4 @@
-package check
+package measure
 
 import (
 	"maps"
@@ -17,12 +17,12 @@ func TestTimesAreWhatWasMeasured(t *testing.T) {
 		all := rapid.SliceOfN(rapid.Int64Range(0, int64(30*time.Hour)), 1, 60).Draw(t, "times")
 		cut := rapid.IntRange(0, len(all)-1).Draw(t, "of another run")
 		collect := func(ns []int64) Times {
-			c := Times{Buckets: Buckets{}}
+			c := NewTimes("a time")
 			for _, x := range ns {
-				c.add(x)
+				c.Add(x)
 			}
-			c.read()
-			return c
+			c.Read()
+			return *c
 		}
 		got, other := collect(all[:cut]), collect(all[cut:])
 		got.Join(other)
@@ -38,7 +38,7 @@ func TestTimesAreWhatWasMeasured(t *testing.T) {
 			t.Fatalf("%s was read as %v: %v", text, again, err)
 		}
 		slices.Sort(all)
-		for percent, q := range map[int]millis{50: got.P50, 99: got.P99} {
+		for percent, q := range map[int]Millis{50: got.P50, 99: got.P99} {
 			exact := all[(len(all)*percent+99)/100-1]
 			if most := exact + exact/64 + int64(time.Microsecond); int64(q) < exact-exact%1000 || int64(q) > most || q > got.Max {
 				t.Fatalf("p%d is %d of %v, want %d to %d", percent, q, all, exact, most)
