@@ -75,11 +75,6 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	return true
 }
 
-// inOrder sorts the breaks that finish() found by time.
-func (h *hooks) inOrder() {
-	slices.SortStableFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.at, b.at) })
-}
-
 // stalledShare is the divisor of the time around a break for which a host must have stalled to be a possible cause: a quarter.
 const stalledShare = 4
 
@@ -117,6 +112,7 @@ func (h *hooks) applied(took, limit, from int64) int64 {
 // verdict returns fail if there was a break, and unknown if nothing was judged.
 func (h *hooks) verdict() Verdict {
 	v := h.v
+	slices.SortStableFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.at, b.at) }) // finish() finds some late
 	h.counted(&v)
 	v.Verdict = Unknown
 	var say []string

@@ -39,7 +39,6 @@ func (g *g1) finish() {
 			g.beyondGrants(s)
 		}
 	}
-	g.inOrder()
 	switch {
 	case g.asking > 0 && g.uses == 0:
 		g.untested = "the nodes ask before each use, and say nothing of a use (pollStart)"

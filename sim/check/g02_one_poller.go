@@ -51,7 +51,6 @@ func (g *g2) finish() {
 			g.stale(s, p)
 		}
 	}
-	g.inOrder()
 }
 
 // taken counts the leases taken over from challenged owners, once their new owner polls.

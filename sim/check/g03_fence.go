@@ -66,7 +66,6 @@ func (g *g3) finish() {
 			g.strange(s, reported)
 		}
 	}
-	g.inOrder()
 }
 
 // terms judges the fences of the terms, and returns the set of them.

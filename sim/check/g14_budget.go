@@ -1,6 +1,10 @@
 package check
 
-import "github.com/leasestorm/leasestorm/sim/fault"
+import (
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/fault"
+)
 
 // state is the circumstance that bears most on an instance's commands in a window. If several apply, the first counts.
 type state uint8
@@ -56,18 +60,20 @@ var budgets = [states]budget{
 
 // limit returns the most that the process may send in the window that ends now.
 func (g *g14) limit(l *load, s state, held int) int64 {
-	b, own, all := budgets[s], g.recent(l.moves), g.recent(g.moves)
-	batches, slots := 1+(held+99)/100, int64(g.w.Tuners)
-	n := (all-own)/2 + 3*g.recent(g.records) + 8*g.recent(l.requests)
+	b, own, all := budgets[s], g.recent(l.causes[stateMoves]), g.recent(g.causes[stateMoves])
+	batches, slots, window := 1+(held+99)/100, int64(g.w.Tuners), windowBuckets*g.bucket
+	n := (all-own)/2 + 3*g.recent(g.causes[stateBusy]) + 8*g.recent(l.causes[stateBusy]) // terms, records, and clients' requests
 	switch g.w.System {
 	case SystemElection:
 		n += b.election
 	case SystemIntents:
-		n += b.intents + g.waits + g.reads*int64(len(g.open))
+		reads := 1 + window*4/3/max(1, int64(g.w.Poll)) // of each session, by its client, which waits for half a poll interval at least
+		n += b.intents + window/int64(time.Second) + reads*int64(len(g.open))
 	default:
 		listed := max(g.w.alive, len(g.w.rest.beats))
 		batches += (listed + 99) / 100
-		n += b.polling + b.looks*g.looks*g.look(listed) + int64(2*min(30, listed)) // who lacks leases asks up to 30 owners
+		looks := 2 + window*11/10/max(1, int64(g.w.Discovery))                   // clocks may be fast, and timers early
+		n += b.polling + b.looks*looks*g.look(listed) + int64(2*min(30, listed)) // who lacks leases asks up to 30 owners
 	}
 	writes := int64(4*batches) + 3*own + slots*g.recent(g.vain) // renewals and heartbeats go out twice in a window, and may be repeated
 	if g.w.replicated() && g.w.Replicas > 0 {
@@ -91,7 +97,7 @@ func (g *g14) state(l *load, held int) state {
 		s = min(s, stateHolder)
 	}
 	for c := range stateHolder {
-		if max(g.last[c], l.last[c]) > g.since {
+		if g.recent(g.causes[c])+g.recent(l.causes[c]) > 0 {
 			return min(s, c)
 		}
 	}

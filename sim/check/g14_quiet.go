@@ -17,19 +17,19 @@ import (
 // takes up to an interval more, so changes in the interval before the window count too.
 type g14 struct {
 	hooks
-	bucket  int64
-	since   int64 // start of the interval before the window that ends now
-	looks   int64 // discoveries of a polling instance in a window at rest
-	reads   int64 // reads of an open session in a window, by its client
-	waits   int64 // waits of a worker for a start in a window
-	loads   map[*node]*load
-	last    [states]int64   // when something last brought about the state of all instances; 0: never
-	moves   []int64         // terms of any instance that began or ended
-	records []int64         // records and events written to Redis by any instance
-	vain    []int64         // starts that found no free slot
-	open    map[string]bool // intent sessions that have not ended
-	most    [states]Load
+	causes
+	bucket int64
+	since  int64 // start of the interval before the window that ends now
+	loads  map[*node]*load
+	vain   []int64         // starts that found no free slot
+	open   map[string]bool // intent sessions that have not ended
+	most   [states]Load
 }
+
+// causes are the times at which something brought about a state: of all instances, or of one.
+type causes [states][]int64
+
+func (c *causes) add(s state, at int64) { c[s] = append(c[s], at) }
 
 // Load is the number of commands that instances sent in one state. Sent and Limit are of the window that came closest to its limit.
 type Load struct {
@@ -44,13 +44,11 @@ const windowBuckets, sinceBuckets = 11, 21 // of a window, and of a window and t
 
 // load is the commands that the process of a node sends, and the facts that its budget depends on.
 type load struct {
-	node     *node
-	sent     []sent
-	last     [states]int64
-	moves    []int64 // own terms that began or ended
-	slots    []int64 // own terms on a slot that began
-	requests []int64 // clients' requests to it
-	over     bool    // its last window broke the budget; each excess is reported once
+	causes
+	node  *node
+	sent  []sent
+	slots []int64 // own terms on a slot that began
+	over  bool    // its last window broke the budget; each excess is reported once
 }
 
 // sent is the number of commands in the bucket that ends at at.
@@ -64,10 +62,6 @@ func (g *g14) recent(times []int64) int64 {
 func (g *g14) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
 	g.bucket, g.loads, g.open = int64(history.Bucket(w.Renew)), map[*node]*load{}, map[string]bool{}
-	window := windowBuckets * g.bucket
-	g.looks = 2 + window*11/10/max(1, int64(w.Discovery)) // clocks may be fast, and timers early
-	g.reads = 1 + window*4/3/max(1, int64(w.Poll))        // a client waits between half a poll interval and a whole one
-	g.waits = window / int64(time.Second)
 }
 
 func (g *g14) load(n *node) *load {
@@ -77,7 +71,7 @@ func (g *g14) load(n *node) *load {
 	return g.loads[n]
 }
 
-func (g *g14) changed(s state) { g.last[s] = max(1, g.w.now) }
+func (g *g14) changed(s state) { g.add(s, g.w.now) }
 
 func (g *g14) event(e *history.Event) {
 	switch e.Kind {
@@ -85,7 +79,7 @@ func (g *g14) event(e *history.Event) {
 		g.judge(g.load(g.w.node(e.Node)), e.N)
 	case history.Spawned:
 		n := g.w.node(e.Node)
-		g.loads[n] = &load{node: n, last: [states]int64{stateCold: max(1, g.w.now)}}
+		g.loads[n] = &load{node: n, causes: causes{stateCold: {g.w.now}}}
 	case history.Ready:
 		g.changed(stateJoin)
 	case history.Exited, history.Stopped, history.RedisBeatGone:
@@ -100,17 +94,14 @@ func (g *g14) event(e *history.Event) {
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		g.changed(stateSessions)
 	case history.RedisUp, history.RedisFlushed, history.RedisLife, history.Routed: // a quarantine follows, or instances wait for its end
-		g.last[stateQuarantine] = g.w.now + int64(g.w.TTL)
-	case history.RedisState, history.RedisIntent:
-		g.records = append(g.records, g.w.now)
+		g.add(stateQuarantine, g.w.now+int64(g.w.TTL))
+	case history.RedisIntent:
 		g.changed(stateBusy)
-		if e.Kind == history.RedisState {
-			g.record(e)
-		}
+	case history.RedisState:
+		g.changed(stateBusy)
+		g.record(e)
 	case history.Asked:
-		l := g.load(g.w.node(e.Node))
-		l.requests = append(l.requests, g.w.now)
-		l.last[stateBusy] = g.w.now
+		g.load(g.w.node(e.Node)).add(stateBusy, g.w.now)
 	}
 }
 
@@ -128,11 +119,10 @@ func (g *g14) began(t *term)           { g.moved(t) }
 func (g *g14) ended(t *term, _ ending) { g.moved(t) }
 
 func (g *g14) moved(t *term) {
-	g.moves = append(g.moves, g.w.now)
 	g.changed(stateMoves)
 	if t.inst.node != nil {
 		l := g.load(t.inst.node)
-		l.moves = append(l.moves, g.w.now)
+		l.add(stateMoves, g.w.now)
 		if !t.over && strings.HasPrefix(t.session.id, tunerPrefix) {
 			l.slots = append(l.slots, g.w.now)
 		}
@@ -142,7 +132,7 @@ func (g *g14) moved(t *term) {
 // judge adds the n commands of the bucket that ends now, and holds the window that ends with it against its limit.
 func (g *g14) judge(l *load, n int64) {
 	end := (g.w.now-1)/g.bucket*g.bucket + g.bucket // the process may end before its bucket does
-	g.since = max(0, end-sinceBuckets*g.bucket)
+	g.since = end - sinceBuckets*g.bucket
 	l.sent = append(l.sent, sent{end, n})
 	g.exercised++
 	sum := int64(0)
