@@ -52,7 +52,7 @@ type breach struct {
 	terms []*term     // terms with a part in it; nil: the session's open and last ones
 	who   []*instance // instances with a part in a break of no lease
 
-	at     int64 // when it was noticed
+	at     int64 // when it was noticed; 0: now
 	text   string
 	owners []Owner
 }
@@ -137,16 +137,6 @@ func (w *world) blame(b *breach) *injection {
 		}
 	}
 	return other
-}
-
-// endsFor returns the end of the lease that Redis last granted the instance, by the present grant or the one before; 0: unknown.
-func (s *session) endsFor(i *instance) int64 {
-	for _, k := range []*grant{s.granted, s.before} {
-		if k != nil && (k.holder == i.id || k.reporter == i.id) {
-			return k.until
-		}
-	}
-	return 0
 }
 
 func (inj *injection) name() string {

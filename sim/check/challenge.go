@@ -141,12 +141,6 @@ func (c *challenges) taken(t *term) (by string) {
 	return by
 }
 
-func (c *challenges) finish() {
-	for _, inj := range c.w.open {
-		c.healed(inj)
-	}
-}
-
 // Watch counts challenges during a run. The count is not exact, because events may come late. A Watch is not safe for concurrent use.
 type Watch struct{ w *world }
 

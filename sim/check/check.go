@@ -111,8 +111,7 @@ var ErrUnordered = errors.New("check: history is not in order of time")
 
 // checker judges one guarantee. The world updates itself first, then calls the hooks in the order of the history. hooks has empty ones.
 type checker interface {
-	event(e *history.Event)  // each event; e is valid until the hook returns
-	belief(t *term, on bool) // an instance begins or ceases to trust its term
+	event(e *history.Event) // each event; e is valid until the hook returns
 	began(t *term)
 	ended(t *term, how ending)
 	injected(inj *injection)
@@ -134,6 +133,7 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *nodelogs.Logs
 
 func judging(p Params, logs *nodelogs.Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
+	w.record = history.NewRecorder()
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
 		c.attach(w, s.guarantees[i].Verdict)

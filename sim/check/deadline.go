@@ -80,7 +80,7 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
-			return r, ok && inj.did != didLife && inj.did != didWithin
+			return r, ok && inj.did != didLife
 		case inj.blocksAcquire:
 			r.to += int64(w.TTL)
 		}
@@ -104,7 +104,7 @@ func (w *world) waits(c promise, until, at int64) bool {
 
 // settleAfter returns how long the change may take after the injection's reach.
 func (c promise) settleAfter(inj *injection) int64 {
-	switch life := inj.did == didLife || inj.did == didWithin; {
+	switch life := inj.did == didLife; {
 	case c.settleLife != 0 && life:
 		return c.settleLife
 	case c.asserts && inj.did != didPlan: // its reach includes the pause between two attempts

@@ -20,7 +20,6 @@ func (g *e4) attach(w *world, v Verdict) {
 }
 
 func (g *e4) event(e *history.Event)  { g.failover.event(e); g.handover.event(e) }
-func (g *e4) belief(t *term, on bool) { g.failover.belief(t, on); g.handover.belief(t, on) }
 func (g *e4) began(t *term)           { g.failover.began(t); g.handover.began(t) }
 func (g *e4) ended(t *term, h ending) { g.failover.ended(t, h); g.handover.ended(t, h) }
 func (g *e4) injected(inj *injection) {

@@ -73,8 +73,9 @@ func (x *endings) cause(t *term, e *history.Event) {
 
 // givenAway reports whether Redis has granted the lease to another instance since it granted the term.
 func (w *world) givenAway(t *term) bool {
-	for _, k := range slices.Backward(t.session.given) {
+	for _, k := range slices.Backward(t.session.grants) {
 		switch {
+		case k.gone == 0: // the view of Redis was lost
 		case k.holder != t.inst.id:
 			return true
 		case k.since < t.since:

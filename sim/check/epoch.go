@@ -54,9 +54,6 @@ func (p *epoch) follow(w *world, e *history.Event) {
 	}
 }
 
-// shows reports whether Redis' stream shows when the injection takes the data. Redis may grant for a while after the fault began.
-func (p *epoch) shows(w *world, inj *injection) bool { return inj.did == didPlan && w.shows() }
-
 // stopped ends the epoch if a fault of the plan takes the data, as the server has ended or is back.
 func (p *epoch) stopped(w *world) {
 	if !w.shows() {
@@ -73,8 +70,6 @@ func (p *epoch) stopped(w *world) {
 func (p *epoch) lost(at, shown int64) { p.since, p.until, p.shown = at, never, shown }
 
 // quarantine returns until when nothing is granted, at least and at most. Redis' clock may run fast or slow by the margin of a window.
-func (w *world) quarantine() (first, last int64) { return w.epoch.quarantine(w) }
-
 func (p *epoch) quarantine(w *world) (first, last int64) {
 	length, off := int64(w.TTL), w.margin()+expirySlack
 	switch {

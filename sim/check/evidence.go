@@ -32,11 +32,15 @@ func (w *world) keep(e *history.Event) {
 	if k := w.subject; e.Kind == history.RedisDeleted && e.Reason == "" && k.granted != nil && k.granted.until != 0 && e.T >= k.granted.until {
 		kept.Reason = expired
 	}
+	if w.subject != nil {
+		w.subject.events = append(w.subject.events, w.seen())
+	}
 	w.record.Add(kept)
+	w.kept++
 }
 
 // seen returns the number of events so far.
-func (w *world) seen() int32 { return int32(w.record.Len()) }
+func (w *world) seen() int32 { return w.kept }
 
 // categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
 func categoryOf(e *history.Event, s *session) category {

@@ -25,7 +25,7 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 		}
 		known := at + renewal
 		for _, loss := range w.losses {
-			if end := max(loss.start, loss.end); loss.start <= at+int64(w.TTL) && end >= at {
+			if end := max(loss.start, loss.end); loss.start <= min(t, at+int64(w.TTL)) && end >= at {
 				known = max(known, end+int64(w.TTL)+renewal)
 			}
 		}

@@ -42,7 +42,6 @@ func (h *hooks) attach(w *world, v Verdict) {
 }
 
 func (h *hooks) event(*history.Event) {}
-func (h *hooks) belief(*term, bool)   {}
 func (h *hooks) began(*term)          {}
 func (h *hooks) ended(*term, ending)  {}
 func (h *hooks) injected(*injection)  {}
@@ -57,29 +56,35 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 // breach records a break. It returns false, and counts no break, if a stalled host may have caused it. The same applies to a break that
 // depends on an event in Redis whose exact time is unknown.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
-	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from) {
+	b.at = cmp.Or(b.at, h.w.now)
+	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from, b.at) {
 		h.unplaced++
 		return false
 	}
-	if (b.timed || b.due != 0) && h.stalled(b.from) {
+	if (b.timed || b.due != 0) && h.stalled(b.from, b.at) {
 		return false
 	}
 	b.owners = b.hadPart()
 	if b.by == nil {
 		b.by = h.w.blame(&b)
 	}
-	b.at, b.to, b.seen = h.w.now, max(cmp.Or(b.to, h.w.now), b.from), cmp.Or(b.seen, h.w.seen())
+	b.to, b.seen = max(cmp.Or(b.to, b.at), b.from), cmp.Or(b.seen, h.w.seen())
 	b.text = fmt.Sprintf(format, args...)
 	h.breaks = append(h.breaks, &b)
 	return true
 }
 
+// inOrder sorts the breaks that finish() found by time.
+func (h *hooks) inOrder() {
+	slices.SortStableFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.at, b.at) })
+}
+
 // stalledShare is the divisor of the time around a break for which a host must have stalled to be a possible cause: a quarter.
 const stalledShare = 4
 
-// stalled reports whether a stalled host may have caused a break that began at from. A TTL before the break counts as well.
-func (h *hooks) stalled(from int64) bool {
-	around := span{max(0, from-int64(h.w.TTL)), h.w.now}
+// stalled reports whether a stalled host may have caused a break between from and to. A TTL before the break counts as well.
+func (h *hooks) stalled(from, to int64) bool {
+	around := span{max(0, from-int64(h.w.TTL)), to}
 	stall := h.w.stall(around.from, around.to)
 	if stall == 0 || stall*stalledShare < around.to-around.from {
 		return false

@@ -1,145 +1,49 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g1 judges that no two instances' trust windows for one lease overlap.
+// g1 promises that no two instances trust one lease at once, and that no trust window exceeds the lease that Redis granted.
 //
 // Acquired opens a window, and renewed extends it or opens it again. RenewFailed, lost, released, the end of the process or its until
 // closes it. A frozen process believes until its until: such an overlap is a break.
+//
+// The queries, for each lease:
+//   - Sort the beliefs of all terms by their start. Two beliefs of different instances that overlap are a break, except for the time that
+//     an owner needs to notice that the plan deleted its key.
+//   - A window whose end exceeds its grant's, as Redis showed it a moment later, is a break too: it would overlap the next one.
 type g1 struct {
 	hooks
-	overlaps map[*session][]*overlap
-	asking   int // terms of instances that query Redis before each use
-	uses     int // uses of such terms
-	taken    int // terms taken over from challenged owners, trusted or not
-	granted  grants
-	worst    int64
-	deleted  int // overlaps that a deleted key explains
-	deletedW int64
+	asking   int   // terms of instances that query Redis before each use
+	uses     int   // uses of such terms
+	taken    int   // terms taken over from challenged owners, trusted or not
+	deleted  int   // overlaps that a deleted key explains
+	deletedW int64 // the longest of them
 }
 
-// overlap is a time in which two instances believe that they own one lease.
-type overlap struct {
-	first, second *term
-	from          int64
-	untils        [2]int64 // end of each window as the overlap began
-	due           int64    // end of the first's lease, as Redis had granted it; 0: unknown
-	seen          int32    // number of events before its start
-}
-
-func (g *g1) attach(w *world, v Verdict) {
-	g.hooks.attach(w, v)
-	g.overlaps = map[*session][]*overlap{}
-	g.granted = grants{g: g}
-}
-
-func (g *g1) event(e *history.Event) {
-	if g.w.shows() {
-		g.granted.event(e)
-	}
-}
-
-func (g *g1) began(t *term) {
-	if t.inst.asks {
-		g.asking++
-	}
-	if t.challenged != "" {
-		g.taken++
-	}
-}
-
-func (g *g1) belief(t *term, on bool) {
-	s := t.session
-	if on {
-		if t.inst.asks {
-			g.uses++
-		}
-		if t.challenged != "" && !t.used { // an instance that never trusts its term puts nothing to the test
-			t.used = true
-			g.exercise(t.challenged)
-		}
-		g.begins(t)
-		return
-	}
-	var still []*overlap
-	for _, o := range g.overlaps[s] {
-		if o.first != t && o.second != t {
-			still = append(still, o)
-		} else if t.to > o.from {
-			g.overlap(o, t.to)
-		}
-	}
-	if still == nil {
-		delete(g.overlaps, s)
-		return
-	}
-	g.overlaps[s] = still
-}
-
-// begins finds the overlaps that begin as t's instance begins to trust it.
-func (g *g1) begins(t *term) {
-	s := t.session
-	for _, u := range s.terms {
-		if !u.believes || u.inst == t.inst {
-			continue
-		}
-		g.overlaps[s] = append(g.overlaps[s], &overlap{u, t, t.from, [2]int64{u.until, t.until}, s.endsFor(u.inst), g.w.seen()})
-	}
-}
-
-func (g *g1) overlap(o *overlap, to int64) {
-	s, length := o.first.session, to-o.from
-	asleep := o.first.inst.node.frozenWithin(o.from) // it cannot know before its thaw or the end of its window
-	// A thawed owner renews at once. Without an answer, it knows when the renewal times out.
-	short := length <= int64(g.w.Renew+g.w.RenewTimeout)
-	if g.w.deletedUnknown(s, o.from) && (asleep || short) ||
-		(asleep || short && o.first.inst.node.frozenWithin(o.from-thawGrace-int64(g.w.RenewTimeout))) && g.asleepSince(o) {
-		g.deleted++
-		g.deletedW = max(g.deletedW, length)
-		return
-	}
-	g.worst = max(g.worst, length)
-	a, z := o.first.inst.short(), o.second.inst.short()
-	if a == z { // two processes of one slot
-		a, z = o.first.inst.id, o.second.inst.id
-	}
-	b := breach{session: s, from: o.from, to: to, size: length, seen: o.seen, due: o.due, terms: []*term{o.first, o.second}}
-	if b.by = g.w.blame(&b); b.by != nil && b.by.forgets() {
-		b.due = max(b.by.start, b.by.end) + int64(g.w.TTL) // end of the quarantine, had there been one
-	}
-	g.breach(b,
-		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
-			"%s had it from %s%s and believed until %s",
-		o.first.inst.who(), o.second.inst.who(), s.id, ms(length), clock(o.from), clock(to),
-		a, clock(o.first.since), inBrackets(o.first.fence), until(o.untils[0]),
-		z, clock(o.second.since), inBrackets(o.second.fence), until(o.untils[1]))
-}
-
-// asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.
-// Such an owner believes until its window ends.
-func (g *g1) asleepSince(o *overlap) bool {
-	frozen := o.first.inst.node.frozenAt
-	from := max(o.first.since, o.from-int64(g.w.TTL), frozen-int64(g.w.Renew+g.w.RenewTimeout))
-	return frozen <= o.from && o.first.session.deletedWithin(from, o.from)
+// claim is a belief with its term.
+type claim struct {
+	*term
+	belief
 }
 
 func (g *g1) finish() {
-	if g.asking > 0 && g.uses == 0 {
-		g.untested = "the nodes ask before each use, and say nothing of a use (pollStart)"
-	}
 	for _, s := range g.w.sessions.sorted() {
-		for _, o := range g.overlaps[s] {
-			if g.w.now > o.from {
-				g.overlap(o, g.w.now)
-			}
+		g.overlaps(s, g.claims(s))
+		if g.w.shows() {
+			g.beyondGrants(s)
 		}
 	}
+	g.inOrder()
 	switch {
-	case g.exercised > 0 || g.untested != "":
+	case g.asking > 0 && g.uses == 0:
+		g.untested = "the nodes ask before each use, and say nothing of a use (pollStart)"
+	case g.exercised > 0:
 	case g.taken > 0:
 		g.untested = "nobody trusted a lease that was taken over: each window (until) had ended when it was reported"
 	default:
@@ -150,9 +54,106 @@ func (g *g1) finish() {
 	}
 }
 
+// claims returns all beliefs, and counts the terms that put the guarantee to the test.
+func (g *g1) claims(s *session) (all []claim) {
+	for _, t := range s.history {
+		for _, b := range t.beliefs {
+			all = append(all, claim{t, b})
+		}
+		if t.inst.asks {
+			g.asking, g.uses = g.asking+1, g.uses+len(t.beliefs)
+		}
+		if t.challenged != "" {
+			g.taken++
+			if len(t.beliefs) > 0 { // an instance that never trusts its term puts nothing to the test
+				g.exercise(t.challenged)
+			}
+		}
+	}
+	return all
+}
+
+func (g *g1) overlaps(s *session, claims []claim) {
+	slices.SortStableFunc(claims, func(a, b claim) int { return cmp.Compare(a.belief.seen, b.belief.seen) })
+	var open []claim
+	for _, b := range claims {
+		open = slices.DeleteFunc(open, func(a claim) bool { return a.to <= b.from })
+		for _, a := range open {
+			if to := min(a.to, b.to, g.w.now); a.inst != b.inst && to > b.from {
+				g.overlap(s, a, b, to)
+			}
+		}
+		open = append(open, b)
+	}
+}
+
+// overlap judges the time from the start of the second belief, in which two instances believe.
+func (g *g1) overlap(s *session, first, second claim, to int64) {
+	from, renewal := second.from, int64(g.w.Renew+g.w.RenewTimeout)
+	length, freeze := to-from, first.inst.node.lastFreeze(to)
+	asleep := freeze.to >= from // it cannot know before its thaw or the end of its window
+	// A thawed owner renews at once. Without an answer, it knows when the renewal times out.
+	woke := length <= renewal && freeze.to >= from-thawGrace-int64(g.w.RenewTimeout)
+	if g.w.deletedUnknown(s, from) && (asleep || length <= renewal) || (asleep || woke) && g.asleepSince(first, freeze.from, from) {
+		g.deleted++
+		g.deletedW = max(g.deletedW, length)
+		return
+	}
+	a, z := first.inst.short(), second.inst.short()
+	if a == z { // two processes of one slot
+		a, z = first.inst.id, second.inst.id
+	}
+	b := breach{
+		session: s, from: from, to: to, at: to, size: length, seen: second.belief.seen, due: s.grantedUntil(first.inst, from),
+		terms: []*term{first.term, second.term},
+	}
+	g.breach(b,
+		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
+			"%s had it from %s%s and believed until %s",
+		first.inst.who(), second.inst.who(), s.id, ms(length), clock(from), clock(to),
+		a, clock(first.since), inBrackets(first.fence), until(g.windowAt(first, second)),
+		z, clock(second.since), inBrackets(second.fence), until(g.windowAt(second, second)))
+}
+
+// windowAt returns the end of the window that the claim's instance had last reported as the other claim began.
+func (g *g1) windowAt(c, other claim) int64 {
+	return g.w.before(c.session, other.belief.seen, func(e *history.Event) bool {
+		return (e.Kind == history.Acquired || e.Kind == history.Renewed) && e.Instance == c.inst.id
+	}).Until
+}
+
+// asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.
+// Such an owner believes until its window ends.
+func (g *g1) asleepSince(first claim, frozen, from int64) bool {
+	since := max(first.since, from-int64(g.w.TTL), frozen-int64(g.w.Renew+g.w.RenewTimeout))
+	return frozen <= from && first.session.deletedWithin(since, from)
+}
+
+// beyondGrants judges the windows that exceeded their grants. Redis' stream may show the grant's extension a moment later.
+func (g *g1) beyondGrants(s *session) {
+	for _, x := range s.beyond {
+		shown := x.at + eventAllowance + g.w.stall(x.at-eventAllowance, x.at)
+		covers := g.w.after(s, x.seen, func(e *history.Event) bool {
+			return e.T > shown || e.Kind == history.RedisExtended && e.Until+int64(stampAllowance) >= x.until
+		})
+		if x.grant.gone <= shown || g.w.now <= shown || covers.Kind == history.RedisExtended && covers.T <= shown {
+			continue
+		}
+		g.breach(breach{
+			session: s, from: x.at, to: x.until, at: shown, due: x.end, size: x.until - x.end, seen: x.seen, shown: true,
+			terms: []*term{g.w.part(s, x.inst, x.fence)}, // an overlap is a break of its own
+		}, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
+			"own it for %d ms while it still believes", g.w.instance(x.inst).who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until),
+			clock(x.end), ms(x.until-x.end))
+	}
+}
+
 func (g *g1) verdict() Verdict {
 	v := g.hooks.verdict()
-	v.Value, v.Challenges = ms(max(g.worst, g.granted.worst)), g.w.challenges.list()
+	v.Challenges = g.w.challenges.list()
+	if len(g.breaks) > 0 {
+		v.Value = ms(g.largest().size)
+	}
 	if v.Verdict == Pass {
 		v.Detail = join(fmt.Sprintf("%d leases taken over from challenged owners, no two windows open at once", g.exercised), v.Detail)
 	}

@@ -2,167 +2,199 @@ package check
 
 import (
 	"fmt"
+	"sort"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g2 judges that the polled target never serves two instances for one session at once, and never accepts a poll with an older fence. It
-// also judges that no instance polls a session that it has lost (stales).
+// g2 promises that the polled target never serves two instances for one session at once, and never accepts a poll with an older fence. No
+// instance polls a session after another was granted it, whether or not the target accepts that poll.
 //
-// The target's own record decides. The nodes only report when a poll begins, and the plan shows which of them it froze. After the plan
-// deleted the lease's key, two instances may own the lease for a moment (the exception of G1). Two polls that meet then are counted apart
-// if the later one has the higher fence.
+// The queries, over the polls of each lease at the target:
+//   - An accepted poll has a fence below the highest before it, or that fence and another instance.
+//   - A poll arrives while the target serves one of another instance.
+//   - A poll began after the last grant before its arrival, and that grant is another instance's. Two pollers mostly miss each other at the
+//     target, because a request is short.
+//
+// The plan shows which processes it froze: their polls are counted apart. So are those that meet after the plan deleted the lease's key
+// (the exception of G1), if the later one has the higher fence.
 type g2 struct {
 	hooks
-	arrivals int
-	older    int               // accepted polls with an older fence, or with a fence of another instance
-	together int               // unexplained overlaps of arrivals
-	frozen   int               // overlaps with a poll of a frozen process
-	deleted  int               // overlaps explained by a deleted key
-	hungUp   int               // overlaps with a poll whose client had hung up before the target noticed
-	meetings map[int64]meeting // by the number of the first poll, whose client had hung up
-	gone     map[owning]int64  // when an instance last reported that it cancelled a poll of a session
-	late     int               // refused polls of processes that had been frozen
+	accepted int
 	rejected int
-	stale    stales
-}
+	late     int // refused polls of processes that had been frozen
+	frozen   int // overlaps with a poll of a frozen process
+	deleted  int // overlaps explained by a deleted key
+	hungUp   int // overlaps with a poll whose client had hung up before the target noticed
 
-// targeted is the target's view of one session.
-type targeted struct {
-	fence   int64  // highest accepted
-	holder  string // instance whose poll with that fence was accepted
-	serving []arrival
-}
-
-// arrival is an accepted poll without an answer yet.
-type arrival struct {
-	n     int64
-	inst  string
-	fence int64
-	at    int64
-}
-
-type meeting struct {
-	s      *session
-	first  arrival
-	second history.Event
+	staleFrozen  int // polls of processes that had been frozen, and of which a query says that they are stale
+	staleDeleted int // such polls of owners that could not know yet that the plan had deleted their key
 }
 
 // sentLate is how long after a thaw a poll from before the freeze may arrive.
 const sentLate = int64(failoverAllowance)
 
-func (g *g2) attach(w *world, v Verdict) {
-	g.hooks.attach(w, v)
-	g.gone, g.meetings = map[owning]int64{}, map[int64]meeting{}
-	g.stale = stales{g: g}
-}
-
-func (g *g2) began(t *term) {
-	if t.challenged != "" {
-		t.session.turns.taken, t.session.turns.by = t.inst.id, t.challenged
+func (g *g2) finish() {
+	for _, s := range g.w.sessions.sorted() {
+		g.taken(s)
+		g.fences(s)
+		for _, p := range s.polls {
+			if p.refused {
+				g.rejected++
+				if g.w.frozenBetween(p.inst, p.at-sentLate, p.at) {
+					g.late++
+				}
+			} else {
+				g.accepted++
+				g.meetings(s, p)
+			}
+			g.stale(s, p)
+		}
 	}
+	g.inOrder()
 }
 
-func (g *g2) event(e *history.Event) {
-	g.stale.event(e)
-	switch e.Kind {
-	case history.Arrived:
-		g.arrived(&g.w.subject.target, e)
-	case history.PollCancelled:
-		g.gone[owning{g.w.instance(e.Instance), e.Session}] = e.T
-	case history.Served, history.Aborted:
-		switch _, met := g.meetings[e.N]; {
-		case !met:
-		case e.Kind == history.Served:
-			g.met(e.N) // served to its end: the client had not hung up
-		default:
-			delete(g.meetings, e.N)
-			g.hungUp++
-		}
-		if e.Kind == history.Aborted {
-			delete(g.gone, owning{g.w.instance(e.Instance), e.Session})
-		}
-		t := &g.w.subject.target
-		for i := range t.serving {
-			if t.serving[i].n == e.N {
-				t.serving = append(t.serving[:i], t.serving[i+1:]...)
-				break
+// taken counts the leases taken over from challenged owners, once their new owner polls.
+func (g *g2) taken(s *session) {
+	next, taker := 0, (*term)(nil)
+	for _, p := range s.polls {
+		for ; next < len(s.history) && s.history[next].seen < p.seen; next++ {
+			if t := s.history[next]; t.challenged != "" {
+				taker = t
 			}
 		}
-	case history.Rejected:
-		g.rejected++
-		if g.w.frozenSince(e.Instance, e.T-sentLate) {
-			g.late++
+		if taker != nil && !p.refused && p.inst == taker.inst.id {
+			g.exercise(taker.challenged)
+			taker = nil
 		}
 	}
 }
 
-func (g *g2) arrived(t *targeted, e *history.Event) {
-	g.arrivals++
-	s := g.w.subject
-	if s.turns.taken == e.Instance && e.Instance != "" {
-		s.turns.taken = ""
-		g.exercise(s.turns.by)
-	}
-	g.fenced(s, t, e)
-	for _, a := range t.serving {
-		if a.inst == e.Instance {
-			continue
+func (g *g2) fences(s *session) {
+	top := &poll{}
+	for _, p := range s.polls {
+		switch {
+		case p.refused || p.fence == 0:
+		case p.fence > top.fence:
+			top = p
+		case p.fence < top.fence:
+			g.broken(s, p, top, p.at, "the target accepted poll %d of %s for session %s with fence %d at %s, after it had accepted fence %d of %s",
+				p.n, g.who(p), s.id, p.fence, clock(p.at), top.fence, g.who(top))
+		case p.inst != top.inst:
+			g.broken(s, p, top, p.at, "the target accepted fence %d for session %s from two instances: first from %s, and at %s (poll %d) from %s",
+				p.fence, s.id, g.who(top), clock(p.at), p.n, g.who(p))
 		}
-		if g.w.frozenSince(a.inst, a.at-sentLate) || g.w.frozenSince(e.Instance, e.T-sentLate) {
+	}
+}
+
+func (g *g2) who(p *poll) string { return g.w.instance(p.inst).who() }
+
+func (g *g2) broken(s *session, p, other *poll, at int64, format string, args ...any) {
+	p.broken = true
+	parts := []*term{g.w.part(s, other.inst, other.fence), g.w.part(s, p.inst, p.fence)}
+	g.breach(breach{session: s, from: p.at, at: at, seen: p.seen, terms: parts}, format, args...)
+}
+
+// meetings judges the polls of other instances that the target still served as this one arrived.
+func (g *g2) meetings(s *session, p *poll) {
+	for _, a := range p.meets {
+		at, noticed := p.at, p.at+int64(failoverAllowance)
+		switch {
+		case a.inst == p.inst:
+			continue
+		case g.w.frozenBetween(a.inst, a.at-sentLate, p.at), g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
 			g.frozen++
 			continue
-		}
-		if a.fence < e.Fence && g.w.deletedUnknown(s, e.T) {
+		case a.fence < p.fence && g.w.deletedUnknown(s, p.at):
 			g.deleted++
 			continue
+		case g.cancelled(s, a, p): // its client has hung up, and the target will notice soon
+			end := g.w.after(s, p.seen, func(e *history.Event) bool {
+				return e.T > noticed || e.N == a.n && (e.Kind == history.Served || e.Kind == history.Aborted)
+			})
+			switch {
+			case end.T <= noticed && end.Kind == history.Aborted:
+				g.hungUp++
+				continue
+			case noticed >= g.w.now && end.Kind != history.Served:
+				continue // the history ends before that
+			}
+			at = min(noticed, g.w.now)
 		}
-		met := meeting{s, a, *e}
-		if g.gone[owning{g.w.instance(a.inst), s.id}] > a.at { // its client has hung up, and the target will notice soon
-			g.meetings[a.n] = met
-			g.w.at(e.T+int64(failoverAllowance), func() { g.met(a.n) })
-			continue
+		g.broken(s, p, a, at, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s (poll %d%s) "+
+			"arrived at %s: two pollers at once, and the plan had frozen neither",
+			s.id, g.who(a), a.n, fenced(a.fence), clock(a.at), g.who(p), p.n, fenced(p.fence), clock(p.at))
+	}
+}
+
+// cancelled reports whether the node of the first poll reported that it cancelled it before the second arrived.
+func (g *g2) cancelled(s *session, a, p *poll) bool {
+	e := g.w.before(s, p.seen, func(e *history.Event) bool {
+		return e.Kind == history.PollCancelled && e.Instance == a.inst || e.T < a.at
+	})
+	return e.Kind == history.PollCancelled && e.T > a.at
+}
+
+// stale judges a poll by the last grant before its arrival: as Redis shows it, or, if that is unknown, as a node reports it. Redis' stream,
+// or a node, may show the grant to its sender a moment later.
+func (g *g2) stale(s *session, p *poll) {
+	before := func(all []*grant) int {
+		i := sort.Search(len(all), func(i int) bool { return all[i].seen > p.seen }) - 1
+		for i >= 0 && all[i].snapshot { // it was granted earlier
+			i--
 		}
-		g.overlapped(&met)
+		return i
 	}
-	t.serving = append(t.serving, arrival{e.N, e.Instance, e.Fence, e.T})
-}
-
-// met judges a meeting with a poll whose client had hung up, unless the target has noticed that by now.
-func (g *g2) met(n int64) {
-	if m, ok := g.meetings[n]; ok {
-		delete(g.meetings, n)
-		g.overlapped(&m)
+	turns, last := s.grants, before(s.grants)
+	byRedis := last >= 0 && turns[last].owner != "" && !g.w.replicated()
+	if !byRedis {
+		turns, last = s.reported, before(s.reported)
 	}
-}
-
-func (g *g2) overlapped(m *meeting) {
-	a, e := &m.first, &m.second
-	g.together++
-	m.s.turns.counted(e.N)
-	g.broke(m.s, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s "+
-		"(poll %d%s) arrived at %s: two pollers at once, and the plan had frozen neither",
-		m.s.id, g.w.instance(a.inst).who(), a.n, fenced(a.fence), clock(a.at), g.w.instance(e.Instance).who(), e.N, fenced(e.Fence),
-		clock(e.T))
-}
-
-func (g *g2) fenced(s *session, t *targeted, e *history.Event) {
+	if last < 0 || turns[last].owner == p.inst {
+		return
+	}
+	whose, begun := turns[last], g.startOf(s, p)
+	until := p.at + eventAllowance + g.w.stall(p.at-eventAllowance, p.at)
 	switch {
-	case e.Fence == 0:
-	case e.Fence < t.fence:
-		g.older++
-		s.turns.counted(e.N)
-		g.broke(s, "the target accepted poll %d of %s for session %s with fence %d at %s, after it had accepted fence %d of %s",
-			e.N, g.w.instance(e.Instance).who(), s.id, e.Fence, clock(e.T), t.fence, g.w.instance(t.holder).who())
-	case e.Fence == t.fence && t.holder != e.Instance:
-		g.older++
-		s.turns.counted(e.N)
-		g.broke(s, "the target accepted fence %d for session %s from two instances: first from %s, and at %s (poll %d) from %s",
-			e.Fence, s.id, g.w.instance(t.holder).who(), clock(e.T), e.N, g.w.instance(e.Instance).who())
+	case begun <= whose.since:
+		return
+	case g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
+		g.staleFrozen++
+		return
+	case g.w.deletedUnknown(s, begun):
+		g.staleDeleted++
+		return
+	case p.broken || until >= g.w.now:
+		return
 	}
-	if e.Fence > t.fence {
-		t.fence, t.holder = e.Fence, e.Instance
+	for _, x := range turns[last+1:] {
+		if x.owner == p.inst && x.since <= until && !x.snapshot {
+			return
+		}
 	}
+	other := g.w.instance(whose.owner).who()
+	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(whose.since))
+	if byRedis {
+		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(whose.since))
+	}
+	g.breach(breach{
+		session: s, from: begun, at: until, seen: p.seen, shown: byRedis,
+		terms: []*term{g.w.part(s, p.inst, p.fence), g.w.part(s, whose.owner, 0)},
+	}, "%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",
+		g.who(p), s.id, p.n, fenced(p.fence), clock(begun), clock(p.at), since)
+}
+
+// startOf returns the start of the poll: as reported, unless that poll must be over, else a moment before the arrival. A stall of the host
+// makes it earlier. A frozen sender has the rest of its time-out after its thaw, and its clock may run 1 % slow.
+func (g *g2) startOf(s *session, p *poll) int64 {
+	said := g.w.before(s, p.seen-1, func(e *history.Event) bool {
+		return e.Instance == p.inst && (e.Kind == history.PollStart || e.Kind == history.Arrived || e.Kind == history.Rejected)
+	})
+	at, awake := p.at-int64(stampAllowance), max(said.T, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
+	if said.Kind == history.PollStart && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
+		at = said.T
+	}
+	return at - g.w.stall(at-eventAllowance, p.at)
 }
 
 func (g *g2) verdict() Verdict {
@@ -170,34 +202,25 @@ func (g *g2) verdict() Verdict {
 		g.untested = unchallenged
 	}
 	v := g.hooks.verdict()
-	v.Value = int64(g.older + g.together + g.stale.polls)
-	if g.arrivals == 0 {
+	v.Value = int64(len(g.breaks))
+	if g.accepted == 0 {
 		v.Detail = "the target saw no poll"
 		return v
 	}
 	v.Detail = join(v.Detail, fmt.Sprintf("%d polls accepted, %d refused by fence; of frozen processes: sent late and refused %d, "+
-		"frozenInFlight %d", g.arrivals, g.rejected, g.late, g.frozen))
-	if g.hungUp > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d polls came when the client before had hung up, which the target noticed a moment "+
-			"later", g.hungUp))
-	}
-	if n := g.stale.frozen; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had been frozen began after another was granted the "+
-			"session", n))
-	}
-	if g.deleted > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand, before its owner could know, %d polls came while its "+
-			"last one was served", g.deleted))
-	}
-	if n := g.stale.deleted; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand, before its owner could know, it began %d polls that were "+
-			"another's", n))
+		"frozenInFlight %d", g.accepted, g.rejected, g.late, g.frozen))
+	for _, x := range []struct {
+		n    int
+		text string
+	}{
+		{g.hungUp, "%d polls came when the client before had hung up, which the target noticed a moment later"},
+		{g.staleFrozen, "%d polls of processes that had been frozen began after another was granted the session"},
+		{g.deleted, "after a key was deleted by hand, before its owner could know, %d polls came while its last one was served"},
+		{g.staleDeleted, "after a key was deleted by hand, before its owner could know, it began %d polls that were another's"},
+	} {
+		if x.n > 0 {
+			v.Detail = join(v.Detail, fmt.Sprintf(x.text, x.n))
+		}
 	}
 	return v
-}
-
-// owning is one instance's view of one session.
-type owning struct {
-	inst    *instance
-	session string
 }

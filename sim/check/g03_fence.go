@@ -1,95 +1,160 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g3 judges that fences of a lease strictly increase with each new term, also across the loss of all Redis data. It has three witnesses:
-// the owners (each acquired), the target (one fence comes from one instance) and Redis (no fence is set below an earlier one).
+// g3 promises that the fences of a lease strictly increase with each new term, also across the loss of all Redis data. No instance polls
+// with a fence that it was not given.
+//
+// The queries, for each lease:
+//   - Each term has a higher fence than all terms before it.
+//   - The highest fence that the target has seen came from one instance.
+//   - Redis' fence falls only if no instance ever reported the higher one.
+//   - Each fence at the target was reported by an instance as it acquired the lease, or was set in Redis.
 type g3 struct {
 	hooks
-	losses  int64
 	across  int // terms that followed a loss
 	without int
 	late    int  // terms reported after a later one, whose key the plan had deleted
 	gap     bool // Redis' stream has a gap
 }
 
-type fences struct {
-	last   int64 // fence of the last term
-	holder *instance
-	losses int64
-	polled int64 // highest fence at the target
-	poller string
-	set    int64  // highest fence in Redis
-	setFor string // instance that set was granted to
-	heldBy string // owner that Redis shows
-	given  given
-}
-
-func (g *g3) injected(inj *injection) {
-	if inj.forgets() {
-		g.losses++
-	}
-}
-
-func (g *g3) began(t *term) {
-	if t.fence == 0 {
-		g.without++
-		return
-	}
-	f := &t.session.fences
-	if f.holder != nil {
-		g.exercise(t.challenged)
-		if f.losses != g.losses {
-			g.across++
-		}
-		switch {
-		case t.fence > f.last:
-		case t.fence < f.last && t.session.deletedWithin(g.w.now-int64(g.w.TTL), g.w.now): // granted before the deletion, reported late
-			g.late++
-		default:
-			g.broke(t.session, "the term that %s began for session %s at %s has fence %d, the one before it (%s) had %d: it must "+
-				"be larger", t.inst.who(), t.session.id, clock(t.since), t.fence, f.holder.who(), f.last)
-		}
-	}
-	f.last, f.holder, f.losses = max(f.last, t.fence), t.inst, g.losses
+// fenceSet is a fence that Redis was given.
+type fenceSet struct {
+	fence  int64
+	at     int64
+	seen   int32
+	holder string // last known holder of the lease
 }
 
 func (g *g3) event(e *history.Event) {
-	g.heard(e)
 	switch e.Kind {
-	case history.Arrived, history.Rejected:
-		f := &g.w.subject.fences
-		if e.Fence != 0 && e.Fence == f.polled && f.poller != e.Instance {
-			g.broke(g.w.subject, "%s and %s polled session %s with one fence, %d; the second at %s",
-				g.w.instance(f.poller).who(), g.w.instance(e.Instance).who(), e.Session, e.Fence, clock(e.T))
-		}
-		if e.Fence > f.polled {
-			f.polled, f.poller = e.Fence, e.Instance
-		}
-	case history.RedisGranted:
-		g.w.subject.fences.heldBy = e.Instance
 	case history.RedisFence:
+		s, holder := g.w.subject, ""
+		if k := cmp.Or(s.granted, s.before); k != nil {
+			holder = k.holder
+		}
+		s.fences = append(s.fences, fenceSet{e.Fence, e.T, g.w.seen(), holder})
+	case history.TapDown:
+		g.gap = true
+	}
+}
+
+// aside records fences of another server that acts as a master.
+func (g *g3) aside(e *history.Event) {
+	if e.Kind == history.RedisFence {
+		g.event(e)
+	}
+}
+
+func (g *g3) finish() {
+	for _, s := range g.w.sessions.sorted() {
+		reported := g.terms(s)
+		g.senders(s)
 		if !g.w.replicated() {
-			g.set(e)
+			g.falls(s, reported)
+		}
+		for _, x := range s.fences {
+			reported[x.fence] = true
+		}
+		if g.w.ends {
+			g.strange(s, reported)
+		}
+	}
+	g.inOrder()
+}
+
+// terms judges the fences of the terms, and returns the set of them.
+func (g *g3) terms(s *session) map[int64]bool {
+	fences := map[int64]bool{}
+	var top, last *term // the term with the highest fence, and the last one with any
+	for _, t := range s.history {
+		switch {
+		case t.unsaid:
+			continue
+		case t.fence == 0:
+			g.without++
+			continue
+		case top == nil:
+			top = t
+		default:
+			g.exercise(t.challenged)
+			if slices.ContainsFunc(g.w.losses, func(loss *injection) bool { return last.since < loss.start && loss.start <= t.since }) {
+				g.across++
+			}
+			switch {
+			case t.fence > top.fence:
+				top = t
+			case t.fence < top.fence && s.deletedWithin(t.since-int64(g.w.TTL), t.since): // granted before the deletion, reported late
+				g.late++
+			default:
+				g.breach(breach{session: s, from: t.since, at: t.since, seen: t.seen, terms: []*term{top, t}},
+					"the term that %s began for session %s at %s has fence %d, the one before it (%s) had %d: it must be larger",
+					t.inst.who(), s.id, clock(t.since), t.fence, top.inst.who(), top.fence)
+			}
+		}
+		fences[t.fence], last = true, t
+	}
+	return fences
+}
+
+func (g *g3) senders(s *session) {
+	top := &poll{}
+	for _, p := range s.polls {
+		if p.fence != 0 && p.fence == top.fence && p.inst != top.inst {
+			parts := []*term{g.w.part(s, top.inst, top.fence), g.w.part(s, p.inst, p.fence)}
+			g.breach(breach{session: s, from: p.at, at: p.at, seen: p.seen, terms: parts},
+				"%s and %s polled session %s with one fence, %d; the second at %s", g.w.instance(top.inst).who(), g.w.instance(p.inst).who(),
+				s.id, p.fence, clock(p.at))
+		}
+		if p.fence > top.fence {
+			top = p
 		}
 	}
 }
 
-// set checks a fence that Redis was given. The fence may fall if no instance ever had the higher one: an abandoned attempt to acquire
-// that is executed late leaves a higher fence behind. If Redis forgets that fence, the owner asserts the one that it knows.
-func (g *g3) set(e *history.Event) {
-	f := &g.w.subject.fences
-	unheard := f.setFor == f.heldBy && f.last < f.set
-	if e.Fence < f.set && !unheard && len(g.w.subject.deletes) == 0 {
-		g.broke(g.w.subject, "at %s Redis' fence of session %s fell from %d to %d", clock(e.T), e.Session, f.set,
-			e.Fence)
+// falls judges the fences that Redis was given. An abandoned attempt to acquire that is executed late leaves a higher fence behind. If
+// Redis forgets that fence, the owner asserts the one that it knows.
+func (g *g3) falls(s *session, reported map[int64]bool) {
+	var top fenceSet
+	for _, x := range s.fences {
+		if x.fence < top.fence && (reported[top.fence] || x.holder != top.holder) && !s.deletedWithin(0, x.at) {
+			g.breach(breach{
+				session: s, from: x.at, at: x.at, seen: x.seen, terms: []*term{g.w.part(s, top.holder, top.fence), g.w.part(s, x.holder, x.fence)},
+			}, "at %s Redis' fence of session %s fell from %d to %d", clock(x.at), s.id, top.fence, x.fence)
+		}
+		if x.fence > top.fence {
+			top = x
+		}
 	}
-	if e.Fence > f.set {
-		f.set, f.setFor = e.Fence, f.heldBy
+}
+
+// strange judges the fences at the target that neither the instances' messages nor Redis' stream have. One of these records must be whole:
+// the last messages of a process that ended without reporting its stop may be lost.
+func (g *g3) strange(s *session, given map[int64]bool) {
+	var first *poll
+	n := 0
+	for _, p := range s.polls {
+		if p.fence == 0 || given[p.fence] {
+			continue
+		}
+		if i := g.w.instance(p.inst); i.tells && (!i.gone || i.stopped) || len(s.fences) > 0 && g.w.shows() && !g.gap {
+			first, given[p.fence] = cmp.Or(first, p), true
+			n++
+		}
+	}
+	if first != nil {
+		g.breach(breach{
+			session: s, from: first.at, at: g.w.now, seen: first.seen, terms: []*term{g.w.part(s, first.inst, first.fence)},
+		},
+			"%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it "+
+				"acquired it, nor did Redis show it (%d such fences)", g.w.instance(first.inst).who(), s.id, first.fence, clock(first.at), first.n,
+			n)
 	}
 }
 

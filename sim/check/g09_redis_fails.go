@@ -44,7 +44,7 @@ func (g *g9) attach(w *world, v Verdict) {
 
 func (g *g9) injected(inj *injection) {
 	if inj.has(fault.Deletes) { // its owner loses it for another cause
-		g.drop(g.w.sessions.find(inj.session))
+		g.drop(g.w.sessions.byID[inj.session])
 	}
 	switch {
 	case !inj.ofRedis():
@@ -94,7 +94,7 @@ func (g *g9) event(e *history.Event) {
 // refused judges a request refused for a quarantine, which must last or have just ended. An instance whose machine was suspended acquires
 // nothing for a TTL afterwards, because its clock stood still.
 func (g *g9) refused(e *history.Event) {
-	_, last := g.w.quarantine()
+	_, last := g.w.epoch.quarantine(g.w)
 	for _, p := range g.w.servers.beside { // the message does not say which of several masters refused
 		_, other := p.quarantine(g.w)
 		last = max(last, other)

@@ -11,10 +11,10 @@ import (
 // the owners' messages.
 type g10 struct {
 	hooks
-	stores    map[string]*store // by name; "" is the master that the sentinels know
-	said      map[owner]*said
-	fences    bool // Redis shows fences
-	strangers int  // changes of leases that Redis shows with no instance
+	stores    map[string]*store   // by name; "" is the master that the sentinels know
+	said      map[[2]string]*said // by session and instance
+	fences    bool                // Redis shows fences
+	strangers int                 // changes of leases that Redis shows with no instance
 }
 
 // key is a lease as one Redis server holds it.
@@ -29,13 +29,14 @@ type key struct {
 	since   int64
 	until   int64 // 0: it has no end
 	pushed  int64 // last extension; 0: none since the grant
+	spent   int64 // attempt to which that was matched
 	fenced  int64 // when its fence was last set
 	fence   int64 // its last fence; 0: none shown
 }
 
 func (g *g10) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.stores, g.said = map[string]*store{"": newStore(&w.epoch)}, map[owner]*said{}
+	g.stores, g.said = map[string]*store{"": newStore(&w.epoch)}, map[[2]string]*said{}
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
@@ -58,8 +59,8 @@ func (g *g10) event(e *history.Event) {
 	case history.RedisFence:
 		g.fenced(g.key(e), e)
 	case history.RedisBeat:
-		if i := g.w.instances[e.Instance]; i != nil && e.Reason != snapshotReason {
-			g.unheard(g.store(e), i, g.w.leases(i)...)
+		if e.Reason != snapshotReason {
+			g.unheard(g.store(e), e.Instance)
 		}
 	case history.RedisFlushed, history.TapDown:
 		g.interrupted(e)
@@ -80,6 +81,7 @@ func (k *key) set(known bool, holder string, since, until int64) {
 
 func (k *key) held() bool { return k.known && k.holder != "" }
 
+// granted handles a grant. One over another's lease may be an assertion in a quarantine, of a lease that too few replicas acknowledged.
 func (g *g10) granted(k *key, e *history.Event) {
 	snapshot := e.Reason == snapshotReason
 	switch {
@@ -94,7 +96,9 @@ func (g *g10) granted(k *key, e *history.Event) {
 	if k.held() && !snapshot && !k.stale {
 		g.changed(k.holder)
 		over := k.holder != e.Instance && k.lives(e.T+expirySlack) && !g.w.twoOwners(k.session, e.T)
-		if asserts = over && g.asserting(k.store); over && !asserts {
+		_, last := k.store.epoch.quarantine(g.w)
+		asserts = over && g.w.replicated() && k.store.epoch.since != 0 && e.T <= last
+		if over && !asserts {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not look "+
 				"whether it was free", clock(e.T), k.session.id, g.who(e.Instance), g.who(k.holder), clock(k.until))
 		}
@@ -102,11 +106,10 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.set(true, e.Instance, e.T, e.Until)
 	k.stale, k.asserts = snapshot && g.w.shows() && g.w.failedOver(e.T), asserts
 	k.token = k.token || g.w.Foreign && g.nobody(e.Instance)
-	if snapshot {
-		g.did(k, e.T)
-		return
+	g.did(k, e.T)
+	if !snapshot {
+		g.served(k, e)
 	}
-	g.served(k, e)
 }
 
 // unread handles a command that does not show its effect on a lease. It may not have compared the owner, so G10 cannot pass. The holder is
@@ -128,13 +131,11 @@ func (k *key) renews(e *history.Event) bool {
 
 func (k *key) lives(at int64) bool { return k.until == 0 || k.until > at }
 
-// served judges a grant or an extension, which gives a lease no more than a TTL, by a clock that may be off by the margin. The command after
-// it may give the lease its end or its fence. An endless lease outlives its owner. A command that makes a key without a fence should only
-// have extended the key.
+// served judges a grant or an extension, which lasts no more than a TTL, by a clock that may be off by the margin. The command after it may
+// set the end or the fence. An endless lease outlives its owner. A command that makes a key without a fence should only have extended it.
 func (g *g10) served(k *key, e *history.Event) {
 	at, since := e.T, k.since
-	g.did(k, at)
-	g.unheard(k.store, g.w.instances[k.holder], k.session.id)
+	g.unheard(k.store, k.holder, k.session.id)
 	if beyond := e.Until - at - int64(g.w.TTL); beyond > g.w.margin()+clockStep {
 		g.broke(k.session, "at %s the lease of session %s was made to last until %s, %d ms more than a TTL", clock(at), k.session.id,
 			clock(e.Until), ms(beyond))
@@ -163,14 +164,24 @@ func (g *g10) extended(k *key, e *history.Event) {
 	}
 	k.until, k.pushed = e.Until, e.T
 	g.changed(k.holder)
+	g.did(k, e.T)
 	g.served(k, e)
 	g.used(k, e.T)
 }
 
-// fenced handles a new fence. A holder that gets one without a grant adopts its lease, which counts as a grant.
+// fenced handles a fence. A new one begins a term, and none may begin in a quarantine. A known one belongs to a term asserted anew. A
+// holder that gets one without a grant adopts its lease, which counts as a grant.
 func (g *g10) fenced(k *key, e *history.Event) {
 	g.fences = true
-	g.inQuarantine(k, e)
+	first, _ := k.store.epoch.quarantine(g.w)
+	if first > 0 && k.held() {
+		g.changed(k.holder)
+	}
+	if e.Fence > max(k.fence, g.by(k.session, k.holder).fence) && e.T < first {
+		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
+			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
+			g.who(k.holder), e.Fence, clock(k.store.epoch.since))
+	}
 	if k.asserts && e.Fence < k.fence {
 		g.broke(k.session, "at %s Redis let %s assert its lease of session %s under fence %d over one with %d", clock(e.T), g.who(k.holder),
 			k.session.id, e.Fence, k.fence)
@@ -179,7 +190,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	if k.held() {
 		s := g.did(k, e.T)
 		if k.pushed != 0 && e.T <= k.pushed+int64(stampAllowance) { // no renewal extended it
-			s.done = s.explains(s.done, e.T)
+			s.open = s.explains(s.open, k.spent)
 		}
 	}
 }
@@ -192,24 +203,19 @@ func (g *g10) deleted(k *key, e *history.Event) {
 		return
 	}
 	g.changed(holder)
-	if until != 0 && at >= until-expirySlack {
+	if until != 0 && at >= until-expirySlack || g.nobody(holder) {
 		return
 	}
+	s, i := g.by(k.session, holder), g.w.instances[holder]
 	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
-		s := g.by(k.session, holder)
-		if s.released != 0 && s.released >= since-eventAllowance || g.faulty(holder, at) ||
-			k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {
+		reported := s.released != 0 && s.released >= since-eventAllowance
+		silenced := i.gone && i.killed || g.w.hindered(i.node, at-int64(g.w.TTL), at+eventAllowance, nil) != nil
+		if reported || silenced || k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {
 			return
 		}
 		g.broke(k.session, "at %s the lease of session %s was deleted, %d ms before its end, while %s held it and had not released it",
-			clock(at), k.session.id, ms(until-at), g.who(holder))
+			clock(at), k.session.id, ms(until-at), i.who())
 	})
-}
-
-// faulty reports whether a fault keeps the instance from reporting its actions.
-func (g *g10) faulty(inst string, at int64) bool {
-	i := g.w.instances[inst]
-	return g.nobody(inst) || i.gone && i.killed || g.w.hindered(i.node, at-int64(g.w.TTL), at+eventAllowance, nil) != nil
 }
 
 func (g *g10) who(inst string) string { return g.w.instance(cmp.Or(inst, "nobody")).who() }

@@ -7,15 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// owner is an instance that has, or had, a session's lease.
-type owner struct {
-	session *session
-	inst    string
-}
-
-// said is what an instance reports of a lease, and what Redis does for it. An attempt is a request to extend the lease, and each explains
-// one extension. A refused acquisition is one as well: a script that Redis refuses halfway may have extended an adopted lease without
-// setting a fence.
+// said is what an instance reports of a lease, and what Redis does for it. Each attempt to extend the lease explains one extension. So does
+// a refused acquisition: a script that Redis refuses halfway may have extended an adopted lease without setting a fence.
 type said struct {
 	fence    int64   // highest fence that it has reported
 	released int64   // when it last released the lease
@@ -28,16 +21,14 @@ type said struct {
 }
 
 func (g *g10) by(session *session, inst string) *said {
-	s := g.said[owner{session, inst}]
-	if s == nil {
-		s = &said{}
-		g.said[owner{session, inst}] = s
+	of := [2]string{session.id, inst}
+	if g.said[of] == nil {
+		g.said[of] = &said{}
 	}
-	return s
+	return g.said[of]
 }
 
-// explains adds an attempt to the list. A node reports a renewal before it sends it, and the report may be recorded a moment after the
-// effect.
+// explains adds an attempt to the list. Its report may be recorded a moment after its effect.
 func (s *said) explains(list []int64, at int64) []int64 {
 	if len(s.early) > 0 {
 		s.early = s.early[1:]
@@ -55,26 +46,25 @@ func (g *g10) used(k *key, at int64) {
 	s := g.by(k.session, k.holder)
 	for len(s.done) > 0 {
 		answered := s.done[0]
-		if s.done = s.done[1:]; at <= answered+g.w.blur()+g.w.stall(answered, at) {
+		k.spent, s.done = answered, s.done[1:]
+		if at <= answered+g.w.blur()+g.w.stall(answered, at) {
 			return
 		}
 	}
 	for n := len(s.open) - 1; n >= 0; n-- { // the answer to come is most likely that of the last
 		sent := s.open[n]
-		if s.open = s.open[:n]; at <= g.underWay(i, sent) {
+		k.spent, s.open = sent, s.open[:n]
+		if at <= g.underWay(i, sent) {
 			return
 		}
 	}
 	s.early = append(s.early, at)
 	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
 		n := slices.Index(s.early, at)
-		if n < 0 {
+		if n < 0 || i.gone && i.killed { // of a killed one, the last events were lost
 			return
 		}
 		s.early = slices.Delete(s.early, n, n+1)
-		if i.gone && i.killed { // its last events were lost
-			return
-		}
 		g.broke(k.session, "at %s somebody extended the lease of %s once more than its owner had asked for (session %s): whoever extends a "+
 			"lease must compare its owner first", clock(at), i.who(), k.session.id)
 	})
@@ -131,31 +121,38 @@ func (g *g10) reports(k *key, e *history.Event) {
 	}
 }
 
-// claimed judges a grant or renewal that a node asked for at asked, or later, and reports: some server must have done it, and enough replicas
-// must have acknowledged that. A single Redis is asked only if it has shown the lease without the node since then.
+// claimed judges a grant or renewal that a node asked for at asked, or later, and reports. A single Redis is asked only if it has shown the
+// lease without the node since then.
 func (g *g10) claimed(k *key, s *said, e history.Event, asked int64) {
+	since, fence, what := asked, int64(0), "renewed its lease of"
+	if e.Kind == history.Acquired {
+		since, fence, what = e.T-int64(g.w.TTL), e.Fence, "acquired"
+	}
 	g.w.at(e.T+g.w.blur()+g.w.stall(e.T-eventAllowance, e.T), func() {
 		without := k.known && k.holder != e.Instance && k.since < asked && !k.token
 		if g.w.replicated() && g.w.Foreign || !g.w.replicated() && !without {
 			return
 		}
-		since, what, why := asked, "renewed its lease of", "Redis did not do that (it shows that lease with "+g.who(k.holder)+")"
-		if e.Kind == history.Acquired {
-			since, what = e.T-int64(g.w.TTL), "acquired"
+		if why := g.lacks(k, s, since, fence); why != "" {
+			g.broke(k.session, "%s says that it %s session %s at %s%s, but %s", g.who(e.Instance), what, k.session.id, clock(e.T),
+				inBrackets(e.Fence), why)
 		}
-		for _, f := range slices.Backward(s.effects) {
-			if f.at < since {
-				break
-			}
-			switch {
-			case e.Kind == history.Acquired && g.fences && e.Fence != 0 && f.fence != e.Fence:
-			case g.w.Replicas == 0 || f.at <= f.store.acked:
-				return
-			default:
-				why = "as few replicas had acknowledged that as do not count"
-			}
-		}
-		g.broke(k.session, "%s says that it %s session %s at %s%s, but %s", g.who(e.Instance), what, k.session.id, clock(e.T),
-			inBrackets(e.Fence), why)
 	})
+}
+
+// lacks returns "" if a server did something for the instance since then, under that fence (0: any), and enough replicas acknowledged it.
+func (g *g10) lacks(k *key, s *said, since, fence int64) string {
+	why := "Redis did not do that (it shows that lease with " + g.who(k.holder) + ")"
+	for _, f := range slices.Backward(s.effects) {
+		switch {
+		case f.at < since:
+			return why
+		case g.fences && fence != 0 && f.fence != fence:
+		case g.w.Replicas == 0 || f.at <= f.store.acked:
+			return ""
+		default:
+			why = "as few replicas had acknowledged that as do not count"
+		}
+	}
+	return why
 }

@@ -32,13 +32,11 @@ func (g *g10) store(e *history.Event) *store {
 }
 
 func (g *g10) key(e *history.Event) *key {
-	on := g.store(e)
-	k := on.keys[g.w.subject]
-	if k == nil {
-		k = &key{session: g.w.subject, store: on}
-		on.keys[k.session] = k
+	on, of := g.store(e), g.w.subject
+	if on.keys[of] == nil {
+		on.keys[of] = &key{session: of, store: on}
 	}
-	return k
+	return on.keys[of]
 }
 
 // interrupted forgets the holders of a server that is lost from view, or was flushed. A deposed master still acts as a master, under the
@@ -61,46 +59,28 @@ func (g *g10) did(k *key, at int64) *said {
 	return s
 }
 
-// inQuarantine judges a new fence, which begins a term: none may begin in a quarantine. A known fence is of a term asserted anew.
-func (g *g10) inQuarantine(k *key, e *history.Event) {
-	first, _ := k.store.epoch.quarantine(g.w)
-	if first > 0 && k.held() {
-		g.changed(k.holder)
-	}
-	if e.Fence > max(k.fence, g.by(k.session, k.holder).fence) && e.T < first {
-		g.broke(k.session, "at %s Redis began a term of session %s for %s (fence %d), although the epoch of its data began at %s or later: "+
-			"nothing is granted within a TTL of that, because what it forgot may still be believed", clock(e.T), k.session.id,
-			g.who(k.holder), e.Fence, clock(k.store.epoch.since))
-	}
-}
-
-// unheard judges a script for an instance that has trusted its terms since before the present epoch. Such an instance has not heard of the
-// epoch, because one that hears first reports that it does not trust its terms. No script may serve it.
-func (g *g10) unheard(on *store, i *instance, ids ...string) {
-	p, at := on.epoch, g.w.now
+// unheard judges a script for an instance that has trusted one of these leases, or of all, since before the present epoch. Such an instance
+// has not heard of the epoch, because one that hears first reports that it does not trust them. No script may serve it.
+func (g *g10) unheard(on *store, inst string, ids ...string) {
+	p, at, i := *on.epoch, g.w.now, g.w.instances[inst]
 	if i == nil || i.asks || g.w.Foreign || p.until == never {
 		return
 	}
-	began := p.until
+	if ids == nil {
+		ids = g.w.leases(i)
+	}
 	for _, id := range ids {
 		t := i.held[id]
-		if t == nil || !t.believes || t.from >= p.since {
+		if t == nil || !t.believes || t.believesSince() >= p.since {
 			continue
 		}
-		from := t.from
+		from := t.believesSince()
 		g.w.at(at+min(g.w.blur(), clockStep), func() {
-			if t.believes && t.from == from {
+			if t.believes && t.believesSince() == from {
 				g.broke(t.session, "at %s Redis executed a script of %s, which trusts session %s (fence %d) since before the epoch of Redis' "+
-					"data began (%s) and cannot have heard of that: it compared no epochs", clock(at), i.who(), id, t.fence, clock(began))
+					"data began (%s) and cannot have heard of that: it compared no epochs", clock(at), i.who(), id, t.fence, clock(p.until))
 			}
 		})
 		return
 	}
-}
-
-// asserting reports whether a grant over another's lease may be an assertion in a quarantine. It may replace a lower fence, which too few
-// replicas may have acknowledged. Its own fence follows.
-func (g *g10) asserting(on *store) bool {
-	_, last := on.epoch.quarantine(g.w)
-	return g.w.replicated() && on.epoch.since != 0 && g.w.now <= last
 }

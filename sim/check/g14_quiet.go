@@ -1,113 +1,83 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"sort"
 	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g14 judges that in any window of one renewal interval an instance sends no more client commands than its budget, whatever happens. The
-// engines count the commands sent to Redis (history.Commands). The budget follows from the history alone.
+// g14 judges that in any window of one renewal interval an instance sends no more client commands than the budget of its state, whatever
+// happens. The engines count the commands sent to Redis (history.Commands). The budget follows from the history alone. Nothing is excused.
 //
 // A window is eleven buckets, of which ten make an interval: wherever an interval begins, it lies within eleven. The reaction to a change
-// takes up to an interval more, so changes in the interval before the window count too. Nothing is excused. A stall of the host above the
-// renewal timeout counts as a Redis that does not answer.
+// takes up to an interval more, so changes in the interval before the window count too.
 type g14 struct {
 	hooks
-	needs  needs
-	bucket int64
-	pace   pace
-	loads  map[*node]*load
-
-	changes [changeKinds]int64 // time of the last change of each kind; 0: none
-	stirs   tally
-	moves   tally           // terms of any instance that began or ended
-	writes  tally           // records and events written to Redis by any instance
-	vain    tally           // starts that found no free tuner slot
+	bucket  int64
+	since   int64 // start of the interval before the window that ends now
+	looks   int64 // discoveries of a polling instance in a window at rest
+	reads   int64 // reads of an open session in a window, by its client
+	waits   int64 // waits of a worker for a start in a window
+	loads   map[*node]*load
+	last    [states]int64   // when something last brought about the state of all instances; 0: never
+	moves   []int64         // terms of any instance that began or ended
+	records []int64         // records and events written to Redis by any instance
+	vain    []int64         // starts that found no free slot
 	open    map[string]bool // intent sessions that have not ended
-	gone    tally           // heartbeats that ended
-	touches touch           // faults of all nodes
-	away    map[string]bool // instances without their former heartbeat
-
-	most [states]Load
+	most    [states]Load
 }
 
-// askedMost is the most discoveries in an interval that requests of other instances cause: a fiftieth of an interval lies between two.
-// One in askedShare of the instances may send such requests.
-const (
-	askedMost  = 50
-	askedShare = 4
-)
+// Load is the number of commands that instances sent in one state. Sent and Limit are of the window that came closest to its limit.
+type Load struct {
+	State   string `json:"state"`
+	Windows int    `json:"windows"`
+	Most    int64  `json:"most"`
+	Sent    int64  `json:"sent"`  // commands in the window that came closest to its limit
+	Limit   int64  `json:"limit"` // limit of that window
+}
 
-const (
-	windowBuckets = 11
-	sinceBuckets  = 21 // a window and the interval before it
-)
+const windowBuckets, sinceBuckets = 11, 21 // of a window, and of a window and the interval before it
 
-// change is a kind of change that causes repeated discoveries until all is settled.
-type change uint8
-
-const (
-	changeCrash change = iota
-	changeLeave
-	changeJoin
-	changeSessions
-	changeMoves
-	changeEpoch
-	changeKinds
-)
-
-// load is the commands that one process sends, and the facts that its budget depends on.
+// load is the commands that the process of a node sends, and the facts that its budget depends on.
 type load struct {
 	node     *node
-	began    int64
-	sent     tally
-	own      tally // own terms that began or ended
-	slots    tally // own terms on a tuner slot that began
-	requests tally // clients' requests to it
-	touches  touch
-	over     bool // its last window broke the budget; each excess is reported once
+	sent     []sent
+	last     [states]int64
+	moves    []int64 // own terms that began or ended
+	slots    []int64 // own terms on a slot that began
+	requests []int64 // clients' requests to it
+	over     bool    // its last window broke the budget; each excess is reported once
 }
 
-// touch records when faults of one node, or of all, last failed their victims, by kind of failure.
-type touch struct {
-	open [failures]int
-	last [failures]int64 // end of the last one; 0: none
+// sent is the number of commands in the bucket that ends at at.
+type sent struct{ at, n int64 }
+
+// recent returns how many of the times, which are in order, lie in the window that ends now or in the interval before it.
+func (g *g14) recent(times []int64) int64 {
+	return int64(len(times) - sort.Search(len(times), func(i int) bool { return times[i] > g.since }))
 }
 
 func (g *g14) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.bucket, g.loads = int64(history.Bucket(w.Renew)), map[*node]*load{}
-	g.pace = g.paceOf(windowBuckets * g.bucket)
-	g.away, g.open = map[string]bool{}, map[string]bool{}
+	g.bucket, g.loads, g.open = int64(history.Bucket(w.Renew)), map[*node]*load{}, map[string]bool{}
+	window := windowBuckets * g.bucket
+	g.looks = 2 + window*11/10/max(1, int64(w.Discovery)) // clocks may be fast, and timers early
+	g.reads = 1 + window*4/3/max(1, int64(w.Poll))        // a client waits between half a poll interval and a whole one
+	g.waits = window / int64(time.Second)
 }
 
 func (g *g14) load(n *node) *load {
-	l := g.loads[n]
-	if l == nil {
-		l = &load{node: n}
-		g.loads[n] = l
+	if g.loads[n] == nil {
+		g.loads[n] = &load{node: n}
 	}
-	return l
+	return g.loads[n]
 }
 
-// now returns the bucket that ends now, or the current one: a process that ends has used only a part of it.
-func (g *g14) now() int64 { return (g.w.now - 1) / g.bucket }
-
-func (g *g14) changed(c change) {
-	g.changes[c] = max(1, g.w.now)
-	g.stirs.add(g.now(), 1)
-}
-
-// listed returns how many instances may have counted as alive in this window: the living, and the dead while their heartbeats last.
-func (g *g14) listed() int {
-	return max(g.w.alive, len(g.w.rest.beats)+int(g.gone.sum(g.now(), windowBuckets)))
-}
-
-// since reports whether t lies in the window that ends now or in the interval before it. 0 is never.
-func (g *g14) since(t int64) bool { return t != 0 && t > g.w.now-sinceBuckets*g.bucket }
+func (g *g14) changed(s state) { g.last[s] = max(1, g.w.now) }
 
 func (g *g14) event(e *history.Event) {
 	switch e.Kind {
@@ -115,160 +85,105 @@ func (g *g14) event(e *history.Event) {
 		g.judge(g.load(g.w.node(e.Node)), e.N)
 	case history.Spawned:
 		n := g.w.node(e.Node)
-		g.loads[n] = &load{node: n, began: g.w.now, touches: g.load(n).touches}
-		g.changed(changeJoin)
+		g.loads[n] = &load{node: n, last: [states]int64{stateCold: max(1, g.w.now)}}
 	case history.Ready:
-		g.changed(changeJoin)
-	case history.Exited:
-		g.changed(changeLeave)
-		if e.N < 0 {
-			g.changed(changeCrash)
+		g.changed(stateJoin)
+	case history.Exited, history.Stopped, history.RedisBeatGone:
+		g.changed(stateLeave)
+		if e.Kind == history.Exited && e.N < 0 {
+			g.changed(stateCrash)
 		}
-	case history.Stopped:
-		g.changed(changeLeave)
-	case history.RedisBeatGone:
-		g.away[e.Instance] = true
-		g.gone.add(g.now(), 1)
-		g.changed(changeLeave)
 	case history.RedisBeat:
-		if g.away[e.Instance] {
-			delete(g.away, e.Instance)
-			g.changed(changeJoin)
+		if g.w.rest.since == g.w.now { // it was not there before
+			g.changed(stateJoin)
 		}
 	case history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
-		g.changed(changeSessions)
+		g.changed(stateSessions)
 	case history.RedisUp, history.RedisFlushed, history.RedisLife, history.Routed: // a quarantine follows, or instances wait for its end
-		g.changed(changeEpoch)
+		g.last[stateQuarantine] = g.w.now + int64(g.w.TTL)
 	case history.RedisState, history.RedisIntent:
-		g.writes.add(g.now(), 1)
-		g.record(e)
+		g.records = append(g.records, g.w.now)
+		g.changed(stateBusy)
+		if e.Kind == history.RedisState {
+			g.record(e)
+		}
 	case history.Asked:
-		g.load(g.w.node(e.Node)).requests.add(g.now(), 1)
+		l := g.load(g.w.node(e.Node))
+		l.requests = append(l.requests, g.w.now)
+		l.last[stateBusy] = g.w.now
 	}
 }
 
 func (g *g14) record(e *history.Event) {
-	if e.Kind != history.RedisState {
-		return
-	}
 	state, reason, _ := strings.Cut(e.Reason, " ")
-	if reason == reasonNoTuner {
-		g.vain.add(g.now(), 1)
-	}
-	if state == stateEnded || state == stateGone {
+	if g.open[e.Session] = true; state == stateEnded || state == stateGone {
 		delete(g.open, e.Session)
-	} else {
-		g.open[e.Session] = true
+	}
+	if reason == reasonNoTuner {
+		g.vain = append(g.vain, g.w.now)
 	}
 }
 
-func (g *g14) began(t *term) {
-	g.moved(t)
-	if t.inst.node != nil && strings.HasPrefix(t.session.id, tunerPrefix) {
-		g.load(t.inst.node).slots.add(g.now(), 1)
-	}
-}
-
+func (g *g14) began(t *term)           { g.moved(t) }
 func (g *g14) ended(t *term, _ ending) { g.moved(t) }
 
 func (g *g14) moved(t *term) {
-	g.moves.add(g.now(), 1)
-	g.changed(changeMoves)
+	g.moves = append(g.moves, g.w.now)
+	g.changed(stateMoves)
 	if t.inst.node != nil {
-		g.load(t.inst.node).own.add(g.now(), 1)
-	}
-}
-
-func (g *g14) injected(inj *injection) {
-	if f := failureOf(inj); f != failNothing {
-		t := g.touched(inj)
-		t.last[f] = max(1, g.w.now)
-		if inj.lasts() {
-			t.open[f]++
+		l := g.load(t.inst.node)
+		l.moves = append(l.moves, g.w.now)
+		if !t.over && strings.HasPrefix(t.session.id, tunerPrefix) {
+			l.slots = append(l.slots, g.w.now)
 		}
 	}
 }
 
-func (g *g14) healed(inj *injection) {
-	if f := failureOf(inj); f != failNothing {
-		t := g.touched(inj)
-		t.last[f] = g.w.now + inj.lingers()
-		if inj.lasts() {
-			t.open[f]--
-		}
-		if inj.node != nil {
-			g.changed(changeJoin) // the others hear it again
-		}
-	}
-}
-
-func (g *g14) touched(inj *injection) *touch {
-	if inj.node == nil {
-		return &g.touches
-	}
-	return &g.load(inj.node).touches
-}
-
-// failing reports whether such a fault fails the process now, or did since the interval before the window. If the host or Redis stalls
-// for more than a renewal timeout, that counts as a Redis that does not answer.
-func (g *g14) failing(l *load, f failure) bool {
-	if f == failRedis && g.w.longest(g.w.now-sinceBuckets*g.bucket, g.w.now) > int64(g.w.RenewTimeout) {
-		return true
-	}
-	return l.touches.open[f]+g.touches.open[f] > 0 || g.since(l.touches.last[f]) || g.since(g.touches.last[f])
-}
-
-// judge adds the n commands of the bucket that ends now. It holds the window that ends with this bucket against its budget.
+// judge adds the n commands of the bucket that ends now, and holds the window that ends with it against its limit.
 func (g *g14) judge(l *load, n int64) {
-	now := g.now()
-	l.sent.add(now, n)
+	end := (g.w.now-1)/g.bucket*g.bucket + g.bucket // the process may end before its bucket does
+	g.since = max(0, end-sinceBuckets*g.bucket)
+	l.sent = append(l.sent, sent{end, n})
 	g.exercised++
-	sent := l.sent.sum(now, windowBuckets)
-	b := g.budget(l)
-	limit := b.total()
-	g.most[g.state(l)].see(sent, limit)
-	if sent <= limit {
-		l.over = false
-		return
+	sum := int64(0)
+	for i := len(l.sent) - 1; i >= 0 && l.sent[i].at > end-windowBuckets*g.bucket; i-- {
+		sum += l.sent[i].n
 	}
-	if !l.over {
-		l.over = true
-		g.breach(breach{from: g.w.now, timed: true}, "%s sent %d commands in the %v before %s; %s", l.node.who(), sent,
-			time.Duration(windowBuckets*g.bucket), clock(g.w.now), b)
+	inst := cmp.Or(l.node.current, &instance{id: l.node.name}) // it may not have reported yet
+	s := g.state(l, len(inst.held))
+	limit := g.limit(l, s, len(inst.held))
+	most := &g.most[s]
+	most.Windows++
+	most.Most = max(most.Most, sum)
+	if most.Limit == 0 || sum*most.Limit > most.Sent*limit {
+		most.Sent, most.Limit = sum, limit
 	}
+	if sum > limit && !l.over {
+		g.breach(breach{from: g.w.now, timed: true}, "%s sent %d commands in the %v before %s; its budget is %d (%s)", inst.who(), sum,
+			time.Duration(windowBuckets*g.bucket), clock(g.w.now), limit, budgets[s].name)
+	}
+	l.over = sum > limit
 }
 
-func (n *node) who() string {
-	if n.current != nil {
-		return n.current.who()
-	}
-	return n.name
-}
-
-func (g *g14) finish() {
-	if g.w.Foreign { // another program has its own rules
+func (g *g14) verdict() Verdict {
+	switch {
+	case g.w.Foreign: // another program has its own rules
 		g.untested = "the nodes are another program, of which it is only reported"
 		if len(g.breaks) > 0 {
 			g.untested += ": " + strings.Join(g.texts(), "; ")
 		}
 		g.breaks = nil
-	}
-}
-
-func (g *g14) verdict() Verdict {
-	if g.exercised == 0 && g.untested == "" {
+	case g.exercised == 0:
 		g.untested = "the history does not tell how many commands the nodes sent"
 	}
-	v := g.hooks.verdict()
-	worst := Load{}
+	v, worst := g.hooks.verdict(), Load{}
 	for s, l := range g.most {
-		if l.Windows == 0 {
-			continue
-		}
-		l.State = state(s).String()
-		v.Loads = append(v.Loads, l)
-		if l.closer(worst.Sent, worst.Limit) {
-			worst = l
+		if l.Windows > 0 {
+			l.State = budgets[s].name
+			v.Loads = append(v.Loads, l)
+			if worst.Limit == 0 || l.Sent*worst.Limit > worst.Sent*l.Limit {
+				worst = l
+			}
 		}
 	}
 	if v.Value, v.Limit = worst.Sent, worst.Limit; v.Limit > 0 {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,10 +14,9 @@ import (
 // running session loses its leases or its pipeline only if a fault can explain it.
 type i5 struct {
 	intentRule
-	used    map[string]int64 // when each lease was last held or used, or until when a worker trusts it
-	busy    map[string]int   // ended sessions, by reason
-	took    *Times           // time from the answer to the end of a conflicting session
-	refused history.Event    // last pipeline that a tuner refused
+	used map[string]int64 // when each lease was last held or used, or until when a worker trusts it
+	busy map[string]int   // ended sessions, by reason
+	took *Times           // time from the answer to the end of a conflicting session
 }
 
 const busyLimit = int64(time.Second)
@@ -53,8 +53,6 @@ func (g *i5) event(e *history.Event) {
 			g.conflicts(r.session, true)
 			g.conflicts(r.session, !r.session.met()) // it may have ended before the answer came
 		}
-	case history.Rejected:
-		g.refused = *e
 	case history.RedisState:
 		if s := g.book.session(e.Session); s.since == e.T {
 			g.conflicts(s, s.conflict.wait != nil && !s.met())
@@ -70,16 +68,10 @@ func (g *i5) uses(e *history.Event, until int64) { g.used[e.Session] = max(g.use
 // held reports whether the lease was held or used at any moment since t. After a loss of data, a lease counts as held while its
 // owner trusts it, although Redis does not show it: no other session may have it yet.
 func (g *i5) held(name string, t int64) bool {
-	if at, used := g.used[name]; used && at >= t {
-		return true
-	}
-	for _, p := range g.book.pipelines {
-		if p.place == name {
-			return true
-		}
-	}
-	s := g.w.sessions.find(name)
-	return s != nil && s.granted != nil
+	at, used := g.used[name]
+	s := g.w.sessions.byID[name]
+	return used && at >= t || s != nil && s.granted != nil ||
+		slices.ContainsFunc(g.book.pipelines, func(p *pipeline) bool { return p.place == name })
 }
 
 // tried returns how many slots were held at some moment since then. A worker tries one after the other, so not all need be held at once.

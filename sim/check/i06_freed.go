@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -21,7 +20,7 @@ type i6 struct {
 	idle    map[idle]*spell
 	took    *Times // time after the crash
 	again   *Times // time after the readiness of the same worker
-	crashes int    // killed processes
+	crashes int
 }
 
 // obligation is a lease that a crashed process left behind.
@@ -43,21 +42,12 @@ func (g *i6) attach(w *world, v Verdict) {
 
 func (g *i6) event(e *history.Event) {
 	switch e.Kind {
-	case history.RedisExtended:
+	case history.RedisGranted, history.RedisExtended, history.RedisDeleted, history.Acquired, history.Renewed, history.Lost:
 		g.moves(g.w.subject)
-	case history.RedisGranted, history.RedisDeleted:
-		s := g.w.subject
-		g.moves(s)
-		for _, k := range []*grant{s.before, s.granted} {
-			if k != nil {
-				g.unused(s, g.w.instances[k.holder])
-			}
-		}
-	case history.Acquired, history.Renewed, history.Lost:
-		g.unused(g.w.subject, g.w.reporter)
+		g.idles(g.w.subject)
 	case history.RedisState:
-		if s := g.w.sessions.find(g.book.session(e.Session).service()); s != nil && s.granted != nil {
-			g.unused(s, g.w.instances[s.granted.holder])
+		if s := g.w.sessions.byID[g.book.session(e.Session).service()]; s != nil {
+			g.idles(s)
 		}
 	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
 		for _, o := range g.idle {
@@ -68,38 +58,39 @@ func (g *i6) event(e *history.Event) {
 		}
 		g.owed = nil
 	case history.Exited:
-		switch inst := g.w.instances[e.Instance]; {
-		case inst == nil:
-		case inst.killed:
-			g.crashed(inst)
-		default:
-			g.stopped(inst)
+		if inst := g.w.instances[e.Instance]; inst != nil && g.w.phase != "end" {
+			g.exited(inst)
 		}
 	case history.Ready:
-		for _, d := range g.owed {
-			if d.ready == 0 && d.victim.node == g.w.reporter.node && d.victim != g.w.reporter {
-				d.ready = e.T
-				d.look() // it is due earlier now
-			}
+		g.ready(g.w.reporter)
+	}
+}
+
+// ready handles a worker that may be a crashed one again: what that left behind is due earlier now.
+func (g *i6) ready(inst *instance) {
+	for _, d := range g.owed {
+		if d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
+			d.ready = g.w.now
+			d.look()
 		}
 	}
 }
 
-// crashed handles the end of a process that the plan killed. It leaves its leases.
-func (g *i6) crashed(inst *instance) {
-	g.crashes++
-	for _, crash := range slices.Backward(g.w.injections) {
-		if !crash.has(fault.Kills) || crash.node != inst.node && crash.Kind.Scope() != fault.ScopeNone {
-			continue
+// exited handles the end of a process, which leaves its leases if the plan killed it.
+func (g *i6) exited(inst *instance) {
+	if inst.killed {
+		g.crashes++
+	}
+	for _, s := range g.leases {
+		switch k := s.granted; {
+		case k == nil || k.holder != inst.id || !k.lives(g.w.now):
+		case inst.killed && inst.killer != nil:
+			d := &obligation{lease: s, victim: inst, crash: inst.killer, at: g.w.now, base: g.w.now}
+			d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
+			g.owed = append(g.owed, d)
+		case !inst.killed && inst.leave != nil && inst.knows(s):
+			g.stopped(inst, s)
 		}
-		for _, s := range g.leases {
-			if k := s.granted; g.w.phase != "end" && k != nil && k.holder == inst.id && k.lives(g.w.now) {
-				d := &obligation{lease: s, victim: inst, crash: crash, at: g.w.now, base: g.w.now}
-				d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
-				g.owed = append(g.owed, d)
-			}
-		}
-		return
 	}
 }
 
@@ -118,7 +109,7 @@ func (g *i6) promise(d *obligation) promise {
 // back by a partition, arrived after its death.
 func (g *i6) moves(s *session) {
 	byName := func(s *session, name string) int { return cmp.Compare(s.id, name) }
-	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found {
+	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found && s.granted != nil {
 		g.leases = slices.Insert(g.leases, at, s)
 	}
 	for _, d := range slices.Clone(g.owed) {
@@ -126,10 +117,8 @@ func (g *i6) moves(s *session) {
 		case d.lease != s:
 		case s.granted != nil && s.granted.holder == d.victim.id:
 			d.base = g.w.now
-		case s.before.until != 0:
-			g.free(d, min(g.w.now, s.before.until))
 		default:
-			g.free(d, g.w.now)
+			g.free(d, min(g.w.now, cmp.Or(s.before.until, g.w.now)))
 		}
 	}
 }
@@ -170,11 +159,16 @@ type idle struct {
 	lease  *session
 }
 
-// unused begins or ends the waits for idle leases of the worker, of which s is one.
-func (g *i6) unused(s *session, worker *instance) {
-	if worker == nil {
-		return
+// idles begins or ends the waits for idle leases of the workers that have the lease, or had it last.
+func (g *i6) idles(s *session) {
+	for _, k := range []*grant{s.before, s.granted} {
+		if k != nil && g.w.instances[k.holder] != nil {
+			g.unused(s, g.w.instances[k.holder])
+		}
 	}
+}
+
+func (g *i6) unused(s *session, worker *instance) {
 	if strings.HasPrefix(s.id, servicePrefix) {
 		g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
 	}
@@ -211,19 +205,17 @@ func (b *intents) uses(lease string) bool {
 
 // follow follows an idle state of a living worker. The leases of dead workers are judged apart.
 func (g *i6) follow(of idle, what string, lasts func() bool) {
-	o := g.idle[of]
-	if o == nil {
-		o = &spell{}
-		g.idle[of] = o
-	}
+	o := cmp.Or(g.idle[of], &spell{})
+	g.idle[of] = o
 	if of.worker.gone || g.w.phase == "end" {
 		o.drop()
 		return
 	}
 	o.follow(&g.hooks, lasts(), wait{
 		now: func() promise { // only faults of that worker delay it; it may learn of a session's end only after it has tried all slots
-			within := int64(failoverAllowance + time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
-			return promise{from: o.from - int64(g.w.TTL+failoverAllowance), base: o.from, by: o.from + within, settle: int64(g.w.TTL/10) + within, only: of.worker.node}
+			ttl, within := int64(g.w.TTL), int64(failoverAllowance+time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
+			return promise{from: o.from - ttl - int64(failoverAllowance), base: o.from, by: o.from + within, settle: ttl/10 + within,
+				only: of.worker.node}
 		},
 		pending: func() bool { return lasts() && !of.worker.gone },
 		missed: func(int64) {
@@ -235,21 +227,16 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 	})
 }
 
-// stopped judges that a process that was asked to stop, and ended by itself, has given back all its leases, unless a fault prevented it.
-func (g *i6) stopped(inst *instance) {
+// stopped judges that a process that was asked to stop, and ended by itself, has given back the lease, unless a fault prevented it.
+func (g *i6) stopped(inst *instance, s *session) {
 	stop := inst.leave
-	for _, s := range g.leases {
-		if stop == nil || g.w.phase == "end" || !inst.knows(s) || !s.granted.lives(g.w.now) {
-			continue
-		}
-		if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
-			g.excuse(by)
-			continue
-		}
-		g.exercised++
-		g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
-			"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
+	if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
+		g.excuse(by)
+		return
 	}
+	g.exercised++
+	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
+		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
 }
 
 func (g *i6) verdict() Verdict {

@@ -108,7 +108,7 @@ func (w *world) inject(e *history.Event) {
 	if e.Node != "" {
 		inj.node = w.node(e.Node)
 	}
-	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.find(inj.session) == nil {
+	if n, ok := fault.SessionIndex(inj.session); ok && n <= len(w.created) && w.sessions.byID[inj.session] == nil {
 		inj.session = w.created[n-1] // the fault has the plan's name of the session
 	}
 	w.challenges.injected(inj)
@@ -138,7 +138,8 @@ func (w *world) begin(inj *injection) {
 	w.passed = min(w.passed, at)
 	if inj.forgets() {
 		w.loses(inj)
-		if !w.epoch.shows(w, inj) && (inj.did == didPlan || w.servers.switched != inj.start) {
+		// Redis may grant for a while after the fault began. If its stream shows when the fault takes the data, the epoch ends then.
+		if inj.did == didPlan && !w.shows() || inj.did != didPlan && w.servers.switched != inj.start {
 			w.epoch.lost(inj.start, inj.start)
 		}
 	}
@@ -176,8 +177,8 @@ func (w *world) process(inj *injection) {
 				n.current.leave = inj
 			}
 		case inj.has(fault.Freezes):
-			if !n.frozen {
-				n.frozen, n.frozenAt = true, w.now
+			if !n.frozen() {
+				n.freezes = append(n.freezes, span{w.now, never})
 			}
 		}
 	}
@@ -185,8 +186,8 @@ func (w *world) process(inj *injection) {
 
 // thawed ends a freeze. The end of a frozen process ends it too, so that rules see the process as frozen until its last moment.
 func (n *node) thawed(now int64) {
-	if n.frozen {
-		n.frozen, n.thawedAt = false, now
+	if n.frozen() {
+		n.freezes[len(n.freezes)-1].to = now
 	}
 }
 
@@ -217,12 +218,35 @@ func (w *world) over(inj *injection) {
 	}
 }
 
-// frozenWithin reports whether the node's process was frozen at any moment between from and now.
-func (n *node) frozenWithin(from int64) bool {
-	return n != nil && (n.frozen || n.thawedAt >= from)
+// lastFreeze returns the last freeze of the node's process that began by at; an empty span if there was none.
+func (n *node) lastFreeze(at int64) span {
+	if n != nil {
+		for _, f := range slices.Backward(n.freezes) {
+			if f.from <= at {
+				return f
+			}
+		}
+	}
+	return span{to: -never}
 }
 
+func (n *node) frozen() bool { return n.lastFreeze(never).to == never }
+
+// frozenWithin reports whether the node's process was frozen at any moment between from and now.
+func (n *node) frozenWithin(from int64) bool { return n.lastFreeze(never).to >= from }
+
+// frozenSince reports whether the instance's process was frozen at any moment between since and now.
 func (w *world) frozenSince(inst string, since int64) bool {
-	i := w.instances[inst]
-	return i != nil && i.node.frozenWithin(since)
+	return w.frozenBetween(inst, since, never)
+}
+
+func (w *world) frozenBetween(inst string, from, to int64) bool {
+	return w.lastFreeze(inst, to).to >= from
+}
+
+func (w *world) lastFreeze(inst string, at int64) span {
+	if i := w.instances[inst]; i != nil {
+		return i.node.lastFreeze(at)
+	}
+	return span{to: -never}
 }

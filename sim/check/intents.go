@@ -74,10 +74,10 @@ type intent struct {
 // pipeline is what a tuner slot, or a service, serves.
 type pipeline struct {
 	n     int64
-	place string // name of the lease
 	inst  string
 	fence int64
 	at    int64
+	place string  // name of the lease
 	of    *intent // of a slot; nil: unknown
 }
 
@@ -184,7 +184,7 @@ func (b *intents) take(e *history.Event) {
 }
 
 func (b *intents) arrived(e *history.Event) {
-	p := &pipeline{n: e.N, place: e.Session, inst: e.Instance, fence: e.Fence, at: e.T}
+	p := &pipeline{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, place: e.Session}
 	b.pipelines = append(b.pipelines, p)
 	if strings.HasPrefix(e.Session, tunerPrefix) && e.Reason != "" {
 		p.of = b.session(e.Reason)
@@ -266,10 +266,9 @@ func (b *intents) state(e *history.Event) {
 	b.changed = append(b.changed, s)
 	s.lost, s.seen = false, true
 	state, reason, _ := strings.Cut(e.Reason, " ")
-	if state == s.state || s.state == stateEnded && state == stateGone { // shown again, or deleted after its time
-		return
+	if state != s.state && (s.state != stateEnded || state != stateGone) { // neither shown again, nor deleted after its time
+		b.set(s, state, reason)
 	}
-	b.set(s, state, reason)
 }
 
 func (b *intents) set(s *intent, state, reason string) {

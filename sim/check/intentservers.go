@@ -15,15 +15,10 @@ func (b *intents) follow(e *history.Event) {
 		for _, s := range b.order {
 			s.seen, s.stopped = false, 0
 		}
-	case b.showing && !shows(e):
+	case b.showing && (!e.Kind.OfRedis() && !e.Kind.OfRecords() || e.N != 1 && e.Reason != snapshotReason): // no such data
 		b.showing = false
 		b.copied()
 	}
-}
-
-// shows reports whether the event shows data that existed when a tap opened.
-func shows(e *history.Event) bool {
-	return (e.Kind.OfRedis() || e.Kind.OfRecords()) && (e.N == 1 || e.Reason == snapshotReason)
 }
 
 // copied handles the end of that data. The waits for sessions that are not in order at another master begin anew.

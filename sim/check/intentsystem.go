@@ -20,7 +20,7 @@ var intentSystem = &system{
 		return []checker{
 			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},
 			&i4{intentRule: of, by: map[string]int{}}, &i5{intentRule: of, used: map[string]int64{}, busy: map[string]int{}},
-			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{needs: intentNeeds},
+			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{},
 		}
 	},
 }

@@ -9,8 +9,8 @@ import (
 
 // rest tracks when the fleet must be at rest: balanced, with no lease moving. G6 judges that state, G7 changes that begin from it.
 //
-// Every heartbeat or session that comes or goes, and the end of every fault, is a change, after which the fleet has some time to settle. While
-// a fault lasts, or a heartbeat or lease of a dead process, it need not settle.
+// Every heartbeat or session that comes or goes, and the end of every fault, is a change, after which the fleet has some time to settle.
+// While a fault lasts, or a heartbeat or lease of a dead process, it need not settle.
 type rest struct {
 	w         *world
 	g6        *g6              // nil: nobody judges the rest

@@ -34,16 +34,8 @@ const (
 	didServers            // nothing: the fault of the plan hit servers, and its effects are injections of their own
 	didOutage             // no majority is together
 	didLife               // an epoch ended
-	didWithin             // an epoch ended while no majority was together
 	didStray              // a process was led elsewhere
 )
-
-var effectsOf = [...]fault.Effect{
-	didOutage: fault.Denies,
-	didLife:   fault.Denies | fault.Forgets,
-	didWithin: fault.Forgets,
-	didStray:  fault.Degrades,
-}
 
 // ackAllowance is the time from which an acknowledgement is late. It is well within the 250 ms allowed for an acquisition.
 const ackAllowance = int64(50 * time.Millisecond)
@@ -57,11 +49,8 @@ func (w *world) hitsServers(inj *injection) bool {
 }
 
 // begin begins an effect, which delays every instance, or n alone.
-func (x *servers) begin(w *world, what did, n *node, at int64) *injection {
-	inj := &injection{
-		Fault: fault.Fault{Kind: fault.Failover}, index: -1, node: n, start: at, did: what, does: effectsOf[what],
-		open: what == didOutage || what == didStray,
-	}
+func (x *servers) begin(w *world, what did, does fault.Effect, n *node, at int64) *injection {
+	inj := &injection{Fault: fault.Fault{Kind: fault.Failover}, index: -1, node: n, start: at, did: what, does: does, open: what != didLife}
 	if x.cause != nil {
 		inj.Fault, inj.index = x.cause.Fault, x.cause.index
 	}
@@ -77,21 +66,21 @@ func (x *servers) event(w *world, e *history.Event) {
 	case history.RedisMajority:
 		switch {
 		case e.N == 0 && x.outage == nil:
-			x.outage = x.begin(w, didOutage, nil, w.now)
+			x.outage = x.begin(w, didOutage, fault.Denies, nil, w.now)
 		case e.N == 1 && x.outage != nil:
 			x.together(w)
 		}
 	case history.RedisLife:
-		another, what := e.Reason == history.LifeSwitch, didLife
-		if another {
-			x.switched = w.now
+		does := fault.Forgets
+		if x.outage == nil {
+			does |= fault.Denies
+		} else {
+			x.outage.anew = true
 		}
-		if x.outage != nil {
-			what, x.outage.anew = didWithin, true
+		if e.Reason == history.LifeSwitch {
+			x.switched, does = w.now, does|fault.FailsOver
 		}
-		if inj := x.begin(w, what, nil, w.now); another {
-			inj.does |= fault.FailsOver
-		}
+		x.begin(w, didLife, does, nil, w.now)
 	case history.RedisAcked:
 		x.acked(w, e.Until)
 	case history.Routed:
@@ -140,7 +129,7 @@ func (x *servers) acked(w *world, until int64) {
 
 func (x *servers) overdue(w *world) {
 	if x.late == nil && len(x.pending) > 0 && w.now-x.pending[0] >= ackAllowance {
-		x.late = x.begin(w, didOutage, nil, x.pending[0])
+		x.late = x.begin(w, didOutage, fault.Denies, nil, x.pending[0])
 	}
 }
 
@@ -167,7 +156,7 @@ func (x *servers) servedSince(w *world, n *node) int64 {
 func (x *servers) routed(w *world, n *node, there bool) {
 	switch astray := x.led(n) == never; {
 	case !there && !astray:
-		x.strays[n] = x.begin(w, didStray, n, w.now)
+		x.strays[n] = x.begin(w, didStray, fault.Degrades, n, w.now)
 	case there && astray:
 		inj := x.strays[n]
 		// The process hears only now that the master's clock is another. One that began astray has never heard that clock.
@@ -183,7 +172,7 @@ func (x *servers) routed(w *world, n *node, there bool) {
 func (w *world) reachOfServers(inj *injection, end int64) span {
 	seen := inj.start + int64(w.Renew)
 	switch {
-	case inj.did != didLife && inj.did != didWithin:
+	case inj.did != didLife:
 		return span{inj.start, end + int64(w.Renew)/4}
 	case inj.failsOver():
 		seen = max(inj.start+w.clockWithin(), inj.detectedAt)

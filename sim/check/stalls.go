@@ -19,14 +19,9 @@ func (w *world) stalled(from, to int64) {
 	w.stalls = append(w.stalls, span{from, to})
 }
 
-// placedBadly reports whether the times of Redis' events around a break that began at from are uncertain.
-func (w *world) placedBadly(from int64) bool {
-	for _, late := range slices.Backward(w.unplaced) {
-		if late.to >= from-int64(w.TTL) && late.from <= w.now {
-			return true
-		}
-	}
-	return false
+// placedBadly reports whether the times of Redis' events around a break between from and to are uncertain.
+func (w *world) placedBadly(from, to int64) bool {
+	return slices.ContainsFunc(w.unplaced, func(late span) bool { return late.to >= from-int64(w.TTL) && late.from <= to })
 }
 
 // earliest returns the earliest time at which Redis may have executed an event that its stream showed at the given time.

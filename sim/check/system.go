@@ -54,7 +54,7 @@ var polling = &system{
 		return []checker{
 			owner, poller, fences, &g4{}, &g5{}, &g6{}, &g7{}, &g8{},
 			&g9{safety: []*hooks{&owner.hooks, &poller.hooks, &fences.hooks}},
-			&g10{}, &g11{}, &g12{logs: logs}, &g13{}, &g14{needs: pollingNeeds},
+			&g10{}, &g11{}, &g12{logs: logs}, &g13{}, &g14{},
 		}
 	},
 }
@@ -74,7 +74,7 @@ var electionSystem = &system{
 	},
 	safety: 3,
 	checkers: func(*nodelogs.Logs) []checker {
-		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{needs: electionNeeds}}
+		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{}}
 	},
 }
 

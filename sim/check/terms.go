@@ -28,7 +28,8 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !s.added { // the history does not report its sessions
 		w.appear(s, true, false)
 	}
-	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, confirmedAt: e.T}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, seen: w.seen(), confirmedAt: e.T}
+	inst.tells = inst.tells || t.fence != 0
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
 		switch late := t.fence != 0 && t.fence < u.fence; { // t was granted before u, but reported after it
@@ -46,29 +47,23 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	s.last = t
 	w.rest.moved()
 	if !inst.asks {
-		w.trust(t)
+		w.trust(t, t.until)
 	}
 }
 
 func (w *world) opens(t *term) {
 	t.session.terms = append(t.session.terms, t)
 	t.inst.held[t.session.id] = t
+	t.session.history = append(t.session.history, t)
 }
 
 // uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
 // end, for one poll timeout at most.
 func (w *world) uses(e *history.Event) {
-	t := w.term(e)
-	switch {
+	switch t := w.term(e); {
 	case t == nil:
 	case e.Kind == history.PollStart:
-		from, to := e.T, e.T+int64(w.PollTimeout)
-		w.trust(t)
-		w.at(to, func() {
-			if t.believes && t.from == from {
-				w.cease(t, to)
-			}
-		})
+		w.trust(t, e.T+int64(w.PollTimeout))
 	default:
 		w.cease(t, e.T)
 	}
@@ -79,7 +74,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	if t == nil { // no acquisition was reported, but its belief counts
 		s := w.subject
 		w.end(s.heldBy(inst), endReplaced)
-		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T}
+		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T, seen: w.seen(), unsaid: true}
 		w.opens(t)
 	}
 	switch {
@@ -96,53 +91,36 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	if t.injections != nil {
 		t.survived()
 	}
-	w.trust(t)
+	w.trust(t, t.until)
 }
 
-// trust records that the instance believes in the term from now on, until its window closes.
-func (w *world) trust(t *term) {
-	if t.until != 0 && t.until <= w.now {
+// trust records that the instance believes in the term from now on, until its window closes; 0: until it says otherwise.
+func (w *world) trust(t *term, until int64) {
+	if until != 0 && until <= w.now {
 		return // the answer came after the end of its own window
 	}
 	if !t.believes {
-		t.believes, t.from = true, w.now
-		for _, c := range w.checkers {
-			c.belief(t, true)
-		}
+		t.believes = true
+		t.beliefs = append(t.beliefs, belief{w.now, never, w.seen()})
 	}
-	w.watch(t)
-}
-
-// watch closes the term's window when it ends. One timer per term follows the window; only an earlier end needs another timer.
-func (w *world) watch(t *term) {
-	due := t.until
-	if due == 0 || (t.armed != 0 && t.armed <= due) {
+	if t.closes = until; until == 0 {
 		return
 	}
-	t.armed = due
-	w.at(due, func() {
-		if t.armed != due {
-			return
-		}
-		t.armed = 0
-		switch {
-		case !t.believes:
-		case t.until > due:
-			w.watch(t)
-		default:
-			w.cease(t, t.until)
+	w.at(until, func() {
+		if t.closes == until {
+			w.cease(t, until)
 		}
 	})
 }
+
+// believesSince returns the start of the last belief.
+func (t *term) believesSince() int64 { return t.beliefs[len(t.beliefs)-1].from }
 
 func (w *world) cease(t *term, at int64) {
 	if !t.believes {
 		return
 	}
-	t.believes, t.to = false, at
-	for _, c := range w.checkers {
-		c.belief(t, false)
-	}
+	t.believes, t.beliefs[len(t.beliefs)-1].to = false, at
 }
 
 func (w *world) end(t *term, how ending) {

@@ -2,41 +2,41 @@ package check
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // node is a slot, in which one process runs after the other.
 type node struct {
-	name     string
-	current  *instance
-	pid      int64
-	named    []*instance // instances whose IDs its process uses
-	frozen   bool
-	frozenAt int64      // start of the last freeze
-	thawedAt int64      // end of the last freeze; -never: it was not frozen yet
-	asked    *injection // the clean stop in progress
-	killer   *injection // the injected crash whose exit has not been seen yet
+	name    string
+	current *instance
+	named   []*instance // instances whose IDs its process uses
+	freezes []span      // the last one ends never while it lasts
+	asked   *injection  // the clean stop in progress
+	killer  *injection  // the injected crash whose exit has not been seen yet
 }
 
 // instance is one process, under the ID that it reports.
 type instance struct {
-	id      string
-	node    *node // nil until its first report
-	process *node // node whose process reports under this ID; nil: no living process
-	ready   bool
-	readies int // number of its ready messages
-	since   int64
-	gone    bool // stopped or exited
-	stopped bool // it reported its stop (G3)
-	tells   bool // it reports fences as it acquires (G3)
-	killed  bool
-	leave   *injection // the clean stop that was requested of it; nil: none
-	polls   int
-	idle    int64            // end of the last of them
-	asks    bool             // it queries Redis before each use, and trusts its lease for that use only
-	sends   bool             // it reports the start of a renewal
-	held    map[string]*term // open terms, by session
+	id       string
+	node     *node // nil until its first report
+	process  *node // node whose process reports under this ID; nil: no living process
+	ready    bool
+	readies  int // number of its ready messages
+	since    int64
+	gone     bool // stopped or exited
+	stopped  bool // it reported its stop (G3)
+	tells    bool // it reports fences as it acquires (G3)
+	killed   bool
+	killer   *injection // the crash of the plan before its end; nil: none
+	leave    *injection // the clean stop that was requested of it; nil: none
+	polls    int
+	idle     int64                 // end of the last of them
+	asks     bool                  // it queries Redis before each use, and trusts its lease for that use only
+	sends    bool                  // it reports the start of a renewal
+	held     map[string]*term      // open terms, by session
+	renewals map[*session]*renewal // G4
 }
 
 // session is one polling target with the state of all checkers: in one place, because ten thousand sessions fit no cache.
@@ -47,22 +47,30 @@ type session struct {
 	added   bool  // SessionAdded was seen, so addedAt is valid
 	addedAt int64 // when it was added or resumed
 
-	renewals []*renewal  // G4, one per instance
-	target   targeted    // G2
-	turns    turns       // G2
 	polled   polled      // G8
 	pollers  []*instance // G13: instances that report running polls of it
-	fences   fences      // G3
+	fences   []fenceSet  // G3
 	takeover *takeover   // G5; nil: no takeover
 	returns  []*recovery // G9: returns of Redis since which it has not been polled
 
-	terms   []*term
-	last    *term  // the term that began last, open or not
-	granted *grant // the lease as Redis holds it; nil: no known holder
-	before  *grant // the grant before that, of any holder; nil: none
-	left    span   // when Redis last held a lease of an instance that is gone, as far as that is over
+	tables
+	events  []int32 // numbers of its events in the record
+	terms   []*term // open terms
+	last    *term   // the term that began last, open or not
+	granted *grant  // the lease as Redis holds it; nil: no known holder
+	before  *grant  // the grant before that, of any holder; nil: none
+	left    span    // when Redis last held a lease of an instance that is gone, as far as that is over
 	deletes []*injection
-	given   []grant // each grant that Redis showed, in order
+}
+
+// sessions holds all sessions of a history, by ID and in the order of their first mention.
+type sessions struct {
+	all  []*session
+	byID map[string]*session
+}
+
+func (s *sessions) sorted() []*session {
+	return slices.SortedFunc(slices.Values(s.all), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 }
 
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
@@ -72,37 +80,55 @@ type grant struct {
 	until    int64  // 0: not seen
 	passed   bool   // E5: its end is judged
 	reporter string // of a token, the instance that reported acquired while Redis held it; "": none yet
+
+	owner    string // the holder, if it is an instance's ID; "": unknown
+	fence    int64  // of a reported grant
+	seen     int32
+	snapshot bool  // it was granted before the view of Redis was complete
+	gone     int64 // when Redis ceased to show it; never: not yet
 }
 
 func (w *world) grants(e *history.Event) {
+	s := w.subject
 	switch e.Kind {
 	case history.RedisGranted:
-		w.freed(w.subject)
-		w.subject.given = append(w.subject.given, grant{holder: e.Instance, since: e.T})
-		if w.subject.granted = nil; e.Instance == "" {
-			return
+		w.freed(s)
+		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen(), snapshot: e.Reason == snapshotReason, gone: never}
+		if i := w.instances[k.holder]; i != nil && i.node != nil {
+			k.owner = k.holder
 		}
-		w.subject.granted = &grant{holder: e.Instance, since: e.T, until: e.Until}
+		if s.grants = append(s.grants, k); k.holder != "" {
+			s.granted = k
+		}
 	case history.RedisExtended:
-		if l := w.subject.granted; l != nil && l.until != 0 {
-			l.until = max(l.until, e.Until)
+		if s.granted != nil && s.granted.until != 0 {
+			s.granted.until = max(s.granted.until, e.Until)
 		}
 	case history.RedisDeleted:
-		w.freed(w.subject)
-		w.subject.granted = nil
+		w.freed(s)
 	case history.RedisFlushed, history.TapDown:
+		unknown := &grant{since: e.T, seen: w.seen()}
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // the key may still exist; the next snapshot shows it
-			s.before, s.granted = cmp.Or(s.granted, s.before), nil
+			s.grants = append(s.grants, unknown)
+			s.gives(w.now)
 		}
 	}
 }
 
 func (w *world) freed(s *session) {
 	w.rest.freed(s.granted)
-	s.before = cmp.Or(s.granted, s.before)
 	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
+	}
+	s.gives(w.now)
+}
+
+// gives records that Redis shows the lease's grant no more.
+func (s *session) gives(now int64) {
+	if s.granted != nil {
+		s.granted.gone = now
+		s.before, s.granted = s.granted, nil
 	}
 }
 
@@ -151,18 +177,18 @@ type term struct {
 	fence       int64
 	since       int64
 	until       int64 // end of the trust window; 0: the node reports none
-	believes    bool  // the instance trusts it now
-	from        int64 // start of the belief, if believes
-	to          int64 // end of the belief, if not believes
-	doubt       bool  // a renewal failed and none has succeeded since
+	seen        int32
+	believes    bool     // the instance trusts it now
+	beliefs     []belief // the last one lasts if believes
+	closes      int64    // end of the last one, if nothing happens before; 0: none
+	doubt       bool     // a renewal failed and none has succeeded since
 	over        bool
 	passed      bool         // another instance has acquired the lease since, with a higher fence
 	how         ending       // valid if over
+	unsaid      bool         // no acquisition was reported
 	confirmedAt int64        // when its owner last reported that it has the lease
 	injections  []*injection // faults that hit it since the last renewal, or that are still open
 	challenged  string       // challenge of the owner from which it took over; "": none
-	used        bool         // after a challenged takeover, its owner has believed in it
-	armed       int64        // time of the timer for until; 0: no timer
 }
 
 type ending uint8

@@ -44,15 +44,17 @@ type world struct {
 	seq            int64
 	rest           rest
 	epoch          epoch
-	record         *history.Recorder // the events so far
+	record         *history.Recorder // the events so far; nil: they are not kept
+	kept           int32             // their number
 
 	challenges challenges
 }
 
 func newWorld(p Params) *world {
 	w := &world{
-		Params: p, record: history.NewRecorder(), nodes: map[string]*node{}, instances: map[string]*instance{},
-		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
+		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
+		sessions: sessions{byID: map[string]*session{}},
+		servers:  servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
@@ -62,7 +64,7 @@ func newWorld(p Params) *world {
 func (w *world) node(name string) *node {
 	n := w.nodes[name]
 	if n == nil {
-		n = &node{name: name, thawedAt: -never}
+		n = &node{name: name}
 		w.nodes[name] = n
 	}
 	return n
@@ -78,9 +80,10 @@ func (w *world) instance(id string) *instance {
 }
 
 func (w *world) session(id string) *session {
-	s := w.sessions.find(id)
+	s := w.sessions.byID[id]
 	if s == nil {
-		s = w.sessions.add(id)
+		s = &session{id: id}
+		w.sessions.all, w.sessions.byID[id] = append(w.sessions.all, s), s
 	}
 	return s
 }
@@ -96,9 +99,14 @@ func (w *world) take(e *history.Event) {
 		w.aside(e)
 		return
 	}
-	w.keep(e)
+	if w.record != nil {
+		w.keep(e)
+	}
 	w.epochs(e)
 	w.update(e)
+	if w.record != nil {
+		w.tabulate(e)
+	}
 	for _, c := range w.checkers {
 		c.event(e)
 	}
@@ -106,7 +114,7 @@ func (w *world) take(e *history.Event) {
 
 // find sets the subject and the reporter of the event. A fault names a session as its plan does, which may not be the session's ID.
 func (w *world) find(e *history.Event) {
-	w.subject, w.reporter = w.sessions.find(e.Session), nil
+	w.subject, w.reporter = w.sessions.byID[e.Session], nil
 	if w.subject == nil && e.Kind != history.FaultStart && e.Kind != history.FaultEnd {
 		w.subject = w.session(e.Session)
 	}
@@ -166,6 +174,7 @@ func (w *world) nodeEvent(e *history.Event) {
 		w.join(inst)
 		w.rest.ready(inst)
 	case history.Stopped:
+		inst.stopped = true
 		w.leave(inst)
 	case history.Acquired:
 		w.stats.Acquires++
@@ -225,7 +234,8 @@ func (w *world) harness(e *history.Event) {
 		w.complete = w.complete || e.Reason == "end"
 	case history.Spawned:
 		n := w.node(e.Node)
-		n.pid, n.current, n.frozen = e.N, nil, false
+		n.current = nil
+		n.thawed(e.T)
 	case history.Exited:
 		w.exited(w.node(e.Node), e)
 	case history.FaultStart:
@@ -274,7 +284,7 @@ func (w *world) exited(n *node, e *history.Event) {
 		return
 	}
 	w.leave(inst)
-	inst.killed = e.N < 0
+	inst.killed, inst.killer, inst.renewals = e.N < 0, n.killer, nil
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
@@ -290,7 +300,9 @@ func (w *world) finish(err error) {
 	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false
 	}
-	w.challenges.finish()
+	for _, inj := range w.open {
+		w.challenges.healed(inj)
+	}
 	for _, c := range w.checkers {
 		c.finish()
 	}
