@@ -28,8 +28,6 @@ func (p Params) exercises(id string) bool {
 		return p.unanswered(p.Renew, fault.Partitions|fault.Denies)
 	case "G5":
 		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
-	case "G6":
-		return p.Sessions > 0
 	case "G7":
 		settle := time.Duration(p.settle())
 		return p.apart(settle, max(p.TTL, settle), true, []fault.Kind{fault.Join, fault.Leave})
@@ -38,8 +36,6 @@ func (p Params) exercises(id string) bool {
 			p.alone(p.TTL, fault.BlackHole, fault.Cut)
 	case "G9":
 		return p.alone(p.Renew+p.Poll+failoverAllowance, fault.Having(fault.Denies)...)
-	case "G10":
-		return p.Tap && p.Sessions > 0
 	case "G11":
 		return p.most() >= instancesNeeded && p.includes(fault.Join) && p.includes(fault.Leave)
 	case "G12":
@@ -54,9 +50,7 @@ func (p Params) exercises(id string) bool {
 		return several && p.alone(limit, fault.Crash, fault.Terminate) && p.aims(0, fault.Kills|fault.Stops)
 	case "E5":
 		return p.aims(p.Renew+p.RenewTimeout, silent) || p.unanswered(p.Renew+p.RenewTimeout, fault.Denies)
-	case "E6":
-		return p.Nodes > 0
-	case "I2", "I4", "I5":
+	case "G10", "I2", "I4", "I5":
 		return p.Tap
 	case "I6":
 		return p.Tap && p.alone(limit, fault.Crash)

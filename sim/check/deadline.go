@@ -199,7 +199,7 @@ func (h *hooks) held(c promise) (limit int64, stands standing) {
 	if !h.within(took, limit, c.base) {
 		until, by := h.w.due(c)
 		if h.w.wide(c, until) {
-			h.excuse(by)
+			h.excuse(by.name())
 			return limit, unjudged
 		}
 		if by != nil {
@@ -284,7 +284,7 @@ func (x *wait) look() {
 	case wide && x.excused != nil:
 		x.excused(by)
 	case wide:
-		x.h.excuse(by)
+		x.h.excuse(by.name())
 	case x.missed != nil:
 		x.missed(until - p.base)
 	default:

@@ -45,7 +45,7 @@ func (g *e5) passes(k *grant, e *history.Event, what string) {
 		return
 	}
 	g.silent++
-	g.exercised++
+	g.exercise("")
 	t := s.heldBy(inst)
 	if t == nil || t.doubt {
 		return

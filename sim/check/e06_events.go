@@ -86,7 +86,7 @@ func (g *e6) changed(m *member, e *history.Event) {
 	g.missing(m, e)
 	g.key = g.w.subject
 	g.moves++
-	g.exercised++
+	g.exercise("")
 	from := m.state
 	_, m.state, _ = strings.Cut(e.Reason, " ")
 	m.change, m.moved = from+" to "+m.state, e.T
@@ -183,7 +183,7 @@ func (g *e6) agree() {
 	if len(members) == 0 || g.moves == 0 {
 		return
 	}
-	g.exercised++
+	g.exercise("")
 	if len(leaders) != 1 {
 		g.broke(g.key, "at the end of the calm %d of %d instances say that they are LEADER (%s): it must be exactly one",
 			len(leaders), len(members), strings.Join(leaders, ", "))

@@ -65,7 +65,7 @@ func (g *g6) moved() {
 	}
 	g.told = true
 	if g.w.stall(g.w.now-int64(g.w.TTL), g.w.now) > int64(g.w.Renew) {
-		g.excuseFor("a host that stalled")
+		g.excuse("a host that stalled")
 		return
 	}
 	g.broke(g.w.subject, "a lease moved at %s although nothing had changed since %s and all was to be settled by %s", clock(g.w.now),

@@ -105,7 +105,7 @@ func (g *g7) judge(m *movement) {
 		}
 	}
 	if m.extra > 0 && g.w.stall(m.at, m.at+g.w.settle()) > turn {
-		g.excuseFor("a host that stalled")
+		g.excuse("a host that stalled")
 		return
 	}
 	g.exercise(string(m.injection.Kind))

@@ -231,7 +231,7 @@ func (g *g10) changed(holder string) {
 	if g.nobody(holder) {
 		g.strangers++
 	} else {
-		g.exercised++
+		g.exercise("")
 	}
 }
 

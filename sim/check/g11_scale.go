@@ -48,7 +48,7 @@ func (g *g11) joined(i *instance) {
 		now:     func() promise { return promise{from: at, base: at, by: at + settle, settle: settle, but: join} },
 		pending: func() bool { return !i.gone && spare() >= 0 }, // other newcomers may have taken the work
 		missed: func(limit int64) {
-			g.exercised++
+			g.exercise("")
 			g.near(g.w.now-at, limit)
 			g.breach(breach{from: at, due: at + limit, by: join, who: []*instance{i}},
 				"%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
@@ -71,7 +71,7 @@ func (g *g11) ended(t *term, how ending) {
 	n := t.inst.node
 	if n != nil && n.asked != nil && n.asked.Kind == fault.Leave && how == endReleased && len(t.inst.held) == 0 {
 		g.leaves++
-		g.exercised++
+		g.exercise("")
 	}
 }
 

@@ -45,7 +45,7 @@ func (g *g13) ended(t *term, how ending) {
 	switch {
 	case how == endExited && !t.passed:
 		if by := g.w.hindered(n, stop.start, g.w.now, stop); by != nil {
-			g.excuse(by)
+			g.excuse(by.name())
 			return
 		}
 		g.exercise(string(stop.Kind))
@@ -171,7 +171,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 		},
 		pending: func() bool { return len(i.held) > 0 && i.idle == idle && !i.gone },
 		missed: func(limit int64) {
-			g.exercised++
+			g.exercise("")
 			kept := i.held[g.w.leases(i)[0]]
 			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
 				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
@@ -192,10 +192,10 @@ func (g *g13) left(i *instance) {
 			return
 		}
 		if by := g.w.hindered(i.node, stop.start, at, stop); by != nil {
-			g.excuse(by)
+			g.excuse(by.name())
 			return
 		}
-		g.exercised++
+		g.exercise("")
 		g.breach(breach{from: at, by: stop, who: []*instance{i}, shown: true},
 			"%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.start), clock(at),
 			clock(until))

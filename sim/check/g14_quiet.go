@@ -134,7 +134,7 @@ func (g *g14) judge(l *load, n int64) {
 	end := (g.w.now-1)/g.bucket*g.bucket + g.bucket // the process may end before its bucket does
 	g.since = end - sinceBuckets*g.bucket
 	l.sent = append(l.sent, sent{end, n})
-	g.exercised++
+	g.exercise("")
 	sum := int64(0)
 	for i := len(l.sent) - 1; i >= 0 && l.sent[i].at > end-windowBuckets*g.bucket; i-- {
 		sum += l.sent[i].n

@@ -21,7 +21,7 @@ func (g *i1) event(e *history.Event) {
 		g.arrived(g.book.pipelines[len(g.book.pipelines)-1])
 	case history.Rejected:
 		g.rejected++
-		g.exercised++
+		g.exercise("")
 		if g.w.frozenSince(e.Instance, e.T-sentLate) {
 			g.late++
 		}
@@ -34,7 +34,7 @@ func (g *i1) arrived(p *pipeline) {
 	g.streams++
 	s, who, last := g.w.subject, g.w.instance(p.inst).who(), g.newest[p.place]
 	if last != nil && (last.inst != p.inst || last.fence != p.fence) {
-		g.exercised++
+		g.exercise("")
 		if p.fence <= last.fence {
 			g.broke(s, "%s accepted pipeline %d of %s with fence %d at %s, after it had accepted fence %d of %s", s.id, p.n, who, p.fence,
 				clock(p.at), last.fence, g.w.instance(last.inst).who())

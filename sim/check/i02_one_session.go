@@ -81,7 +81,7 @@ func (g *i2) runs(s *intent) {
 // accepted judges the session that an accepted start was given.
 func (g *i2) accepted(r *request, s *intent, e *history.Event) {
 	if r.want.accepted > 1 {
-		g.exercised++
+		g.exercise("")
 	}
 	if s.accepted < e.T {
 		g.replays++

@@ -86,7 +86,7 @@ func (g *i3) look(s *intent) {
 	took, stands := s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
 		now: func() promise { return g.promise(s) },
 		missed: func(limit int64) {
-			g.exercised++
+			g.exercise("")
 			g.took.Add(g.w.now - s.disorder.from)
 			g.near(g.w.now-s.disorder.from, limit)
 			g.late(s, limit)

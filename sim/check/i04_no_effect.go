@@ -19,7 +19,7 @@ func (g *i4) event(e *history.Event) {
 		g.suspects(g.book.key(e.Reason))
 	case r == nil:
 	case strings.HasPrefix(e.Reason, "4"):
-		g.exercised++
+		g.exercise("")
 		g.by[e.Reason]++
 		if r.want != nil {
 			g.suspects(r.want)

@@ -95,7 +95,7 @@ func (g *i5) conflicts(s *intent, lasts bool) {
 		},
 		pending: func() bool { return !g.book.forgiven(s) },
 		missed: func(limit int64) {
-			g.exercised++
+			g.exercise("")
 			g.broke(s.session, "session %s of %s, accepted at %s while another one ran, was still %q at %s, after %d ms", s.id, s.want.payload,
 				clock(at), s.state, clock(g.w.now), ms(limit))
 		},
@@ -120,7 +120,7 @@ func (g *i5) closed(s *intent) {
 	seen, now := g.book.gapAt < s.created && g.book.lostAt < s.created, g.w.now
 	switch s.reason {
 	case reasonBusy:
-		g.exercised++
+		g.exercise("")
 		if s.accepted != 0 {
 			g.took.Add(max(0, now-s.accepted))
 		}
@@ -129,13 +129,13 @@ func (g *i5) closed(s *intent) {
 				clock(now), lease, clock(s.created))
 		}
 	case reasonNoTuner:
-		g.exercised++
+		g.exercise("")
 		if n := g.tried(s.created); seen && n < g.w.Tuners {
 			g.broke(s.session, "session %s ended with %s at %s although %d of %d slots had been free all the time since it was created at %s",
 				s.id, s.reason, clock(now), g.w.Tuners-n, g.w.Tuners, clock(s.created))
 		}
 	case reasonLost, reasonPipeline:
-		g.exercised++
+		g.exercise("")
 		if harmed, why := g.harmed(s); !harmed && g.w.phase != "end" {
 			g.broke(s.session, "session %s, accepted at %s, ended with %s at %s, and %s", s.id, clock(s.accepted), s.reason, clock(now), why)
 		}

@@ -220,7 +220,7 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 		},
 		pending: func() bool { return lasts() && !of.worker.gone },
 		missed: func(int64) {
-			g.exercised++
+			g.exercise("")
 			g.breach(breach{from: o.from, who: []*instance{of.worker}},
 				"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what,
 				of.worker.who(), clock(o.from))
@@ -232,10 +232,10 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 func (g *i6) stopped(inst *instance, s *session) {
 	stop := inst.leave
 	if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
-		g.excuse(by)
+		g.excuse(by.name())
 		return
 	}
-	g.exercised++
+	g.exercise("")
 	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
 		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
 }

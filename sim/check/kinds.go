@@ -83,11 +83,8 @@ func (h *hooks) exercise(kind string) {
 	h.kinds.of(kind).Exercised++
 }
 
-// excuse counts a change that is not judged because the injection could delay it.
-func (h *hooks) excuse(by *injection) { h.excuseFor(string(by.Kind)) }
-
-// excuseFor counts a change that is not judged for another reason.
-func (h *hooks) excuseFor(why string) { h.kinds.of(why).Excused++ }
+// excuse counts a change that is not judged, by the kind of fault that could delay it, or another reason.
+func (h *hooks) excuse(why string) { h.kinds.of(why).Excused++ }
 
 // prolong counts a change whose limit a fault moved, and by how much.
 func (h *hooks) prolong(by *injection, allowance int64) {
@@ -106,13 +103,6 @@ func (h *hooks) measures(of string) *measure.Times {
 func (h *hooks) counted(v *Verdict) {
 	for _, b := range h.breaks {
 		h.kinds.of(b.by.name()).Broken++
-	}
-	rest := uint64(h.exercised) // changes that rules counted without a kind
-	for _, c := range h.kinds {
-		rest -= c.Exercised
-	}
-	if rest > 0 {
-		h.kinds.of("").Exercised += rest
 	}
 	v.Value, v.Exercised, v.Kinds = int64(len(h.breaks)), h.exercised, h.kinds.list()
 	for _, t := range h.measured {
