@@ -26,7 +26,8 @@ type findings struct {
 	notes     []string  // always part of the detail
 	widened   int64     // ns: the largest extension of a limit for a stalled host
 	unplaced  int       // breaks that depend on the exact time of an event in Redis, which is unknown
-	stalls    []span    // times around breaks that a stalled host may have caused
+	stalls    int       // breaks that a stalled host may have caused
+	stall     int64     // ns: the longest stall around one of them
 	untested  string    // reason why it was not judged, if there were changes at all
 	exercised int
 	worst     int64           // ns: the time that came closest to its limit, or furthest beyond it
@@ -80,12 +81,13 @@ const stalledShare = 4
 
 // stalled reports whether a stalled host may have caused a break between from and to. A TTL before the break counts as well.
 func (h *hooks) stalled(from, to int64) bool {
-	around := span{max(0, from-int64(h.w.TTL)), to}
-	stall := h.w.stall(around.from, around.to)
-	if stall == 0 || stall*stalledShare < around.to-around.from {
+	from = max(0, from-int64(h.w.TTL))
+	stall := h.w.stall(from, to)
+	if stall == 0 || stall*stalledShare < to-from {
 		return false
 	}
-	h.stalls = append(h.stalls, around)
+	h.stalls++
+	h.stall = max(h.stall, stall)
 	return true
 }
 
@@ -128,12 +130,9 @@ func (h *hooks) verdict() Verdict {
 	case h.unplaced > 0:
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
 			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
-	case len(h.stalls) > 0:
-		stall := func(around span) int64 { return h.w.stall(around.from, around.to) }
-		longest := slices.MaxFunc(h.stalls, func(a, b span) int { return cmp.Compare(stall(a), stall(b)) })
-		v.Stalled = stall(longest)
-		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d (it stalled for %d of %d ms, until %s)",
-			len(h.stalls), ms(v.Stalled), ms(longest.to-longest.from), clock(longest.to)))
+	case h.stalls > 0:
+		v.Stalled = h.stall
+		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d", h.stalls))
 	case h.untested != "":
 		say = append(say, h.untested)
 	case h.exercised == 0:
