@@ -1,9 +1,7 @@
 package check
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -161,21 +159,6 @@ func (c *challenges) list() (all []Challenge) {
 		all = append(all, *c.tally[name])
 	}
 	return all
-}
-
-func (c *challenges) said() string {
-	var parts []string
-	for _, x := range c.list() {
-		switch k := fault.Kind(x.By); {
-		case k.Has(outlasting):
-			parts = append(parts, fmt.Sprintf("%s (struck %d, outlasted trust %d, taken over %d)", x.By, x.Struck, x.Outlasted, x.Taken))
-		case k.Has(challenging):
-			parts = append(parts, fmt.Sprintf("%s (struck %d, taken over %d)", x.By, x.Struck, x.Taken))
-		default:
-			parts = append(parts, fmt.Sprintf("%s × %d", x.By, x.Taken))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // unchallenged explains why the run did not put a guarantee of owners to the test.

@@ -75,12 +75,5 @@ func (g *g6) moved() {
 func (g *g6) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = g.worst
-	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("looked at the fleet %d times when it had to be at rest: at most %d off ideal",
-			g.exercised, g.worst))
-	}
-	if n := g.w.rest.putOff; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("put off %d more until a fault that hit meanwhile was over", n))
-	}
 	return v
 }

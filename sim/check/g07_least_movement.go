@@ -14,11 +14,8 @@ import (
 // at rest, until the next change, for a TTL at most.
 type g7 struct {
 	hooks
-	now    *movement
-	joins  int
-	leaves int
-	moves  int
-	extra  int
+	now   *movement
+	extra int
 }
 
 type movement struct {
@@ -96,9 +93,9 @@ func (g *g7) judge(m *movement) {
 	if m.leaver == nil && m.joiner == nil || m.at == g.w.now {
 		return // the newcomer has not come, or no lease had time to move
 	}
-	who, what, count := m.leaver, "leave", &g.leaves
+	who, what := m.leaver, "leave"
 	if m.joiner != nil {
-		who, what, count = m.joiner, "join", &g.joins
+		who, what = m.joiner, "join"
 		if over := m.taken - m.need; over > 0 {
 			m.extra += over
 			m.first = cmp.Or(m.first, fmt.Sprintf("it took %d leases and needs %d", m.taken, m.need))
@@ -109,8 +106,6 @@ func (g *g7) judge(m *movement) {
 		return
 	}
 	g.exercise(string(m.injection.Kind))
-	*count++
-	g.moves += m.taken
 	g.extra += m.extra
 	if m.extra > 0 {
 		g.broke(m.session, "the %s of %s at %s moved %d leases more than it had to; the first: %s", what, who.who(), clock(m.at), m.extra,
@@ -147,9 +142,5 @@ func (g *g7) began(t *term) {
 func (g *g7) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = int64(g.extra)
-	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d joins and %d leaves from rest moved %d leases, %d more than they had to", g.joins,
-			g.leaves, g.moves, g.extra))
-	}
 	return v
 }

@@ -24,7 +24,6 @@ type rest struct {
 	by        *injection // last fault that hit, or was healed, since the last rest; nil: none
 	left      string     // instance whose heartbeat went last during rest
 	leftAt    int64
-	putOff    int // faults that hit while the fleet was settling
 }
 
 // beatSlack is how late Redis may notice, and the tap show, the end of a heartbeat.
@@ -173,9 +172,6 @@ func (r *rest) injected(inj *injection) {
 		return
 	}
 	r.by = inj
-	if !r.atRest && inj.has(fault.Silences|fault.Denies|fault.Forgets|fault.Disconnects|fault.Deletes) {
-		r.putOff++
-	}
 	settle := r.w.settle()
 	switch {
 	case inj.has(fault.Kills | fault.Deletes):
