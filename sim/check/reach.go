@@ -21,7 +21,7 @@ func (w *world) missedFailover(by *injection) bool {
 	for was := since + 1; since < was; {
 		was = since
 		for _, inj := range slices.Backward(w.since(since - hears)) {
-			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
+			if (inj.ofRedis() || inj.has(fault.Silences) && (by.node == nil || inj.node == by.node)) && lasted(inj) {
 				since = min(since, inj.start)
 			}
 		}
@@ -60,7 +60,7 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 		return span{inj.start, end + int64(w.Renew)/4}, true
 	case inj.has(fault.BlocksAcquire):
 		return span{inj.start, end + int64(w.TTL)}, true
-	case inj.ofRedis(), inj.silences():
+	case inj.ofRedis(), inj.has(fault.Silences):
 		return span{inj.start, end + inj.lingers()}, true
 	}
 	return span{}, false

@@ -94,7 +94,7 @@ func (x *servers) together(w *world) {
 	if inj.anew {
 		inj.does |= fault.Forgets
 		inj.detectedAt = w.losses[len(w.losses)-1].detectedAt // 0: no instance has seen it yet
-		w.loses(inj)
+		w.losses = append(w.losses, inj)
 	}
 	w.over(inj)
 }

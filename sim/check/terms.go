@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -88,9 +90,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		t.until = e.Until
 	}
 	t.doubt, t.confirmedAt = false, w.now
-	if t.injections != nil {
-		t.survived()
-	}
+	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.open }) // it has survived them
 	w.trust(t, t.until)
 }
 
