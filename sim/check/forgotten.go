@@ -47,10 +47,8 @@ func (w *world) forgets(inj *injection) bool {
 // quarantines returns the losses of Redis' data of which a quarantine may last at at, so that nothing need be granted then.
 func (w *world) quarantines(at int64) (losses []*injection) {
 	for _, inj := range w.since(at) {
-		if w.forgets(inj) {
-			if r, ok := w.reach(inj); ok && r.from <= at && at <= r.to {
-				losses = append(losses, inj)
-			}
+		if r, ok := w.reach(inj); ok && r.from <= at && at <= r.to && w.forgets(inj) {
+			losses = append(losses, inj)
 		}
 	}
 	return losses

@@ -57,10 +57,18 @@ func (g *g6) rested(stalled int64) {
 	}
 }
 
+func (g *g6) began(*term) { g.moved() }
+
+func (g *g6) ended(_ *term, how ending) {
+	if how == endLost || how == endReleased {
+		g.moved()
+	}
+}
+
 // moved judges the first lease that moves after the fleet settled. If the host stalled for more than a renewal interval in the TTL before,
 // the owner may have had no turn to keep the lease.
 func (g *g6) moved() {
-	if g.told {
+	if g.told || !g.w.rest.atRest || g.w.phase == "end" {
 		return
 	}
 	g.told = true

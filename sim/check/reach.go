@@ -66,15 +66,6 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 	return span{}, false
 }
 
-// acquireReach returns the time in which the injection can delay an acquisition.
-func (w *world) acquireReach(inj *injection) (span, bool) {
-	r, ok := w.reach(inj)
-	if inj.blocksAcquire {
-		r.to += int64(w.TTL)
-	}
-	return r, ok
-}
-
 // reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.
 func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
 	return func(yield func(*injection, span) bool) {
@@ -101,18 +92,19 @@ func (w *world) overlapping(from, to int64, but *injection, reach func(*injectio
 
 // delayed returns an injection, other than but, that could delay an acquisition between from and to; nil if there is none.
 func (w *world) delayed(from, to int64, but *injection) *injection {
-	return w.overlapping(from, to, but, w.acquireReach)
+	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
+		r, ok := w.reach(inj)
+		if inj.blocksAcquire {
+			r.to += int64(w.TTL)
+		}
+		return r, ok
+	})
 }
 
 // hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
 func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
-	if !w.allows(hinderedStops) {
-		return nil
-	}
 	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
-		if inj.node != nil && inj.node != n {
-			return span{}, false
-		}
-		return w.reach(inj)
+		r, ok := w.reach(inj)
+		return r, ok && (inj.node == nil || inj.node == n) && w.allows(hinderedStops)
 	})
 }

@@ -47,7 +47,6 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 		c.began(t)
 	}
 	s.last = t
-	w.rest.moved()
 	if !inst.asks {
 		w.trust(t, t.until)
 	}
@@ -139,8 +138,5 @@ func (w *world) end(t *term, how ending) {
 	}
 	for _, c := range w.checkers {
 		c.ended(t, how)
-	}
-	if how == endLost || how == endReleased {
-		w.rest.moved()
 	}
 }
