@@ -54,11 +54,6 @@ func (w *world) quarantines(at int64) (losses []*injection) {
 	return losses
 }
 
-// failedOver reports whether Redis' data came from a replica, and the quarantine is not over.
-func (w *world) failedOver(at int64) bool {
-	return slices.ContainsFunc(w.quarantines(at), (*injection).failsOver)
-}
-
 // twoOwners reports whether two instances may assert the lease: its key was deleted by hand, and Redis lost the second owner's fence before
 // the first owner could know.
 func (w *world) twoOwners(s *session, at int64) bool {
