@@ -1,9 +1,7 @@
 package check
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -16,13 +14,6 @@ type Challenge struct {
 	Outlasted int    `json:"outlasted"` // of these, leases whose trust ended during the fault
 	Taken     int    `json:"taken"`     // leases that another instance acquired next, because of the fault
 }
-
-// Changes of owner that no fault of the plan brings about.
-const (
-	byHandover = "handover" // the owner released it
-	byExit     = "exit"     // its process ended, but no fault killed it
-	byLapse    = "lapse"    // its trust ended unrenewed, as a slow network may cause
-)
 
 // challenges counts the effects of faults and of the fleet's own changes on leases.
 type challenges struct {
@@ -57,9 +48,6 @@ func (c *challenges) injected(inj *injection) {
 			if t.believes && inj.hits(t) {
 				x.Struck++
 				t.injections = append(t.injections, inj)
-				if inj.open {
-					inj.terms = append(inj.terms, t)
-				}
 			}
 		}
 	}
@@ -67,13 +55,10 @@ func (c *challenges) injected(inj *injection) {
 
 // hits reports whether the fault hits the owner of the term, or its lease.
 func (inj *injection) hits(t *term) bool {
-	switch {
-	case inj.has(fault.Deletes):
+	if inj.has(fault.Deletes) {
 		return inj.session == t.session.id
-	case inj.node == nil || inj.ofRedis():
-		return inj.ofRedis() || inj.Kind.Scope() == fault.ScopeNone
 	}
-	return inj.node == t.inst.node
+	return inj.ofRedis() || inj.node == t.inst.node || inj.Kind.Scope() == fault.ScopeNone
 }
 
 // trusted returns until when the owner may trust its lease: at most a TTL after its last confirmation, and no longer than its window.
@@ -95,17 +80,13 @@ func (w *world) outlasted(t *term, inj *injection) bool {
 }
 
 func (c *challenges) healed(inj *injection) {
-	for _, t := range inj.terms {
-		if c.w.outlasted(t, inj) {
-			c.by(string(inj.Kind)).Outlasted++
+	for _, s := range c.w.sessions.all {
+		for _, t := range s.history {
+			if slices.Contains(t.injections, inj) && c.w.outlasted(t, inj) {
+				c.by(string(inj.Kind)).Outlasted++
+			}
 		}
 	}
-	inj.terms = nil
-}
-
-// survived drops the faults that are over: the owner has renewed its lease after them.
-func (t *term) survived() {
-	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.open })
 }
 
 // taken returns the last challenge of the owner from which the new term takes the lease; "" if there was none.
@@ -124,12 +105,12 @@ func (c *challenges) taken(t *term) (by string) {
 	}
 	if by == "" {
 		switch {
-		case gave:
-			by = byHandover
-		case last.over && last.how == endExited:
-			by = byExit
-		case c.w.trusted(last) <= c.w.now:
-			by = byLapse
+		case gave: // its owner released it
+			by = "handover"
+		case last.over && last.how == endExited: // its process ended, but no fault killed it
+			by = "exit"
+		case c.w.trusted(last) <= c.w.now: // its trust ended unrenewed, as a slow network may cause
+			by = "lapse"
 		default:
 			return "" // unknown: the owner may still believe
 		}
@@ -161,21 +142,6 @@ func (c *challenges) list() (all []Challenge) {
 		all = append(all, *c.tally[name])
 	}
 	return all
-}
-
-func (c *challenges) said() string {
-	var parts []string
-	for _, x := range c.list() {
-		switch k := fault.Kind(x.By); {
-		case k.Has(outlasting):
-			parts = append(parts, fmt.Sprintf("%s (struck %d, outlasted trust %d, taken over %d)", x.By, x.Struck, x.Outlasted, x.Taken))
-		case k.Has(challenging):
-			parts = append(parts, fmt.Sprintf("%s (struck %d, taken over %d)", x.By, x.Struck, x.Taken))
-		default:
-			parts = append(parts, fmt.Sprintf("%s × %d", x.By, x.Taken))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // unchallenged explains why the run did not put a guarantee of owners to the test.

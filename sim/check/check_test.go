@@ -415,8 +415,8 @@ func TestRefusalsAreOfRedis(t *testing.T) {
 			continue
 		}
 		n++
-		if inj := planned(fault.Fault{Kind: k}); !inj.ofRedis() || inj.forgets() || inj.silences() {
-			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, inj.ofRedis(), inj.forgets(), inj.silences())
+		if inj := planned(fault.Fault{Kind: k}); !inj.ofRedis() || inj.forgets() || inj.has(fault.Silences) {
+			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, inj.ofRedis(), inj.forgets(), inj.has(fault.Silences))
 		}
 	}
 	if n != 5 {

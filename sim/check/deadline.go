@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
@@ -79,7 +80,7 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 		r, ok := w.reachBy(inj, at)
 		switch {
 		case c.asserts:
-			if inj.did == didPlan && inj.silences() { // an attempt whose answer the fault took fails a timeout later
+			if inj.did == didPlan && inj.has(fault.Silences) { // an attempt whose answer the fault took fails a timeout later
 				r.to += int64(w.RenewTimeout)
 			}
 			return r, ok && inj.did != didLife

@@ -47,18 +47,11 @@ func (w *world) forgets(inj *injection) bool {
 // quarantines returns the losses of Redis' data of which a quarantine may last at at, so that nothing need be granted then.
 func (w *world) quarantines(at int64) (losses []*injection) {
 	for _, inj := range w.since(at) {
-		if w.forgets(inj) {
-			if r, ok := w.reach(inj); ok && r.from <= at && at <= r.to {
-				losses = append(losses, inj)
-			}
+		if r, ok := w.reach(inj); ok && r.from <= at && at <= r.to && w.forgets(inj) {
+			losses = append(losses, inj)
 		}
 	}
 	return losses
-}
-
-// failedOver reports whether Redis' data came from a replica, and the quarantine is not over.
-func (w *world) failedOver(at int64) bool {
-	return slices.ContainsFunc(w.quarantines(at), (*injection).failsOver)
 }
 
 // twoOwners reports whether two instances may assert the lease: its key was deleted by hand, and Redis lost the second owner's fence before

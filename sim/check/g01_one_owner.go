@@ -48,9 +48,6 @@ func (g *g1) finish() {
 	default:
 		g.untested = unchallenged
 	}
-	if said := g.w.challenges.said(); said != "" {
-		g.note("challenges: %s", said)
-	}
 }
 
 // claims returns all beliefs, and counts the terms that put the guarantee to the test.

@@ -57,10 +57,18 @@ func (g *g6) rested(stalled int64) {
 	}
 }
 
+func (g *g6) began(*term) { g.moved() }
+
+func (g *g6) ended(_ *term, how ending) {
+	if how == endLost || how == endReleased {
+		g.moved()
+	}
+}
+
 // moved judges the first lease that moves after the fleet settled. If the host stalled for more than a renewal interval in the TTL before,
 // the owner may have had no turn to keep the lease.
 func (g *g6) moved() {
-	if g.told {
+	if g.told || !g.w.rest.atRest || g.w.phase == "end" {
 		return
 	}
 	g.told = true
@@ -75,12 +83,5 @@ func (g *g6) moved() {
 func (g *g6) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = g.worst
-	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("looked at the fleet %d times when it had to be at rest: at most %d off ideal",
-			g.exercised, g.worst))
-	}
-	if n := g.w.rest.putOff; n > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("put off %d more until a fault that hit meanwhile was over", n))
-	}
 	return v
 }

@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -14,23 +12,18 @@ import (
 // at rest, until the next change, for a TTL at most.
 type g7 struct {
 	hooks
-	now    *movement
-	joins  int
-	leaves int
-	moves  int
-	extra  int
+	now   *movement
+	extra int
 }
 
+// movement is a join or a leave, and what it moved.
 type movement struct {
-	joiner, leaver *instance
-	injection      *injection
-	at             int64
-	need           int              // leases that the newcomer lacks
-	held           map[string]*term // the leaver's leases that no instance has acquired yet
-	taken          int
-	extra          int
-	first          string
-	session        *session
+	*injection
+	who         *instance // of a join, nil until the newcomer takes a lease
+	leave       bool
+	need, taken int   // leases that the newcomer lacks, and that it took
+	extra       int   // leases that moved between other instances
+	first, from *term // the first of these moves
 }
 
 // injected begins to watch a clean stop or a join from rest. Each fault ends the current watch, so that no other cause moves its leases.
@@ -38,24 +31,21 @@ func (g *g7) injected(inj *injection) {
 	if inj.has(fault.Aside) {
 		return
 	}
-	g.stop()
-	m := &movement{injection: inj, at: g.w.now}
+	g.stop(g.now)
+	m := &movement{injection: inj}
 	switch {
 	case !g.w.rest.wasAtRest || inj.node == nil:
 		return
 	case inj.has(fault.Starts):
+		live, _ := g.w.rest.live()
+		m.need = g.w.existing / (len(live) + 1) // the whole part of an equal share
 	case inj.has(fault.Stops) && inj.node.current != nil:
-		m.leaver = inj.node.current
-		m.held = maps.Clone(m.leaver.held)
+		m.who, m.leave = inj.node.current, true
 	default:
 		return
 	}
 	g.now = m
-	g.w.at(m.at+max(int64(g.w.TTL), g.w.settle()), func() {
-		if g.now == m {
-			g.stop()
-		}
-	})
+	g.w.at(m.start+max(int64(g.w.TTL), g.w.settle()), func() { g.stop(m) })
 }
 
 // event ends the watch when something else changes: another process, the sessions, or the leaver returns.
@@ -64,82 +54,70 @@ func (g *g7) event(e *history.Event) {
 	if m == nil {
 		return
 	}
-	own := e.Node == m.injection.node.name
+	own := e.Node == m.node.name
 	switch e.Kind {
 	case history.Spawned:
-		own = own && m.leaver == nil
+		own = own && !m.leave
 	case history.Ready: // also of a process that started earlier
-		own = own && m.leaver == nil || g.w.reporter.since != e.T
+		own = own && !m.leave || g.w.reporter.since != e.T
 	case history.Exited:
-		own = own && m.leaver != nil
+		own = own && m.leave
 	case history.Phase, history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed:
 		own = false
 	default:
 		return
 	}
 	if !own {
-		g.stop()
-	}
-}
-
-func (g *g7) stop() {
-	if m := g.now; m != nil {
-		g.now = nil
-		g.judge(m)
+		g.stop(m)
 	}
 }
 
 // turn is the delay between the attempts of waiting instances. A longer stall of the host lets the wrong one acquire the lease.
 const turn = int64(20 * time.Millisecond)
 
-func (g *g7) judge(m *movement) {
-	if m.leaver == nil && m.joiner == nil || m.at == g.w.now {
+// stop ends the watch of m and judges it, unless that watch is over.
+func (g *g7) stop(m *movement) {
+	if m == nil || m != g.now {
+		return
+	}
+	g.now = nil
+	g.moves(m)
+	if m.who == nil || m.start == g.w.now {
 		return // the newcomer has not come, or no lease had time to move
 	}
-	who, what, count := m.leaver, "leave", &g.leaves
-	if m.joiner != nil {
-		who, what, count = m.joiner, "join", &g.joins
-		if over := m.taken - m.need; over > 0 {
-			m.extra += over
-			m.first = cmp.Or(m.first, fmt.Sprintf("it took %d leases and needs %d", m.taken, m.need))
-		}
+	var s *session
+	first := fmt.Sprintf("it took %d leases and needs %d", m.taken, m.need)
+	if t := m.first; t != nil {
+		s = t.session
+		first = fmt.Sprintf("session %s went from %s to %s at %s", s.id, m.from.inst.who(), t.inst.who(), clock(t.since))
 	}
-	if m.extra > 0 && g.w.stall(m.at, m.at+g.w.settle()) > turn {
+	extra := m.extra + max(0, m.taken-m.need)
+	if extra > 0 && g.w.stall(m.start, m.start+g.w.settle()) > turn {
 		g.excuse("a host that stalled")
 		return
 	}
-	g.exercise(string(m.injection.Kind))
-	*count++
-	g.moves += m.taken
-	g.extra += m.extra
-	if m.extra > 0 {
-		g.broke(m.session, "the %s of %s at %s moved %d leases more than it had to; the first: %s", what, who.who(), clock(m.at), m.extra,
-			m.first)
+	g.exercise(string(m.Kind))
+	g.extra += extra
+	if extra > 0 {
+		g.broke(s, "the %s of %s at %s moved %d leases more than it had to; the first: %s", m.Kind, m.who.who(), clock(m.start), extra, first)
 	}
 }
 
-func (g *g7) began(t *term) {
-	m, last := g.now, t.session.last
-	if m == nil || last == nil {
-		return
-	}
-	if m.leaver == nil && m.joiner == nil && t.inst.node == m.injection.node {
-		m.joiner = t.inst
-		live, _ := g.w.rest.live()
-		m.need = g.w.existing / max(1, len(live)) // the whole part of an equal share
-	}
-	switch {
-	case t.inst == m.joiner:
-		m.taken++
-	case m.held[t.session.id] != nil:
-		delete(m.held, t.session.id)
-		m.taken++
-	case last.inst == t.inst && !last.over: // a new term of the same owner moves nothing
-	default:
-		m.extra++
-		if m.first == "" {
-			m.session = t.session
-			m.first = fmt.Sprintf("session %s went from %s to %s at %s", t.session.id, last.inst.who(), t.inst.who(), clock(t.since))
+// moves counts the leases that have moved since m began.
+func (g *g7) moves(m *movement) {
+	for _, s := range g.w.sessions.all {
+		for i := len(s.history) - 1; i > 0 && s.history[i].since >= m.start; i-- {
+			switch t, last := s.history[i], s.history[i-1]; {
+			case t.unsaid, m.leave && last.inst == m.who:
+			case !m.leave && t.inst.node == m.node:
+				m.who = t.inst
+				m.taken++
+			default:
+				m.extra++
+				if m.first == nil || t.since <= m.first.since {
+					m.first, m.from = t, last
+				}
+			}
 		}
 	}
 }
@@ -147,9 +125,5 @@ func (g *g7) began(t *term) {
 func (g *g7) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = int64(g.extra)
-	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d joins and %d leaves from rest moved %d leases, %d more than they had to", g.joins,
-			g.leaves, g.moves, g.extra))
-	}
 	return v
 }

@@ -233,7 +233,7 @@ func (g *g8) beyond(inj *injection, from int64) bool {
 	case fault.Latency:
 		return 2*(inj.Ms+inj.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.alive < 2 || g.w.redundantSince > from
 	default:
-		return inj.silences() && (g.w.alive < 2 || g.w.redundantSince > from)
+		return inj.has(fault.Silences) && (g.w.alive < 2 || g.w.redundantSince > from)
 	}
 }
 

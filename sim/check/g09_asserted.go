@@ -3,6 +3,7 @@ package check
 import (
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/measure"
 )
@@ -28,7 +29,7 @@ func (a *asserted) limit() int64 { return int64(a.g.w.Renew)/4 + int64(assertAll
 
 func (a *asserted) healed(inj *injection) {
 	w := a.g.w
-	if !inj.silences() && !inj.ofRedis() || w.servers.outage != nil || w.servers.late != nil {
+	if !inj.has(fault.Silences) && !inj.ofRedis() || w.servers.outage != nil || w.servers.late != nil {
 		return
 	}
 	for _, s := range w.sessions.all {

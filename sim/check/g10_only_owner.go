@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -104,7 +105,8 @@ func (g *g10) granted(k *key, e *history.Event) {
 		}
 	}
 	k.set(true, e.Instance, e.T, e.Until)
-	k.stale, k.asserts = snapshot && g.w.shows() && g.w.failedOver(e.T), asserts
+	k.stale = snapshot && g.w.shows() && slices.ContainsFunc(g.w.quarantines(e.T), (*injection).failsOver)
+	k.asserts = asserts
 	k.token = k.token || g.w.Foreign && g.nobody(e.Instance)
 	g.did(k, e.T)
 	if !snapshot {

@@ -136,7 +136,7 @@ func (inj *injection) state() state {
 		return stateFrozen
 	case inj.ofRedis():
 		return stateAway
-	case inj.silences():
+	case inj.has(fault.Silences):
 		return stateSilent
 	}
 	return stateDisturbed

@@ -19,7 +19,6 @@ type injection struct {
 	end           int64 // 0: not yet, or never
 	open          bool
 	detectedAt    int64        // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
-	terms         []*term      // terms that it hit, until it is healed
 	did           did          // effect on servers; didPlan: the fault itself
 	does          fault.Effect // effects of the kind, or of did
 	anew          bool         // an epoch ended while it lasted
@@ -47,9 +46,6 @@ func (inj *injection) event() history.Event {
 }
 
 func (inj *injection) has(any fault.Effect) bool { return inj.does&any != 0 }
-
-// silences reports whether the fault leaves its node alive but unheard.
-func (inj *injection) silences() bool { return inj.has(fault.Silences) }
 
 // ofRedis reports whether the fault takes Redis away from all instances for a while.
 func (inj *injection) ofRedis() bool { return inj.has(fault.Denies) }
@@ -85,12 +81,11 @@ func (w *world) observeHeartbeat(e *history.Event) {
 
 // lossDetected records that an instance sees all past losses of data now, unless one saw them earlier.
 func (w *world) lossDetected() {
-	w.unseen = slices.DeleteFunc(w.unseen, func(inj *injection) bool {
+	for _, inj := range w.losses {
 		if !inj.open && inj.detectedAt == 0 {
 			inj.detectedAt = w.now
 		}
-		return !inj.open
-	})
+	}
 }
 
 func planned(f fault.Fault) *injection { return &injection{Fault: f, does: f.Kind.Effects()} }
@@ -119,10 +114,6 @@ func (w *world) inject(e *history.Event) {
 	w.begin(inj)
 }
 
-func (w *world) loses(inj *injection) {
-	w.losses, w.unseen = append(w.losses, inj), append(w.unseen, inj)
-}
-
 func (w *world) begin(inj *injection) {
 	if inj.open {
 		w.open = append(w.open, inj)
@@ -137,7 +128,7 @@ func (w *world) begin(inj *injection) {
 	w.injections = slices.Insert(slices.Clone(w.injections), at, inj) // callers may still iterate over the old list
 	w.passed = min(w.passed, at)
 	if inj.forgets() {
-		w.loses(inj)
+		w.losses = append(w.losses, inj)
 		// Redis may grant for a while after the fault began. If its stream shows when the fault takes the data, the epoch ends then.
 		if inj.did == didPlan && !w.shows() || inj.did != didPlan && w.servers.switched != inj.start {
 			w.epoch.lost(inj.start, inj.start)
@@ -235,11 +226,7 @@ func (n *node) frozen() bool { return n.lastFreeze(never).to == never }
 // frozenWithin reports whether the node's process was frozen at any moment between from and now.
 func (n *node) frozenWithin(from int64) bool { return n.lastFreeze(never).to >= from }
 
-// frozenSince reports whether the instance's process was frozen at any moment between since and now.
-func (w *world) frozenSince(inst string, since int64) bool {
-	return w.frozenBetween(inst, since, never)
-}
-
+// frozenBetween reports whether the instance's process was frozen at any moment between from and to.
 func (w *world) frozenBetween(inst string, from, to int64) bool {
 	return w.lastFreeze(inst, to).to >= from
 }

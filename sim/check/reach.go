@@ -21,7 +21,7 @@ func (w *world) missedFailover(by *injection) bool {
 	for was := since + 1; since < was; {
 		was = since
 		for _, inj := range slices.Backward(w.since(since - hears)) {
-			if (inj.ofRedis() || inj.silences() && (by.node == nil || inj.node == by.node)) && lasted(inj) {
+			if (inj.ofRedis() || inj.has(fault.Silences) && (by.node == nil || inj.node == by.node)) && lasted(inj) {
 				since = min(since, inj.start)
 			}
 		}
@@ -60,19 +60,10 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 		return span{inj.start, end + int64(w.Renew)/4}, true
 	case inj.has(fault.BlocksAcquire):
 		return span{inj.start, end + int64(w.TTL)}, true
-	case inj.ofRedis(), inj.silences():
+	case inj.ofRedis(), inj.has(fault.Silences):
 		return span{inj.start, end + inj.lingers()}, true
 	}
 	return span{}, false
-}
-
-// acquireReach returns the time in which the injection can delay an acquisition.
-func (w *world) acquireReach(inj *injection) (span, bool) {
-	r, ok := w.reach(inj)
-	if inj.blocksAcquire {
-		r.to += int64(w.TTL)
-	}
-	return r, ok
 }
 
 // reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.
@@ -101,18 +92,19 @@ func (w *world) overlapping(from, to int64, but *injection, reach func(*injectio
 
 // delayed returns an injection, other than but, that could delay an acquisition between from and to; nil if there is none.
 func (w *world) delayed(from, to int64, but *injection) *injection {
-	return w.overlapping(from, to, but, w.acquireReach)
+	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
+		r, ok := w.reach(inj)
+		if inj.blocksAcquire {
+			r.to += int64(w.TTL)
+		}
+		return r, ok
+	})
 }
 
 // hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
 func (w *world) hindered(n *node, from, to int64, but *injection) *injection {
-	if !w.allows(hinderedStops) {
-		return nil
-	}
 	return w.overlapping(from, to, but, func(inj *injection) (span, bool) {
-		if inj.node != nil && inj.node != n {
-			return span{}, false
-		}
-		return w.reach(inj)
+		r, ok := w.reach(inj)
+		return r, ok && (inj.node == nil || inj.node == n) && w.allows(hinderedStops)
 	})
 }

@@ -24,7 +24,6 @@ type rest struct {
 	by        *injection // last fault that hit, or was healed, since the last rest; nil: none
 	left      string     // instance whose heartbeat went last during rest
 	leftAt    int64
-	putOff    int // faults that hit while the fleet was settling
 }
 
 // beatSlack is how late Redis may notice, and the tap show, the end of a heartbeat.
@@ -100,13 +99,6 @@ func (r *rest) held() int64 {
 	return 0
 }
 
-// freed is called when a lease ends. The leases of a gone instance go to the first instance that acquires them, which may hand them over.
-func (r *rest) freed(k *grant) {
-	if k != nil && r.w.gone(k.holder) {
-		r.change(r.w.settle())
-	}
-}
-
 func (r *rest) redis(e *history.Event) {
 	until, known := r.beats[e.Instance]
 	switch e.Kind {
@@ -132,7 +124,7 @@ func (r *rest) redis(e *history.Event) {
 		settle := r.w.settle()
 		// A living instance removes its heartbeat if it could not acquire the leases meant for it. It keeps its leases, which the others do
 		// not get, and returns after a TTL.
-		if i := r.w.instances[e.Instance]; i != nil && i.node != nil && !i.gone && i.node.asked == nil && until > r.w.now {
+		if i := r.w.instances[e.Instance]; i != nil && !i.gone && i.leave == nil && until > r.w.now {
 			settle += int64(r.w.TTL)
 		}
 		r.change(settle)
@@ -173,9 +165,6 @@ func (r *rest) injected(inj *injection) {
 		return
 	}
 	r.by = inj
-	if !r.atRest && inj.has(fault.Silences|fault.Denies|fault.Forgets|fault.Disconnects|fault.Deletes) {
-		r.putOff++
-	}
 	settle := r.w.settle()
 	switch {
 	case inj.has(fault.Kills | fault.Deletes):
@@ -209,12 +198,6 @@ func (r *rest) healed(inj *injection) {
 		default:
 			r.change(r.w.settle() + int64(r.w.Heartbeat))
 		}
-	}
-}
-
-func (r *rest) moved() {
-	if r.atRest && r.g6 != nil && r.w.phase != "end" {
-		r.g6.moved()
 	}
 }
 

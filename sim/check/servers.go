@@ -42,10 +42,8 @@ const ackAllowance = int64(50 * time.Millisecond)
 
 // hitsServers reports whether a fault hits servers and delays nothing by itself. A flush does not count, because it delays.
 func (w *world) hitsServers(inj *injection) bool {
-	if !w.replicated() {
-		return false
-	}
-	return inj.Kind.OfServers() || inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush
+	return w.replicated() && (inj.Kind.OfServers() ||
+		inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush)
 }
 
 // begin begins an effect, which delays every instance, or n alone.
@@ -94,7 +92,7 @@ func (x *servers) together(w *world) {
 	if inj.anew {
 		inj.does |= fault.Forgets
 		inj.detectedAt = w.losses[len(w.losses)-1].detectedAt // 0: no instance has seen it yet
-		w.loses(inj)
+		w.losses = append(w.losses, inj)
 	}
 	w.over(inj)
 }

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -45,7 +47,6 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 		c.began(t)
 	}
 	s.last = t
-	w.rest.moved()
 	if !inst.asks {
 		w.trust(t, t.until)
 	}
@@ -88,9 +89,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		t.until = e.Until
 	}
 	t.doubt, t.confirmedAt = false, w.now
-	if t.injections != nil {
-		t.survived()
-	}
+	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.open }) // it has survived them
 	w.trust(t, t.until)
 }
 
@@ -139,8 +138,5 @@ func (w *world) end(t *term, how ending) {
 	}
 	for _, c := range w.checkers {
 		c.ended(t, how)
-	}
-	if how == endLost || how == endReleased {
-		w.rest.moved()
 	}
 }

@@ -117,9 +117,9 @@ func (w *world) grants(e *history.Event) {
 }
 
 func (w *world) freed(s *session) {
-	w.rest.freed(s.granted)
 	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
+		w.rest.change(w.settle()) // the first instance that acquires it may hand it over
 	}
 	s.gives(w.now)
 }

@@ -36,7 +36,6 @@ type world struct {
 	passed         int // number of the first injections that reach no recent change any more
 	servers        servers
 	losses         []*injection // injections after which Redis returns as another one
-	unseen         []*injection // losses that may not be detected yet
 	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
