@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -13,10 +12,8 @@ import (
 type e6 struct {
 	endings
 	members map[*instance]*member
-	key     *session // of the leader key
-	moves   int
-	tells   bool // members report whom they take for the leader
-	quiet   bool // the calm was long enough to judge
+	key     *session // of the leader key; nil: the nodes report no transitions
+	tells   bool     // members report whom they take for the leader
 }
 
 // member is the state of one instance, by its own messages.
@@ -85,7 +82,6 @@ func (g *e6) event(e *history.Event) {
 func (g *e6) changed(m *member, e *history.Event) {
 	g.missing(m, e)
 	g.key = g.w.subject
-	g.moves++
 	g.exercised++
 	from := m.state
 	_, m.state, _ = strings.Cut(e.Reason, " ")
@@ -180,7 +176,7 @@ func (g *e6) agree() {
 			leader, leaders = m, append(leaders, id)
 		}
 	}
-	if len(members) == 0 || g.moves == 0 {
+	if len(members) == 0 || g.key == nil {
 		return
 	}
 	g.exercised++
@@ -194,9 +190,11 @@ func (g *e6) agree() {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}
-	g.quiet = true
 	for _, m := range members {
 		g.agrees(m, leader)
+	}
+	if len(g.breaks) == 0 {
+		g.note("one leader at the end of the calm, and all agree")
 	}
 }
 
@@ -215,16 +213,8 @@ func (g *e6) agrees(m, leader *member) {
 	}
 }
 
-func (g *e6) verdict() Verdict {
-	if g.moves == 0 {
+func (g *e6) finish() {
+	if g.key == nil {
 		g.breaks, g.untested = nil, "the nodes do not tell of transitions"
 	}
-	v := g.hooks.verdict()
-	if g.moves > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
-	}
-	if g.quiet && len(g.breaks) == 0 {
-		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")
-	}
-	return v
 }

@@ -236,9 +236,6 @@ func (g *g10) changed(holder string) {
 }
 
 func (g *g10) finish() {
-	if len(g.breaks) == 0 && g.exercised > 0 {
-		g.note("%d changes of leases in Redis matched to their owners' events", g.exercised)
-	}
 	if g.strangers > 0 {
 		g.note("%d changes of leases whose keys hold the ID of no instance were matched to nobody", g.strangers)
 	}

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -133,8 +132,5 @@ func (g *i3) late(s *intent, limit int64) {
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("until all was in order: %s", g.took))
-	}
 	return v
 }

@@ -161,13 +161,8 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 		fmt.Sprintf("no fault of %s, which ran it, nor of Redis had hit for %v", worker.who(), time.Duration(g.w.now-from))
 }
 
-func (g *i5) verdict() Verdict {
-	v := g.hooks.verdict()
+func (g *i5) finish() {
 	if len(g.busy) > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
+		g.note("sessions ended: %s", counts(g.busy))
 	}
-	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("from the answer to %s: %s", reasonBusy, g.took))
-	}
-	return v
 }

@@ -15,12 +15,11 @@ import (
 // dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
 type i6 struct {
 	intentRule
-	leases  []*session // all that Redis has granted, by name
-	owed    []*obligation
-	idle    map[idle]*spell
-	took    *Times // time after the crash
-	again   *Times // time after the readiness of the same worker
-	crashes int
+	leases []*session // all that Redis has granted, by name
+	owed   []*obligation
+	idle   map[idle]*spell
+	took   *Times // time after the crash
+	again  *Times // time after the readiness of the same worker
 }
 
 // obligation is a lease that a crashed process left behind.
@@ -78,9 +77,6 @@ func (g *i6) ready(inst *instance) {
 
 // exited handles the end of a process, which leaves its leases if the plan killed it.
 func (g *i6) exited(inst *instance) {
-	if inst.killed {
-		g.crashes++
-	}
 	for _, s := range g.leases {
 		switch k := s.granted; {
 		case k == nil || k.holder != inst.id || !k.lives(g.w.now):
@@ -242,11 +238,5 @@ func (g *i6) stopped(inst *instance, s *session) {
 func (g *i6) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(int64(g.took.Max))
-	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.N, g.crashes, g.took))
-	}
-	if g.again.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.N, g.again))
-	}
 	return v
 }
