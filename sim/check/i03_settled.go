@@ -81,8 +81,9 @@ func (b *intents) settled(s *intent) bool {
 
 // look begins to wait for a session that is not in order, and judges one that has come to be in order.
 func (g *i3) look(s *intent) {
-	took, stands := s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
-		now: func() promise { return g.promise(s) },
+	s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
+		took: g.took,
+		now:  func() promise { return g.promise(s) },
 		missed: func(limit int64) {
 			g.exercised++
 			g.took.add(g.w.now - s.disorder.from)
@@ -90,9 +91,6 @@ func (g *i3) look(s *intent) {
 			g.late(s, limit)
 		},
 	})
-	if stands != unjudged {
-		g.took.add(took)
-	}
 }
 
 // promise returns the promise that the session comes to be in order. Without a view of Redis, the wait begins with the calm.

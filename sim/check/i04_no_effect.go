@@ -8,10 +8,7 @@ import (
 
 // i4 judges that a rejected request changes nothing. Clients that mean to be refused ask for what no other client asks for, so any trace
 // in Redis is theirs. A start whose every request was refused must leave no trace either.
-type i4 struct {
-	intentRule
-	by map[string]int // refused requests, by status
-}
+type i4 struct{ intentRule }
 
 func (g *i4) event(e *history.Event) {
 	switch r := g.book.answered; {
@@ -20,7 +17,6 @@ func (g *i4) event(e *history.Event) {
 	case r == nil:
 	case strings.HasPrefix(e.Reason, "4"):
 		g.exercised++
-		g.by[e.Reason]++
 		if r.want != nil {
 			g.suspects(r.want)
 		}
@@ -45,10 +41,4 @@ func (g *i4) suspects(v *want) {
 				"refused", clock(v.firstAt), v.first.id, v.payload)
 		}
 	})
-}
-
-func (g *i4) finish() {
-	if len(g.by) > 0 {
-		g.note("refused: %s", counts(g.by))
-	}
 }

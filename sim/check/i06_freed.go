@@ -15,7 +15,7 @@ import (
 // dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
 type i6 struct {
 	intentRule
-	leases []*session // all that Redis has granted, by name
+	leases []*session // all that Redis has granted
 	owed   []*obligation
 	idle   map[idle]*spell
 	took   *Times // time after the crash
@@ -27,7 +27,6 @@ type obligation struct {
 	*wait
 	lease  *session
 	victim *instance
-	crash  *injection
 	at     int64 // time of the crash
 	base   int64 // start of the limit
 	ready  int64 // when the same worker was ready again; 0: not yet
@@ -55,22 +54,16 @@ func (g *i6) event(e *history.Event) {
 		for _, d := range g.owed {
 			d.over = true
 		}
-		g.owed = nil
 	case history.Exited:
 		if inst := g.w.instances[e.Instance]; inst != nil && g.w.phase != "end" {
 			g.exited(inst)
 		}
-	case history.Ready:
-		g.ready(g.w.reporter)
-	}
-}
-
-// ready handles a worker that may be a crashed one again: what that left behind is due earlier now.
-func (g *i6) ready(inst *instance) {
-	for _, d := range g.owed {
-		if d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
-			d.ready = g.w.now
-			d.look()
+	case history.Ready: // what this worker left behind when it crashed is due earlier now
+		for _, d := range g.owed {
+			if inst := g.w.reporter; d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
+				d.ready = e.T
+				d.look()
+			}
 		}
 	}
 }
@@ -81,7 +74,7 @@ func (g *i6) exited(inst *instance) {
 		switch k := s.granted; {
 		case k == nil || k.holder != inst.id || !k.lives(g.w.now):
 		case inst.killed && inst.killer != nil:
-			d := &obligation{lease: s, victim: inst, crash: inst.killer, at: g.w.now, base: g.w.now}
+			d := &obligation{lease: s, victim: inst, at: g.w.now, base: g.w.now}
 			d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
 			g.owed = append(g.owed, d)
 		case !inst.killed && inst.leave != nil && inst.knows(s):
@@ -98,19 +91,18 @@ func (g *i6) promise(d *obligation) promise {
 	if d.ready != 0 {
 		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
 	}
-	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.crash}
+	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.victim.killer}
 }
 
 // moves handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
 // back by a partition, arrived after its death.
 func (g *i6) moves(s *session) {
-	byName := func(s *session, name string) int { return cmp.Compare(s.id, name) }
-	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found && s.granted != nil {
-		g.leases = slices.Insert(g.leases, at, s)
+	if s.granted != nil && !slices.Contains(g.leases, s) {
+		g.leases = append(g.leases, s)
 	}
-	for _, d := range slices.Clone(g.owed) {
+	for _, d := range g.owed {
 		switch {
-		case d.lease != s:
+		case d.lease != s || d.over:
 		case s.granted != nil && s.granted.holder == d.victim.id:
 			d.base = g.w.now
 		default:
@@ -122,8 +114,7 @@ func (g *i6) moves(s *session) {
 // free counts a lease that was left behind and free at the given time, or then still held.
 func (g *i6) free(d *obligation, at int64) {
 	d.over = true
-	g.owed = slices.DeleteFunc(g.owed, func(o *obligation) bool { return o == d })
-	g.exercise(string(d.crash.Kind))
+	g.exercise(string(d.victim.killer.Kind))
 	g.took.add(max(0, at-d.base))
 	if d.ready != 0 {
 		g.again.add(max(0, at-d.ready))
