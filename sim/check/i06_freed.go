@@ -149,29 +149,29 @@ type idle struct {
 // idles begins or ends the waits for idle leases of the workers that have the lease, or had it last.
 func (g *i6) idles(s *session) {
 	for _, k := range []*grant{s.before, s.granted} {
-		if k != nil && g.w.instances[k.holder] != nil {
-			g.unused(s, g.w.instances[k.holder])
+		if k == nil || g.w.instances[k.holder] == nil {
+			continue
 		}
+		worker := g.w.instances[k.holder]
+		if strings.HasPrefix(s.id, servicePrefix) {
+			g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
+		}
+		g.follow(idle{worker, nil}, "a tuner slot beside those of the services that it held", func() bool { return g.extra(worker) > 0 })
 	}
 }
 
-func (g *i6) unused(s *session, worker *instance) {
-	if strings.HasPrefix(s.id, servicePrefix) {
-		g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
-	}
-	g.follow(idle{worker, nil}, "a tuner slot beside those of the services that it held", func() bool {
-		extra := 0
-		for _, o := range g.leases {
-			switch {
-			case !worker.knows(o):
-			case strings.HasPrefix(o.id, tunerPrefix):
-				extra++
-			default:
-				extra--
-			}
+// extra returns how many more slots than services the worker holds.
+func (g *i6) extra(worker *instance) (n int) {
+	for _, s := range g.leases {
+		switch {
+		case !worker.knows(s):
+		case strings.HasPrefix(s.id, tunerPrefix):
+			n++
+		default:
+			n--
 		}
-		return extra > 0
-	})
+	}
+	return n
 }
 
 // knows reports whether Redis holds the lease for the instance, which has reported that it has it, and not that it lost it.
