@@ -204,10 +204,8 @@ func (g *e6) agrees(m, leader *member) {
 	looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // a deposed master names another leader
 	switch {
 	case g.w.Foreign && !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
-	case m.leads == "":
-		g.broke(g.key, "at the end of the calm %s is leader, and %s does not know who is", leads.who(), i.who())
 	case m.leads != leads.id:
-		g.broke(g.key, "at the end of the calm %s is leader, but %s takes %s for it", leads.who(), i.who(), m.leads)
+		g.broke(g.key, "at the end of the calm %s is leader, but %s takes %s for it", leads.who(), i.who(), cmp.Or(m.leads, "nobody"))
 	case m.under != 0 && m.under < leader.led: // Redis may be ahead of the leader, because of a late attempt of its own
 		g.broke(g.key, "at the end of the calm %s leads under fence %d, and %s takes it to be %d", leads.who(), leader.led, i.who(), m.under)
 	}

@@ -123,11 +123,10 @@ func (g *i6) free(d *obligation, at int64) {
 
 func (g *i6) owe(d *obligation) {
 	k, now := d.lease.granted, g.w.now
+	g.free(d, min(now, cmp.Or(k.until, now)))
 	if k.until != 0 && k.until < now { // Redis grants an expired lease at once, but shows its end late
-		g.free(d, k.until)
 		return
 	}
-	g.free(d, now)
 	after := fmt.Sprintf("%d ms after", ms(now-d.base))
 	if d.ready != 0 {
 		after = fmt.Sprintf("%d ms after the same worker was ready again and %s", ms(now-d.ready), after)
