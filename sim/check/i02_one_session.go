@@ -65,7 +65,7 @@ func (g *i2) keyed(v *want, s *intent, e *history.Event) {
 func (g *i2) runs(s *intent) {
 	since := s.since
 	g.w.at(since+eventAllowance, func() {
-		if v := s.want; v != nil && v.inForce == s && s.since == since && v.until != 0 {
+		if v := s.want; v.inForce == s && s.since == since && v.until != 0 {
 			g.broke(s.session, "session %s of %s runs since %s, and its key ends at %s", s.id, v.payload, clock(since), clock(v.until))
 		}
 	})
@@ -77,7 +77,7 @@ func (g *i2) accepted(r *request, s *intent, e *history.Event) {
 		g.exercised++
 	}
 	switch {
-	case s.want != nil && s.want != r.want && s.want.payload != "":
+	case s.want != r.want && s.want.payload != "":
 		g.broke(s.session, "request %d asked for %s and was given session %s at %s, which is that of %s", e.N, r.want.payload, s.id,
 			clock(e.T), s.want.payload)
 	case s.passed != 0 && s.passed < r.at && g.book.ledSince(g.w.node(e.Node), r.at):

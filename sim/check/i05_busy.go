@@ -106,7 +106,7 @@ func (s *intent) met() bool { return s.ended() || s.state == stateRunning }
 // rivalled reports whether another session of the same service runs, unless Redis may have lost that session's data since.
 func (g *i5) rivalled(s *intent, v *want) bool {
 	for o := range g.book.live {
-		if o != s && o.state == stateRunning && o.service() == v.service && !g.book.forgiven(o) {
+		if o != s && o.state == stateRunning && o.want.service == v.service && !g.book.forgiven(o) {
 			return true
 		}
 	}
@@ -123,7 +123,7 @@ func (g *i5) closed(s *intent) {
 		if s.accepted != 0 {
 			g.took.add(max(0, now-s.accepted))
 		}
-		if lease := s.service(); seen && lease != "" && !g.held(lease, s.created) {
+		if lease := s.want.service; seen && lease != "" && !g.held(lease, s.created) {
 			g.broke(g.w.session(lease), "session %s ended with %s at %s, and nobody had held %s since it was created at %s", s.id, s.reason,
 				clock(now), lease, clock(s.created))
 		}

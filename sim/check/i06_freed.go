@@ -44,7 +44,7 @@ func (g *i6) event(e *history.Event) {
 		g.moves(g.w.subject)
 		g.idles(g.w.subject)
 	case history.RedisState:
-		if s := g.w.sessions.byID[g.book.session(e.Session).service()]; s != nil {
+		if s := g.w.sessions.byID[g.book.session(e.Session).want.service]; s != nil {
 			g.idles(s)
 		}
 	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
@@ -182,7 +182,7 @@ func (i *instance) knows(s *session) bool {
 // uses reports whether a session may use a service's lease: one that has not ended, and whose service it is or is unknown.
 func (b *intents) uses(lease string) bool {
 	for s := range b.live {
-		if service := s.service(); service == "" || service == lease {
+		if service := s.want.service; service == "" || service == lease {
 			return true
 		}
 	}
