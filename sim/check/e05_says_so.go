@@ -1,18 +1,19 @@
 package check
 
-import (
-	"fmt"
-
-	"github.com/leasestorm/leasestorm/sim/history"
-)
+import "github.com/leasestorm/leasestorm/sim/history"
 
 // e5 judges that a leader that cannot renew reports its loss before another instance can own its lease. When the key expires or goes to
 // another instance, the holder's last event must not be that it leads. That the former leader writes nothing more is judged as G4.
 type e5 struct {
 	g4
-	gap        int64 // last time at which the view of Redis may be incomplete
-	silent     int   // leaderships that ended without a release
-	unreported int
+	gap int64 // last time at which the view of Redis may be incomplete
+}
+
+func (g *e5) attach(w *world, v Verdict) {
+	g.g4.attach(w, v)
+	if !w.shows() {
+		g.note("whether leaders say in time that they lead no more is not judged: what counts of what Redis granted is not known")
+	}
 }
 
 func (g *e5) event(e *history.Event) {
@@ -44,7 +45,6 @@ func (g *e5) passes(k *grant, e *history.Event, what string) {
 	if inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
 		return
 	}
-	g.silent++
 	g.exercise("")
 	t := s.heldBy(inst)
 	if t == nil || t.doubt {
@@ -55,21 +55,7 @@ func (g *e5) passes(k *grant, e *history.Event, what string) {
 		if t.over || t.doubt || t.confirmedAt != since || inst.gone || inst.node.frozenWithin(at-thawGrace) {
 			return
 		}
-		g.unreported++
 		g.broke(s, "at %s the leader key %s %s, and %s, who held it, had last said at %s that it leads, and nothing since", clock(at),
 			s.id, what, inst.who(), clock(since))
 	})
-}
-
-func (g *e5) verdict() Verdict {
-	v := g.g4.verdict()
-	switch {
-	case g.w.replicated():
-		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what one server shows need not count")
-	case !g.w.shows():
-		v.Detail = join(v.Detail, "whether leaders say in time that they lead no more is not judged: what Redis granted was not recorded")
-	default:
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leaderships passed without a release, %d of them unreported", g.silent, g.unreported))
-	}
-	return v
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -12,17 +11,13 @@ import (
 // be exactly one leader, and all members must agree who it is.
 type e6 struct {
 	endings
-	members map[*instance]*member
-	key     *session // of the leader key
-	moves   int
-	tells   bool // members report whom they take for the leader
-	quiet   bool // the calm was long enough to judge
+	key   *session // of the leader key; nil: the nodes report no transitions
+	tells bool     // members report whom they take for the leader
 }
 
 // member is the state of one instance, by its own messages.
 type member struct {
-	inst   *instance
-	state  string
+	state  string       // "": it has reported none, and is a follower
 	next   history.Kind // event of its last transition that is not published yet; 0: none
 	moved  int64        // time of its last transition
 	change string       // its last transition; "": it reports none
@@ -46,35 +41,21 @@ var published = map[string]history.Kind{
 	stateLeader + " to " + stateFollower:    history.LeadershipLost,
 }
 
-func (g *e6) attach(w *world, v Verdict) {
-	g.hooks.attach(w, v)
-	g.members = map[*instance]*member{}
-}
-
-func (g *e6) member(i *instance) *member {
-	m := g.members[i]
-	if m == nil {
-		m = &member{inst: i, state: stateFollower}
-		g.members[i] = m
-	}
-	return m
-}
-
 func (g *e6) event(e *history.Event) {
 	g.endings.event(e)
 	switch e.Kind {
 	case history.StateChanged:
-		g.changed(g.member(g.w.reporter), e)
+		g.changed(g.w.reporter, e)
 	case history.LeadershipAcquired, history.LeadershipLost, history.ElectionFailed:
-		g.publishes(g.member(g.w.reporter), e)
+		g.publishes(g.w.reporter, e)
 	case history.Leading:
-		m := g.member(g.w.reporter)
+		m := &g.w.reporter.member
 		m.leads, m.under = e.Reason, e.Fence
 		g.tells = true
 	case history.Acquired, history.Lost, history.Released:
-		g.believes(g.member(g.w.reporter), e)
+		g.believes(g.w.reporter, e)
 	case history.Stopped:
-		g.missing(g.member(g.w.reporter), e)
+		g.missing(g.w.reporter, e)
 	case history.Phase:
 		if e.Reason == "end" {
 			g.agree()
@@ -82,26 +63,25 @@ func (g *e6) event(e *history.Event) {
 	}
 }
 
-func (g *e6) changed(m *member, e *history.Event) {
-	g.missing(m, e)
+func (g *e6) changed(i *instance, e *history.Event) {
+	m := &i.member
+	g.missing(i, e)
 	g.key = g.w.subject
-	g.moves++
 	g.exercise("")
-	from := m.state
+	from := cmp.Or(m.state, stateFollower)
 	_, m.state, _ = strings.Cut(e.Reason, " ")
 	m.change, m.moved = from+" to "+m.state, e.T
 	next, known := published[m.change]
 	if m.next = next; !known {
-		g.broke(g.key, "%s went from %s at %s: the state machine has no such transition", m.inst.who(), m.change, clock(e.T))
+		g.broke(g.key, "%s went from %s at %s: the state machine has no such transition", i.who(), m.change, clock(e.T))
 	}
 	if from == stateLeader && m.state == stateFollower {
-		g.campaigns(m)
+		g.campaigns(i)
 	}
 }
 
 // campaigns judges that a fallen leader campaigns again, whoever leads by then, unless it resigns. Other programs may behave differently.
-func (g *e6) campaigns(m *member) {
-	i := m.inst
+func (g *e6) campaigns(i *instance) {
 	if g.w.Foreign || i.node == nil {
 		return
 	}
@@ -110,7 +90,7 @@ func (g *e6) campaigns(m *member) {
 		now: func() promise {
 			return promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
 		},
-		pending: func() bool { return m.moved == fell && !i.gone && i.leave == nil },
+		pending: func() bool { return i.member.moved == fell && !i.gone && i.leave == nil },
 		missed: func(limit int64) {
 			g.broke(g.key, "%s led until %s, and had not tried to lead again %d ms later", i.who(), clock(fell), ms(limit))
 		},
@@ -119,17 +99,19 @@ func (g *e6) campaigns(m *member) {
 }
 
 // missing breaks E6 if the last transition has unpublished events.
-func (g *e6) missing(m *member, e *history.Event) {
+func (g *e6) missing(i *instance, e *history.Event) {
+	m := &i.member
 	if m.next != 0 {
-		g.broke(g.w.subject, "%s went %s at %s and published no %s before %s at %s", m.inst.who(), m.change, clock(m.moved), m.next,
+		g.broke(g.w.subject, "%s went %s at %s and published no %s before %s at %s", i.who(), m.change, clock(m.moved), m.next,
 			e.Kind, clock(e.T))
 	}
 	m.next = 0
 }
 
-func (g *e6) publishes(m *member, e *history.Event) {
+func (g *e6) publishes(i *instance, e *history.Event) {
+	m := &i.member
 	if m.next != e.Kind {
-		g.broke(g.w.subject, "%s published %s at %s, which its last transition, %s at %s does not publish here", m.inst.who(), e.Kind,
+		g.broke(g.w.subject, "%s published %s at %s, which its last transition, %s at %s does not publish here", i.who(), e.Kind,
 			clock(e.T), cmp.Or(m.change, "none"), clock(m.moved))
 		return
 	}
@@ -140,8 +122,8 @@ func (g *e6) publishes(m *member, e *history.Event) {
 }
 
 // believes judges that exactly the holder of the lease is LEADER, a moment after e.
-func (g *e6) believes(m *member, e *history.Event) {
-	s, i, at, kind := g.w.subject, m.inst, e.T, e.Kind
+func (g *e6) believes(i *instance, e *history.Event) {
+	s, m, at, kind := g.w.subject, &i.member, e.T, e.Kind
 	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
 		t, leads, has := i.held[s.id], m.state == stateLeader, "does not hold"
 		if t != nil {
@@ -152,7 +134,7 @@ func (g *e6) believes(m *member, e *history.Event) {
 			g.broke(s, "%s acquired fence %d at %s, but its LeadershipAcquired says %d", i.who(), t.fence, clock(t.since), m.led)
 		case leads == (t != nil), m.change == "", i.gone, i.node.frozenWithin(at - thawGrace):
 		default:
-			g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, kind, clock(at), m.state)
+			g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, kind, clock(at), cmp.Or(m.state, stateFollower))
 		}
 	})
 }
@@ -166,21 +148,20 @@ func (g *e6) agree() {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return
 	}
-	var members []*member
-	var leader *member
+	var members []*instance
+	var leader *instance
 	var leaders []string
 	for _, id := range sortedKeys(g.w.instances) {
 		i := g.w.instances[id]
 		if !i.ready || i.gone {
 			continue
 		}
-		m := g.member(i)
-		members = append(members, m)
-		if m.state == stateLeader {
-			leader, leaders = m, append(leaders, id)
+		members = append(members, i)
+		if i.member.state == stateLeader {
+			leader, leaders = i, append(leaders, id)
 		}
 	}
-	if len(members) == 0 || g.moves == 0 {
+	if len(members) == 0 || g.key == nil {
 		return
 	}
 	g.exercise("")
@@ -190,41 +171,33 @@ func (g *e6) agree() {
 		return
 	}
 	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
-	if since := leader.moved; g.w.now-since-g.w.stall(since, g.w.now) < int64(g.w.TTL)*6/10 {
+	if since := leader.member.moved; g.w.now-since-g.w.stall(since, g.w.now) < int64(g.w.TTL)*6/10 {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}
-	g.quiet = true
-	for _, m := range members {
-		g.agrees(m, leader)
+	for _, i := range members {
+		g.agrees(i, leader)
+	}
+	if len(g.breaks) == 0 {
+		g.note("one leader at the end of the calm, and all agree")
 	}
 }
 
 // agrees judges whether a member reports this leader and its fence. A member that does not report the leader disagrees.
-func (g *e6) agrees(m, leader *member) {
-	i, leads := m.inst, leader.inst
+func (g *e6) agrees(i, leader *instance) {
+	m, led := &i.member, leader.member.led
 	looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // a deposed master names another leader
 	switch {
 	case g.w.Foreign && !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
-	case m.leads == "":
-		g.broke(g.key, "at the end of the calm %s is leader, and %s does not know who is", leads.who(), i.who())
-	case m.leads != leads.id:
-		g.broke(g.key, "at the end of the calm %s is leader, but %s takes %s for it", leads.who(), i.who(), m.leads)
-	case m.under != 0 && m.under < leader.led: // Redis may be ahead of the leader, because of a late attempt of its own
-		g.broke(g.key, "at the end of the calm %s leads under fence %d, and %s takes it to be %d", leads.who(), leader.led, i.who(), m.under)
+	case m.leads != leader.id:
+		g.broke(g.key, "at the end of the calm %s is leader, but %s takes %s for it", leader.who(), i.who(), cmp.Or(m.leads, "nobody"))
+	case m.under != 0 && m.under < led: // Redis may be ahead of the leader, because of a late attempt of its own
+		g.broke(g.key, "at the end of the calm %s leads under fence %d, and %s takes it to be %d", leader.who(), led, i.who(), m.under)
 	}
 }
 
-func (g *e6) verdict() Verdict {
-	if g.moves == 0 {
+func (g *e6) finish() {
+	if g.key == nil {
 		g.breaks, g.untested = nil, "the nodes do not tell of transitions"
 	}
-	v := g.hooks.verdict()
-	if g.moves > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d transitions with their events", g.moves))
-	}
-	if g.quiet && len(g.breaks) == 0 {
-		v.Detail = join(v.Detail, "one leader at the end of the calm, and all agree")
-	}
-	return v
 }

@@ -12,10 +12,9 @@ import (
 // the owners' messages.
 type g10 struct {
 	hooks
-	stores    map[string]*store   // by name; "" is the master that the sentinels know
-	said      map[[2]string]*said // by session and instance
-	fences    bool                // Redis shows fences
-	strangers int                 // changes of leases that Redis shows with no instance
+	stores map[string]*store   // by name; "" is the master that the sentinels know
+	said   map[[2]string]*said // by session and instance
+	fences bool                // Redis shows fences
 }
 
 // key is a lease as one Redis server holds it.
@@ -121,7 +120,6 @@ func (g *g10) unread(k *key, e *history.Event) {
 		g.untested = fmt.Sprintf("at %s the lease of session %s, which %s held, was changed by a command that does not show what it did to "+
 			"it: it is not known who may do that", clock(e.T), k.session.id, g.who(k.holder))
 	}
-	g.strangers++
 	k.set(false, "", e.T, 0)
 }
 
@@ -228,20 +226,9 @@ func (g *g10) nobody(holder string) bool {
 	return i == nil || i.node == nil
 }
 
-// changed counts a change of a lease.
+// changed counts a change of an instance's lease.
 func (g *g10) changed(holder string) {
-	if g.nobody(holder) {
-		g.strangers++
-	} else {
+	if !g.nobody(holder) {
 		g.exercise("")
-	}
-}
-
-func (g *g10) finish() {
-	if len(g.breaks) == 0 && g.exercised > 0 {
-		g.note("%d changes of leases in Redis matched to their owners' events", g.exercised)
-	}
-	if g.strangers > 0 {
-		g.note("%d changes of leases whose keys hold the ID of no instance were matched to nobody", g.strangers)
 	}
 }

@@ -9,11 +9,7 @@ import (
 // i2 judges that one idempotency key in force gives one session and exactly one accepted start, however often and wherever clients send
 // it. A key is in force from its first accepted start until it expires or its session has ended. i2 matches Redis' keys and records to
 // the clients' requests and the API's answers. It computes the key itself.
-type i2 struct {
-	intentRule
-	replays int
-	keys    int
-}
+type i2 struct{ intentRule }
 
 func (g *i2) event(e *history.Event) {
 	b := g.book
@@ -59,12 +55,9 @@ func (g *i2) keyed(v *want, s *intent, e *history.Event) {
 				s.id, old.id, old.state)
 		}
 	}
-	if e.N == 0 {
-		g.keys++
-		if e.Until != 0 && e.Until < e.T+int64(keyLife-keyLife/50) {
-			g.broke(s.session, "at %s the key of %s was given to session %s for %v: it answers for %v, or as long as that runs", clock(e.T),
-				v.payload, s.id, time.Duration(e.Until-e.T).Round(time.Second), keyLife)
-		}
+	if e.N == 0 && e.Until != 0 && e.Until < e.T+int64(keyLife-keyLife/50) {
+		g.broke(s.session, "at %s the key of %s was given to session %s for %v: it answers for %v, or as long as that runs", clock(e.T),
+			v.payload, s.id, time.Duration(e.Until-e.T).Round(time.Second), keyLife)
 	}
 }
 
@@ -72,7 +65,7 @@ func (g *i2) keyed(v *want, s *intent, e *history.Event) {
 func (g *i2) runs(s *intent) {
 	since := s.since
 	g.w.at(since+eventAllowance, func() {
-		if v := s.want; v != nil && v.inForce == s && s.since == since && v.until != 0 {
+		if v := s.want; v.inForce == s && s.since == since && v.until != 0 {
 			g.broke(s.session, "session %s of %s runs since %s, and its key ends at %s", s.id, v.payload, clock(since), clock(v.until))
 		}
 	})
@@ -83,11 +76,8 @@ func (g *i2) accepted(r *request, s *intent, e *history.Event) {
 	if r.want.accepted > 1 {
 		g.exercise("")
 	}
-	if s.accepted < e.T {
-		g.replays++
-	}
 	switch {
-	case s.want != nil && s.want != r.want && s.want.payload != "":
+	case s.want != r.want && s.want.payload != "":
 		g.broke(s.session, "request %d asked for %s and was given session %s at %s, which is that of %s", e.N, r.want.payload, s.id,
 			clock(e.T), s.want.payload)
 	case s.passed != 0 && s.passed < r.at && g.book.ledSince(g.w.node(e.Node), r.at):
@@ -109,8 +99,5 @@ func (g *i2) finish() {
 		if g.w.Tap && s.accepted != 0 && !s.published && !b.forgiven(s) && s.asked > b.gapAt {
 			g.broke(s.session, "session %s was accepted at %s and its start was never published", s.id, clock(s.accepted))
 		}
-	}
-	if g.keys > 0 {
-		g.note("%d keys came into force, %d starts were answered with a session that others had been given before", g.keys, g.replays)
 	}
 }

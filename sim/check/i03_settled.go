@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -83,8 +82,9 @@ func (b *intents) settled(s *intent) bool {
 
 // look begins to wait for a session that is not in order, and judges one that has come to be in order.
 func (g *i3) look(s *intent) {
-	took, stands := s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
-		now: func() promise { return g.promise(s) },
+	s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
+		took: g.took,
+		now:  func() promise { return g.promise(s) },
 		missed: func(limit int64) {
 			g.exercise("")
 			g.took.Add(g.w.now - s.disorder.from)
@@ -92,9 +92,6 @@ func (g *i3) look(s *intent) {
 			g.late(s, limit)
 		},
 	})
-	if stands != unjudged {
-		g.took.Add(took)
-	}
 }
 
 // promise returns the promise that the session comes to be in order. Without a view of Redis, the wait begins with the calm.
@@ -134,8 +131,5 @@ func (g *i3) late(s *intent, limit int64) {
 func (g *i3) verdict() Verdict {
 	v := g.hooks.verdict()
 	g.nearest(&v)
-	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("until all was in order: %s", g.took))
-	}
 	return v
 }

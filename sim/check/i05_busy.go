@@ -107,7 +107,7 @@ func (s *intent) met() bool { return s.ended() || s.state == stateRunning }
 // rivalled reports whether another session of the same service runs, unless Redis may have lost that session's data since.
 func (g *i5) rivalled(s *intent, v *want) bool {
 	for o := range g.book.live {
-		if o != s && o.state == stateRunning && o.service() == v.service && !g.book.forgiven(o) {
+		if o != s && o.state == stateRunning && o.want.service == v.service && !g.book.forgiven(o) {
 			return true
 		}
 	}
@@ -124,7 +124,7 @@ func (g *i5) closed(s *intent) {
 		if s.accepted != 0 {
 			g.took.Add(max(0, now-s.accepted))
 		}
-		if lease := s.service(); seen && lease != "" && !g.held(lease, s.created) {
+		if lease := s.want.service; seen && lease != "" && !g.held(lease, s.created) {
 			g.broke(g.w.session(lease), "session %s ended with %s at %s, and nobody had held %s since it was created at %s", s.id, s.reason,
 				clock(now), lease, clock(s.created))
 		}
@@ -162,13 +162,8 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 		fmt.Sprintf("no fault of %s, which ran it, nor of Redis had hit for %v", worker.who(), time.Duration(g.w.now-from))
 }
 
-func (g *i5) verdict() Verdict {
-	v := g.hooks.verdict()
+func (g *i5) finish() {
 	if len(g.busy) > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("sessions ended: %s", counts(g.busy)))
+		g.note("sessions ended: %s", counts(g.busy))
 	}
-	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("from the answer to %s: %s", reasonBusy, g.took))
-	}
-	return v
 }

@@ -16,12 +16,11 @@ import (
 // dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
 type i6 struct {
 	intentRule
-	leases  []*session // all that Redis has granted, by name
-	owed    []*obligation
-	idle    map[idle]*spell
-	took    *measure.Times // time after the crash
-	again   *measure.Times // time after the readiness of the same worker
-	crashes int
+	leases []*session // all that Redis has granted
+	owed   []*obligation
+	idle   map[idle]*spell
+	took   *measure.Times // time after the crash
+	again  *measure.Times // time after the readiness of the same worker
 }
 
 // obligation is a lease that a crashed process left behind.
@@ -29,7 +28,6 @@ type obligation struct {
 	*wait
 	lease  *session
 	victim *instance
-	crash  *injection
 	at     int64 // time of the crash
 	base   int64 // start of the limit
 	ready  int64 // when the same worker was ready again; 0: not yet
@@ -47,7 +45,7 @@ func (g *i6) event(e *history.Event) {
 		g.moves(g.w.subject)
 		g.idles(g.w.subject)
 	case history.RedisState:
-		if s := g.w.sessions.byID[g.book.session(e.Session).service()]; s != nil {
+		if s := g.w.sessions.byID[g.book.session(e.Session).want.service]; s != nil {
 			g.idles(s)
 		}
 	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
@@ -57,36 +55,27 @@ func (g *i6) event(e *history.Event) {
 		for _, d := range g.owed {
 			d.over = true
 		}
-		g.owed = nil
 	case history.Exited:
 		if inst := g.w.instances[e.Instance]; inst != nil && g.w.phase != "end" {
 			g.exited(inst)
 		}
-	case history.Ready:
-		g.ready(g.w.reporter)
-	}
-}
-
-// ready handles a worker that may be a crashed one again: what that left behind is due earlier now.
-func (g *i6) ready(inst *instance) {
-	for _, d := range g.owed {
-		if d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
-			d.ready = g.w.now
-			d.look()
+	case history.Ready: // what this worker left behind when it crashed is due earlier now
+		for _, d := range g.owed {
+			if inst := g.w.reporter; d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
+				d.ready = e.T
+				d.look()
+			}
 		}
 	}
 }
 
 // exited handles the end of a process, which leaves its leases if the plan killed it.
 func (g *i6) exited(inst *instance) {
-	if inst.killed {
-		g.crashes++
-	}
 	for _, s := range g.leases {
 		switch k := s.granted; {
 		case k == nil || k.holder != inst.id || !k.lives(g.w.now):
 		case inst.killed && inst.killer != nil:
-			d := &obligation{lease: s, victim: inst, crash: inst.killer, at: g.w.now, base: g.w.now}
+			d := &obligation{lease: s, victim: inst, at: g.w.now, base: g.w.now}
 			d.wait = g.expect(wait{now: func() promise { return g.promise(d) }, missed: func(int64) { g.owe(d) }})
 			g.owed = append(g.owed, d)
 		case !inst.killed && inst.leave != nil && inst.knows(s):
@@ -103,19 +92,18 @@ func (g *i6) promise(d *obligation) promise {
 	if d.ready != 0 {
 		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
 	}
-	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.crash}
+	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.victim.killer}
 }
 
 // moves handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
 // back by a partition, arrived after its death.
 func (g *i6) moves(s *session) {
-	byName := func(s *session, name string) int { return cmp.Compare(s.id, name) }
-	if at, found := slices.BinarySearchFunc(g.leases, s.id, byName); !found && s.granted != nil {
-		g.leases = slices.Insert(g.leases, at, s)
+	if s.granted != nil && !slices.Contains(g.leases, s) {
+		g.leases = append(g.leases, s)
 	}
-	for _, d := range slices.Clone(g.owed) {
+	for _, d := range g.owed {
 		switch {
-		case d.lease != s:
+		case d.lease != s || d.over:
 		case s.granted != nil && s.granted.holder == d.victim.id:
 			d.base = g.w.now
 		default:
@@ -127,8 +115,7 @@ func (g *i6) moves(s *session) {
 // free counts a lease that was left behind and free at the given time, or then still held.
 func (g *i6) free(d *obligation, at int64) {
 	d.over = true
-	g.owed = slices.DeleteFunc(g.owed, func(o *obligation) bool { return o == d })
-	g.exercise(string(d.crash.Kind))
+	g.exercise(string(d.victim.killer.Kind))
 	g.took.Add(max(0, at-d.base))
 	if d.ready != 0 {
 		g.again.Add(max(0, at-d.ready))
@@ -137,11 +124,10 @@ func (g *i6) free(d *obligation, at int64) {
 
 func (g *i6) owe(d *obligation) {
 	k, now := d.lease.granted, g.w.now
+	g.free(d, min(now, cmp.Or(k.until, now)))
 	if k.until != 0 && k.until < now { // Redis grants an expired lease at once, but shows its end late
-		g.free(d, k.until)
 		return
 	}
-	g.free(d, now)
 	after := fmt.Sprintf("%d ms after", ms(now-d.base))
 	if d.ready != 0 {
 		after = fmt.Sprintf("%d ms after the same worker was ready again and %s", ms(now-d.ready), after)
@@ -163,29 +149,29 @@ type idle struct {
 // idles begins or ends the waits for idle leases of the workers that have the lease, or had it last.
 func (g *i6) idles(s *session) {
 	for _, k := range []*grant{s.before, s.granted} {
-		if k != nil && g.w.instances[k.holder] != nil {
-			g.unused(s, g.w.instances[k.holder])
+		if k == nil || g.w.instances[k.holder] == nil {
+			continue
 		}
+		worker := g.w.instances[k.holder]
+		if strings.HasPrefix(s.id, servicePrefix) {
+			g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
+		}
+		g.follow(idle{worker, nil}, "a tuner slot beside those of the services that it held", func() bool { return g.extra(worker) > 0 })
 	}
 }
 
-func (g *i6) unused(s *session, worker *instance) {
-	if strings.HasPrefix(s.id, servicePrefix) {
-		g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
-	}
-	g.follow(idle{worker, nil}, "a tuner slot beside those of the services that it held", func() bool {
-		extra := 0
-		for _, o := range g.leases {
-			switch {
-			case !worker.knows(o):
-			case strings.HasPrefix(o.id, tunerPrefix):
-				extra++
-			default:
-				extra--
-			}
+// extra returns how many more slots than services the worker holds.
+func (g *i6) extra(worker *instance) (n int) {
+	for _, s := range g.leases {
+		switch {
+		case !worker.knows(s):
+		case strings.HasPrefix(s.id, tunerPrefix):
+			n++
+		default:
+			n--
 		}
-		return extra > 0
-	})
+	}
+	return n
 }
 
 // knows reports whether Redis holds the lease for the instance, which has reported that it has it, and not that it lost it.
@@ -197,7 +183,7 @@ func (i *instance) knows(s *session) bool {
 // uses reports whether a session may use a service's lease: one that has not ended, and whose service it is or is unknown.
 func (b *intents) uses(lease string) bool {
 	for s := range b.live {
-		if service := s.service(); service == "" || service == lease {
+		if service := s.want.service; service == "" || service == lease {
 			return true
 		}
 	}
@@ -243,11 +229,5 @@ func (g *i6) stopped(inst *instance, s *session) {
 func (g *i6) verdict() Verdict {
 	v := g.hooks.verdict()
 	v.Value = ms(int64(g.took.Max))
-	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d leases left behind by %d crashes, free after %s", g.took.N, g.crashes, g.took))
-	}
-	if g.again.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d of them after the same worker was ready again, within %s", g.again.N, g.again))
-	}
 	return v
 }

@@ -41,19 +41,18 @@ type request struct {
 // want is the content of a start. Starts with the same content share an idempotency key.
 type want struct {
 	payload  string  // "": nobody has asked for it
-	service  string  // the lease that its pipeline needs beside a slot
+	service  string  // the lease that its pipeline needs beside a slot; "": unknown
 	open     int     // requests without an answer
 	accepted int     // requests
 	inForce  *intent // session of the key, as Redis shows it
 	until    int64   // when the key expires; 0: never
 	first    *intent // first session of the key, at any server; nil: none
 	firstAt  int64
-	told     bool // I4: a break was reported
 }
 
 type intent struct {
 	*session
-	want      *want  // nil: unknown
+	want      *want  // an empty one: unknown
 	asked     int64  // time of the first request that was given the session
 	accepted  int64  // time of the first answer that gave the session; 0: none
 	created   int64  // time of its first mention
@@ -125,7 +124,7 @@ func (b *intents) key(hash string) *want {
 func (b *intents) session(id string) *intent {
 	s := b.sessions[id]
 	if s == nil {
-		s = &intent{session: b.w.session(id), created: b.w.now, asked: b.w.now}
+		s = &intent{session: b.w.session(id), want: &want{}, created: b.w.now, asked: b.w.now}
 		b.sessions[id] = s
 		b.order = append(b.order, s)
 	}
@@ -133,14 +132,6 @@ func (b *intents) session(id string) *intent {
 }
 
 func (s *intent) ended() bool { return s.state == stateEnded || s.state == stateGone }
-
-// service returns the lease that its pipeline needs beside a slot; "" if unknown.
-func (s *intent) service() string {
-	if s.want == nil {
-		return ""
-	}
-	return s.want.service
-}
 
 // forgiven reports whether Redis may have lost the session: with its data, or because another server had it.
 func (b *intents) forgiven(s *intent) bool { return s.lost || s.asked <= b.lostAt }

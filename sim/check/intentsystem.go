@@ -19,7 +19,7 @@ var intentSystem = &system{
 		of := intentRule{book: newIntents()}
 		return []checker{
 			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},
-			&i4{intentRule: of, by: map[string]int{}}, &i5{intentRule: of, used: map[string]int64{}, busy: map[string]int{}},
+			&i4{intentRule: of}, &i5{intentRule: of, used: map[string]int64{}, busy: map[string]int{}},
 			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{},
 		}
 	},
@@ -45,18 +45,16 @@ type spell struct {
 	from int64 // its start, or a later event from which the deadline counts
 }
 
-// follow begins the wait when the state begins, and judges it when the state ends. It returns what came returns.
-func (o *spell) follow(h *hooks, lasts bool, x wait) (took int64, stands standing) {
+// follow begins the wait when the state begins, and judges it when the state ends.
+func (o *spell) follow(h *hooks, lasts bool, x wait) {
 	switch {
 	case lasts && o.wait == nil && h.w.phase != "end":
 		o.from = h.w.now
 		o.wait = h.expect(x)
 	case !lasts && o.wait != nil:
-		took, _, stands = o.came()
+		o.came()
 		o.wait = nil
-		return took, stands
 	}
-	return 0, unjudged
 }
 
 // drop ends the wait without a judgement.

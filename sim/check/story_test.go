@@ -66,7 +66,9 @@ func told(r Result, ids []string) string {
 		fmt.Fprintf(&out, "%s %s: %d of %d %s, exercised %d, excused %d\n", v.ID, v.Verdict, v.Value, v.Limit, v.Unit,
 			v.Exercised, v.Excused)
 		for _, s := range strings.Split(v.Detail, "; ") {
-			fmt.Fprintf(&out, "  %s\n", s)
+			if s != "" {
+				fmt.Fprintf(&out, "  %s\n", s)
+			}
 		}
 	}
 	return out.String()

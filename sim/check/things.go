@@ -37,6 +37,7 @@ type instance struct {
 	sends    bool                  // it reports the start of a renewal
 	held     map[string]*term      // open terms, by session
 	renewals map[*session]*renewal // G4
+	member   member                // E6
 }
 
 // session is one polling target with the state of all checkers: in one place, because ten thousand sessions fit no cache.
