@@ -37,6 +37,7 @@ func (w *world) keep(e *history.Event) {
 	}
 	w.record.Add(kept)
 	w.kept++
+	w.tabulate(e)
 }
 
 // seen returns the number of events so far.

@@ -43,7 +43,7 @@ type poll struct {
 
 // belief is a time in which an instance trusts its term.
 type belief struct {
-	from, to int64 // to is never while it lasts
+	from, to int64 // to may be later than now; never: until it says otherwise
 	seen     int32
 }
 

@@ -40,8 +40,7 @@ type world struct {
 	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
-	timers         timers
-	seq            int64
+	timers         []timer
 	rest           rest
 	epoch          epoch
 	record         *history.Recorder // the events so far; nil: they are not kept
@@ -104,9 +103,6 @@ func (w *world) take(e *history.Event) {
 	}
 	w.epochs(e)
 	w.update(e)
-	if w.record != nil {
-		w.tabulate(e)
-	}
 	for _, c := range w.checkers {
 		c.event(e)
 	}
@@ -127,13 +123,14 @@ func (w *world) find(e *history.Event) {
 // also in the event. Otherwise the two would count as one owner.
 func (w *world) reporterOf(e *history.Event) *instance {
 	i := w.instance(e.Instance)
-	if e.Node == "" || i.process != nil && i.process.name == e.Node {
+	lives := i.process != nil && i.process.exits == i.exits
+	if e.Node == "" || lives && i.process.name == e.Node {
 		return i
 	}
 	name := e.Instance + "@" + e.Node
-	if i.process == nil && w.instances[name] == nil {
+	if !lives && w.instances[name] == nil {
 		i.process = w.node(e.Node)
-		i.process.named = append(i.process.named, i)
+		i.exits = i.process.exits
 		return i
 	}
 	e.Instance = name
@@ -189,7 +186,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	case history.RenewFailed:
 		if t := w.term(e); t != nil {
 			t.doubt = true
-			w.cease(t, e.T)
+			w.cease(t)
 		}
 	case history.Lost:
 		w.stats.Losses++
@@ -205,11 +202,11 @@ func (w *world) join(inst *instance) {
 		return
 	}
 	inst.ready, inst.since = true, w.now
-	if w.alive == 0 {
-		w.populatedSince = w.now
-	}
 	w.alive++
-	if w.alive == 2 {
+	switch w.alive {
+	case 1:
+		w.populatedSince = w.now
+	case 2:
 		w.redundantSince = w.now
 	}
 }
@@ -275,10 +272,7 @@ func (w *world) exited(n *node, e *history.Event) {
 	inst := n.current
 	n.current = nil
 	n.thawed(w.now)
-	for _, i := range n.named {
-		i.process = nil
-	}
-	n.named = nil
+	n.exits++
 	if inst == nil {
 		n.killer = nil
 		return
