@@ -93,6 +93,13 @@ func (h *hooks) stalled(from, to int64) bool {
 	return true
 }
 
+// noteSome adds a note with a number, unless that is 0.
+func (h *hooks) noteSome(n int, format string) {
+	if n > 0 {
+		h.note(format, n)
+	}
+}
+
 func (h *hooks) note(format string, args ...any) {
 	h.notes = append(h.notes, fmt.Sprintf(format, args...))
 }
@@ -199,7 +206,7 @@ func fenced(fence int64) string {
 }
 
 func until(t int64) string {
-	if t == 0 {
+	if t == never {
 		return "it says otherwise"
 	}
 	return clock(t)

@@ -52,6 +52,19 @@ func (g *g2) finish() {
 		}
 	}
 	g.inOrder()
+	if g.exercised == 0 {
+		g.untested = unchallenged
+	}
+	if g.accepted == 0 {
+		g.untested = "the target saw no poll"
+		return
+	}
+	g.note("%d polls accepted, %d refused by fence; of frozen processes: sent late and refused %d, frozenInFlight %d", g.accepted, g.rejected,
+		g.late, g.frozen)
+	g.noteSome(g.hungUp, "%d polls came when the client before had hung up, which the target noticed a moment later")
+	g.noteSome(g.staleFrozen, "%d polls of processes that had been frozen began after another was granted the session")
+	g.noteSome(g.deleted, "after a key was deleted by hand, before its owner could know, %d polls came while its last one was served")
+	g.noteSome(g.staleDeleted, "after a key was deleted by hand, before its owner could know, it began %d polls that were another's")
 }
 
 // taken counts the leases taken over from challenged owners, once their new owner polls.
@@ -195,32 +208,4 @@ func (g *g2) startOf(s *session, p *poll) int64 {
 		at = said.T
 	}
 	return at - g.w.stall(at-eventAllowance, p.at)
-}
-
-func (g *g2) verdict() Verdict {
-	if g.exercised == 0 {
-		g.untested = unchallenged
-	}
-	v := g.hooks.verdict()
-	v.Value = int64(len(g.breaks))
-	if g.accepted == 0 {
-		v.Detail = "the target saw no poll"
-		return v
-	}
-	v.Detail = join(v.Detail, fmt.Sprintf("%d polls accepted, %d refused by fence; of frozen processes: sent late and refused %d, "+
-		"frozenInFlight %d", g.accepted, g.rejected, g.late, g.frozen))
-	for _, x := range []struct {
-		n    int
-		text string
-	}{
-		{g.hungUp, "%d polls came when the client before had hung up, which the target noticed a moment later"},
-		{g.staleFrozen, "%d polls of processes that had been frozen began after another was granted the session"},
-		{g.deleted, "after a key was deleted by hand, before its owner could know, %d polls came while its last one was served"},
-		{g.staleDeleted, "after a key was deleted by hand, before its owner could know, it began %d polls that were another's"},
-	} {
-		if x.n > 0 {
-			v.Detail = join(v.Detail, fmt.Sprintf(x.text, x.n))
-		}
-	}
-	return v
 }

@@ -67,6 +67,13 @@ func (g *g3) finish() {
 		}
 	}
 	g.inOrder()
+	switch {
+	case g.exercised > 0:
+		g.note("%d new terms, %d of them the first after Redis restarted or lost its data", g.exercised, g.across)
+	case g.without > 0:
+		g.untested = fmt.Sprintf("the nodes give no fence (%d terms without)", g.without)
+	}
+	g.noteSome(g.late, "%d granted before their key was deleted by hand and reported after the next")
 }
 
 // terms judges the fences of the terms, and returns the set of them.
@@ -156,19 +163,4 @@ func (g *g3) strange(s *session, given map[int64]bool) {
 				"acquired it, nor did Redis show it (%d such fences)", g.w.instance(first.inst).who(), s.id, first.fence, clock(first.at), first.n,
 			n)
 	}
-}
-
-func (g *g3) verdict() Verdict {
-	if g.exercised == 0 && g.without > 0 {
-		g.untested = fmt.Sprintf("the nodes give no fence (%d terms without)", g.without)
-	}
-	v := g.hooks.verdict()
-	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("%d new terms, %d of them the first after Redis restarted or lost its data", g.exercised,
-			g.across), v.Detail)
-	}
-	if g.late > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d granted before their key was deleted by hand and reported after the next", g.late))
-	}
-	return v
 }
