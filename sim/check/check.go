@@ -1,8 +1,8 @@
 // Package check is the judge. It reads the history of a run and returns a verdict for each guarantee (docs/guarantees.md): it held, it
 // broke, or the run did not put it to the test.
 //
-// The judge uses recorded data only, in one pass. Its memory grows with the nodes and sessions of a run, not with the run's length. It
-// imports nothing of the library that it judges, so anybody can judge a saved run again with the same result.
+// The judge uses recorded data only, and keeps all of it until the verdict. It imports nothing of the library that it judges, so anybody
+// can judge a saved run again with the same result.
 //
 // Terms:
 //

@@ -46,7 +46,7 @@ func (w *world) seen() int32 { return w.kept }
 // categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
 func categoryOf(e *history.Event, s *session) category {
 	switch k := e.Kind; {
-	case k == history.FaultStart, k == history.FaultEnd, k == history.AcquireFailed: // the last explains nothing, and every instance reports it
+	case k == history.FaultStart, k == history.FaultEnd, k == history.AcquireFailed: // every instance reports the last
 		return ofNone
 	case k >= history.RedisFlushed && k <= history.RedisUp, k == history.RedisEpoch, k == history.Ready, k == history.Stopped:
 		return ofAll
