@@ -102,19 +102,15 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 		g.deletedW = max(g.deletedW, length)
 		return
 	}
-	a, z := first.inst.short(), second.inst.short()
-	if a == z { // two processes of one slot
-		a, z = first.inst.id, second.inst.id
-	}
 	b := breach{
 		session: s, from: from, to: to, at: to, size: length, seen: second.belief.seen, due: s.grantedUntil(first.inst, from),
 		terms: []*term{first.term, second.term},
 	}
 	g.breach(b,
-		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
-			"%s had it from %s%s and believed until %s",
-		first.inst.who(), second.inst.who(), s.id, ms(length), clock(from), clock(to),
-		a, clock(first.since), inBrackets(first.fence), until(first.to), z, clock(second.since), inBrackets(second.fence), until(second.to))
+		"two trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
+			"%s had it from %s%s and believed until %s", s.id, ms(length), clock(from), clock(to),
+		first.inst.who(), clock(first.since), inBrackets(first.fence), until(first.to),
+		second.inst.who(), clock(second.since), inBrackets(second.fence), until(second.to))
 }
 
 // asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.

@@ -32,9 +32,6 @@ type renewal struct {
 
 func (g *g4) renewal() *renewal {
 	i, s := g.w.reporter, g.w.subject
-	if i.renewals == nil {
-		i.renewals = map[*session]*renewal{}
-	}
 	r := i.renewals[s]
 	if r == nil {
 		r = &renewal{inst: i, session: s}

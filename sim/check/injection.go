@@ -235,11 +235,7 @@ func (n *node) frozen() bool { return n.lastFreeze(never).to == never }
 // frozenWithin reports whether the node's process was frozen at any moment between from and now.
 func (n *node) frozenWithin(from int64) bool { return n.lastFreeze(never).to >= from }
 
-// frozenSince reports whether the instance's process was frozen at any moment between since and now.
-func (w *world) frozenSince(inst string, since int64) bool {
-	return w.frozenBetween(inst, since, never)
-}
-
+// frozenBetween reports whether the instance's process was frozen at any moment between from and to.
 func (w *world) frozenBetween(inst string, from, to int64) bool {
 	return w.lastFreeze(inst, to).to >= from
 }

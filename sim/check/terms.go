@@ -58,18 +58,6 @@ func (w *world) opens(t *term) {
 	t.session.history = append(t.session.history, t)
 }
 
-// uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
-// end, for one poll timeout at most.
-func (w *world) uses(e *history.Event) {
-	switch t := w.term(e); {
-	case t == nil:
-	case e.Kind == history.PollStart:
-		w.trust(t, e.T+int64(w.PollTimeout))
-	default:
-		w.cease(t)
-	}
-}
-
 func (w *world) renewed(inst *instance, e *history.Event) {
 	t := w.term(e)
 	if t == nil { // no acquisition was reported, but its belief counts
@@ -89,9 +77,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		t.until = e.Until
 	}
 	t.doubt, t.confirmedAt = false, w.now
-	if t.injections != nil {
-		t.survived()
-	}
+	t.survived()
 	w.trust(t, t.until)
 }
 
@@ -116,7 +102,7 @@ func (t *term) believesSince() int64 { return t.beliefs[len(t.beliefs)-1].from }
 
 // cease records that the instance believes in the term no more.
 func (w *world) cease(t *term) {
-	if t.believes(w.now) {
+	if t != nil && t.believes(w.now) {
 		t.beliefs[len(t.beliefs)-1].to = w.now
 	}
 }

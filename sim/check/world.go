@@ -72,7 +72,7 @@ func (w *world) node(name string) *node {
 func (w *world) instance(id string) *instance {
 	i := w.instances[id]
 	if i == nil {
-		i = &instance{id: id, held: map[string]*term{}}
+		i = &instance{id: id, held: map[string]*term{}, renewals: map[*session]*renewal{}}
 		w.instances[id] = i
 	}
 	return i
@@ -179,9 +179,13 @@ func (w *world) nodeEvent(e *history.Event) {
 	case history.Renewed:
 		w.stats.Renewals++
 		w.renewed(inst, e)
-	case history.PollStart, history.PollEnd, history.PollCancelled:
+	case history.PollStart: // an instance that queries Redis before each use trusts its lease for that poll, for one poll timeout at most
+		if t := w.term(e); inst.asks && t != nil {
+			w.trust(t, e.T+int64(w.PollTimeout))
+		}
+	case history.PollEnd, history.PollCancelled:
 		if inst.asks {
-			w.uses(e)
+			w.cease(w.term(e))
 		}
 	case history.RenewFailed:
 		if t := w.term(e); t != nil {
@@ -212,13 +216,10 @@ func (w *world) join(inst *instance) {
 }
 
 func (w *world) leave(inst *instance) {
-	if inst.gone {
-		return
-	}
-	inst.gone = true
-	if inst.ready {
+	if inst.ready && !inst.gone {
 		w.alive--
 	}
+	inst.gone = true
 }
 
 func (w *world) harness(e *history.Event) {
@@ -278,7 +279,8 @@ func (w *world) exited(n *node, e *history.Event) {
 		return
 	}
 	w.leave(inst)
-	inst.killed, inst.killer, inst.renewals = e.N < 0, n.killer, nil
+	inst.killed, inst.killer = e.N < 0, n.killer
+	clear(inst.renewals)
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
