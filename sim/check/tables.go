@@ -39,6 +39,8 @@ type poll struct {
 	refused bool
 	broken  bool    // it is reported as a break
 	meets   []*poll // polls that the target still served as it arrived
+	end     int64   // never: not seen
+	aborted bool    // the client hung up before the answer
 }
 
 // belief is a time in which an instance trusts its term.
@@ -54,13 +56,18 @@ func (w *world) tabulate(e *history.Event) {
 	case history.Acquired, history.Renewed:
 		w.reports(s, e)
 	case history.Arrived, history.Rejected:
-		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen(), refused: e.Kind == history.Rejected}
+		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen(), refused: e.Kind == history.Rejected, end: never}
 		if s.polls = append(s.polls, p); !p.refused {
 			p.meets = slices.Clone(s.serving)
 			s.serving = append(s.serving, p)
 		}
 	case history.Served, history.Aborted:
-		s.serving = slices.DeleteFunc(s.serving, func(p *poll) bool { return p.n == e.N })
+		s.serving = slices.DeleteFunc(s.serving, func(p *poll) bool {
+			if p.n == e.N {
+				p.end, p.aborted = e.T, e.Kind == history.Aborted
+			}
+			return p.n == e.N
+		})
 	}
 }
 
