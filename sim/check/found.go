@@ -68,7 +68,7 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if b.by == nil {
 		b.by = h.w.blame(&b)
 	}
-	b.to, b.seen = max(cmp.Or(b.to, b.at), b.from), cmp.Or(b.seen, h.w.seen())
+	b.to, b.seen = max(cmp.Or(b.to, b.at), b.from), cmp.Or(b.seen, h.w.seen)
 	b.text = fmt.Sprintf(format, args...)
 	h.breaks = append(h.breaks, &b)
 	return true

@@ -56,7 +56,7 @@ func (w *world) tabulate(e *history.Event) {
 	case history.Acquired, history.Renewed:
 		w.reports(s, e)
 	case history.Arrived, history.Rejected:
-		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen(), refused: e.Kind == history.Rejected, end: never}
+		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen, refused: e.Kind == history.Rejected, end: never}
 		if s.polls = append(s.polls, p); !p.refused {
 			p.meets = slices.Clone(s.serving)
 			s.serving = append(s.serving, p)
@@ -77,10 +77,10 @@ func (w *world) reports(s *session, e *history.Event) {
 		k.reporter = e.Instance
 	}
 	if k != nil && k.until != 0 && e.Until > k.until+int64(stampAllowance) && cmp.Or(k.owner, k.reporter) == e.Instance {
-		s.beyond = append(s.beyond, window{e.Instance, e.Fence, e.T, e.Until, w.seen(), k, k.until})
+		s.beyond = append(s.beyond, window{e.Instance, e.Fence, e.T, e.Until, w.seen, k, k.until})
 	}
 	if n := len(s.reported); acquired && (e.Until == 0 || e.Until > e.T) && (n == 0 || e.Fence == 0 || e.Fence >= s.reported[n-1].fence) {
-		s.reported = append(s.reported, &grant{owner: e.Instance, fence: e.Fence, since: e.T, seen: w.seen()})
+		s.reported = append(s.reported, &grant{owner: e.Instance, fence: e.Fence, since: e.T, seen: w.seen})
 	}
 }
 

@@ -29,7 +29,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !s.added { // the history does not report its sessions
 		w.appear(s, true, false)
 	}
-	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, seen: w.seen(), confirmedAt: e.T}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, seen: w.seen, confirmedAt: e.T}
 	inst.tells = inst.tells || t.fence != 0
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
@@ -63,7 +63,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 	if t == nil { // no acquisition was reported, but its belief counts
 		s := w.subject
 		w.end(s.heldBy(inst), endReplaced)
-		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T, seen: w.seen(), unsaid: true}
+		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T, seen: w.seen, unsaid: true}
 		w.opens(t)
 	}
 	switch {
@@ -87,7 +87,7 @@ func (w *world) trust(t *term, until int64) {
 		return // the answer came after the end of its own window
 	}
 	if !t.believes(w.now) {
-		t.beliefs = append(t.beliefs, belief{from: w.now, seen: w.seen()})
+		t.beliefs = append(t.beliefs, belief{from: w.now, seen: w.seen})
 	}
 	t.beliefs[len(t.beliefs)-1].to = cmp.Or(until, never)
 }

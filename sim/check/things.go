@@ -24,7 +24,6 @@ type instance struct {
 	process  *node // node whose process reports under this ID
 	exits    int   // of that node, while that process lives
 	ready    bool
-	readies  int // number of its ready messages
 	since    int64
 	gone     bool // stopped or exited
 	stopped  bool // it reported its stop (G3)
@@ -94,7 +93,7 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(s)
-		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen(), snapshot: e.Reason == snapshotReason, gone: never}
+		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen, snapshot: e.Reason == snapshotReason, gone: never}
 		if i := w.instances[k.holder]; i != nil && i.node != nil {
 			k.owner = k.holder
 		}
@@ -108,7 +107,7 @@ func (w *world) grants(e *history.Event) {
 	case history.RedisDeleted:
 		w.freed(s)
 	case history.RedisFlushed, history.TapDown:
-		unknown := &grant{since: e.T, seen: w.seen()}
+		unknown := &grant{since: e.T, seen: w.seen}
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // the key may still exist; the next snapshot shows it
 			s.grants = append(s.grants, unknown)

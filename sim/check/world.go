@@ -44,7 +44,7 @@ type world struct {
 	rest           rest
 	epoch          epoch
 	record         *history.Recorder // the events so far; nil: they are not kept
-	kept           int32             // their number
+	seen           int32             // their number
 
 	challenges challenges
 }
@@ -165,10 +165,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Ready:
-		if inst.readies++; inst.readies == 1 { // a later message must not change how the instance is judged
-			inst.asks = e.Reason == history.Asks
-		}
-		w.join(inst)
+		w.join(inst, e.Reason == history.Asks)
 		w.rest.ready(inst)
 	case history.Stopped:
 		inst.stopped = true
@@ -201,11 +198,11 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 }
 
-func (w *world) join(inst *instance) {
-	if inst.ready || inst.gone {
+func (w *world) join(inst *instance, asks bool) {
+	if inst.ready || inst.gone { // a later message must not change how the instance is judged
 		return
 	}
-	inst.ready, inst.since = true, w.now
+	inst.ready, inst.since, inst.asks = true, w.now, asks
 	w.alive++
 	switch w.alive {
 	case 1:
