@@ -267,16 +267,15 @@ func (w *world) appear(s *session, exists, paused bool) {
 }
 
 func (w *world) exited(n *node, e *history.Event) {
-	inst := n.current
-	n.current = nil
+	inst, killer := n.current, n.killer
+	n.current, n.killer = nil, nil
 	n.thawed(w.now)
 	n.exits++
 	if inst == nil {
-		n.killer = nil
 		return
 	}
 	w.leave(inst)
-	inst.killed, inst.killer = e.N < 0, n.killer
+	inst.killed, inst.killer = e.N < 0, killer
 	clear(inst.renewals)
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
@@ -284,7 +283,7 @@ func (w *world) exited(n *node, e *history.Event) {
 	for _, s := range w.leases(inst) {
 		w.end(inst.held[s], endExited)
 	}
-	n.killer, n.asked = nil, nil
+	n.asked = nil
 	w.rest.exited(inst)
 }
 
