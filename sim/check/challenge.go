@@ -45,7 +45,7 @@ func (c *challenges) injected(inj *injection) {
 	x := c.by(string(inj.Kind))
 	for _, s := range c.w.sessions.all {
 		for _, t := range s.terms {
-			if t.believes && inj.hits(t) {
+			if t.believes(c.w.now) && inj.hits(t) {
 				x.Struck++
 				t.injections = append(t.injections, inj)
 			}

@@ -25,7 +25,7 @@ func (g *e2) older(s *session) {
 		n := led[p.inst]
 		if n < newest && p.fence == 0 {
 			other := last[newest]
-			g.broken(s, p, other, p.at, "the resource accepted write %d of %s at %s, without a fence, although %s leads since and has written: an "+
+			g.broken(s, p, other, "the resource accepted write %d of %s at %s, without a fence, although %s leads since and has written: an "+
 				"older leader's write", p.n, g.who(p), clock(p.at), g.who(other))
 		}
 		newest, last[n] = max(newest, n), p

@@ -33,14 +33,12 @@ func (w *world) keep(e *history.Event) {
 		kept.Reason = expired
 	}
 	if w.subject != nil {
-		w.subject.events = append(w.subject.events, w.seen())
+		w.subject.events = append(w.subject.events, w.seen)
 	}
 	w.record.Add(kept)
-	w.kept++
+	w.seen++
+	w.tabulate(e)
 }
-
-// seen returns the number of events so far.
-func (w *world) seen() int32 { return w.kept }
 
 // categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
 func categoryOf(e *history.Event, s *session) category {

@@ -70,7 +70,7 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	if b.by == nil {
 		b.by = h.w.blame(&b)
 	}
-	b.to, b.seen = max(cmp.Or(b.to, b.at), b.from), cmp.Or(b.seen, h.w.seen())
+	b.to, b.seen = max(cmp.Or(b.to, b.at), b.from), cmp.Or(b.seen, h.w.seen)
 	b.text = fmt.Sprintf(format, args...)
 	h.breaks = append(h.breaks, &b)
 	return true
@@ -89,6 +89,13 @@ func (h *hooks) stalled(from, to int64) bool {
 	h.stalls++
 	h.stall = max(h.stall, stall)
 	return true
+}
+
+// noteSome adds a note with a number, unless that is 0.
+func (h *hooks) noteSome(n int, format string) {
+	if n > 0 {
+		h.note(format, n)
+	}
 }
 
 func (h *hooks) note(format string, args ...any) {
@@ -195,7 +202,7 @@ func fenced(fence int64) string {
 }
 
 func until(t int64) string {
-	if t == 0 {
+	if t == never {
 		return "it says otherwise"
 	}
 	return clock(t)

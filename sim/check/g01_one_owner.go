@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -47,6 +46,11 @@ func (g *g1) finish() {
 		g.untested = "nobody trusted a lease that was taken over: each window (until) had ended when it was reported"
 	default:
 		g.untested = unchallenged
+	}
+	g.noteSome(g.exercised, "%d leases taken over from challenged owners")
+	if g.deleted > 0 {
+		g.note("after a key was deleted by hand %d overlaps of at most %d ms (allowed: one renewal interval and its time-out, or until a frozen "+
+			"owner's window ends)", g.deleted, ms(g.deletedW))
 	}
 }
 
@@ -95,27 +99,15 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 		g.deletedW = max(g.deletedW, length)
 		return
 	}
-	a, z := first.inst.short(), second.inst.short()
-	if a == z { // two processes of one slot
-		a, z = first.inst.id, second.inst.id
-	}
 	b := breach{
 		session: s, from: from, to: to, at: to, size: length, seen: second.belief.seen, due: s.grantedUntil(first.inst, from),
 		terms: []*term{first.term, second.term},
 	}
 	g.breach(b,
-		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
-			"%s had it from %s%s and believed until %s",
-		first.inst.who(), second.inst.who(), s.id, ms(length), clock(from), clock(to),
-		a, clock(first.since), inBrackets(first.fence), until(g.windowAt(first, second)),
-		z, clock(second.since), inBrackets(second.fence), until(g.windowAt(second, second)))
-}
-
-// windowAt returns the end of the window that the claim's instance had last reported as the other claim began.
-func (g *g1) windowAt(c, other claim) int64 {
-	return g.w.before(c.session, other.belief.seen, func(e *history.Event) bool {
-		return (e.Kind == history.Acquired || e.Kind == history.Renewed) && e.Instance == c.inst.id
-	}).Until
+		"two instances trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
+			"%s had it from %s%s and believed until %s", s.id, ms(length), clock(from), clock(to),
+		first.inst.who(), clock(first.since), inBrackets(first.fence), until(first.to),
+		second.inst.who(), clock(second.since), inBrackets(second.fence), until(second.to))
 }
 
 // asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.
@@ -149,13 +141,6 @@ func (g *g1) verdict() Verdict {
 	v.Challenges = g.w.challenges.list()
 	if len(g.breaks) > 0 {
 		v.Value = ms(g.largest().size)
-	}
-	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("%d leases taken over from challenged owners, no two windows open at once", g.exercised), v.Detail)
-	}
-	if g.deleted > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("after a key was deleted by hand %d overlaps of at most %d ms (allowed: one "+
-			"renewal interval and its time-out, or until a frozen owner's window ends)", g.deleted, ms(g.deletedW)))
 	}
 	return v
 }

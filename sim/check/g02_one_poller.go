@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -51,6 +52,19 @@ func (g *g2) finish() {
 			g.stale(s, p)
 		}
 	}
+	if g.exercised == 0 {
+		g.untested = unchallenged
+	}
+	if g.accepted == 0 {
+		g.untested = "the target saw no poll"
+		return
+	}
+	g.note("%d polls accepted, %d refused by fence; of frozen processes: sent late and refused %d, frozenInFlight %d", g.accepted, g.rejected,
+		g.late, g.frozen)
+	g.noteSome(g.hungUp, "%d polls came when the client before had hung up, which the target noticed a moment later")
+	g.noteSome(g.staleFrozen, "%d polls of processes that had been frozen began after another was granted the session")
+	g.noteSome(g.deleted, "after a key was deleted by hand, before its owner could know, %d polls came while its last one was served")
+	g.noteSome(g.staleDeleted, "after a key was deleted by hand, before its owner could know, it began %d polls that were another's")
 }
 
 // taken counts the leases taken over from challenged owners, once their new owner polls.
@@ -77,10 +91,10 @@ func (g *g2) fences(s *session) {
 		case p.fence > top.fence:
 			top = p
 		case p.fence < top.fence:
-			g.broken(s, p, top, p.at, "the target accepted poll %d of %s for session %s with fence %d at %s, after it had accepted fence %d of %s",
+			g.broken(s, p, top, "the target accepted poll %d of %s for session %s with fence %d at %s, after it had accepted fence %d of %s",
 				p.n, g.who(p), s.id, p.fence, clock(p.at), top.fence, g.who(top))
 		case p.inst != top.inst:
-			g.broken(s, p, top, p.at, "the target accepted fence %d for session %s from two instances: first from %s, and at %s (poll %d) from %s",
+			g.broken(s, p, top, "the target accepted fence %d for session %s from two instances: first from %s, and at %s (poll %d) from %s",
 				p.fence, s.id, g.who(top), clock(p.at), p.n, g.who(p))
 		}
 	}
@@ -88,41 +102,30 @@ func (g *g2) fences(s *session) {
 
 func (g *g2) who(p *poll) string { return g.w.instance(p.inst).who() }
 
-func (g *g2) broken(s *session, p, other *poll, at int64, format string, args ...any) {
+func (g *g2) broken(s *session, p, other *poll, format string, args ...any) {
 	p.broken = true
 	parts := []*term{g.w.part(s, other.inst, other.fence), g.w.part(s, p.inst, p.fence)}
-	g.breach(breach{session: s, from: p.at, at: at, seen: p.seen, terms: parts}, format, args...)
+	g.breach(breach{session: s, from: p.at, at: p.at, seen: p.seen, terms: parts}, format, args...)
 }
 
-// meetings judges the polls of other instances that the target still served as this one arrived.
+// meetings judges the polls of other instances that the target still served as this one arrived. If the client of one has hung up, the
+// target notices that soon.
 func (g *g2) meetings(s *session, p *poll) {
+	noticed := p.at + int64(failoverAllowance)
 	for _, a := range p.meets {
-		at, noticed := p.at, p.at+int64(failoverAllowance)
 		switch {
 		case a.inst == p.inst:
-			continue
 		case g.w.frozenBetween(a.inst, a.at-sentLate, p.at), g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
 			g.frozen++
-			continue
 		case a.fence < p.fence && g.w.deletedUnknown(s, p.at):
 			g.deleted++
-			continue
-		case g.cancelled(s, a, p): // its client has hung up, and the target will notice soon
-			end := g.w.after(s, p.seen, func(e *history.Event) bool {
-				return e.T > noticed || e.N == a.n && (e.Kind == history.Served || e.Kind == history.Aborted)
-			})
-			switch {
-			case end.T <= noticed && end.Kind == history.Aborted:
-				g.hungUp++
-				continue
-			case noticed >= g.w.now && end.Kind != history.Served:
-				continue // the history ends before that
-			}
-			at = min(noticed, g.w.now)
+		case g.cancelled(s, a, p) && (a.aborted && a.end <= noticed || a.end == never && noticed >= g.w.now):
+			g.hungUp++
+		default:
+			g.broken(s, p, a, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s (poll %d%s) "+
+				"arrived at %s: two pollers at once, and the plan had frozen neither",
+				s.id, g.who(a), a.n, fenced(a.fence), clock(a.at), g.who(p), p.n, fenced(p.fence), clock(p.at))
 		}
-		g.broken(s, p, a, at, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s (poll %d%s) "+
-			"arrived at %s: two pollers at once, and the plan had frozen neither",
-			s.id, g.who(a), a.n, fenced(a.fence), clock(a.at), g.who(p), p.n, fenced(p.fence), clock(p.at))
 	}
 }
 
@@ -154,6 +157,7 @@ func (g *g2) stale(s *session, p *poll) {
 	}
 	whose, begun := turns[last], g.startOf(s, p)
 	until := p.at + eventAllowance + g.w.stall(p.at-eventAllowance, p.at)
+	regained := func(x *grant) bool { return x.owner == p.inst && x.since <= until && !x.snapshot }
 	switch {
 	case begun <= whose.since:
 		return
@@ -163,13 +167,8 @@ func (g *g2) stale(s *session, p *poll) {
 	case g.w.deletedUnknown(s, begun):
 		g.staleDeleted++
 		return
-	case p.broken || until >= g.w.now:
+	case p.broken || until >= g.w.now || slices.ContainsFunc(turns[last+1:], regained):
 		return
-	}
-	for _, x := range turns[last+1:] {
-		if x.owner == p.inst && x.since <= until && !x.snapshot {
-			return
-		}
 	}
 	other := g.w.instance(whose.owner).who()
 	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(whose.since))
@@ -194,32 +193,4 @@ func (g *g2) startOf(s *session, p *poll) int64 {
 		at = said.T
 	}
 	return at - g.w.stall(at-eventAllowance, p.at)
-}
-
-func (g *g2) verdict() Verdict {
-	if g.exercised == 0 {
-		g.untested = unchallenged
-	}
-	v := g.hooks.verdict()
-	v.Value = int64(len(g.breaks))
-	if g.accepted == 0 {
-		v.Detail = "the target saw no poll"
-		return v
-	}
-	v.Detail = join(v.Detail, fmt.Sprintf("%d polls accepted, %d refused by fence; of frozen processes: sent late and refused %d, "+
-		"frozenInFlight %d", g.accepted, g.rejected, g.late, g.frozen))
-	for _, x := range []struct {
-		n    int
-		text string
-	}{
-		{g.hungUp, "%d polls came when the client before had hung up, which the target noticed a moment later"},
-		{g.staleFrozen, "%d polls of processes that had been frozen began after another was granted the session"},
-		{g.deleted, "after a key was deleted by hand, before its owner could know, %d polls came while its last one was served"},
-		{g.staleDeleted, "after a key was deleted by hand, before its owner could know, it began %d polls that were another's"},
-	} {
-		if x.n > 0 {
-			v.Detail = join(v.Detail, fmt.Sprintf(x.text, x.n))
-		}
-	}
-	return v
 }

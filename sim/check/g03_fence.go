@@ -39,7 +39,7 @@ func (g *g3) event(e *history.Event) {
 		if k := cmp.Or(s.granted, s.before); k != nil {
 			holder = k.holder
 		}
-		s.fences = append(s.fences, fenceSet{e.Fence, e.T, g.w.seen(), holder})
+		s.fences = append(s.fences, fenceSet{e.Fence, e.T, g.w.seen, holder})
 	case history.TapDown:
 		g.gap = true
 	}
@@ -66,6 +66,13 @@ func (g *g3) finish() {
 			g.strange(s, reported)
 		}
 	}
+	switch {
+	case g.exercised > 0:
+		g.note("%d new terms, %d of them the first after Redis restarted or lost its data", g.exercised, g.across)
+	case g.without > 0:
+		g.untested = fmt.Sprintf("the nodes give no fence (%d terms without)", g.without)
+	}
+	g.noteSome(g.late, "%d granted before their key was deleted by hand and reported after the next")
 }
 
 // terms judges the fences of the terms, and returns the set of them.
@@ -136,38 +143,15 @@ func (g *g3) falls(s *session, reported map[int64]bool) {
 // strange judges the fences at the target that neither the instances' messages nor Redis' stream have. One of these records must be whole:
 // the last messages of a process that ended without reporting its stop may be lost.
 func (g *g3) strange(s *session, given map[int64]bool) {
-	var first *poll
-	n := 0
+	whole := len(s.fences) > 0 && g.w.shows() && !g.gap
 	for _, p := range s.polls {
-		if p.fence == 0 || given[p.fence] {
+		i := g.w.instance(p.inst)
+		if p.fence == 0 || given[p.fence] || !whole && (!i.tells || i.gone && !i.stopped) {
 			continue
 		}
-		if i := g.w.instance(p.inst); i.tells && (!i.gone || i.stopped) || len(s.fences) > 0 && g.w.shows() && !g.gap {
-			first, given[p.fence] = cmp.Or(first, p), true
-			n++
-		}
+		g.breach(breach{session: s, from: p.at, at: g.w.now, seen: p.seen, terms: []*term{g.w.part(s, p.inst, p.fence)}},
+			"%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it acquired it, nor "+
+				"did Redis show it", i.who(), s.id, p.fence, clock(p.at), p.n)
+		return // one break for each lease
 	}
-	if first != nil {
-		g.breach(breach{
-			session: s, from: first.at, at: g.w.now, seen: first.seen, terms: []*term{g.w.part(s, first.inst, first.fence)},
-		},
-			"%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it "+
-				"acquired it, nor did Redis show it (%d such fences)", g.w.instance(first.inst).who(), s.id, first.fence, clock(first.at), first.n,
-			n)
-	}
-}
-
-func (g *g3) verdict() Verdict {
-	if g.exercised == 0 && g.without > 0 {
-		g.untested = fmt.Sprintf("the nodes give no fence (%d terms without)", g.without)
-	}
-	v := g.hooks.verdict()
-	if v.Verdict == Pass {
-		v.Detail = join(fmt.Sprintf("%d new terms, %d of them the first after Redis restarted or lost its data", g.exercised,
-			g.across), v.Detail)
-	}
-	if g.late > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d granted before their key was deleted by hand and reported after the next", g.late))
-	}
-	return v
 }

@@ -1,10 +1,6 @@
 package check
 
-import (
-	"fmt"
-
-	"github.com/leasestorm/leasestorm/sim/history"
-)
+import "github.com/leasestorm/leasestorm/sim/history"
 
 // g4 promises that a renewal that fails, or is not answered in time, stops polling at once, and that no polling begins again before a
 // success. At the end of the trust window running polls must be cancelled.
@@ -36,9 +32,6 @@ type renewal struct {
 
 func (g *g4) renewal() *renewal {
 	i, s := g.w.reporter, g.w.subject
-	if i.renewals == nil {
-		i.renewals = map[*session]*renewal{}
-	}
 	r := i.renewals[s]
 	if r == nil {
 		r = &renewal{inst: i, session: s}
@@ -90,14 +83,10 @@ func (g *g4) started(r *renewal, now int64) {
 	r.running++
 	r.begun = now
 	switch f := &r.failure; {
-	case f.Kind == history.RenewFailed && g.late(r, f.T):
-		g.broke(r.session, "%s began a poll of session %s at %s although its renewal had failed at %s (%s) and none had succeeded since",
-			r.inst.who(), r.session.id, clock(now), clock(f.T), f.Reason)
-	case f.Kind == history.RenewFailed:
 	case f.Kind != history.KindUnknown:
 		if g.late(r, f.T) {
-			g.broke(r.session, "%s began a poll of session %s at %s although it had said %s at %s (%s) and not acquired it since", r.inst.who(),
-				r.session.id, clock(now), f.Kind, clock(f.T), f.Reason)
+			g.broke(r.session, "%s began a poll of session %s at %s although it had said %s at %s (%s) and neither acquired nor renewed it since",
+				r.inst.who(), r.session.id, clock(now), f.Kind, clock(f.T), f.Reason)
 		}
 	case r.closes != 0 && g.late(r, r.closes):
 		g.broke(r.session, "%s began a poll of session %s at %s, after its trust window had closed at %s", r.inst.who(), r.session.id,
@@ -166,22 +155,16 @@ func (g *g4) returned(r *renewal, e *history.Event) {
 	}
 }
 
-func (g *g4) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Detail = join(v.Detail, fmt.Sprintf("%d renewals failed, %d polls ran when a window closed", g.failures, g.cancelled))
-	if g.frozen > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d polls of processes that had just been thawed", g.frozen))
-	}
-	if g.stalled > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d polls began just when a time-out was noticed", g.stalled))
-	}
+func (g *g4) finish() {
+	g.note("%d renewals failed, %d polls ran when a window closed", g.failures, g.cancelled)
+	g.noteSome(g.frozen, "%d polls of processes that had just been thawed")
+	g.noteSome(g.stalled, "%d polls began just when a time-out was noticed")
 	switch {
 	case g.asks:
-		v.Detail = join(v.Detail, "nodes that ask before each poll are not judged: they go by what Redis answered then")
+		g.note("nodes that ask before each poll are not judged: they go by what Redis answered then")
 	case g.w.Foreign:
-		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes' own time-out is not known")
+		g.note("renewals without an answer are not judged: the nodes' own time-out is not known")
 	case !g.starts:
-		v.Detail = join(v.Detail, "renewals without an answer are not judged: the nodes do not tell of renewals that they send")
+		g.note("renewals without an answer are not judged: the nodes do not tell of renewals that they send")
 	}
-	return v
 }

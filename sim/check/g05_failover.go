@@ -48,7 +48,7 @@ func (g *g5) ended(t *term, how ending) {
 	if how != endExited || !t.inst.killed || t.passed || g.w.phase == "end" {
 		return
 	}
-	crash := t.inst.node.killer
+	crash := t.inst.killer
 	if crash == nil {
 		return // no fault killed it
 	}

@@ -135,7 +135,7 @@ func (g *g9) returned(inj *injection) {
 		if g.w.forgets(inj) {
 			g.drop(s)
 		}
-		r := &recovery{comeback: c, open: trusted(s) && !g.w.deletedUnknown(s, c.back)} // else its owner may find its key gone
+		r := &recovery{comeback: c, open: trusted(s, g.w.now) && !g.w.deletedUnknown(s, c.back)} // else its owner may find its key gone
 		r.wait = g.expect(wait{
 			now: func() promise { return g.promise(r, s) },
 			missed: func(limit int64) {
@@ -182,8 +182,8 @@ func (g *g9) promise(r *recovery, s *session) promise {
 	return p
 }
 
-func trusted(s *session) bool {
-	return slices.ContainsFunc(s.terms, func(t *term) bool { return t.believes })
+func trusted(s *session, now int64) bool {
+	return slices.ContainsFunc(s.terms, func(t *term) bool { return t.believes(now) })
 }
 
 func (g *g9) polled(s *session) {

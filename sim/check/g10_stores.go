@@ -71,12 +71,12 @@ func (g *g10) unheard(on *store, inst string, ids ...string) {
 	}
 	for _, id := range ids {
 		t := i.held[id]
-		if t == nil || !t.believes || t.believesSince() >= p.since {
+		if t == nil || !t.believes(at) || t.believesSince() >= p.since {
 			continue
 		}
 		from := t.believesSince()
 		g.w.at(at+min(g.w.blur(), clockStep), func() {
-			if t.believes && t.believesSince() == from {
+			if t.believes(g.w.now) && t.believesSince() == from {
 				g.broke(t.session, "at %s Redis executed a script of %s, which trusts session %s (fence %d) since before the epoch of Redis' "+
 					"data began (%s) and cannot have heard of that: it compared no epochs", clock(at), i.who(), id, t.fence, clock(p.until))
 			}

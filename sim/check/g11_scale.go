@@ -24,7 +24,7 @@ func (g *g11) attach(w *world, v Verdict) {
 
 func (g *g11) event(e *history.Event) {
 	g.most = max(g.most, g.w.alive)
-	if e.Kind == history.Ready && g.w.phase == "storm" && g.w.reporter.readies == 1 {
+	if e.Kind == history.Ready && g.w.phase == "storm" && g.w.reporter.since == e.T {
 		g.joined(g.w.reporter)
 	}
 }

@@ -75,7 +75,7 @@ func (g *g13) takenFrom(t *term) bool {
 func (g *g13) others(leaver *node, believes *session) bool {
 	for _, n := range g.w.nodes {
 		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil &&
-			g.w.now-n.current.since >= g.w.startDelay() && (believes == nil || !believes.believedBy(n.current)) {
+			g.w.now-n.current.since >= g.w.startDelay() && (believes == nil || !believes.believedBy(n.current, g.w.now)) {
 			return true
 		}
 	}
@@ -83,9 +83,9 @@ func (g *g13) others(leaver *node, believes *session) bool {
 }
 
 // believedBy reports whether the instance believes that it holds the session, although another may have acquired it since.
-func (s *session) believedBy(i *instance) bool {
+func (s *session) believedBy(i *instance, now int64) bool {
 	t := s.heldBy(i)
-	return t != nil && t.believes
+	return t != nil && t.believes(now)
 }
 
 // promise returns the promise that an instance acquires the released lease. An instance may not know yet that Redis answers it again.

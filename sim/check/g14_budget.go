@@ -108,7 +108,7 @@ func (g *g14) state(l *load, held int) state {
 // timeout, that counts as a Redis that does not answer.
 func (g *g14) failing(n *node) state {
 	s := stateQuiet
-	if g.w.longest(g.since, g.w.now) > int64(g.w.RenewTimeout) {
+	if _, longest := g.w.stallsWithin(g.since, g.w.now); longest > int64(g.w.RenewTimeout) {
 		s = stateAway
 	}
 	for _, inj := range g.w.since(g.since) {

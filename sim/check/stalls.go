@@ -50,11 +50,7 @@ func (w *world) stall(from, to int64) (sum int64) {
 	return sum
 }
 
-func (w *world) longest(from, to int64) (one int64) {
-	_, one = w.stallsWithin(from, to)
-	return one
-}
-
+// stallsWithin returns for how long the host stalled between from and to, and how long at once.
 func (w *world) stallsWithin(from, to int64) (sum, longest int64) {
 	if !w.allows(stalledHost) {
 		return 0, 0

@@ -39,11 +39,13 @@ type poll struct {
 	refused bool
 	broken  bool    // it is reported as a break
 	meets   []*poll // polls that the target still served as it arrived
+	end     int64   // never: not seen
+	aborted bool    // the client hung up before the answer
 }
 
 // belief is a time in which an instance trusts its term.
 type belief struct {
-	from, to int64 // to is never while it lasts
+	from, to int64 // to may be later than now; never: until it says otherwise
 	seen     int32
 }
 
@@ -54,13 +56,18 @@ func (w *world) tabulate(e *history.Event) {
 	case history.Acquired, history.Renewed:
 		w.reports(s, e)
 	case history.Arrived, history.Rejected:
-		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen(), refused: e.Kind == history.Rejected}
+		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen, refused: e.Kind == history.Rejected, end: never}
 		if s.polls = append(s.polls, p); !p.refused {
 			p.meets = slices.Clone(s.serving)
 			s.serving = append(s.serving, p)
 		}
 	case history.Served, history.Aborted:
-		s.serving = slices.DeleteFunc(s.serving, func(p *poll) bool { return p.n == e.N })
+		s.serving = slices.DeleteFunc(s.serving, func(p *poll) bool {
+			if p.n == e.N {
+				p.end, p.aborted = e.T, e.Kind == history.Aborted
+			}
+			return p.n == e.N
+		})
 	}
 }
 
@@ -70,10 +77,10 @@ func (w *world) reports(s *session, e *history.Event) {
 		k.reporter = e.Instance
 	}
 	if k != nil && k.until != 0 && e.Until > k.until+int64(stampAllowance) && cmp.Or(k.owner, k.reporter) == e.Instance {
-		s.beyond = append(s.beyond, window{e.Instance, e.Fence, e.T, e.Until, w.seen(), k, k.until})
+		s.beyond = append(s.beyond, window{e.Instance, e.Fence, e.T, e.Until, w.seen, k, k.until})
 	}
 	if n := len(s.reported); acquired && (e.Until == 0 || e.Until > e.T) && (n == 0 || e.Fence == 0 || e.Fence >= s.reported[n-1].fence) {
-		s.reported = append(s.reported, &grant{owner: e.Instance, fence: e.Fence, since: e.T, seen: w.seen()})
+		s.reported = append(s.reported, &grant{owner: e.Instance, fence: e.Fence, since: e.T, seen: w.seen})
 	}
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -16,12 +17,10 @@ func (w *world) term(e *history.Event) *term {
 }
 
 func (s *session) heldBy(i *instance) *term {
-	for _, t := range s.terms {
-		if t.inst == i {
-			return t
-		}
+	if i == nil {
+		return nil
 	}
-	return nil
+	return i.held[s.id]
 }
 
 func (w *world) acquired(inst *instance, e *history.Event) {
@@ -30,7 +29,7 @@ func (w *world) acquired(inst *instance, e *history.Event) {
 	if !s.added { // the history does not report its sessions
 		w.appear(s, true, false)
 	}
-	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, seen: w.seen(), confirmedAt: e.T}
+	t := &term{session: s, inst: inst, fence: e.Fence, since: e.T, until: e.Until, seen: w.seen, confirmedAt: e.T}
 	inst.tells = inst.tells || t.fence != 0
 	t.challenged = w.challenges.taken(t)
 	for _, u := range s.terms {
@@ -58,24 +57,12 @@ func (w *world) opens(t *term) {
 	t.session.history = append(t.session.history, t)
 }
 
-// uses follows an instance that queries Redis before each use. Such an instance trusts its lease from the start of a poll to the poll's
-// end, for one poll timeout at most.
-func (w *world) uses(e *history.Event) {
-	switch t := w.term(e); {
-	case t == nil:
-	case e.Kind == history.PollStart:
-		w.trust(t, e.T+int64(w.PollTimeout))
-	default:
-		w.cease(t, e.T)
-	}
-}
-
 func (w *world) renewed(inst *instance, e *history.Event) {
 	t := w.term(e)
 	if t == nil { // no acquisition was reported, but its belief counts
 		s := w.subject
 		w.end(s.heldBy(inst), endReplaced)
-		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T, seen: w.seen(), unsaid: true}
+		t = &term{session: s, inst: inst, fence: e.Fence, since: e.T, seen: w.seen, unsaid: true}
 		w.opens(t)
 	}
 	switch {
@@ -83,7 +70,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		return
 	case e.Until != 0 && e.Until <= w.now:
 		return // the answer came after the end of its own window
-	case t.believes:
+	case t.believes(w.now):
 		t.until = max(t.until, e.Until)
 	default:
 		t.until = e.Until
@@ -98,44 +85,36 @@ func (w *world) trust(t *term, until int64) {
 	if until != 0 && until <= w.now {
 		return // the answer came after the end of its own window
 	}
-	if !t.believes {
-		t.believes = true
-		t.beliefs = append(t.beliefs, belief{w.now, never, w.seen()})
+	if !t.believes(w.now) {
+		t.beliefs = append(t.beliefs, belief{from: w.now, seen: w.seen})
 	}
-	if t.closes = until; until == 0 {
-		return
-	}
-	w.at(until, func() {
-		if t.closes == until {
-			w.cease(t, until)
-		}
-	})
+	t.beliefs[len(t.beliefs)-1].to = cmp.Or(until, never)
+}
+
+// believes reports whether the instance trusts the term at that time.
+func (t *term) believes(at int64) bool {
+	return len(t.beliefs) > 0 && t.beliefs[len(t.beliefs)-1].to > at
 }
 
 // believesSince returns the start of the last belief.
 func (t *term) believesSince() int64 { return t.beliefs[len(t.beliefs)-1].from }
 
-func (w *world) cease(t *term, at int64) {
-	if !t.believes {
-		return
+// cease records that the instance believes in the term no more.
+func (w *world) cease(t *term) {
+	if t != nil && t.believes(w.now) {
+		t.beliefs[len(t.beliefs)-1].to = w.now
 	}
-	t.believes, t.beliefs[len(t.beliefs)-1].to = false, at
 }
 
 func (w *world) end(t *term, how ending) {
 	if t == nil || t.over {
 		return
 	}
-	w.cease(t, w.now)
+	w.cease(t)
 	t.over, t.how = true, how
 	delete(t.inst.held, t.session.id)
 	s := t.session
-	for i, u := range s.terms {
-		if u == t {
-			s.terms = append(s.terms[:i], s.terms[i+1:]...)
-			break
-		}
-	}
+	s.terms = slices.DeleteFunc(s.terms, func(u *term) bool { return u == t })
 	for _, c := range w.checkers {
 		c.ended(t, how)
 	}

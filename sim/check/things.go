@@ -11,19 +11,19 @@ import (
 type node struct {
 	name    string
 	current *instance
-	named   []*instance // instances whose IDs its process uses
-	freezes []span      // the last one ends never while it lasts
-	asked   *injection  // the clean stop in progress
-	killer  *injection  // the injected crash whose exit has not been seen yet
+	exits   int        // number of its processes that have ended
+	freezes []span     // the last one ends never while it lasts
+	asked   *injection // the clean stop in progress
+	killer  *injection // the injected crash whose exit has not been seen yet
 }
 
 // instance is one process, under the ID that it reports.
 type instance struct {
 	id       string
 	node     *node // nil until its first report
-	process  *node // node whose process reports under this ID; nil: no living process
+	process  *node // node whose process reports under this ID
+	exits    int   // of that node, while that process lives
 	ready    bool
-	readies  int // number of its ready messages
 	since    int64
 	gone     bool // stopped or exited
 	stopped  bool // it reported its stop (G3)
@@ -94,7 +94,7 @@ func (w *world) grants(e *history.Event) {
 	switch e.Kind {
 	case history.RedisGranted:
 		w.freed(s)
-		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen(), snapshot: e.Reason == snapshotReason, gone: never}
+		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen, snapshot: e.Reason == snapshotReason, gone: never}
 		if i := w.instances[k.holder]; i != nil && i.node != nil {
 			k.owner = k.holder
 		}
@@ -108,7 +108,7 @@ func (w *world) grants(e *history.Event) {
 	case history.RedisDeleted:
 		w.freed(s)
 	case history.RedisFlushed, history.TapDown:
-		unknown := &grant{since: e.T, seen: w.seen()}
+		unknown := &grant{since: e.T, seen: w.seen}
 		for _, s := range w.sessions.all {
 			s.left = w.leftBehind(s) // the key may still exist; the next snapshot shows it
 			s.grants = append(s.grants, unknown)
@@ -179,10 +179,8 @@ type term struct {
 	since       int64
 	until       int64 // end of the trust window; 0: the node reports none
 	seen        int32
-	believes    bool     // the instance trusts it now
-	beliefs     []belief // the last one lasts if believes
-	closes      int64    // end of the last one, if nothing happens before; 0: none
-	doubt       bool     // a renewal failed and none has succeeded since
+	beliefs     []belief
+	doubt       bool // a renewal failed and none has succeeded since
 	over        bool
 	passed      bool         // another instance has acquired the lease since, with a higher fence
 	how         ending       // valid if over

@@ -39,12 +39,11 @@ type world struct {
 	open           []*injection // injections that are not healed
 	stalls         []span
 	unplaced       []span // spans in which the exact times of Redis' events are unknown
-	timers         timers
-	seq            int64
+	timers         []timer
 	rest           rest
 	epoch          epoch
 	record         *history.Recorder // the events so far; nil: they are not kept
-	kept           int32             // their number
+	seen           int32             // their number
 
 	challenges challenges
 }
@@ -72,7 +71,7 @@ func (w *world) node(name string) *node {
 func (w *world) instance(id string) *instance {
 	i := w.instances[id]
 	if i == nil {
-		i = &instance{id: id, held: map[string]*term{}}
+		i = &instance{id: id, held: map[string]*term{}, renewals: map[*session]*renewal{}}
 		w.instances[id] = i
 	}
 	return i
@@ -103,9 +102,6 @@ func (w *world) take(e *history.Event) {
 	}
 	w.epochs(e)
 	w.update(e)
-	if w.record != nil {
-		w.tabulate(e)
-	}
 	for _, c := range w.checkers {
 		c.event(e)
 	}
@@ -126,13 +122,14 @@ func (w *world) find(e *history.Event) {
 // also in the event. Otherwise the two would count as one owner.
 func (w *world) reporterOf(e *history.Event) *instance {
 	i := w.instance(e.Instance)
-	if e.Node == "" || i.process != nil && i.process.name == e.Node {
+	lives := i.process != nil && i.process.exits == i.exits
+	if e.Node == "" || lives && i.process.name == e.Node {
 		return i
 	}
 	name := e.Instance + "@" + e.Node
-	if i.process == nil && w.instances[name] == nil {
+	if !lives && w.instances[name] == nil {
 		i.process = w.node(e.Node)
-		i.process.named = append(i.process.named, i)
+		i.exits = i.process.exits
 		return i
 	}
 	e.Instance = name
@@ -167,10 +164,7 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.Ready:
-		if inst.readies++; inst.readies == 1 { // a later message must not change how the instance is judged
-			inst.asks = e.Reason == history.Asks
-		}
-		w.join(inst)
+		w.join(inst, e.Reason == history.Asks)
 		w.rest.ready(inst)
 	case history.Stopped:
 		inst.stopped = true
@@ -181,14 +175,18 @@ func (w *world) nodeEvent(e *history.Event) {
 	case history.Renewed:
 		w.stats.Renewals++
 		w.renewed(inst, e)
-	case history.PollStart, history.PollEnd, history.PollCancelled:
+	case history.PollStart: // an instance that queries Redis before each use trusts its lease for that poll, for one poll timeout at most
+		if t := w.term(e); inst.asks && t != nil {
+			w.trust(t, e.T+int64(w.PollTimeout))
+		}
+	case history.PollEnd, history.PollCancelled:
 		if inst.asks {
-			w.uses(e)
+			w.cease(w.term(e))
 		}
 	case history.RenewFailed:
 		if t := w.term(e); t != nil {
 			t.doubt = true
-			w.cease(t, e.T)
+			w.cease(t)
 		}
 	case history.Lost:
 		w.stats.Losses++
@@ -199,28 +197,25 @@ func (w *world) nodeEvent(e *history.Event) {
 	}
 }
 
-func (w *world) join(inst *instance) {
-	if inst.ready || inst.gone {
+func (w *world) join(inst *instance, asks bool) {
+	if inst.ready || inst.gone { // a later message must not change how the instance is judged
 		return
 	}
-	inst.ready, inst.since = true, w.now
-	if w.alive == 0 {
-		w.populatedSince = w.now
-	}
+	inst.ready, inst.since, inst.asks = true, w.now, asks
 	w.alive++
-	if w.alive == 2 {
+	switch w.alive {
+	case 1:
+		w.populatedSince = w.now
+	case 2:
 		w.redundantSince = w.now
 	}
 }
 
 func (w *world) leave(inst *instance) {
-	if inst.gone {
-		return
-	}
-	inst.gone = true
-	if inst.ready {
+	if inst.ready && !inst.gone {
 		w.alive--
 	}
+	inst.gone = true
 }
 
 func (w *world) harness(e *history.Event) {
@@ -271,26 +266,23 @@ func (w *world) appear(s *session, exists, paused bool) {
 }
 
 func (w *world) exited(n *node, e *history.Event) {
-	inst := n.current
-	n.current = nil
+	inst, killer := n.current, n.killer
+	n.current, n.killer = nil, nil
 	n.thawed(w.now)
-	for _, i := range n.named {
-		i.process = nil
-	}
-	n.named = nil
+	n.exits++
 	if inst == nil {
-		n.killer = nil
 		return
 	}
 	w.leave(inst)
-	inst.killed, inst.killer, inst.renewals = e.N < 0, n.killer, nil
+	inst.killed, inst.killer = e.N < 0, killer
+	clear(inst.renewals)
 	if how, fell := strings.CutPrefix(e.Reason, history.Fell); fell && w.fell == "" {
 		w.fell = fmt.Sprintf("%s fell at %s (%s)", inst.who(), clock(e.T), how)
 	}
 	for _, s := range w.leases(inst) {
 		w.end(inst.held[s], endExited)
 	}
-	n.killer, n.asked = nil, nil
+	n.asked = nil
 	w.rest.exited(inst)
 }
 
