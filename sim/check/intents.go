@@ -48,6 +48,7 @@ type want struct {
 	until    int64   // when the key expires; 0: never
 	first    *intent // first session of the key, at any server; nil: none
 	firstAt  int64
+	told     bool // I4: a break was reported
 }
 
 type intent struct {
