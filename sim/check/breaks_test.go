@@ -45,8 +45,8 @@ func TestBreaksAreListed(t *testing.T) {
 	want := Break{
 		From: 3202 * ms, To: 6190 * ms, Deadline: 3100 * ms, Session: "s1", Owners: []Owner{{"A", 5}, {"B", 6}},
 		Fault: &Suspected{1, "blackhole"}, First: true,
-		Text: "two instances trusted their lease of session s1 for 2988 ms, from 3.202s to 6.19s: A had it from 101ms (fence 5) and believed " +
-			"until 8s, B had it from 3.202s (fence 6) and believed until 6.19s",
+		Text: "A and B both trusted their lease of session s1 for 2988 ms, from 3.202s to 6.19s: the first had it from 101ms (fence 5) and " +
+			"believed until 8s, the second had it from 3.202s (fence 6) and believed until 6.19s",
 	}
 	if len(v.Breaks) != breaksMax {
 		t.Fatalf("%d breaks are listed one by one, want %d", len(v.Breaks), breaksMax)

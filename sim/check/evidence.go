@@ -16,6 +16,7 @@ const (
 	ofRenewal
 	ofPoll
 	ofAll // concerns all leases
+	ofFault
 )
 
 // beforeLen is the number of events of each sort that a report shows before a break.
@@ -43,7 +44,9 @@ func (w *world) keep(e *history.Event) {
 // categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
 func categoryOf(e *history.Event, s *session) category {
 	switch k := e.Kind; {
-	case k == history.FaultStart, k == history.FaultEnd, k == history.AcquireFailed: // every instance reports the last
+	case k == history.FaultStart:
+		return ofFault
+	case k == history.FaultEnd, k == history.AcquireFailed: // every instance reports the last
 		return ofNone
 	case k >= history.RedisFlushed && k <= history.RedisUp, k == history.RedisEpoch, k == history.Ready, k == history.Stopped:
 		return ofAll
@@ -65,7 +68,7 @@ func (w *world) evidence(b *breach) []history.Event {
 	for e := range w.record.Events() {
 		of := categoryOf(&e, b.session)
 		switch n++; {
-		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL):
+		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL), of == ofFault && n <= b.seen: // of earlier faults only the cause counts
 		case n <= b.seen:
 			before[of] = append(before[of], e)
 		case len(after) < afterLen && followsUp(&e, of):
@@ -87,5 +90,5 @@ func (w *world) evidence(b *breach) []history.Event {
 // followsUp reports whether the event may explain a break after it happened. Renewals and the starts and ends of polls do not.
 func followsUp(e *history.Event, of category) bool {
 	routine := e.Kind == history.PollStart || e.Kind == history.PollEnd || e.Kind == history.Served
-	return of == ofLease || of == ofAll || of == ofPoll && !routine
+	return of == ofLease || of == ofAll || of == ofFault || of == ofPoll && !routine
 }

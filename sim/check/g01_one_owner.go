@@ -104,10 +104,9 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 		terms: []*term{first.term, second.term},
 	}
 	g.breach(b,
-		"two instances trusted their lease of session %s for %d ms, from %s to %s: %s had it from %s%s and believed until %s, "+
-			"%s had it from %s%s and believed until %s", s.id, ms(length), clock(from), clock(to),
-		first.inst.who(), clock(first.since), inBrackets(first.fence), until(first.to),
-		second.inst.who(), clock(second.since), inBrackets(second.fence), until(second.to))
+		"%s and %s both trusted their lease of session %s for %d ms, from %s to %s: the first had it from %s%s and believed until %s, the "+
+			"second had it from %s%s and believed until %s", first.inst.who(), second.inst.who(), s.id, ms(length), clock(from), clock(to),
+		clock(first.since), inBrackets(first.fence), until(first.to), clock(second.since), inBrackets(second.fence), until(second.to))
 }
 
 // asleepSince reports whether the plan deleted the first owner's key and froze that owner before it could know, for the whole overlap.
