@@ -272,7 +272,7 @@ func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	var wrong []error
 	if fs.Changed("min-exercised") && f.least < 1 {
-		wrong = append(wrong, fmt.Errorf("--min-exercised %d: must be more than zero; leave it out for once", f.least))
+		wrong = append(wrong, fmt.Errorf("--min-exercised %d: must be more than zero; without the flag, once is enough", f.least))
 	}
 	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
 		wrong = append(wrong, fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual))

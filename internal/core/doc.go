@@ -34,7 +34,7 @@
 //	margin         the part of a TTL that is not trusted, because clocks run at different rates
 //	uncertain      of a term: an attempt failed, so no work begins under it until it is renewed
 //	reassert       to restore a term with its fence after a loss of data
-//	trace          a key that may be in this instance's name without a term here
+//	trace          a key that Redis may hold in this instance's name without a term here
 //	unanswered     of a lease: an attempt to acquire it had no answer, so the key may be ours
 //	epoch          the life of Redis' data, from one loss to the next
 //	group          the instances that share an epoch, and have agreed on a quarantine

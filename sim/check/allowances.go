@@ -30,11 +30,12 @@ const (
 // allowances is the table. story names a file of testdata/stories, and how the comment on the story in it begins.
 var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	otherFaults: {
-		"all deadlines", "a change that another fault can delay", "the reach of that fault (reach.go) and the time to settle; excused above 2 TTL",
+		"all deadlines", "a change that another fault can delay", "that fault's reach (reach.go) and the time to settle; excused above 2 TTL",
 		"a promise is about one fault", "g11: Redis stood still until 7 s",
 	},
 	stalledHost: {
-		"all", "whatever the host delays", "as long as the host did not run the harness; a break within a longer stall is unknown",
+		"all", "whatever the host delays", "as long as the host did not run the harness; a break is unknown if that was a quarter of the time " +
+			"since a TTL before it",
 		"nobody can act on a host that runs nobody", "g5: The host stalled for 400 ms",
 	},
 	nobodyThere: {
@@ -58,7 +59,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"e4: All end before anybody has led",
 	},
 	deletedKey: {
-		"G1, G2, G8, G9, G13, E4", "an owner whose key the plan deleted", "its next renewal and the timeout, after a quarantine if one began meanwhile",
+		"G1, G2, G8, G9, G13, E4", "an owner whose key the plan deleted", "its next renewal and the timeout, or both after a quarantine",
 		"an owner learns of it when it renews", "g1: The lease key was deleted by hand",
 	},
 	hinderedStops: {
@@ -70,7 +71,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"g5: The victim's last renewal was held back",
 	},
 	lateBeats: {
-		"G5", "a heartbeat of the victim that Redis executes after the crash", "the limit counts from it", "waiters count the victim until it ends",
+		"G5", "a heartbeat of the victim that Redis executes after the crash", "the limit counts from it", "waiters count the victim till then",
 		"g5: The victim's last heartbeat was under way",
 	},
 	deafGrantees: {

@@ -8,12 +8,12 @@
 //
 //	allowance         the tolerated distance between two stamps of one fact, or the tolerated delay of a step beyond its bound
 //	calm              the phase after the storm, in which every fault is healed and the fleet settles
-//	challenge         a fault or change that could move a lease from an owner that trusts it
+//	challenge         a fault, release or exit that could move a lease from an owner that trusts it
 //	change            one judged case of a guarantee: a takeover, a handover, a renewal, a poll
 //	epoch             one life of Redis' data; a loss of data ends it, and a quarantine begins the next one
 //	excused           not judged, because another fault could delay the change by so much that no limit means anything
 //	exercised         the number of judged changes of a guarantee
-//	failover          another Redis server takes over (a takeover is of a lease)
+//	failover          another Redis server becomes the master
 //	fence             the number that grows with each grant of a lease (a fencing token)
 //	injection         a fault of the plan that was injected
 //	loss              Redis returns with another identity, or without its data

@@ -65,7 +65,7 @@ func (w *world) evidence(b *breach) []history.Event {
 	var before [ofAll + 1][]history.Event
 	var after []history.Event
 	n := int32(0)
-	for e := range w.record.Events() {
+	for e, _ := range w.record.Events() { // its error is always nil
 		of := categoryOf(&e, b.session)
 		switch n++; {
 		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL), of == ofFault && n <= b.seen: // of earlier faults only the cause counts

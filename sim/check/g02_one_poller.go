@@ -138,7 +138,7 @@ func (g *g2) cancelled(s *session, a, p *poll) bool {
 }
 
 // stale judges a poll by the last grant before its arrival: as Redis shows it, or, if that is unknown, as a node reports it. Redis' stream,
-// or a node, may show the grant to its sender a moment later.
+// or a node, may record a grant to the sender a moment after the poll.
 func (g *g2) stale(s *session, p *poll) {
 	before := func(all []*grant) int {
 		i := sort.Search(len(all), func(i int) bool { return all[i].seen > p.seen }) - 1

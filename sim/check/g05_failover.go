@@ -148,8 +148,8 @@ func (g *g5) late(to *takeover, took, limit int64) {
 			to.victim.inst.who(), to.fate(), inBrackets(to.victim.fence))
 		return
 	}
-	g.breach(b, "session %s was acquired by %s at %s, %d ms after %s: its owner %s %s", to.session.id, to.taker.who(), clock(g.w.now), ms(took),
-		since, to.victim.inst.who(), to.fate())
+	g.breach(b, "session %s was acquired by %s at %s, %d ms after %s: its owner %s %s", to.session.id, to.taker.who(), clock(g.w.now),
+		ms(took), since, to.victim.inst.who(), to.fate())
 }
 
 // lagged judges whether a waiting instance noticed the end of a lease in time, unless another fault reached the takeover: an earlier fault
