@@ -64,12 +64,12 @@ func categoryOf(e *history.Event, s *session) category {
 func (w *world) evidence(b *breach) []history.Event {
 	var before [ofAll + 1][]history.Event
 	var after []history.Event
-	n := int32(0)
-	for e, _ := range w.record.Events() { // its error is always nil
+	for n := range w.seen {
+		e := w.record.At(int(n))
 		of := categoryOf(&e, b.session)
-		switch n++; {
-		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL), of == ofFault && n <= b.seen: // of earlier faults only the cause counts
-		case n <= b.seen:
+		switch {
+		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL), of == ofFault && n < b.seen: // of earlier faults only the cause counts
+		case n < b.seen:
 			before[of] = append(before[of], e)
 		case len(after) < afterLen && followsUp(&e, of):
 			after = append(after, e)
