@@ -214,8 +214,8 @@ func (s *shrinker) few(seeds uint64) {
 
 // shorten ends the run soon after the break, or shortens the storm in steps.
 func (s *shrinker) shorten() {
-	for _, e := range s.verdict.Evidence {
-		if c, ok := lasting(s.best, time.Duration(e.T)); ok && c.Duration() < s.best.Duration() && s.try(c) {
+	for _, sooner := range []time.Duration{2 * s.best.TTL, s.best.TTL, 0} {
+		if c, ok := lasting(s.best, time.Duration(s.verdict.At)-sooner); ok && c.Duration() < s.best.Duration() && s.try(c) {
 			break
 		}
 	}

@@ -1,8 +1,6 @@
 package check
 
 import (
-	"slices"
-
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -48,6 +46,7 @@ func (c *challenges) injected(inj *injection) {
 			if t.believes(c.w.now) && inj.hits(t) {
 				x.Struck++
 				t.injections = append(t.injections, inj)
+				inj.struck = append(inj.struck, t)
 			}
 		}
 	}
@@ -80,11 +79,9 @@ func (w *world) outlasted(t *term, inj *injection) bool {
 }
 
 func (c *challenges) healed(inj *injection) {
-	for _, s := range c.w.sessions.all {
-		for _, t := range s.history {
-			if slices.Contains(t.injections, inj) && c.w.outlasted(t, inj) {
-				c.by(string(inj.Kind)).Outlasted++
-			}
+	for _, t := range inj.struck {
+		if c.w.outlasted(t, inj) {
+			c.by(string(inj.Kind)).Outlasted++
 		}
 	}
 }
@@ -126,7 +123,11 @@ func (c *challenges) taken(t *term) (by string) {
 type Watch struct{ w *world }
 
 // NewWatch returns a Watch for a new run.
-func NewWatch(p Params) *Watch { return &Watch{newWorld(p)} }
+func NewWatch(p Params) *Watch {
+	w := newWorld(p)
+	w.watches = true
+	return &Watch{w}
+}
 
 // See takes the next event.
 func (x *Watch) See(e history.Event) {

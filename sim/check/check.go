@@ -73,7 +73,8 @@ type Verdict struct {
 	Stalled int64 `json:"-"`
 
 	At       int64           `json:"-"` // ns: when the largest break was noticed
-	Evidence []history.Event `json:"-"` // the events around it
+	Evidence []history.Event `json:"-"` // the events around it, by Explain
+	around   *around         // nil: nothing broke
 }
 
 // Stats counts the events of a run, whatever caused them.
@@ -134,7 +135,6 @@ func Judge(p Params, events iter.Seq2[history.Event, error], logs *nodelogs.Logs
 
 func judging(p Params, logs *nodelogs.Logs) *world {
 	w, s := newWorld(p), systemOf(p.System)
-	w.record = history.NewRecorder()
 	w.checkers = s.checkers(logs)
 	for i, c := range w.checkers {
 		c.attach(w, s.guarantees[i].Verdict)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -280,7 +281,7 @@ func TestJudgeAnything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(one, two); diff != "" {
+		if diff := cmp.Diff(one, two, cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
 			t.Fatalf("judged twice:\n%s", diff)
 		}
 	})
@@ -298,7 +299,7 @@ func TestParamsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, back); diff != "" {
+	if diff := cmp.Diff(p, back, cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
 		t.Errorf("%s:\n%s", text, diff)
 	}
 	for _, want := range []string{`"ttlMs":3000`, `"renewTimeoutMs":333.333333`, `"sessions":1`} {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -27,22 +28,72 @@ const afterLen = 6
 
 const expired = "expired"
 
-// keep adds the event to the record. A deletion after the lease's end is Redis' own: the key expired.
-func (w *world) keep(e *history.Event) {
-	kept := *e
-	if k := w.subject; e.Kind == history.RedisDeleted && e.Reason == "" && k.granted != nil && k.granted.until != 0 && e.T >= k.granted.until {
-		kept.Reason = expired
-	}
-	if w.subject != nil {
-		w.subject.events = append(w.subject.events, w.seen)
-	}
-	w.record.Add(kept)
-	w.seen++
-	w.tabulate(e)
+// around says which events explain a break.
+type around struct {
+	session    string // "": no lease broke
+	at         int64
+	seen       int32          // number of events before those that followed the break
+	by         *history.Event // start of the fault that caused it; nil: unknown
+	since      int64          // from then on, events that concern all leases count
+	replicated bool
+	before     [ofAll + 1][]history.Event
+	after      []history.Event
 }
 
-// categoryOf returns the sort of an event in the evidence of a break of the session, which may be nil.
-func categoryOf(e *history.Event, s *session) category {
+func (w *world) around(b *breach) *around {
+	a := &around{at: b.at, seen: b.seen, since: b.at - 2*int64(w.TTL), replicated: w.replicated()}
+	if b.session != nil {
+		a.session = b.session.id
+	}
+	if b.by != nil {
+		e := b.by.event()
+		a.by = &e
+	}
+	return a
+}
+
+// Explain adds to each failed verdict the events around its largest break. They are those that Judge has read, which keeps none of them.
+func (r *Result) Explain(events iter.Seq2[history.Event, error]) {
+	var all []*around
+	for _, v := range r.Verdicts {
+		if v.around != nil {
+			all = append(all, v.around)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	n, ends := int32(0), map[string]int64{}
+	for e, err := range events {
+		if err != nil {
+			break // Judge has reported it
+		}
+		if all[0].replicated && e.Aside() {
+			continue
+		}
+		switch e.Kind {
+		case history.RedisGranted, history.RedisExtended:
+			ends[e.Session] = e.Until
+		case history.RedisDeleted: // after the lease's end it is Redis' own: the key expired
+			if end := ends[e.Session]; e.Reason == "" && end != 0 && e.T >= end {
+				e.Reason = expired
+			}
+			delete(ends, e.Session)
+		}
+		for _, a := range all {
+			a.add(&e, n)
+		}
+		n++
+	}
+	for i := range r.Verdicts {
+		if a := r.Verdicts[i].around; a != nil {
+			r.Verdicts[i].Evidence = a.events()
+		}
+	}
+}
+
+// categoryOf returns the sort of an event in the evidence of a break of the session; "": of no lease.
+func categoryOf(e *history.Event, session string) category {
 	switch k := e.Kind; {
 	case k == history.FaultStart:
 		return ofFault
@@ -50,7 +101,7 @@ func categoryOf(e *history.Event, s *session) category {
 		return ofNone
 	case k >= history.RedisFlushed && k <= history.RedisUp, k == history.RedisEpoch, k == history.Ready, k == history.Stopped:
 		return ofAll
-	case s == nil || e.Session != s.id:
+	case session == "" || e.Session != session:
 		return ofNone
 	case k >= history.PollStart && k <= history.PollEnd, k >= history.Arrived && k <= history.Aborted:
 		return ofPoll
@@ -60,29 +111,25 @@ func categoryOf(e *history.Event, s *session) category {
 	return ofLease
 }
 
-// evidence returns the events that explain a break: the last ones of its lease and of all, the fault that caused it, and what followed.
-func (w *world) evidence(b *breach) []history.Event {
-	var before [ofAll + 1][]history.Event
-	var after []history.Event
-	for n := range w.seen {
-		e := w.record.At(int(n))
-		of := categoryOf(&e, b.session)
-		switch {
-		case of == ofNone, of == ofAll && e.T < b.at-2*int64(w.TTL), of == ofFault && n < b.seen: // of earlier faults only the cause counts
-		case n < b.seen:
-			before[of] = append(before[of], e)
-		case len(after) < afterLen && followsUp(&e, of):
-			after = append(after, e)
-		}
+// add takes the event number n: one of the last of the lease and of all before the break, or one that followed.
+func (a *around) add(e *history.Event, n int32) {
+	of := categoryOf(e, a.session)
+	switch {
+	case of == ofNone, of == ofAll && e.T < a.since, of == ofFault && n < a.seen: // of earlier faults only the cause counts
+	case n < a.seen:
+		last := append(a.before[of], *e)
+		a.before[of] = last[max(0, len(last)-beforeLen[of]):]
+	case len(a.after) < afterLen && followsUp(e, of):
+		a.after = append(a.after, *e)
 	}
-	var all []history.Event
-	for of, events := range before {
-		all = append(all, events[max(0, len(events)-beforeLen[of]):]...)
+}
+
+func (a *around) events() []history.Event {
+	all := slices.Concat(a.before[:]...)
+	if a.by != nil {
+		all = append(all, *a.by)
 	}
-	if b.by != nil {
-		all = append(all, b.by.event())
-	}
-	all = append(all, after...)
+	all = append(all, a.after...)
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	return all
 }

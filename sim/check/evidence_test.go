@@ -39,10 +39,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 	}
 	events = append(events, redis(taken, history.RedisDeleted, "A", 0), redis(taken+ms, history.RedisGranted, "B", taken+3*s),
 		said(taken+2*ms, history.Acquired, "B", taken+3*s), history.Event{T: 70 * s, Kind: history.Phase, Reason: "end"})
-	r, err := Judge(p, sequence(events), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := explained(t, p, sequence(events))
 	v, _ := r.Verdict("G1")
 	has := func(k history.Kind, who string) bool {
 		return slices.ContainsFunc(v.Evidence, func(e history.Event) bool { return e.Kind == k && (e.Instance == who || e.Node == who) })
@@ -70,7 +67,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 func TestExpiredKeyIsShownAsExpired(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	for want, gone := range map[string]int64{"expired": 3100 * ms, "": 2000 * ms} {
-		r, err := Judge(storyParams(), sequence([]history.Event{
+		r := explained(t, storyParams(), sequence([]history.Event{
 			{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
 			{T: 99 * ms, Kind: history.RedisGranted, Instance: "A", Session: "s1", Until: 3099 * ms},
 			{T: 100 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5, Until: 9000 * ms},
@@ -78,11 +75,11 @@ func TestExpiredKeyIsShownAsExpired(t *testing.T) {
 			{T: 3200 * ms, Kind: history.RedisGranted, Instance: "B", Session: "s1", Until: 6200 * ms},
 			{T: 3201 * ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s1", Fence: 6, Until: 6100 * ms},
 			{T: 9100 * ms, Kind: history.Phase, Reason: "end"},
-		}), nil)
+		}))
 		v, _ := r.Verdict("G1")
 		at := slices.IndexFunc(v.Evidence, func(e history.Event) bool { return e.Kind == history.RedisDeleted })
-		if err != nil || at < 0 || v.Evidence[at].Reason != want {
-			t.Errorf("%v, %s: want a deletion with the reason %q in %v", err, v.Verdict, want, v.Evidence)
+		if at < 0 || v.Evidence[at].Reason != want {
+			t.Errorf("%s: want a deletion with the reason %q in %v", v.Verdict, want, v.Evidence)
 		}
 	}
 }

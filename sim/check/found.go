@@ -133,7 +133,7 @@ func (h *hooks) verdict() Verdict {
 			say = append(say, fmt.Sprintf("and %d more", more))
 		}
 		worst := h.largest()
-		v.At, v.Evidence, v.Breaks = worst.at, h.w.evidence(worst), h.listed()
+		v.At, v.around, v.Breaks = worst.at, h.w.around(worst), h.listed()
 	case h.unplaced > 0:
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
 			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))

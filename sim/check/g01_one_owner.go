@@ -3,8 +3,6 @@ package check
 import (
 	"cmp"
 	"slices"
-
-	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // g1 promises that no two instances trust one lease at once, and that no trust window exceeds the lease that Redis granted.
@@ -120,10 +118,7 @@ func (g *g1) asleepSince(first claim, frozen, from int64) bool {
 func (g *g1) beyondGrants(s *session) {
 	for _, x := range s.beyond {
 		shown := x.at + eventAllowance + g.w.stall(x.at-eventAllowance, x.at)
-		covers := g.w.after(s, x.seen, func(e *history.Event) bool {
-			return e.T > shown || e.Kind == history.RedisExtended && e.Until+int64(stampAllowance) >= x.until
-		})
-		if x.grant.gone <= shown || g.w.now <= shown || covers.Kind == history.RedisExtended && covers.T <= shown {
+		if x.grant.gone <= shown || g.w.now <= shown || x.shown <= shown {
 			continue
 		}
 		g.breach(breach{

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-
-	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // g2 promises that the polled target never serves two instances for one session at once, and never accepts a poll with an older fence. No
@@ -119,7 +117,7 @@ func (g *g2) meetings(s *session, p *poll) {
 			g.frozen++
 		case a.fence < p.fence && g.w.deletedUnknown(s, p.at):
 			g.deleted++
-		case g.cancelled(s, a, p) && (a.aborted && a.end <= noticed || a.end == never && noticed >= g.w.now):
+		case a.hungUp != 0 && a.hungUp < p.seen && (a.aborted && a.end <= noticed || a.end == never && noticed >= g.w.now):
 			g.hungUp++
 		default:
 			g.broken(s, p, a, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s (poll %d%s) "+
@@ -127,14 +125,6 @@ func (g *g2) meetings(s *session, p *poll) {
 				s.id, g.who(a), a.n, fenced(a.fence), clock(a.at), g.who(p), p.n, fenced(p.fence), clock(p.at))
 		}
 	}
-}
-
-// cancelled reports whether the node of the first poll reported that it cancelled it before the second arrived.
-func (g *g2) cancelled(s *session, a, p *poll) bool {
-	e := g.w.before(s, p.seen, func(e *history.Event) bool {
-		return e.Kind == history.PollCancelled && e.Instance == a.inst || e.T < a.at
-	})
-	return e.Kind == history.PollCancelled && e.T > a.at
 }
 
 // stale judges a poll by the last grant before its arrival: as Redis shows it, or, if that is unknown, as a node reports it. Redis' stream,
@@ -155,7 +145,7 @@ func (g *g2) stale(s *session, p *poll) {
 	if last < 0 || turns[last].owner == p.inst {
 		return
 	}
-	whose, begun := turns[last], g.startOf(s, p)
+	whose, begun := turns[last], g.startOf(p)
 	until := p.at + eventAllowance + g.w.stall(p.at-eventAllowance, p.at)
 	regained := func(x *grant) bool { return x.owner == p.inst && x.since <= until && !x.snapshot }
 	switch {
@@ -184,13 +174,10 @@ func (g *g2) stale(s *session, p *poll) {
 
 // startOf returns the start of the poll: as reported, unless that poll must be over, else a moment before the arrival. A stall of the host
 // makes it earlier. A frozen sender has the rest of its time-out after its thaw, and its clock may run 1 % slow.
-func (g *g2) startOf(s *session, p *poll) int64 {
-	said := g.w.before(s, p.seen-1, func(e *history.Event) bool {
-		return e.Instance == p.inst && (e.Kind == history.PollStart || e.Kind == history.Arrived || e.Kind == history.Rejected)
-	})
-	at, awake := p.at-int64(stampAllowance), max(said.T, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
-	if said.Kind == history.PollStart && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
-		at = said.T
+func (g *g2) startOf(p *poll) int64 {
+	at, awake := p.at-int64(stampAllowance), max(p.started, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
+	if p.started != never && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
+		at = p.started
 	}
 	return at - g.w.stall(at-eventAllowance, p.at)
 }

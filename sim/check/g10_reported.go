@@ -54,7 +54,7 @@ func (g *g10) used(k *key, at int64) {
 	for n := len(s.open) - 1; n >= 0; n-- { // the answer to come is most likely that of the last
 		sent := s.open[n]
 		k.spent, s.open = sent, s.open[:n]
-		if at <= g.underWay(i, sent) {
+		if at <= sent+2*int64(g.w.TTL) || at <= g.underWay(i, sent) {
 			return
 		}
 	}

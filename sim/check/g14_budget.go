@@ -130,7 +130,7 @@ func (inj *injection) state() state {
 	switch {
 	case inj.has(harmless), inj.Kind == fault.ClockDrift, inj.did == didLife && !inj.ofRedis():
 		return stateQuiet
-	case inj.Kind.Refuses() > fault.RefusesNothing:
+	case inj.refuses:
 		return stateRefused
 	case inj.has(fault.Freezes):
 		return stateFrozen

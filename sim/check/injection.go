@@ -21,6 +21,8 @@ type injection struct {
 	detectedAt    int64        // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
 	did           did          // effect on servers; didPlan: the fault itself
 	does          fault.Effect // effects of the kind, or of did
+	refuses       bool         // Redis refuses writes
+	struck        []*term      // terms whose owners trusted them when it began
 	anew          bool         // an epoch ended while it lasted
 	blocksAcquire bool         // an instance sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
@@ -88,7 +90,9 @@ func (w *world) lossDetected() {
 	}
 }
 
-func planned(f fault.Fault) *injection { return &injection{Fault: f, does: f.Kind.Effects()} }
+func planned(f fault.Fault) *injection {
+	return &injection{Fault: f, does: f.Kind.Effects(), refuses: f.Kind.Refuses() > fault.RefusesNothing}
+}
 
 func (w *world) inject(e *history.Event) {
 	var f fault.Fault

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -81,22 +82,26 @@ func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
 	for _, e := range events {
 		rec.Add(e)
 	}
-	memory, err := Judge(p, rec.Events(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := explained(t, p, rec.Events())
 	path := filepath.Join(t.TempDir(), history.FileName)
 	if err := rec.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	saved, err := Judge(p, history.Open(filepath.Dir(path)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(memory, saved); diff != "" {
+	saved := explained(t, p, history.Open(filepath.Dir(path)))
+	if diff := cmp.Diff(memory, saved, cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
 		t.Fatalf("a saved history is judged differently:\n%s", diff)
 	}
 	return memory
+}
+
+func explained(t *testing.T, p Params, events iter.Seq2[history.Event, error]) Result {
+	t.Helper()
+	r, err := Judge(p, events, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Explain(events)
+	return r
 }
 
 func storyParams() Params {

@@ -8,7 +8,7 @@ import (
 )
 
 // tables holds what happened to one lease, in order of time. Rules ask at the end, when all ends are known. The number of events until then
-// (seen) orders rows of one time, and leads to the events around a row.
+// (seen) orders rows of one time, and leads to the events around a row in the history.
 type tables struct {
 	history  []*term  // all terms, also those that are over
 	grants   []*grant // as Redis shows them; without an owner if it is unknown from then on
@@ -16,6 +16,7 @@ type tables struct {
 	beyond   []window
 	polls    []*poll
 	serving  []*poll // accepted polls without an answer yet
+	started  []start // reported starts of polls that have not arrived yet
 }
 
 // window is a trust window that an instance reported, beyond the end of the lease as Redis had shown it by then.
@@ -27,6 +28,13 @@ type window struct {
 	seen  int32
 	grant *grant
 	end   int64 // end of the grant, as shown by then
+	shown int64 // when Redis showed an extension that covers it; never: not yet
+}
+
+// start is the start of a poll, as its instance reported it.
+type start struct {
+	inst string
+	at   int64
 }
 
 // poll is a poll that reached the target.
@@ -35,12 +43,14 @@ type poll struct {
 	inst    string
 	fence   int64
 	at      int64
+	started int64 // its start, as its instance reported it; never: it did not
 	seen    int32
+	hungUp  int32 // number of events until its instance reported that it cancelled the poll; 0: it did not
 	refused bool
 	broken  bool    // it is reported as a break
+	aborted bool    // the client hung up before the answer
 	meets   []*poll // polls that the target still served as it arrived
 	end     int64   // never: not seen
-	aborted bool    // the client hung up before the answer
 }
 
 // belief is a time in which an instance trusts its term.
@@ -55,8 +65,26 @@ func (w *world) tabulate(e *history.Event) {
 	switch e.Kind {
 	case history.Acquired, history.Renewed:
 		w.reports(s, e)
+	case history.RedisExtended:
+		for i := range s.beyond {
+			if x := &s.beyond[i]; x.shown == never && e.Until+int64(stampAllowance) >= x.until {
+				x.shown = e.T
+			}
+		}
+	case history.PollStart:
+		s.takeStart(e.Instance)
+		s.started = append(s.started, start{e.Instance, e.T})
+	case history.PollCancelled:
+		for _, p := range s.serving {
+			if p.inst == e.Instance && p.hungUp == 0 && e.T > p.at {
+				p.hungUp = w.seen
+			}
+		}
 	case history.Arrived, history.Rejected:
-		p := &poll{n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, seen: w.seen, refused: e.Kind == history.Rejected, end: never}
+		p := &poll{
+			n: e.N, inst: e.Instance, fence: e.Fence, at: e.T, started: s.takeStart(e.Instance), seen: w.seen,
+			refused: e.Kind == history.Rejected, end: never,
+		}
 		if s.polls = append(s.polls, p); !p.refused {
 			p.meets = slices.Clone(s.serving)
 			s.serving = append(s.serving, p)
@@ -71,39 +99,28 @@ func (w *world) tabulate(e *history.Event) {
 	}
 }
 
+// takeStart removes and returns the start of the instance's next poll; never: not reported.
+func (s *session) takeStart(inst string) int64 {
+	for i, x := range s.started {
+		if x.inst == inst {
+			s.started = slices.Delete(s.started, i, i+1)
+			return x.at
+		}
+	}
+	return never
+}
+
 func (w *world) reports(s *session, e *history.Event) {
 	k, acquired := s.granted, e.Kind == history.Acquired
 	if k != nil && k.reporter == "" && acquired && e.T < k.until {
 		k.reporter = e.Instance
 	}
 	if k != nil && k.until != 0 && e.Until > k.until+int64(stampAllowance) && cmp.Or(k.owner, k.reporter) == e.Instance {
-		s.beyond = append(s.beyond, window{e.Instance, e.Fence, e.T, e.Until, w.seen, k, k.until})
+		s.beyond = append(s.beyond, window{e.Instance, e.Fence, e.T, e.Until, w.seen, k, k.until, never})
 	}
 	if n := len(s.reported); acquired && (e.Until == 0 || e.Until > e.T) && (n == 0 || e.Fence == 0 || e.Fence >= s.reported[n-1].fence) {
 		s.reported = append(s.reported, &grant{owner: e.Instance, fence: e.Fence, since: e.T, seen: w.seen})
 	}
-}
-
-// before returns the last of the lease's first events, so many of all, that matches; no event if there is none.
-func (w *world) before(s *session, seen int32, match func(e *history.Event) bool) history.Event {
-	i, _ := slices.BinarySearch(s.events, seen)
-	for _, n := range slices.Backward(s.events[:i]) {
-		if e := w.record.At(int(n)); match(&e) {
-			return e
-		}
-	}
-	return history.Event{}
-}
-
-// after returns the first of the lease's later events that matches.
-func (w *world) after(s *session, seen int32, match func(e *history.Event) bool) history.Event {
-	i, _ := slices.BinarySearch(s.events, seen)
-	for _, n := range s.events[i:] {
-		if e := w.record.At(int(n)); match(&e) {
-			return e
-		}
-	}
-	return history.Event{}
 }
 
 // grantedUntil returns the end of the last grant to the instance before at; 0: unknown.

@@ -55,7 +55,6 @@ type session struct {
 	returns  []*recovery // G9: returns of Redis since which it has not been polled
 
 	tables
-	events  []int32 // numbers of its events in the record
 	terms   []*term // open terms
 	last    *term   // the term that began last, open or not
 	granted *grant  // the lease as Redis holds it; nil: no known holder

@@ -42,8 +42,8 @@ type world struct {
 	timers         []timer
 	rest           rest
 	epoch          epoch
-	record         *history.Recorder // the events so far; nil: they are not kept
-	seen           int32             // their number
+	seen           int32 // number of events before the current one
+	watches        bool  // no verdict is asked for
 
 	challenges challenges
 }
@@ -97,8 +97,9 @@ func (w *world) take(e *history.Event) {
 		w.aside(e)
 		return
 	}
-	if w.record != nil {
-		w.keep(e)
+	w.seen++
+	if !w.watches {
+		w.tabulate(e)
 	}
 	w.epochs(e)
 	w.update(e)

@@ -145,7 +145,7 @@ const lineMax = 1 << 20
 
 // Limits of a history from an untrusted author: its size, packed or not, and its compression window.
 const (
-	sizeMax   = 4 << 30
+	sizeMax   = 16 << 30
 	windowMax = 32 << 20
 )
 

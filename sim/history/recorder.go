@@ -114,13 +114,6 @@ func (r *Recorder) len() int {
 	return (len(r.chunks)-1)*chunkLen + len(r.chunks[len(r.chunks)-1])
 }
 
-// At returns the event number i, counted from 0 in the order of Add.
-func (r *Recorder) At(i int) Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.chunks[i/chunkLen][i%chunkLen].event(r.names)
-}
-
 // Events returns the events so far, in order of T. The error is always nil; it lets the judge read a Recorder like a file.
 func (r *Recorder) Events() iter.Seq2[Event, error] {
 	parts, names := r.parts()

@@ -72,9 +72,11 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sha := sum()
+	result.Explain(events)
 	r = New(Meta{
 		Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second, Sums: files.Sums(),
-		SHA256: sum(),
+		SHA256: sha,
 	}, p, result)
 	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
