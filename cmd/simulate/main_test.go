@@ -198,7 +198,7 @@ func foreign(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(syscall.Mkfifo(file, 0o600))
 	case "large":
 		ts.Check(os.WriteFile(file, nil, 0o600))
-		ts.Check(os.Truncate(file, 5<<30)) // a hole: nothing is written
+		ts.Check(os.Truncate(file, 20<<30)) // a hole: nothing is written
 	case "bomb":
 		ts.Check(packed(file, func(w io.Writer) { _, _ = w.Write(make([]byte, 64<<20)) }))
 	case "escapes":

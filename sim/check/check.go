@@ -74,7 +74,6 @@ type Verdict struct {
 
 	At       int64           `json:"-"` // ns: when the largest break was noticed
 	Evidence []history.Event `json:"-"` // the events around it, by Explain
-	around   *around         // nil: nothing broke
 }
 
 // Stats counts the events of a run, whatever caused them.
@@ -96,6 +95,9 @@ type Result struct {
 	Verdicts []Verdict // one for each guarantee of the run's system, in order
 	Stats    Stats
 	Complete bool // whether the history reaches the run's end
+
+	broken     map[string]*around
+	replicated bool
 }
 
 // Verdict returns the verdict with that ID, and false if there is none.
@@ -145,7 +147,7 @@ func judging(p Params, logs *nodelogs.Logs) *world {
 func (w *world) judge(events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	err := w.read(events)
 	w.finish(err)
-	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
+	r := Result{Stats: w.stats, Complete: w.complete && err == nil, broken: w.broken, replicated: w.replicated()}
 	for _, c := range w.checkers {
 		v := c.verdict()
 		switch {

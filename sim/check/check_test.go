@@ -281,7 +281,7 @@ func TestJudgeAnything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(one, two, cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+		if diff := cmp.Diff(one, two, cmpopts.IgnoreUnexported(Result{})); diff != "" {
 			t.Fatalf("judged twice:\n%s", diff)
 		}
 	})
@@ -299,7 +299,7 @@ func TestParamsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, back, cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+	if diff := cmp.Diff(p, back, cmpopts.IgnoreUnexported(Result{})); diff != "" {
 		t.Errorf("%s:\n%s", text, diff)
 	}
 	for _, want := range []string{`"ttlMs":3000`, `"renewTimeoutMs":333.333333`, `"sessions":1`} {

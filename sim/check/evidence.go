@@ -30,18 +30,16 @@ const expired = "expired"
 
 // around says which events explain a break.
 type around struct {
-	session    string // "": no lease broke
-	at         int64
-	seen       int32          // number of events before those that followed the break
-	by         *history.Event // start of the fault that caused it; nil: unknown
-	since      int64          // from then on, events that concern all leases count
-	replicated bool
-	before     [ofAll + 1][]history.Event
-	after      []history.Event
+	session string         // "": no lease broke
+	seen    int32          // number of events before those that followed the break
+	by      *history.Event // start of the fault that caused it; nil: unknown
+	since   int64          // from then on, events that concern all leases count
+	before  [ofAll + 1][]history.Event
+	after   []history.Event
 }
 
 func (w *world) around(b *breach) *around {
-	a := &around{at: b.at, seen: b.seen, since: b.at - 2*int64(w.TTL), replicated: w.replicated()}
+	a := &around{seen: b.seen, since: b.at - 2*int64(w.TTL)}
 	if b.session != nil {
 		a.session = b.session.id
 	}
@@ -54,13 +52,7 @@ func (w *world) around(b *breach) *around {
 
 // Explain adds to each failed verdict the events around its largest break. They are those that Judge has read, which keeps none of them.
 func (r *Result) Explain(events iter.Seq2[history.Event, error]) {
-	var all []*around
-	for _, v := range r.Verdicts {
-		if v.around != nil {
-			all = append(all, v.around)
-		}
-	}
-	if len(all) == 0 {
+	if len(r.broken) == 0 {
 		return
 	}
 	n, ends := int32(0), map[string]int64{}
@@ -68,7 +60,7 @@ func (r *Result) Explain(events iter.Seq2[history.Event, error]) {
 		if err != nil {
 			break // Judge has reported it
 		}
-		if all[0].replicated && e.Aside() {
+		if r.replicated && e.Aside() {
 			continue
 		}
 		switch e.Kind {
@@ -80,13 +72,13 @@ func (r *Result) Explain(events iter.Seq2[history.Event, error]) {
 			}
 			delete(ends, e.Session)
 		}
-		for _, a := range all {
+		for _, a := range r.broken {
 			a.add(&e, n)
 		}
 		n++
 	}
 	for i := range r.Verdicts {
-		if a := r.Verdicts[i].around; a != nil {
+		if a := r.broken[r.Verdicts[i].ID]; a != nil {
 			r.Verdicts[i].Evidence = a.events()
 		}
 	}

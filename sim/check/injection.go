@@ -73,10 +73,10 @@ func (w *world) nodeOf(e *history.Event) *node {
 	return nil
 }
 
-// observeHeartbeat notes the first heartbeat after a loss, because a frozen or cut-off process does not see the loss. In an election no
-// script sets heartbeats. There the epochs show the detection, if the history has them; with replicas it always has.
+// observeHeartbeat notes the first heartbeat after a loss, because a frozen or cut-off process does not see the loss. If the history has
+// epochs, these show the detection; with replicas it always has them.
 func (w *world) observeHeartbeat(e *history.Event) {
-	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && (w.System != SystemElection || w.epoch.value == "" && !w.replicated()) {
+	if e.Kind == history.RedisBeat && e.Reason != snapshotReason && w.epoch.value == "" && !w.replicated() {
 		w.lossDetected()
 	}
 }

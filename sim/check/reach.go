@@ -54,8 +54,10 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
 	case inj.Kind == fault.RedisSlow:
 		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
-	case w.forgets(inj): // the quarantine begins with the first script that sees the loss, at the latest with a renewal
-		return span{inj.start, max(end+int64(w.TTL+w.Renew), inj.detectedAt+int64(w.TTL))}, true
+	case w.forgets(inj) && inj.detectedAt != 0: // the quarantine began with the first script that saw the loss
+		return span{inj.start, inj.detectedAt + int64(w.TTL)}, true
+	case w.forgets(inj): // or begins with the next renewal
+		return span{inj.start, end + int64(w.TTL+w.Renew)}, true
 	case inj.refuses: // a refused request is retried within a quarter of a renewal interval (G14)
 		return span{inj.start, end + int64(w.Renew)/4}, true
 	case inj.has(fault.BlocksAcquire):

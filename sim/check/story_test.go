@@ -88,7 +88,7 @@ func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
 		t.Fatal(err)
 	}
 	saved := explained(t, p, history.Open(filepath.Dir(path)))
-	if diff := cmp.Diff(memory, saved, cmpopts.IgnoreUnexported(Verdict{})); diff != "" {
+	if diff := cmp.Diff(memory, saved, cmpopts.IgnoreUnexported(Result{})); diff != "" {
 		t.Fatalf("a saved history is judged differently:\n%s", diff)
 	}
 	return memory

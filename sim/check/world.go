@@ -46,13 +46,14 @@ type world struct {
 	watches        bool  // no verdict is asked for
 
 	challenges challenges
+	broken     map[string]*around // by ID of the guarantee
 }
 
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		sessions: sessions{byID: map[string]*session{}},
-		servers:  servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
+		sessions: sessions{byID: map[string]*session{}}, broken: map[string]*around{},
+		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}

@@ -95,12 +95,16 @@ func (w *world) start(s *strike) {
 		w.note("%s", text)
 		return
 	}
-	if lasts := w.lasts(s.Fault); lasts > 0 && w.t+lasts < w.calm() {
+	lasts := w.lasts(s.Fault)
+	if lasts > 0 && w.t+lasts < w.calm() {
 		w.q.push(event{at: w.t + lasts, kind: evFaultEnd, arg: s.number})
 	}
 	s.active = true
 	w.tellFault(history.FaultStart, s)
 	strikers[s.Kind].start(w, s)
+	if lasts == 0 && !s.Kind.Has(fault.Instant) { // it is over as it hits
+		w.end(s)
+	}
 }
 
 func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }

@@ -168,13 +168,8 @@ func redisStrikers() map[fault.Kind]striker {
 		}
 	}}
 	return map[fault.Kind]striker{
-		fault.RedisOutage: {func(w *world, s *strike) { w.killServer(s.server) }, start},
-		fault.RedisWipe: {func(w *world, s *strike) {
-			w.killServer(s.server)
-			if s.For == 0 {
-				w.startServer(s.server, true)
-			}
-		}, wipe},
+		fault.RedisOutage:  {func(w *world, s *strike) { w.killServer(s.server) }, start},
+		fault.RedisWipe:    {func(w *world, s *strike) { w.killServer(s.server) }, wipe},
 		fault.RedisRestart: {restart, nil},
 		fault.RedisFlush: {func(w *world, _ *strike) {
 			w.server.flush()
@@ -204,9 +199,6 @@ func redisStrikers() map[fault.Kind]striker {
 			w.server.tap.flushed() // the old server's keys are gone; startServer records the new server's
 			w.server.restore(s.copy)
 			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
-			if s.For == 0 {
-				promote(w, s)
-			}
 		}, promote},
 	}
 }
