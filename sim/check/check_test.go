@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -281,7 +280,7 @@ func TestJudgeAnything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(one, two, cmpopts.IgnoreUnexported(Result{})); diff != "" {
+		if diff := cmp.Diff(one, two); diff != "" {
 			t.Fatalf("judged twice:\n%s", diff)
 		}
 	})
@@ -299,7 +298,7 @@ func TestParamsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, back, cmpopts.IgnoreUnexported(Result{})); diff != "" {
+	if diff := cmp.Diff(p, back); diff != "" {
 		t.Errorf("%s:\n%s", text, diff)
 	}
 	for _, want := range []string{`"ttlMs":3000`, `"renewTimeoutMs":333.333333`, `"sessions":1`} {
@@ -356,57 +355,6 @@ func TestExercisable(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestDecide(t *testing.T) {
-	result := func(set map[string]Outcome) Result {
-		r := Result{Complete: true}
-		for _, id := range IDs(SystemPolling) {
-			o := Pass
-			if x, ok := set[id]; ok {
-				o = x
-			}
-			r.Verdicts = append(r.Verdicts, Verdict{ID: id, Verdict: o})
-		}
-		return r
-	}
-	cut := result(nil)
-	cut.Complete = false
-	for _, c := range []struct {
-		name string
-		r    Result
-		want Outcome
-		code int
-	}{
-		{"all pass", result(nil), Pass, 0},
-		{"a criterion fails", result(map[string]Outcome{"G5": Fail}), Fail, 1},
-		{"a criterion is unknown", result(map[string]Outcome{"G5": Unknown}), Unknown, 2},
-		{"another fails", result(map[string]Outcome{"G6": Fail}), Pass, 0},
-		{"another is unknown", result(map[string]Outcome{"G6": Unknown, "G2": Unknown}), Pass, 0},
-		{"safety fails, asked or not", result(map[string]Outcome{"G2": Fail, "G5": Unknown}), Fail, 1},
-		{"not complete", cut, Unknown, 2},
-	} {
-		p := Params{Criteria: []string{"G1", "G5"}}
-		if got := Decide(p, c.r); got != c.want || got.ExitCode() != c.code {
-			t.Errorf("%s: %s, exit %d; want %s, %d", c.name, got, got.ExitCode(), c.want, c.code)
-		}
-	}
-	quiet := Params{System: SystemPolling}
-	if got := Decide(quiet, result(map[string]Outcome{"G6": Fail})); got != Fail {
-		t.Errorf("no criteria named, one that the plan does not exercise fails: %s", got)
-	}
-}
-
-func TestParseCriteria(t *testing.T) {
-	got, err := ParseCriteria(" g3,G1 ,,G3")
-	if err != nil || !slices.Equal(got, []string{"G1", "G3"}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, bad := range []string{"", "G0", "G99", "one", ",", "G1;G2"} {
-		if _, err := ParseCriteria(bad); !errors.Is(err, ErrCriterion) {
-			t.Errorf("%q: %v", bad, err)
-		}
 	}
 }
 

@@ -1,10 +1,6 @@
 package check
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
@@ -127,25 +123,3 @@ const instancesNeeded = 10
 
 // Least reports whether the guarantee's limit is a minimum, not a maximum.
 func Least(id string) bool { return id == "G11" }
-
-// ParseCriteria parses a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files use it. It returns each ID
-// once, in the order of their numbers. It accepts the guarantees of all systems; an unknown ID or an empty list is an ErrCriterion.
-func ParseCriteria(list string) ([]string, error) {
-	var all, ids []string
-	for _, name := range Systems() {
-		all = append(all, IDs(name)...)
-	}
-	for id := range strings.SplitSeq(list, ",") {
-		if id = strings.ToUpper(strings.TrimSpace(id)); id == "" {
-			continue
-		}
-		if !slices.Contains(all, id) {
-			return nil, fmt.Errorf("%w %q: known are %s", ErrCriterion, id, strings.Join(all, ", "))
-		}
-		ids = append(ids, id)
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%w: none named; known are %s", ErrCriterion, strings.Join(all, ", "))
-	}
-	return slices.DeleteFunc(all, func(id string) bool { return !slices.Contains(ids, id) }), nil
-}

@@ -1,15 +1,11 @@
 package check
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
-
-// ErrCriterion reports a criterion that is no guarantee.
-var ErrCriterion = errors.New("check: unknown guarantee")
 
 // Exercisable returns the guarantees that a run of these parameters can put to the test. They are the run's criteria if none are named. A
 // kind of fault counts only if the plan has one whose change no other fault could delay.
@@ -125,61 +121,4 @@ func (p Params) apart(before, after time.Duration, all bool, kinds []fault.Kind)
 		}
 		return slices.Contains(kinds, inj.Kind) && w.overlapping(inj.start-int64(before), to+int64(after), inj, reach) == nil
 	})
-}
-
-// Decides returns the guarantees that must pass: the named ones (Params.Criteria), or else those that the plan can exercise. If none are
-// named, Decide also fails on any other guarantee that broke.
-func Decides(p Params) []string {
-	if len(p.Criteria) > 0 {
-		return p.Criteria
-	}
-	return Exercisable(p)
-}
-
-// Deciding returns the named criteria that decide a judged run: all, without a G10 for which no change in Redis matched an instance.
-func Deciding(p Params, r Result) []string {
-	v, _ := r.Verdict("G10")
-	if v.Verdict != Unknown || v.Exercised > 0 || len(p.Criteria) < 2 {
-		return p.Criteria
-	}
-	return slices.DeleteFunc(slices.Clone(p.Criteria), func(id string) bool { return id == "G10" })
-}
-
-// Decide returns the verdict of a run:
-//   - fail, if a criterion or a safety guarantee failed, or, where no criteria are named, any guarantee;
-//   - unknown, if the run is incomplete, nothing decides, or a deciding guarantee did not pass or was exercised fewer than Params.Least
-//     times;
-//   - pass otherwise.
-func Decide(p Params, r Result) Outcome {
-	criteria, named := Decides(p), len(p.Criteria) > 0
-	out := Pass
-	if !r.Complete || len(criteria) == 0 {
-		out = Unknown
-	}
-	safety := Safety(p.System)
-	for _, v := range r.Verdicts {
-		switch asked := slices.Contains(criteria, v.ID); {
-		case v.Verdict == Fail && (asked || !named || slices.Contains(safety, v.ID)):
-			return Fail
-		case asked && (v.Verdict != Pass || v.Exercised < p.Least):
-			out = Unknown
-		}
-	}
-	return out
-}
-
-// Thin reports whether the guarantee decides and passed, but was exercised fewer than Params.Least times.
-func Thin(p Params, v Verdict) bool {
-	return v.Verdict == Pass && v.Exercised < p.Least && slices.Contains(Decides(p), v.ID)
-}
-
-// ExitCode is the simulator's exit code for a verdict: 0 pass, 1 fail, 2 unknown.
-func (o Outcome) ExitCode() int {
-	switch o {
-	case Pass:
-		return 0
-	case Fail:
-		return 1
-	}
-	return 2
 }
