@@ -231,13 +231,6 @@ func (h *hooks) near(took, limit int64) {
 	}
 }
 
-func (h *hooks) nearest(v *Verdict) {
-	v.Value = ms(h.worst)
-	if h.allowed > 0 {
-		v.Limit = ms(h.allowed)
-	}
-}
-
 // wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
 type wait struct {
 	h       *hooks
@@ -287,6 +280,7 @@ func (x *wait) look() {
 	case wide:
 		x.h.excuse(by.name())
 	case x.missed != nil:
+		x.count(p, w.now-p.base, until-p.base)
 		x.missed(until - p.base)
 	default:
 		x.since, x.limit = p.base, until-p.base
@@ -303,19 +297,26 @@ func (x *wait) came() (took, limit int64, stands standing) {
 	p := x.now()
 	if x.limit == 0 {
 		took = x.h.w.now - p.base
-		limit, stands = x.h.held(p)
+		if limit, stands = x.h.held(p); stands != unjudged && x.took != nil {
+			x.took.Add(took)
+		}
 	} else {
 		took, limit, stands = x.h.w.now-x.since, x.limit, tooLate
-		x.h.exercise(p.of())
-		x.h.near(took, limit)
-	}
-	if stands != unjudged && x.took != nil {
-		x.took.Add(took)
+		x.count(p, took, limit)
 	}
 	if stands == tooLate && x.late != nil {
 		x.late(took, limit)
 	}
 	return took, limit, stands
+}
+
+// count counts a change that missed its deadline.
+func (x *wait) count(p promise, took, limit int64) {
+	x.h.exercise(p.of())
+	x.h.near(took, limit)
+	if x.took != nil {
+		x.took.Add(took)
+	}
 }
 
 // finish judges the changes that were due and have not come.

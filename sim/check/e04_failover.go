@@ -53,8 +53,6 @@ func (g *e4) lost(inj *injection) {
 			return inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
 		},
 		missed: func(limit int64) {
-			f.exercise(string(inj.Kind))
-			f.near(limit, limit)
 			f.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
 				"the quarantine that follows begins when somebody does", inj, ms(limit))
 		},

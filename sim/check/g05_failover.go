@@ -244,7 +244,6 @@ func (g *g5) began(t *term) {
 
 func (g *g5) verdict() Verdict {
 	v := g.hooks.verdict()
-	g.nearest(&v)
 	if g.took.N > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.N, g.crashes, g.fall(), g.took))
 	}

@@ -12,8 +12,7 @@ import (
 // at rest, until the next change, for a TTL at most.
 type g7 struct {
 	hooks
-	now   *movement
-	extra int
+	now *movement
 }
 
 // movement is a join or a leave, and what it moved.
@@ -97,7 +96,7 @@ func (g *g7) stop(m *movement) {
 		return
 	}
 	g.exercise(string(m.Kind))
-	g.extra += extra
+	g.v.Value += int64(extra)
 	if extra > 0 {
 		g.broke(s, "the %s of %s at %s moved %d leases more than it had to; the first: %s", m.Kind, m.who.who(), clock(m.start), extra, first)
 	}
@@ -120,10 +119,4 @@ func (g *g7) moves(m *movement) {
 			}
 		}
 	}
-}
-
-func (g *g7) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = int64(g.extra)
-	return v
 }

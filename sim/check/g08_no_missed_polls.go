@@ -273,7 +273,6 @@ func (g *g8) remaining() {
 
 func (g *g8) verdict() Verdict {
 	v := g.hooks.verdict()
-	g.nearest(&v)
 	if g.exercised > 0 {
 		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (%s), %d graceful handovers (%s), %d sessions appeared (%s)", g.gap.n,
 			&g.gap, g.hand.n, &g.hand, g.news.n, &g.news))

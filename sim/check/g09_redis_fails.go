@@ -137,12 +137,8 @@ func (g *g9) returned(inj *injection) {
 		}
 		r := &recovery{comeback: c, open: trusted(s, g.w.now) && !g.w.deletedUnknown(s, c.back)} // else its owner may find its key gone
 		r.wait = g.expect(wait{
-			now: func() promise { return g.promise(r, s) },
+			now: func() promise { return g.promise(r, s) }, took: g.took,
 			missed: func(limit int64) {
-				took := g.w.now - g.promise(r, s).base
-				g.exercise(inj.name())
-				g.near(took, limit)
-				g.took.Add(took)
 				r.judged = true
 				g.breach(breach{session: s, from: c.back, due: c.back + limit, by: inj},
 					"after %s Redis was back at %s, but session %s was not polled again within %d ms", inj, clock(c.back), s.id, ms(limit))
@@ -193,7 +189,7 @@ func (g *g9) polled(s *session) {
 			continue
 		}
 		r.judged = true
-		if g.took.Add(took); stands == tooLate {
+		if stands == tooLate {
 			g.breach(breach{session: s, from: r.back, due: r.back + limit, by: r.injection},
 				"after %s Redis was back at %s, but session %s was polled again %d ms later (limit %d ms)", r.injection, clock(r.back), s.id, ms(took),
 				ms(limit))
@@ -218,7 +214,6 @@ func (g *g9) finish() {
 
 func (g *g9) verdict() Verdict {
 	v := g.hooks.verdict()
-	g.nearest(&v)
 	after := map[string]int{}
 	for _, c := range g.returns {
 		if c.judged {

@@ -48,8 +48,6 @@ func (g *g11) joined(i *instance) {
 		now:     func() promise { return promise{from: at, base: at, by: at + settle, settle: settle, but: join} },
 		pending: func() bool { return !i.gone && spare() >= 0 }, // other newcomers may have taken the work
 		missed: func(limit int64) {
-			g.exercise("")
-			g.near(g.w.now-at, limit)
 			g.breach(breach{from: at, due: at + limit, by: join, who: []*instance{i}},
 				"%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
 		},

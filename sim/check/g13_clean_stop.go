@@ -171,7 +171,6 @@ func (g *g13) drains(stop *injection, i *instance) {
 		},
 		pending: func() bool { return len(i.held) > 0 && i.idle == idle && !i.gone },
 		missed: func(limit int64) {
-			g.exercise("")
 			kept := i.held[g.w.leases(i)[0]]
 			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
 				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
@@ -211,7 +210,6 @@ func (g *g13) began(t *term) {
 
 func (g *g13) verdict() Verdict {
 	v := g.hooks.verdict()
-	g.nearest(&v)
 	v.Detail = join(v.Detail, g.told())
 	return v
 }

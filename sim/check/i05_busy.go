@@ -95,7 +95,6 @@ func (g *i5) conflicts(s *intent, lasts bool) {
 		},
 		pending: func() bool { return !g.book.forgiven(s) },
 		missed: func(limit int64) {
-			g.exercise("")
 			g.broke(s.session, "session %s of %s, accepted at %s while another one ran, was still %q at %s, after %d ms", s.id, s.want.payload,
 				clock(at), s.state, clock(g.w.now), ms(limit))
 		},

@@ -107,6 +107,7 @@ func (g *i6) moves(s *session) {
 		case s.granted != nil && s.granted.holder == d.victim.id:
 			d.base = g.w.now
 		default:
+			g.exercise(string(d.victim.killer.Kind))
 			g.free(d, min(g.w.now, cmp.Or(s.before.until, g.w.now)))
 		}
 	}
@@ -115,8 +116,8 @@ func (g *i6) moves(s *session) {
 // free counts a lease that was left behind and free at the given time, or then still held.
 func (g *i6) free(d *obligation, at int64) {
 	d.over = true
-	g.exercise(string(d.victim.killer.Kind))
 	g.took.Add(max(0, at-d.base))
+	g.v.Value = max(g.v.Value, ms(at-d.base))
 	if d.ready != 0 {
 		g.again.Add(max(0, at-d.ready))
 	}
@@ -206,7 +207,6 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 		},
 		pending: func() bool { return lasts() && !of.worker.gone },
 		missed: func(int64) {
-			g.exercise("")
 			g.breach(breach{from: o.from, who: []*instance{of.worker}},
 				"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what,
 				of.worker.who(), clock(o.from))
@@ -224,10 +224,4 @@ func (g *i6) stopped(inst *instance, s *session) {
 	g.exercise("")
 	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
 		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
-}
-
-func (g *i6) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = ms(int64(g.took.Max))
-	return v
 }

@@ -104,7 +104,14 @@ func (h *hooks) counted(v *Verdict) {
 	for _, b := range h.breaks {
 		h.kinds.of(b.by.name()).Broken++
 	}
-	v.Value, v.Exercised, v.Kinds = int64(len(h.breaks)), h.exercised, h.kinds.list()
+	v.Exercised, v.Kinds = h.exercised, h.kinds.list()
+	switch {
+	case v.Value != 0: // the rule's own
+	case strings.HasPrefix(v.Unit, "ms"):
+		v.Value, v.Limit = ms(h.worst), cmp.Or(ms(h.allowed), v.Limit)
+	default:
+		v.Value = int64(len(h.breaks))
+	}
 	for _, t := range h.measured {
 		if t.N > 0 {
 			t.Read()
