@@ -41,7 +41,9 @@ func (g *i6) attach(w *world, v Verdict) {
 
 func (g *i6) event(e *history.Event) {
 	switch e.Kind {
-	case history.RedisGranted, history.RedisExtended, history.RedisDeleted, history.Acquired, history.Renewed, history.Lost:
+	case history.RedisExtended:
+		g.moves(g.w.subject)
+	case history.RedisGranted, history.RedisDeleted, history.Acquired, history.Renewed, history.Lost:
 		g.moves(g.w.subject)
 		g.idles(g.w.subject)
 	case history.RedisState:
