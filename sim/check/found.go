@@ -208,10 +208,3 @@ func until(t int64) string {
 	}
 	return clock(t)
 }
-
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
-}

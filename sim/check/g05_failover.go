@@ -1,8 +1,6 @@
 package check
 
 import (
-	"fmt"
-
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/measure"
@@ -242,20 +240,16 @@ func (g *g5) began(t *term) {
 	}
 }
 
-func (g *g5) verdict() Verdict {
-	v := g.hooks.verdict()
+func (g *g5) finish() {
+	g.hooks.finish()
+	falls := "crashes"
+	if g.partitions {
+		falls = "crashes and partitions"
+	}
 	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.N, g.crashes, g.fall(), g.took))
+		g.note("%d takeovers after %d %s: %s", g.took.N, g.crashes, falls, g.took)
 	}
 	if g.lags.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))
+		g.note("after the lease's end: %s", g.lags)
 	}
-	return v
-}
-
-func (g *g5) fall() string {
-	if g.partitions {
-		return "crashes and partitions"
-	}
-	return "crashes"
 }

@@ -271,13 +271,11 @@ func (g *g8) remaining() {
 	}
 }
 
-func (g *g8) verdict() Verdict {
-	v := g.hooks.verdict()
+func (g *g8) finish() {
 	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (%s), %d graceful handovers (%s), %d sessions appeared (%s)", g.gap.n,
-			&g.gap, g.hand.n, &g.hand, g.news.n, &g.news))
+		g.note("%d gaps around faults (%s), %d graceful handovers (%s), %d sessions appeared (%s)", g.gap.n, &g.gap, g.hand.n, &g.hand,
+			g.news.n, &g.news)
 	}
-	return v
 }
 
 func (c *class) String() string { return fmt.Sprintf("max %d of %d ms", ms(c.worst), ms(c.limit)) }

@@ -70,12 +70,10 @@ func (g *g11) ended(t *term, how ending) {
 	}
 }
 
-func (g *g11) verdict() Verdict {
+func (g *g11) finish() {
 	if int64(g.most) < g.v.Limit || g.joins == 0 || g.leaves == 0 {
 		g.untested = fmt.Sprintf("it takes %d instances, a join and a leave", g.v.Limit)
 	}
-	v := g.hooks.verdict()
-	v.Value = int64(g.most)
-	v.Detail = join(v.Detail, fmt.Sprintf("%d joined and took leases, %d left", g.joins, g.leaves))
-	return v
+	g.v.Value = int64(g.most)
+	g.note("%d joined and took leases, %d left", g.joins, g.leaves)
 }

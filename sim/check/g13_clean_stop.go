@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -208,15 +207,9 @@ func (g *g13) began(t *term) {
 	}
 }
 
-func (g *g13) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Detail = join(v.Detail, g.told())
-	return v
-}
-
-func (g *g13) told() string {
-	if g.took.N == 0 {
-		return ""
+func (g *g13) finish() {
+	g.hooks.finish()
+	if g.took.N > 0 {
+		g.note("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 	}
-	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 }
