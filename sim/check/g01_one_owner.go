@@ -121,7 +121,7 @@ func (g *g1) asleepSince(first claim, frozen, from int64) bool {
 // beyondGrants judges the windows that exceeded their grants. Redis' stream may show the grant's extension a moment later.
 func (g *g1) beyondGrants(s *session) {
 	for _, x := range s.beyond {
-		shown := x.at + eventAllowance + g.w.stall(x.at-eventAllowance, x.at)
+		shown := g.w.recordedBy(x.at)
 		if x.grant.gone <= shown || g.w.now <= shown || x.shown <= shown {
 			continue
 		}

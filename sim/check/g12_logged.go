@@ -84,7 +84,7 @@ func (g *g12) compare(i *instance, kind history.Kind, events, entries []nodelogs
 	if kind == history.AcquireFailed {
 		leases = len(g.w.sessions.all)
 	}
-	cut := i.killed || !i.gone // it was cut off, or still runs
+	cut := (i.killed || !i.gone) && g.w.allows(lostMessages) // it was cut off, or still runs
 	differ, begins := len(events)-len(entries), alike(events, entries)
 	differ = max(differ, -differ)
 	bare := reasons(events) - reasons(entries)

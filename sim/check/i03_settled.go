@@ -101,7 +101,7 @@ func (g *i3) promise(s *intent) promise {
 	limit := int64(g.w.settleIntents())
 	settle := limit + int64(g.w.TTL) // a start that was lost before it reached a worker is swept up late
 	// After a loss of data, or at another master, it is delivered again, and another session may have the service now.
-	if switched := g.w.servers.switched; g.book.forgiven(s) || switched > 0 && s.asked <= switched {
+	if switched := g.w.servers.switched; g.w.allows(redeliveries) && (g.book.forgiven(s) || switched > 0 && s.asked <= switched) {
 		limit += int64(g.w.TTL)
 	}
 	return promise{from: s.disorder.from - settle, base: base, by: base + limit, settle: settle}

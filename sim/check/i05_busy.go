@@ -45,7 +45,7 @@ func (g *i5) event(e *history.Event) {
 		g.used[e.Session] = e.T
 	case history.Served, history.Aborted:
 		heard := e.T
-		if k := g.w.subject.granted; (k == nil || k.holder != e.Instance) && strings.HasPrefix(e.Session, tunerPrefix) {
+		if k := g.w.subject.granted; (k == nil || k.holder != e.Instance) && strings.HasPrefix(e.Session, tunerPrefix) && g.w.allows(slowSlots) {
 			heard += int64(slotAllowance) // a worker that lost a slot must hear that its pipeline has stopped before another session gets the slot
 		}
 		g.uses(e, heard)

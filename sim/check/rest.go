@@ -92,7 +92,7 @@ func (r *rest) remains() (until int64) {
 func (r *rest) held() int64 {
 	timeout := int64(r.w.PollTimeout)
 	for _, inj := range r.w.since(r.since - timeout) {
-		if inj.has(fault.Holds) && (inj.open || inj.end+timeout >= r.since) {
+		if r.w.allows(heldPolls) && inj.has(fault.Holds) && (inj.open || inj.end+timeout >= r.since) {
 			return timeout
 		}
 	}
