@@ -149,7 +149,7 @@ func (w *world) judge(events iter.Seq2[history.Event, error], logs *nodelogs.Log
 	for _, c := range w.checkers {
 		v := c.verdict()
 		switch {
-		case !w.judges(v.ID):
+		case !w.Judges(v.ID):
 			v = Verdict{ID: v.ID, Spec: v.Spec, Limit: v.Limit, Unit: v.Unit, Verdict: Unknown, Detail: "not judged with real replicas yet"}
 		case v.Verdict == Pass && !r.Complete: // the missing part could have broken it
 			v.Verdict, v.Detail = Unknown, "held as far as recorded, but "+w.missing()+"; "+v.Detail

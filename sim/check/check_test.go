@@ -311,53 +311,6 @@ func TestParamsJSON(t *testing.T) {
 	}
 }
 
-func plan(faults ...fault.Fault) fault.Plan {
-	return fault.Plan{Version: fault.Version, Faults: faults}
-}
-
-func TestExercisable(t *testing.T) {
-	const s = time.Second
-	for _, c := range []struct {
-		name string
-		plan fault.Plan
-		has  []string
-		not  []string
-	}{
-		{"nothing", plan(), []string{"G6", "G12"}, []string{"G1", "G5", "G9", "G13"}},
-		{"a crash", plan(fault.Fault{At: 5 * s, Kind: fault.Crash, For: 5 * s}), []string{"G1", "G5", "G8"}, []string{"G7", "G9"}},
-		{
-			"a crash in the middle of a black hole",
-			plan(fault.Fault{At: 5 * s, Kind: fault.BlackHole, For: 9 * s}, fault.Fault{At: 6 * s, Kind: fault.Crash}),
-			[]string{"G1", "G4"}, []string{"G5"},
-		},
-		{"a join", plan(fault.Fault{At: 5 * s, Kind: fault.Join}), []string{"G7", "G8"}, []string{"G5", "G13"}},
-		{
-			"a join and a leave at once",
-			plan(fault.Fault{At: 5 * s, Kind: fault.Join}, fault.Fault{At: 6 * s, Kind: fault.Leave}),
-			[]string{"G13"}, []string{"G7"},
-		},
-		{"a flush", plan(fault.Fault{At: 5 * s, Kind: fault.RedisFlush}), []string{"G9"}, []string{"G5"}},
-		{"no replicas", plan(fault.Fault{At: 5 * s, Kind: fault.RedisNoReplicas, For: 5 * s}), []string{"G4", "G9"}, []string{"G5"}},
-		{"no memory, but for renewals", plan(fault.Fault{At: 5 * s, Kind: fault.RedisMemory, For: 5 * s}), []string{"G9"}, []string{"G4"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := storyParams()
-			p.Plan = c.plan
-			got := Exercisable(p)
-			for _, id := range c.has {
-				if !slices.Contains(got, id) {
-					t.Errorf("%v lacks %s", got, id)
-				}
-			}
-			for _, id := range c.not {
-				if slices.Contains(got, id) {
-					t.Errorf("%v has %s", got, id)
-				}
-			}
-		})
-	}
-}
-
 // Whatever writes Redis refuses, nobody can take a lease meanwhile, and no quarantine follows.
 func TestRefusalsAreOfRedis(t *testing.T) {
 	n := 0

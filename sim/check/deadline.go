@@ -32,7 +32,7 @@ type promise struct {
 const widest = 2
 
 // settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
-func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
+func (p Params) settleAfter() int64 { return int64(p.TTL/10 + FailoverAllowance) }
 
 // due returns the deadline of the change, and the fault that moved it last; nil if none did. Each deadline is decided by what had happened
 // when it came: a fault that went on then reaches until then, and moves the deadline by the time to settle.

@@ -39,7 +39,7 @@ func (g *e4) lost(inj *injection) {
 	if inj.did != didPlan || !inj.forgets() || w.Foreign || w.epoch.value == "" {
 		return
 	}
-	within, was := w.electionInterval()+int64(failoverAllowance), w.epoch.value
+	within, was := w.electionInterval()+int64(FailoverAllowance), w.epoch.value
 	base := func() int64 {
 		if inj.open || w.epoch.down {
 			return w.now

@@ -85,7 +85,7 @@ func (g *e6) campaigns(i *instance) {
 	if g.w.Foreign || i.node == nil {
 		return
 	}
-	fell, within := g.w.now, g.w.electionInterval()+int64(failoverAllowance)
+	fell, within := g.w.now, g.w.electionInterval()+int64(FailoverAllowance)
 	g.expect(wait{
 		now: func() promise {
 			return promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}

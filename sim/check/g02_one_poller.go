@@ -31,7 +31,7 @@ type g2 struct {
 }
 
 // sentLate is how long after a thaw a poll from before the freeze may arrive.
-const sentLate = int64(failoverAllowance)
+const sentLate = int64(FailoverAllowance)
 
 func (g *g2) finish() {
 	for _, s := range g.w.sessions.sorted() {
@@ -109,7 +109,7 @@ func (g *g2) broken(s *session, p, other *poll, format string, args ...any) {
 // meetings judges the polls of other instances that the target still served as this one arrived. If the client of one has hung up, the
 // target notices that soon.
 func (g *g2) meetings(s *session, p *poll) {
-	noticed := p.at + int64(failoverAllowance)
+	noticed := p.at + int64(FailoverAllowance)
 	for _, a := range p.meets {
 		switch {
 		case a.inst == p.inst:

@@ -44,7 +44,7 @@ func (g *g7) injected(inj *injection) {
 		return
 	}
 	g.now = m
-	g.w.at(m.start+max(int64(g.w.TTL), g.w.settle()), func() { g.stop(m) })
+	g.w.at(m.start+max(int64(g.w.TTL), g.w.Settle()), func() { g.stop(m) })
 }
 
 // event ends the watch when something else changes: another process, the sessions, or the leaver returns.
@@ -91,7 +91,7 @@ func (g *g7) stop(m *movement) {
 		first = fmt.Sprintf("session %s went from %s to %s at %s", s.id, m.from.inst.who(), t.inst.who(), clock(t.since))
 	}
 	extra := m.extra + max(0, m.taken-m.need)
-	if extra > 0 && g.w.stall(m.start, m.start+g.w.settle()) > turn {
+	if extra > 0 && g.w.stall(m.start, m.start+g.w.Settle()) > turn {
 		g.excuse("a host that stalled")
 		return
 	}

@@ -46,9 +46,9 @@ type polled struct {
 }
 
 func (g *g8) attach(w *world, v Verdict) {
-	v.Limit = ms(int64(w.TTL + w.Poll + failoverAllowance))
+	v.Limit = ms(int64(w.TTL + w.Poll + FailoverAllowance))
 	g.hooks.attach(w, v)
-	g.gap = class{limit: int64(w.TTL + w.Poll + failoverAllowance), took: g.measures("gap"), around: "no fault of the plan explains it"}
+	g.gap = class{limit: int64(w.TTL + w.Poll + FailoverAllowance), took: g.measures("gap"), around: "no fault of the plan explains it"}
 	g.hand = class{
 		limit: int64(w.Poll + handoverAllowance), took: g.measures("handover"), kind: "handover", around: "a graceful handover",
 	}

@@ -36,7 +36,7 @@ type recovery struct {
 }
 
 func (g *g9) attach(w *world, v Verdict) {
-	v.Limit = ms(int64(w.Renew + w.Poll + failoverAllowance))
+	v.Limit = ms(int64(w.Renew + w.Poll + FailoverAllowance))
 	g.hooks.attach(w, v)
 	g.took = g.measures("recovery")
 	g.asserted = asserted{g: g, waits: map[*term]*assertion{}, took: g.measures("re-assertion")}
@@ -102,7 +102,7 @@ func (g *g9) refused(e *history.Event) {
 	if last == never || !strings.HasPrefix(e.Reason, quarantined) {
 		return
 	}
-	last += int64(failoverAllowance + g.w.RenewTimeout)
+	last += int64(FailoverAllowance + g.w.RenewTimeout)
 	for _, inj := range g.w.injections {
 		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) && g.w.allows(suspensions) {
 			r, _ := g.w.reach(inj)
@@ -161,7 +161,7 @@ func (g *g9) drop(s *session) {
 // promise returns the promise that a session is polled again. If no instance was there, the limit counts from the arrival of one. If
 // another fault delays the poll, the owner may have lost its window, so the limit of a closed window applies.
 func (g *g9) promise(r *recovery, s *session) promise {
-	open := int64(g.w.Renew + g.w.Poll + failoverAllowance)
+	open := int64(g.w.Renew + g.w.Poll + FailoverAllowance)
 	closed := open
 	if g.w.forgets(r.injection) {
 		closed += int64(g.w.TTL)

@@ -43,7 +43,7 @@ func (g *g11) joined(i *instance) {
 	if join == nil || spare() < 1 {
 		return // another cause started it, or there is no work for it
 	}
-	at, settle := g.w.now, int64(g.w.TTL)+g.w.settle()
+	at, settle := g.w.now, int64(g.w.TTL)+g.w.Settle()
 	g.waiting[i] = g.expect(wait{
 		now:     func() promise { return promise{from: at, base: at, by: at + settle, settle: settle, but: join} },
 		pending: func() bool { return !i.gone && spare() >= 0 }, // other newcomers may have taken the work

@@ -95,7 +95,7 @@ func (g *g13) promise(h *handover) promise {
 	}
 	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
 	return promise{
-		from: h.at - probe, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
+		from: h.at - probe, base: base, by: base + int64(FailoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
 	}
 }
 
@@ -161,7 +161,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 	idle := i.idle
 	g.expect(wait{
 		now: func() promise {
-			limit := int64(failoverAllowance)
+			limit := int64(FailoverAllowance)
 			if i.polls > 0 && g.w.allows(runningPolls) {
 				limit += int64(g.w.PollTimeout)
 			}
@@ -184,7 +184,7 @@ func (g *g13) left(i *instance) {
 	if stop == nil || g.beatless || g.w.rest.beats[i.id] == 0 {
 		return
 	}
-	g.w.at(at+int64(failoverAllowance), func() {
+	g.w.at(at+int64(FailoverAllowance), func() {
 		until := g.w.rest.beats[i.id]
 		if until <= g.w.now || g.w.phase == "end" {
 			return

@@ -34,7 +34,7 @@ type obligation struct {
 }
 
 func (g *i6) attach(w *world, v Verdict) {
-	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
+	v.Limit = (w.TTL + FailoverAllowance).Milliseconds()
 	g.intentRule.attach(w, v)
 	g.took, g.again = g.measures("freed"), g.measures("after the same worker was ready again")
 }
@@ -89,10 +89,10 @@ func (g *i6) exited(inst *instance) {
 func (k *grant) lives(now int64) bool { return k.until == 0 || k.until > now }
 
 func (g *i6) promise(d *obligation) promise {
-	limit := int64(g.w.TTL + failoverAllowance)
+	limit := int64(g.w.TTL + FailoverAllowance)
 	due := d.base + limit
 	if d.ready != 0 {
-		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
+		due = min(due, max(d.ready, d.base)+int64(FailoverAllowance))
 	}
 	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.victim.killer}
 }
@@ -203,8 +203,8 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 	}
 	o.follow(&g.hooks, lasts(), wait{
 		now: func() promise { // only faults of that worker delay it; it may learn of a session's end only after it has tried all slots
-			ttl, within := int64(g.w.TTL), int64(failoverAllowance+time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
-			return promise{from: o.from - ttl - int64(failoverAllowance), base: o.from, by: o.from + within, settle: ttl/10 + within,
+			ttl, within := int64(g.w.TTL), int64(FailoverAllowance+time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
+			return promise{from: o.from - ttl - int64(FailoverAllowance), base: o.from, by: o.from + within, settle: ttl/10 + within,
 				only: of.worker.node}
 		},
 		pending: func() bool { return lasts() && !of.worker.gone },

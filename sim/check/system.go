@@ -39,9 +39,9 @@ var polling = &system{
 		{Verdict{ID: "G8", Spec: []string{"SC-006"}, Unit: "ms unpolled"}, "no missed polls"},
 		{Verdict{ID: "G9", Spec: []string{"SC-005"}, Unit: "ms"}, "Redis fails"},
 		{Verdict{ID: "G10", Spec: []string{"FR-001", "FR-002", "FR-003"}, Unit: "foreign changes"}, "only the owner"},
-		{Verdict{ID: "G11", Spec: []string{"SC-003"}, Limit: instancesNeeded, Unit: "instances at once"}, "scale"},
+		{Verdict{ID: "G11", Spec: []string{"SC-003"}, Limit: InstancesNeeded, Unit: "instances at once"}, "scale"},
 		{Verdict{ID: "G12", Spec: []string{"FR-019", "FR-020", "FR-021", "FR-022"}, Unit: "entries missing"}, "told"},
-		{Verdict{ID: "G13", Spec: []string{"US1-3"}, Limit: failoverAllowance.Milliseconds(), Unit: "ms"}, "clean stop"},
+		{Verdict{ID: "G13", Spec: []string{"US1-3"}, Limit: FailoverAllowance.Milliseconds(), Unit: "ms"}, "clean stop"},
 		{Verdict{ID: "G14", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 4,
@@ -118,8 +118,8 @@ func Promise(id string) string {
 	return ""
 }
 
-// instancesNeeded is the number of instances at once that G11 requires.
-const instancesNeeded = 10
+// InstancesNeeded is the number of instances at once that G11 requires.
+const InstancesNeeded = 10
 
 // Least reports whether the guarantee's limit is a minimum, not a maximum.
 func Least(id string) bool { return id == "G11" }

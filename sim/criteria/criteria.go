@@ -41,7 +41,7 @@ func Decides(p check.Params) []string {
 	if len(p.Criteria) > 0 {
 		return p.Criteria
 	}
-	return check.Exercisable(p)
+	return Exercisable(p)
 }
 
 // Deciding returns the named criteria that decide a judged run: all, without a G10 for which no change in Redis matched an instance.

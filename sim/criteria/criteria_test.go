@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // G10 beside other criteria decides only where a change of a lease could be matched to an instance.
@@ -77,5 +80,54 @@ func TestParse(t *testing.T) {
 		if _, err := Parse(bad); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+func plan(faults ...fault.Fault) fault.Plan {
+	return fault.Plan{Version: fault.Version, Faults: faults}
+}
+
+func TestExercisable(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name string
+		plan fault.Plan
+		has  []string
+		not  []string
+	}{
+		{"nothing", plan(), []string{"G6", "G12"}, []string{"G1", "G5", "G9", "G13"}},
+		{"a crash", plan(fault.Fault{At: 5 * s, Kind: fault.Crash, For: 5 * s}), []string{"G1", "G5", "G8"}, []string{"G7", "G9"}},
+		{
+			"a crash in the middle of a black hole",
+			plan(fault.Fault{At: 5 * s, Kind: fault.BlackHole, For: 9 * s}, fault.Fault{At: 6 * s, Kind: fault.Crash}),
+			[]string{"G1", "G4"}, []string{"G5"},
+		},
+		{"a join", plan(fault.Fault{At: 5 * s, Kind: fault.Join}), []string{"G7", "G8"}, []string{"G5", "G13"}},
+		{
+			"a join and a leave at once",
+			plan(fault.Fault{At: 5 * s, Kind: fault.Join}, fault.Fault{At: 6 * s, Kind: fault.Leave}),
+			[]string{"G13"}, []string{"G7"},
+		},
+		{"a flush", plan(fault.Fault{At: 5 * s, Kind: fault.RedisFlush}), []string{"G9"}, []string{"G5"}},
+		{"no replicas", plan(fault.Fault{At: 5 * s, Kind: fault.RedisNoReplicas, For: 5 * s}), []string{"G4", "G9"}, []string{"G5"}},
+		{"no memory, but for renewals", plan(fault.Fault{At: 5 * s, Kind: fault.RedisMemory, For: 5 * s}), []string{"G9"}, []string{"G4"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := check.Params{Nodes: 3, Sessions: 1, Plan: c.plan, Timings: timing.Timings{
+				TTL: 3 * s, Renew: s, RenewTimeout: 300 * time.Millisecond, Heartbeat: s, Discovery: s, Poll: 500 * time.Millisecond,
+				PollTimeout: 400 * time.Millisecond,
+			}}
+			got := Exercisable(p)
+			for _, id := range c.has {
+				if !slices.Contains(got, id) {
+					t.Errorf("%v lacks %s", got, id)
+				}
+			}
+			for _, id := range c.not {
+				if slices.Contains(got, id) {
+					t.Errorf("%v has %s", got, id)
+				}
+			}
+		})
 	}
 }
