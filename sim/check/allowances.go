@@ -50,7 +50,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	},
 	stalledHost: {
 		"all", "whatever the host delays", "as long as the host did not run the harness; a break is unknown if that was a quarter of the time " +
-			"since a TTL before it",
+			"from a TTL before its start to its end",
 		"nobody can act on a host that runs nobody", "g5: The host stalled for 400 ms",
 	},
 	nobodyThere: {
