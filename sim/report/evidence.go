@@ -36,7 +36,7 @@ type evidence struct {
 	after  []history.Event
 }
 
-// Explain adds to each failed verdict the events around its largest break. They are those that the judge has read, which keeps none of them.
+// Explain adds to each failed verdict the events around its largest break. events are those that the judge has read; it keeps none.
 func Explain(r *check.Result, events iter.Seq2[history.Event, error]) {
 	var broken []*evidence
 	for i := range r.Verdicts {
