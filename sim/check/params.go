@@ -78,10 +78,8 @@ const (
 	TopologyCluster  = "cluster"
 )
 
-// Replicated reports whether a topology has several servers.
-func Replicated(topology string) bool {
-	return topology == TopologySentinel || topology == TopologyCluster
-}
+// Replicated reports whether the topology has several servers.
+func Replicated(topo string) bool { return topo == TopologySentinel || topo == TopologyCluster }
 
 func (p Params) replicated() bool { return Replicated(p.Topology) }
 
