@@ -251,21 +251,3 @@ func (s *Store) decode(f map[string]string) intent.Session {
 		CreatedAt: time.UnixMilli(number("created")), UpdatedAt: time.UnixMilli(number("updated")),
 	}
 }
-
-var errReply = errors.New("a reply of an unknown form")
-
-func wordsOf(reply any, n int) ([]string, error) {
-	list, ok := reply.([]any)
-	if !ok || len(list) < n {
-		return nil, unavailable(errReply)
-	}
-	words := make([]string, len(list))
-	for i, v := range list {
-		if text, ok := v.(string); ok {
-			words[i] = text
-			continue
-		}
-		words[i] = fmt.Sprint(v)
-	}
-	return words, nil
-}
