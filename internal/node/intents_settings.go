@@ -165,6 +165,11 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	if s.role == roleWorker {
 		return nil
 	}
+	return s.readTokens(tokens, file, now)
+}
+
+// readTokens reads the tokens of the API from the file, or else from the text.
+func (s *intentSettings) readTokens(tokens, file string, now time.Time) (err error) {
 	if file != "" {
 		s.tokenFile = &tokenFile{name: file}
 		if s.tokens, err = s.tokenFile.read(); err != nil {

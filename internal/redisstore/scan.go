@@ -52,9 +52,7 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 	}
 	var rest []int
 	for i, value := range values {
-		if text, _ := value.(string); text != "" {
-			texts[i] = text
-		} else {
+		if texts[i], _ = value.(string); texts[i] == "" {
 			rest = append(rest, i)
 		}
 	}

@@ -265,13 +265,19 @@ func (g *Group) step(e *Election, in rules.Input) {
 		g.order = slices.DeleteFunc(g.order, func(x *Election) bool { return x == e })
 		close(e.done)
 	}
-	if next := e.m.Next(); next != 0 && (g.next == 0 || next < g.next) {
-		g.next = next
-		select {
-		case g.wake <- struct{}{}:
-		default:
-		}
+	if g.wakesAt(e) {
+		poke(g.wake)
 	}
+}
+
+// wakesAt makes the timer wake for e's machine, and reports whether that is earlier than before.
+func (g *Group) wakesAt(e *Election) bool {
+	next := e.m.Next()
+	if next == 0 || g.next != 0 && next >= g.next {
+		return false
+	}
+	g.next = next
+	return true
 }
 
 // line returns the ACL line that grants what the elections need.
@@ -349,9 +355,7 @@ func (g *Group) tick() core.Time {
 	}
 	g.next = 0
 	for _, e := range g.order {
-		if next := e.m.Next(); next != 0 && (g.next == 0 || next < g.next) {
-			g.next = next
-		}
+		g.wakesAt(e)
 	}
 	return g.next
 }

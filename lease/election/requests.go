@@ -67,12 +67,13 @@ func (r *requests) take(e *Election, eff *rules.Effects) {
 	if eff.Sweep {
 		r.sweeps = append(r.sweeps, e)
 	}
-	r.poke()
+	poke(r.wake)
 }
 
-func (r *requests) poke() {
+// poke wakes the goroutine that receives from the channel.
+func poke(wake chan<- struct{}) {
 	select {
-	case r.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -84,7 +85,7 @@ func (r *requests) finish() {
 	r.mu.Lock()
 	r.finished = true
 	r.sweeps = nil
-	r.poke()
+	poke(r.wake)
 	r.mu.Unlock()
 	<-r.ended
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -100,26 +101,24 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	}
 	ids := make([]string, 0, len(keys))
 	known := make(map[string]verdict, len(keys))
-	for len(keys) > 0 {
-		n := min(len(keys), chunk)
-		found, err := s.values(ctx, keys[:n])
+	for keys := range slices.Chunk(keys, chunk) {
+		found, err := s.values(ctx, keys)
 		if err != nil {
 			return nil, fmt.Errorf("read sessions: %w", err)
 		}
-		for i, key := range keys[:n] {
+		for i, key := range keys {
 			if found[i] == nil { // deleted since
 				continue
 			}
-			v := s.judge(key, *found[i])
-			if _, twice := known[key]; v.problem != "" && !twice {
+			_, twice := known[key]
+			known[key] = s.judge(key, *found[i])
+			switch v := known[key]; {
+			case v.polled:
+				ids = append(ids, key[len(s.prefix):])
+			case v.problem != "" && !twice:
 				skipped.Skip(plain.Name(key) + ": " + v.problem)
 			}
-			known[key] = v
-			if v.polled {
-				ids = append(ids, key[len(s.prefix):])
-			}
 		}
-		keys = keys[n:]
 	}
 	s.known = known
 	if skipped.Count > 0 {
