@@ -2,14 +2,16 @@ package poll
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -35,8 +37,6 @@ func TestPollsThatAreCutOffAreWarnedOf(t *testing.T) {
 }
 
 func TestWhatIsCutOff(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer client.Close()
 	for _, c := range []struct {
 		name     string
 		polls    []outcome
@@ -49,17 +49,15 @@ func TestWhatIsCutOff(t *testing.T) {
 		{"not more often than once a minute", []outcome{cutOff, cutOff, cutOff, cutOff, cutOff}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, p, log := publishing(t, client, zapcore.WarnLevel)
+			w, p, log := publishing(zapcore.WarnLevel)
 			for _, o := range c.polls {
-				m.judge(p, &run{hold: &lease.Lease{}, outcome: o})
+				w.judge(p, &run{hold: &lease.Lease{}, outcome: o})
 			}
-			m.log.Flush(t.Context())
 			if n := len(cutOffs(log)); n != c.warnings {
 				t.Errorf("%d warnings, wanted %d", n, c.warnings)
 			}
-			m.cutWarned = m.cutWarned.Add(-cutEvery)
-			m.judge(p, &run{hold: &lease.Lease{}, outcome: cutOff})
-			m.log.Flush(t.Context())
+			w.cutWarned = w.cutWarned.Add(-cutEvery)
+			w.judge(p, &run{hold: &lease.Lease{}, outcome: cutOff})
 			if n := len(cutOffs(log)); p.cut >= cutMany && n != c.warnings+1 {
 				t.Errorf("%d warnings a minute later, wanted %d", n, c.warnings+1)
 			}
@@ -104,15 +102,34 @@ func TestTimeoutDefault(t *testing.T) {
 	}
 }
 
-// publishing returns a manager that is not started, with one publisher, and its log from that level upwards.
-func publishing(t *testing.T, client redis.UniversalClient, from zapcore.Level) (*SessionManager, *publisher, *observer.ObservedLogs) {
+// publishing returns the warnings about one publisher, and their log from that level upwards.
+func publishing(from zapcore.Level) (*warnings, *publisher, *observer.ObservedLogs) {
 	core, log := observer.New(from)
-	m, err := New(client, lease.Config{Logger: zap.New(core)}, Config{Poll: nothing})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Stop() })
 	p := &publisher{id: id}
-	m.publishers[id] = p
-	return m, p, log
+	return &warnings{log: zap.New(core), publishers: map[string]*publisher{id: p}}, p, log
+}
+
+// A session whose polls fail one after the other gets one warning, and one entry when they succeed again. Health counts it meanwhile.
+func TestFailingPollsAreTold(t *testing.T) {
+	w, p, log := publishing(zapcore.InfoLevel)
+	away := errors.New("away\nfor now")
+	failed, good, panicked, unbegun := run{outcome: ended, err: away}, run{outcome: ended}, run{err: away}, run{policy: policy.Unbegun}
+	cut, stopped := run{outcome: cutOff, err: away}, run{outcome: stopping, err: away}
+	const begins, ends = 8, 11
+	for i, r := range []run{failed, failed, good, failed, panicked, cut, stopped, unbegun, failed, failed, unbegun, good, good} {
+		r.hold = &lease.Lease{}
+		w.failing(p, &r)
+		told := ""
+		for _, e := range log.TakeAll() {
+			told += e.ContextMap()["event"].(string)
+		}
+		h, lasts := w.failures(lease.Health{State: lease.HealthOK}), begins <= i && i < ends
+		if told != map[int]string{begins: "pollsFail", ends: "pollsSucceed"}[i] || !h.OK() || strings.Contains(h.Reason, "\n") ||
+			strings.Contains(h.Reason, "polls of 1 sessions fail, as of "+id+": away\\u000afor now") != lasts {
+			t.Errorf("%d: told %q; Health %q", i, told, h.Reason)
+		}
+	}
+	if h := w.failures(lease.Health{State: lease.HealthSilent}); h.Reason != "" {
+		t.Errorf("silent: %q", h.Reason)
+	}
 }

@@ -15,6 +15,17 @@ import (
 	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
+func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
+		return admin.Bootstrap(ctx, client, fleet)
+	}); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted now, and to waiting nodes within a "+
+		"third of a TTL; the quarantine is %v, for TTLs up to that (--ttl)\n", s.leases.TTL)
+	return exitOK, nil
+}
+
 func quarantineLength(args []string) (length time.Duration, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return 0, args, errors.New(`how long? As in "node quarantine 30s --redis redis://127.0.0.1:6379"`)
@@ -31,6 +42,8 @@ func (s *settings) fleet() admin.Fleet {
 	}
 	return lease.ManagerConfig{Config: s.lease()}
 }
+
+const commandWithin = 10 * time.Second
 
 func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
 	client, err := s.Universal("node", terminal(os.Stderr))
@@ -81,6 +94,6 @@ func setReplicas(s *settings, fleet admin.Fleet) (int, error) {
 	}
 	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
 		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now,
-		s.replicas)
+		s.leases.Replicas)
 	return exitOK, nil
 }
