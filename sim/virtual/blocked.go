@@ -14,7 +14,7 @@ func (w *world) block(s *server, m *message, wait waitFor) {
 	b := &blockedRead{m, wait.key}
 	m.refs++
 	s.blocked = append(s.blocked, b)
-	w.after(s.clock.trueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(s, b) })
+	w.after(s.clock.TrueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(s, b) })
 }
 
 // unblock replies that no entry came, once the server runs.

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 				m := &model{T: t}
 				m.redis = newRedis(int64(quarantine), deaf{}, func(n core.Notice) { m.heard = append(m.heard, n) })
-				m.redis.clock.wall = epochNs
+				m.redis.clock.Wall = epochNs
 				if lua {
 					m.redis.lua = newInterpreter(m.redis)
 				}

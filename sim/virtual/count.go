@@ -3,6 +3,7 @@ package virtual
 import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // The links count the commands that a process sends (G14), including those that the network holds back or refuses.
@@ -34,7 +35,7 @@ func (w *world) countAll() {
 	for _, n := range w.nodes {
 		w.count(n)
 	}
-	w.q.push(event{at: w.t + w.bucket(), kind: evCount})
+	w.q.Push(loop.Event{At: w.t + w.bucket(), Kind: evCount})
 }
 
 func (w *world) count(n *node) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // Uniform draws seldom reach the limits of a guarantee. In a run at the edges (Net.Edge, Clock.Edge), messages arrive and faults begin
@@ -58,7 +59,7 @@ func (w *world) held(at int64, op *core.Op) int64 {
 }
 
 // postponed moves the beginning or end of a fault once, by at most a renewal interval, and reports whether it did.
-func (w *world) postponed(kind eventKind, s *strike) bool {
+func (w *world) postponed(kind uint8, s *strike) bool {
 	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
 		return false
 	}
@@ -78,7 +79,7 @@ func (w *world) postponed(kind eventKind, s *strike) bool {
 	if at <= w.t {
 		return false
 	}
-	w.q.push(event{at: at, kind: kind, arg: s.number})
+	w.q.Push(loop.Event{At: at, Kind: kind, Arg: s.number})
 	return true
 }
 

@@ -56,7 +56,7 @@ func (c *campaign) asks(w *world, n *node, op *core.Op) {
 
 func (c *campaign) told(w *world, n *node, t *core.Tell) {
 	if t.ID == c.id {
-		c.step(w, n, election.TellInput(n.clock.now(w.t), t))
+		c.step(w, n, election.TellInput(n.clock.Now(w.t), t))
 	}
 }
 
@@ -66,7 +66,7 @@ func (c *campaign) drain(w *world, n *node) bool {
 }
 
 func (c *campaign) step(w *world, n *node, in election.Input) {
-	in.Now = n.clock.now(w.t)
+	in.Now = n.clock.Now(w.t)
 	eff := guarded(n, func() election.Effects { return through(w.cfg.Seams.Election, c.m.Step)(in) })
 	if w.fallen(n) {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 type strike struct {
@@ -30,9 +31,9 @@ func (s *strike) zone() int32 { return s.number + 1 }
 
 func (w *world) schedule(p fault.Plan) {
 	start, calm := int64(w.cfg.Start), w.calm()
-	w.q.push(event{at: 0, kind: evPhase, arg: phaseStart})
-	w.q.push(event{at: w.bucket(), kind: evCount})
-	w.q.push(event{at: start, kind: evPhase, arg: phaseStorm})
+	w.q.Push(loop.Event{At: 0, Kind: evPhase, Arg: phaseStart})
+	w.q.Push(loop.Event{At: w.bucket(), Kind: evCount})
+	w.q.Push(loop.Event{At: start, Kind: evPhase, Arg: phaseStorm})
 	for i, f := range p.Faults {
 		w.plan = append(w.plan, strike{Fault: f, number: int32(i), node: -1, session: -1})
 		if f.Target == fault.Same {
@@ -44,12 +45,12 @@ func (w *world) schedule(p fault.Plan) {
 			continue
 		}
 		if f.Kind == fault.RedisFailover { // before evFaultStart, in case the lag is 0
-			w.q.push(event{at: max(0, at-f.Ms*int64(time.Millisecond)), kind: evSnapshot, arg: int32(i)})
+			w.q.Push(loop.Event{At: max(0, at-f.Ms*int64(time.Millisecond)), Kind: evSnapshot, Arg: int32(i)})
 		}
-		w.q.push(event{at: at, kind: evFaultStart, arg: int32(i)})
+		w.q.Push(loop.Event{At: at, Kind: evFaultStart, Arg: int32(i)})
 	}
-	w.q.push(event{at: calm, kind: evPhase, arg: phaseCalm})
-	w.q.push(event{at: calm + int64(w.cfg.Calm), kind: evPhase, arg: phaseEnd})
+	w.q.Push(loop.Event{At: calm, Kind: evPhase, Arg: phaseCalm})
+	w.q.Push(loop.Event{At: calm + int64(w.cfg.Calm), Kind: evPhase, Arg: phaseEnd})
 }
 
 // lasts returns the duration of a fault in ns, 0 if it is instant.
@@ -63,16 +64,16 @@ func (w *world) lasts(f fault.Fault) int64 {
 	return int64(f.Lasts())
 }
 
-func (w *world) faultEvent(e *event) {
-	s := &w.plan[e.arg]
-	switch e.kind {
+func (w *world) faultEvent(e *loop.Event) {
+	s := &w.plan[e.Arg]
+	switch e.Kind {
 	case evSnapshot:
 		s.copy = w.server.copyData()
 	case evFaultStart, evFaultEnd:
-		if w.postponed(e.kind, s) {
+		if w.postponed(e.Kind, s) {
 			return
 		}
-		if e.kind == evFaultStart {
+		if e.Kind == evFaultStart {
 			w.start(s)
 		} else {
 			w.end(s)
@@ -97,7 +98,7 @@ func (w *world) start(s *strike) {
 	}
 	lasts := w.lasts(s.Fault)
 	if lasts > 0 && w.t+lasts < w.calm() {
-		w.q.push(event{at: w.t + lasts, kind: evFaultEnd, arg: s.number})
+		w.q.Push(loop.Event{At: w.t + lasts, Kind: evFaultEnd, Arg: s.number})
 	}
 	s.active = true
 	w.tellFault(history.FaultStart, s)
@@ -115,7 +116,7 @@ func (w *world) tryAgain(s *strike) bool {
 	if !s.Aims() || next > int64(w.cfg.Start+s.At+w.cfg.Renew) || next >= w.calm() {
 		return false
 	}
-	w.q.push(event{at: next, kind: evFaultStart, arg: s.number})
+	w.q.Push(loop.Event{At: next, Kind: evFaultStart, Arg: s.number})
 	return true
 }
 

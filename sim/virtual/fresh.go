@@ -40,7 +40,7 @@ func (u *use) moved(e Emptied) {
 	}
 }
 
-func (r *redis) uptime(t int64) int64 { return (r.clock.wallAt(t) - r.use.since) / int64(time.Second) }
+func (r *redis) uptime(t int64) int64 { return (r.clock.WallAt(t) - r.use.since) / int64(time.Second) }
 
 // executed counts a successful script for commandstats.
 func (r *redis) executed(op *core.Op, a *core.Answer) {

@@ -190,7 +190,7 @@ func (p *intentNode) start(w *world, n *node) {
 		p.handler = must(api.NewHandler(p.store, api.Config{
 			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, Backlog: -1},
 			Names: prod.ADR003(), Tokens: intentTokens, LeaseFirst: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
-			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
+			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.WallAt(w.t)), nil },
 		}))
 	}
 	if p.role == roleAPI {
@@ -215,7 +215,7 @@ func (p *intentNode) start(w *world, n *node) {
 			w.after(0, func() { p.exit(err.Error()) })
 			return
 		}
-		p.nextBeat = n.clock.monoAt(w.t)
+		p.nextBeat = n.clock.MonoAt(w.t)
 		w.inProcess(n, 0, p.signedOn)
 	})
 }
@@ -297,7 +297,7 @@ func (p *intentNode) pause(_ context.Context, d time.Duration) {
 	if p.up {
 		r.sleep(d)
 	} else {
-		p.kicked.wait(r, p.n.clock.trueOf(0, int64(d)))
+		p.kicked.wait(r, p.n.clock.TrueOf(0, int64(d)))
 	}
 }
 
@@ -312,11 +312,11 @@ func (p *intentNode) beats(r *routine) {
 		p.beating = true
 		_ = p.member.Beat(p.ctx) // the next beat retries
 		p.beatOver()
-		now := p.n.clock.monoAt(p.w.t)
+		now := p.n.clock.MonoAt(p.w.t)
 		for p.nextBeat <= now {
 			p.nextBeat += every
 		}
-		p.kicked.wait(r, p.n.clock.trueOf(int64(now), int64(p.nextBeat)))
+		p.kicked.wait(r, p.n.clock.TrueOf(int64(now), int64(p.nextBeat)))
 	}
 }
 
@@ -373,7 +373,7 @@ func (p *intentNode) pump() {
 }
 
 func (p *intentNode) step(e intent.Event) {
-	e.Now = p.n.clock.monoAt(p.w.t)
+	e.Now = p.n.clock.MonoAt(p.w.t)
 	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(through(p.w.cfg.Seams.Intent, p.machine.Step)(e)) })
 	if p.w.fallen(p.n) {
 		return

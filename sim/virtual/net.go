@@ -8,6 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/foreign"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // message is an op and its answer. It is pooled; refs counts the events and lists that name it.
@@ -50,8 +51,8 @@ type link struct {
 	double    int
 	reorder   time.Duration
 
-	heldOut  []event
-	heldIn   []event
+	heldOut  []loop.Event
+	heldIn   []loop.Event
 	flight   []*message // sent, neither answered nor given up
 	noticeAt int64      // arrival of the last notice; notices of a subscription arrive in order
 	to       int32      // server of its connections
@@ -76,9 +77,9 @@ func (w *world) message() *message {
 	return m
 }
 
-func (w *world) post(at int64, kind eventKind, m *message) {
+func (w *world) post(at int64, kind uint8, m *message) {
 	m.refs++
-	w.q.push(event{at: at, kind: kind, node: m.node, arg: m.number})
+	w.q.Push(loop.Event{At: at, Kind: kind, Node: m.node, Arg: m.number})
 }
 
 func (w *world) release(m *message) {
@@ -88,12 +89,12 @@ func (w *world) release(m *message) {
 	}
 }
 
-func (w *world) lose(e *event) {
+func (w *world) lose(e *loop.Event) {
 	switch {
-	case e.named():
-		w.release(w.messages[e.arg])
-	case e.kind == evNotice:
-		w.heard(e.arg)
+	case named(e):
+		w.release(w.messages[e.Arg])
+	case e.Kind == evNotice:
+		w.heard(e.Arg)
 	}
 }
 
@@ -153,7 +154,7 @@ func sizeOfAnswer(m *message) int {
 func (w *world) send(n *node, op *core.Op) {
 	m := w.message()
 	m.op, m.node, m.gen = *op, int32(n.slot-1), n.gen
-	m.deadline = n.clock.when(w.t, op.Deadline)
+	m.deadline = n.clock.When(w.t, op.Deadline)
 	if w.net.Int64N(8) == 0 {
 		w.post(w.t+upTo(w.net, int64(time.Millisecond)), evSend, m)
 		return
@@ -195,13 +196,13 @@ func (w *world) landed(l *link, m *message) {
 	}
 }
 
-func (w *world) answered(n *node, e *event) {
-	m := w.messages[e.arg]
+func (w *world) answered(n *node, e *loop.Event) {
+	m := w.messages[e.Arg]
 	defer w.release(m)
 	if m.gen != n.gen || !n.alive {
 		return
 	}
-	if e.kind == evTimeout {
+	if e.Kind == evTimeout {
 		if m.told {
 			return
 		}
@@ -270,7 +271,7 @@ func (w *world) deafen(n *node) {
 func (w *world) subscribe(n *node, after int64) {
 	if n.alive && !n.link.trying {
 		n.link.trying = true
-		w.q.push(event{at: w.t + after, kind: evSubUp, node: int32(n.slot - 1), gen: n.gen})
+		w.q.Push(loop.Event{At: w.t + after, Kind: evSubUp, Node: int32(n.slot - 1), Gen: n.gen})
 	}
 }
 
@@ -314,7 +315,7 @@ func (w *world) deliver(no notice, from int32, size int) {
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))
 		w.notices[number].refs++
-		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), arg: number, gen: l.sub})
+		w.q.Push(loop.Event{At: l.noticeAt, Kind: evNotice, Node: int32(i), Arg: number, Gen: l.sub})
 	}
 	w.heard(number)
 }
@@ -330,12 +331,12 @@ func (w *world) heal(n *node) {
 	}
 }
 
-func (w *world) replay(held *[]event) {
+func (w *world) replay(held *[]loop.Event) {
 	at := w.t
 	for _, e := range *held {
 		at += upTo(w.net, int64(200*time.Microsecond))
-		e.at = at
-		w.q.push(e)
+		e.At = at
+		w.q.Push(e)
 	}
 	*held = (*held)[:0]
 }

@@ -68,7 +68,7 @@ func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTi
 func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
 	m := w.message()
 	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
-	m.deadline = n.clock.when(w.t, n.clock.monoAt(w.t)+core.Time(patience))
+	m.deadline = n.clock.When(w.t, n.clock.MonoAt(w.t)+core.Time(patience))
 	w.depart(n, m)
 }
 
@@ -192,7 +192,7 @@ type foreigner struct {
 const endless = 24 * time.Hour
 
 func (f *foreigner) start(w *world, n *node) {
-	f.began = n.clock.monoAt(w.t)
+	f.began = n.clock.MonoAt(w.t)
 	f.step(w, n, foreign.Input{})
 }
 
@@ -217,7 +217,7 @@ func (f *foreigner) drain(w *world, n *node) bool {
 }
 
 func (f *foreigner) step(w *world, n *node, in foreign.Input) {
-	now := n.clock.now(w.t)
+	now := n.clock.Now(w.t)
 	in.Now, in.Wall = time.Duration(now.Mono-f.began), time.Unix(0, now.Wall)
 	eff := guarded(n, func() foreign.Effects { return f.machine.Step(in) })
 	if w.fallen(n) {
@@ -240,7 +240,7 @@ func (f *foreigner) say(w *world, n *node, word *foreign.Word) {
 	id := w.sess[0].id
 	switch kind, _ := history.ParseKind(word.Event); kind {
 	case history.Acquired:
-		now := n.clock.now(w.t)
+		now := n.clock.Now(w.t)
 		w.say(n, history.Acquired, id, 0, "")
 		w.hold(n, &core.Tell{Kind: core.TellAcquired, ID: id, Until: now.Mono + core.Time(endless), UntilWall: now.Wall + int64(endless)})
 	case history.Lost, history.Released:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // fenceLife is how long a fence outlives its last use, in ms.
@@ -19,7 +20,7 @@ type redis struct {
 
 	runID string
 	runs  int
-	clock clock
+	clock loop.Clock
 
 	label       string // distinguishes its run IDs from other servers'
 	replicas    int    // lease.Config.Replicas
@@ -227,14 +228,14 @@ func (r *redis) nowMs(t int64) int64 {
 	if r.at != 0 {
 		return r.at
 	}
-	return r.clock.wallAt(t) / core.Millisecond
+	return r.clock.WallAt(t) / core.Millisecond
 }
 
-func (r *redis) nowUs(t int64) int64 { return r.clock.wallAt(t) / 1000 }
+func (r *redis) nowUs(t int64) int64 { return r.clock.WallAt(t) / 1000 }
 
 // trueOf returns the true time, at or after t, at which the server's clock reads ms.
 func (r *redis) trueOf(t, ms int64) int64 {
-	return t + r.clock.trueOf(r.clock.wallAt(t), ms*core.Millisecond)
+	return t + r.clock.TrueOf(r.clock.WallAt(t), ms*core.Millisecond)
 }
 
 func (r *redis) lease(id string) int32 {

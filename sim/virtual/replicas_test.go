@@ -92,7 +92,7 @@ func confirmed(w *world, s *server, kind core.OpKind, done func(a core.Answer, t
 	n := w.nodes[0]
 	m := w.message()
 	m.node, m.gen, m.to, m.refs = 0, n.gen+1, s.number, 2 // of no process that runs: what is seen is the message itself
-	now := n.clock.monoAt(w.t)
+	now := n.clock.MonoAt(w.t)
 	m.op = core.Op{
 		Kind: kind, Epoch: s.epoch, Confirm: 1, Owner: "test", TTL: int64(w.cfg.TTL), Sent: now, Deadline: now + core.Time(w.cfg.OpTimeout),
 		Items: []core.Item{{ID: "a lease of the test"}},

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // routine runs blocking code of a process or a client in virtual time. wake returns when the routine parks again.
@@ -88,7 +90,7 @@ func (r *routine) sleep(d time.Duration) bool {
 	if r.n == nil {
 		r.w.after(int64(d), r.wake)
 	} else {
-		r.w.inProcess(r.n, r.n.clock.trueOf(0, int64(d)), r.wake)
+		r.w.inProcess(r.n, r.n.clock.TrueOf(0, int64(d)), r.wake)
 	}
 	return r.park()
 }
@@ -152,12 +154,12 @@ func endAll(all *[]*routine) {
 
 // after calls f after d, whether or not processes end.
 func (w *world) after(d int64, f func()) {
-	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
+	w.q.Push(loop.Event{At: w.t + max(0, d), Kind: evCall, Arg: w.keep(f)})
 }
 
 // inProcess calls f in a process after d, unless the process has ended. A frozen process calls f when thawed.
 func (w *world) inProcess(n *node, d int64, f func()) {
-	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
+	w.q.Push(loop.Event{At: w.t + max(0, d), Kind: evProcess, Node: int32(n.slot - 1), Arg: w.keep(f), Gen: n.gen})
 }
 
 func (w *world) keep(f func()) int32 {

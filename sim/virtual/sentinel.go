@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 const streamReplicas = 0x7265706c
@@ -63,7 +64,7 @@ func (w *world) replicate(seed uint64) {
 		s := w.addServer(o)
 		s.publish = func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) }
 		s.leaseIdx, s.beatIdx = first.leaseIdx, first.beatIdx
-		s.clock = clock{wall: first.clock.wall + spread(r, ttl/5), ppm: w.cfg.Clock.rate(r)}
+		s.clock = loop.Clock{Wall: first.clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
 	}
 	for i, s := range w.servers {
 		s.peer = &peer{w: w, s: s, tap: s.tap, acks: make([]acknowledgement, len(w.servers))}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // server is the Redis process. It executes its queued ops one after another.
@@ -32,15 +33,15 @@ const (
 	itemCost = int64(3 * time.Microsecond)
 )
 
-func (w *world) serverEvent(e *event) {
-	m := w.messages[e.arg]
+func (w *world) serverEvent(e *loop.Event) {
+	m := w.messages[e.Arg]
 	s := w.servers[m.to]
 	if m.lost || s.down || m.run != s.gen {
 		w.release(m)
 		return
 	}
-	n := w.nodes[e.node]
-	if e.kind == evArrive && n.link.holdOut > 0 {
+	n := w.nodes[e.Node]
+	if e.Kind == evArrive && n.link.holdOut > 0 {
 		n.link.heldOut = append(n.link.heldOut, *e)
 		w.arm(m)
 		return
@@ -50,7 +51,7 @@ func (w *world) serverEvent(e *event) {
 		w.arm(m)
 		return
 	}
-	if e.kind == evArrive {
+	if e.Kind == evArrive {
 		start := max(w.t, s.until)
 		s.until = start + opCost + itemCost*int64(len(m.op.Items))
 		if start > w.t {
@@ -242,7 +243,7 @@ func (w *world) startServer(s *server, empty bool) {
 	s.down = false
 	s.forget()
 	s.restart()
-	s.use.since = s.clock.wallAt(w.t)
+	s.use.since = s.clock.WallAt(w.t)
 	s.until = w.t
 	kept := "kept"
 	if empty {
@@ -263,7 +264,7 @@ func (w *world) startServer(s *server, empty bool) {
 }
 
 func (w *world) application() {
-	w.q.push(event{at: w.t + upTo(w.load, int64(50*time.Millisecond)), kind: evSessionsBack})
+	w.q.Push(loop.Event{At: w.t + upTo(w.load, int64(50*time.Millisecond)), Kind: evSessionsBack})
 }
 
 // snapshot records all keys, as a replica reads them when it reconnects.
@@ -359,22 +360,22 @@ func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisF
 func (w *world) leaseTimer(s *server, i int32) {
 	if k := &s.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
 		k.timer = true
-		w.q.push(event{at: s.trueOf(w.t, k.expire+1), kind: evLeaseExpiry, node: s.number, arg: i})
+		w.q.Push(loop.Event{At: s.trueOf(w.t, k.expire+1), Kind: evLeaseExpiry, Node: s.number, Arg: i})
 	}
 }
 
 func (w *world) beatTimer(s *server, i int32) {
 	if b := &s.beats[i]; !b.timer && b.set {
 		b.timer = true
-		w.q.push(event{at: s.trueOf(w.t, b.expire+1), kind: evBeatExpiry, node: s.number, arg: i})
+		w.q.Push(loop.Event{At: s.trueOf(w.t, b.expire+1), Kind: evBeatExpiry, Node: s.number, Arg: i})
 	}
 }
 
 // stepServer steps the server's clock by nanoseconds, so keys may expire at once.
 func (w *world) stepServer(by int64) {
 	s := w.server
-	s.clock.rebase(w.t)
-	s.clock.wall += by
+	s.clock.Rebase(w.t)
+	s.clock.Wall += by
 	s.version++
 	now := s.nowMs(w.t)
 	for i := range s.leases {

@@ -9,6 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // striker starts and ends a kind of fault. end, which may be nil, is called once for each start of a lasting fault.
@@ -73,11 +74,11 @@ func processStrikers() map[fault.Kind]striker {
 		// The machine sleeps: nothing runs, the monotonic clock stops, the wall clock runs.
 		fault.Suspend: {func(w *world, s *strike) {
 			n := w.nodes[s.node]
-			n.clock.rebase(w.t)
-			n.clock.suspended = true
+			n.clock.Rebase(w.t)
+			n.clock.Suspended = true
 			n.frozen++
 		}, func(w *world, s *strike) {
-			w.nodes[s.node].clock.wake(w.t)
+			w.nodes[s.node].clock.Wake(w.t)
 			thaw(w, s)
 		}},
 	}
@@ -146,7 +147,7 @@ func (w *world) flap(s *strike) {
 	} else {
 		n.link.cut--
 	}
-	w.q.push(event{at: w.t + max(1, s.Ms)*int64(time.Millisecond), kind: evFlap, arg: s.number})
+	w.q.Push(loop.Event{At: w.t + max(1, s.Ms)*int64(time.Millisecond), Kind: evFlap, Arg: s.number})
 }
 
 func redisStrikers() map[fault.Kind]striker {
@@ -242,14 +243,14 @@ func loadStrikers() map[fault.Kind]striker {
 			se := &w.sess[s.session]
 			se.excused = w.t + int64(w.cfg.TTL)
 			w.server.deleteLease(s.session)
-			w.q.push(event{at: se.excused, kind: evOracle, arg: s.session})
+			w.q.Push(loop.Event{At: se.excused, Kind: evOracle, Arg: s.session})
 		}, nil},
 		fault.BeatStale: {func(w *world, s *strike) {
 			i := w.server.beatKey(w.nodes[s.node].instance)
 			if w.server.staleBeats == nil {
 				w.server.staleBeats = map[int32]string{}
 			}
-			w.server.staleBeats[i] = strconv.FormatInt((w.server.clock.wallAt(w.t)-2*int64(w.cfg.TTL))/core.Millisecond, 10)
+			w.server.staleBeats[i] = strconv.FormatInt((w.server.clock.WallAt(w.t)-2*int64(w.cfg.TTL))/core.Millisecond, 10)
 			if b := &w.server.beats[i]; b.set {
 				b.text = w.server.staleBeats[i]
 			}
@@ -277,10 +278,10 @@ func loadStrikers() map[fault.Kind]striker {
 
 func clockStrikers() map[fault.Kind]striker {
 	// The process does not notice the change, but its next tick and its trust windows end at other true times.
-	changes := func(change func(c *clock, s *strike)) func(*world, *strike) {
+	changes := func(change func(c *loop.Clock, s *strike)) func(*world, *strike) {
 		return func(w *world, s *strike) {
 			n := w.nodes[s.node]
-			n.clock.rebase(w.t)
+			n.clock.Rebase(w.t)
 			change(&n.clock, s)
 			if !n.alive {
 				return
@@ -302,9 +303,9 @@ func clockStrikers() map[fault.Kind]striker {
 		return amount
 	}
 	return map[fault.Kind]striker{
-		fault.ClockStep: {changes(func(c *clock, s *strike) { c.wall += signed(s, s.Ms*core.Millisecond) }), nil},
+		fault.ClockStep: {changes(func(c *loop.Clock, s *strike) { c.Wall += signed(s, s.Ms*core.Millisecond) }), nil},
 		// The rate error of both clocks, in parts per million, until the fault heals.
-		fault.ClockDrift: {changes(func(c *clock, s *strike) { s.was, c.ppm = c.ppm, signed(s, min(s.Ms, maxDrift)) }),
-			changes(func(c *clock, s *strike) { c.ppm = s.was })},
+		fault.ClockDrift: {changes(func(c *loop.Clock, s *strike) { s.was, c.PPM = c.PPM, signed(s, min(s.Ms, maxDrift)) }),
+			changes(func(c *loop.Clock, s *strike) { c.PPM = s.was })},
 	}
 }

@@ -131,7 +131,7 @@ func (c *pipeline) accepted() {
 	if c.state != pipeSending {
 		return
 	}
-	if int64(c.p.n.clock.monoAt(c.p.w.t))-c.sent >= answerWithin || c.ended && !c.paused {
+	if int64(c.p.n.clock.MonoAt(c.p.w.t))-c.sent >= answerWithin || c.ended && !c.paused {
 		c.refused("the slot answered too late")
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // Each concern has its own random stream, so a change in one does not alter the draws of the others.
@@ -35,7 +36,7 @@ var phaseNames = [...]string{phaseStart: "start", phaseStorm: "storm", phaseCalm
 type world struct {
 	cfg  Config
 	t    int64 // true time, ns
-	q    queue
+	q    loop.Queue
 	net  *rand.Rand
 	load *rand.Rand
 	pick *rand.Rand // for targets of faults
@@ -108,7 +109,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server = w.addServer(newRedis(int64(cfg.TTL), nil, w.publish))
-	w.server.clock = clock{wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), ppm: cfg.Clock.rate(setup)}
+	w.server.clock = loop.Clock{Wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), PPM: cfg.Clock.rate(setup)}
 	if cfg.replicated() {
 		w.replicate(seed)
 	}
@@ -123,7 +124,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	for range cfg.Nodes {
 		n := w.addNode(setup)
-		w.q.push(event{at: setup.Int64N(int64(50 * time.Millisecond)), kind: evSpawn, node: int32(n.slot - 1)})
+		w.q.Push(loop.Event{At: setup.Int64N(int64(50 * time.Millisecond)), Kind: evSpawn, Node: int32(n.slot - 1)})
 	}
 	w.schedule(plan)
 	if w.sentinels != nil {
@@ -178,6 +179,8 @@ func upTo(r *rand.Rand, d int64) int64 {
 	return r.Int64N(d)
 }
 
+const million = int64(1_000_000)
+
 // chance returns true with a probability of ppm per million.
 func chance(r *rand.Rand, ppm int64) bool { return ppm > 0 && r.Int64N(million) < ppm }
 
@@ -190,9 +193,8 @@ func (w *world) run() {
 			w.out.Stopped = true
 			return
 		}
-		w.q.refill()
-		e := w.q.pop()
-		w.t = e.at
+		e := w.q.Pop()
+		w.t = e.At
 		w.events++
 		w.dispatch(&e)
 		if w.sentinels != nil {
@@ -202,44 +204,44 @@ func (w *world) run() {
 	}
 }
 
-func (w *world) dispatch(e *event) {
-	switch e.kind {
+func (w *world) dispatch(e *loop.Event) {
+	switch e.Kind {
 	case evArrive, evExec:
 		w.serverEvent(e)
 	case evPollArrive:
-		w.pollArrives(e.arg, e.gen)
+		w.pollArrives(e.Arg, e.Gen)
 	case evPollServed:
-		w.pollServed(e.arg, e.gen)
+		w.pollServed(e.Arg, e.Gen)
 	case evLeaseExpiry:
-		s := w.servers[e.node]
-		if s.leases[e.arg].timer = false; s.follows() {
+		s := w.servers[e.Node]
+		if s.leases[e.Arg].timer = false; s.follows() {
 			return
 		}
-		s.expireLease(e.arg, s.nowMs(w.t))
-		w.leaseTimer(s, e.arg)
+		s.expireLease(e.Arg, s.nowMs(w.t))
+		w.leaseTimer(s, e.Arg)
 	case evBeatExpiry:
-		s := w.servers[e.node]
-		if s.beats[e.arg].timer = false; s.follows() {
+		s := w.servers[e.Node]
+		if s.beats[e.Arg].timer = false; s.follows() {
 			return
 		}
-		s.expireBeat(e.arg, s.nowMs(w.t))
-		w.beatTimer(s, e.arg)
+		s.expireBeat(e.Arg, s.nowMs(w.t))
+		w.beatTimer(s, e.Arg)
 	case evSpawn:
-		w.spawn(w.nodes[e.node])
+		w.spawn(w.nodes[e.Node])
 	case evFaultStart, evFaultEnd, evFlap, evSnapshot:
 		w.faultEvent(e)
 	case evSessionsBack:
 		w.putSessions()
 	case evOracle:
-		w.suspect(e.arg)
+		w.suspect(e.Arg)
 	case evPhase:
-		w.enter(int(e.arg))
+		w.enter(int(e.Arg))
 	case evCall:
-		w.take(e.arg)()
+		w.take(e.Arg)()
 	case evCount:
 		w.countAll()
 	default:
-		w.nodeEvent(w.nodes[e.node], e)
+		w.nodeEvent(w.nodes[e.Node], e)
 	}
 }
 
