@@ -340,7 +340,7 @@ func (w *world) carry(m *move, keys []key) {
 			v.expire += to.nowMs(w.t) - from.nowMs(w.t)
 		}
 		if o := from.others[k.name]; k.kind == keyOther && o.kind == objHash {
-			to.cmdHSet(w.t, append([]string{k.name}, o.hash...))
+			cmdHSet(to.redis, w.t, append([]string{k.name}, o.hash...))
 		} else {
 			to.put(w.t, k, v.text, v.expire)
 		}

@@ -132,27 +132,25 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	case keyEpoch:
 		r.setEpoch(text)
 	case keyOther:
-		r.store(k.name, &object{text: text, expire: expire})
-		r.tap.stored(k.name, text, expire)
+		r.storeText(k.name, text, expire)
 	}
 }
 
-func (r *redis) until(k key, expire int64) {
+func (r *redis) until(t int64, k key, expire int64) {
 	switch k.kind {
 	case keyLease:
 		r.extend(k.i, expire)
 	case keyFence:
 		r.leases[k.i].fenceExpire = expire
 	case keyBeat:
-		r.beats[k.i].expire = expire
-		r.tap.beat(k.i, expire)
+		r.putBeat(t, k.i, expire)
 	case keyEpoch:
 		panic("virtual: an epoch key with an end is not modelled")
 	case keyOther:
 		o := r.others[k.name]
 		o.expire = expire
 		if o.kind == objString {
-			r.tap.stored(k.name, o.text, expire)
+			r.wrote(change{kind: stored, name: k.name, text: o.text, expire: expire})
 		}
 	}
 }
@@ -188,21 +186,21 @@ func (v verb) needsMemory(args []string) bool {
 
 // verbs holds the commands of the store, its scripts and the mutants. Do not range over it.
 var verbs = map[string]verb{
-	"GET":    {args: 1, run: (*redis).cmdGet},
-	"MGET":   {args: 1, run: (*redis).cmdMGet},
-	"SET":    {args: 2, writes: true, memory: true, run: (*redis).cmdSet},
-	"INCR":   {args: 1, writes: true, memory: true, run: (*redis).cmdIncr},
-	"DEL":    {args: 1, writes: true, run: (*redis).cmdDel},
-	"KEYS":   {args: 1, run: (*redis).cmdKeys},
-	"EXISTS": {args: 1, run: (*redis).cmdExists},
-	"PTTL":   {args: 1, run: (*redis).cmdPTTL},
+	"GET":    {args: 1, run: cmdGet},
+	"MGET":   {args: 1, run: cmdMGet},
+	"SET":    {args: 2, writes: true, memory: true, run: cmdSet},
+	"INCR":   {args: 1, writes: true, memory: true, run: cmdIncr},
+	"DEL":    {args: 1, writes: true, run: cmdDel},
+	"KEYS":   {args: 1, run: cmdKeys},
+	"EXISTS": {args: 1, run: cmdExists},
+	"PTTL":   {args: 1, run: cmdPTTL},
 	"PEXPIRE": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply {
-		return r.cmdExpire(t, args, 1, r.nowMs(t))
+		return cmdExpire(r, t, args, 1, r.nowMs(t))
 	}},
 	"EXPIRE": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply {
-		return r.cmdExpire(t, args, 1000, r.nowMs(t))
+		return cmdExpire(r, t, args, 1000, r.nowMs(t))
 	}},
-	"PEXPIREAT": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply { return r.cmdExpire(t, args, 1, 0) }},
+	"PEXPIREAT": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply { return cmdExpire(r, t, args, 1, 0) }},
 	"FLUSHALL": {writes: true, run: func(r *redis, _ int64, _ []string) reply {
 		r.flush()
 		return status("OK")
@@ -228,8 +226,8 @@ var verbs = map[string]verb{
 		return int64(0)
 	}},
 	"PING":    {run: func(*redis, int64, []string) reply { return status("PONG") }},
-	"PERSIST": {args: 1, writes: true, run: (*redis).cmdPersist},
-	"SCAN":    {args: 1, run: (*redis).cmdScan},
+	"PERSIST": {args: 1, writes: true, run: cmdPersist},
+	"SCAN":    {args: 1, run: cmdScan},
 }
 
 func init() {
@@ -273,12 +271,12 @@ func (r *redis) command(t int64, name string, args []string) reply {
 	}
 	got := v.run(r, t, args)
 	if _, refused := got.(refusal); v.again && !refused {
-		r.tap.ran(name, args, r.nowMs(t))
+		r.ranAgain(name, args, r.nowMs(t))
 	}
 	return got
 }
 
-func (r *redis) cmdGet(t int64, args []string) reply {
+func cmdGet(r *redis, t int64, args []string) reply {
 	switch v := r.get(r.keyAt(args[0]), r.nowMs(t)); {
 	case v.foreign:
 		return refusal(textWrongType)
@@ -288,7 +286,7 @@ func (r *redis) cmdGet(t int64, args []string) reply {
 	return nil
 }
 
-func (r *redis) cmdMGet(t int64, args []string) reply {
+func cmdMGet(r *redis, t int64, args []string) reply {
 	out := make([]reply, len(args))
 	for i, name := range args {
 		if v := r.get(r.keyAt(name), r.nowMs(t)); v.there && !v.foreign {
@@ -299,7 +297,7 @@ func (r *redis) cmdMGet(t int64, args []string) reply {
 }
 
 // cmdSet supports NX, PX and EX.
-func (r *redis) cmdSet(t int64, args []string) reply {
+func cmdSet(r *redis, t int64, args []string) reply {
 	now := r.nowMs(t)
 	expire, fresh := forever, false
 	for i := 2; i < len(args); i++ {
@@ -333,7 +331,7 @@ func (r *redis) cmdSet(t int64, args []string) reply {
 	return status("OK")
 }
 
-func (r *redis) cmdIncr(t int64, args []string) reply {
+func cmdIncr(r *redis, t int64, args []string) reply {
 	now := r.nowMs(t)
 	k := r.keyAt(args[0])
 	v := r.get(k, now)
@@ -353,7 +351,7 @@ func (r *redis) cmdIncr(t int64, args []string) reply {
 	return n + 1
 }
 
-func (r *redis) cmdDel(t int64, args []string) reply {
+func cmdDel(r *redis, t int64, args []string) reply {
 	n := int64(0)
 	for _, name := range args {
 		if k := r.keyAt(name); r.get(k, r.nowMs(t)).there {
@@ -365,7 +363,7 @@ func (r *redis) cmdDel(t int64, args []string) reply {
 }
 
 // cmdKeys supports only the pattern of an election's heartbeats.
-func (r *redis) cmdKeys(t int64, args []string) reply {
+func cmdKeys(r *redis, t int64, args []string) reply {
 	if args[0] != electionBeats+"*" {
 		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))
 	}
@@ -378,7 +376,7 @@ func (r *redis) cmdKeys(t int64, args []string) reply {
 	return out
 }
 
-func (r *redis) cmdExists(t int64, args []string) reply {
+func cmdExists(r *redis, t int64, args []string) reply {
 	n := int64(0)
 	for _, name := range args {
 		if r.get(r.keyAt(name), r.nowMs(t)).there {
@@ -388,7 +386,7 @@ func (r *redis) cmdExists(t int64, args []string) reply {
 	return n
 }
 
-func (r *redis) cmdPTTL(t int64, args []string) reply {
+func cmdPTTL(r *redis, t int64, args []string) reply {
 	now := r.nowMs(t)
 	switch v := r.get(r.keyAt(args[0]), now); {
 	case !v.there:
@@ -401,7 +399,7 @@ func (r *redis) cmdPTTL(t int64, args []string) reply {
 }
 
 // cmdExpire makes a key expire n units after base, or deletes it if that time is not in the future.
-func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
+func cmdExpire(r *redis, t int64, args []string, unit, base int64) reply {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
 		return refusal(textNotInteger)
@@ -414,22 +412,22 @@ func (r *redis) cmdExpire(t int64, args []string, unit, base int64) reply {
 	case expire <= now:
 		r.del(k)
 	default:
-		r.until(k, expire)
+		r.until(t, k, expire)
 	}
 	return int64(1)
 }
 
-func (r *redis) cmdPersist(t int64, args []string) reply {
+func cmdPersist(r *redis, t int64, args []string) reply {
 	k := r.keyAt(args[0])
 	if v := r.get(k, r.nowMs(t)); !v.there || v.expire == forever {
 		return int64(0)
 	}
-	r.until(k, forever)
+	r.until(t, k, forever)
 	return int64(1)
 }
 
 // cmdScan returns all keys in one answer. It supports only prefix patterns of leases.
-func (r *redis) cmdScan(t int64, args []string) reply {
+func cmdScan(r *redis, t int64, args []string) reply {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
 	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.names.lease) {
 		panic(fmt.Sprintf("virtual: SCAN %v is not modelled", args))

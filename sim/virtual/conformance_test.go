@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 				m := &model{T: t}
-				m.redis = newRedis(int64(quarantine), deaf{}, func(n core.Notice) { m.heard = append(m.heard, n) })
+				m.redis = newRedis(int64(quarantine), deaf, func(n core.Notice) { m.heard = append(m.heard, n) })
 				m.redis.clock.Wall = epochNs
 				if lua {
 					m.redis.lua = newInterpreter(m.redis)
@@ -51,22 +51,8 @@ func (r *redis) spoil(k key) {
 	}
 }
 
-// deaf is a tap that nobody listens to.
-type deaf struct{}
-
-func (deaf) granted(int32, string, int64)  {}
-func (deaf) extended(int32, string, int64) {}
-func (deaf) deleted(int32)                 {}
-func (deaf) fenced(int32, int64)           {}
-func (deaf) epochSet(string)               {}
-func (deaf) beat(int32, int64)             {}
-func (deaf) beatGone(int32)                {}
-func (deaf) flushed()                      {}
-func (deaf) stored(string, string, int64)  {}
-func (deaf) hashed(string, []string)       {}
-func (deaf) added(string, []string)        {}
-func (deaf) removed(string)                {}
-func (deaf) ran(string, []string, int64)   {}
+// deaf hears no changes.
+func deaf(change) {}
 
 func (m *model) Store() storetest.Store { return m }
 

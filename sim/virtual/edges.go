@@ -51,8 +51,8 @@ func (w *world) held(at int64, op *core.Op) int64 {
 	}
 	w.collect(at, at+min(int64(w.cfg.TTL)/100, int64(mostHeld)))
 	for _, item := range op.Items {
-		if i, known := w.server.leaseIdx[item.ID]; known {
-			w.expiry(&w.server.leases[i], at, at+int64(mostHeld))
+		if end, ok := w.server.endOf(w.t, item.ID); ok {
+			w.candidate(end, at, at+int64(mostHeld))
 		}
 	}
 	return max(w.t, w.drawn(at))
@@ -66,12 +66,7 @@ func (w *world) postponed(kind uint8, s *strike) bool {
 	s.moved[kind-evFaultStart] = true
 	from, to := w.t, min(w.t+int64(w.cfg.Renew), w.calm()-1)
 	w.collect(from, to)
-	for k := range w.server.leases {
-		w.expiry(&w.server.leases[k], from, to)
-	}
-	for _, b := range w.server.live {
-		w.candidate(w.server.trueOf(w.t, w.server.beats[b].expire+1), from, to)
-	}
+	w.server.ends(w.t, func(at int64) { w.candidate(at, from, to) })
 	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next discovery, renewal or timeout
 		w.candidate(n.tickAt, from, to)
 	}
@@ -86,20 +81,14 @@ func (w *world) postponed(kind uint8, s *strike) bool {
 // collect gathers the instants between from and to that concern all instances: the quarantine's end, and beginnings and ends of faults.
 func (w *world) collect(from, to int64) {
 	w.edges.near = w.edges.near[:0]
-	if run, end := parseEpoch(w.server.epoch); run != "" {
-		w.candidate(w.server.trueOf(w.t, end/1000+1), from, to)
+	if end, ok := w.server.quarantineEnd(w.t); ok {
+		w.candidate(end, from, to)
 	}
 	for i := range w.plan {
 		s := &w.plan[i]
 		at := int64(w.cfg.Start + s.At)
 		w.candidate(at, from, to)
 		w.candidate(at+w.lasts(s.Fault), from, to)
-	}
-}
-
-func (w *world) expiry(k *leaseKey, from, to int64) {
-	if k.owner != "" && k.expire != forever {
-		w.candidate(w.server.trueOf(w.t, k.expire+1), from, to)
 	}
 }
 

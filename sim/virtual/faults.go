@@ -222,9 +222,9 @@ func (w *world) owners() []int {
 			slots[n.instance] = n.slot
 		}
 	}
-	owners := make([]int, len(w.server.leases))
-	for i := range w.server.leases {
-		owners[i] = slots[w.server.leases[i].owner]
+	var owners []int
+	for _, owner := range w.server.owners() {
+		owners = append(owners, slots[owner])
 	}
 	return owners
 }

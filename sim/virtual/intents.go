@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"encoding/binary"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -144,34 +143,45 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 	p.serve(req, func(code int, text []byte) { w.after(w.hop(), func() { done(code, text) }) })
 }
 
-// The tap records keys other than leases in the intent system only.
-
-func (x *streamTap) stored(name, text string, expire int64) { x.tellKeyed(x.s, name, text, expire, 0) }
-
-func (w *world) tellKeyed(s *server, name, text string, expire, n int64) {
-	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
-		e := history.Event{Kind: history.RedisKeyed, Session: text, Reason: id, N: n}
-		if expire != forever {
-			e.Until = s.trueOf(w.t, expire)
+// showRecord records a change of a key that leases do not use. Only the intent system has such keys.
+func (w *world) showRecord(s *server, c change, snapshot bool) {
+	record, isRecord := strings.CutPrefix(c.name, recordPrefix)
+	idem, isIdem := strings.CutPrefix(c.name, idemPrefix)
+	switch {
+	case c.kind == stored && isIdem:
+		e := history.Event{Kind: history.RedisKeyed, Session: c.text, Reason: idem, N: number(snapshot)}
+		if c.expire != forever {
+			e.Until = s.trueOf(w.t, c.expire)
 		}
 		w.emitOf(s, e)
+	case c.kind == hashed && isRecord:
+		w.showState(s, record, c.words, snapshot)
+	case c.kind == added && c.name == busKey:
+		e := history.Event{Kind: history.RedisIntent}
+		for i := 0; i+1 < len(c.words); i += 2 {
+			switch c.words[i] {
+			case "session":
+				e.Session = c.words[i+1]
+			case "type":
+				e.Reason = c.words[i+1]
+			}
+		}
+		w.emitOf(s, e)
+	case c.kind == removed && isIdem:
+		w.emitOf(s, history.Event{Kind: history.RedisUnkeyed, Reason: idem})
+	case c.kind == removed && isRecord:
+		w.emitOf(s, history.Event{Kind: history.RedisState, Session: record, Reason: "gone"})
 	}
 }
 
-func (x *streamTap) hashed(name string, pairs []string) { x.tellState(x.s, name, pairs, 0) }
-
-func (w *world) tellState(s *server, name string, pairs []string, n int64) {
-	id, ok := strings.CutPrefix(name, recordPrefix)
-	if !ok {
-		return
-	}
-	e := history.Event{Kind: history.RedisState, Session: id, N: n}
+func (w *world) showState(s *server, id string, pairs []string, snapshot bool) {
+	e := history.Event{Kind: history.RedisState, Session: id, N: number(snapshot)}
 	var state, reason string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		switch pairs[i] {
 		case "stop":
 			if s.peer != nil { // with one server, the answers record it
-				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: n})
+				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: e.N})
 			}
 		case "state":
 			state = pairs[i+1]
@@ -184,49 +194,9 @@ func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 	if state == "" {
 		return
 	}
-	if n != 0 {
+	if snapshot {
 		e.Fence = 0 // a snapshot does not show the fence
 	}
 	e.Reason = strings.TrimSpace(state + " " + reason)
 	w.emitOf(s, e)
-}
-
-func (x *streamTap) added(name string, pairs []string) {
-	if name != busKey {
-		return
-	}
-	e := history.Event{Kind: history.RedisIntent}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		switch pairs[i] {
-		case "session":
-			e.Session = pairs[i+1]
-		case "type":
-			e.Reason = pairs[i+1]
-		}
-	}
-	x.emitOf(x.s, e)
-}
-
-func (x *streamTap) removed(name string) {
-	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
-		x.emitOf(x.s, history.Event{Kind: history.RedisUnkeyed, Reason: id})
-	}
-	if id, ok := strings.CutPrefix(name, recordPrefix); ok {
-		x.emitOf(x.s, history.Event{Kind: history.RedisState, Session: id, Reason: "gone"})
-	}
-}
-
-func (*streamTap) ran(string, []string, int64) {}
-
-func (w *world) tellRecords(s *server) {
-	for _, name := range slices.Sorted(maps.Keys(s.others)) {
-		if o := s.other(name, s.nowMs(w.t)); o != nil {
-			switch o.kind {
-			case objString:
-				w.tellKeyed(s, name, o.text, o.expire, 1)
-			case objHash:
-				w.tellState(s, name, o.hash, 1)
-			}
-		}
-	}
 }

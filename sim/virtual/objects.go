@@ -85,9 +85,14 @@ func (r *redis) store(name string, o *object) *object {
 	return o
 }
 
+func (r *redis) storeText(name, text string, expire int64) {
+	r.store(name, &object{text: text, expire: expire})
+	r.wrote(change{kind: stored, name: name, text: text, expire: expire})
+}
+
 func (r *redis) remove(name string) {
 	delete(r.others, name)
-	r.tap.removed(name)
+	r.wrote(change{kind: removed, name: name})
 }
 
 // with runs f on the object args[0] and deletes the object if f empties it. If it is missing, made creates it, else the reply is none.
@@ -133,7 +138,7 @@ func (o *object) field(name string) reply {
 	return nil
 }
 
-func (r *redis) cmdHSet(t int64, args []string) reply {
+func cmdHSet(r *redis, t int64, args []string) reply {
 	if len(args)%2 == 0 {
 		return refusal("ERR wrong number of arguments for 'hset' command")
 	}
@@ -147,14 +152,14 @@ func (r *redis) cmdHSet(t int64, args []string) reply {
 			o.hash = append(o.hash, pairs[i], pairs[i+1])
 			added++
 		}
-		r.tap.hashed(args[0], pairs)
+		r.wrote(change{kind: hashed, name: args[0], words: pairs})
 		return added
 	})(r, t, args)
 }
 
 func cmdHGet(_ *redis, _ int64, o *object, args []string) reply { return o.field(args[0]) }
 
-func (r *redis) cmdHMGet(t int64, args []string) reply {
+func cmdHMGet(r *redis, t int64, args []string) reply {
 	none := make([]reply, len(args)-1)
 	return with(objHash, false, none, func(_ *redis, _ int64, o *object, fields []string) reply {
 		for i, f := range fields {
@@ -220,7 +225,7 @@ func (o *object) unscore(member string) bool {
 }
 
 // cmdZAdd supports XX and NX.
-func (r *redis) cmdZAdd(t int64, args []string) reply {
+func cmdZAdd(r *redis, t int64, args []string) reply {
 	name, pairs := args[0], args[1:]
 	var option string
 	if len(pairs)%2 == 1 {
@@ -338,16 +343,16 @@ func cmdZRevRangeByLex(_ *redis, _ int64, o *object, args []string) reply {
 }
 
 var objectVerbs = map[string]verb{
-	"HSET":  {args: 3, writes: true, memory: true, run: (*redis).cmdHSet},
+	"HSET":  {args: 3, writes: true, memory: true, run: cmdHSet},
 	"HGET":  {args: 2, run: with(objHash, false, nil, cmdHGet)},
-	"HMGET": {args: 2, run: (*redis).cmdHMGet},
+	"HMGET": {args: 2, run: cmdHMGet},
 	"HDEL":  {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), cmdHDel)},
 
 	"SADD":     {args: 2, writes: true, memory: true, again: true, run: with(objSet, true, nil, cmdSAdd)},
 	"SREM":     {args: 2, writes: true, again: true, run: with(objSet, false, int64(0), cmdSRem)},
 	"SMEMBERS": {args: 1, run: with(objSet, false, []reply(nil), cmdSMembers)},
 
-	"ZADD":           {args: 3, writes: true, memory: true, again: true, run: (*redis).cmdZAdd},
+	"ZADD":           {args: 3, writes: true, memory: true, again: true, run: cmdZAdd},
 	"ZREM":           {args: 2, writes: true, again: true, run: with(objZSet, false, int64(0), cmdZRem)},
 	"ZCARD":          {args: 1, run: with(objZSet, false, int64(0), cmdZCard)},
 	"ZSCORE":         {args: 2, run: with(objZSet, false, nil, cmdZScore)},

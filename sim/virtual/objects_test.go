@@ -34,7 +34,7 @@ func TestObjectsAreLikeRedis(t *testing.T) {
 	defer client.Close()
 	rapid.Check(t, func(r *rapid.T) {
 		srv.Flush()
-		model := newRedis(1, deaf{}, nil)
+		model := newRedis(1, deaf, nil)
 		var real, ours []string // IDs of entries, as either gave them
 		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
 			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))

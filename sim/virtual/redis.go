@@ -50,7 +50,7 @@ type redis struct {
 	fed      []string // streams that got an entry in the current command
 	at       int64    // time of a repeated command on the master's clock, ms; 0: none
 
-	staleBeats map[int32]string // values that BeatStale forces on heartbeats
+	staleBeats map[int32]string // values forced on heartbeats
 
 	sessionSet  *core.Sessions // unpaused
 	sessionIdx  []int32        // lease of each session
@@ -60,7 +60,8 @@ type redis struct {
 	lookVersion uint64
 	lookUntil   int64 // end of look's validity, ms of the server's clock
 
-	tap     tap
+	tap     func(change)
+	again   bool // a master's command is being executed again
 	publish func(core.Notice)
 	shout   func(channel, text string) // publishes on other channels
 	onLease func(id string)            // called when a lease is first named
@@ -75,7 +76,6 @@ type leaseKey struct {
 	fenceExpire  int64  // ms
 	foreign      bool   // the key exists and holds no string
 	fenceForeign bool   // the same for the fence key
-	timer        bool   // an expiry event is pending
 	fenceText    string // string in the fence key that is no fence, else ""
 }
 
@@ -100,31 +100,11 @@ type beatKey struct {
 	set    bool
 	since  int64 // true time at which it was last set anew
 	expire int64 // ms
-	timer  bool
 }
 
 func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
-// tap receives the server's writes, as a replica does. Times are in ms of the server's clock.
-type tap interface {
-	granted(lease int32, owner string, expire int64)
-	extended(lease int32, owner string, expire int64)
-	deleted(lease int32)
-	fenced(lease int32, fence int64)
-	epochSet(epoch string)
-	beat(i int32, expire int64)
-	beatGone(i int32)
-	flushed()
-	// The following concern keys that leases do not use.
-	stored(name, text string, expire int64)
-	hashed(name string, pairs []string)
-	added(name string, pairs []string)
-	removed(name string)
-	// ran is a command on such a key that replicas execute themselves. now is the master's clock in ms.
-	ran(verb string, args []string, now int64)
-}
-
-func newRedis(quarantine int64, t tap, publish func(core.Notice)) *redis {
+func newRedis(quarantine int64, t func(change), publish func(core.Notice)) *redis {
 	r := &redis{
 		quarantine: quarantine, tap: t, publish: publish, names: defaultNames, shout: func(string, string) {}, onLease: func(string) {},
 		leaseIdx: map[string]int32{}, beatIdx: map[string]int32{}, sessionSet: core.NewSessions(nil),
@@ -159,13 +139,13 @@ func (r *redis) relive() {
 // bootstrap declares that no data was lost, so the present run needs no quarantine.
 func (r *redis) bootstrap() {
 	r.epoch = r.life() + " 0"
-	r.cmdHSet(0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
+	cmdHSet(r, 0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
 }
 
 func (r *redis) flush() {
 	for i := range r.leases {
 		k := &r.leases[i]
-		*k = leaseKey{id: k.id, timer: k.timer}
+		*k = leaseKey{id: k.id}
 	}
 	for i := range r.beats {
 		r.beats[i].set = false
@@ -175,7 +155,7 @@ func (r *redis) flush() {
 	r.epoch, r.lost = "", true
 	r.sessionSet, r.sessionIdx, r.sessionAt = core.NewSessions(nil), nil, nil
 	r.version++
-	r.tap.flushed()
+	r.wrote(change{kind: flushed})
 }
 
 func (r *redis) setSessions(set *core.Sessions) {
@@ -205,7 +185,6 @@ func (r *redis) restore(old *redis) {
 		if i < len(old.leases) {
 			restored = old.leases[i]
 		}
-		restored.timer = k.timer
 		r.leases[i] = restored
 	}
 	r.live = r.live[:0]
@@ -214,7 +193,6 @@ func (r *redis) restore(old *redis) {
 		if i < len(old.beats) {
 			restored = old.beats[i]
 		}
-		restored.timer = b.timer
 		r.beats[i] = restored
 		if restored.set {
 			r.live = append(r.live, int32(i))
@@ -275,7 +253,7 @@ func (r *redis) expireLease(i int32, now int64) {
 func (r *redis) deleteLease(i int32) {
 	r.leases[i].owner, r.leases[i].foreign = "", false
 	r.version++
-	r.tap.deleted(i)
+	r.wrote(change{kind: deleted, n: i})
 }
 
 func (r *redis) expireBeat(i int32, now int64) {
@@ -290,7 +268,85 @@ func (r *redis) deleteBeat(i int32) {
 		r.live = slices.Delete(r.live, at, at+1)
 	}
 	r.version++
-	r.tap.beatGone(i)
+	r.wrote(change{kind: beatGone, n: i})
+}
+
+func (r *redis) leaseID(i int32) string { return r.leases[i].id }
+func (r *redis) beatID(i int32) string  { return r.beats[i].id }
+
+// leaseEnd returns the last ms at which a lease lives, if it ends.
+func (r *redis) leaseEnd(i int32) (ms int64, ends bool) {
+	k := &r.leases[i]
+	return k.expire, k.owner != "" && k.expire != forever
+}
+
+func (r *redis) beatEnd(i int32) (ms int64, ends bool) { return r.beats[i].expire, r.beats[i].set }
+
+// ends yields the true times at which leases and heartbeats expire.
+func (r *redis) ends(t int64, yield func(at int64)) {
+	for i := range int32(len(r.leases)) {
+		if end, ok := r.leaseEnd(i); ok {
+			yield(r.trueOf(t, end+1))
+		}
+	}
+	for _, i := range r.live {
+		yield(r.trueOf(t, r.beats[i].expire+1))
+	}
+}
+
+// endOf returns the true time at which a known lease expires.
+func (r *redis) endOf(t int64, id string) (at int64, ends bool) {
+	i, known := r.leaseIdx[id]
+	if !known {
+		return 0, false
+	}
+	end, ok := r.leaseEnd(i)
+	return r.trueOf(t, end+1), ok
+}
+
+// quarantineEnd returns the true time at which the epoch's quarantine ends, if there is an epoch.
+func (r *redis) quarantineEnd(t int64) (at int64, ok bool) {
+	run, end := parseEpoch(r.epoch)
+	return r.trueOf(t, end/1000+1), run != ""
+}
+
+// owners returns the owner of each lease, "" if it is free.
+func (r *redis) owners() []string {
+	all := make([]string, len(r.leases))
+	for i := range r.leases {
+		all[i] = r.leases[i].owner
+	}
+	return all
+}
+
+// step steps the clock by nanoseconds at true time t, so keys may expire at once.
+func (r *redis) step(t, by int64) {
+	r.clock.Rebase(t)
+	r.clock.Wall += by
+	r.version++
+	now := r.nowMs(t)
+	for i := range r.leases {
+		r.expireLease(int32(i), now)
+	}
+	for i := range r.beats {
+		r.expireBeat(int32(i), now)
+	}
+}
+
+// forceBeat forces a value on an instance's heartbeat, "" none.
+func (r *redis) forceBeat(instance, text string) {
+	i := r.beatKey(instance)
+	if text == "" {
+		delete(r.staleBeats, i)
+		return
+	}
+	if r.staleBeats == nil {
+		r.staleBeats = map[int32]string{}
+	}
+	r.staleBeats[i] = text
+	if b := &r.beats[i]; b.set {
+		b.text = text
+	}
 }
 
 // parseEpoch splits an epoch into the run and the end of the quarantine in µs. If the text is no epoch, run is "".

@@ -13,9 +13,8 @@ import (
 
 // peer is a server's part in replication: its stream, written or received, and its replicas' acknowledgements.
 type peer struct {
-	w   *world
-	s   *server
-	tap tap // receives the writes for history
+	w *world
+	s *server
 
 	shard *shard
 	of    *peer // its master; nil: it is a master
@@ -24,7 +23,6 @@ type peer struct {
 	told     bool   // history includes this server,
 	toldAs   string // under this name
 	applying bool   // a record of the master is being applied
-	again    bool   // a command of the master is being executed again
 
 	// As a replica: the connection to its master.
 	link    uint32 // number of the connection
@@ -51,7 +49,7 @@ type backlog struct {
 	id2     int // of the stream before the last promotion,
 	shared  int // which is the same before this offset
 	base    int // offset of the first record
-	records []func(*redis)
+	records []change
 	written []int64 // time of each record
 }
 
@@ -69,8 +67,8 @@ type waiting struct {
 func (b *backlog) offset() int { return b.base + len(b.records) }
 
 // write appends a record to the stream and sends it to the replicas. A replica appends only its master's records.
-func (p *peer) write(record func(*redis)) {
-	if p.of != nil && !p.applying || p.again {
+func (p *peer) write(record change) {
+	if p.of != nil && !p.applying {
 		return
 	}
 	p.records, p.written = append(p.records, record), append(p.written, p.w.t)
@@ -108,7 +106,7 @@ func (p *peer) hear() {
 	p.applying = true
 	for p.offset() < p.upTo {
 		before := p.offset()
-		m.records[before-m.base](p.s.redis)
+		p.s.apply(w.t, m.records[before-m.base])
 		if p.offset() != before+1 {
 			panic("virtual: a record of the stream is not one write")
 		}
@@ -360,94 +358,12 @@ func (w *world) beginStream(s *server, empty bool) {
 	w.retap()
 }
 
-// The stream is the store's tap. Each write is one record, which a replica repeats. History gets an acting master's writes.
-
-// tell passes a write to history if history includes the server.
-func (p *peer) tell(say func(tap)) {
-	if p.told {
-		say(p.tap)
+// wrote writes a record, which a replica repeats. If history includes the server, it gets the change.
+func (p *peer) wrote(c change) {
+	if c.kind != added {
+		p.write(c)
 	}
-}
-
-func (p *peer) granted(i int32, owner string, expire int64) {
-	p.write(func(r *redis) { r.leases[i].foreign = false; r.set(i, owner, expire) })
-	p.tell(func(t tap) { t.granted(i, owner, expire) })
-}
-
-func (p *peer) extended(i int32, owner string, expire int64) {
-	p.write(func(r *redis) { r.leases[i].owner = owner; r.extend(i, expire) })
-	p.tell(func(t tap) { t.extended(i, owner, expire) })
-}
-
-func (p *peer) deleted(i int32) {
-	p.write(func(r *redis) { r.deleteLease(i) })
-	p.tell(func(t tap) { t.deleted(i) })
-}
-
-func (p *peer) fenced(i int32, fence int64) {
-	expire := p.s.leases[i].fenceExpire
-	p.write(func(r *redis) { r.setFence(i, fence, expire) })
-	p.tell(func(t tap) { t.fenced(i, fence) })
-}
-
-func (p *peer) epochSet(epoch string) {
-	p.write(func(r *redis) { r.setEpoch(epoch) })
-	p.tell(func(t tap) { t.epochSet(epoch) })
-}
-
-func (p *peer) beat(i int32, expire int64) {
-	since, text := p.w.t, p.s.beats[i].text
-	p.write(func(r *redis) { r.beats[i].text = text; r.putBeat(since, i, expire) })
-	p.tell(func(t tap) { t.beat(i, expire) })
-}
-
-func (p *peer) beatGone(i int32) {
-	p.write(func(r *redis) { r.deleteBeat(i) })
-	p.tell(func(t tap) { t.beatGone(i) })
-}
-
-// flushed keeps a replica's sessions, which belong to the application.
-func (p *peer) flushed() {
-	p.write(func(r *redis) {
-		sessions := r.sessionSet
-		r.flush()
-		r.setSessions(sessions)
-	})
-	p.tell(func(t tap) { t.flushed() })
-}
-
-func (p *peer) stored(name, text string, expire int64) {
-	p.write(func(r *redis) {
-		r.store(name, &object{text: text, expire: expire})
-		r.tap.stored(name, text, expire)
-	})
-	p.tell(func(t tap) { t.stored(name, text, expire) })
-}
-
-func (p *peer) hashed(name string, pairs []string) {
-	args := append([]string{name}, pairs...)
-	p.write(func(r *redis) { r.cmdHSet(p.w.t, args) })
-	p.tell(func(t tap) { t.hashed(name, pairs) })
-}
-
-// added only goes to history, because replicas execute its command again.
-func (p *peer) added(name string, pairs []string) {
-	p.tell(func(t tap) { t.added(name, pairs) })
-}
-
-func (p *peer) removed(name string) {
-	p.write(func(r *redis) { r.remove(name) })
-	p.tell(func(t tap) { t.removed(name) })
-}
-
-// ran makes replicas execute a command too. Its effects are part of that one record.
-func (p *peer) ran(verb string, args []string, now int64) {
-	args = slices.Clone(args)
-	p.write(func(r *redis) {
-		q := r.tap.(*peer)
-		r.at, q.again = now, true
-		verbs[verb].run(r, q.w.t, args)
-		r.at, q.again, r.fed = 0, false, nil
-		q.ran(verb, args, now)
-	})
+	if p.told {
+		p.w.show(p.s, c, false)
+	}
 }

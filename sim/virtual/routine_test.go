@@ -36,7 +36,7 @@ func TestCoroutineServesManyRoutines(t *testing.T) {
 
 // A pattern that was matched before gives what it gave.
 func TestRememberedMatch(t *testing.T) {
-	in := newInterpreter(newRedis(int64(30*time.Second), deaf{}, nil))
+	in := newInterpreter(newRedis(int64(30*time.Second), deaf, nil))
 	const text = `local run, rest = string.match(ARGV[1], '^(%w+) (%d+)$')
 return {run or 'none', rest or 'none', string.match(ARGV[1], '%w+') or 'none'}`
 	for range 2 {

@@ -131,13 +131,13 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 		refuse(op, a, r.why)
 		return false
 	}
-	r.cmdHSet(t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	cmdHSet(r, t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
 	if why != "" {
 		if !r.mayWrite("HSET", true) {
 			refuse(op, a, r.why)
 			return false
 		}
-		r.cmdHSet(t, []string{r.names.group(), "doubt", epoch + " " + why})
+		cmdHSet(r, t, []string{r.names.group(), "doubt", epoch + " " + why})
 	}
 	if !r.mayWrite("SET", true) {
 		refuse(op, a, r.why)
@@ -150,12 +150,12 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 
 func (r *redis) setEpoch(epoch string) {
 	r.epoch = epoch
-	r.tap.epochSet(epoch)
+	r.wrote(change{kind: epochSet, text: epoch})
 }
 
 // agreed returns the quarantine in ns that the current epoch's group record holds.
 func (r *redis) agreed(t int64) (int64, bool) {
-	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
+	noted, ok := cmdHMGet(r, t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
 	if !ok || noted[0] != r.epoch {
 		return 0, false
 	}
@@ -233,7 +233,7 @@ func (r *redis) set(i int32, owner string, expire int64) {
 		r.version++
 	}
 	k.owner, k.expire = owner, expire
-	r.tap.granted(i, owner, expire)
+	r.wrote(change{kind: granted, n: i, text: owner, expire: expire})
 }
 
 func (r *redis) extend(i int32, expire int64) {
@@ -242,13 +242,13 @@ func (r *redis) extend(i int32, expire int64) {
 		r.version++
 	}
 	k.expire = expire
-	r.tap.extended(i, k.owner, expire)
+	r.wrote(change{kind: extended, n: i, text: k.owner, expire: expire})
 }
 
 func (r *redis) setFence(i int32, fence, expire int64) {
 	k := &r.leases[i]
 	k.fence, k.fenceExpire = fence, expire
-	r.tap.fenced(i, fence)
+	r.wrote(change{kind: fenced, n: i, at: fence, expire: expire})
 }
 
 func (k *leaseKey) refreshFence(now int64) {
@@ -367,7 +367,7 @@ func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 	b := &r.beats[i]
 	joined := !b.set
 	b.set, b.expire = true, expire
-	r.tap.beat(i, b.expire)
+	r.wrote(change{kind: beaten, n: i, text: cmp.Or(b.text, "1"), expire: expire, at: t})
 	if !joined {
 		return false
 	}

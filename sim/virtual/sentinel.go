@@ -67,8 +67,8 @@ func (w *world) replicate(seed uint64) {
 		s.clock = loop.Clock{Wall: first.clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
 	}
 	for i, s := range w.servers {
-		s.peer = &peer{w: w, s: s, tap: s.tap, acks: make([]acknowledgement, len(w.servers))}
-		s.tap = s.peer
+		s.peer = &peer{w: w, s: s, acks: make([]acknowledgement, len(w.servers))}
+		s.tap = s.peer.wrote
 		w.sentinels.enrol(s.peer, i%(n+1) == 0)
 		for _, o := range w.servers {
 			if o != s {

@@ -26,6 +26,8 @@ type server struct {
 	interpreter *interpreter      // runs scripts without a twin; nil: no process sends any
 	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
 	blocked     []*blockedRead
+	leaseTimers []bool // whether an expiry event of the lease is pending
+	beatTimers  []bool
 }
 
 const (
@@ -269,28 +271,9 @@ func (w *world) application() {
 
 // snapshot records all keys, as a replica reads them when it reconnects.
 func (w *world) snapshot(s *server) {
-	now := s.nowMs(w.t)
 	w.emitOf(s, history.Event{Kind: history.TapUp})
 	w.emitOf(s, history.Event{Kind: history.RedisEpoch, N: 1, Reason: s.epoch})
-	for i := range s.leases {
-		k := &s.leases[i]
-		s.expireLease(int32(i), now)
-		if k.owner != "" {
-			w.leaseTimer(s, int32(i))
-			if s == w.server {
-				w.thawWitness(int32(i), k.owner)
-			}
-			w.tellGrant(s, int32(i), k.owner, k.expire, "snapshot")
-		}
-	}
-	for i := range s.beats {
-		s.expireBeat(int32(i), now)
-		if b := &s.beats[i]; b.set {
-			w.beatTimer(s, int32(i))
-			w.tellBeat(s, int32(i), b.expire, "snapshot")
-		}
-	}
-	w.tellRecords(s)
+	s.present(w.t, func(c change) { w.show(s, c, true) })
 }
 
 // emitOf records a server's action. It names a server other than the sentinels' master.
@@ -301,89 +284,80 @@ func (w *world) emitOf(s *server, e history.Event) {
 	w.emit(e)
 }
 
-// streamTap turns a replica's view of the store into history, and schedules the expiry events.
-type streamTap struct {
-	*world
-	s *server
-}
-
-func (x *streamTap) granted(i int32, owner string, expire int64) {
-	x.leaseTimer(x.s, i)
-	if x.s == x.server {
-		x.thawWitness(i, owner)
+// show records a change of a server's keys in history, and schedules the check of the key's expiry. A snapshot shows the present keys.
+func (w *world) show(s *server, c change, snapshot bool) {
+	var e history.Event
+	switch c.kind {
+	case granted:
+		w.timer(s, evLeaseExpiry, c.n)
+		if s == w.server {
+			w.thawWitness(c.n, c.text)
+		}
+		e = history.Event{Kind: history.RedisGranted, Session: s.leaseID(c.n), Instance: c.text, Until: s.trueOf(w.t, c.expire)}
+	case extended:
+		e = history.Event{Kind: history.RedisExtended, Session: s.leaseID(c.n), Instance: c.text, Until: s.trueOf(w.t, c.expire)}
+	case deleted:
+		e = history.Event{Kind: history.RedisDeleted, Session: s.leaseID(c.n)}
+	case fenced:
+		if c.at == 0 {
+			return
+		}
+		e = history.Event{Kind: history.RedisFence, Session: s.leaseID(c.n), Fence: c.at}
+	case epochSet:
+		e = history.Event{Kind: history.RedisEpoch, Reason: c.text}
+	case beaten:
+		w.timer(s, evBeatExpiry, c.n)
+		e = history.Event{Kind: history.RedisBeat, Instance: s.beatID(c.n), Until: s.trueOf(w.t, c.expire)}
+	case beatGone:
+		e = history.Event{Kind: history.RedisBeatGone, Instance: s.beatID(c.n)}
+	case flushed:
+		e = history.Event{Kind: history.RedisFlushed}
+	default:
+		w.showRecord(s, c, snapshot)
+		return
 	}
-	x.tellGrant(x.s, i, owner, expire, "")
-}
-
-func (w *world) tellGrant(s *server, i int32, owner string, expire int64, why string) {
-	w.emitOf(s, history.Event{
-		Kind: history.RedisGranted, Session: s.leases[i].id, Instance: owner, Until: s.trueOf(w.t, expire), Reason: why,
-	})
-}
-
-func (x *streamTap) extended(i int32, owner string, expire int64) {
-	x.emitOf(x.s, history.Event{
-		Kind: history.RedisExtended, Session: x.s.leases[i].id, Instance: owner, Until: x.s.trueOf(x.t, expire),
-	})
-}
-
-func (x *streamTap) deleted(i int32) {
-	x.emitOf(x.s, history.Event{Kind: history.RedisDeleted, Session: x.s.leases[i].id})
-}
-
-func (x *streamTap) fenced(i int32, fence int64) {
-	if fence != 0 {
-		x.emitOf(x.s, history.Event{Kind: history.RedisFence, Session: x.s.leases[i].id, Fence: fence})
+	if snapshot {
+		e.Reason = "snapshot"
 	}
+	w.emitOf(s, e)
 }
 
-func (x *streamTap) epochSet(epoch string) {
-	x.emitOf(x.s, history.Event{Kind: history.RedisEpoch, Reason: epoch})
-}
-
-func (x *streamTap) beat(i int32, expire int64) {
-	x.beatTimer(x.s, i)
-	x.tellBeat(x.s, i, expire, "")
-}
-
-func (w *world) tellBeat(s *server, i int32, expire int64, why string) {
-	w.emitOf(s, history.Event{Kind: history.RedisBeat, Instance: s.beats[i].id, Until: s.trueOf(w.t, expire), Reason: why})
-}
-
-func (x *streamTap) beatGone(i int32) {
-	x.emitOf(x.s, history.Event{Kind: history.RedisBeatGone, Instance: x.s.beats[i].id})
-}
-
-func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisFlushed}) }
-
-// leaseTimer schedules the check of a lease at its expiry. Each lease has one pending event, however often it is renewed.
-func (w *world) leaseTimer(s *server, i int32) {
-	if k := &s.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
-		k.timer = true
-		w.q.Push(loop.Event{At: s.trueOf(w.t, k.expire+1), Kind: evLeaseExpiry, Node: s.number, Arg: i})
+// timer schedules the check of a lease or heartbeat at its expiry. Each has one pending event, however often it is renewed.
+func (w *world) timer(s *server, kind uint8, i int32) {
+	all, end, ends := s.timersOf(kind), int64(0), false
+	if kind == evLeaseExpiry {
+		end, ends = s.leaseEnd(i)
+	} else {
+		end, ends = s.beatEnd(i)
+	}
+	for len(*all) <= int(i) {
+		*all = append(*all, false)
+	}
+	if ends && !(*all)[i] {
+		(*all)[i] = true
+		w.q.Push(loop.Event{At: s.trueOf(w.t, end+1), Kind: kind, Node: s.number, Arg: i})
 	}
 }
 
-func (w *world) beatTimer(s *server, i int32) {
-	if b := &s.beats[i]; !b.timer && b.set {
-		b.timer = true
-		w.q.Push(loop.Event{At: s.trueOf(w.t, b.expire+1), Kind: evBeatExpiry, Node: s.number, Arg: i})
+func (s *server) timersOf(kind uint8) *[]bool {
+	if kind == evLeaseExpiry {
+		return &s.leaseTimers
 	}
+	return &s.beatTimers
 }
 
-// stepServer steps the server's clock by nanoseconds, so keys may expire at once.
-func (w *world) stepServer(by int64) {
-	s := w.server
-	s.clock.Rebase(w.t)
-	s.clock.Wall += by
-	s.version++
-	now := s.nowMs(w.t)
-	for i := range s.leases {
-		s.expireLease(int32(i), now)
+func (w *world) expires(e *loop.Event) {
+	s := w.servers[e.Node]
+	(*s.timersOf(e.Kind))[e.Arg] = false
+	switch {
+	case s.follows():
+		return
+	case e.Kind == evLeaseExpiry:
+		s.expireLease(e.Arg, s.nowMs(w.t))
+	default:
+		s.expireBeat(e.Arg, s.nowMs(w.t))
 	}
-	for i := range s.beats {
-		s.expireBeat(int32(i), now)
-	}
+	w.timer(s, e.Kind, e.Arg)
 }
 
 func cutText(s string) string {

@@ -97,7 +97,7 @@ func (g *streamGroup) consumer(name string) (fresh bool) {
 func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
 
 // cmdXAdd supports the ID *, and MAXLEN ~, with which Redis trims whole nodes of 100 entries.
-func (r *redis) cmdXAdd(t int64, args []string) reply {
+func cmdXAdd(r *redis, t int64, args []string) reply {
 	name, rest, keep := args[0], args[1:], 0
 	if len(rest) > 3 && strings.EqualFold(rest[0], "MAXLEN") && rest[1] == "~" {
 		keep, _ = strconv.Atoi(rest[2])
@@ -123,7 +123,7 @@ func (r *redis) cmdXAdd(t int64, args []string) reply {
 	for keep > 0 && len(s.entries)-keep >= 100 {
 		s.entries = slices.Delete(s.entries, 0, 100)
 	}
-	r.tap.added(name, rest[1:])
+	r.wrote(change{kind: added, name: name, words: rest[1:]})
 	r.fed = append(r.fed, name)
 	return id.String()
 }
@@ -182,7 +182,7 @@ func noGroup(key, group string) refusal {
 }
 
 // cmdXGroup supports CREATE … 0 MKSTREAM and DELCONSUMER.
-func (r *redis) cmdXGroup(t int64, args []string) reply {
+func cmdXGroup(r *redis, t int64, args []string) reply {
 	verb, name, group := strings.ToUpper(args[0]), args[1], args[2]
 	o, wrong := r.find(t, name, objStream)
 	if wrong {
@@ -258,7 +258,7 @@ func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
 }
 
 // cmdXPending supports the summary, and a range with IDLE and a consumer.
-func (r *redis) cmdXPending(t int64, args []string) reply {
+func cmdXPending(r *redis, t int64, args []string) reply {
 	_, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
 		return no
@@ -311,7 +311,7 @@ func (g *streamGroup) summary() reply {
 }
 
 // cmdXClaim is XCLAIM key group consumer min-idle ID …. Deleted entries leave the pending list.
-func (r *redis) cmdXClaim(t int64, args []string) reply {
+func cmdXClaim(r *redis, t int64, args []string) reply {
 	o, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
 		return no
@@ -346,7 +346,7 @@ func (r *redis) cmdXClaim(t int64, args []string) reply {
 	return out
 }
 
-func (r *redis) cmdXInfo(t int64, args []string) reply {
+func cmdXInfo(r *redis, t int64, args []string) reply {
 	o, wrong := r.find(t, args[1], objStream)
 	switch {
 	case !strings.EqualFold(args[0], "GROUPS"):
@@ -371,7 +371,7 @@ type waitFor struct {
 }
 
 // cmdXReadGroup is XREADGROUP GROUP g c COUNT n BLOCK ms STREAMS key >.
-func (r *redis) cmdXReadGroup(t int64, args []string) reply {
+func cmdXReadGroup(r *redis, t int64, args []string) reply {
 	group, consumer, count, block, key := args[1], args[2], 1<<30, int64(-1), ""
 	for i := 3; i+1 < len(args); i += 2 {
 		switch strings.ToUpper(args[i]) {
@@ -402,7 +402,7 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 		got = append(got, e.reply())
 	}
 	if fresh || len(got) > 0 {
-		r.tap.ran("XREADGROUP", args, r.nowMs(t))
+		r.ranAgain("XREADGROUP", args, r.nowMs(t))
 	}
 	switch {
 	case len(got) > 0:
@@ -414,14 +414,14 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 }
 
 var streamVerbs = map[string]verb{
-	"XADD":       {args: 4, writes: true, memory: true, again: true, run: (*redis).cmdXAdd},
+	"XADD":       {args: 4, writes: true, memory: true, again: true, run: cmdXAdd},
 	"XLEN":       {args: 1, run: with(objStream, false, int64(0), cmdXLen)},
 	"XDEL":       {args: 2, writes: true, again: true, run: with(objStream, false, int64(0), cmdXDel)},
 	"XRANGE":     {args: 3, run: with(objStream, false, []reply{}, cmdXRange)},
 	"XACK":       {args: 3, writes: true, again: true, run: with(objStream, false, int64(0), cmdXAck)},
-	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: (*redis).cmdXGroup},
-	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
-	"XCLAIM":     {args: 5, writes: true, again: true, run: (*redis).cmdXClaim},
-	"XINFO":      {args: 2, run: (*redis).cmdXInfo},
-	"XREADGROUP": {args: 6, writes: true, run: (*redis).cmdXReadGroup},
+	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: cmdXGroup},
+	"XPENDING":   {args: 2, run: cmdXPending},
+	"XCLAIM":     {args: 5, writes: true, again: true, run: cmdXClaim},
+	"XINFO":      {args: 2, run: cmdXInfo},
+	"XREADGROUP": {args: 6, writes: true, run: cmdXReadGroup},
 }

@@ -197,9 +197,9 @@ func redisStrikers() map[fault.Kind]striker {
 		// The promoted replica's data is Ms old, and its clock is off by up to ± Jitter.
 		fault.RedisFailover: {func(w *world, s *strike) {
 			w.killServer(s.server)
-			w.server.tap.flushed() // the old server's keys are gone; startServer records the new server's
+			w.server.wrote(change{kind: flushed}) // the old server's keys are gone; startServer records the new server's
 			w.server.restore(s.copy)
-			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
+			w.server.step(w.t, spread(w.pick, s.Jitter*core.Millisecond))
 		}, promote},
 	}
 }
@@ -235,8 +235,7 @@ func serverStrikers() map[fault.Kind]striker {
 func loadStrikers() map[fault.Kind]striker {
 	return map[fault.Kind]striker{
 		fault.KeyDelete: {func(w *world, s *strike) {
-			k := &w.server.leases[s.session]
-			if k.owner == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
+			if w.server.owners()[s.session] == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
 			// G1's exception: the judge bounds the overlap by a renewal interval and its timeout. A frozen owner can exceed that here.
@@ -246,17 +245,9 @@ func loadStrikers() map[fault.Kind]striker {
 			w.q.Push(loop.Event{At: se.excused, Kind: evOracle, Arg: s.session})
 		}, nil},
 		fault.BeatStale: {func(w *world, s *strike) {
-			i := w.server.beatKey(w.nodes[s.node].instance)
-			if w.server.staleBeats == nil {
-				w.server.staleBeats = map[int32]string{}
-			}
-			w.server.staleBeats[i] = strconv.FormatInt((w.server.clock.WallAt(w.t)-2*int64(w.cfg.TTL))/core.Millisecond, 10)
-			if b := &w.server.beats[i]; b.set {
-				b.text = w.server.staleBeats[i]
-			}
-		}, func(w *world, s *strike) {
-			delete(w.server.staleBeats, w.server.beatKey(w.nodes[s.node].instance))
-		}},
+			stale := (w.server.clock.WallAt(w.t) - 2*int64(w.cfg.TTL)) / core.Millisecond
+			w.server.forceBeat(w.nodes[s.node].instance, strconv.FormatInt(stale, 10))
+		}, func(w *world, s *strike) { w.server.forceBeat(w.nodes[s.node].instance, "") }},
 		fault.SessionAdd: {func(w *world, s *strike) {
 			for range max(1, s.Ms) {
 				w.addSession()

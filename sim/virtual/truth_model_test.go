@@ -13,12 +13,13 @@ type modelSide struct {
 	op    func(*redis, *core.Op)               // if not nil, makes an op another one,
 	then  func(*redis, *core.Op, *core.Answer) // and this what came of it: the model is wrong on purpose
 	heard []core.Notice
-	tapped
+	seen  []string // what a replica would see
 }
 
 func newModelSide(scripts bool) *modelSide {
 	m := &modelSide{}
-	m.r = newRedis(quarantineMs*core.Millisecond, &m.tapped, func(n core.Notice) { m.heard = append(m.heard, n) })
+	show := func(c change) { m.seen = append(m.seen, fmt.Sprintf("%+v", c)) }
+	m.r = newRedis(quarantineMs*core.Millisecond, show, func(n core.Notice) { m.heard = append(m.heard, n) })
 	if scripts {
 		m.r.lua = newInterpreter(m.r)
 	}
@@ -96,29 +97,3 @@ func (m *modelSide) keys(us int64) map[string]value {
 	}
 	return keys
 }
-
-// tapped writes down what a replica would see.
-type tapped struct{ seen []string }
-
-func (t *tapped) say(format string, args ...any) {
-	t.seen = append(t.seen, fmt.Sprintf(format, args...))
-}
-
-func (t *tapped) granted(i int32, owner string, until int64) {
-	t.say("granted %d %s %d", i, owner, until)
-}
-func (t *tapped) extended(i int32, owner string, until int64) {
-	t.say("extended %d %s %d", i, owner, until)
-}
-func (t *tapped) deleted(i int32)             { t.say("deleted %d", i) }
-func (t *tapped) fenced(i int32, fence int64) { t.say("fenced %d %d", i, fence) }
-func (t *tapped) epochSet(epoch string)       { t.say("epoch %s", epoch) }
-func (t *tapped) beat(i int32, until int64)   { t.say("beat %d %d", i, until) }
-func (t *tapped) beatGone(i int32)            { t.say("beat gone %d", i) }
-func (t *tapped) flushed()                    { t.say("flushed") }
-
-func (t *tapped) stored(name, text string, until int64) { t.say("stored %s %s %d", name, text, until) }
-func (t *tapped) hashed(name string, pairs []string)    { t.say("hashed %s %q", name, pairs) }
-func (t *tapped) added(name string, pairs []string)     { t.say("added %s %q", name, pairs) }
-func (t *tapped) removed(name string)                   { t.say("removed %s", name) }
-func (*tapped) ran(string, []string, int64)             {}

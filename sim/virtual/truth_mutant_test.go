@@ -79,7 +79,7 @@ var wrong = []struct {
 	{name: "tells no agreement", then: func(_ *redis, _ *core.Op, a *core.Answer) { a.Group = 0 }},
 	{name: "believes in an epoch without a record", op: func(r *redis, op *core.Op) {
 		if _, ok := r.agreed(epochNs); !ok && r.epoch != "" {
-			r.cmdHSet(epochNs, []string{groupKey, "epoch", r.epoch, "quarantine", "30900000"})
+			cmdHSet(r, epochNs, []string{groupKey, "epoch", r.epoch, "quarantine", "30900000"})
 		}
 	}},
 	{name: "shows a heartbeat that is over", then: func(r *redis, _ *core.Op, _ *core.Answer) {

@@ -10,7 +10,7 @@ import (
 // switchBack makes the server that was deposed at a failover the master again, as it was then: its run and its data.
 func (w *world) switchBack(old *redis) {
 	w.killServer(w.server)
-	w.server.tap.flushed()
+	w.server.wrote(change{kind: flushed})
 	w.server.restore(old)
 	w.startServer(w.server, false)
 	w.server.runID = old.runID

@@ -141,7 +141,7 @@ func (w *world) addServer(r *redis) *server {
 	r.replicas, r.seams, r.local = cfg.Replicas, cfg.Seams, cfg.Local && !cfg.replicated()
 	r.relive()
 	s := &server{redis: r, number: int32(len(w.servers)), scripts: map[string]string{}}
-	s.tap = &streamTap{w, s}
+	s.tap = func(c change) { w.show(s, c, false) }
 	s.onLease = func(id string) {
 		w.sessIdx[id] = int32(len(w.sess))
 		w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
@@ -212,20 +212,8 @@ func (w *world) dispatch(e *loop.Event) {
 		w.pollArrives(e.Arg, e.Gen)
 	case evPollServed:
 		w.pollServed(e.Arg, e.Gen)
-	case evLeaseExpiry:
-		s := w.servers[e.Node]
-		if s.leases[e.Arg].timer = false; s.follows() {
-			return
-		}
-		s.expireLease(e.Arg, s.nowMs(w.t))
-		w.leaseTimer(s, e.Arg)
-	case evBeatExpiry:
-		s := w.servers[e.Node]
-		if s.beats[e.Arg].timer = false; s.follows() {
-			return
-		}
-		s.expireBeat(e.Arg, s.nowMs(w.t))
-		w.beatTimer(s, e.Arg)
+	case evLeaseExpiry, evBeatExpiry:
+		w.expires(e)
 	case evSpawn:
 		w.spawn(w.nodes[e.Node])
 	case evFaultStart, evFaultEnd, evFlap, evSnapshot:
