@@ -35,9 +35,7 @@ func (w *world) unblock(s *server, b *blockedRead) {
 
 // feedBlocked answers reads of the streams that the last command added to.
 func (w *world) feedBlocked(s *server) {
-	fed := s.fed
-	s.fed = nil
-	for _, key := range fed {
+	for _, key := range s.takeFed() {
 		for _, b := range slices.Clone(s.blocked) {
 			if b.key != key {
 				continue
@@ -46,7 +44,7 @@ func (w *world) feedBlocked(s *server) {
 			gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
 			got := reply(nil)
 			if !gone {
-				got = s.obey(w.t, b.m.cmd)
+				got = s.obey(w.t, b.m.cmd.Args)
 				if _, still := got.(waitFor); still {
 					continue
 				}

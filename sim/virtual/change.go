@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -38,7 +39,7 @@ const (
 // wrote passes a change on, unless it is part of a command that is executed again.
 func (r *redis) wrote(c change) {
 	if !r.again {
-		r.tap(c)
+		r.cfg.Wrote(c)
 	}
 }
 
@@ -92,6 +93,7 @@ func (r *redis) ranAgain(verb string, args []string, now int64) {
 // present yields the changes that make the present keys, after deleting the expired ones.
 func (r *redis) present(t int64, yield func(change)) {
 	now := r.nowMs(t)
+	yield(change{kind: epochSet, text: r.epoch})
 	for i := range int32(len(r.leases)) {
 		r.expireLease(i, now)
 		if k := &r.leases[i]; k.owner != "" {
@@ -113,4 +115,11 @@ func (r *redis) present(t int64, yield func(change)) {
 			yield(change{kind: hashed, name: name, words: o.hash})
 		}
 	}
+}
+
+// same reports whether two servers hold the same data.
+func (r *redis) same(o *redis) bool {
+	return r.epoch == o.epoch && slices.EqualFunc(r.leases, o.leases, func(x, y leaseKey) bool {
+		return x.owner == y.owner && x.expire == y.expire && x.fence == y.fence
+	}) && reflect.DeepEqual(cloneObjects(r.others), cloneObjects(o.others))
 }

@@ -20,6 +20,21 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
+// plain returns a reply without its types.
+func plain(v reply) any {
+	switch v := v.(type) {
+	case status:
+		return string(v)
+	case []reply:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = plain(v[i])
+		}
+		return all
+	}
+	return v
+}
+
 type keyKind uint8
 
 const (
@@ -48,24 +63,18 @@ const (
 	electionBeats  = "sovereign:heartbeat:"
 )
 
-type names struct{ lease, node, epoch, channel string }
-
-func (n names) group() string { return n.epoch + ":group" }
-
-var defaultNames = names{
-	redisstore.DefaultLeasePrefix, redisstore.DefaultNodePrefix, redisstore.DefaultEpochKey, redisstore.DefaultChannel,
-}
+func (r *redis) groupKey() string { return r.cfg.EpochKey + ":group" }
 
 func (r *redis) keyAt(name string) key {
-	if id, ok := strings.CutPrefix(name, r.names.lease); ok {
+	if id, ok := strings.CutPrefix(name, r.cfg.LeasePrefix); ok {
 		return key{keyLease, r.lease(id), name}
 	}
-	if rest, ok := strings.CutPrefix(name, "{"); ok && strings.HasPrefix(rest, r.names.lease) {
-		if id, ok := strings.CutSuffix(rest[len(r.names.lease):], "}:fence"); ok {
+	if rest, ok := strings.CutPrefix(name, "{"); ok && strings.HasPrefix(rest, r.cfg.LeasePrefix) {
+		if id, ok := strings.CutSuffix(rest[len(r.cfg.LeasePrefix):], "}:fence"); ok {
 			return key{keyFence, r.lease(id), name}
 		}
 	}
-	for _, prefix := range []string{r.names.node, electionBeats} {
+	for _, prefix := range []string{r.cfg.NodePrefix, electionBeats} {
 		if id, ok := strings.CutPrefix(name, prefix); ok {
 			return key{keyBeat, r.beatKey(id), name}
 		}
@@ -75,7 +84,7 @@ func (r *redis) keyAt(name string) key {
 		return key{keyLease, r.lease(name), name}
 	case "{" + electionLeader + "}:fence":
 		return key{keyFence, r.lease(electionLeader), name}
-	case r.names.epoch:
+	case r.cfg.EpochKey:
 		return key{kind: keyEpoch, name: name}
 	}
 	return key{kind: keyOther, name: name}
@@ -218,10 +227,10 @@ var verbs = map[string]verb{
 		return text
 	}},
 	"PUBLISH": {args: 2, run: func(r *redis, _ int64, args []string) reply {
-		if args[0] != r.names.channel {
-			r.shout(args[0], args[1])
+		if args[0] != r.cfg.Channel {
+			r.cfg.Shout(args[1])
 		} else if n, ok := redisstore.ParseNotice(args[1]); ok {
-			r.publish(n)
+			r.cfg.Publish(n)
 		}
 		return int64(0)
 	}},
@@ -376,15 +385,7 @@ func cmdKeys(r *redis, t int64, args []string) reply {
 	return out
 }
 
-func cmdExists(r *redis, t int64, args []string) reply {
-	n := int64(0)
-	for _, name := range args {
-		if r.get(r.keyAt(name), r.nowMs(t)).there {
-			n++
-		}
-	}
-	return n
-}
+func cmdExists(r *redis, t int64, args []string) reply { return int64(r.count(t, args)) }
 
 func cmdPTTL(r *redis, t int64, args []string) reply {
 	now := r.nowMs(t)
@@ -429,13 +430,13 @@ func cmdPersist(r *redis, t int64, args []string) reply {
 // cmdScan returns all keys in one answer. It supports only prefix patterns of leases.
 func cmdScan(r *redis, t int64, args []string) reply {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
-	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.names.lease) {
+	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.cfg.LeasePrefix) {
 		panic(fmt.Sprintf("virtual: SCAN %v is not modelled", args))
 	}
 	prefix := strings.TrimSuffix(args[i+1], "*")
 	out := []reply{}
 	for k := range r.leases {
-		name := r.names.lease + r.leases[k].id
+		name := r.cfg.LeasePrefix + r.leases[k].id
 		if strings.HasPrefix(name, prefix) && r.get(key{keyLease, int32(k), name}, r.nowMs(t)).there {
 			out = append(out, name)
 		}

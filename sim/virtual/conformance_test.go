@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redisstore/storetest"
 )
 
@@ -19,11 +20,11 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 				m := &model{T: t}
-				m.redis = newRedis(int64(quarantine), deaf, func(n core.Notice) { m.heard = append(m.heard, n) })
+				m.redis = newRedis(redisConfig{
+					Options: redisstore.Options{Quarantine: quarantine}, Wrote: deaf, Lua: lua,
+					Publish: func(n core.Notice) { m.heard = append(m.heard, n) },
+				})
 				m.redis.clock.Wall = epochNs
-				if lua {
-					m.redis.lua = newInterpreter(m.redis)
-				}
 				return m
 			})
 		})

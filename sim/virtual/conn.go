@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,12 +17,6 @@ type conn struct {
 	out    bytes.Buffer // not yet read by the client
 	broken error
 }
-
-var (
-	errRefused = errors.New(textRefused)
-	errReset   = errors.New(textReset)
-	errSilent  = errors.New(textTimeout)
-)
 
 func (c *conn) Write(p []byte) (int, error) {
 	if c.broken != nil {

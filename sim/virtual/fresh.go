@@ -40,11 +40,29 @@ func (u *use) moved(e Emptied) {
 	}
 }
 
+// empty deletes all keys of a server that has just started, and leaves it in the state e.
+func (r *redis) empty(e Emptied) {
+	r.flush()
+	r.moved(e)
+	if e == EmptiedForeign {
+		r.epoch = "another 0"
+	}
+}
+
+// moved makes the address lead to another server, in the state e.
+func (r *redis) moved(e Emptied) { r.use.moved(e) }
+
+// flushAll deletes all keys, as a command or key by key.
+func (r *redis) flushAll(e Emptied) {
+	r.flush()
+	r.use.flushed = r.use.flushed || e != EmptiedByKeys
+}
+
 func (r *redis) uptime(t int64) int64 { return (r.clock.WallAt(t) - r.use.since) / int64(time.Second) }
 
 // executed counts a successful script for commandstats.
 func (r *redis) executed(op *core.Op, a *core.Answer) {
-	if r.lua == nil && a.Failure == core.FailNone && op.Kind != core.OpAsk {
+	if !r.cfg.Lua && a.Failure == core.FailNone && op.Kind != core.OpAsk {
 		r.use.scripts++
 	}
 }
@@ -113,19 +131,19 @@ func (r *redis) doubt(t int64, op *core.Op, length int64) (wait int64, why strin
 	wait = length
 	var condition string
 	switch {
-	case r.epoch != "" && (op.Epoch != "" || !r.local): // such an epoch always has a quarantine
+	case r.epoch != "" && (op.Epoch != "" || !r.cfg.Local): // such an epoch always has a quarantine
 		return length, ""
 	case r.epoch != "":
 		condition = "a"
-	case !r.local:
+	case !r.cfg.Local:
 		condition = "c"
 	case op.Epoch != "":
 		condition = "b"
 	default:
 		condition, wait, why = r.signs(t, op, length)
 	}
-	if r.seams.Begun != nil {
-		r.seams.Begun(condition, r.lost)
+	if r.cfg.Begun != nil {
+		r.cfg.Begun(condition, r.lost)
 	}
 	return wait, why
 }
@@ -155,17 +173,17 @@ func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wai
 }
 
 func (r *redis) named(t int64, op *core.Op) []string {
-	keys := []string{r.names.group()}
+	keys := []string{r.groupKey()}
 	if op.Kind != core.OpLook {
-		all := r.wire().Call(op).Keys
+		all := r.wire.Call(op).Keys
 		return append(keys, all[1:len(all)-1]...)
 	}
 	for _, id := range r.sessionSet.IDs[:min(len(r.sessionSet.IDs), redisstore.LookChunk)] {
-		keys = append(keys, r.names.lease+id)
+		keys = append(keys, r.cfg.LeasePrefix+id)
 	}
 	if len(keys) == 1 {
 		for _, i := range r.scan(r.nowMs(t)) {
-			keys = append(keys, r.names.node+r.beats[i].id)
+			keys = append(keys, r.cfg.NodePrefix+r.beats[i].id)
 		}
 	}
 	return keys

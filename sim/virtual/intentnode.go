@@ -199,10 +199,9 @@ func (p *intentNode) start(w *world, n *node) {
 	}
 	p.machine = intent.New(membership.Settings(&intentnames.ADR003, n.instance, w.intents.slots, w.cfg.TTL, storePatience))
 	p.bus = must(intentbus.Open(p.store, n.instance))
-	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
-		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
-		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize, Replicas: w.cfg.Replicas,
-	}))
+	options := intentOptions(&w.cfg)
+	options.OpTimeout, options.PoolSize = never, poolSize
+	p.leasesOf = must(redisstore.New(patient, options))
 	p.member = p.newMember()
 	p.beating = true
 	w.goes(n, func(*routine) {

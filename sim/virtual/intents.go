@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -32,7 +33,13 @@ const (
 	busKey       = intentPrefix + "bus"
 )
 
-var intentNames = names{"lease:", intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
+// intentOptions are the store's options for the leases of the intent system.
+func intentOptions(c *Config) redisstore.Options {
+	return redisstore.Options{
+		LeasePrefix: "lease:", NodePrefix: intentPrefix + "node:", EpochKey: intentPrefix + "epoch", Channel: intentPrefix + "leases",
+		Quarantine: c.TTL, Replicas: c.Replicas,
+	}
+}
 
 const storePatience = 3 * time.Second
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
@@ -23,16 +22,13 @@ type interpreter struct {
 	known map[string]*lua.LFunction // by text; never ranged over
 	t     int64                     // of the current call
 	op    *core.Op                  // of the current call
-
-	// older, if set, returns the script and keys of an earlier version's call.
-	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 }
 
 // registry limits a script's values, because owners.lua unpacks a thousand keys.
 const registry = 1 << 15
 
 func newInterpreter(r *redis) *interpreter {
-	in := &interpreter{r: r, wire: r.wire(), known: map[string]*lua.LFunction{}}
+	in := &interpreter{r: r, wire: r.wire, known: map[string]*lua.LFunction{}}
 	l := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: registry})
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
 		l.Push(l.NewFunction(open))
@@ -59,15 +55,11 @@ func newInterpreter(r *redis) *interpreter {
 	return in
 }
 
-func (r *redis) wire() redisstore.Wire {
-	wire, err := redisstore.NewWire(redisstore.Options{
-		Quarantine: time.Duration(r.quarantine), LeasePrefix: r.names.lease, NodePrefix: r.names.node, EpochKey: r.names.epoch,
-		Channel: r.names.channel, Replicas: r.replicas,
-	})
-	if err != nil {
-		panic(err) // Config.Validate refuses such a TTL
+func (r *redis) interpreted() *interpreter {
+	if r.interpreter == nil {
+		r.interpreter = newInterpreter(r)
 	}
-	return wire
+	return r.interpreter
 }
 
 func (in *interpreter) do(t int64, op *core.Op) core.Answer {
@@ -81,7 +73,7 @@ func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 		}
 	}
 	if op.Kind == core.OpAsk {
-		in.r.command(t, "PUBLISH", []string{in.r.names.channel, redisstore.AskText(op)})
+		in.r.command(t, "PUBLISH", []string{in.r.cfg.Channel, redisstore.AskText(op)})
 		return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 	}
 	got, err := in.run(in.wire.Call(op))
@@ -118,7 +110,7 @@ func (in *interpreter) beats() []string {
 
 // run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
-	if in.r.local {
+	if in.r.cfg.Local {
 		c = c.AsNew()
 	}
 	args := make([]string, len(c.Args))
@@ -133,8 +125,8 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 		}
 	}
 	text, keys, older := c.Text(), c.Keys, false
-	if in.older != nil {
-		text, keys, older = in.older(in.op, c)
+	if in.r.cfg.Older != nil {
+		text, keys, older = in.r.cfg.Older(in.op, c)
 	}
 	if in.r.deniesOne(keys) {
 		return nil, refusal(textNoKey)
@@ -193,7 +185,11 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 	l := in.state
 	fn, ok := in.known[text]
 	if !ok {
-		chunk, err := parse.Parse(strings.NewReader(altered(in.r.seams.Script, text)), "@user_script")
+		source := text
+		if in.r.cfg.Script != nil {
+			source = in.r.cfg.Script(text)
+		}
+		chunk, err := parse.Parse(strings.NewReader(source), "@user_script")
 		if err != nil {
 			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
 		}
@@ -215,7 +211,8 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 		if t, ok := raised.Object.(*lua.LTable); ok {
 			return nil, refusal(lua.LVAsString(t.RawGetString("err")))
 		}
-		return nil, refusal("ERR " + cutText(raised.Object.String()))
+		line, _, _ := strings.Cut(raised.Object.String(), "\n")
+		return nil, refusal("ERR " + line[:min(len(line), 200)])
 	}
 	got := ofLua(l.Get(-1))
 	l.Pop(1)

@@ -80,9 +80,9 @@ func TestFleetOfTwoVersions(t *testing.T) { // G1, G2, G3
 			}
 		}
 		var events []history.Event
-		w := newWorld(cfg.withDefaults(), plan, seed, func(e history.Event) { events = append(events, e) })
+		var w *world
 		epochs := map[string]bool{}
-		w.server.lua.older = func(op *core.Op, c redisstore.Call) (string, []string, bool) {
+		cfg.Seams.older = func(op *core.Op, c redisstore.Call) (string, []string, bool) {
 			epochs[w.server.epoch] = true
 			if isOld(op.Owner) {
 				text, keys := script(c)
@@ -90,6 +90,7 @@ func TestFleetOfTwoVersions(t *testing.T) { // G1, G2, G3
 			}
 			return c.Text(), c.Keys, false
 		}
+		w = newWorld(cfg.withDefaults(), plan, seed, func(e history.Event) { events = append(events, e) })
 		w.run()
 		r, err := check.Judge(params(cfg, plan), inOrder(events), nil)
 		if err != nil {

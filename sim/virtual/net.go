@@ -11,6 +11,13 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
+const (
+	textRefused  = "connection refused"
+	textReset    = "connection reset by peer"
+	textTimeout  = "i/o timeout"
+	textTornLook = "the epoch changed during the discovery"
+)
+
 // message is an op and its answer. It is pooled; refs counts the events and lists that name it.
 type message struct {
 	op       core.Op
@@ -299,10 +306,6 @@ func (w *world) subUp(n *node, gen uint32) {
 		n.program.heard(w, n, "")
 	}
 }
-
-func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 0, 100+40*len(no.IDs)) }
-
-func (w *world) shout(from int32, text string) { w.deliver(notice{text: text}, from, 60+len(text)) }
 
 func (w *world) deliver(no notice, from int32, size int) {
 	number := slot(&w.notices, &w.spare)

@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
@@ -34,7 +36,7 @@ func TestObjectsAreLikeRedis(t *testing.T) {
 	defer client.Close()
 	rapid.Check(t, func(r *rapid.T) {
 		srv.Flush()
-		model := newRedis(1, deaf, nil)
+		model := newRedis(redisConfig{Options: redisstore.Options{Quarantine: time.Second}, Wrote: deaf})
 		var real, ours []string // IDs of entries, as either gave them
 		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
 			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))
@@ -120,4 +122,41 @@ func shownAs(v any, ids []string, verb string) string {
 		slices.Sort(out)
 	}
 	return "[" + strings.Join(out, " ") + "]"
+}
+
+// A replica has each object as its master has it, after whatever commands in whatever order, by one record of the stream for each write.
+func TestReplicasHaveTheObjects(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var x *redis
+		now, options := int64(0), redisstore.Options{Quarantine: time.Second}
+		m := newRedis(redisConfig{Options: options, Wrote: func(c change) {
+			if c.kind != added {
+				x.apply(now, c)
+			}
+		}})
+		x = newRedis(redisConfig{Options: options, Wrote: deaf, Like: m})
+		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
+			now = int64(i) * int64(time.Millisecond)
+			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))
+			for k, word := range words {
+				n := strconv.Itoa(rapid.IntRange(0, 3).Draw(r, "n"))
+				open, id := strings.CutPrefix(word, "(")
+				switch word = strings.Replace(word, "%d", n, 1); {
+				case strings.HasPrefix(open, "id"):
+					word = "9999999999999-9"
+					if o := m.others["x"]; o != nil && o.stream != nil && len(o.stream.entries) > 0 {
+						word = o.stream.entries[i%len(o.stream.entries)].id.String()
+					}
+					if id {
+						word = "(" + word
+					}
+				}
+				words[k] = word
+			}
+			m.direct(now, words[0], words[1:])
+			if !x.same(m) {
+				r.Fatalf("after %v the replica has other objects than its master", words)
+			}
+		}
+	})
 }

@@ -1,11 +1,7 @@
 package virtual
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -72,63 +68,7 @@ func (w *world) request(n *node, c foreign.Command, patience time.Duration, done
 	w.depart(n, m)
 }
 
-func (s *server) obey(t int64, c *foreign.Command) reply {
-	s.why, s.dirty = "", false
-	switch c.Args[0] {
-	case "eval", "EVAL", "evalsha", "EVALSHA":
-		return s.script(t, c.Args)
-	}
-	return s.direct(t, c.Args[0], c.Args[1:])
-}
-
-func (s *server) script(t int64, args []string) reply {
-	keys, err := strconv.Atoi(args[2])
-	if err != nil || keys > len(args)-3 {
-		return refusal(textNotInteger)
-	}
-	if s.deniesOne(args[3 : 3+keys]) {
-		return refusal(textNoKey)
-	}
-	text := args[1]
-	if strings.EqualFold(args[0], "EVALSHA") {
-		known, ok := s.scripts[text]
-		if !ok {
-			return refusal("NOSCRIPT No matching script. Please use EVAL.")
-		}
-		text = known
-	} else {
-		sum := sha1.Sum([]byte(text))
-		s.scripts[hex.EncodeToString(sum[:])] = text
-	}
-	s.interpreter.t = t
-	got, err := s.interpreter.eval(text, args[3:3+keys], args[3+keys:])
-	var no refusal
-	if errors.As(err, &no) {
-		return no
-	}
-	return got
-}
-
-func (s *server) forget() {
-	s.loaded = 0
-	clear(s.scripts)
-}
-
 func told(v reply) foreign.Reply {
-	var plain func(reply) any
-	plain = func(v reply) any {
-		switch v := v.(type) {
-		case status:
-			return string(v)
-		case []reply:
-			all := make([]any, len(v))
-			for i := range v {
-				all[i] = plain(v[i])
-			}
-			return all
-		}
-		return v
-	}
 	if no, refused := v.(refusal); refused {
 		return foreign.Reply{Err: string(no)}
 	}
@@ -175,6 +115,12 @@ func (w *world) concluded(m *message, a core.Answer) {
 		done(nil, errSilent)
 	}
 }
+
+var (
+	errRefused = errors.New(textRefused)
+	errReset   = errors.New(textReset)
+	errSilent  = errors.New(textTimeout)
+)
 
 type nothing struct{}
 

@@ -1,7 +1,7 @@
 package virtual
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,38 +17,32 @@ const fenceLife = int64(redisstore.DefaultFenceTTL) / core.Millisecond
 // redis holds a server's keys and executes the store's scripts on them, atomically, on the server's own clock.
 type redis struct {
 	refusals
+	cfg     redisConfig
+	wire    redisstore.Wire // of cfg
+	numbers *numbers
 
 	runID string
 	runs  int
 	clock loop.Clock
 
-	label       string // distinguishes its run IDs from other servers'
-	replicas    int    // lease.Config.Replicas
-	syncFull    int    // full synchronizations of replicas with this run
-	syncPartial int    // partial synchronizations
+	syncFull    int // full synchronizations of replicas with this run
+	syncPartial int // partial synchronizations
 	connected   int
 	lived       string
-	alike       []*redis // all other servers, which share the numbers of keys (leaseIdx, beatIdx)
 
-	epoch      string // value of poll:epoch; "": no such key
-	quarantine int64  // ns that an epoch without declared data grants nothing
-	local      bool   // callers reach it at a loopback address
-	use        use
-	lost       bool         // all data was lost at least once
-	why        string       // why the current script was refused
-	dirty      bool         // the current script has written
-	lua        *interpreter // nil: the Go twins run
+	epoch string // value of poll:epoch; "": no such key
+	use   use
+	lost  bool   // all data was lost at least once
+	why   string // why the current script was refused
+	dirty bool   // the current script has written
 
-	leases   []leaseKey
-	leaseIdx map[string]int32 // never ranged over
-	beats    []beatKey
-	beatIdx  map[string]int32   // never ranged over
-	live     []int32            // heartbeats that were set and not yet found expired, ascending
-	scanned  []int32            // result of the last scan
-	others   map[string]*object // ranged over only in sorted order
-	names    names
-	fed      []string // streams that got an entry in the current command
-	at       int64    // time of a repeated command on the master's clock, ms; 0: none
+	leases  []leaseKey
+	beats   []beatKey
+	live    []int32            // heartbeats that were set and not yet found expired, ascending
+	scanned []int32            // result of the last scan
+	others  map[string]*object // ranged over only in sorted order
+	fed     []string           // streams that got an entry in the current command
+	at      int64              // time of a repeated command on the master's clock, ms; 0: none
 
 	staleBeats map[int32]string // values forced on heartbeats
 
@@ -60,12 +54,40 @@ type redis struct {
 	lookVersion uint64
 	lookUntil   int64 // end of look's validity, ms of the server's clock
 
-	tap     func(change)
-	again   bool // a master's command is being executed again
-	publish func(core.Notice)
-	shout   func(channel, text string) // publishes on other channels
-	onLease func(id string)            // called when a lease is first named
-	seams   Seams
+	again bool // a master's command is being executed again
+
+	loaded      uint16            // loaded scripts, a bit for each kind of op
+	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
+	interpreter *interpreter      // nil: not used yet
+}
+
+// redisConfig is what a server needs to know.
+type redisConfig struct {
+	redisstore.Options // of the scripts
+
+	Label  string // distinguishes its run IDs from other servers'
+	Runs   int    // number of earlier runs
+	Like   *redis // a server without keys, whose numbers of keys it shares; nil: none
+	Local  bool   // callers reach it at a loopback address
+	Lua    bool   // an interpreter runs the scripts instead of their Go twins
+	Loaded bool   // it knows all scripts from the start
+
+	// Script alters a script before compilation. Begun is Seams.Begun. Older returns the script and keys of an earlier version's call.
+	// All may be nil.
+	Script func(text string) string
+	Begun  func(condition string, lost bool)
+	Older  func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
+
+	Wrote   func(change) // receives the writes, as a replica does
+	Publish func(core.Notice)
+	Shout   func(text string) // publishes on other channels
+	Named   func(id string)   // called when a lease is first named
+}
+
+// numbers are the numbers of keys, which servers share. Its maps are never ranged over.
+type numbers struct {
+	leases, beats map[string]int32
+	servers       []*redis
 }
 
 type leaseKey struct {
@@ -104,26 +126,54 @@ type beatKey struct {
 
 func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
-func newRedis(quarantine int64, t func(change), publish func(core.Notice)) *redis {
-	r := &redis{
-		quarantine: quarantine, tap: t, publish: publish, names: defaultNames, shout: func(string, string) {}, onLease: func(string) {},
-		leaseIdx: map[string]int32{}, beatIdx: map[string]int32{}, sessionSet: core.NewSessions(nil),
+func newRedis(cfg redisConfig) *redis {
+	cfg.LeasePrefix = cmp.Or(cfg.LeasePrefix, redisstore.DefaultLeasePrefix)
+	cfg.NodePrefix = cmp.Or(cfg.NodePrefix, redisstore.DefaultNodePrefix)
+	cfg.EpochKey = cmp.Or(cfg.EpochKey, redisstore.DefaultEpochKey)
+	cfg.Channel = cmp.Or(cfg.Channel, redisstore.DefaultChannel)
+	if cfg.Named == nil {
+		cfg.Named = func(string) {}
 	}
+	if cfg.Shout == nil {
+		cfg.Shout = func(string) {}
+	}
+	wire, err := redisstore.NewWire(cfg.Options)
+	if err != nil {
+		panic(err) // virtual.Config.Validate refuses such options
+	}
+	r := &redis{
+		cfg: cfg, wire: wire, numbers: &numbers{leases: map[string]int32{}, beats: map[string]int32{}}, runs: cfg.Runs,
+		sessionSet: core.NewSessions(nil), scripts: map[string]string{},
+	}
+	if cfg.Like != nil {
+		r.numbers = cfg.Like.numbers
+	}
+	r.numbers.servers = append(r.numbers.servers, r)
 	r.restart()
+	if cfg.Loaded {
+		r.loaded = ^uint16(0)
+	}
 	return r
+}
+
+// start begins a run at true time t, with the present data.
+func (r *redis) start(t int64) {
+	r.forget()
+	r.restart()
+	r.use.since = r.clock.WallAt(t)
 }
 
 func (r *redis) restart() {
 	r.runs++
 	r.use = use{}
-	r.runID, r.syncFull, r.syncPartial = "run"+r.label+strconv.Itoa(r.runs), 0, 0
+	r.runID, r.syncFull, r.syncPartial = "run"+r.cfg.Label+strconv.Itoa(r.runs), 0, 0
 	r.relive()
 	r.version++
 }
 
 // life is life.lua. It returns the prefix of an epoch.
 func (r *redis) life() string {
-	if r.replicas == 0 {
+	if r.cfg.Replicas == 0 {
 		return r.runID
 	}
 	return r.lived
@@ -131,15 +181,15 @@ func (r *redis) life() string {
 
 // relive starts a new life, which lasts until the run ends or another replica attaches.
 func (r *redis) relive() {
-	if r.replicas > 0 {
-		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.replicas+1)/2)
+	if r.cfg.Replicas > 0 {
+		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.cfg.Replicas+1)/2)
 	}
 }
 
 // bootstrap declares that no data was lost, so the present run needs no quarantine.
 func (r *redis) bootstrap() {
 	r.epoch = r.life() + " 0"
-	cmdHSet(r, 0, []string{r.names.group(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.quarantine/1000, 10)})
+	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.cfg.Quarantine.Microseconds(), 10)})
 }
 
 func (r *redis) flush() {
@@ -174,7 +224,7 @@ func (r *redis) setSessions(set *core.Sessions) {
 func (r *redis) copyData() *redis {
 	c := *r
 	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
-	c.leaseIdx, c.beatIdx, c.others = maps.Clone(r.leaseIdx), maps.Clone(r.beatIdx), cloneObjects(r.others)
+	c.others = cloneObjects(r.others)
 	return &c
 }
 
@@ -217,13 +267,12 @@ func (r *redis) trueOf(t, ms int64) int64 {
 }
 
 func (r *redis) lease(id string) int32 {
-	i, ok := r.leaseIdx[id]
+	i, ok := r.numbers.leases[id]
 	if !ok {
 		i = int32(len(r.leases))
-		r.leases = append(r.leases, leaseKey{id: id})
-		r.onLease(id)
-		r.leaseIdx[id] = i
-		for _, o := range r.alike {
+		r.cfg.Named(id)
+		r.numbers.leases[id] = i
+		for _, o := range r.numbers.servers {
 			o.leases = append(o.leases, leaseKey{id: id})
 		}
 	}
@@ -231,17 +280,19 @@ func (r *redis) lease(id string) int32 {
 }
 
 func (r *redis) beatKey(id string) int32 {
-	i, ok := r.beatIdx[id]
+	i, ok := r.numbers.beats[id]
 	if !ok {
 		i = int32(len(r.beats))
-		r.beats = append(r.beats, beatKey{id: id})
-		r.beatIdx[id] = i
-		for _, o := range r.alike {
+		r.numbers.beats[id] = i
+		for _, o := range r.numbers.servers {
 			o.beats = append(o.beats, beatKey{id: id})
 		}
 	}
 	return i
 }
+
+// beatSince returns the true time at which an instance's heartbeat was last set anew.
+func (r *redis) beatSince(instance string) int64 { return r.beats[r.beatKey(instance)].since }
 
 // expireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
 func (r *redis) expireLease(i int32, now int64) {
@@ -296,7 +347,7 @@ func (r *redis) ends(t int64, yield func(at int64)) {
 
 // endOf returns the true time at which a known lease expires.
 func (r *redis) endOf(t int64, id string) (at int64, ends bool) {
-	i, known := r.leaseIdx[id]
+	i, known := r.numbers.leases[id]
 	if !known {
 		return 0, false
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 // refusals counts the faults that make Redis refuse commands. Faults may overlap.
@@ -14,7 +13,8 @@ type refusals struct {
 	lonely   int // fewer replicas are attached than Redis requires
 	full     int // Redis is out of memory
 
-	denied map[string]int // denials by fault.Fault.Deny; never ranged over
+	// An ACL denies the command SET, the keys of leases or those of fences.
+	noSet, noLeases, noFences int
 }
 
 // If an ACL is the reason, Redis' text inside a script differs from that for a client's command.
@@ -30,20 +30,14 @@ const (
 	textScriptKey     = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
 )
 
-func (r *refusals) deny(what string, by int) {
-	if r.denied == nil {
-		r.denied = map[string]int{}
-	}
-	if r.denied[what] += by; r.denied[what] == 0 {
-		delete(r.denied, what) // an empty map means no denial
-	}
-}
+// any reports whether Redis refuses something.
+func (r *refusals) any() bool { return *r != refusals{} }
 
 // mayWrite checks a script's write. A refusal keeps the script's earlier effects. Memory matters only before the script's first write.
 func (r *redis) mayWrite(command string, memory bool) bool {
 	r.why = ""
 	switch {
-	case len(r.denied) > 0 && r.denied[fault.DenySet] > 0 && command == "SET":
+	case r.noSet > 0 && command == "SET":
 		r.why = textScriptCommand
 	case r.readonly > 0:
 		r.why = textReadonly
@@ -61,7 +55,7 @@ func (r *redis) mayWrite(command string, memory bool) bool {
 // refused returns why Redis refuses a client's command, "" if it does not. The order of checks differs from a script's.
 func (r *redis) refused(command string, v verb, args []string) string {
 	switch {
-	case len(r.denied) > 0 && r.denied[fault.DenySet] > 0 && command == "SET":
+	case r.noSet > 0 && command == "SET":
 		return "NOPERM this user has no permissions to run the 'set' command"
 	case r.deniesOne(args):
 		return textNoKey
@@ -80,15 +74,15 @@ func (r *redis) refused(command string, v verb, args []string) string {
 
 // deniesOne reports whether one of the words is a denied key. No other argument begins like a lease's key.
 func (r *redis) deniesOne(words []string) bool {
-	if len(r.denied) == 0 {
+	if r.noLeases+r.noFences == 0 {
 		return false
 	}
 	for _, name := range words {
-		what := fault.DenyLeases
+		denied := r.noLeases
 		if rest, ok := strings.CutPrefix(name, "{"); ok {
-			what, name = fault.DenyFences, rest
+			denied, name = r.noFences, rest
 		}
-		if r.denied[what] > 0 && (strings.HasPrefix(name, r.names.lease) || strings.HasPrefix(name, electionLeader)) {
+		if denied > 0 && (strings.HasPrefix(name, r.cfg.LeasePrefix) || strings.HasPrefix(name, electionLeader)) {
 			return true
 		}
 	}
@@ -97,7 +91,7 @@ func (r *redis) deniesOne(words []string) bool {
 
 // deniesOp is deniesOne for the keys of an op's script, which Redis checks before it runs even an unknown script.
 func (r *redis) deniesOp(op *core.Op) bool {
-	if len(r.denied) == 0 {
+	if r.noLeases+r.noFences == 0 {
 		return false
 	}
 	fences, leases := false, false
@@ -109,7 +103,7 @@ func (r *redis) deniesOp(op *core.Op) bool {
 	case core.OpLook:
 		leases = len(r.sessionSet.IDs) > 0
 	}
-	return fences && r.denied[fault.DenyFences] > 0 || leases && r.denied[fault.DenyLeases] > 0
+	return fences && r.noFences > 0 || leases && r.noLeases > 0
 }
 
 // refuse turns a into the refusal of op. An ACL error inside a script does not mean that nothing was executed.

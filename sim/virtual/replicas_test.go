@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,13 +38,6 @@ func noted(events []history.Event, text string) (n int) {
 	return n
 }
 
-// same reports whether two servers hold the same leases, fences and epoch.
-func same(a, b *redis) bool {
-	return a.epoch == b.epoch && slices.EqualFunc(a.leases, b.leases, func(x, y leaseKey) bool {
-		return x.owner == y.owner && x.expire == y.expire && x.fence == y.fence
-	})
-}
-
 // Replicas have what the master has, as soon as it has arrived, and the fleet owns all there is with acknowledgements that count.
 func TestReplicasFollow(t *testing.T) {
 	w, _ := replicated(t, 2, nil, nil)
@@ -54,7 +46,7 @@ func TestReplicasFollow(t *testing.T) {
 		if x.peer.of != m.peer || x.peer.offset() == 0 || m.peer.acks[x.number].offset < x.peer.offset() {
 			t.Errorf("%s is at %d of %d, acknowledged %+v", x.name(), x.peer.offset(), m.peer.offset(), m.peer.acks[x.number])
 		}
-		if x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
+		if x.peer.offset() == m.peer.offset() && !x.same(m.redis) {
 			t.Errorf("%s holds other data than the master at the same offset", x.name())
 		}
 	}
@@ -80,8 +72,8 @@ func TestAttachments(t *testing.T) {
 				epochs, full, 1-full)
 		}
 		for _, x := range w.servers[1:] {
-			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
-				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, same(x.redis, m.redis))
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !x.same(m.redis) {
+				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, x.same(m.redis))
 			}
 		}
 	}
@@ -255,7 +247,7 @@ func TestMoreServersThanToldOf(t *testing.T) { // G1
 			w := newWorld(cfg, fault.Plan{Faults: []fault.Fault{{At: 20 * time.Second, Kind: fault.MasterCut, For: 25 * time.Second}}}, seed, nil)
 			w.cfg.Replicas = told
 			for _, s := range w.servers {
-				s.replicas = told
+				s.cfg.Replicas = told
 				s.relive()
 			}
 			w.run()
@@ -301,8 +293,8 @@ func TestOldDumps(t *testing.T) {
 		seen["full"] += full
 		seen["partial"] += partial
 		for _, x := range w.servers[1:] {
-			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
-				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, same(x.redis, m.redis))
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !x.same(m.redis) {
+				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, x.same(m.redis))
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package virtual
 import (
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 // A coroutine serves one routine after another. Who still wants to wake the one before wakes nobody, and the end of the run
@@ -36,7 +38,7 @@ func TestCoroutineServesManyRoutines(t *testing.T) {
 
 // A pattern that was matched before gives what it gave.
 func TestRememberedMatch(t *testing.T) {
-	in := newInterpreter(newRedis(int64(30*time.Second), deaf, nil))
+	in := newInterpreter(newRedis(redisConfig{Options: redisstore.Options{Quarantine: 30 * time.Second}, Wrote: deaf}))
 	const text = `local run, rest = string.match(ARGV[1], '^(%w+) (%d+)$')
 return {run or 'none', rest or 'none', string.match(ARGV[1], '%w+') or 'none'}`
 	for range 2 {

@@ -10,18 +10,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-const (
-	textLoading  = "LOADING Redis is loading the dataset in memory"
-	textRefused  = "connection refused"
-	textReset    = "connection reset by peer"
-	textTimeout  = "i/o timeout"
-	textTornLook = "the epoch changed during the discovery"
-)
+const textLoading = "LOADING Redis is loading the dataset in memory"
 
 // do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
 func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
-	if r.lua != nil {
-		*a = r.lua.do(t, op)
+	if r.cfg.Lua {
+		*a = r.interpreted().do(t, op)
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: slices.Grow(a.Results[:0], len(op.Items))}
@@ -34,8 +28,8 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 
 // glance executes the first part of a discovery, which reads the owners.
 func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
-	if r.lua != nil {
-		*a = r.lua.glance(t, op)
+	if r.cfg.Lua {
+		*a = r.interpreted().glance(t, op)
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
@@ -120,7 +114,7 @@ func (r *redis) head(t int64, a *core.Answer) {
 }
 
 func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
-	length := cmp.Or(op.Quarantine, r.quarantine)
+	length := cmp.Or(op.Quarantine, int64(r.cfg.Quarantine))
 	wait, why := r.doubt(t, op, length/1000)
 	end := r.nowUs(t) + wait
 	epoch := r.life() + " " + strconv.FormatInt(end, 10)
@@ -131,13 +125,13 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 		refuse(op, a, r.why)
 		return false
 	}
-	cmdHSet(r, t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	cmdHSet(r, t, []string{r.groupKey(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
 	if why != "" {
 		if !r.mayWrite("HSET", true) {
 			refuse(op, a, r.why)
 			return false
 		}
-		cmdHSet(r, t, []string{r.names.group(), "doubt", epoch + " " + why})
+		cmdHSet(r, t, []string{r.groupKey(), "doubt", epoch + " " + why})
 	}
 	if !r.mayWrite("SET", true) {
 		refuse(op, a, r.why)
@@ -155,7 +149,7 @@ func (r *redis) setEpoch(epoch string) {
 
 // agreed returns the quarantine in ns that the current epoch's group record holds.
 func (r *redis) agreed(t int64) (int64, bool) {
-	noted, ok := cmdHMGet(r, t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
+	noted, ok := cmdHMGet(r, t, []string{r.groupKey(), "epoch", "quarantine"}).([]reply)
 	if !ok || noted[0] != r.epoch {
 		return 0, false
 	}
@@ -204,7 +198,7 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(taken) > 0 {
-		r.publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
+		r.cfg.Publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
 	}
 }
 
@@ -332,7 +326,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(ids) > 0 {
-		r.publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
+		r.cfg.Publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
 	}
 }
 
@@ -359,7 +353,7 @@ func (r *redis) setBeat(t int64, op *core.Op) {
 		return
 	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
-		r.publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+		r.cfg.Publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
 }
 
@@ -387,7 +381,7 @@ func (r *redis) leave(t int64, op *core.Op) {
 	if r.beats[i].set {
 		r.deleteBeat(i)
 	}
-	r.publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
+	r.cfg.Publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
 }
 
 func (r *redis) nodes(t int64, op *core.Op, a *core.Answer) {
@@ -411,7 +405,7 @@ func (r *redis) ask(op *core.Op) {
 	for i := range op.Items {
 		ids[i] = op.Items[i].ID
 	}
-	r.publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
+	r.cfg.Publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
 func (r *redis) lookAt(t int64) *core.Look {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
@@ -58,23 +57,12 @@ func (w *world) replicate(seed uint64) {
 		others += n + 1
 	}
 	for range others {
-		o := newRedis(ttl, nil, nil)
-		o.label = string(rune('a' + len(w.servers)))
-		o.restart()
-		s := w.addServer(o)
-		s.publish = func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) }
-		s.leaseIdx, s.beatIdx = first.leaseIdx, first.beatIdx
+		s := w.addServer(string(rune('a' + len(w.servers))))
 		s.clock = loop.Clock{Wall: first.clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
 	}
 	for i, s := range w.servers {
 		s.peer = &peer{w: w, s: s, acks: make([]acknowledgement, len(w.servers))}
-		s.tap = s.peer.wrote
 		w.sentinels.enrol(s.peer, i%(n+1) == 0)
-		for _, o := range w.servers {
-			if o != s {
-				s.alike = append(s.alike, o.redis)
-			}
-		}
 	}
 	for _, sh := range w.sentinels.shards {
 		sh.master.id = w.sentinels.newID()

@@ -13,18 +13,14 @@ import (
 // server is the Redis process. It executes its queued ops one after another.
 type server struct {
 	*redis
-	number  int32 // in world.servers
-	peer    *peer // part in replication; nil: a single server
-	down    bool
-	loading int   // > 0: the reply to every command is LOADING
-	hold    int   // > 0: frozen; requests wait
-	until   int64 // true time until which it is busy
-	gen     uint32
-	waiting []*message
-	loaded  uint16 // loaded scripts, a bit for each kind of op
-
-	interpreter *interpreter      // runs scripts without a twin; nil: no process sends any
-	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
+	number      int32 // in world.servers
+	peer        *peer // part in replication; nil: a single server
+	down        bool
+	loading     int   // > 0: the reply to every command is LOADING
+	hold        int   // > 0: frozen; requests wait
+	until       int64 // true time until which it is busy
+	gen         uint32
+	waiting     []*message
 	blocked     []*blockedRead
 	leaseTimers []bool // whether an expiry event of the lease is pending
 	beatTimers  []bool
@@ -85,7 +81,7 @@ func (w *world) execute(m *message) {
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
 	case m.cmd != nil:
 		w.out.Commands++
-		m.reply = s.obey(w.t, m.cmd)
+		m.reply = s.obey(w.t, m.cmd.Args)
 		w.feedBlocked(s)
 		if wait, blocks := m.reply.(waitFor); blocks {
 			w.block(s, m, wait)
@@ -114,12 +110,10 @@ func (w *world) execute(m *message) {
 	w.reply(m)
 }
 
-func (s *server) knows(k core.OpKind) bool { return k == core.OpAsk || s.loaded>>k&1 != 0 }
-
 // sendScript models NOSCRIPT: the client sends the op again, with the script's text. Faults can hit both requests.
 func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
-	w.servers[m.to].loaded |= 1 << m.op.Kind
+	w.servers[m.to].load(m.op.Kind)
 	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
 		w.arm(m)
 		return
@@ -148,7 +142,7 @@ func (w *world) join(first *core.Answer, m *message) {
 		look.Owners = slices.Concat(first.Look.Owners[:half], look.Owners[half:])
 	}
 	look.Nodes = slices.DeleteFunc(look.Nodes, func(n core.Seen) bool {
-		return w.server.beats[w.server.beatKey(n.ID)].since > m.since && w.net.Int64N(2) == 0
+		return w.server.beatSince(n.ID) > m.since && w.net.Int64N(2) == 0
 	})
 	a.Look = &look
 }
@@ -243,18 +237,12 @@ func (w *world) startServer(s *server, empty bool) {
 		return
 	}
 	s.down = false
-	s.forget()
-	s.restart()
-	s.use.since = s.clock.WallAt(w.t)
+	s.start(w.t)
 	s.until = w.t
 	kept := "kept"
 	if empty {
 		kept = "empty"
-		s.flush()
-		s.use.moved(w.cfg.Emptied)
-		if w.cfg.Emptied == EmptiedForeign {
-			s.epoch = "another 0"
-		}
+		s.empty(w.cfg.Emptied)
 		w.application()
 	}
 	if s.peer != nil {
@@ -272,7 +260,6 @@ func (w *world) application() {
 // snapshot records all keys, as a replica reads them when it reconnects.
 func (w *world) snapshot(s *server) {
 	w.emitOf(s, history.Event{Kind: history.TapUp})
-	w.emitOf(s, history.Event{Kind: history.RedisEpoch, N: 1, Reason: s.epoch})
 	s.present(w.t, func(c change) { w.show(s, c, true) })
 }
 
@@ -282,6 +269,14 @@ func (w *world) emitOf(s *server, e history.Event) {
 		e.Node = s.name()
 	}
 	w.emit(e)
+}
+
+func (w *world) wrote(s *server, c change) {
+	if s.peer != nil {
+		s.peer.wrote(c)
+		return
+	}
+	w.show(s, c, false)
 }
 
 // show records a change of a server's keys in history, and schedules the check of the key's expiry. A snapshot shows the present keys.
@@ -304,7 +299,7 @@ func (w *world) show(s *server, c change, snapshot bool) {
 		}
 		e = history.Event{Kind: history.RedisFence, Session: s.leaseID(c.n), Fence: c.at}
 	case epochSet:
-		e = history.Event{Kind: history.RedisEpoch, Reason: c.text}
+		e = history.Event{Kind: history.RedisEpoch, N: number(snapshot), Reason: c.text}
 	case beaten:
 		w.timer(s, evBeatExpiry, c.n)
 		e = history.Event{Kind: history.RedisBeat, Instance: s.beatID(c.n), Until: s.trueOf(w.t, c.expire)}
@@ -316,7 +311,7 @@ func (w *world) show(s *server, c change, snapshot bool) {
 		w.showRecord(s, c, snapshot)
 		return
 	}
-	if snapshot {
+	if snapshot && c.kind != epochSet {
 		e.Reason = "snapshot"
 	}
 	w.emitOf(s, e)

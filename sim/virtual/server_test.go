@@ -99,7 +99,7 @@ func TestLookAcrossALossFails(t *testing.T) {
 	m := message{op: core.Op{Kind: core.OpLook}}
 	w.server.glance(1000, &m.op, &m.ans)
 	first := m.ans
-	w.server.redis.restart()
+	w.server.start(1500)
 	w.server.do(2000, &m.op, &m.ans)
 	w.join(&first, &m)
 	if m.ans.Look != nil || m.ans.Failure != core.FailUnknown {

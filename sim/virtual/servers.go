@@ -102,7 +102,7 @@ func number(b bool) int64 {
 
 func (w *world) serves(m *peer) bool {
 	s := m.s
-	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.unsaved+s.lonely+s.full+s.readonly+len(s.denied) > 0 {
+	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.refusals.any() {
 		return false
 	}
 	n := 0

@@ -364,6 +364,13 @@ func cmdXInfo(r *redis, t int64, args []string) reply {
 	return out
 }
 
+// takeFed returns the streams that got an entry since the last call.
+func (r *redis) takeFed() []string {
+	fed := r.fed
+	r.fed = nil
+	return fed
+}
+
 // waitFor is the result of a command that blocks.
 type waitFor struct {
 	key   string

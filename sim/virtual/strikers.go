@@ -155,7 +155,7 @@ func redisStrikers() map[fault.Kind]striker {
 	wipe := func(w *world, s *strike) { w.startServer(s.server, true) }
 	promote := func(w *world, s *strike) {
 		start(w, s)
-		s.server.use.moved(EmptiedPromoted)
+		s.server.moved(EmptiedPromoted)
 	}
 	restart := func(w *world, s *strike) {
 		if !s.server.down {
@@ -173,8 +173,7 @@ func redisStrikers() map[fault.Kind]striker {
 		fault.RedisWipe:    {func(w *world, s *strike) { w.killServer(s.server) }, wipe},
 		fault.RedisRestart: {restart, nil},
 		fault.RedisFlush: {func(w *world, _ *strike) {
-			w.server.flush()
-			w.server.use.flushed = w.server.use.flushed || w.cfg.Emptied != EmptiedByKeys
+			w.server.flushAll(w.cfg.Emptied)
 			w.application()
 		}, nil},
 		fault.RedisFreeze: hold,
@@ -187,7 +186,7 @@ func redisStrikers() map[fault.Kind]striker {
 		fault.RedisMemory:     counted(func(_ *world, s *strike, by int) { s.server.full += by }),
 		fault.RedisNoReplicas: counted(func(_ *world, s *strike, by int) { s.server.lonely += by }),
 		fault.RedisMisconf:    counted(func(_ *world, s *strike, by int) { s.server.unsaved += by }),
-		fault.RedisNoPerm:     counted(func(_ *world, s *strike, by int) { s.server.deny(s.Deny, by) }),
+		fault.RedisNoPerm:     counted(func(_ *world, s *strike, by int) { *s.denial() += by }),
 		fault.ScriptFlush:     {func(w *world, _ *strike) { w.server.forget() }, nil},
 		fault.ClientKill: {func(w *world, _ *strike) {
 			for _, n := range w.nodes {
@@ -202,6 +201,16 @@ func redisStrikers() map[fault.Kind]striker {
 			w.server.step(w.t, spread(w.pick, s.Jitter*core.Millisecond))
 		}, promote},
 	}
+}
+
+func (s *strike) denial() *int {
+	switch s.Deny {
+	case fault.DenySet:
+		return &s.server.noSet
+	case fault.DenyFences:
+		return &s.server.noFences
+	}
+	return &s.server.noLeases
 }
 
 func serverStrikers() map[fault.Kind]striker {

@@ -3,8 +3,11 @@ package virtual
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
 // modelSide is the model.
@@ -19,10 +22,10 @@ type modelSide struct {
 func newModelSide(scripts bool) *modelSide {
 	m := &modelSide{}
 	show := func(c change) { m.seen = append(m.seen, fmt.Sprintf("%+v", c)) }
-	m.r = newRedis(quarantineMs*core.Millisecond, show, func(n core.Notice) { m.heard = append(m.heard, n) })
-	if scripts {
-		m.r.lua = newInterpreter(m.r)
-	}
+	m.r = newRedis(redisConfig{
+		Options: redisstore.Options{Quarantine: quarantineMs * time.Millisecond}, Lua: scripts,
+		Wrote: show, Publish: func(n core.Notice) { m.heard = append(m.heard, n) },
+	})
 	return m
 }
 
@@ -70,7 +73,7 @@ func (m *modelSide) refuse(what string, on bool) {
 	case "lonely":
 		r.lonely = oneIf(on)
 	default:
-		r.deny(what, oneIf(on)-r.denied[what])
+		*map[string]*int{fault.DenySet: &r.noSet, fault.DenyFences: &r.noFences, fault.DenyLeases: &r.noLeases}[what] = oneIf(on)
 	}
 }
 

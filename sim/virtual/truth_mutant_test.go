@@ -64,7 +64,7 @@ var wrong = []struct {
 	{name: "is never full", op: func(r *redis, _ *core.Op) { r.full = 0 }},
 	{name: "can always save", op: func(r *redis, _ *core.Op) { r.unsaved = 0 }},
 	{name: "wants no replicas", op: func(r *redis, _ *core.Op) { r.lonely = 0 }},
-	{name: "knows no ACL", op: func(r *redis, _ *core.Op) { clear(r.denied) }},
+	{name: "knows no ACL", op: func(r *redis, _ *core.Op) { r.noSet, r.noLeases, r.noFences = 0, 0, 0 }},
 	{name: "takes what is another's type", op: func(r *redis, op *core.Op) {
 		if k := r.leaseOf(op); k != nil {
 			k.foreign = false

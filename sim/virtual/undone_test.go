@@ -8,12 +8,12 @@ import (
 )
 
 // switchBack makes the server that was deposed at a failover the master again, as it was then: its run and its data.
-func (w *world) switchBack(old *redis) {
+func (w *world) switchBack(old *redis, run string) {
 	w.killServer(w.server)
 	w.server.wrote(change{kind: flushed})
 	w.server.restore(old)
 	w.startServer(w.server, false)
-	w.server.runID = old.runID
+	w.server.runID = run
 	w.snapshot(w.server)
 }
 
@@ -30,15 +30,16 @@ func TestFailoverThatIsUndone(t *testing.T) { // G1, G3
 			}}
 			w := newWorld(cfg, plan, seed, nil)
 			var old *redis
+			var run string
 			var epochs []string
 			at := int64(cfg.Start) + int64(8*time.Second)
 			w.after(at-1, func() {
-				old = w.server.copyData()
+				old, run = w.server.copyData(), w.server.runID
 				epochs = append(epochs, w.server.epoch)
 			})
 			w.after(at+int64(back), func() {
 				epochs = append(epochs, w.server.epoch)
-				w.switchBack(old)
+				w.switchBack(old, run)
 			})
 			w.run()
 			out := w.outcome()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/policy"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
@@ -108,7 +109,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		},
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
-	w.server = w.addServer(newRedis(int64(cfg.TTL), nil, w.publish))
+	w.server = w.addServer("")
 	w.server.clock = loop.Clock{Wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), PPM: cfg.Clock.rate(setup)}
 	if cfg.replicated() {
 		w.replicate(seed)
@@ -136,26 +137,28 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	return w
 }
 
-func (w *world) addServer(r *redis) *server {
-	cfg := &w.cfg
-	r.replicas, r.seams, r.local = cfg.Replicas, cfg.Seams, cfg.Local && !cfg.replicated()
-	r.relive()
-	s := &server{redis: r, number: int32(len(w.servers)), scripts: map[string]string{}}
-	s.tap = func(c change) { w.show(s, c, false) }
-	s.onLease = func(id string) {
-		w.sessIdx[id] = int32(len(w.sess))
-		w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
+// addServer adds the first server or, with a label, another one.
+func (w *world) addServer(label string) *server {
+	cfg, s := &w.cfg, &server{number: int32(len(w.servers))}
+	rc := redisConfig{
+		Options: redisstore.Options{Quarantine: cfg.TTL, Replicas: cfg.Replicas}, Label: label,
+		Local: cfg.Local && !cfg.replicated(), Lua: cfg.Lua, Loaded: cfg.Loaded,
+		Script: cfg.Seams.Script, Begun: cfg.Seams.Begun, Older: cfg.Seams.older,
+		Wrote:   func(c change) { w.wrote(s, c) },
+		Publish: func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
+		Shout:   func(text string) { w.deliver(notice{text: text}, s.number, 60+len(text)) },
+		Named: func(id string) {
+			w.sessIdx[id] = int32(len(w.sess))
+			w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
+		},
+	}
+	if label != "" {
+		rc.Like, rc.Runs = w.servers[0].redis, 1
 	}
 	if cfg.Intents != nil {
-		s.names, s.shout = intentNames, func(_, text string) { w.shout(s.number, text) }
-		s.interpreter = newInterpreter(r)
+		rc.Options = intentOptions(cfg)
 	}
-	if cfg.Lua {
-		s.lua = newInterpreter(r)
-	}
-	if cfg.Loaded {
-		s.loaded = ^uint16(0)
-	}
+	s.redis = newRedis(rc)
 	w.servers = append(w.servers, s)
 	return s
 }

@@ -1,0 +1,60 @@
+package virtual
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
+
+// obey executes a command of a client at true time t.
+func (r *redis) obey(t int64, args []string) reply {
+	r.why, r.dirty = "", false
+	switch args[0] {
+	case "eval", "EVAL", "evalsha", "EVALSHA":
+		return r.script(t, args)
+	}
+	return r.direct(t, args[0], args[1:])
+}
+
+func (r *redis) script(t int64, args []string) reply {
+	keys, err := strconv.Atoi(args[2])
+	if err != nil || keys > len(args)-3 {
+		return refusal(textNotInteger)
+	}
+	if r.deniesOne(args[3 : 3+keys]) {
+		return refusal(textNoKey)
+	}
+	text := args[1]
+	if strings.EqualFold(args[0], "EVALSHA") {
+		known, ok := r.scripts[text]
+		if !ok {
+			return refusal("NOSCRIPT No matching script. Please use EVAL.")
+		}
+		text = known
+	} else {
+		sum := sha1.Sum([]byte(text))
+		r.scripts[hex.EncodeToString(sum[:])] = text
+	}
+	in := r.interpreted()
+	in.t = t
+	got, err := in.eval(text, args[3:3+keys], args[3+keys:])
+	var no refusal
+	if errors.As(err, &no) {
+		return no
+	}
+	return got
+}
+
+func (r *redis) forget() {
+	r.loaded = 0
+	clear(r.scripts)
+}
+
+// knows reports whether the script of an op is loaded, and load loads it.
+func (r *redis) knows(k core.OpKind) bool { return k == core.OpAsk || r.loaded>>k&1 != 0 }
+
+func (r *redis) load(k core.OpKind) { r.loaded |= 1 << k }
