@@ -3,6 +3,8 @@ package virtual
 import (
 	"slices"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 type blockedRead struct {
@@ -10,11 +12,11 @@ type blockedRead struct {
 	key string
 }
 
-func (w *world) block(s *server, m *message, wait waitFor) {
-	b := &blockedRead{m, wait.key}
+func (w *world) block(s *server, m *message, wait redis.WaitFor) {
+	b := &blockedRead{m, wait.Key}
 	m.refs++
 	s.blocked = append(s.blocked, b)
-	w.after(s.clock.TrueOf(0, wait.block*int64(time.Millisecond)), func() { w.unblock(s, b) })
+	w.after(s.Clock.TrueOf(0, wait.Block*int64(time.Millisecond)), func() { w.unblock(s, b) })
 }
 
 // unblock replies that no entry came, once the server runs.
@@ -35,17 +37,17 @@ func (w *world) unblock(s *server, b *blockedRead) {
 
 // feedBlocked answers reads of the streams that the last command added to.
 func (w *world) feedBlocked(s *server) {
-	for _, key := range s.takeFed() {
+	for _, key := range s.TakeFed() {
 		for _, b := range slices.Clone(s.blocked) {
 			if b.key != key {
 				continue
 			}
 			n := w.nodes[b.m.node]
 			gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
-			got := reply(nil)
+			got := redis.Reply(nil)
 			if !gone {
-				got = s.obey(w.t, b.m.cmd.Args)
-				if _, still := got.(waitFor); still {
+				got = s.Obey(w.t, b.m.cmd.Args)
+				if _, still := got.(redis.WaitFor); still {
 					continue
 				}
 			}
@@ -74,7 +76,7 @@ func (w *world) demoteBlocked(p *peer) {
 	}
 	w.toServer(p, 0, func() {
 		for _, b := range p.s.blocked {
-			b.m.reply = refusal(textUnblocked)
+			b.m.reply = redis.Refusal(textUnblocked)
 			w.reply(b.m)
 		}
 		w.unblockAll(p.s)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
@@ -200,7 +201,7 @@ func (w *world) redirects(p *peer, op *core.Op) string {
 	if c.move == nil || c.move.from != p {
 		return w.redirectsKeys(p, nil)
 	}
-	return w.redirectsKeys(p, p.s.keysOf(op))
+	return w.redirectsKeys(p, p.s.KeysOf(op))
 }
 
 // redirectsKeys checks in Redis' order. A server that the slot is leaving executes only commands of which it still has all keys.
@@ -214,7 +215,7 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 	case move == nil || move.from != p:
 		return ""
 	}
-	switch p.s.count(w.t, keys) {
+	switch p.s.CountKeys(w.t, keys) {
 	case len(keys):
 		return ""
 	case 0:
@@ -255,7 +256,7 @@ func (w *world) moveSoon(s *strike) {
 func (w *world) beginMove(from, to *peer) {
 	r := w.sentinels.r
 	w.discard(to)
-	keys := from.s.keys(w.t)
+	keys := from.s.Keys(w.t)
 	w.sentinels.cluster.move = &move{
 		from: from, to: to, runs: [2]uint32{from.s.gen, to.s.gen},
 		pause: upTo(r, int64(w.cfg.TTL)) / int64(1+len(keys)) / int64(1+r.IntN(8)),
@@ -267,8 +268,8 @@ func (w *world) beginMove(from, to *peer) {
 // discard deletes the keys that a failed move left at a server.
 func (w *world) discard(p *peer) {
 	defer p.untold()()
-	if len(p.s.keys(w.t)) > 0 {
-		p.s.flushKeys()
+	if len(p.s.Keys(w.t)) > 0 {
+		p.s.DeleteKeys()
 	}
 }
 
@@ -283,7 +284,7 @@ func (w *world) migrate() {
 	c := w.sentinels.cluster
 	m := c.move
 	lost := func(p *peer, run uint32) bool { return p.shard.master != p || p.of != nil || p.s.gen != run }
-	switch keys := m.from.s.keys(w.t); {
+	switch keys := m.from.s.Keys(w.t); {
 	case lost(m.from, m.runs[0]) || lost(m.to, m.runs[1]):
 		c.move = nil
 		w.note("the slot stays at %s", w.server.name())
@@ -299,13 +300,13 @@ func (w *world) migrate() {
 }
 
 // carry is MIGRATE of some keys. No owner loses its lease, so history omits it.
-func (w *world) carry(m *move, keys []key) {
+func (w *world) carry(m *move, keys []redis.Key) {
 	defer m.from.untold()()
 	defer m.to.untold()()
 	r := w.sentinels.r
 	for range 1 + r.IntN(1+len(keys)/2) {
 		i := r.IntN(len(keys))
-		m.from.s.migrate(w.t, keys[i], m.to.s.redis)
+		m.from.s.Migrate(w.t, keys[i], m.to.s.Server)
 		keys = slices.Delete(keys, i, i+1)
 	}
 }

@@ -17,10 +17,10 @@ func TestSlotMoves(t *testing.T) {
 	}
 	for _, s := range w.servers {
 		mine := s.peer.shard == to.peer.shard
-		if got := len(s.keys(w.t)) > 0; got != mine {
+		if got := len(s.Keys(w.t)) > 0; got != mine {
 			t.Errorf("%s has keys: %v", s.name(), got)
 		}
-		if mine && s != to && s.peer.offset() == to.peer.offset() && !s.same(to.redis) {
+		if mine && s != to && s.peer.offset() == to.peer.offset() && !s.Same(to.Server) {
 			t.Errorf("%s holds other data than its master", s.name())
 		}
 	}
@@ -44,7 +44,7 @@ func TestMoveComesToNothing(t *testing.T) {
 	w, events := clustered(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: fault.SlotMoved, For: time.Second}}, func(w *world) {
 		var watch func()
 		watch = func() {
-			if m := w.sentinels.cluster.move; m != nil && len(m.to.s.keys(w.t)) > 0 {
+			if m := w.sentinels.cluster.move; m != nil && len(m.to.s.Keys(w.t)) > 0 {
 				began = true
 				w.failOver(w.sentinels.home)
 				return

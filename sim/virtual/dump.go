@@ -1,15 +1,16 @@
 package virtual
 
 import "slices"
+import "github.com/leasestorm/leasestorm/sim/virtual/redis"
 
 // dump is a replica's data and offset on disk, where it resumes if its master still has the rest (TestOldDump of internal/redisstore).
 type dump struct {
-	data *redis
+	data *redis.Server
 	backlog
 }
 
 func (p *peer) save() *dump {
-	d := &dump{p.s.copyData(), p.backlog}
+	d := &dump{p.s.Copy(), p.backlog}
 	d.records, d.written = slices.Clip(d.records), slices.Clip(d.written)
 	return d
 }
@@ -22,7 +23,7 @@ func (w *world) reload(s *server, d *dump) {
 		return
 	}
 	w.killServer(s)
-	s.restore(d.data)
+	s.Restore(d.data)
 	p.backlog = d.backlog
 	p.acked = min(p.acked, len(p.written))
 	if w.sentinels.r.IntN(2) == 0 {

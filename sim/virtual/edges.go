@@ -51,7 +51,7 @@ func (w *world) held(at int64, op *core.Op) int64 {
 	}
 	w.collect(at, at+min(int64(w.cfg.TTL)/100, int64(mostHeld)))
 	for _, item := range op.Items {
-		if end, ok := w.server.endOf(w.t, item.ID); ok {
+		if end, ok := w.server.EndOf(w.t, item.ID); ok {
 			w.candidate(end, at, at+int64(mostHeld))
 		}
 	}
@@ -66,7 +66,7 @@ func (w *world) postponed(kind uint8, s *strike) bool {
 	s.moved[kind-evFaultStart] = true
 	from, to := w.t, min(w.t+int64(w.cfg.Renew), w.calm()-1)
 	w.collect(from, to)
-	w.server.ends(w.t, func(at int64) { w.candidate(at, from, to) })
+	w.server.Ends(w.t, func(at int64) { w.candidate(at, from, to) })
 	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next discovery, renewal or timeout
 		w.candidate(n.tickAt, from, to)
 	}
@@ -81,7 +81,7 @@ func (w *world) postponed(kind uint8, s *strike) bool {
 // collect gathers the instants between from and to that concern all instances: the quarantine's end, and beginnings and ends of faults.
 func (w *world) collect(from, to int64) {
 	w.edges.near = w.edges.near[:0]
-	if end, ok := w.server.quarantineEnd(w.t); ok {
+	if end, ok := w.server.QuarantineEnd(w.t); ok {
 		w.candidate(end, from, to)
 	}
 	for i := range w.plan {

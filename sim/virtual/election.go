@@ -9,6 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // Election holds the timings of an election; see Config.Election.
@@ -75,11 +76,11 @@ func (c *campaign) step(w *world, n *node, in election.Input) {
 		c.publish(w, n, &eff.Events[i])
 	}
 	if eff.Beat {
-		c.send(w, n, "SET", electionBeats+n.instance, strconv.FormatInt(in.Now.Wall/core.Millisecond, 10), "PX",
+		c.send(w, n, "SET", redis.ElectionBeats+n.instance, strconv.FormatInt(in.Now.Wall/core.Millisecond, 10), "PX",
 			strconv.FormatInt(c.cfg.HeartbeatTTL()/core.Millisecond, 10))
 	}
 	if eff.Unbeat {
-		c.send(w, n, "DEL", electionBeats+n.instance)
+		c.send(w, n, "DEL", redis.ElectionBeats+n.instance)
 	}
 	if eff.Look {
 		c.lookUp(w, n, eff.LookOf)
@@ -107,7 +108,7 @@ func (c *campaign) send(w *world, n *node, args ...string) uint64 {
 func (c *campaign) lookUp(w *world, n *node, of string) {
 	args := []string{"MGET", c.id, "{" + c.id + "}:fence"}
 	if of != "" {
-		args = append(args, electionBeats+of)
+		args = append(args, redis.ElectionBeats+of)
 	}
 	c.look = looking{seq: c.send(w, n, args...), read: election.Look{Of: of}}
 }
@@ -132,7 +133,7 @@ func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 		}
 		if lead := l.read.Leader; lead != "" && lead != l.read.Of {
 			l.read.Of, l.read.Heartbeat, l.read.Beats = lead, "", false
-			l.seq, l.more = c.send(w, n, "GET", electionBeats+lead), true
+			l.seq, l.more = c.send(w, n, "GET", redis.ElectionBeats+lead), true
 			return
 		}
 	}

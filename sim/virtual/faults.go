@@ -7,6 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 type strike struct {
@@ -20,7 +21,7 @@ type strike struct {
 	on      bool   // flapping: the link is cut now
 	narrow  narrow // bandwidth
 	was     int64  // clock drift before the fault
-	copy    *redis
+	copy    *redis.Server
 	dump    *dump
 	server  *server // struck server, of faults of Redis
 	shard   *shard  // struck shard, of faults of a cluster
@@ -68,7 +69,7 @@ func (w *world) faultEvent(e *loop.Event) {
 	s := &w.plan[e.Arg]
 	switch e.Kind {
 	case evSnapshot:
-		s.copy = w.server.copyData()
+		s.copy = w.server.Copy()
 	case evFaultStart, evFaultEnd:
 		if w.postponed(e.Kind, s) {
 			return
@@ -223,7 +224,7 @@ func (w *world) owners() []int {
 		}
 	}
 	var owners []int
-	for _, owner := range w.server.owners() {
+	for _, owner := range w.server.Owners() {
 		owners = append(owners, slots[owner])
 	}
 	return owners

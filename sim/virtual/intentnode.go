@@ -31,6 +31,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // intentNode is a process of the intent system: production API, store, member and machine, and a shell like lease/intent/worker.
@@ -137,12 +138,12 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 		Addr: "model:0", Protocol: 2, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			return &conn{ask: func(args []string) (reply, error) { return p.ask(args, patience) }}, nil
+			return &redis.Conn{Ask: func(args []string) (redis.Reply, error) { return p.ask(args, patience) }}, nil
 		},
 	})
 }
 
-func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
+func (p *intentNode) ask(args []string, patience time.Duration) (v redis.Reply, err error) {
 	r := p.w.current
 	if r == nil || r.dead {
 		return nil, errReset
@@ -153,7 +154,7 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err er
 			patience += ms
 		}
 	}
-	p.w.request(p.n, foreign.Command{Args: args}, patience, func(got reply, failed error) {
+	p.w.request(p.n, foreign.Command{Args: args}, patience, func(got redis.Reply, failed error) {
 		v, err = got, failed
 		r.wake()
 	})

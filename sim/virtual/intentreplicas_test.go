@@ -9,6 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // intentsBehindSentinel is the configuration of two workers whose Redis has two replicas.
@@ -41,12 +42,12 @@ func TestReplicasOfIntentsFollow(t *testing.T) {
 				continue
 			}
 			followed++
-			if !x.same(m.redis) {
+			if !x.Same(m.Server) {
 				t.Errorf("seed %d: %s holds other data than its master at the same offset", seed, x.name())
 			}
 		}
-		if followed == 0 || len(m.others) == 0 {
-			t.Errorf("seed %d: %d replicas are where their master is, which has %d objects", seed, followed, len(m.others))
+		if keys := len(m.Keys(w.t)); followed == 0 || keys == 0 {
+			t.Errorf("seed %d: %d replicas are where their master is, which has %d keys", seed, followed, keys)
 		}
 	}
 	if accepted == 0 {
@@ -64,8 +65,8 @@ func TestDemotedMasterUnblocks(t *testing.T) {
 		for _, b := range old.blocked {
 			waited++
 			done := b.m.done
-			b.m.done = func(v reply, err error) {
-				if v == refusal(textUnblocked) {
+			b.m.done = func(v redis.Reply, err error) {
+				if v == redis.Refusal(textUnblocked) {
 					told++
 				}
 				done(v, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // Intents configures the intent system; see Config.Intents.
@@ -62,10 +63,10 @@ func (w *world) startIntents(seed uint64) {
 	}}
 	for i := range w.cfg.Intents.Tuners {
 		iw.slots = append(iw.slots, strconv.Itoa(i+1))
-		w.server.lease("tuner:" + iw.slots[i])
+		w.server.Lease("tuner:" + iw.slots[i])
 	}
 	for i := range w.cfg.Sessions {
-		w.server.lease("service:" + client.Service(i))
+		w.server.Lease("service:" + client.Service(i))
 		w.after(0, func() {
 			w.goes(nil, func(r *routine) { client.Live(clientWorld{r}, &iw.clients, i) })
 		})
@@ -151,32 +152,32 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 }
 
 // showRecord records a change of a key that leases do not use. Only the intent system has such keys.
-func (w *world) showRecord(s *server, c change, snapshot bool) {
-	record, isRecord := strings.CutPrefix(c.name, recordPrefix)
-	idem, isIdem := strings.CutPrefix(c.name, idemPrefix)
+func (w *world) showRecord(s *server, c redis.Change, snapshot bool) {
+	record, isRecord := strings.CutPrefix(c.Name, recordPrefix)
+	idem, isIdem := strings.CutPrefix(c.Name, idemPrefix)
 	switch {
-	case c.kind == stored && isIdem:
-		e := history.Event{Kind: history.RedisKeyed, Session: c.text, Reason: idem, N: number(snapshot)}
-		if c.expire != forever {
-			e.Until = s.trueOf(w.t, c.expire)
+	case c.Kind == redis.Stored && isIdem:
+		e := history.Event{Kind: history.RedisKeyed, Session: c.Text, Reason: idem, N: number(snapshot)}
+		if c.Expire != redis.Forever {
+			e.Until = s.TrueOf(w.t, c.Expire)
 		}
 		w.emitOf(s, e)
-	case c.kind == hashed && isRecord:
-		w.showState(s, record, c.words, snapshot)
-	case c.kind == added && c.name == busKey:
+	case c.Kind == redis.Hashed && isRecord:
+		w.showState(s, record, c.Words, snapshot)
+	case c.Kind == redis.Added && c.Name == busKey:
 		e := history.Event{Kind: history.RedisIntent}
-		for i := 0; i+1 < len(c.words); i += 2 {
-			switch c.words[i] {
+		for i := 0; i+1 < len(c.Words); i += 2 {
+			switch c.Words[i] {
 			case "session":
-				e.Session = c.words[i+1]
+				e.Session = c.Words[i+1]
 			case "type":
-				e.Reason = c.words[i+1]
+				e.Reason = c.Words[i+1]
 			}
 		}
 		w.emitOf(s, e)
-	case c.kind == removed && isIdem:
+	case c.Kind == redis.Removed && isIdem:
 		w.emitOf(s, history.Event{Kind: history.RedisUnkeyed, Reason: idem})
-	case c.kind == removed && isRecord:
+	case c.Kind == redis.Removed && isRecord:
 		w.emitOf(s, history.Event{Kind: history.RedisState, Session: record, Reason: "gone"})
 	}
 }

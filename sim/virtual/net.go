@@ -9,6 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 const (
@@ -22,10 +23,10 @@ const (
 type message struct {
 	op       core.Op
 	ans      core.Answer
-	cmd      *foreign.Command   // plain command of the node's program, instead of op
-	reply    reply              // to cmd
-	done     func(reply, error) // called with reply instead of the program; error: no answer
-	number   int32              // in world.messages
+	cmd      *foreign.Command         // plain command of the node's program, instead of op
+	reply    redis.Reply              // to cmd
+	done     func(redis.Reply, error) // called with reply instead of the program; error: no answer
+	number   int32                    // in world.messages
 	node     int32
 	gen      uint32 // generation of the sending process
 	run      uint32 // generation of the receiving server

@@ -108,7 +108,7 @@ func (w *world) spawn(n *node) {
 		n.machine = w.cfg.New(cfg)
 	}
 	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
-	w.server.beatKey(n.instance) // fixes its order in snapshots at its start
+	w.server.Beat(n.instance) // fixes its order in snapshots at its start
 	if w.cfg.Intents == nil {
 		w.say(n, history.Ready, "", 0, "")
 	}

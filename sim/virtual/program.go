@@ -7,6 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // program runs in a process beside the leases of its core and their polls. Polling alone needs none.
@@ -61,18 +62,18 @@ func (w *world) programOf(n *node) program {
 func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTimeout, nil) }
 
 // request sends a command and passes the result to done or, if that is nil, to the program.
-func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
+func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(redis.Reply, error)) {
 	m := w.message()
 	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
 	m.deadline = n.clock.When(w.t, n.clock.MonoAt(w.t)+core.Time(patience))
 	w.depart(n, m)
 }
 
-func told(v reply) foreign.Reply {
-	if no, refused := v.(refusal); refused {
+func told(v redis.Reply) foreign.Reply {
+	if no, refused := v.(redis.Refusal); refused {
 		return foreign.Reply{Err: string(no)}
 	}
-	return foreign.Reply{Value: plain(v)}
+	return foreign.Reply{Value: redis.Plain(v)}
 }
 
 func (w *world) finished(n *node, m *message, a core.Answer) {
@@ -101,12 +102,12 @@ func (w *world) finished(n *node, m *message, a core.Answer) {
 
 func (w *world) concluded(m *message, a core.Answer) {
 	done := m.done
-	m.done = func(reply, error) {} // a socket delivers every answer once
+	m.done = func(redis.Reply, error) {} // a socket delivers every answer once
 	switch {
 	case a.Failure == core.FailNone:
 		done(m.reply, nil)
-	case a.Text == textLoading:
-		done(refusal(textLoading), nil)
+	case a.Text == redis.TextLoading:
+		done(redis.Refusal(redis.TextLoading), nil)
 	case a.Failure == core.FailUnsent:
 		done(nil, errRefused)
 	case m.noReply:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // This file models replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT and INFO's counts. Tests check its
@@ -49,7 +50,7 @@ type backlog struct {
 	id2     int // of the stream before the last promotion,
 	shared  int // which is the same before this offset
 	base    int // offset of the first record
-	records []change
+	records []redis.Change
 	written []int64 // time of each record
 }
 
@@ -67,7 +68,7 @@ type waiting struct {
 func (b *backlog) offset() int { return b.base + len(b.records) }
 
 // write appends a record to the stream and sends it to the replicas. A replica appends only its master's records.
-func (p *peer) write(record change) {
+func (p *peer) write(record redis.Change) {
 	if p.of != nil && !p.applying {
 		return
 	}
@@ -106,7 +107,7 @@ func (p *peer) hear() {
 	p.applying = true
 	for p.offset() < p.upTo {
 		before := p.offset()
-		p.s.apply(w.t, m.records[before-m.base])
+		p.s.Apply(w.t, m.records[before-m.base])
 		if p.offset() != before+1 {
 			panic("virtual: a record of the stream is not one write")
 		}
@@ -178,7 +179,7 @@ func (w *world) thawStream(s *server) {
 func (w *world) confirm(s *server, m *message) {
 	p := s.peer
 	before := p.offset()
-	s.do(w.t, &m.op, &m.ans)
+	s.Do(w.t, &m.op, &m.ans)
 	x := &waiting{m: m}
 	if p.offset() > before { // otherwise WAIT covers only earlier writes of the connection, acknowledged long ago
 		x.offset = p.offset()
@@ -207,7 +208,7 @@ func (w *world) waited(p *peer, x *waiting) {
 	probe := core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}
 	if m.op.Probes() && w.redirects(p, &probe) == "" {
 		var after core.Answer
-		p.s.do(w.t, &probe, &after)
+		p.s.Do(w.t, &probe, &after)
 		m.ans.After = after.Epoch
 	}
 	w.reply(m)
@@ -238,7 +239,7 @@ func (w *world) unlink(p *peer) {
 
 func (w *world) dropReplicas(p *peer) {
 	clear(p.acks)
-	p.s.connected = 0
+	p.s.Connected = 0
 	for _, x := range w.sentinels.peers {
 		if x.of == p {
 			w.unlink(x)
@@ -266,7 +267,7 @@ func (w *world) attach(p *peer) {
 	p.link++
 	at, same := p.offset(), p.id == m.id
 	if (same && at <= m.offset() || !same && p.id == m.id2 && at < m.shared) && at >= m.base {
-		m.s.syncPartial++
+		m.s.SyncPartial++
 		if !same {
 			p.id2, p.shared, p.id = p.id, at+1, m.id
 			w.dropReplicas(p)
@@ -274,17 +275,17 @@ func (w *world) attach(p *peer) {
 		w.attached(p, m)
 		return
 	}
-	m.s.syncFull++
-	m.s.relive()
+	m.s.SyncFull++
+	m.s.Relive()
 	p.copying = true
-	link, id, offset, copied := p.link, m.id, m.offset(), m.s.copyData()
+	link, id, offset, copied := p.link, m.id, m.offset(), m.s.Copy()
 	w.toServer(p, w.between(m, p)+upTo(w.sentinels.r, w.sentinels.downAfter/2), func() {
 		switch {
 		case p.link != link:
 		case !w.meet(p, m) || m.id != id:
 			w.unlink(p)
 		default:
-			p.s.restore(copied)
+			p.s.Restore(copied)
 			p.backlog, p.acked = backlog{id: id, base: offset}, 0
 			w.dropReplicas(p)
 			w.attached(p, m)
@@ -293,11 +294,11 @@ func (w *world) attach(p *peer) {
 }
 
 func (w *world) attached(p, m *peer) {
-	m.s.relive()
+	m.s.Relive()
 	p.linked, p.copying, p.upTo = true, false, p.offset()
 	a := &m.acks[p.s.number]
 	if !a.attached {
-		m.s.connected++
+		m.s.Connected++
 	}
 	*a = acknowledgement{attached: true, link: p.link, offset: -1}
 	w.note("%s is attached to %s at %d", p.s.name(), m.s.name(), p.offset())
@@ -311,7 +312,7 @@ func (w *world) attached(p, m *peer) {
 func (w *world) promote(p *peer) {
 	p.of = nil
 	w.unlink(p)
-	p.s.readonly--
+	p.s.Readonly--
 	p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
 	w.dropReplicas(p)
 	w.note("%s is promoted", p.s.name())
@@ -322,7 +323,7 @@ func (w *world) follow(p, m *peer) {
 		return
 	}
 	if p.of == nil {
-		p.s.readonly++
+		p.s.Readonly++
 	}
 	p.of, p.owns, p.owned = m, false, false
 	w.unlink(p)
@@ -359,8 +360,8 @@ func (w *world) beginStream(s *server, empty bool) {
 }
 
 // wrote writes a record, which a replica repeats. If history includes the server, it gets the change.
-func (p *peer) wrote(c change) {
-	if c.kind != added {
+func (p *peer) wrote(c redis.Change) {
+	if c.Kind != redis.Added {
 		p.write(c)
 	}
 	if p.told {

@@ -58,7 +58,7 @@ func (w *world) replicate(seed uint64) {
 	}
 	for range others {
 		s := w.addServer(string(rune('a' + len(w.servers))))
-		s.clock = loop.Clock{Wall: first.clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
+		s.Clock = loop.Clock{Wall: first.Clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
 	}
 	for i, s := range w.servers {
 		s.peer = &peer{w: w, s: s, acks: make([]acknowledgement, len(w.servers))}
@@ -66,8 +66,8 @@ func (w *world) replicate(seed uint64) {
 	}
 	for _, sh := range w.sentinels.shards {
 		sh.master.id = w.sentinels.newID()
-		sh.master.s.syncFull = n
-		sh.master.s.relive()
+		sh.master.s.SyncFull = n
+		sh.master.s.Relive()
 	}
 	w.sentinels.home, first.peer.told = first.peer.shard, true
 	if w.cfg.Cluster {
@@ -79,7 +79,7 @@ func (se *sentinels) enrol(p *peer, master bool) {
 	if master {
 		se.shards = append(se.shards, &shard{master: p})
 	} else {
-		p.s.readonly++
+		p.s.Readonly++
 	}
 	p.shard = se.shards[len(se.shards)-1]
 	se.peers = append(se.peers, p)
@@ -89,7 +89,7 @@ func (w *world) watchMaster() {
 	for _, x := range w.sentinels.peers {
 		if m := x.shard.master; x != m {
 			x.of, x.id, x.base = m, m.id, m.offset()
-			x.s.restore(m.s.copyData())
+			x.s.Restore(m.s.Copy())
 			w.attached(x, m)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // server is the Redis process. It executes its queued ops one after another.
 type server struct {
-	*redis
+	*redis.Server
 	number      int32 // in world.servers
 	peer        *peer // part in replication; nil: a single server
 	down        bool
@@ -66,7 +67,7 @@ func (w *world) execute(m *message) {
 	s := w.servers[m.to]
 	if why := w.redirected(s, m); why != "" {
 		if m.cmd != nil {
-			m.reply = refusal(why)
+			m.reply = redis.Refusal(why)
 		} else {
 			m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: why, Results: m.ans.Results[:0]}
 		}
@@ -74,22 +75,22 @@ func (w *world) execute(m *message) {
 		return
 	}
 	switch {
-	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind) && !s.deniesOp(&m.op):
+	case s.loading == 0 && m.cmd == nil && !s.Knows(m.op.Kind) && !s.DeniesOp(&m.op):
 		w.sendScript(m)
 		return
 	case s.loading > 0:
-		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
+		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: redis.TextLoading, Results: m.ans.Results[:0]}
 	case m.cmd != nil:
 		w.out.Commands++
-		m.reply = s.obey(w.t, m.cmd.Args)
+		m.reply = s.Obey(w.t, m.cmd.Args)
 		w.feedBlocked(s)
-		if wait, blocks := m.reply.(waitFor); blocks {
+		if wait, blocks := m.reply.(redis.WaitFor); blocks {
 			w.block(s, m, wait)
 			return
 		}
 	case m.op.Kind == core.OpLook && !m.torn:
 		w.out.Commands++
-		s.glance(w.t, &m.op, &m.ans)
+		s.Glance(w.t, &m.op, &m.ans)
 		if m.ans.Look != nil {
 			m.torn, m.since = true, w.t
 			w.post(w.t+w.delay(&w.nodes[m.node].link, 0), evExec, m)
@@ -97,7 +98,7 @@ func (w *world) execute(m *message) {
 		}
 	case m.torn:
 		first := m.ans
-		s.do(w.t, &m.op, &m.ans)
+		s.Do(w.t, &m.op, &m.ans)
 		w.join(&first, m)
 	default:
 		w.out.Commands++
@@ -105,7 +106,7 @@ func (w *world) execute(m *message) {
 			w.confirm(s, m)
 			return
 		}
-		s.do(w.t, &m.op, &m.ans)
+		s.Do(w.t, &m.op, &m.ans)
 	}
 	w.reply(m)
 }
@@ -113,7 +114,7 @@ func (w *world) execute(m *message) {
 // sendScript models NOSCRIPT: the client sends the op again, with the script's text. Faults can hit both requests.
 func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
-	w.servers[m.to].load(m.op.Kind)
+	w.servers[m.to].Load(m.op.Kind)
 	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
 		w.arm(m)
 		return
@@ -142,7 +143,7 @@ func (w *world) join(first *core.Answer, m *message) {
 		look.Owners = slices.Concat(first.Look.Owners[:half], look.Owners[half:])
 	}
 	look.Nodes = slices.DeleteFunc(look.Nodes, func(n core.Seen) bool {
-		return w.server.beatSince(n.ID) > m.since && w.net.Int64N(2) == 0
+		return w.server.BeatSince(n.ID) > m.since && w.net.Int64N(2) == 0
 	})
 	a.Look = &look
 }
@@ -176,7 +177,7 @@ func (w *world) reply(m *message) {
 	switch p := w.servers[m.to].peer; {
 	case p == nil || m.gen != n.gen:
 	case w.clustered():
-		if _, refused := m.reply.(refusal); refused || m.ans.Failure != core.FailNone {
+		if _, refused := m.reply.(redis.Refusal); refused || m.ans.Failure != core.FailNone {
 			w.readMap(n)
 		}
 	case p.of != nil: // the reply is READONLY or UNBLOCKED
@@ -237,12 +238,12 @@ func (w *world) startServer(s *server, empty bool) {
 		return
 	}
 	s.down = false
-	s.start(w.t)
+	s.Start(w.t)
 	s.until = w.t
 	kept := "kept"
 	if empty {
 		kept = "empty"
-		s.empty(w.cfg.Emptied)
+		s.Empty(w.cfg.Emptied)
 		w.application()
 	}
 	if s.peer != nil {
@@ -260,7 +261,7 @@ func (w *world) application() {
 // snapshot records all keys, as a replica reads them when it reconnects.
 func (w *world) snapshot(s *server) {
 	w.emitOf(s, history.Event{Kind: history.TapUp})
-	s.present(w.t, func(c change) { w.show(s, c, true) })
+	s.Present(w.t, func(c redis.Change) { w.show(s, c, true) })
 }
 
 // emitOf records a server's action. It names a server other than the sentinels' master.
@@ -271,7 +272,7 @@ func (w *world) emitOf(s *server, e history.Event) {
 	w.emit(e)
 }
 
-func (w *world) wrote(s *server, c change) {
+func (w *world) wrote(s *server, c redis.Change) {
 	if s.peer != nil {
 		s.peer.wrote(c)
 		return
@@ -280,38 +281,38 @@ func (w *world) wrote(s *server, c change) {
 }
 
 // show records a change of a server's keys in history, and schedules the check of the key's expiry. A snapshot shows the present keys.
-func (w *world) show(s *server, c change, snapshot bool) {
+func (w *world) show(s *server, c redis.Change, snapshot bool) {
 	var e history.Event
-	switch c.kind {
-	case granted:
-		w.timer(s, evLeaseExpiry, c.n)
+	switch c.Kind {
+	case redis.Granted:
+		w.timer(s, evLeaseExpiry, c.N)
 		if s == w.server {
-			w.thawWitness(c.n, c.text)
+			w.thawWitness(c.N, c.Text)
 		}
-		e = history.Event{Kind: history.RedisGranted, Session: s.leaseID(c.n), Instance: c.text, Until: s.trueOf(w.t, c.expire)}
-	case extended:
-		e = history.Event{Kind: history.RedisExtended, Session: s.leaseID(c.n), Instance: c.text, Until: s.trueOf(w.t, c.expire)}
-	case deleted:
-		e = history.Event{Kind: history.RedisDeleted, Session: s.leaseID(c.n)}
-	case fenced:
-		if c.at == 0 {
+		e = history.Event{Kind: history.RedisGranted, Session: s.LeaseID(c.N), Instance: c.Text, Until: s.TrueOf(w.t, c.Expire)}
+	case redis.Extended:
+		e = history.Event{Kind: history.RedisExtended, Session: s.LeaseID(c.N), Instance: c.Text, Until: s.TrueOf(w.t, c.Expire)}
+	case redis.Deleted:
+		e = history.Event{Kind: history.RedisDeleted, Session: s.LeaseID(c.N)}
+	case redis.Fenced:
+		if c.At == 0 {
 			return
 		}
-		e = history.Event{Kind: history.RedisFence, Session: s.leaseID(c.n), Fence: c.at}
-	case epochSet:
-		e = history.Event{Kind: history.RedisEpoch, N: number(snapshot), Reason: c.text}
-	case beaten:
-		w.timer(s, evBeatExpiry, c.n)
-		e = history.Event{Kind: history.RedisBeat, Instance: s.beatID(c.n), Until: s.trueOf(w.t, c.expire)}
-	case beatGone:
-		e = history.Event{Kind: history.RedisBeatGone, Instance: s.beatID(c.n)}
-	case flushed:
+		e = history.Event{Kind: history.RedisFence, Session: s.LeaseID(c.N), Fence: c.At}
+	case redis.EpochSet:
+		e = history.Event{Kind: history.RedisEpoch, N: number(snapshot), Reason: c.Text}
+	case redis.Beaten:
+		w.timer(s, evBeatExpiry, c.N)
+		e = history.Event{Kind: history.RedisBeat, Instance: s.BeatID(c.N), Until: s.TrueOf(w.t, c.Expire)}
+	case redis.BeatGone:
+		e = history.Event{Kind: history.RedisBeatGone, Instance: s.BeatID(c.N)}
+	case redis.Flushed:
 		e = history.Event{Kind: history.RedisFlushed}
 	default:
 		w.showRecord(s, c, snapshot)
 		return
 	}
-	if snapshot && c.kind != epochSet {
+	if snapshot && c.Kind != redis.EpochSet {
 		e.Reason = "snapshot"
 	}
 	w.emitOf(s, e)
@@ -321,16 +322,16 @@ func (w *world) show(s *server, c change, snapshot bool) {
 func (w *world) timer(s *server, kind uint8, i int32) {
 	all, end, ends := s.timersOf(kind), int64(0), false
 	if kind == evLeaseExpiry {
-		end, ends = s.leaseEnd(i)
+		end, ends = s.LeaseEnd(i)
 	} else {
-		end, ends = s.beatEnd(i)
+		end, ends = s.BeatEnd(i)
 	}
 	for len(*all) <= int(i) {
 		*all = append(*all, false)
 	}
 	if ends && !(*all)[i] {
 		(*all)[i] = true
-		w.q.Push(loop.Event{At: s.trueOf(w.t, end+1), Kind: kind, Node: s.number, Arg: i})
+		w.q.Push(loop.Event{At: s.TrueOf(w.t, end+1), Kind: kind, Node: s.number, Arg: i})
 	}
 }
 
@@ -348,9 +349,9 @@ func (w *world) expires(e *loop.Event) {
 	case s.follows():
 		return
 	case e.Kind == evLeaseExpiry:
-		s.expireLease(e.Arg, s.nowMs(w.t))
+		s.ExpireLease(e.Arg, s.NowMs(w.t))
 	default:
-		s.expireBeat(e.Arg, s.nowMs(w.t))
+		s.ExpireBeat(e.Arg, s.NowMs(w.t))
 	}
 	w.timer(s, e.Kind, e.Arg)
 }

@@ -68,18 +68,18 @@ func (w *world) tellAcked(p *peer) {
 
 func (w *world) tellServers() {
 	se, s := w.sentinels, w.server
-	lived := s.life()
+	lived := s.Life()
 	switch {
 	case se.knew == nil || se.lived == lived && se.knew == s:
 	case se.knew != s:
 		w.emit(history.Event{Kind: history.RedisLife, Reason: history.LifeSwitch})
-	case se.runID != s.runID:
+	case se.runID != s.RunID:
 		w.emit(history.Event{Kind: history.RedisLife, Reason: history.LifeRestart})
 	default:
 		w.emit(history.Event{Kind: history.RedisLife, Reason: history.LifeAttachment})
 	}
 	begun := se.knew != nil
-	se.knew, se.lived, se.runID = s, lived, s.runID
+	se.knew, se.lived, se.runID = s, lived, s.RunID
 	if serves := w.serves(s.peer); serves != se.serves || !begun {
 		se.serves = serves
 		w.emit(history.Event{Kind: history.RedisMajority, N: number(serves)})
@@ -102,7 +102,7 @@ func number(b bool) int64 {
 
 func (w *world) serves(m *peer) bool {
 	s := m.s
-	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.refusals.any() {
+	if m.of != nil || s.down || m.refusesAll() || s.hold > 0 || s.loading > 0 || s.Refuses() {
 		return false
 	}
 	n := 0

@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // striker starts and ends a kind of fault. end, which may be nil, is called once for each start of a lasting fault.
@@ -155,7 +156,7 @@ func redisStrikers() map[fault.Kind]striker {
 	wipe := func(w *world, s *strike) { w.startServer(s.server, true) }
 	promote := func(w *world, s *strike) {
 		start(w, s)
-		s.server.moved(EmptiedPromoted)
+		s.server.Moved(redis.EmptiedPromoted)
 	}
 	restart := func(w *world, s *strike) {
 		if !s.server.down {
@@ -173,7 +174,7 @@ func redisStrikers() map[fault.Kind]striker {
 		fault.RedisWipe:    {func(w *world, s *strike) { w.killServer(s.server) }, wipe},
 		fault.RedisRestart: {restart, nil},
 		fault.RedisFlush: {func(w *world, _ *strike) {
-			w.server.flushAll(w.cfg.Emptied)
+			w.server.FlushAll(w.cfg.Emptied)
 			w.application()
 		}, nil},
 		fault.RedisFreeze: hold,
@@ -182,12 +183,12 @@ func redisStrikers() map[fault.Kind]striker {
 			restart(w, s)
 			s.server.loading++
 		}, func(_ *world, s *strike) { s.server.loading-- }},
-		fault.RedisReadOnly:   counted(func(_ *world, s *strike, by int) { s.server.readonly += by }),
-		fault.RedisMemory:     counted(func(_ *world, s *strike, by int) { s.server.full += by }),
-		fault.RedisNoReplicas: counted(func(_ *world, s *strike, by int) { s.server.lonely += by }),
-		fault.RedisMisconf:    counted(func(_ *world, s *strike, by int) { s.server.unsaved += by }),
+		fault.RedisReadOnly:   counted(func(_ *world, s *strike, by int) { s.server.Readonly += by }),
+		fault.RedisMemory:     counted(func(_ *world, s *strike, by int) { s.server.Full += by }),
+		fault.RedisNoReplicas: counted(func(_ *world, s *strike, by int) { s.server.Lonely += by }),
+		fault.RedisMisconf:    counted(func(_ *world, s *strike, by int) { s.server.Unsaved += by }),
 		fault.RedisNoPerm:     counted(func(_ *world, s *strike, by int) { *s.denial() += by }),
-		fault.ScriptFlush:     {func(w *world, _ *strike) { w.server.forget() }, nil},
+		fault.ScriptFlush:     {func(w *world, _ *strike) { w.server.Forget() }, nil},
 		fault.ClientKill: {func(w *world, _ *strike) {
 			for _, n := range w.nodes {
 				w.reset(n)
@@ -196,9 +197,9 @@ func redisStrikers() map[fault.Kind]striker {
 		// The promoted replica's data is Ms old, and its clock is off by up to ± Jitter.
 		fault.RedisFailover: {func(w *world, s *strike) {
 			w.killServer(s.server)
-			w.server.wrote(change{kind: flushed}) // the old server's keys are gone; startServer records the new server's
-			w.server.restore(s.copy)
-			w.server.step(w.t, spread(w.pick, s.Jitter*core.Millisecond))
+			w.server.Wrote(redis.Change{Kind: redis.Flushed}) // the old server's keys are gone; startServer records the new server's
+			w.server.Restore(s.copy)
+			w.server.Step(w.t, spread(w.pick, s.Jitter*core.Millisecond))
 		}, promote},
 	}
 }
@@ -206,11 +207,11 @@ func redisStrikers() map[fault.Kind]striker {
 func (s *strike) denial() *int {
 	switch s.Deny {
 	case fault.DenySet:
-		return &s.server.noSet
+		return &s.server.NoSet
 	case fault.DenyFences:
-		return &s.server.noFences
+		return &s.server.NoFences
 	}
-	return &s.server.noLeases
+	return &s.server.NoLeases
 }
 
 func serverStrikers() map[fault.Kind]striker {
@@ -244,19 +245,19 @@ func serverStrikers() map[fault.Kind]striker {
 func loadStrikers() map[fault.Kind]striker {
 	return map[fault.Kind]striker{
 		fault.KeyDelete: {func(w *world, s *strike) {
-			if w.server.owners()[s.session] == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
+			if w.server.Owners()[s.session] == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
 			// G1's exception: the judge bounds the overlap by a renewal interval and its timeout. A frozen owner can exceed that here.
 			se := &w.sess[s.session]
 			se.excused = w.t + int64(w.cfg.TTL)
-			w.server.deleteLease(s.session)
+			w.server.DeleteLease(s.session)
 			w.q.Push(loop.Event{At: se.excused, Kind: evOracle, Arg: s.session})
 		}, nil},
 		fault.BeatStale: {func(w *world, s *strike) {
-			stale := (w.server.clock.WallAt(w.t) - 2*int64(w.cfg.TTL)) / core.Millisecond
-			w.server.forceBeat(w.nodes[s.node].instance, strconv.FormatInt(stale, 10))
-		}, func(w *world, s *strike) { w.server.forceBeat(w.nodes[s.node].instance, "") }},
+			stale := (w.server.Clock.WallAt(w.t) - 2*int64(w.cfg.TTL)) / core.Millisecond
+			w.server.ForceBeat(w.nodes[s.node].instance, strconv.FormatInt(stale, 10))
+		}, func(w *world, s *strike) { w.server.ForceBeat(w.nodes[s.node].instance, "") }},
 		fault.SessionAdd: {func(w *world, s *strike) {
 			for range max(1, s.Ms) {
 				w.addSession()

@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/timing"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // ErrConfig reports that the configuration contradicts itself. The wrapping error names the field.
@@ -67,7 +68,7 @@ type Config struct {
 	Unannounced bool // Redis was not bootstrapped, so the run begins with a quarantine
 	// Local: instances reach Redis at a loopback address, so a new one needs no quarantine. Emptied: the state after a wipe or flush.
 	Local   bool
-	Emptied Emptied
+	Emptied redis.Emptied
 
 	Net   Net
 	Clock Clock

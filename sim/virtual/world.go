@@ -14,6 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // Each concern has its own random stream, so a change in one does not alter the draws of the others.
@@ -110,7 +111,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	setup := rand.New(rand.NewPCG(seed, streamSetup))
 	w.server = w.addServer("")
-	w.server.clock = loop.Clock{Wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), PPM: cfg.Clock.rate(setup)}
+	w.server.Clock = loop.Clock{Wall: epochNs + spread(setup, int64(cfg.Clock.Offset)), PPM: cfg.Clock.rate(setup)}
 	if cfg.replicated() {
 		w.replicate(seed)
 	}
@@ -121,7 +122,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 		w.putSessions()
 	}
 	if !cfg.Unannounced {
-		w.server.bootstrap()
+		w.server.Bootstrap()
 	}
 	for range cfg.Nodes {
 		n := w.addNode(setup)
@@ -140,11 +141,11 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 // addServer adds the first server or, with a label, another one.
 func (w *world) addServer(label string) *server {
 	cfg, s := &w.cfg, &server{number: int32(len(w.servers))}
-	rc := redisConfig{
+	rc := redis.Config{
 		Options: redisstore.Options{Quarantine: cfg.TTL, Replicas: cfg.Replicas}, Label: label,
 		Local: cfg.Local && !cfg.replicated(), Lua: cfg.Lua, Loaded: cfg.Loaded,
 		Script: cfg.Seams.Script, Begun: cfg.Seams.Begun, Older: cfg.Seams.older,
-		Wrote:   func(c change) { w.wrote(s, c) },
+		Wrote:   func(c redis.Change) { w.wrote(s, c) },
 		Publish: func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
 		Shout:   func(text string) { w.deliver(notice{text: text}, s.number, 60+len(text)) },
 		Named: func(id string) {
@@ -153,12 +154,12 @@ func (w *world) addServer(label string) *server {
 		},
 	}
 	if label != "" {
-		rc.Like, rc.Runs = w.servers[0].redis, 1
+		rc.Like, rc.Runs = w.servers[0].Server, 1
 	}
 	if cfg.Intents != nil {
 		rc.Options = intentOptions(cfg)
 	}
-	s.redis = newRedis(rc)
+	s.Server = redis.New(rc)
 	w.servers = append(w.servers, s)
 	return s
 }
@@ -260,7 +261,7 @@ func (w *world) addSession() {
 	if w.cfg.Lease != "" {
 		id = w.cfg.Lease
 	}
-	w.server.lease(id)
+	w.server.Lease(id)
 	w.emit(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
@@ -288,7 +289,7 @@ func (w *world) putSessions() {
 		}
 	}
 	for _, s := range w.servers {
-		s.setSessions(core.NewSessions(ids))
+		s.SetSessions(core.NewSessions(ids))
 	}
 }
 

@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"strings"
@@ -8,13 +8,13 @@ import (
 
 // refusals counts the faults that make Redis refuse commands. Faults may overlap.
 type refusals struct {
-	readonly int // Redis follows another server
-	unsaved  int // Redis cannot save its data
-	lonely   int // fewer replicas are attached than Redis requires
-	full     int // Redis is out of memory
+	Readonly int // Redis follows another server
+	Unsaved  int // Redis cannot save its data
+	Lonely   int // fewer replicas are attached than Redis requires
+	Full     int // Redis is out of memory
 
 	// An ACL denies the command SET, the keys of leases or those of fences.
-	noSet, noLeases, noFences int
+	NoSet, NoLeases, NoFences int
 }
 
 // If an ACL is the reason, Redis' text inside a script differs from that for a client's command.
@@ -30,22 +30,22 @@ const (
 	textScriptKey     = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
 )
 
-// any reports whether Redis refuses something.
-func (r *refusals) any() bool { return *r != refusals{} }
+// Refuses reports whether Redis refuses something.
+func (r *refusals) Refuses() bool { return *r != refusals{} }
 
 // mayWrite checks a script's write. A refusal keeps the script's earlier effects. Memory matters only before the script's first write.
-func (r *redis) mayWrite(command string, memory bool) bool {
+func (r *Server) mayWrite(command string, memory bool) bool {
 	r.why = ""
 	switch {
-	case r.noSet > 0 && command == "SET":
+	case r.NoSet > 0 && command == "SET":
 		r.why = textScriptCommand
-	case r.readonly > 0:
+	case r.Readonly > 0:
 		r.why = textReadonly
-	case r.unsaved > 0:
+	case r.Unsaved > 0:
 		r.why = textUnsaved
-	case r.lonely > 0:
+	case r.Lonely > 0:
 		r.why = textLonely
-	case r.full > 0 && memory && !r.dirty:
+	case r.Full > 0 && memory && !r.dirty:
 		r.why = textFull
 	}
 	r.dirty = r.dirty || r.why == ""
@@ -53,45 +53,45 @@ func (r *redis) mayWrite(command string, memory bool) bool {
 }
 
 // refused returns why Redis refuses a client's command, "" if it does not. The order of checks differs from a script's.
-func (r *redis) refused(command string, v verb, args []string) string {
+func (r *Server) refused(command string, v verb, args []string) string {
 	switch {
-	case r.noSet > 0 && command == "SET":
+	case r.NoSet > 0 && command == "SET":
 		return "NOPERM this user has no permissions to run the 'set' command"
 	case r.deniesOne(args):
 		return textNoKey
 	case !v.writes:
-	case r.full > 0 && v.needsMemory(args) && r.readonly == 0: // a replica has no limit of its own
+	case r.Full > 0 && v.needsMemory(args) && r.Readonly == 0: // a replica has no limit of its own
 		return textFull
-	case r.unsaved > 0:
+	case r.Unsaved > 0:
 		return textUnsaved
-	case r.readonly > 0:
+	case r.Readonly > 0:
 		return textReadonly
-	case r.lonely > 0:
+	case r.Lonely > 0:
 		return textLonely
 	}
 	return ""
 }
 
 // deniesOne reports whether one of the words is a denied key. No other argument begins like a lease's key.
-func (r *redis) deniesOne(words []string) bool {
-	if r.noLeases+r.noFences == 0 {
+func (r *Server) deniesOne(words []string) bool {
+	if r.NoLeases+r.NoFences == 0 {
 		return false
 	}
 	for _, name := range words {
-		denied := r.noLeases
+		denied := r.NoLeases
 		if rest, ok := strings.CutPrefix(name, "{"); ok {
-			denied, name = r.noFences, rest
+			denied, name = r.NoFences, rest
 		}
-		if denied > 0 && (strings.HasPrefix(name, r.cfg.LeasePrefix) || strings.HasPrefix(name, electionLeader)) {
+		if denied > 0 && (strings.HasPrefix(name, r.Config.LeasePrefix) || strings.HasPrefix(name, electionLeader)) {
 			return true
 		}
 	}
 	return false
 }
 
-// deniesOp is deniesOne for the keys of an op's script, which Redis checks before it runs even an unknown script.
-func (r *redis) deniesOp(op *core.Op) bool {
-	if r.noLeases+r.noFences == 0 {
+// DeniesOp is deniesOne for the keys of an op's script, which Redis checks before it runs even an unknown script.
+func (r *Server) DeniesOp(op *core.Op) bool {
+	if r.NoLeases+r.NoFences == 0 {
 		return false
 	}
 	fences, leases := false, false
@@ -103,7 +103,7 @@ func (r *redis) deniesOp(op *core.Op) bool {
 	case core.OpLook:
 		leases = len(r.sessionSet.IDs) > 0
 	}
-	return fences && r.noFences > 0 || leases && r.noLeases > 0
+	return fences && r.NoFences > 0 || leases && r.NoLeases > 0
 }
 
 // refuse turns a into the refusal of op. An ACL error inside a script does not mean that nothing was executed.

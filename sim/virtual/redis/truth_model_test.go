@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"fmt"
@@ -12,17 +12,17 @@ import (
 
 // modelSide is the model.
 type modelSide struct {
-	r     *redis
-	op    func(*redis, *core.Op)               // if not nil, makes an op another one,
-	then  func(*redis, *core.Op, *core.Answer) // and this what came of it: the model is wrong on purpose
+	r     *Server
+	op    func(*Server, *core.Op)               // if not nil, makes an op another one,
+	then  func(*Server, *core.Op, *core.Answer) // and this what came of it: the model is wrong on purpose
 	heard []core.Notice
 	seen  []string // what a replica would see
 }
 
 func newModelSide(scripts bool) *modelSide {
 	m := &modelSide{}
-	show := func(c change) { m.seen = append(m.seen, fmt.Sprintf("%+v", c)) }
-	m.r = newRedis(redisConfig{
+	show := func(c Change) { m.seen = append(m.seen, fmt.Sprintf("%+v", c)) }
+	m.r = New(Config{
 		Options: redisstore.Options{Quarantine: quarantineMs * time.Millisecond}, Lua: scripts,
 		Wrote: show, Publish: func(n core.Notice) { m.heard = append(m.heard, n) },
 	})
@@ -30,21 +30,21 @@ func newModelSide(scripts bool) *modelSide {
 }
 
 func (m *modelSide) do(us int64, op *core.Op, sessions *core.Sessions) core.Answer {
-	m.r.setSessions(sessions)
+	m.r.SetSessions(sessions)
 	var a core.Answer
 	bent := *op
 	bent.Items = slices.Clone(op.Items)
 	if m.op != nil {
 		m.op(m.r, &bent)
 	}
-	m.r.do(us*1000, &bent, &a)
+	m.r.Do(us*1000, &bent, &a)
 	if m.then != nil {
 		m.then(m.r, &bent, &a)
 	}
 	return a
 }
 
-func (m *modelSide) command(us int64, args ...string) (int64, reply) {
+func (m *modelSide) command(us int64, args ...string) (int64, Reply) {
 	m.r.dirty = false
 	return us, m.r.command(us*1000, args[0], args[1:])
 }
@@ -53,7 +53,7 @@ func (m *modelSide) spoil(name string) { m.r.spoil(m.r.keyAt(name)) }
 
 func (m *modelSide) restart(run string, empty bool) string {
 	m.r.restart()
-	m.r.runID, m.r.refusals = run, refusals{}
+	m.r.RunID, m.r.refusals = run, refusals{}
 	if empty {
 		m.r.flush()
 	}
@@ -65,15 +65,15 @@ func (m *modelSide) forget() {}
 func (m *modelSide) refuse(what string, on bool) {
 	switch r := &m.r.refusals; what {
 	case "read-only":
-		r.readonly = oneIf(on)
+		r.Readonly = oneIf(on)
 	case "full":
-		r.full = oneIf(on)
+		r.Full = oneIf(on)
 	case "unsaved":
-		r.unsaved = oneIf(on)
+		r.Unsaved = oneIf(on)
 	case "lonely":
-		r.lonely = oneIf(on)
+		r.Lonely = oneIf(on)
 	default:
-		*map[string]*int{fault.DenySet: &r.noSet, fault.DenyFences: &r.noFences, fault.DenyLeases: &r.noLeases}[what] = oneIf(on)
+		*map[string]*int{fault.DenySet: &r.NoSet, fault.DenyFences: &r.NoFences, fault.DenyLeases: &r.NoLeases}[what] = oneIf(on)
 	}
 }
 

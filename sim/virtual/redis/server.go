@@ -1,4 +1,6 @@
-package virtual
+// Package redis models a Redis server in virtual time: its keys, commands and the store's scripts, on its own clock. It knows neither the
+// network nor who calls it.
+package redis
 
 import (
 	"cmp"
@@ -14,23 +16,23 @@ import (
 // fenceLife is how long a fence outlives its last use, in ms.
 const fenceLife = int64(redisstore.DefaultFenceTTL) / core.Millisecond
 
-// redis holds a server's keys and executes the store's scripts on them, atomically, on the server's own clock.
-type redis struct {
+// Server holds a server's keys and executes the store's scripts on them, atomically, on the server's own clock.
+type Server struct {
 	refusals
-	cfg     redisConfig
+	Config  Config
 	wire    redisstore.Wire // of cfg
 	numbers *numbers
 
-	runID string
+	RunID string
 	runs  int
-	clock loop.Clock
+	Clock loop.Clock
 
-	syncFull    int // full synchronizations of replicas with this run
-	syncPartial int // partial synchronizations
-	connected   int
+	SyncFull    int // full synchronizations of replicas with this run
+	SyncPartial int // partial synchronizations
+	Connected   int
 	lived       string
 
-	epoch string // value of poll:epoch; "": no such key
+	Epoch string // value of poll:epoch; "": no such key
 	use   use
 	lost  bool   // all data was lost at least once
 	why   string // why the current script was refused
@@ -61,16 +63,16 @@ type redis struct {
 	interpreter *interpreter      // nil: not used yet
 }
 
-// redisConfig is what a server needs to know.
-type redisConfig struct {
+// Config is what a server needs to know.
+type Config struct {
 	redisstore.Options // of the scripts
 
-	Label  string // distinguishes its run IDs from other servers'
-	Runs   int    // number of earlier runs
-	Like   *redis // a server without keys, whose numbers of keys it shares; nil: none
-	Local  bool   // callers reach it at a loopback address
-	Lua    bool   // an interpreter runs the scripts instead of their Go twins
-	Loaded bool   // it knows all scripts from the start
+	Label  string  // distinguishes its run IDs from other servers'
+	Runs   int     // number of earlier runs
+	Like   *Server // a server without keys, whose numbers of keys it shares; nil: none
+	Local  bool    // callers reach it at a loopback address
+	Lua    bool    // an interpreter runs the scripts instead of their Go twins
+	Loaded bool    // it knows all scripts from the start
 
 	// Script alters a script before compilation. Begun is Seams.Begun. Older returns the script and keys of an earlier version's call.
 	// All may be nil.
@@ -78,7 +80,7 @@ type redisConfig struct {
 	Begun  func(condition string, lost bool)
 	Older  func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 
-	Wrote   func(change) // receives the writes, as a replica does
+	Wrote   func(Change) // receives the writes, as a replica does
 	Publish func(core.Notice)
 	Shout   func(text string) // publishes on other channels
 	Named   func(id string)   // called when a lease is first named
@@ -87,7 +89,7 @@ type redisConfig struct {
 // numbers are the numbers of keys, which servers share. Its maps are never ranged over.
 type numbers struct {
 	leases, beats map[string]int32
-	servers       []*redis
+	servers       []*Server
 }
 
 type leaseKey struct {
@@ -106,11 +108,11 @@ func (k *leaseKey) there() bool { return k.owner != "" || k.foreign }
 func (k *leaseKey) fenced() bool { return k.fence != 0 || k.fenceText != "" || k.fenceForeign }
 
 // forever is the expiry of a key without one.
-const forever = int64(1) << 62
+const Forever = int64(1) << 62
 
 // left returns the remaining life of a held lease in ns, 0 if it does not expire.
 func (k *leaseKey) left(now int64) int64 {
-	if k.expire == forever {
+	if k.expire == Forever {
 		return 0
 	}
 	return max(1, k.expire-now) * core.Millisecond // 0 would mean unknown
@@ -126,7 +128,7 @@ type beatKey struct {
 
 func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
-func newRedis(cfg redisConfig) *redis {
+func New(cfg Config) *Server {
 	cfg.LeasePrefix = cmp.Or(cfg.LeasePrefix, redisstore.DefaultLeasePrefix)
 	cfg.NodePrefix = cmp.Or(cfg.NodePrefix, redisstore.DefaultNodePrefix)
 	cfg.EpochKey = cmp.Or(cfg.EpochKey, redisstore.DefaultEpochKey)
@@ -141,8 +143,8 @@ func newRedis(cfg redisConfig) *redis {
 	if err != nil {
 		panic(err) // virtual.Config.Validate refuses such options
 	}
-	r := &redis{
-		cfg: cfg, wire: wire, numbers: &numbers{leases: map[string]int32{}, beats: map[string]int32{}}, runs: cfg.Runs,
+	r := &Server{
+		Config: cfg, wire: wire, numbers: &numbers{leases: map[string]int32{}, beats: map[string]int32{}}, runs: cfg.Runs,
 		sessionSet: core.NewSessions(nil), scripts: map[string]string{},
 	}
 	if cfg.Like != nil {
@@ -156,43 +158,43 @@ func newRedis(cfg redisConfig) *redis {
 	return r
 }
 
-// start begins a run at true time t, with the present data.
-func (r *redis) start(t int64) {
-	r.forget()
+// Start begins a run at true time t, with the present data.
+func (r *Server) Start(t int64) {
+	r.Forget()
 	r.restart()
-	r.use.since = r.clock.WallAt(t)
+	r.use.since = r.Clock.WallAt(t)
 }
 
-func (r *redis) restart() {
+func (r *Server) restart() {
 	r.runs++
 	r.use = use{}
-	r.runID, r.syncFull, r.syncPartial = "run"+r.cfg.Label+strconv.Itoa(r.runs), 0, 0
-	r.relive()
+	r.RunID, r.SyncFull, r.SyncPartial = "run"+r.Config.Label+strconv.Itoa(r.runs), 0, 0
+	r.Relive()
 	r.version++
 }
 
-// life is life.lua. It returns the prefix of an epoch.
-func (r *redis) life() string {
-	if r.cfg.Replicas == 0 {
-		return r.runID
+// Life is life.lua. It returns the prefix of an epoch.
+func (r *Server) Life() string {
+	if r.Config.Replicas == 0 {
+		return r.RunID
 	}
 	return r.lived
 }
 
-// relive starts a new life, which lasts until the run ends or another replica attaches.
-func (r *redis) relive() {
-	if r.cfg.Replicas > 0 {
-		r.lived = r.runID + ":" + strconv.Itoa(r.syncFull+r.syncPartial) + ":" + strconv.Itoa((r.cfg.Replicas+1)/2)
+// Relive starts a new life, which lasts until the run ends or another replica attaches.
+func (r *Server) Relive() {
+	if r.Config.Replicas > 0 {
+		r.lived = r.RunID + ":" + strconv.Itoa(r.SyncFull+r.SyncPartial) + ":" + strconv.Itoa((r.Config.Replicas+1)/2)
 	}
 }
 
-// bootstrap declares that no data was lost, so the present run needs no quarantine.
-func (r *redis) bootstrap() {
-	r.epoch = r.life() + " 0"
-	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.epoch, "quarantine", strconv.FormatInt(r.cfg.Quarantine.Microseconds(), 10)})
+// Bootstrap declares that no data was lost, so the present run needs no quarantine.
+func (r *Server) Bootstrap() {
+	r.Epoch = r.Life() + " 0"
+	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.Epoch, "quarantine", strconv.FormatInt(r.Config.Quarantine.Microseconds(), 10)})
 }
 
-func (r *redis) flush() {
+func (r *Server) flush() {
 	for i := range r.leases {
 		k := &r.leases[i]
 		*k = leaseKey{id: k.id}
@@ -202,17 +204,17 @@ func (r *redis) flush() {
 	}
 	r.live = r.live[:0]
 	r.others = nil
-	r.epoch, r.lost = "", true
+	r.Epoch, r.lost = "", true
 	r.sessionSet, r.sessionIdx, r.sessionAt = core.NewSessions(nil), nil, nil
 	r.version++
-	r.wrote(change{kind: flushed})
+	r.Wrote(Change{Kind: Flushed})
 }
 
-func (r *redis) setSessions(set *core.Sessions) {
+func (r *Server) SetSessions(set *core.Sessions) {
 	r.sessionSet = set
 	r.sessionIdx = r.sessionIdx[:0]
 	for _, id := range r.sessionSet.IDs {
-		r.sessionIdx = append(r.sessionIdx, r.lease(id))
+		r.sessionIdx = append(r.sessionIdx, r.Lease(id))
 	}
 	r.sessionAt = slices.Repeat([]int32{-1}, len(r.leases))
 	for n, i := range r.sessionIdx {
@@ -221,15 +223,15 @@ func (r *redis) setSessions(set *core.Sessions) {
 	r.version++
 }
 
-func (r *redis) copyData() *redis {
+func (r *Server) Copy() *Server {
 	c := *r
 	c.leases, c.beats, c.live = slices.Clone(r.leases), slices.Clone(r.beats), slices.Clone(r.live)
 	c.others = cloneObjects(r.others)
 	return &c
 }
 
-// restore replaces all keys by an older copy's. It keeps the sessions, which belong to the application.
-func (r *redis) restore(old *redis) {
+// Restore replaces all keys by an older copy's. It keeps the sessions, which belong to the application.
+func (r *Server) Restore(old *Server) {
 	for i, k := range r.leases {
 		restored := leaseKey{id: k.id}
 		if i < len(old.leases) {
@@ -248,29 +250,29 @@ func (r *redis) restore(old *redis) {
 			r.live = append(r.live, int32(i))
 		}
 	}
-	r.epoch, r.others = old.epoch, old.others
+	r.Epoch, r.others = old.Epoch, old.others
 	r.version++
 }
 
-func (r *redis) nowMs(t int64) int64 {
+func (r *Server) NowMs(t int64) int64 {
 	if r.at != 0 {
 		return r.at
 	}
-	return r.clock.WallAt(t) / core.Millisecond
+	return r.Clock.WallAt(t) / core.Millisecond
 }
 
-func (r *redis) nowUs(t int64) int64 { return r.clock.WallAt(t) / 1000 }
+func (r *Server) nowUs(t int64) int64 { return r.Clock.WallAt(t) / 1000 }
 
-// trueOf returns the true time, at or after t, at which the server's clock reads ms.
-func (r *redis) trueOf(t, ms int64) int64 {
-	return t + r.clock.TrueOf(r.clock.WallAt(t), ms*core.Millisecond)
+// TrueOf returns the true time, at or after t, at which the server's clock reads ms.
+func (r *Server) TrueOf(t, ms int64) int64 {
+	return t + r.Clock.TrueOf(r.Clock.WallAt(t), ms*core.Millisecond)
 }
 
-func (r *redis) lease(id string) int32 {
+func (r *Server) Lease(id string) int32 {
 	i, ok := r.numbers.leases[id]
 	if !ok {
 		i = int32(len(r.leases))
-		r.cfg.Named(id)
+		r.Config.Named(id)
 		r.numbers.leases[id] = i
 		for _, o := range r.numbers.servers {
 			o.leases = append(o.leases, leaseKey{id: id})
@@ -279,7 +281,7 @@ func (r *redis) lease(id string) int32 {
 	return i
 }
 
-func (r *redis) beatKey(id string) int32 {
+func (r *Server) Beat(id string) int32 {
 	i, ok := r.numbers.beats[id]
 	if !ok {
 		i = int32(len(r.beats))
@@ -291,78 +293,78 @@ func (r *redis) beatKey(id string) int32 {
 	return i
 }
 
-// beatSince returns the true time at which an instance's heartbeat was last set anew.
-func (r *redis) beatSince(instance string) int64 { return r.beats[r.beatKey(instance)].since }
+// BeatSince returns the true time at which an instance's heartbeat was last set anew.
+func (r *Server) BeatSince(instance string) int64 { return r.beats[r.Beat(instance)].since }
 
-// expireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
-func (r *redis) expireLease(i int32, now int64) {
+// ExpireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
+func (r *Server) ExpireLease(i int32, now int64) {
 	if k := &r.leases[i]; now > k.expire && k.there() {
-		r.deleteLease(i)
+		r.DeleteLease(i)
 	}
 }
 
-func (r *redis) deleteLease(i int32) {
+func (r *Server) DeleteLease(i int32) {
 	r.leases[i].owner, r.leases[i].foreign = "", false
 	r.version++
-	r.wrote(change{kind: deleted, n: i})
+	r.Wrote(Change{Kind: Deleted, N: i})
 }
 
-func (r *redis) expireBeat(i int32, now int64) {
+func (r *Server) ExpireBeat(i int32, now int64) {
 	if b := &r.beats[i]; b.set && now > b.expire {
 		r.deleteBeat(i)
 	}
 }
 
-func (r *redis) deleteBeat(i int32) {
+func (r *Server) deleteBeat(i int32) {
 	r.beats[i].set = false
 	if at, ok := slices.BinarySearch(r.live, i); ok {
 		r.live = slices.Delete(r.live, at, at+1)
 	}
 	r.version++
-	r.wrote(change{kind: beatGone, n: i})
+	r.Wrote(Change{Kind: BeatGone, N: i})
 }
 
-func (r *redis) leaseID(i int32) string { return r.leases[i].id }
-func (r *redis) beatID(i int32) string  { return r.beats[i].id }
+func (r *Server) LeaseID(i int32) string { return r.leases[i].id }
+func (r *Server) BeatID(i int32) string  { return r.beats[i].id }
 
-// leaseEnd returns the last ms at which a lease lives, if it ends.
-func (r *redis) leaseEnd(i int32) (ms int64, ends bool) {
+// LeaseEnd returns the last ms at which a lease lives, if it ends.
+func (r *Server) LeaseEnd(i int32) (ms int64, ends bool) {
 	k := &r.leases[i]
-	return k.expire, k.owner != "" && k.expire != forever
+	return k.expire, k.owner != "" && k.expire != Forever
 }
 
-func (r *redis) beatEnd(i int32) (ms int64, ends bool) { return r.beats[i].expire, r.beats[i].set }
+func (r *Server) BeatEnd(i int32) (ms int64, ends bool) { return r.beats[i].expire, r.beats[i].set }
 
-// ends yields the true times at which leases and heartbeats expire.
-func (r *redis) ends(t int64, yield func(at int64)) {
+// Ends yields the true times at which leases and heartbeats expire.
+func (r *Server) Ends(t int64, yield func(at int64)) {
 	for i := range int32(len(r.leases)) {
-		if end, ok := r.leaseEnd(i); ok {
-			yield(r.trueOf(t, end+1))
+		if end, ok := r.LeaseEnd(i); ok {
+			yield(r.TrueOf(t, end+1))
 		}
 	}
 	for _, i := range r.live {
-		yield(r.trueOf(t, r.beats[i].expire+1))
+		yield(r.TrueOf(t, r.beats[i].expire+1))
 	}
 }
 
-// endOf returns the true time at which a known lease expires.
-func (r *redis) endOf(t int64, id string) (at int64, ends bool) {
+// EndOf returns the true time at which a known lease expires.
+func (r *Server) EndOf(t int64, id string) (at int64, ends bool) {
 	i, known := r.numbers.leases[id]
 	if !known {
 		return 0, false
 	}
-	end, ok := r.leaseEnd(i)
-	return r.trueOf(t, end+1), ok
+	end, ok := r.LeaseEnd(i)
+	return r.TrueOf(t, end+1), ok
 }
 
-// quarantineEnd returns the true time at which the epoch's quarantine ends, if there is an epoch.
-func (r *redis) quarantineEnd(t int64) (at int64, ok bool) {
-	run, end := parseEpoch(r.epoch)
-	return r.trueOf(t, end/1000+1), run != ""
+// QuarantineEnd returns the true time at which the epoch's quarantine ends, if there is an epoch.
+func (r *Server) QuarantineEnd(t int64) (at int64, ok bool) {
+	run, end := parseEpoch(r.Epoch)
+	return r.TrueOf(t, end/1000+1), run != ""
 }
 
-// owners returns the owner of each lease, "" if it is free.
-func (r *redis) owners() []string {
+// Owners returns the owner of each lease, "" if it is free.
+func (r *Server) Owners() []string {
 	all := make([]string, len(r.leases))
 	for i := range r.leases {
 		all[i] = r.leases[i].owner
@@ -370,23 +372,23 @@ func (r *redis) owners() []string {
 	return all
 }
 
-// step steps the clock by nanoseconds at true time t, so keys may expire at once.
-func (r *redis) step(t, by int64) {
-	r.clock.Rebase(t)
-	r.clock.Wall += by
+// Step steps the clock by nanoseconds at true time t, so keys may expire at once.
+func (r *Server) Step(t, by int64) {
+	r.Clock.Rebase(t)
+	r.Clock.Wall += by
 	r.version++
-	now := r.nowMs(t)
+	now := r.NowMs(t)
 	for i := range r.leases {
-		r.expireLease(int32(i), now)
+		r.ExpireLease(int32(i), now)
 	}
 	for i := range r.beats {
-		r.expireBeat(int32(i), now)
+		r.ExpireBeat(int32(i), now)
 	}
 }
 
-// forceBeat forces a value on an instance's heartbeat, "" none.
-func (r *redis) forceBeat(instance, text string) {
-	i := r.beatKey(instance)
+// ForceBeat forces a value on an instance's heartbeat, "" none.
+func (r *Server) ForceBeat(instance, text string) {
+	i := r.Beat(instance)
 	if text == "" {
 		delete(r.staleBeats, i)
 		return

@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 // Whatever a script of the product calls, the Redis of virtual time knows: an unknown command would be an error that no server gives.
 func TestScriptsCallsAreKnown(t *testing.T) {
 	called := regexp.MustCompile(`\b(?:redis\.p?call|try|call|soft)\('([A-Z]+)'`)
-	for _, dir := range []string{"../../internal/redisstore/lua", "../../lease/intent/store/lua"} {
+	for _, dir := range []string{"../../../internal/redisstore/lua", "../../../lease/intent/store/lua"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.lua"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d scripts, %v", dir, len(files), err)

@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"fmt"
@@ -40,35 +40,35 @@ func (u *use) moved(e Emptied) {
 	}
 }
 
-// empty deletes all keys of a server that has just started, and leaves it in the state e.
-func (r *redis) empty(e Emptied) {
+// Empty deletes all keys of a server that has just started, and leaves it in the state e.
+func (r *Server) Empty(e Emptied) {
 	r.flush()
-	r.moved(e)
+	r.Moved(e)
 	if e == EmptiedForeign {
-		r.epoch = "another 0"
+		r.Epoch = "another 0"
 	}
 }
 
-// moved makes the address lead to another server, in the state e.
-func (r *redis) moved(e Emptied) { r.use.moved(e) }
+// Moved makes the address lead to another server, in the state e.
+func (r *Server) Moved(e Emptied) { r.use.moved(e) }
 
-// flushAll deletes all keys, as a command or key by key.
-func (r *redis) flushAll(e Emptied) {
+// FlushAll deletes all keys, as a command or key by key.
+func (r *Server) FlushAll(e Emptied) {
 	r.flush()
 	r.use.flushed = r.use.flushed || e != EmptiedByKeys
 }
 
-func (r *redis) uptime(t int64) int64 { return (r.clock.WallAt(t) - r.use.since) / int64(time.Second) }
+func (r *Server) uptime(t int64) int64 { return (r.Clock.WallAt(t) - r.use.since) / int64(time.Second) }
 
 // executed counts a successful script for commandstats.
-func (r *redis) executed(op *core.Op, a *core.Answer) {
-	if !r.cfg.Lua && a.Failure == core.FailNone && op.Kind != core.OpAsk {
+func (r *Server) executed(op *core.Op, a *core.Answer) {
+	if !r.Config.Lua && a.Failure == core.FailNone && op.Kind != core.OpAsk {
 		r.use.scripts++
 	}
 }
 
 // everything returns the part of INFO everything that doubt.lua reads.
-func (r *redis) everything(t int64) string {
+func (r *Server) everything(t int64) string {
 	var b strings.Builder
 	for _, f := range r.shown() {
 		if f.name != "connected_slaves" && f.name != "sync_full" { // every INFO has these
@@ -88,9 +88,9 @@ func (r *redis) everything(t int64) string {
 
 type field struct{ name, value, want string }
 
-func (r *redis) shown() []field {
+func (r *Server) shown() []field {
 	role, replid2, offset, evicted := "master", strings.Repeat("0", 40), "-1", "0"
-	if r.readonly > 0 {
+	if r.Readonly > 0 {
 		role = "slave"
 	}
 	switch r.use.other {
@@ -101,7 +101,7 @@ func (r *redis) shown() []field {
 	}
 	return []field{
 		{"role", role, "master"}, {"cluster_enabled", "0", "0"}, {"master_replid2", replid2, strings.Repeat("0", 40)},
-		{"second_repl_offset", offset, "-1"}, {"connected_slaves", fmt.Sprint(r.connected), "0"}, {"sync_full", fmt.Sprint(r.syncFull), "0"},
+		{"second_repl_offset", offset, "-1"}, {"connected_slaves", fmt.Sprint(r.Connected), "0"}, {"sync_full", fmt.Sprint(r.SyncFull), "0"},
 		{"loading", "0", "0"}, {"evicted_keys", evicted, "0"},
 	}
 }
@@ -112,7 +112,7 @@ type called struct {
 }
 
 // called returns the commands that prove earlier use of the process.
-func (r *redis) called() (all []called) {
+func (r *Server) called() (all []called) {
 	if r.use.scripts > 0 {
 		all = append(all, called{"evalsha", r.use.scripts})
 	}
@@ -127,31 +127,31 @@ func (r *redis) called() (all []called) {
 
 // doubt is doubt.lua, and epoch.lua's condition for it. It returns how much of a quarantine of length µs the epoch begun by op needs, and
 // the reason if op's caller may regard Redis as new.
-func (r *redis) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
+func (r *Server) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
 	wait = length
 	var condition string
 	switch {
-	case r.epoch != "" && (op.Epoch != "" || !r.cfg.Local): // such an epoch always has a quarantine
+	case r.Epoch != "" && (op.Epoch != "" || !r.Config.Local): // such an epoch always has a quarantine
 		return length, ""
-	case r.epoch != "":
+	case r.Epoch != "":
 		condition = "a"
-	case !r.cfg.Local:
+	case !r.Config.Local:
 		condition = "c"
 	case op.Epoch != "":
 		condition = "b"
 	default:
 		condition, wait, why = r.signs(t, op, length)
 	}
-	if r.cfg.Begun != nil {
-		r.cfg.Begun(condition, r.lost)
+	if r.Config.Begun != nil {
+		r.Config.Begun(condition, r.lost)
 	}
 	return wait, why
 }
 
 // signs returns the condition that fails, the required quarantine in µs, and the sign.
-func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
+func (r *Server) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
 	for _, name := range r.named(t, op) {
-		if v := r.get(r.keyAt(name), r.nowMs(t)); v.there || v.foreign {
+		if v := r.get(r.keyAt(name), r.NowMs(t)); v.there || v.foreign {
 			return "a", length, "the key " + name + " exists"
 		}
 	}
@@ -172,18 +172,18 @@ func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wai
 	return "", 0, ""
 }
 
-func (r *redis) named(t int64, op *core.Op) []string {
+func (r *Server) named(t int64, op *core.Op) []string {
 	keys := []string{r.groupKey()}
 	if op.Kind != core.OpLook {
 		all := r.wire.Call(op).Keys
 		return append(keys, all[1:len(all)-1]...)
 	}
 	for _, id := range r.sessionSet.IDs[:min(len(r.sessionSet.IDs), redisstore.LookChunk)] {
-		keys = append(keys, r.cfg.LeasePrefix+id)
+		keys = append(keys, r.Config.LeasePrefix+id)
 	}
 	if len(keys) == 1 {
-		for _, i := range r.scan(r.nowMs(t)) {
-			keys = append(keys, r.cfg.NodePrefix+r.beats[i].id)
+		for _, i := range r.scan(r.NowMs(t)) {
+			keys = append(keys, r.Config.NodePrefix+r.beats[i].id)
 		}
 	}
 	return keys

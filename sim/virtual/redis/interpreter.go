@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 // interpreter runs the store's own .lua files on the model's keys. Tests compare it with redis.execute.
 type interpreter struct {
-	r     *redis
+	r     *Server
 	wire  redisstore.Wire
 	state *lua.LState
 	known map[string]*lua.LFunction // by text; never ranged over
@@ -27,7 +27,7 @@ type interpreter struct {
 // registry limits a script's values, because owners.lua unpacks a thousand keys.
 const registry = 1 << 15
 
-func newInterpreter(r *redis) *interpreter {
+func newInterpreter(r *Server) *interpreter {
 	in := &interpreter{r: r, wire: r.wire, known: map[string]*lua.LFunction{}}
 	l := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: registry})
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
@@ -55,7 +55,7 @@ func newInterpreter(r *redis) *interpreter {
 	return in
 }
 
-func (r *redis) interpreted() *interpreter {
+func (r *Server) interpreted() *interpreter {
 	if r.interpreter == nil {
 		r.interpreter = newInterpreter(r)
 	}
@@ -73,7 +73,7 @@ func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 		}
 	}
 	if op.Kind == core.OpAsk {
-		in.r.command(t, "PUBLISH", []string{in.r.cfg.Channel, redisstore.AskText(op)})
+		in.r.command(t, "PUBLISH", []string{in.r.Config.Channel, redisstore.AskText(op)})
 		return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 	}
 	got, err := in.run(in.wire.Call(op))
@@ -100,7 +100,7 @@ func (in *interpreter) looked(op *core.Op, look func(*core.Op, *core.Sessions, r
 }
 
 func (in *interpreter) beats() []string {
-	alive := in.r.scan(in.r.nowMs(in.t))
+	alive := in.r.scan(in.r.NowMs(in.t))
 	names := make([]string, len(alive))
 	for n, i := range alive {
 		names[n] = in.r.beats[i].id
@@ -110,7 +110,7 @@ func (in *interpreter) beats() []string {
 
 // run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
-	if in.r.cfg.Local {
+	if in.r.Config.Local {
 		c = c.AsNew()
 	}
 	args := make([]string, len(c.Args))
@@ -125,17 +125,17 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 		}
 	}
 	text, keys, older := c.Text(), c.Keys, false
-	if in.r.cfg.Older != nil {
-		text, keys, older = in.r.cfg.Older(in.op, c)
+	if in.r.Config.Older != nil {
+		text, keys, older = in.r.Config.Older(in.op, c)
 	}
 	if in.r.deniesOne(keys) {
-		return nil, refusal(textNoKey)
+		return nil, Refusal(textNoKey)
 	}
 	got, err := in.eval(text, keys, args)
 	if err != nil {
 		return nil, err
 	}
-	list, ok := got.([]reply)
+	list, ok := got.([]Reply)
 	if !ok {
 		return nil, fmt.Errorf("the script returned %T, want a list", got)
 	}
@@ -181,21 +181,21 @@ func remembered(match lua.LGFunction) lua.LGFunction {
 	}
 }
 
-func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
+func (in *interpreter) eval(text string, keys, args []string) (Reply, error) {
 	l := in.state
 	fn, ok := in.known[text]
 	if !ok {
 		source := text
-		if in.r.cfg.Script != nil {
-			source = in.r.cfg.Script(text)
+		if in.r.Config.Script != nil {
+			source = in.r.Config.Script(text)
 		}
 		chunk, err := parse.Parse(strings.NewReader(source), "@user_script")
 		if err != nil {
-			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
+			return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
 		}
 		proto, err := lua.Compile(chunk, "@user_script")
 		if err != nil {
-			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
+			return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
 		}
 		proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no table arg
 		fn = l.NewFunctionFromProto(proto)
@@ -209,14 +209,14 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 		var raised *lua.ApiError
 		errors.As(err, &raised) // a protected call returns no other error
 		if t, ok := raised.Object.(*lua.LTable); ok {
-			return nil, refusal(lua.LVAsString(t.RawGetString("err")))
+			return nil, Refusal(lua.LVAsString(t.RawGetString("err")))
 		}
 		line, _, _ := strings.Cut(raised.Object.String(), "\n")
-		return nil, refusal("ERR " + line[:min(len(line), 200)])
+		return nil, Refusal("ERR " + line[:min(len(line), 200)])
 	}
 	got := ofLua(l.Get(-1))
 	l.Pop(1)
-	if e, ok := got.(refusal); ok {
+	if e, ok := got.(Refusal); ok {
 		return nil, e
 	}
 	in.r.use.scripts++
@@ -239,7 +239,7 @@ func (in *interpreter) command(l *lua.LState, raises bool) int {
 		l.RaiseError("Please specify at least one argument for this redis.call()")
 	}
 	got := in.r.command(in.t, args[0], args[1:])
-	if e, ok := got.(refusal); ok && raises {
+	if e, ok := got.(Refusal); ok && raises {
 		l.Error(failure(l, string(e)), 0)
 	}
 	l.Push(toLua(l, got))
@@ -261,7 +261,7 @@ func table(l *lua.LState, words []string) *lua.LTable {
 }
 
 // toLua and ofLua convert replies as Redis does for RESP2.
-func toLua(l *lua.LState, v reply) lua.LValue {
+func toLua(l *lua.LState, v Reply) lua.LValue {
 	switch v := v.(type) {
 	case nil:
 		return lua.LFalse
@@ -269,13 +269,13 @@ func toLua(l *lua.LState, v reply) lua.LValue {
 		return lua.LNumber(v)
 	case string:
 		return lua.LString(v)
-	case refusal:
+	case Refusal:
 		return failure(l, string(v))
 	case status:
 		t := l.NewTable()
 		t.RawSetString("ok", lua.LString(v))
 		return t
-	case []reply:
+	case []Reply:
 		t := l.CreateTable(len(v), 0)
 		for i := range v {
 			t.RawSetInt(i+1, toLua(l, v[i]))
@@ -285,7 +285,7 @@ func toLua(l *lua.LState, v reply) lua.LValue {
 	panic(fmt.Sprintf("virtual: a command replied %T", v))
 }
 
-func ofLua(v lua.LValue) reply {
+func ofLua(v lua.LValue) Reply {
 	switch v := v.(type) {
 	case lua.LString:
 		return string(v)
@@ -298,12 +298,12 @@ func ofLua(v lua.LValue) reply {
 		return nil
 	case *lua.LTable:
 		if err, ok := v.RawGetString("err").(lua.LString); ok {
-			return refusal(err)
+			return Refusal(err)
 		}
 		if ok, is := v.RawGetString("ok").(lua.LString); is {
 			return string(ok)
 		}
-		var out []reply
+		var out []Reply
 		for i := 1; ; i++ {
 			next := v.RawGetInt(i)
 			if next == lua.LNil {

@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"cmp"
@@ -56,19 +56,19 @@ func cloneObjects(all map[string]*object) map[string]*object {
 }
 
 // find returns an object or nil. wrong reports an object of another kind.
-func (r *redis) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
+func (r *Server) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
 	k := r.keyAt(name)
 	if k.kind != keyOther {
-		return nil, r.get(k, r.nowMs(t)).there
+		return nil, r.get(k, r.NowMs(t)).there
 	}
-	if o = r.other(name, r.nowMs(t)); o == nil {
+	if o = r.other(name, r.NowMs(t)); o == nil {
 		return nil, false
 	}
 	return o, o.kind != kind
 }
 
 // other returns an object or nil, after deleting it if it has expired.
-func (r *redis) other(name string, now int64) *object {
+func (r *Server) other(name string, now int64) *object {
 	o := r.others[name]
 	if o != nil && now > o.expire {
 		r.remove(name)
@@ -77,7 +77,7 @@ func (r *redis) other(name string, now int64) *object {
 	return o
 }
 
-func (r *redis) store(name string, o *object) *object {
+func (r *Server) store(name string, o *object) *object {
 	if r.others == nil {
 		r.others = map[string]*object{}
 	}
@@ -85,30 +85,30 @@ func (r *redis) store(name string, o *object) *object {
 	return o
 }
 
-func (r *redis) storeText(name, text string, expire int64) {
+func (r *Server) storeText(name, text string, expire int64) {
 	r.store(name, &object{text: text, expire: expire})
-	r.wrote(change{kind: stored, name: name, text: text, expire: expire})
+	r.Wrote(Change{Kind: Stored, Name: name, Text: text, Expire: expire})
 }
 
-func (r *redis) remove(name string) {
+func (r *Server) remove(name string) {
 	delete(r.others, name)
-	r.wrote(change{kind: removed, name: name})
+	r.Wrote(Change{Kind: Removed, Name: name})
 }
 
 // with runs f on the object args[0] and deletes the object if f empties it. If it is missing, made creates it, else the reply is none.
-func with(kind objectKind, made bool, none reply, f func(r *redis, t int64, o *object, args []string) reply,
-) func(*redis, int64, []string) reply {
-	return func(r *redis, t int64, args []string) reply {
+func with(kind objectKind, made bool, none Reply, f func(r *Server, t int64, o *object, args []string) Reply,
+) func(*Server, int64, []string) Reply {
+	return func(r *Server, t int64, args []string) Reply {
 		o, wrong := r.find(t, args[0], kind)
 		if wrong {
-			return refusal(textWrongType)
+			return Refusal(textWrongType)
 		}
 		fresh := o == nil
 		if fresh {
 			if !made {
 				return none
 			}
-			o = &object{kind: kind, expire: forever}
+			o = &object{kind: kind, expire: Forever}
 		}
 		got := f(r, t, o, args[1:])
 		empty := kind != objStream && len(o.hash)+len(o.set)+len(o.zset) == 0
@@ -131,18 +131,18 @@ func (o *object) at(field string) int {
 	return -1
 }
 
-func (o *object) field(name string) reply {
+func (o *object) field(name string) Reply {
 	if i := o.at(name); i >= 0 {
 		return o.hash[i]
 	}
 	return nil
 }
 
-func cmdHSet(r *redis, t int64, args []string) reply {
+func cmdHSet(r *Server, t int64, args []string) Reply {
 	if len(args)%2 == 0 {
-		return refusal("ERR wrong number of arguments for 'hset' command")
+		return Refusal("ERR wrong number of arguments for 'hset' command")
 	}
-	return with(objHash, true, nil, func(r *redis, _ int64, o *object, pairs []string) reply {
+	return with(objHash, true, nil, func(r *Server, _ int64, o *object, pairs []string) Reply {
 		added := int64(0)
 		for i := 0; i+1 < len(pairs); i += 2 {
 			if at := o.at(pairs[i]); at >= 0 {
@@ -152,16 +152,16 @@ func cmdHSet(r *redis, t int64, args []string) reply {
 			o.hash = append(o.hash, pairs[i], pairs[i+1])
 			added++
 		}
-		r.wrote(change{kind: hashed, name: args[0], words: pairs})
+		r.Wrote(Change{Kind: Hashed, Name: args[0], Words: pairs})
 		return added
 	})(r, t, args)
 }
 
-func cmdHGet(_ *redis, _ int64, o *object, args []string) reply { return o.field(args[0]) }
+func cmdHGet(_ *Server, _ int64, o *object, args []string) Reply { return o.field(args[0]) }
 
-func cmdHMGet(r *redis, t int64, args []string) reply {
-	none := make([]reply, len(args)-1)
-	return with(objHash, false, none, func(_ *redis, _ int64, o *object, fields []string) reply {
+func cmdHMGet(r *Server, t int64, args []string) Reply {
+	none := make([]Reply, len(args)-1)
+	return with(objHash, false, none, func(_ *Server, _ int64, o *object, fields []string) Reply {
 		for i, f := range fields {
 			none[i] = o.field(f)
 		}
@@ -169,7 +169,7 @@ func cmdHMGet(r *redis, t int64, args []string) reply {
 	})(r, t, args)
 }
 
-func cmdHDel(_ *redis, _ int64, o *object, fields []string) reply {
+func cmdHDel(_ *Server, _ int64, o *object, fields []string) Reply {
 	n := int64(0)
 	for _, f := range fields {
 		if at := o.at(f); at >= 0 {
@@ -180,15 +180,15 @@ func cmdHDel(_ *redis, _ int64, o *object, fields []string) reply {
 	return n
 }
 
-func texts(words []string) []reply {
-	out := make([]reply, len(words))
+func texts(words []string) []Reply {
+	out := make([]Reply, len(words))
 	for i, word := range words {
 		out[i] = word
 	}
 	return out
 }
 
-func cmdSAdd(_ *redis, _ int64, o *object, members []string) reply {
+func cmdSAdd(_ *Server, _ int64, o *object, members []string) Reply {
 	n := int64(0)
 	for _, m := range members {
 		if at, there := slices.BinarySearch(o.set, m); !there {
@@ -199,7 +199,7 @@ func cmdSAdd(_ *redis, _ int64, o *object, members []string) reply {
 	return n
 }
 
-func cmdSRem(_ *redis, _ int64, o *object, members []string) reply {
+func cmdSRem(_ *Server, _ int64, o *object, members []string) Reply {
 	n := int64(0)
 	for _, m := range members {
 		if at, there := slices.BinarySearch(o.set, m); there {
@@ -210,7 +210,7 @@ func cmdSRem(_ *redis, _ int64, o *object, members []string) reply {
 	return n
 }
 
-func cmdSMembers(_ *redis, _ int64, o *object, _ []string) reply { return texts(o.set) }
+func cmdSMembers(_ *Server, _ int64, o *object, _ []string) Reply { return texts(o.set) }
 
 func (o *object) score(member string) int {
 	return slices.IndexFunc(o.zset, func(s scored) bool { return s.member == member })
@@ -225,7 +225,7 @@ func (o *object) unscore(member string) bool {
 }
 
 // cmdZAdd supports XX and NX.
-func cmdZAdd(r *redis, t int64, args []string) reply {
+func cmdZAdd(r *Server, t int64, args []string) Reply {
 	name, pairs := args[0], args[1:]
 	var option string
 	if len(pairs)%2 == 1 {
@@ -233,14 +233,14 @@ func cmdZAdd(r *redis, t int64, args []string) reply {
 	}
 	only, fresh := option == "XX", option == "NX"
 	if len(pairs) == 0 || option != "" && !only && !fresh {
-		return refusal(textSyntax)
+		return Refusal(textSyntax)
 	}
-	return with(objZSet, !only, int64(0), func(_ *redis, _ int64, o *object, _ []string) reply {
+	return with(objZSet, !only, int64(0), func(_ *Server, _ int64, o *object, _ []string) Reply {
 		added := int64(0)
 		for i := 0; i < len(pairs); i += 2 {
 			score, err := strconv.ParseFloat(pairs[i], 64)
 			if err != nil {
-				return refusal("ERR value is not a valid float")
+				return Refusal("ERR value is not a valid float")
 			}
 			there := o.score(pairs[i+1]) >= 0
 			if only && !there || fresh && there {
@@ -258,7 +258,7 @@ func cmdZAdd(r *redis, t int64, args []string) reply {
 	})(r, t, []string{name})
 }
 
-func cmdZRem(_ *redis, _ int64, o *object, members []string) reply {
+func cmdZRem(_ *Server, _ int64, o *object, members []string) Reply {
 	n := int64(0)
 	for _, m := range members {
 		if o.unscore(m) {
@@ -268,9 +268,9 @@ func cmdZRem(_ *redis, _ int64, o *object, members []string) reply {
 	return n
 }
 
-func cmdZCard(_ *redis, _ int64, o *object, _ []string) reply { return int64(len(o.zset)) }
+func cmdZCard(_ *Server, _ int64, o *object, _ []string) Reply { return int64(len(o.zset)) }
 
-func cmdZScore(_ *redis, _ int64, o *object, args []string) reply {
+func cmdZScore(_ *Server, _ int64, o *object, args []string) Reply {
 	if at := o.score(args[0]); at >= 0 {
 		return scoreText(o.zset[at].score)
 	}
@@ -279,16 +279,16 @@ func cmdZScore(_ *redis, _ int64, o *object, args []string) reply {
 
 func scoreText(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-func cmdZRange(_ *redis, _ int64, o *object, args []string) reply {
+func cmdZRange(_ *Server, _ int64, o *object, args []string) Reply {
 	from, err := strconv.Atoi(args[0])
 	to, err2 := strconv.Atoi(args[1])
 	if err != nil || err2 != nil {
-		return refusal(textNotInteger)
+		return Refusal(textNotInteger)
 	}
 	if to < 0 {
 		to += len(o.zset)
 	}
-	var out []reply
+	var out []Reply
 	for i := max(0, from); i <= min(to, len(o.zset)-1); i++ {
 		out = append(out, o.zset[i].member)
 		if len(args) > 2 && strings.EqualFold(args[2], "WITHSCORES") {
@@ -299,7 +299,7 @@ func cmdZRange(_ *redis, _ int64, o *object, args []string) reply {
 }
 
 // cut applies LIMIT offset count, if given.
-func cut(out []reply, args []string) []reply {
+func cut(out []Reply, args []string) []Reply {
 	if len(args) != 3 || !strings.EqualFold(args[0], "LIMIT") {
 		return out
 	}
@@ -313,15 +313,15 @@ func cut(out []reply, args []string) []reply {
 }
 
 // cmdZRangeByScore supports ( and LIMIT.
-func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
+func cmdZRangeByScore(_ *Server, _ int64, o *object, args []string) Reply {
 	from, above := strings.CutPrefix(args[0], "(")
 	to, below := strings.CutPrefix(args[1], "(")
 	low, err := strconv.ParseFloat(from, 64)
 	high, err2 := strconv.ParseFloat(to, 64)
 	if err != nil || err2 != nil {
-		return refusal("ERR min or max is not a float")
+		return Refusal("ERR min or max is not a float")
 	}
-	var out []reply
+	var out []Reply
 	for _, s := range o.zset {
 		if (s.score > low || !above && s.score == low) && (s.score < high || !below && s.score == high) {
 			out = append(out, s.member)
@@ -331,9 +331,9 @@ func cmdZRangeByScore(_ *redis, _ int64, o *object, args []string) reply {
 }
 
 // cmdZRevRangeByLex supports +, (x and -.
-func cmdZRevRangeByLex(_ *redis, _ int64, o *object, args []string) reply {
+func cmdZRevRangeByLex(_ *Server, _ int64, o *object, args []string) Reply {
 	top, open := strings.CutPrefix(args[0], "(")
-	var out []reply
+	var out []Reply
 	for _, s := range slices.Backward(o.zset) {
 		if args[0] == "+" || open && s.member < top {
 			out = append(out, s.member)
@@ -350,13 +350,13 @@ var objectVerbs = map[string]verb{
 
 	"SADD":     {args: 2, writes: true, memory: true, again: true, run: with(objSet, true, nil, cmdSAdd)},
 	"SREM":     {args: 2, writes: true, again: true, run: with(objSet, false, int64(0), cmdSRem)},
-	"SMEMBERS": {args: 1, run: with(objSet, false, []reply(nil), cmdSMembers)},
+	"SMEMBERS": {args: 1, run: with(objSet, false, []Reply(nil), cmdSMembers)},
 
 	"ZADD":           {args: 3, writes: true, memory: true, again: true, run: cmdZAdd},
 	"ZREM":           {args: 2, writes: true, again: true, run: with(objZSet, false, int64(0), cmdZRem)},
 	"ZCARD":          {args: 1, run: with(objZSet, false, int64(0), cmdZCard)},
 	"ZSCORE":         {args: 2, run: with(objZSet, false, nil, cmdZScore)},
-	"ZRANGE":         {args: 3, run: with(objZSet, false, []reply(nil), cmdZRange)},
-	"ZRANGEBYSCORE":  {args: 3, run: with(objZSet, false, []reply(nil), cmdZRangeByScore)},
-	"ZREVRANGEBYLEX": {args: 3, run: with(objZSet, false, []reply(nil), cmdZRevRangeByLex)},
+	"ZRANGE":         {args: 3, run: with(objZSet, false, []Reply(nil), cmdZRange)},
+	"ZRANGEBYSCORE":  {args: 3, run: with(objZSet, false, []Reply(nil), cmdZRangeByScore)},
+	"ZREVRANGEBYLEX": {args: 3, run: with(objZSet, false, []Reply(nil), cmdZRevRangeByLex)},
 }

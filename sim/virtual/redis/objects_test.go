@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ func TestObjectsAreLikeRedis(t *testing.T) {
 	defer client.Close()
 	rapid.Check(t, func(r *rapid.T) {
 		srv.Flush()
-		model := newRedis(redisConfig{Options: redisstore.Options{Quarantine: time.Second}, Wrote: deaf})
+		model := New(Config{Options: redisstore.Options{Quarantine: time.Second}, Wrote: deaf})
 		var real, ours []string // IDs of entries, as either gave them
 		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
 			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))
@@ -63,7 +63,7 @@ func TestObjectsAreLikeRedis(t *testing.T) {
 			}
 			want, err := client.Do(t.Context(), theirs...).Result()
 			got := model.command(int64(i+1)*1_000_000, mine[0], mine[1:])
-			if no, refused := got.(refusal); refused || err != nil && err.Error() != "redis: nil" {
+			if no, refused := got.(Refusal); refused || err != nil && err.Error() != "redis: nil" {
 				if err == nil || string(no) == "" || !strings.HasPrefix(err.Error(), strings.Fields(string(no))[0]) {
 					r.Fatalf("step %d, %v: Redis says %v %v, the model %v", i, theirs, want, err, got)
 				}
@@ -85,11 +85,11 @@ func TestObjectsAreLikeRedis(t *testing.T) {
 }
 
 // plainReply is a reply of the model as go-redis gives it.
-func plainReply(v reply) any {
+func plainReply(v Reply) any {
 	switch v := v.(type) {
 	case status:
 		return string(v)
-	case []reply:
+	case []Reply:
 		out := make([]any, len(v))
 		for i := range v {
 			out[i] = plainReply(v[i])
@@ -127,14 +127,14 @@ func shownAs(v any, ids []string, verb string) string {
 // A replica has each object as its master has it, after whatever commands in whatever order, by one record of the stream for each write.
 func TestReplicasHaveTheObjects(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		var x *redis
+		var x *Server
 		now, options := int64(0), redisstore.Options{Quarantine: time.Second}
-		m := newRedis(redisConfig{Options: options, Wrote: func(c change) {
-			if c.kind != added {
-				x.apply(now, c)
+		m := New(Config{Options: options, Wrote: func(c Change) {
+			if c.Kind != Added {
+				x.Apply(now, c)
 			}
 		}})
-		x = newRedis(redisConfig{Options: options, Wrote: deaf, Like: m})
+		x = New(Config{Options: options, Wrote: deaf, Like: m})
 		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
 			now = int64(i) * int64(time.Millisecond)
 			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))
@@ -154,7 +154,7 @@ func TestReplicasHaveTheObjects(t *testing.T) {
 				words[k] = word
 			}
 			m.direct(now, words[0], words[1:])
-			if !x.same(m) {
+			if !x.Same(m) {
 				r.Fatalf("after %v the replica has other objects than its master", words)
 			}
 		}

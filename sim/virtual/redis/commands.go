@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"cmp"
@@ -11,24 +11,24 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// reply is nil, int64, string, status, []reply or a refusal.
-type reply any
+// Reply is nil, int64, string, status, []reply or a refusal.
+type Reply any
 
 type status string
 
-type refusal string
+type Refusal string
 
-func (r refusal) Error() string { return string(r) }
+func (r Refusal) Error() string { return string(r) }
 
-// plain returns a reply without its types.
-func plain(v reply) any {
+// Plain returns a reply without its types.
+func Plain(v Reply) any {
 	switch v := v.(type) {
 	case status:
 		return string(v)
-	case []reply:
+	case []Reply:
 		all := make([]any, len(v))
 		for i := range v {
-			all[i] = plain(v[i])
+			all[i] = Plain(v[i])
 		}
 		return all
 	}
@@ -45,7 +45,7 @@ const (
 	keyEpoch
 )
 
-type key struct {
+type Key struct {
 	kind keyKind
 	i    int32
 	name string
@@ -60,41 +60,41 @@ type value struct {
 
 const (
 	electionLeader = "sovereign:leader"
-	electionBeats  = "sovereign:heartbeat:"
+	ElectionBeats  = "sovereign:heartbeat:"
 )
 
-func (r *redis) groupKey() string { return r.cfg.EpochKey + ":group" }
+func (r *Server) groupKey() string { return r.Config.EpochKey + ":group" }
 
-func (r *redis) keyAt(name string) key {
-	if id, ok := strings.CutPrefix(name, r.cfg.LeasePrefix); ok {
-		return key{keyLease, r.lease(id), name}
+func (r *Server) keyAt(name string) Key {
+	if id, ok := strings.CutPrefix(name, r.Config.LeasePrefix); ok {
+		return Key{keyLease, r.Lease(id), name}
 	}
-	if rest, ok := strings.CutPrefix(name, "{"); ok && strings.HasPrefix(rest, r.cfg.LeasePrefix) {
-		if id, ok := strings.CutSuffix(rest[len(r.cfg.LeasePrefix):], "}:fence"); ok {
-			return key{keyFence, r.lease(id), name}
+	if rest, ok := strings.CutPrefix(name, "{"); ok && strings.HasPrefix(rest, r.Config.LeasePrefix) {
+		if id, ok := strings.CutSuffix(rest[len(r.Config.LeasePrefix):], "}:fence"); ok {
+			return Key{keyFence, r.Lease(id), name}
 		}
 	}
-	for _, prefix := range []string{r.cfg.NodePrefix, electionBeats} {
+	for _, prefix := range []string{r.Config.NodePrefix, ElectionBeats} {
 		if id, ok := strings.CutPrefix(name, prefix); ok {
-			return key{keyBeat, r.beatKey(id), name}
+			return Key{keyBeat, r.Beat(id), name}
 		}
 	}
 	switch name {
 	case electionLeader:
-		return key{keyLease, r.lease(name), name}
+		return Key{keyLease, r.Lease(name), name}
 	case "{" + electionLeader + "}:fence":
-		return key{keyFence, r.lease(electionLeader), name}
-	case r.cfg.EpochKey:
-		return key{kind: keyEpoch, name: name}
+		return Key{keyFence, r.Lease(electionLeader), name}
+	case r.Config.EpochKey:
+		return Key{kind: keyEpoch, name: name}
 	}
-	return key{kind: keyOther, name: name}
+	return Key{kind: keyOther, name: name}
 }
 
 // get reads a key, after deleting it if it has expired.
-func (r *redis) get(k key, now int64) value {
+func (r *Server) get(k Key, now int64) value {
 	switch k.kind {
 	case keyLease:
-		r.expireLease(k.i, now)
+		r.ExpireLease(k.i, now)
 		l := &r.leases[k.i]
 		return value{l.there(), l.foreign, l.owner, l.expire}
 	case keyFence:
@@ -106,11 +106,11 @@ func (r *redis) get(k key, now int64) value {
 		}
 		return value{l.fenced(), l.fenceForeign, text, l.fenceExpire}
 	case keyBeat:
-		r.expireBeat(k.i, now)
+		r.ExpireBeat(k.i, now)
 		b := &r.beats[k.i]
 		return value{b.set, false, cmp.Or(b.text, "1"), b.expire}
 	case keyEpoch:
-		return value{r.epoch != "", false, r.epoch, forever}
+		return value{r.Epoch != "", false, r.Epoch, Forever}
 	}
 	o := r.other(k.name, now)
 	if o == nil {
@@ -119,11 +119,11 @@ func (r *redis) get(k key, now int64) value {
 	return value{true, o.kind != objString, o.text, o.expire}
 }
 
-func (r *redis) put(t int64, k key, text string, expire int64) {
-	now := r.nowMs(t)
+func (r *Server) put(t int64, k Key, text string, expire int64) {
+	now := r.NowMs(t)
 	switch k.kind {
 	case keyLease:
-		r.expireLease(k.i, now)
+		r.ExpireLease(k.i, now)
 		r.leases[k.i].foreign = false
 		r.set(k.i, text, expire)
 	case keyFence:
@@ -135,7 +135,7 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 			l.fenceText = text
 		}
 	case keyBeat:
-		r.expireBeat(k.i, now)
+		r.ExpireBeat(k.i, now)
 		r.beats[k.i].text = cmp.Or(r.staleBeats[k.i], text)
 		r.putBeat(t, k.i, expire)
 	case keyEpoch:
@@ -145,7 +145,7 @@ func (r *redis) put(t int64, k key, text string, expire int64) {
 	}
 }
 
-func (r *redis) until(t int64, k key, expire int64) {
+func (r *Server) until(t int64, k Key, expire int64) {
 	switch k.kind {
 	case keyLease:
 		r.extend(k.i, expire)
@@ -159,22 +159,22 @@ func (r *redis) until(t int64, k key, expire int64) {
 		o := r.others[k.name]
 		o.expire = expire
 		if o.kind == objString {
-			r.wrote(change{kind: stored, name: k.name, text: o.text, expire: expire})
+			r.Wrote(Change{Kind: Stored, Name: k.name, Text: o.text, Expire: expire})
 		}
 	}
 }
 
-func (r *redis) del(k key) {
+func (r *Server) del(k Key) {
 	switch k.kind {
 	case keyLease:
-		r.deleteLease(k.i)
+		r.DeleteLease(k.i)
 	case keyFence:
 		l := &r.leases[k.i]
 		l.fence, l.fenceText, l.fenceForeign = 0, "", false
 	case keyBeat:
 		r.deleteBeat(k.i)
 	case keyEpoch:
-		r.epoch = ""
+		r.Epoch = ""
 	case keyOther:
 		r.remove(k.name)
 	}
@@ -186,7 +186,7 @@ type verb struct {
 	memory bool   // refused when memory is full
 	makes  string // first argument that needs memory too
 	again  bool   // replicas execute it too, unless the master refused it
-	run    func(r *redis, t int64, args []string) reply
+	run    func(r *Server, t int64, args []string) Reply
 }
 
 func (v verb) needsMemory(args []string) bool {
@@ -203,38 +203,38 @@ var verbs = map[string]verb{
 	"KEYS":   {args: 1, run: cmdKeys},
 	"EXISTS": {args: 1, run: cmdExists},
 	"PTTL":   {args: 1, run: cmdPTTL},
-	"PEXPIRE": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply {
-		return cmdExpire(r, t, args, 1, r.nowMs(t))
+	"PEXPIRE": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply {
+		return cmdExpire(r, t, args, 1, r.NowMs(t))
 	}},
-	"EXPIRE": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply {
-		return cmdExpire(r, t, args, 1000, r.nowMs(t))
+	"EXPIRE": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply {
+		return cmdExpire(r, t, args, 1000, r.NowMs(t))
 	}},
-	"PEXPIREAT": {args: 2, writes: true, run: func(r *redis, t int64, args []string) reply { return cmdExpire(r, t, args, 1, 0) }},
-	"FLUSHALL": {writes: true, run: func(r *redis, _ int64, _ []string) reply {
+	"PEXPIREAT": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply { return cmdExpire(r, t, args, 1, 0) }},
+	"FLUSHALL": {writes: true, run: func(r *Server, _ int64, _ []string) Reply {
 		r.flush()
 		return status("OK")
 	}},
-	"TIME": {run: func(r *redis, t int64, _ []string) reply {
+	"TIME": {run: func(r *Server, t int64, _ []string) Reply {
 		us := r.nowUs(t)
-		return []reply{strconv.FormatInt(us/1_000_000, 10), strconv.FormatInt(us%1_000_000, 10)}
+		return []Reply{strconv.FormatInt(us/1_000_000, 10), strconv.FormatInt(us%1_000_000, 10)}
 	}},
-	"INFO": {run: func(r *redis, t int64, args []string) reply {
+	"INFO": {run: func(r *Server, t int64, args []string) Reply {
 		text := fmt.Sprintf("# Server\r\nrun_id:%s\r\nsync_full:%d\r\nsync_partial_ok:%d\r\nconnected_slaves:%d\r\n",
-			r.runID, r.syncFull, r.syncPartial, r.connected)
+			r.RunID, r.SyncFull, r.SyncPartial, r.Connected)
 		if len(args) > 0 && args[0] == "everything" {
 			text += r.everything(t)
 		}
 		return text
 	}},
-	"PUBLISH": {args: 2, run: func(r *redis, _ int64, args []string) reply {
-		if args[0] != r.cfg.Channel {
-			r.cfg.Shout(args[1])
+	"PUBLISH": {args: 2, run: func(r *Server, _ int64, args []string) Reply {
+		if args[0] != r.Config.Channel {
+			r.Config.Shout(args[1])
 		} else if n, ok := redisstore.ParseNotice(args[1]); ok {
-			r.cfg.Publish(n)
+			r.Config.Publish(n)
 		}
 		return int64(0)
 	}},
-	"PING":    {run: func(*redis, int64, []string) reply { return status("PONG") }},
+	"PING":    {run: func(*Server, int64, []string) Reply { return status("PONG") }},
 	"PERSIST": {args: 1, writes: true, run: cmdPersist},
 	"SCAN":    {args: 1, run: cmdScan},
 }
@@ -251,11 +251,11 @@ const (
 )
 
 // direct executes one command of a client at true time t.
-func (r *redis) direct(t int64, name string, args []string) reply {
+func (r *Server) direct(t int64, name string, args []string) Reply {
 	name = strings.ToUpper(name)
 	if v := verbs[name]; len(args) >= v.args {
 		if why := r.refused(name, v, args); why != "" {
-			return refusal(why)
+			return Refusal(why)
 		}
 	}
 	r.dirty = true // refused has checked the memory
@@ -263,42 +263,42 @@ func (r *redis) direct(t int64, name string, args []string) reply {
 }
 
 // command executes one command of a script at true time t.
-func (r *redis) command(t int64, name string, args []string) reply {
+func (r *Server) command(t int64, name string, args []string) Reply {
 	name = strings.ToUpper(name)
 	v, ok := verbs[name]
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("virtual: the command %s is not modelled", name))
 	case len(args) < v.args:
-		return refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
+		return Refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
 	}
 	if r.deniesOne(args) {
-		return refusal(textScriptKey)
+		return Refusal(textScriptKey)
 	}
 	if v.writes && !r.mayWrite(name, v.needsMemory(args)) {
-		return refusal(r.why)
+		return Refusal(r.why)
 	}
 	got := v.run(r, t, args)
-	if _, refused := got.(refusal); v.again && !refused {
-		r.ranAgain(name, args, r.nowMs(t))
+	if _, refused := got.(Refusal); v.again && !refused {
+		r.ranAgain(name, args, r.NowMs(t))
 	}
 	return got
 }
 
-func cmdGet(r *redis, t int64, args []string) reply {
-	switch v := r.get(r.keyAt(args[0]), r.nowMs(t)); {
+func cmdGet(r *Server, t int64, args []string) Reply {
+	switch v := r.get(r.keyAt(args[0]), r.NowMs(t)); {
 	case v.foreign:
-		return refusal(textWrongType)
+		return Refusal(textWrongType)
 	case v.there:
 		return v.text
 	}
 	return nil
 }
 
-func cmdMGet(r *redis, t int64, args []string) reply {
-	out := make([]reply, len(args))
+func cmdMGet(r *Server, t int64, args []string) Reply {
+	out := make([]Reply, len(args))
 	for i, name := range args {
-		if v := r.get(r.keyAt(name), r.nowMs(t)); v.there && !v.foreign {
+		if v := r.get(r.keyAt(name), r.NowMs(t)); v.there && !v.foreign {
 			out[i] = v.text
 		}
 	}
@@ -306,30 +306,30 @@ func cmdMGet(r *redis, t int64, args []string) reply {
 }
 
 // cmdSet supports NX, PX and EX.
-func cmdSet(r *redis, t int64, args []string) reply {
-	now := r.nowMs(t)
-	expire, fresh := forever, false
+func cmdSet(r *Server, t int64, args []string) Reply {
+	now := r.NowMs(t)
+	expire, fresh := Forever, false
 	for i := 2; i < len(args); i++ {
 		switch strings.ToUpper(args[i]) {
 		case "NX":
 			fresh = true
 		case "PX", "EX":
 			if i++; i == len(args) {
-				return refusal(textSyntax)
+				return Refusal(textSyntax)
 			}
 			n, err := strconv.ParseInt(args[i], 10, 64)
 			if err != nil {
-				return refusal(textNotInteger)
+				return Refusal(textNotInteger)
 			}
 			if n <= 0 {
-				return refusal("ERR invalid expire time in 'set' command")
+				return Refusal("ERR invalid expire time in 'set' command")
 			}
 			if strings.EqualFold(args[i-1], "EX") {
 				n *= 1000
 			}
 			expire = now + n
 		default:
-			return refusal(textSyntax)
+			return Refusal(textSyntax)
 		}
 	}
 	k := r.keyAt(args[0])
@@ -340,30 +340,30 @@ func cmdSet(r *redis, t int64, args []string) reply {
 	return status("OK")
 }
 
-func cmdIncr(r *redis, t int64, args []string) reply {
-	now := r.nowMs(t)
+func cmdIncr(r *Server, t int64, args []string) Reply {
+	now := r.NowMs(t)
 	k := r.keyAt(args[0])
 	v := r.get(k, now)
 	if v.foreign {
-		return refusal(textWrongType)
+		return Refusal(textWrongType)
 	}
 	n := int64(0)
 	if v.there {
 		var err error
 		if n, err = strconv.ParseInt(v.text, 10, 64); err != nil {
-			return refusal(textNotInteger)
+			return Refusal(textNotInteger)
 		}
 	} else {
-		v.expire = forever
+		v.expire = Forever
 	}
 	r.put(t, k, strconv.FormatInt(n+1, 10), v.expire)
 	return n + 1
 }
 
-func cmdDel(r *redis, t int64, args []string) reply {
+func cmdDel(r *Server, t int64, args []string) Reply {
 	n := int64(0)
 	for _, name := range args {
-		if k := r.keyAt(name); r.get(k, r.nowMs(t)).there {
+		if k := r.keyAt(name); r.get(k, r.NowMs(t)).there {
 			r.del(k)
 			n++
 		}
@@ -372,27 +372,27 @@ func cmdDel(r *redis, t int64, args []string) reply {
 }
 
 // cmdKeys supports only the pattern of an election's heartbeats.
-func cmdKeys(r *redis, t int64, args []string) reply {
-	if args[0] != electionBeats+"*" {
+func cmdKeys(r *Server, t int64, args []string) Reply {
+	if args[0] != ElectionBeats+"*" {
 		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))
 	}
-	var out []reply
+	var out []Reply
 	for _, i := range slices.Clone(r.live) {
-		if name := electionBeats + r.beats[i].id; r.get(key{keyBeat, i, name}, r.nowMs(t)).there {
+		if name := ElectionBeats + r.beats[i].id; r.get(Key{keyBeat, i, name}, r.NowMs(t)).there {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-func cmdExists(r *redis, t int64, args []string) reply { return int64(r.count(t, args)) }
+func cmdExists(r *Server, t int64, args []string) Reply { return int64(r.CountKeys(t, args)) }
 
-func cmdPTTL(r *redis, t int64, args []string) reply {
-	now := r.nowMs(t)
+func cmdPTTL(r *Server, t int64, args []string) Reply {
+	now := r.NowMs(t)
 	switch v := r.get(r.keyAt(args[0]), now); {
 	case !v.there:
 		return int64(-2)
-	case v.expire == forever:
+	case v.expire == Forever:
 		return int64(-1)
 	default:
 		return v.expire - now
@@ -400,12 +400,12 @@ func cmdPTTL(r *redis, t int64, args []string) reply {
 }
 
 // cmdExpire makes a key expire n units after base, or deletes it if that time is not in the future.
-func cmdExpire(r *redis, t int64, args []string, unit, base int64) reply {
+func cmdExpire(r *Server, t int64, args []string, unit, base int64) Reply {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
-		return refusal(textNotInteger)
+		return Refusal(textNotInteger)
 	}
-	now := r.nowMs(t)
+	now := r.NowMs(t)
 	k := r.keyAt(args[0])
 	switch expire := base + n*unit; {
 	case !r.get(k, now).there:
@@ -418,28 +418,28 @@ func cmdExpire(r *redis, t int64, args []string, unit, base int64) reply {
 	return int64(1)
 }
 
-func cmdPersist(r *redis, t int64, args []string) reply {
+func cmdPersist(r *Server, t int64, args []string) Reply {
 	k := r.keyAt(args[0])
-	if v := r.get(k, r.nowMs(t)); !v.there || v.expire == forever {
+	if v := r.get(k, r.NowMs(t)); !v.there || v.expire == Forever {
 		return int64(0)
 	}
-	r.until(t, k, forever)
+	r.until(t, k, Forever)
 	return int64(1)
 }
 
 // cmdScan returns all keys in one answer. It supports only prefix patterns of leases.
-func cmdScan(r *redis, t int64, args []string) reply {
+func cmdScan(r *Server, t int64, args []string) Reply {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
-	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.cfg.LeasePrefix) {
+	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.Config.LeasePrefix) {
 		panic(fmt.Sprintf("virtual: SCAN %v is not modelled", args))
 	}
 	prefix := strings.TrimSuffix(args[i+1], "*")
-	out := []reply{}
+	out := []Reply{}
 	for k := range r.leases {
-		name := r.cfg.LeasePrefix + r.leases[k].id
-		if strings.HasPrefix(name, prefix) && r.get(key{keyLease, int32(k), name}, r.nowMs(t)).there {
+		name := r.Config.LeasePrefix + r.leases[k].id
+		if strings.HasPrefix(name, prefix) && r.get(Key{keyLease, int32(k), name}, r.NowMs(t)).there {
 			out = append(out, name)
 		}
 	}
-	return []reply{"0", out}
+	return []Reply{"0", out}
 }

@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"crypto/sha1"
@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// obey executes a command of a client at true time t.
-func (r *redis) obey(t int64, args []string) reply {
+// Obey executes a command of a client at true time t.
+func (r *Server) Obey(t int64, args []string) Reply {
 	r.why, r.dirty = "", false
 	switch args[0] {
 	case "eval", "EVAL", "evalsha", "EVALSHA":
@@ -20,19 +20,19 @@ func (r *redis) obey(t int64, args []string) reply {
 	return r.direct(t, args[0], args[1:])
 }
 
-func (r *redis) script(t int64, args []string) reply {
+func (r *Server) script(t int64, args []string) Reply {
 	keys, err := strconv.Atoi(args[2])
 	if err != nil || keys > len(args)-3 {
-		return refusal(textNotInteger)
+		return Refusal(textNotInteger)
 	}
 	if r.deniesOne(args[3 : 3+keys]) {
-		return refusal(textNoKey)
+		return Refusal(textNoKey)
 	}
 	text := args[1]
 	if strings.EqualFold(args[0], "EVALSHA") {
 		known, ok := r.scripts[text]
 		if !ok {
-			return refusal("NOSCRIPT No matching script. Please use EVAL.")
+			return Refusal("NOSCRIPT No matching script. Please use EVAL.")
 		}
 		text = known
 	} else {
@@ -42,19 +42,19 @@ func (r *redis) script(t int64, args []string) reply {
 	in := r.interpreted()
 	in.t = t
 	got, err := in.eval(text, args[3:3+keys], args[3+keys:])
-	var no refusal
+	var no Refusal
 	if errors.As(err, &no) {
 		return no
 	}
 	return got
 }
 
-func (r *redis) forget() {
+func (r *Server) Forget() {
 	r.loaded = 0
 	clear(r.scripts)
 }
 
-// knows reports whether the script of an op is loaded, and load loads it.
-func (r *redis) knows(k core.OpKind) bool { return k == core.OpAsk || r.loaded>>k&1 != 0 }
+// Knows reports whether the script of an op is loaded, and load loads it.
+func (r *Server) Knows(k core.OpKind) bool { return k == core.OpAsk || r.loaded>>k&1 != 0 }
 
-func (r *redis) load(k core.OpKind) { r.loaded |= 1 << k }
+func (r *Server) Load(k core.OpKind) { r.loaded |= 1 << k }

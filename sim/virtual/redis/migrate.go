@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"maps"
@@ -7,8 +7,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// keysOf returns the keys of an op's script.
-func (r *redis) keysOf(op *core.Op) []string {
+// KeysOf returns the keys of an op's script.
+func (r *Server) KeysOf(op *core.Op) []string {
 	asked := *op
 	if op.Kind == core.OpLook {
 		asked.Kind, asked.Items = core.OpObserve, nil
@@ -19,21 +19,21 @@ func (r *redis) keysOf(op *core.Op) []string {
 	return r.wire.Call(&asked).Keys
 }
 
-// count returns how many of the keys exist.
-func (r *redis) count(t int64, names []string) (n int) {
+// CountKeys returns how many of the keys exist.
+func (r *Server) CountKeys(t int64, names []string) (n int) {
 	for _, name := range names {
-		if r.get(r.keyAt(name), r.nowMs(t)).there {
+		if r.get(r.keyAt(name), r.NowMs(t)).there {
 			n++
 		}
 	}
 	return n
 }
 
-// migrate moves a key to another server.
-func (r *redis) migrate(t int64, k key, to *redis) {
-	v := r.get(k, r.nowMs(t))
-	if v.expire != forever {
-		v.expire += to.nowMs(t) - r.nowMs(t)
+// Migrate moves a key to another server.
+func (r *Server) Migrate(t int64, k Key, to *Server) {
+	v := r.get(k, r.NowMs(t))
+	if v.expire != Forever {
+		v.expire += to.NowMs(t) - r.NowMs(t)
 	}
 	if o := r.others[k.name]; k.kind == keyOther && o.kind == objHash {
 		cmdHSet(to, t, append([]string{k.name}, o.hash...))
@@ -50,25 +50,25 @@ func (r *redis) migrate(t int64, k key, to *redis) {
 	}
 }
 
-// keys returns the keys that exist.
-func (r *redis) keys(t int64) []key {
-	now := r.nowMs(t)
-	var keys []key
-	add := func(k key) {
+// Keys returns the keys that exist.
+func (r *Server) Keys(t int64) []Key {
+	now := r.NowMs(t)
+	var keys []Key
+	add := func(k Key) {
 		if r.get(k, now).there {
 			keys = append(keys, k)
 		}
 	}
-	add(key{kind: keyEpoch})
+	add(Key{kind: keyEpoch})
 	for i := range int32(len(r.leases)) {
-		add(key{kind: keyLease, i: i})
-		add(key{kind: keyFence, i: i})
+		add(Key{kind: keyLease, i: i})
+		add(Key{kind: keyFence, i: i})
 	}
 	for i := range int32(len(r.beats)) {
-		add(key{kind: keyBeat, i: i})
+		add(Key{kind: keyBeat, i: i})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.others)) {
-		add(key{kind: keyOther, name: name})
+		add(Key{kind: keyOther, name: name})
 	}
 	return keys
 }

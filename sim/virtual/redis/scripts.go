@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"cmp"
@@ -10,11 +10,11 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-const textLoading = "LOADING Redis is loading the dataset in memory"
+const TextLoading = "LOADING Redis is loading the dataset in memory"
 
-// do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
-func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
-	if r.cfg.Lua {
+// Do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
+func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
+	if r.Config.Lua {
 		*a = r.interpreted().do(t, op)
 		return
 	}
@@ -26,9 +26,9 @@ func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// glance executes the first part of a discovery, which reads the owners.
-func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
-	if r.cfg.Lua {
+// Glance executes the first part of a discovery, which reads the owners.
+func (r *Server) Glance(t int64, op *core.Op, a *core.Answer) {
+	if r.Config.Lua {
 		*a = r.interpreted().glance(t, op)
 		return
 	}
@@ -39,7 +39,7 @@ func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
 	r.executed(op, a)
 }
 
-func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
+func (r *Server) execute(t int64, op *core.Op, a *core.Answer) {
 	if op.Kind == core.OpAsk {
 		r.ask(op)
 		return
@@ -48,7 +48,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 		return
 	}
 	if op.Kind == core.OpSupersede {
-		if r.epoch == op.Epoch && !r.begin(t, op, a) {
+		if r.Epoch == op.Epoch && !r.begin(t, op, a) {
 			return
 		}
 		r.head(t, a)
@@ -86,17 +86,17 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 }
 
 // guard begins every script: it finds or begins the current epoch. It returns false if the script is refused.
-func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
-	if r.deniesOp(op) {
+func (r *Server) guard(t int64, op *core.Op, a *core.Answer) bool {
+	if r.DeniesOp(op) {
 		refuse(op, a, textNoKey)
 		return false
 	}
 	r.dirty = false
-	if run, _ := parseEpoch(r.epoch); run != r.life() {
+	if run, _ := parseEpoch(r.Epoch); run != r.Life() {
 		if !r.begin(t, op, a) {
 			return false
 		}
-	} else if r.epoch != op.Epoch {
+	} else if r.Epoch != op.Epoch {
 		if agreed, ok := r.agreed(t); ok {
 			a.Group = agreed
 		} else if !r.begin(t, op, a) {
@@ -107,19 +107,19 @@ func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-func (r *redis) head(t int64, a *core.Answer) {
-	_, end := parseEpoch(r.epoch)
-	a.Epoch, a.RedisNow = r.epoch, r.nowUs(t)
+func (r *Server) head(t int64, a *core.Answer) {
+	_, end := parseEpoch(r.Epoch)
+	a.Epoch, a.RedisNow = r.Epoch, r.nowUs(t)
 	a.Quarantine = max(0, end-a.RedisNow) * 1000
 }
 
-func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
-	length := cmp.Or(op.Quarantine, int64(r.cfg.Quarantine))
+func (r *Server) begin(t int64, op *core.Op, a *core.Answer) bool {
+	length := cmp.Or(op.Quarantine, int64(r.Config.Quarantine))
 	wait, why := r.doubt(t, op, length/1000)
 	end := r.nowUs(t) + wait
-	epoch := r.life() + " " + strconv.FormatInt(end, 10)
-	if epoch == r.epoch {
-		epoch = r.life() + " " + strconv.FormatInt(end+1, 10)
+	epoch := r.Life() + " " + strconv.FormatInt(end, 10)
+	if epoch == r.Epoch {
+		epoch = r.Life() + " " + strconv.FormatInt(end+1, 10)
 	}
 	if !r.mayWrite("HSET", true) {
 		refuse(op, a, r.why)
@@ -142,15 +142,15 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-func (r *redis) setEpoch(epoch string) {
-	r.epoch = epoch
-	r.wrote(change{kind: epochSet, text: epoch})
+func (r *Server) setEpoch(epoch string) {
+	r.Epoch = epoch
+	r.Wrote(Change{Kind: EpochSet, Text: epoch})
 }
 
 // agreed returns the quarantine in ns that the current epoch's group record holds.
-func (r *redis) agreed(t int64) (int64, bool) {
-	noted, ok := cmdHMGet(r, t, []string{r.groupKey(), "epoch", "quarantine"}).([]reply)
-	if !ok || noted[0] != r.epoch {
+func (r *Server) agreed(t int64) (int64, bool) {
+	noted, ok := cmdHMGet(r, t, []string{r.groupKey(), "epoch", "quarantine"}).([]Reply)
+	if !ok || noted[0] != r.Epoch {
 		return 0, false
 	}
 	text, _ := noted[1].(string)
@@ -158,8 +158,8 @@ func (r *redis) agreed(t int64) (int64, bool) {
 	return us * 1000, err == nil && us >= 0 && text[0] >= '0'
 }
 
-func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r *Server) acquire(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	var taken []string
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
@@ -198,14 +198,14 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(taken) > 0 {
-		r.cfg.Publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
+		r.Config.Publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
 	}
 }
 
 // current finds a lease, after deleting it or its fence if they have expired.
-func (r *redis) current(id string, now int64) (int32, *leaseKey) {
-	i := r.lease(id)
-	r.expireLease(i, now)
+func (r *Server) current(id string, now int64) (int32, *leaseKey) {
+	i := r.Lease(id)
+	r.ExpireLease(i, now)
 	k := &r.leases[i]
 	k.expireFence(now)
 	return i, k
@@ -221,28 +221,28 @@ func (k *leaseKey) expireFence(now int64) {
 	}
 }
 
-func (r *redis) set(i int32, owner string, expire int64) {
+func (r *Server) set(i int32, owner string, expire int64) {
 	k := &r.leases[i]
 	if k.owner != owner || k.expire > expire {
 		r.version++
 	}
 	k.owner, k.expire = owner, expire
-	r.wrote(change{kind: granted, n: i, text: owner, expire: expire})
+	r.Wrote(Change{Kind: Granted, N: i, Text: owner, Expire: expire})
 }
 
-func (r *redis) extend(i int32, expire int64) {
+func (r *Server) extend(i int32, expire int64) {
 	k := &r.leases[i]
 	if k.expire > expire {
 		r.version++
 	}
 	k.expire = expire
-	r.wrote(change{kind: extended, n: i, text: k.owner, expire: expire})
+	r.Wrote(Change{Kind: Extended, N: i, Text: k.owner, Expire: expire})
 }
 
-func (r *redis) setFence(i int32, fence, expire int64) {
+func (r *Server) setFence(i int32, fence, expire int64) {
 	k := &r.leases[i]
 	k.fence, k.fenceExpire = fence, expire
-	r.wrote(change{kind: fenced, n: i, at: fence, expire: expire})
+	r.Wrote(Change{Kind: Fenced, N: i, At: fence, Expire: expire})
 }
 
 func (k *leaseKey) refreshFence(now int64) {
@@ -251,8 +251,8 @@ func (k *leaseKey) refreshFence(now int64) {
 	}
 }
 
-func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r *Server) renew(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutLost}
@@ -271,12 +271,12 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
-		r.leases[r.lease(op.Items[redisstore.Refreshed(op)].ID)].refreshFence(now)
+		r.leases[r.Lease(op.Items[redisstore.Refreshed(op)].ID)].refreshFence(now)
 	}
 }
 
-func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r *Server) reassert(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutReasserted}
@@ -301,8 +301,8 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r *Server) release(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	var ids, heirs []string
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
@@ -315,7 +315,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 				return
 			}
 			res.Outcome = core.OutReleased
-			r.deleteLease(i)
+			r.DeleteLease(i)
 			k.refreshFence(now)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
@@ -326,12 +326,12 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(ids) > 0 {
-		r.cfg.Publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
+		r.Config.Publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
 	}
 }
 
-func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r *Server) observe(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
 		_, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutFree}
@@ -345,23 +345,23 @@ func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *redis) setBeat(t int64, op *core.Op) {
-	now := r.nowMs(t)
-	i := r.beatKey(op.Owner)
-	r.expireBeat(i, now)
+func (r *Server) setBeat(t int64, op *core.Op) {
+	now := r.NowMs(t)
+	i := r.Beat(op.Owner)
+	r.ExpireBeat(i, now)
 	if !r.mayWrite("SET", true) {
 		return
 	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
-		r.cfg.Publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+		r.Config.Publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
 }
 
-func (r *redis) putBeat(t int64, i int32, expire int64) bool {
+func (r *Server) putBeat(t int64, i int32, expire int64) bool {
 	b := &r.beats[i]
 	joined := !b.set
 	b.set, b.expire = true, expire
-	r.wrote(change{kind: beaten, n: i, text: cmp.Or(b.text, "1"), expire: expire, at: t})
+	r.Wrote(Change{Kind: Beaten, N: i, Text: cmp.Or(b.text, "1"), Expire: expire, At: t})
 	if !joined {
 		return false
 	}
@@ -372,23 +372,23 @@ func (r *redis) putBeat(t int64, i int32, expire int64) bool {
 	return true
 }
 
-func (r *redis) leave(t int64, op *core.Op) {
+func (r *Server) leave(t int64, op *core.Op) {
 	if !r.mayWrite("DEL", false) {
 		return
 	}
-	i := r.beatKey(op.Owner)
-	r.expireBeat(i, r.nowMs(t))
+	i := r.Beat(op.Owner)
+	r.ExpireBeat(i, r.NowMs(t))
 	if r.beats[i].set {
 		r.deleteBeat(i)
 	}
-	r.cfg.Publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
+	r.Config.Publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
 }
 
-func (r *redis) nodes(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r *Server) nodes(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
-		i := r.beatKey(it.ID)
-		r.expireBeat(i, now)
+		i := r.Beat(it.ID)
+		r.ExpireBeat(i, now)
 		res := core.Result{Outcome: core.OutGone}
 		if b := &r.beats[i]; b.set {
 			res = core.Result{Outcome: core.OutAlive, PTTL: b.left(now)}
@@ -397,7 +397,7 @@ func (r *redis) nodes(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *redis) ask(op *core.Op) {
+func (r *Server) ask(op *core.Op) {
 	if len(op.Items) == 0 {
 		return
 	}
@@ -405,11 +405,11 @@ func (r *redis) ask(op *core.Op) {
 	for i := range op.Items {
 		ids[i] = op.Items[i].ID
 	}
-	r.cfg.Publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
+	r.Config.Publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
-func (r *redis) lookAt(t int64) *core.Look {
-	now := r.nowMs(t)
+func (r *Server) lookAt(t int64) *core.Look {
+	now := r.NowMs(t)
 	look := *r.ownersAt(t)
 	alive := r.scan(now)
 	look.Nodes = make([]core.Seen, len(alive))
@@ -420,9 +420,9 @@ func (r *redis) lookAt(t int64) *core.Look {
 }
 
 // scan is SCAN of the heartbeats. The slice is valid until the next call.
-func (r *redis) scan(now int64) []int32 {
+func (r *Server) scan(now int64) []int32 {
 	for n := len(r.live) - 1; n >= 0; n-- {
-		r.expireBeat(r.live[n], now)
+		r.ExpireBeat(r.live[n], now)
 	}
 	// SCAN has no order. Sorted names do not depend on how the scripts run.
 	r.scanned = append(r.scanned[:0], r.live...)
@@ -431,17 +431,17 @@ func (r *redis) scan(now int64) []int32 {
 }
 
 // ownersAt reads sessions and owners. Discoveries share the result until it changes or a lease expires.
-func (r *redis) ownersAt(t int64) *core.Look {
-	if now := r.nowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
+func (r *Server) ownersAt(t int64) *core.Look {
+	if now := r.NowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
 		r.readOwners(now)
 	}
 	return r.look
 }
 
 // readOwners reads in memory order. It first deletes expired leases in session order, as the scripts do.
-func (r *redis) readOwners(now int64) {
+func (r *Server) readOwners(now int64) {
 	owners := make([]string, len(r.sessionSet.IDs))
-	until, over := forever, false
+	until, over := Forever, false
 	for i, n := range r.sessionAt {
 		if k := &r.leases[i]; n >= 0 {
 			over = over || now > k.expire && k.there()
@@ -453,7 +453,7 @@ func (r *redis) readOwners(now int64) {
 	}
 	if over {
 		for _, i := range r.sessionIdx {
-			r.expireLease(i, now)
+			r.ExpireLease(i, now)
 		}
 		r.readOwners(now)
 		return
