@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // A slot that moves takes all keys along, in the replicas too; owners assert there what they hold, and no lease is without one.
@@ -20,7 +21,7 @@ func TestSlotMoves(t *testing.T) {
 		if got := len(s.Keys(w.t)) > 0; got != mine {
 			t.Errorf("%s has keys: %v", s.name(), got)
 		}
-		if mine && s != to && s.peer.offset() == to.peer.offset() && !s.Same(to.Server) {
+		if mine && s != to && s.peer.offset() == to.peer.offset() && !redis.Same(&s.Data, &to.Data) {
 			t.Errorf("%s holds other data than its master", s.name())
 		}
 	}

@@ -5,7 +5,7 @@ import "github.com/leasestorm/leasestorm/sim/virtual/redis"
 
 // dump is a replica's data and offset on disk, where it resumes if its master still has the rest (TestOldDump of internal/redisstore).
 type dump struct {
-	data *redis.Server
+	data *redis.Data
 	backlog
 }
 

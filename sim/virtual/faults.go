@@ -21,7 +21,7 @@ type strike struct {
 	on      bool   // flapping: the link is cut now
 	narrow  narrow // bandwidth
 	was     int64  // clock drift before the fault
-	copy    *redis.Server
+	copy    *redis.Data
 	dump    *dump
 	server  *server // struck server, of faults of Redis
 	shard   *shard  // struck shard, of faults of a cluster

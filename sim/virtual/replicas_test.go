@@ -8,6 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // replicated is a world of a master and two replicas, in which act happens in the middle of the storm, and the rest at the end.
@@ -46,7 +47,7 @@ func TestReplicasFollow(t *testing.T) {
 		if x.peer.of != m.peer || x.peer.offset() == 0 || m.peer.acks[x.number].offset < x.peer.offset() {
 			t.Errorf("%s is at %d of %d, acknowledged %+v", x.name(), x.peer.offset(), m.peer.offset(), m.peer.acks[x.number])
 		}
-		if x.peer.offset() == m.peer.offset() && !x.Same(m.Server) {
+		if x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
 			t.Errorf("%s holds other data than the master at the same offset", x.name())
 		}
 	}
@@ -72,8 +73,8 @@ func TestAttachments(t *testing.T) {
 				epochs, full, 1-full)
 		}
 		for _, x := range w.servers[1:] {
-			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !x.Same(m.Server) {
-				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, x.Same(m.Server))
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
+				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, redis.Same(&x.Data, &m.Data))
 			}
 		}
 	}
@@ -293,8 +294,8 @@ func TestOldDumps(t *testing.T) {
 		seen["full"] += full
 		seen["partial"] += partial
 		for _, x := range w.servers[1:] {
-			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !x.Same(m.Server) {
-				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, x.Same(m.Server))
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
+				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, redis.Same(&x.Data, &m.Data))
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // switchBack makes the server that was deposed at a failover the master again, as it was then: its run and its data.
-func (w *world) switchBack(old *redis.Server, run string) {
+func (w *world) switchBack(old *redis.Data, run string) {
 	w.killServer(w.server)
 	w.server.Wrote(redis.Change{Kind: redis.Flushed})
 	w.server.Restore(old)
@@ -30,7 +30,7 @@ func TestFailoverThatIsUndone(t *testing.T) { // G1, G3
 				{At: 8600 * time.Millisecond, Kind: fault.Cut, For: 7 * time.Second, Target: fault.NodeTarget(2)},
 			}}
 			w := newWorld(cfg, plan, seed, nil)
-			var old *redis.Server
+			var old *redis.Data
 			var run string
 			var epochs []string
 			at := int64(cfg.Start) + int64(8*time.Second)

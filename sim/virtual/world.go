@@ -153,13 +153,14 @@ func (w *world) addServer(label string) *server {
 			w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
 		},
 	}
+	var like *redis.Server
 	if label != "" {
-		rc.Like, rc.Runs = w.servers[0].Server, 1
+		like, rc.Runs = w.servers[0].Server, 1
 	}
 	if cfg.Intents != nil {
 		rc.Options = intentOptions(cfg)
 	}
-	s.Server = redis.New(rc)
+	s.Server = redis.New(rc, like)
 	w.servers = append(w.servers, s)
 	return s
 }

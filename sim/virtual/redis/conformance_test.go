@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 				m.redis = New(Config{
 					Options: redisstore.Options{Quarantine: quarantine}, Wrote: deaf, Lua: lua,
 					Publish: func(n core.Notice) { m.heard = append(m.heard, n) },
-				})
+				}, nil)
 				m.redis.Clock.Wall = epochNs
 				return m
 			})

@@ -9,36 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Emptied is the state of Redis after redis-wipe or redis-flush; "" means EmptiedStarted.
-type Emptied string
-
-// The states. From EmptiedMoved on, redis-wipe makes the address lead to another server that has run for long.
-const (
-	EmptiedStarted  Emptied = "started"  // a process that has just started, or has a FLUSHALL in its statistics
-	EmptiedByKeys   Emptied = "by-keys"  // redis-flush deletes the keys one by one
-	EmptiedMoved    Emptied = "moved"    // no sign of use, so only instances on another machine notice
-	EmptiedPromoted Emptied = "promoted" // a former replica
-	EmptiedEvicted  Emptied = "evicted"  // has evicted keys
-	EmptiedReset    Emptied = "reset"    // its statistics were reset
-	EmptiedModule   Emptied = "module"   // has a module
-	EmptiedForeign  Emptied = "foreign"  // has an epoch of another run
-)
-
-// Detected are the states that an instance at a loopback address notices.
-var Detected = []Emptied{EmptiedStarted, EmptiedByKeys, EmptiedPromoted, EmptiedEvicted, EmptiedReset, EmptiedModule, EmptiedForeign}
-
-type use struct {
-	since   int64 // start on its own clock; 0: long ago
-	scripts int64 // executed scripts
-	flushed bool
-	other   Emptied // other sign of use
-}
-
-func (u *use) moved(e Emptied) {
-	if e != "" && e != EmptiedStarted && e != EmptiedByKeys {
-		u.since, u.other = 0, e
-	}
-}
+// twin has the scripts' twins in Go.
+type twin struct{ *Server }
 
 // Empty deletes all keys of a server that has just started, and leaves it in the state e.
 func (r *Server) Empty(e Emptied) {
@@ -61,7 +33,7 @@ func (r *Server) FlushAll(e Emptied) {
 func (r *Server) uptime(t int64) int64 { return (r.Clock.WallAt(t) - r.use.since) / int64(time.Second) }
 
 // executed counts a successful script for commandstats.
-func (r *Server) executed(op *core.Op, a *core.Answer) {
+func (r twin) executed(op *core.Op, a *core.Answer) {
 	if !r.Config.Lua && a.Failure == core.FailNone && op.Kind != core.OpAsk {
 		r.use.scripts++
 	}
@@ -127,7 +99,7 @@ func (r *Server) called() (all []called) {
 
 // doubt is doubt.lua, and epoch.lua's condition for it. It returns how much of a quarantine of length µs the epoch begun by op needs, and
 // the reason if op's caller may regard Redis as new.
-func (r *Server) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
+func (r twin) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
 	wait = length
 	var condition string
 	switch {
@@ -149,7 +121,7 @@ func (r *Server) doubt(t int64, op *core.Op, length int64) (wait int64, why stri
 }
 
 // signs returns the condition that fails, the required quarantine in µs, and the sign.
-func (r *Server) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
+func (r twin) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
 	for _, name := range r.named(t, op) {
 		if v := r.get(r.keyAt(name), r.NowMs(t)); v.there || v.foreign {
 			return "a", length, "the key " + name + " exists"
@@ -172,7 +144,7 @@ func (r *Server) signs(t int64, op *core.Op, length int64) (condition string, wa
 	return "", 0, ""
 }
 
-func (r *Server) named(t int64, op *core.Op) []string {
+func (r twin) named(t int64, op *core.Op) []string {
 	keys := []string{r.groupKey()}
 	if op.Kind != core.OpLook {
 		all := r.wire.Call(op).Keys

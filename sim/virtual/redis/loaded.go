@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-
-	"github.com/leasestorm/leasestorm/internal/core"
 )
 
 // Obey executes a command of a client at true time t.
@@ -48,13 +46,3 @@ func (r *Server) script(t int64, args []string) Reply {
 	}
 	return got
 }
-
-func (r *Server) Forget() {
-	r.loaded = 0
-	clear(r.scripts)
-}
-
-// Knows reports whether the script of an op is loaded, and load loads it.
-func (r *Server) Knows(k core.OpKind) bool { return k == core.OpAsk || r.loaded>>k&1 != 0 }
-
-func (r *Server) Load(k core.OpKind) { r.loaded |= 1 << k }

@@ -1,98 +1,14 @@
 package redis
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// object is a key of the intent store or a mutant's scripts. kind selects the field. Unlike in Redis, hashes and sets are ordered.
-type object struct {
-	kind   objectKind
-	text   string
-	hash   []string // field, value, …; in order of first use
-	set    []string // ascending
-	zset   []scored // ascending
-	stream *stream
-	expire int64 // ms, or forever
-}
-
-type objectKind uint8
-
-const (
-	objString objectKind = iota
-	objHash
-	objSet
-	objZSet
-	objStream
-)
-
-type scored struct {
-	member string
-	score  float64
-}
-
-func (a scored) before(b scored) int {
-	return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.member, b.member))
-}
-
-func (o *object) clone() *object {
-	c := *o
-	c.hash, c.set, c.zset = slices.Clone(o.hash), slices.Clone(o.set), slices.Clone(o.zset)
-	if o.stream != nil {
-		c.stream = o.stream.clone()
-	}
-	return &c
-}
-
-func cloneObjects(all map[string]*object) map[string]*object {
-	c := make(map[string]*object, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		c[name] = all[name].clone()
-	}
-	return c
-}
-
-// find returns an object or nil. wrong reports an object of another kind.
-func (r *Server) find(t int64, name string, kind objectKind) (o *object, wrong bool) {
-	k := r.keyAt(name)
-	if k.kind != keyOther {
-		return nil, r.get(k, r.NowMs(t)).there
-	}
-	if o = r.other(name, r.NowMs(t)); o == nil {
-		return nil, false
-	}
-	return o, o.kind != kind
-}
-
-// other returns an object or nil, after deleting it if it has expired.
-func (r *Server) other(name string, now int64) *object {
-	o := r.others[name]
-	if o != nil && now > o.expire {
-		r.remove(name)
-		return nil
-	}
-	return o
-}
-
-func (r *Server) store(name string, o *object) *object {
-	if r.others == nil {
-		r.others = map[string]*object{}
-	}
-	r.others[name] = o
-	return o
-}
-
-func (r *Server) storeText(name, text string, expire int64) {
-	r.store(name, &object{text: text, expire: expire})
-	r.Wrote(Change{Kind: Stored, Name: name, Text: text, Expire: expire})
-}
-
-func (r *Server) remove(name string) {
-	delete(r.others, name)
-	r.Wrote(Change{Kind: Removed, Name: name})
+func init() {
+	maps.Copy(verbs, objectVerbs)
 }
 
 // with runs f on the object args[0] and deletes the object if f empties it. If it is missing, made creates it, else the reply is none.
@@ -120,22 +36,6 @@ func with(kind objectKind, made bool, none Reply, f func(r *Server, t int64, o *
 		}
 		return got
 	}
-}
-
-func (o *object) at(field string) int {
-	for i := 0; i < len(o.hash); i += 2 {
-		if o.hash[i] == field {
-			return i + 1
-		}
-	}
-	return -1
-}
-
-func (o *object) field(name string) Reply {
-	if i := o.at(name); i >= 0 {
-		return o.hash[i]
-	}
-	return nil
 }
 
 func cmdHSet(r *Server, t int64, args []string) Reply {
@@ -180,14 +80,6 @@ func cmdHDel(_ *Server, _ int64, o *object, fields []string) Reply {
 	return n
 }
 
-func texts(words []string) []Reply {
-	out := make([]Reply, len(words))
-	for i, word := range words {
-		out[i] = word
-	}
-	return out
-}
-
 func cmdSAdd(_ *Server, _ int64, o *object, members []string) Reply {
 	n := int64(0)
 	for _, m := range members {
@@ -211,18 +103,6 @@ func cmdSRem(_ *Server, _ int64, o *object, members []string) Reply {
 }
 
 func cmdSMembers(_ *Server, _ int64, o *object, _ []string) Reply { return texts(o.set) }
-
-func (o *object) score(member string) int {
-	return slices.IndexFunc(o.zset, func(s scored) bool { return s.member == member })
-}
-
-func (o *object) unscore(member string) bool {
-	at := o.score(member)
-	if at >= 0 {
-		o.zset = slices.Delete(o.zset, at, at+1)
-	}
-	return at >= 0
-}
 
 // cmdZAdd supports XX and NX.
 func cmdZAdd(r *Server, t int64, args []string) Reply {

@@ -6,17 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// refusals counts the faults that make Redis refuse commands. Faults may overlap.
-type refusals struct {
-	Readonly int // Redis follows another server
-	Unsaved  int // Redis cannot save its data
-	Lonely   int // fewer replicas are attached than Redis requires
-	Full     int // Redis is out of memory
-
-	// An ACL denies the command SET, the keys of leases or those of fences.
-	NoSet, NoLeases, NoFences int
-}
-
 // If an ACL is the reason, Redis' text inside a script differs from that for a client's command.
 const (
 	textReadonly = "READONLY You can't write against a read only replica."
@@ -29,9 +18,6 @@ const (
 	textScriptCommand = "ERR The user executing the script can't run this command or subcommand"
 	textScriptKey     = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
 )
-
-// Refuses reports whether Redis refuses something.
-func (r *refusals) Refuses() bool { return *r != refusals{} }
 
 // mayWrite checks a script's write. A refusal keeps the script's earlier effects. Memory matters only before the script's first write.
 func (r *Server) mayWrite(command string, memory bool) bool {

@@ -9,7 +9,7 @@ import (
 
 // A pattern that was matched before gives what it gave.
 func TestRememberedMatch(t *testing.T) {
-	in := newInterpreter(New(Config{Options: redisstore.Options{Quarantine: 30 * time.Second}, Wrote: deaf}))
+	in := newInterpreter(New(Config{Options: redisstore.Options{Quarantine: 30 * time.Second}, Wrote: deaf}, nil))
 	const text = `local run, rest = string.match(ARGV[1], '^(%w+) (%d+)$')
 return {run or 'none', rest or 'none', string.match(ARGV[1], '%w+') or 'none'}`
 	for range 2 {

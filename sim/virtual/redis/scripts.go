@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-const TextLoading = "LOADING Redis is loading the dataset in memory"
+// Bootstrap declares that no data was lost, so the present run needs no quarantine.
+func (r *Server) Bootstrap() {
+	r.Epoch = r.Life() + " 0"
+	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.Epoch, "quarantine", strconv.FormatInt(r.Config.Quarantine.Microseconds(), 10)})
+}
 
 // Do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
 func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
@@ -19,8 +22,8 @@ func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: slices.Grow(a.Results[:0], len(op.Items))}
-	r.execute(t, op, a)
-	r.executed(op, a)
+	twin{r}.execute(t, op, a)
+	twin{r}.executed(op, a)
 	for len(a.Results) < len(op.Items) {
 		a.Results = append(a.Results, core.Result{})
 	}
@@ -33,13 +36,13 @@ func (r *Server) Glance(t int64, op *core.Op, a *core.Answer) {
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
-	if len(r.sessionSet.IDs) == 0 || r.guard(t, op, a) {
+	if len(r.sessionSet.IDs) == 0 || (twin{r}).guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
-	r.executed(op, a)
+	twin{r}.executed(op, a)
 }
 
-func (r *Server) execute(t int64, op *core.Op, a *core.Answer) {
+func (r twin) execute(t int64, op *core.Op, a *core.Answer) {
 	if op.Kind == core.OpAsk {
 		r.ask(op)
 		return
@@ -86,7 +89,7 @@ func (r *Server) execute(t int64, op *core.Op, a *core.Answer) {
 }
 
 // guard begins every script: it finds or begins the current epoch. It returns false if the script is refused.
-func (r *Server) guard(t int64, op *core.Op, a *core.Answer) bool {
+func (r twin) guard(t int64, op *core.Op, a *core.Answer) bool {
 	if r.DeniesOp(op) {
 		refuse(op, a, textNoKey)
 		return false
@@ -107,13 +110,13 @@ func (r *Server) guard(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-func (r *Server) head(t int64, a *core.Answer) {
+func (r twin) head(t int64, a *core.Answer) {
 	_, end := parseEpoch(r.Epoch)
 	a.Epoch, a.RedisNow = r.Epoch, r.nowUs(t)
 	a.Quarantine = max(0, end-a.RedisNow) * 1000
 }
 
-func (r *Server) begin(t int64, op *core.Op, a *core.Answer) bool {
+func (r twin) begin(t int64, op *core.Op, a *core.Answer) bool {
 	length := cmp.Or(op.Quarantine, int64(r.Config.Quarantine))
 	wait, why := r.doubt(t, op, length/1000)
 	end := r.nowUs(t) + wait
@@ -125,13 +128,13 @@ func (r *Server) begin(t int64, op *core.Op, a *core.Answer) bool {
 		refuse(op, a, r.why)
 		return false
 	}
-	cmdHSet(r, t, []string{r.groupKey(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	cmdHSet(r.Server, t, []string{r.groupKey(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
 	if why != "" {
 		if !r.mayWrite("HSET", true) {
 			refuse(op, a, r.why)
 			return false
 		}
-		cmdHSet(r, t, []string{r.groupKey(), "doubt", epoch + " " + why})
+		cmdHSet(r.Server, t, []string{r.groupKey(), "doubt", epoch + " " + why})
 	}
 	if !r.mayWrite("SET", true) {
 		refuse(op, a, r.why)
@@ -142,14 +145,9 @@ func (r *Server) begin(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-func (r *Server) setEpoch(epoch string) {
-	r.Epoch = epoch
-	r.Wrote(Change{Kind: EpochSet, Text: epoch})
-}
-
 // agreed returns the quarantine in ns that the current epoch's group record holds.
-func (r *Server) agreed(t int64) (int64, bool) {
-	noted, ok := cmdHMGet(r, t, []string{r.groupKey(), "epoch", "quarantine"}).([]Reply)
+func (r twin) agreed(t int64) (int64, bool) {
+	noted, ok := cmdHMGet(r.Server, t, []string{r.groupKey(), "epoch", "quarantine"}).([]Reply)
 	if !ok || noted[0] != r.Epoch {
 		return 0, false
 	}
@@ -158,7 +156,7 @@ func (r *Server) agreed(t int64) (int64, bool) {
 	return us * 1000, err == nil && us >= 0 && text[0] >= '0'
 }
 
-func (r *Server) acquire(t int64, op *core.Op, a *core.Answer) {
+func (r twin) acquire(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	var taken []string
 	for _, it := range op.Items {
@@ -202,56 +200,7 @@ func (r *Server) acquire(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-// current finds a lease, after deleting it or its fence if they have expired.
-func (r *Server) current(id string, now int64) (int32, *leaseKey) {
-	i := r.Lease(id)
-	r.ExpireLease(i, now)
-	k := &r.leases[i]
-	k.expireFence(now)
-	return i, k
-}
-
-func (k *leaseKey) held(now int64) core.Result {
-	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
-}
-
-func (k *leaseKey) expireFence(now int64) {
-	if now > k.fenceExpire {
-		k.fence, k.fenceText, k.fenceForeign = 0, "", false
-	}
-}
-
-func (r *Server) set(i int32, owner string, expire int64) {
-	k := &r.leases[i]
-	if k.owner != owner || k.expire > expire {
-		r.version++
-	}
-	k.owner, k.expire = owner, expire
-	r.Wrote(Change{Kind: Granted, N: i, Text: owner, Expire: expire})
-}
-
-func (r *Server) extend(i int32, expire int64) {
-	k := &r.leases[i]
-	if k.expire > expire {
-		r.version++
-	}
-	k.expire = expire
-	r.Wrote(Change{Kind: Extended, N: i, Text: k.owner, Expire: expire})
-}
-
-func (r *Server) setFence(i int32, fence, expire int64) {
-	k := &r.leases[i]
-	k.fence, k.fenceExpire = fence, expire
-	r.Wrote(Change{Kind: Fenced, N: i, At: fence, Expire: expire})
-}
-
-func (k *leaseKey) refreshFence(now int64) {
-	if k.fenced() {
-		k.fenceExpire = now + fenceLife
-	}
-}
-
-func (r *Server) renew(t int64, op *core.Op, a *core.Answer) {
+func (r twin) renew(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
@@ -275,7 +224,7 @@ func (r *Server) renew(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *Server) reassert(t int64, op *core.Op, a *core.Answer) {
+func (r twin) reassert(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
@@ -301,7 +250,7 @@ func (r *Server) reassert(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *Server) release(t int64, op *core.Op, a *core.Answer) {
+func (r twin) release(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	var ids, heirs []string
 	for _, it := range op.Items {
@@ -330,7 +279,7 @@ func (r *Server) release(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *Server) observe(t int64, op *core.Op, a *core.Answer) {
+func (r twin) observe(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	for _, it := range op.Items {
 		_, k := r.current(it.ID, now)
@@ -345,7 +294,7 @@ func (r *Server) observe(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *Server) setBeat(t int64, op *core.Op) {
+func (r twin) setBeat(t int64, op *core.Op) {
 	now := r.NowMs(t)
 	i := r.Beat(op.Owner)
 	r.ExpireBeat(i, now)
@@ -357,22 +306,7 @@ func (r *Server) setBeat(t int64, op *core.Op) {
 	}
 }
 
-func (r *Server) putBeat(t int64, i int32, expire int64) bool {
-	b := &r.beats[i]
-	joined := !b.set
-	b.set, b.expire = true, expire
-	r.Wrote(Change{Kind: Beaten, N: i, Text: cmp.Or(b.text, "1"), Expire: expire, At: t})
-	if !joined {
-		return false
-	}
-	b.since = t
-	r.version++
-	at, _ := slices.BinarySearch(r.live, i)
-	r.live = slices.Insert(r.live, at, i)
-	return true
-}
-
-func (r *Server) leave(t int64, op *core.Op) {
+func (r twin) leave(t int64, op *core.Op) {
 	if !r.mayWrite("DEL", false) {
 		return
 	}
@@ -384,7 +318,7 @@ func (r *Server) leave(t int64, op *core.Op) {
 	r.Config.Publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
 }
 
-func (r *Server) nodes(t int64, op *core.Op, a *core.Answer) {
+func (r twin) nodes(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i := r.Beat(it.ID)
@@ -397,7 +331,7 @@ func (r *Server) nodes(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *Server) ask(op *core.Op) {
+func (r twin) ask(op *core.Op) {
 	if len(op.Items) == 0 {
 		return
 	}
@@ -408,7 +342,7 @@ func (r *Server) ask(op *core.Op) {
 	r.Config.Publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
-func (r *Server) lookAt(t int64) *core.Look {
+func (r twin) lookAt(t int64) *core.Look {
 	now := r.NowMs(t)
 	look := *r.ownersAt(t)
 	alive := r.scan(now)
@@ -419,45 +353,11 @@ func (r *Server) lookAt(t int64) *core.Look {
 	return &look
 }
 
-// scan is SCAN of the heartbeats. The slice is valid until the next call.
-func (r *Server) scan(now int64) []int32 {
-	for n := len(r.live) - 1; n >= 0; n-- {
-		r.ExpireBeat(r.live[n], now)
-	}
-	// SCAN has no order. Sorted names do not depend on how the scripts run.
-	r.scanned = append(r.scanned[:0], r.live...)
-	slices.SortFunc(r.scanned, func(a, b int32) int { return strings.Compare(r.beats[a].id, r.beats[b].id) })
-	return r.scanned
-}
-
-// ownersAt reads sessions and owners. Discoveries share the result until it changes or a lease expires.
-func (r *Server) ownersAt(t int64) *core.Look {
-	if now := r.NowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
-		r.readOwners(now)
-	}
-	return r.look
-}
-
-// readOwners reads in memory order. It first deletes expired leases in session order, as the scripts do.
-func (r *Server) readOwners(now int64) {
-	owners := make([]string, len(r.sessionSet.IDs))
-	until, over := Forever, false
-	for i, n := range r.sessionAt {
-		if k := &r.leases[i]; n >= 0 {
-			over = over || now > k.expire && k.there()
-			if k.owner != "" {
-				owners[n] = k.owner
-				until = min(until, k.expire)
-			}
-		}
-	}
-	if over {
-		for _, i := range r.sessionIdx {
-			r.ExpireLease(i, now)
-		}
-		r.readOwners(now)
-		return
-	}
-	r.look = &core.Look{Sessions: r.sessionSet, Owners: owners}
-	r.lookVersion, r.lookUntil = r.version, until
+// current finds a lease, after deleting it or its fence if they have expirer.
+func (r twin) current(id string, now int64) (int32, *leaseKey) {
+	i := r.Lease(id)
+	r.ExpireLease(i, now)
+	k := &r.leases[i]
+	k.expireFence(now)
+	return i, k
 }

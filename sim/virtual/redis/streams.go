@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,92 +8,9 @@ import (
 	"strings"
 )
 
-type streamID struct{ ms, seq int64 }
-
-func (a streamID) compare(b streamID) int {
-	return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.seq, b.seq))
+func init() {
+	maps.Copy(verbs, streamVerbs)
 }
-
-func (a streamID) String() string {
-	return strconv.FormatInt(a.ms, 10) + "-" + strconv.FormatInt(a.seq, 10)
-}
-
-// parseID parses an ID. rest is the sequence of an ID without one.
-func parseID(text string, rest int64) (id streamID, ok bool) {
-	ms, seq, full := strings.Cut(text, "-")
-	var err, err2 error
-	id.ms, err = strconv.ParseInt(ms, 10, 64)
-	if id.seq = rest; full {
-		id.seq, err2 = strconv.ParseInt(seq, 10, 64)
-	}
-	return id, err == nil && err2 == nil
-}
-
-// idRange parses both inclusive ends of a range.
-func idRange(from, to string) (low, high streamID, ok bool) {
-	high = streamID{1 << 62, 1 << 62}
-	ok, ok2 := true, true
-	if from != "-" {
-		low, ok = parseID(from, 0)
-	}
-	if to != "+" {
-		high, ok2 = parseID(to, 1<<62)
-	}
-	return low, high, ok && ok2
-}
-
-type stream struct {
-	entries []streamEntry // ascending; their fields never change
-	last    streamID
-	groups  map[string]*streamGroup // never ranged over
-}
-
-type streamEntry struct {
-	id     streamID
-	fields []string
-}
-
-type streamGroup struct {
-	last      streamID
-	consumers []string  // ascending
-	pending   []pending // ascending by ID
-}
-
-type pending struct {
-	id       streamID
-	consumer string
-	at       int64 // ms of the last delivery
-	tries    int64
-}
-
-func (s *stream) clone() *stream {
-	c := *s
-	c.entries, c.groups = slices.Clone(s.entries), map[string]*streamGroup{}
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		g := *s.groups[name]
-		g.consumers, g.pending = slices.Clone(g.consumers), slices.Clone(g.pending)
-		c.groups[name] = &g
-	}
-	return &c
-}
-
-func (s *stream) find(id streamID) (int, bool) {
-	return slices.BinarySearchFunc(s.entries, id, func(e streamEntry, id streamID) int { return e.id.compare(id) })
-}
-
-func (g *streamGroup) find(id streamID) (int, bool) {
-	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
-}
-
-func (g *streamGroup) consumer(name string) (fresh bool) {
-	at, there := slices.BinarySearch(g.consumers, name)
-	if !there {
-		g.consumers = slices.Insert(g.consumers, at, name)
-	}
-	return !there
-}
-
-func (e *streamEntry) reply() Reply { return []Reply{e.id.String(), texts(e.fields)} }
 
 // cmdXAdd supports the ID *, and MAXLEN ~, with which Redis trims whole nodes of 100 entries.
 func cmdXAdd(r *Server, t int64, args []string) Reply {
@@ -126,10 +42,6 @@ func cmdXAdd(r *Server, t int64, args []string) Reply {
 	r.Wrote(Change{Kind: Added, Name: name, Words: rest[1:]})
 	r.fed = append(r.fed, name)
 	return id.String()
-}
-
-func newStream() *object {
-	return &object{kind: objStream, expire: Forever, stream: &stream{groups: map[string]*streamGroup{}}}
 }
 
 func cmdXLen(_ *Server, _ int64, o *object, _ []string) Reply { return int64(len(o.stream.entries)) }
@@ -362,13 +274,6 @@ func cmdXInfo(r *Server, t int64, args []string) Reply {
 		out = append(out, []Reply{"name", name, "consumers", int64(len(g.consumers)), "pending", int64(len(g.pending))})
 	}
 	return out
-}
-
-// TakeFed returns the streams that got an entry since the last call.
-func (r *Server) TakeFed() []string {
-	fed := r.fed
-	r.fed = nil
-	return fed
 }
 
 // WaitFor is the result of a command that blocks.

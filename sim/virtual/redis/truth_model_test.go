@@ -25,7 +25,7 @@ func newModelSide(scripts bool) *modelSide {
 	m.r = New(Config{
 		Options: redisstore.Options{Quarantine: quarantineMs * time.Millisecond}, Lua: scripts,
 		Wrote: show, Publish: func(n core.Notice) { m.heard = append(m.heard, n) },
-	})
+	}, nil)
 	return m
 }
 

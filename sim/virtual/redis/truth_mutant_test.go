@@ -78,7 +78,7 @@ var wrong = []struct {
 	{name: "begins no quarantine longer than its own", op: func(_ *Server, op *core.Op) { op.Quarantine = 0 }},
 	{name: "tells no agreement", then: func(_ *Server, _ *core.Op, a *core.Answer) { a.Group = 0 }},
 	{name: "believes in an epoch without a record", op: func(r *Server, op *core.Op) {
-		if _, ok := r.agreed(epochNs); !ok && r.Epoch != "" {
+		if _, ok := (twin{r}).agreed(epochNs); !ok && r.Epoch != "" {
 			cmdHSet(r, epochNs, []string{groupKey, "epoch", r.Epoch, "quarantine", "30900000"})
 		}
 	}},
