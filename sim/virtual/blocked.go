@@ -7,11 +7,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-type blockedRead struct {
-	m   *message
-	key string
-}
-
 func (w *world) block(s *server, m *message, wait redis.WaitFor) {
 	b := &blockedRead{m, wait.Key}
 	m.refs++

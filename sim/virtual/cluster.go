@@ -8,25 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
-// in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition, a server without a
-// majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with real servers.
-type cluster struct{ move *move }
-
-type member struct {
-	owns   bool   // it believes that it is the master of the leases' slot
-	owned  bool   // owns, or lost the slot in a move; its earlier writes may still be acknowledged
-	turn   uint32 // counts calls of ready; only the last has an effect
-	alone  bool   // it hears no majority
-	failed bool   // it serves nobody (CLUSTERDOWN)
-}
-
-type move struct {
-	from, to *peer
-	runs     [2]uint32 // generations of both processes, which forget the move when they end
-	pause    int64     // maximum between two commands, ns
-}
-
 // mapLife and mapPause are the client's times, the others those of redis-server.
 const (
 	rejoinMin, rejoinMax = int64(500 * time.Millisecond), int64(5 * time.Second) // how long a master serves nobody after it was alone
@@ -43,8 +24,6 @@ const (
 	textAsk         = "ASK 1 127.0.0.1:6379"
 )
 
-func (w *world) clustered() bool { return w.sentinels != nil && w.sentinels.cluster != nil }
-
 func (w *world) formCluster() {
 	se := w.sentinels
 	se.cluster = &cluster{}
@@ -52,12 +31,6 @@ func (w *world) formCluster() {
 		se.timeout += upTo(se.r, int64(w.cfg.TTL)*3/2)
 	}
 	se.home.master.takeSlot()
-}
-
-func (p *peer) takeSlot() { p.owns, p.owned = true, true }
-
-func (se *sentinels) of(sh *shard) []*peer {
-	return slices.DeleteFunc(slices.Clone(se.peers), func(p *peer) bool { return p.shard != sh })
 }
 
 const clusterMajority = 2 // of three masters
@@ -162,11 +135,6 @@ func (w *world) readMap(n *node) {
 	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
 }
 
-// waitsElsewhere reports whether a request is pending at a server other than the map's. A cluster client keeps it with a new map.
-func (w *world) waitsElsewhere(l *link) bool {
-	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
-}
-
 // passes reports whether a message published at one server reaches the subscribers of another, as in a cluster.
 func (w *world) passes(from, to int32) bool {
 	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
@@ -222,12 +190,6 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 		return textAsk
 	}
 	return textTryAgain
-}
-
-// refusesAll approximates a server that the slot is leaving: it refuses every command.
-func (p *peer) refusesAll() bool {
-	c := p.w.sentinels.cluster
-	return c != nil && (p.failed || c.move != nil && c.move.from == p)
 }
 
 // whole reports whether all servers of a shard run and know their master, so that none misses a move and serves on (docs/replicas.md).

@@ -1,13 +1,6 @@
 package virtual
 
 import "slices"
-import "github.com/leasestorm/leasestorm/sim/virtual/redis"
-
-// dump is a replica's data and offset on disk, where it resumes if its master still has the rest (TestOldDump of internal/redisstore).
-type dump struct {
-	data *redis.Data
-	backlog
-}
 
 func (p *peer) save() *dump {
 	d := &dump{p.s.Copy(), p.backlog}

@@ -15,11 +15,6 @@ import (
 
 const streamEdges = 0x6564676573
 
-type edges struct {
-	r    *rand.Rand
-	near []int64 // candidate instants, reused
-}
-
 func newEdges(cfg Config, seed uint64) *edges {
 	if cfg.Net.Edge == 0 {
 		return nil
@@ -31,14 +26,6 @@ func newEdges(cfg Config, seed uint64) *edges {
 func (e *edges) beside(at int64) int64 {
 	by := []time.Duration{time.Microsecond, 100 * time.Microsecond, time.Millisecond}[e.r.IntN(3)]
 	return at + int64(e.r.IntN(3)-1)*int64(by)
-}
-
-// rate draws a clock's rate error in parts per million.
-func (c Clock) rate(r *rand.Rand) int64 {
-	if c.Edge {
-		return c.Drift * int64(2*r.IntN(2)-1)
-	}
-	return spread(r, c.Drift)
 }
 
 // mostHeld bounds how long a message is held back. It must stay below the allowances of the guarantees.

@@ -3,7 +3,6 @@ package virtual
 import (
 	"cmp"
 	"strconv"
-	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/election"
@@ -11,12 +10,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// Election holds the timings of an election; see Config.Election.
-type Election struct {
-	Interval  time.Duration // between two cycles of a follower; default TTL / 2
-	Heartbeat time.Duration // between two heartbeats of the leader; default TTL / 3
-}
 
 type campaign struct {
 	plainProgram

@@ -7,28 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
-	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-type strike struct {
-	fault.Fault
-	number  int32 // in world.plan
-	active  bool
-	node    int32  // -1: none
-	session int32  // -1: none
-	gen     uint32 // generation of the struck process
-	lead    int    // index of the fault whose node it strikes (fault.Same)
-	on      bool   // flapping: the link is cut now
-	narrow  narrow // bandwidth
-	was     int64  // clock drift before the fault
-	copy    *redis.Data
-	dump    *dump
-	server  *server // struck server, of faults of Redis
-	shard   *shard  // struck shard, of faults of a cluster
-	moved   [2]bool // whether its beginning and its end were moved to an edge
-}
-
-func (s *strike) zone() int32 { return s.number + 1 }
 
 func (w *world) schedule(p fault.Plan) {
 	start, calm := int64(w.cfg.Start), w.calm()
@@ -52,17 +31,6 @@ func (w *world) schedule(p fault.Plan) {
 	}
 	w.q.Push(loop.Event{At: calm, Kind: evPhase, Arg: phaseCalm})
 	w.q.Push(loop.Event{At: calm + int64(w.cfg.Calm), Kind: evPhase, Arg: phaseEnd})
-}
-
-// lasts returns the duration of a fault in ns, 0 if it is instant.
-func (w *world) lasts(f fault.Fault) int64 {
-	switch {
-	case f.Kind == fault.CheckSend:
-		return int64(2 * w.cfg.TTL)
-	case f.Kind.Has(fault.Stops): // the clean stop decides when the next process starts
-		return 0
-	}
-	return int64(f.Lasts())
 }
 
 func (w *world) faultEvent(e *loop.Event) {
@@ -108,8 +76,6 @@ func (w *world) start(s *strike) {
 		w.end(s)
 	}
 }
-
-func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
 
 // tryAgain postpones a fault of an owner while there is no owner, by a renewal interval at most.
 func (w *world) tryAgain(s *strike) bool {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/membership"
-	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 	prod "github.com/leasestorm/leasestorm/lease/intent"
@@ -33,62 +31,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// intentNode is a process of the intent system: production API, store, member and machine, and a shell like lease/intent/worker.
-type intentNode struct {
-	plainProgram
-	w    *world
-	n    *node
-	role string
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	store  *store.Store
-
-	// API.
-	handler   http.Handler
-	listening bool
-	open      map[int64]func(int, []byte) // pending requests; ranged over only in the order of their numbers
-	requests  int64
-
-	// Worker.
-	bus      intentbus.Bus
-	leasesOf *redisstore.Store // for passing leases on
-	member   *membership.Member
-	machine  *intent.Machine
-	jobs     map[string]*intentJob
-	inbox    []intentMessage
-	busy     bool // a step of the machine is being carried out
-	later    bool // pump runs again after the current step of the leases
-	passed   core.Passed
-	wants    policy.Waiters[string, intent.Event] // sessions that wait for a lease
-	releases policy.Releases[*intentRelease]
-	capacity latch // of the machine
-	kicked   latch // a beat is requested
-	nextBeat core.Time
-	up       bool // it has joined
-	beating  bool // a beat or the join is in progress
-
-	// Stop.
-	stopping bool
-	silent   latch // no request is pending
-	ended    latch // the machine has drained
-	beaten   latch // no beat is in progress
-	released latch // the leases are released
-}
-
-type intentJob struct {
-	entry    intentbus.Entry
-	terms    policy.Terms[intentHold]
-	pipeline *pipeline
-}
-
-type intentHold struct {
-	p     *intentNode
-	id    string
-	fence int64
-	gen   uint32
-}
 
 func (h intentHold) Name() string { return h.id }
 
@@ -102,18 +44,6 @@ func (h intentHold) term() *term {
 		return tm
 	}
 	return nil
-}
-
-// intentMessage is input for the machine: f runs first, then the machine gets event.
-type intentMessage struct {
-	f     func()
-	event intent.Event
-}
-
-type intentRelease struct {
-	session string
-	left    int
-	over    bool
 }
 
 func (w *world) newIntentNode(n *node) *intentNode {

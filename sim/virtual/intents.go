@@ -14,14 +14,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// Intents configures the intent system; see Config.Intents.
-type Intents struct {
-	Tuners       int                   // slots that the workers share
-	Role         func(slot int) string // "api", "worker" or "both"
-	Phase1       func(slot int) bool   // the slot's API acquires the lease of a service itself; nil: none does
-	SingleWriter func(slot int) bool   // the slot's worker believes that it is the only one; nil: none does
-}
-
 const (
 	roleAPI    = "api"
 	roleWorker = "worker"
@@ -43,14 +35,6 @@ func intentOptions(c *Config) redisstore.Options {
 }
 
 const storePatience = 3 * time.Second
-
-type intentWorld struct {
-	clients client.Config
-	number  int64 // of the last request
-	slots   []string
-	tuners  tuners
-	ids     *rand.Rand // for IDs of sessions and processes
-}
 
 const streamIntents = 0x696e74656e7473
 

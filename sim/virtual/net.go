@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -18,61 +19,6 @@ const (
 	textTimeout  = "i/o timeout"
 	textTornLook = "the epoch changed during the discovery"
 )
-
-// message is an op and its answer. It is pooled; refs counts the events and lists that name it.
-type message struct {
-	op       core.Op
-	ans      core.Answer
-	cmd      *foreign.Command         // plain command of the node's program, instead of op
-	reply    redis.Reply              // to cmd
-	done     func(redis.Reply, error) // called with reply instead of the program; error: no answer
-	number   int32                    // in world.messages
-	node     int32
-	gen      uint32 // generation of the sending process
-	run      uint32 // generation of the receiving server
-	to       int32
-	refs     int32
-	deadline int64 // true time
-	armed    bool  // its timeout is scheduled
-	told     bool  // the process has got an answer or a timeout
-	noReply  bool  // its connection is gone: no answer can come
-	lost     bool  // the request was lost
-	torn     bool  // a discovery whose first half has been read
-	since    int64 // true time of that read
-}
-
-type notice struct {
-	core.Notice
-	text string // message that does not concern leases
-	refs int32  // pending deliveries
-}
-
-// link is the network between a machine and Redis. It has counters, because faults may overlap.
-type link struct {
-	cut       int
-	holdOut   int           // requests are held back
-	holdIn    int           // answers and notices are held back
-	extra     time.Duration // latency, one way
-	jitter    time.Duration
-	narrow    []narrow // bandwidth limits in force
-	fragments int
-	double    int
-	reorder   time.Duration
-
-	heldOut  []loop.Event
-	heldIn   []loop.Event
-	flight   []*message // sent, neither answered nor given up
-	noticeAt int64      // arrival of the last notice; notices of a subscription arrive in order
-	to       int32      // server of its connections
-	zone     int32      // zone of the servers that it reaches
-	anywhere bool       // it reaches all zones
-	told     *server    // master that the process last learned; nil: none
-	astray   bool       // in history, it does not know or cannot reach the sentinels' master
-	hears    bool       // subscribed
-	trying   bool       // an attempt to subscribe is pending
-	sub      uint32     // counts subscriptions
-	sent     int64      // commands in this bucket (history.Commands)
-}
 
 func (w *world) message() *message {
 	i := slot(&w.messages, &w.free)
@@ -110,11 +56,6 @@ func (w *world) heard(i int32) {
 	if w.notices[i].refs--; w.notices[i].refs == 0 {
 		w.spare = append(w.spare, i)
 	}
-}
-
-type narrow struct {
-	kbps  int64 // kilobytes a second
-	until int64
 }
 
 // narrowed returns the delay of size bytes by bandwidth limits. It ends when the last limit is lifted.
@@ -344,3 +285,57 @@ func (w *world) replay(held *[]loop.Event) {
 	}
 	*held = (*held)[:0]
 }
+
+func told(v redis.Reply) foreign.Reply {
+	if no, refused := v.(redis.Refusal); refused {
+		return foreign.Reply{Err: string(no)}
+	}
+	return foreign.Reply{Value: redis.Plain(v)}
+}
+
+func (w *world) finished(n *node, m *message, a core.Answer) {
+	switch {
+	case m.done != nil:
+		w.concluded(m, a)
+		return
+	case m.cmd == nil:
+		w.step(n, core.Event{Kind: core.EvAnswer, Answer: a})
+		if n.program != nil && n.alive {
+			kept := a // only a program costs an allocation
+			n.program.answered(w, n, &m.op, &kept)
+		}
+		return
+	}
+	r := told(m.reply)
+	if a.Failure != core.FailNone {
+		r = foreign.Reply{Err: a.Text}
+	}
+	r.Seq = m.cmd.Seq
+	n.program.replied(w, n, &r)
+	if n.alive {
+		w.setTick(n)
+	}
+}
+
+func (w *world) concluded(m *message, a core.Answer) {
+	done := m.done
+	m.done = func(redis.Reply, error) {} // a socket delivers every answer once
+	switch {
+	case a.Failure == core.FailNone:
+		done(m.reply, nil)
+	case a.Text == redis.TextLoading:
+		done(redis.Refusal(redis.TextLoading), nil)
+	case a.Failure == core.FailUnsent:
+		done(nil, errRefused)
+	case m.noReply:
+		done(nil, errReset)
+	default:
+		done(nil, errSilent)
+	}
+}
+
+var (
+	errRefused = errors.New(textRefused)
+	errReset   = errors.New(textReset)
+	errSilent  = errors.New(textTimeout)
+)

@@ -12,57 +12,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
-// node is a slot: a machine with its clocks and link, and its process, if one runs.
-type node struct {
-	slot  int // from 1
-	name  string
-	clock loop.Clock
-	link  link
-
-	// The process.
-	gen      uint32 // generation of the process
-	alive    bool
-	draining bool
-	frozen   int // number of faults that freeze it
-	instance string
-	pid      int64
-	machine  Machine
-	program  program // nil: it has only leases and polls
-	tickAt   int64   // true time of the pending tick; 0: none
-	inbox    []loop.Event
-	fall     fall
-	spin     spin
-	todo     []core.Event // for the core, after the current step
-	working  bool         // a step is being carried out
-	routines []*routine
-	spawned  bool // a process has run in this slot
-
-	terms   []term
-	vacant  []int32
-	held    map[string]int32 // lease → index in terms; never ranged over
-	left    []leftover
-	pauses  []int32       // check-send faults that wait for the next poll
-	again   time.Duration // delay of the restart after a clean stop
-	restart bool
-	witness int32 // the process is thawed once this session has another owner; -1: none
-	paused  int32 // check-send fault that froze it
-}
-
-type term struct {
-	gen     uint32 // 0: vacant
-	session int32
-	fence   int64
-	until   core.Time // end of the trust window
-	belief  policy.Belief
-	polls   policy.Poller
-	poll    int32 // running poll; -1: none
-}
-
-// trusts mirrors the library's IsOwned.
-func (n *node) trusts(t *term, at int64) bool {
-	return t.gen != 0 && t.belief.Holds(n.clock.Now(at))
-}
-
 func (w *world) addNode(r *rand.Rand) *node {
 	slot := len(w.nodes) + 1
 	n := &node{slot: slot, name: fault.NodeTarget(slot), witness: -1}
@@ -387,4 +336,18 @@ func (w *world) comeBack(n *node) {
 	if n.restart {
 		w.q.Push(loop.Event{At: w.t + int64(n.again), Kind: evSpawn, Node: int32(n.slot - 1)})
 	}
+}
+
+// yield lets the running poll end, then releases the lease.
+func (w *world) yield(n *node, id string) {
+	if i, tm := n.term(id); tm != nil {
+		w.polling(n, i, tm.polls.Yield(), "")
+		return
+	}
+	w.drop(n, id)
+}
+
+// drop releases a lease or stops wanting it. The core keeps the cause of a release that it requested.
+func (w *world) drop(n *node, id string) {
+	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
 }

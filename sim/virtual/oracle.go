@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// believer is one term, from the instance's acquired to its lost, released or death.
-type believer struct {
-	node, term int32
-	gen        uint32
-}
-
 // believes returns IsOwned of that process at this instant, on that machine's clocks.
 func (w *world) believes(b believer) bool {
 	n := w.nodes[b.node]

@@ -9,40 +9,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
-// poll is a poll from its start in a process to the end of its request.
-type poll struct {
-	gen      uint32 // 0: vacant
-	node     int32
-	term     int32
-	termGen  uint32
-	session  int32
-	fence    int64
-	id       string // of the session
-	instance string
-	ends     int64 // true time of its timeout; 0: set at the send
-	arrival  int64 // number at the target; 0: not arrived
-	accepted bool
-	refused  bool // the target refused its fence
-	ended    bool
-	over     bool // the process has given it up or ended
-}
-
-// slot returns an unused index of all, and extends all if necessary.
-func slot[T any](all *[]T, vacant *[]int32) int32 {
-	if k := len(*vacant); k > 0 {
-		i := (*vacant)[k-1]
-		*vacant = (*vacant)[:k-1]
-		return i
-	}
-	*all = append(*all, *new(T))
-	return int32(len(*all) - 1)
-}
-
-type pollTable struct {
-	polls  []poll
-	vacant []int32
-}
-
 func (p *pollTable) get(i int32, gen uint32) *poll {
 	if v := &p.polls[i]; v.gen == gen {
 		return v
@@ -200,13 +166,6 @@ func (w *world) pollReturned(n *node, e *loop.Event) {
 		return
 	}
 	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.Arg })
-}
-
-// leftover is a poll that outlasts its term. The next term of its session in this process takes it over.
-type leftover struct {
-	session int32
-	poll    int32
-	polls   policy.Poller
 }
 
 func (w *world) takeOver(n *node, ti int32) {

@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"errors"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -9,39 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// program runs in a process beside the leases of its core and their polls. Polling alone needs none.
-type program interface {
-	start(w *world, n *node)
-	// next returns the time of the next tick on the node's monotonic clock, 0 for never.
-	next() core.Time
-	tick(w *world, n *node)
-	// asks is called before a core's op is sent.
-	asks(w *world, n *node, op *core.Op)
-	told(w *world, n *node, t *core.Tell)
-	// replied receives the result of the program's own command.
-	replied(w *world, n *node, r *foreign.Reply)
-	answered(w *world, n *node, op *core.Op, a *core.Answer)
-	// heard receives a message that does not concern leases. "" means that the process has subscribed and may have missed some.
-	heard(w *world, n *node, text string)
-	leases() bool
-	// drained is called after the core has drained. False ends the process.
-	drained(w *world, n *node) bool
-	died(w *world, n *node)
-	// drain begins a stop. False makes the shell drain the core.
-	drain(w *world, n *node) bool
-}
-
-type plainProgram struct{}
-
-func (plainProgram) asks(*world, *node, *core.Op)                   {}
-func (plainProgram) told(*world, *node, *core.Tell)                 {}
-func (plainProgram) replied(*world, *node, *foreign.Reply)          {}
-func (plainProgram) answered(*world, *node, *core.Op, *core.Answer) {}
-func (plainProgram) heard(*world, *node, string)                    {}
-func (plainProgram) leases() bool                                   { return true }
-func (plainProgram) drained(*world, *node) bool                     { return false }
-func (plainProgram) died(*world, *node)                             {}
 
 func (w *world) programOf(n *node) program {
 	if w.cfg.Foreign != nil {
@@ -68,60 +34,6 @@ func (w *world) request(n *node, c foreign.Command, patience time.Duration, done
 	m.deadline = n.clock.When(w.t, n.clock.MonoAt(w.t)+core.Time(patience))
 	w.depart(n, m)
 }
-
-func told(v redis.Reply) foreign.Reply {
-	if no, refused := v.(redis.Refusal); refused {
-		return foreign.Reply{Err: string(no)}
-	}
-	return foreign.Reply{Value: redis.Plain(v)}
-}
-
-func (w *world) finished(n *node, m *message, a core.Answer) {
-	switch {
-	case m.done != nil:
-		w.concluded(m, a)
-		return
-	case m.cmd == nil:
-		w.step(n, core.Event{Kind: core.EvAnswer, Answer: a})
-		if n.program != nil && n.alive {
-			kept := a // only a program costs an allocation
-			n.program.answered(w, n, &m.op, &kept)
-		}
-		return
-	}
-	r := told(m.reply)
-	if a.Failure != core.FailNone {
-		r = foreign.Reply{Err: a.Text}
-	}
-	r.Seq = m.cmd.Seq
-	n.program.replied(w, n, &r)
-	if n.alive {
-		w.setTick(n)
-	}
-}
-
-func (w *world) concluded(m *message, a core.Answer) {
-	done := m.done
-	m.done = func(redis.Reply, error) {} // a socket delivers every answer once
-	switch {
-	case a.Failure == core.FailNone:
-		done(m.reply, nil)
-	case a.Text == redis.TextLoading:
-		done(redis.Refusal(redis.TextLoading), nil)
-	case a.Failure == core.FailUnsent:
-		done(nil, errRefused)
-	case m.noReply:
-		done(nil, errReset)
-	default:
-		done(nil, errSilent)
-	}
-}
-
-var (
-	errRefused = errors.New(textRefused)
-	errReset   = errors.New(textReset)
-	errSilent  = errors.New(textTimeout)
-)
 
 type nothing struct{}
 

@@ -9,64 +9,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// This file models replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT and INFO's counts. Tests check its
-// assumptions on real servers (replicas_test.go, replication_test.go of internal/redisstore). Sentinels and clients are in sentinel.go.
-
-// peer is a server's part in replication: its stream, written or received, and its replicas' acknowledgements.
-type peer struct {
-	w *world
-	s *server
-
-	shard *shard
-	of    *peer // its master; nil: it is a master
-	backlog
-	acked    int    // number of its records that a majority has acknowledged, as recorded
-	told     bool   // history includes this server,
-	toldAs   string // under this name
-	applying bool   // a record of the master is being applied
-
-	// As a replica: the connection to its master.
-	link    uint32 // number of the connection
-	linked  bool   // attached
-	copying bool   // a full synchronization is in progress
-	trying  bool   // an attempt to attach is scheduled
-	sent    int64  // true time at which the message in transit left the master; 0: none
-	upTo    int    // offset at the end of that message
-	lag     int64  // extra delay of each message
-	zone    int32  // servers in the same zone reach each other; the sentinels are in 0
-	pinned  int    // > 0: the sentinels do not change its master
-
-	// As a master: its replicas.
-	acks  []acknowledgement // by server number
-	waits []*waiting
-
-	frozen []func() // deferred while the process is frozen
-
-	member // of a cluster
-}
-
-type backlog struct {
-	id      int // of the stream (replication ID)
-	id2     int // of the stream before the last promotion,
-	shared  int // which is the same before this offset
-	base    int // offset of the first record
-	records []redis.Change
-	written []int64 // time of each record
-}
-
-type acknowledgement struct {
-	attached bool
-	link     uint32 // connection that it belongs to
-	offset   int    // highest acknowledged; -1: none
-}
-
-type waiting struct {
-	m      *message
-	offset int
-}
-
-func (b *backlog) offset() int { return b.base + len(b.records) }
-
 // write appends a record to the stream and sends it to the replicas. A replica appends only its master's records.
 func (p *peer) write(record redis.Change) {
 	if p.of != nil && !p.applying {
@@ -137,32 +79,6 @@ func (p *peer) acknowledged(offset int) (n int64) {
 		}
 	}
 	return n
-}
-
-func (w *world) between(a, b *peer) int64 {
-	d := int64(w.cfg.Net.Delay) + upTo(w.sentinels.r, int64(w.cfg.Net.Delay+w.cfg.Net.Jitter))
-	if w.sentinels.r.IntN(50) == 0 {
-		d += upTo(w.sentinels.r, int64(w.cfg.OpTimeout))
-	}
-	return d + a.lag + b.lag
-}
-
-func (w *world) meet(a, b *peer) bool { return a.zone == b.zone && !a.s.down && !b.s.down }
-
-// toServer calls f on a server after d. A frozen process runs f when thawed, and a process that has ended never does.
-func (w *world) toServer(p *peer, d int64, f func()) {
-	run := p.s.gen
-	var due func()
-	due = func() {
-		switch {
-		case p.s.gen != run || p.s.down:
-		case p.s.hold > 0:
-			p.frozen = append(p.frozen, due)
-		default:
-			f()
-		}
-	}
-	w.after(d, due)
 }
 
 func (w *world) thawStream(s *server) {
@@ -357,14 +273,4 @@ func (w *world) beginStream(s *server, empty bool) {
 	w.unready(p)
 	w.note("%s is back, empty: %v", s.name(), empty)
 	w.retap()
-}
-
-// wrote writes a record, which a replica repeats. If history includes the server, it gets the change.
-func (p *peer) wrote(c redis.Change) {
-	if c.Kind != redis.Added {
-		p.write(c)
-	}
-	if p.told {
-		p.w.show(p.s, c, false)
-	}
 }

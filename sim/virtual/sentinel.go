@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -10,37 +9,8 @@ import (
 
 const streamReplicas = 0x7265706c
 
-// sentinels decide which server is the master. They replace a master that is out of sight for a while by a replica, and later make the
-// other servers follow it. Clients learn of it at different times, or when their connections break. Meanwhile, cut-off, frozen or
-// uninformed servers also act as masters. In a cluster, a majority of the masters decides (cluster.go).
-type sentinels struct {
-	r         *rand.Rand
-	peers     []*peer  // by server number
-	shards    []*shard // one, or two of a cluster
-	home      *shard   // shard with the leases
-	ids       int      // last ID of a stream
-	downAfter int64    // the sentinels' timeout, and the unit of other delays, ns
-	timeout   int64    // time out of sight until a master is replaced, ns; in a cluster cluster-node-timeout
-	patience  int      // a check redirects a server with a probability of 1 / patience
-	cluster   *cluster // nil: sentinels decide
-
-	serves bool   // the master can acknowledge writes, as recorded in history
-	lived  string // its life, as recorded
-	runID  string // of its process, as recorded
-	knew   *server
-}
-
-type shard struct {
-	master *peer // as the sentinels know
-	lost   int64 // true time since when it is out of sight; 0: in sight
-}
-
 // replicasUntold is the number of replicas if Config.Replicas is 0.
 const replicasUntold = 2
-
-func (se *sentinels) newID() int { se.ids++; return se.ids }
-
-func (s *server) name() string { return fmt.Sprintf("server %d", s.number+1) }
 
 // replicate adds replicas and sentinels. The servers' clocks differ by less than a TTL (docs/replicas.md).
 func (w *world) replicate(seed uint64) {
@@ -95,8 +65,6 @@ func (w *world) watchMaster() {
 	}
 	w.look()
 }
-
-func (w *world) sees(p *peer) bool { return p.zone == 0 && !p.s.down && p.s.hold == 0 }
 
 func (w *world) look() {
 	se := w.sentinels
@@ -207,15 +175,6 @@ func (w *world) dial(n *node) {
 	if !w.clustered() && (l.hears || len(l.flight) > 0) {
 		w.reset(n)
 	}
-}
-
-// reaches reports whether a node can connect to a server or, for nil, to the sentinels. Without sentinels there is one zone.
-func (w *world) reaches(n *node, s *server) bool {
-	zone := int32(0)
-	if s != nil && s.peer != nil {
-		zone = s.peer.zone
-	}
-	return n.link.anywhere || n.link.zone == zone
 }
 
 // isolate puts a master, sometimes with replicas, into a zone of its own. Some clients are cut off with it, some reach all servers, and

@@ -2,29 +2,50 @@ package virtual
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// server is the Redis process. It executes its queued ops one after another.
-type server struct {
-	*redis.Server
-	number      int32 // in world.servers
-	peer        *peer // part in replication; nil: a single server
-	down        bool
-	loading     int   // > 0: the reply to every command is LOADING
-	hold        int   // > 0: frozen; requests wait
-	until       int64 // true time until which it is busy
-	gen         uint32
-	waiting     []*message
-	blocked     []*blockedRead
-	leaseTimers []bool // whether an expiry event of the lease is pending
-	beatTimers  []bool
+// wrote writes a record, which a replica repeats. If history includes the server, it gets the change.
+func (p *peer) wrote(c redis.Change) {
+	if c.Kind != redis.Added {
+		p.write(c)
+	}
+	if p.told {
+		p.w.show(p.s, c, false)
+	}
+}
+
+// addServer adds the first server or, with a label, another one.
+func (w *world) addServer(label string) *server {
+	cfg, s := &w.cfg, &server{number: int32(len(w.servers))}
+	rc := redis.Config{
+		Options: redisstore.Options{Quarantine: cfg.TTL, Replicas: cfg.Replicas}, Label: label,
+		Local: cfg.Local && !cfg.replicated(), Lua: cfg.Lua, Loaded: cfg.Loaded,
+		Script: cfg.Seams.Script, Begun: cfg.Seams.Begun, Older: cfg.Seams.older,
+		Wrote:   func(c redis.Change) { w.wrote(s, c) },
+		Publish: func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
+		Shout:   func(text string) { w.deliver(notice{text: text}, s.number, 60+len(text)) },
+		Named: func(id string) {
+			w.sessIdx[id] = int32(len(w.sess))
+			w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
+		},
+	}
+	var like *redis.Server
+	if label != "" {
+		like, rc.Runs = w.servers[0].Server, 1
+	}
+	if cfg.Intents != nil {
+		rc.Options = intentOptions(cfg)
+	}
+	s.Server = redis.New(rc, like)
+	w.servers = append(w.servers, s)
+	return s
 }
 
 const (
@@ -254,10 +275,6 @@ func (w *world) startServer(s *server, empty bool) {
 	w.snapshot(s)
 }
 
-func (w *world) application() {
-	w.q.Push(loop.Event{At: w.t + upTo(w.load, int64(50*time.Millisecond)), Kind: evSessionsBack})
-}
-
 // snapshot records all keys, as a replica reads them when it reconnects.
 func (w *world) snapshot(s *server) {
 	w.emitOf(s, history.Event{Kind: history.TapUp})
@@ -354,9 +371,4 @@ func (w *world) expires(e *loop.Event) {
 		s.ExpireBeat(e.Arg, s.NowMs(w.t))
 	}
 	w.timer(s, e.Kind, e.Arg)
-}
-
-func cutText(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s[:min(len(s), 200)]
 }

@@ -145,24 +145,6 @@ func (w *world) over(n *node, id, why string) {
 	n.vacant = append(n.vacant, i)
 }
 
-// yield lets the running poll end, then releases the lease.
-func (w *world) yield(n *node, id string) {
-	if i, tm := n.term(id); tm != nil {
-		w.polling(n, i, tm.polls.Yield(), "")
-		return
-	}
-	w.drop(n, id)
-}
-
-// drop releases a lease or stops wanting it. The core keeps the cause of a release that it requested.
-func (w *world) drop(n *node, id string) {
-	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
-}
-
-func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
-	w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
-}
-
 func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
 	w.emit(history.Event{
 		Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
