@@ -3,6 +3,7 @@ package virtual
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -350,4 +351,22 @@ func (w *world) yield(n *node, id string) {
 // drop releases a lease or stops wanting it. The core keeps the cause of a release that it requested.
 func (w *world) drop(n *node, id string) {
 	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
+}
+
+// placement is shared by all cores, which compute alike. It keeps the last result, because each would compute instances × sessions ranks.
+type placement struct {
+	core.Placer
+	sessions      *core.Sessions
+	instances     []uint64
+	owner         []int32
+	target, quota []int32
+}
+
+// Place implements core.Placement.
+func (p *placement) Place(s *core.Sessions, instances []uint64, owner []int32) (target, quota []int32) {
+	if p.sessions != s || !slices.Equal(p.instances, instances) || !slices.Equal(p.owner, owner) {
+		p.target, p.quota = p.Placer.Place(s, instances, owner)
+		p.sessions, p.instances, p.owner = s, append(p.instances[:0], instances...), append(p.owner[:0], owner...)
+	}
+	return p.target, p.quota
 }

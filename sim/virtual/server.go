@@ -11,14 +11,75 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// wrote writes a record, which a replica repeats. If history includes the server, it gets the change.
-func (p *peer) wrote(c redis.Change) {
-	if c.Kind != redis.Added {
-		p.write(c)
+func (w *world) block(s *server, m *message, wait redis.WaitFor) {
+	b := &blockedRead{m, wait.Key}
+	m.refs++
+	s.blocked = append(s.blocked, b)
+	w.after(s.Clock.TrueOf(0, wait.Block*int64(time.Millisecond)), func() { w.unblock(s, b) })
+}
+
+// unblock replies that no entry came, once the server runs.
+func (w *world) unblock(s *server, b *blockedRead) {
+	i := slices.Index(s.blocked, b)
+	switch {
+	case i < 0:
+		return
+	case s.hold > 0:
+		w.after(int64(10*time.Millisecond), func() { w.unblock(s, b) })
+		return
 	}
-	if p.told {
-		p.w.show(p.s, c, false)
+	s.blocked = slices.Delete(s.blocked, i, i+1)
+	b.m.reply = nil
+	w.reply(b.m)
+	w.release(b.m)
+}
+
+// feedBlocked answers reads of the streams that the last command added to.
+func (w *world) feedBlocked(s *server) {
+	for _, key := range s.TakeFed() {
+		for _, b := range slices.Clone(s.blocked) {
+			if b.key != key {
+				continue
+			}
+			n := w.nodes[b.m.node]
+			gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
+			got := redis.Reply(nil)
+			if !gone {
+				got = s.Obey(w.t, b.m.cmd.Args)
+				if _, still := got.(redis.WaitFor); still {
+					continue
+				}
+			}
+			s.blocked = slices.DeleteFunc(s.blocked, func(o *blockedRead) bool { return o == b })
+			if b.m.reply = got; !gone {
+				w.reply(b.m)
+			}
+			w.release(b.m)
+		}
 	}
+}
+
+func (w *world) unblockAll(s *server) {
+	for _, b := range s.blocked {
+		w.release(b.m)
+	}
+	s.blocked = nil
+}
+
+// textUnblocked is Redis' reply to a blocked read when the server becomes a replica.
+const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+
+func (w *world) demoteBlocked(p *peer) {
+	if len(p.s.blocked) == 0 {
+		return
+	}
+	w.toServer(p, 0, func() {
+		for _, b := range p.s.blocked {
+			b.m.reply = redis.Refusal(textUnblocked)
+			w.reply(b.m)
+		}
+		w.unblockAll(p.s)
+	})
 }
 
 // addServer adds the first server or, with a label, another one.
@@ -289,12 +350,15 @@ func (w *world) emitOf(s *server, e history.Event) {
 	w.emit(e)
 }
 
+// wrote appends a write to the server's stream. A server that history includes shows it.
 func (w *world) wrote(s *server, c redis.Change) {
-	if s.peer != nil {
-		s.peer.wrote(c)
-		return
+	p := s.peer
+	if p != nil && c.Kind != redis.Added {
+		p.write(c)
 	}
-	w.show(s, c, false)
+	if p == nil || p.told {
+		w.show(s, c, false)
+	}
 }
 
 // show records a change of a server's keys in history, and schedules the check of the key's expiry. A snapshot shows the present keys.
@@ -337,38 +401,21 @@ func (w *world) show(s *server, c redis.Change, snapshot bool) {
 
 // timer schedules the check of a lease or heartbeat at its expiry. Each has one pending event, however often it is renewed.
 func (w *world) timer(s *server, kind uint8, i int32) {
-	all, end, ends := s.timersOf(kind), int64(0), false
-	if kind == evLeaseExpiry {
-		end, ends = s.LeaseEnd(i)
-	} else {
-		end, ends = s.BeatEnd(i)
+	pending := &s.timers[kind-evLeaseExpiry]
+	for len(*pending) <= int(i) {
+		*pending = append(*pending, false)
 	}
-	for len(*all) <= int(i) {
-		*all = append(*all, false)
-	}
-	if ends && !(*all)[i] {
-		(*all)[i] = true
+	if end, ends := s.End(kind == evBeatExpiry, i); ends && !(*pending)[i] {
+		(*pending)[i] = true
 		w.q.Push(loop.Event{At: s.TrueOf(w.t, end+1), Kind: kind, Node: s.number, Arg: i})
 	}
 }
 
-func (s *server) timersOf(kind uint8) *[]bool {
-	if kind == evLeaseExpiry {
-		return &s.leaseTimers
-	}
-	return &s.beatTimers
-}
-
 func (w *world) expires(e *loop.Event) {
 	s := w.servers[e.Node]
-	(*s.timersOf(e.Kind))[e.Arg] = false
-	switch {
-	case s.follows():
-		return
-	case e.Kind == evLeaseExpiry:
-		s.ExpireLease(e.Arg, s.NowMs(w.t))
-	default:
-		s.ExpireBeat(e.Arg, s.NowMs(w.t))
+	s.timers[e.Kind-evLeaseExpiry][e.Arg] = false
+	if !s.follows() {
+		s.Expire(e.Kind == evBeatExpiry, e.Arg, s.NowMs(w.t))
+		w.timer(s, e.Kind, e.Arg)
 	}
-	w.timer(s, e.Kind, e.Arg)
 }

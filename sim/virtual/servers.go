@@ -123,17 +123,16 @@ type shard struct {
 // server is the Redis process. It executes its queued ops one after another.
 type server struct {
 	*redis.Server
-	number      int32 // in world.servers
-	peer        *peer // part in replication; nil: a single server
-	down        bool
-	loading     int   // > 0: the reply to every command is LOADING
-	hold        int   // > 0: frozen; requests wait
-	until       int64 // true time until which it is busy
-	gen         uint32
-	waiting     []*message
-	blocked     []*blockedRead
-	leaseTimers []bool // whether an expiry event of the lease is pending
-	beatTimers  []bool
+	number  int32 // in world.servers
+	peer    *peer // part in replication; nil: a single server
+	down    bool
+	loading int   // > 0: the reply to every command is LOADING
+	hold    int   // > 0: frozen; requests wait
+	until   int64 // true time until which it is busy
+	gen     uint32
+	waiting []*message
+	blocked []*blockedRead
+	timers  [2][]bool // whether an expiry event is pending, of each lease and each heartbeat
 }
 
 func (w *world) clustered() bool { return w.sentinels != nil && w.sentinels.cluster != nil }

@@ -105,7 +105,7 @@ func (m *model) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) 
 func (m *model) Bootstrap(context.Context, ...string) error {
 	now := m.redis.NowMs(m.t)
 	for i := range m.redis.leases {
-		if m.redis.ExpireLease(int32(i), now); m.redis.leases[i].owner != "" {
+		if m.redis.expireLease(int32(i), now); m.redis.leases[i].owner != "" {
 			return errors.New("a lease lives")
 		}
 	}
@@ -118,7 +118,7 @@ func (m *model) Bootstrap(context.Context, ...string) error {
 
 func (m *model) Lease(id string) (string, time.Duration) {
 	i, now := m.redis.Lease(id), m.redis.NowMs(m.t)
-	m.redis.ExpireLease(i, now)
+	m.redis.expireLease(i, now)
 	k := &m.redis.leases[i]
 	if k.owner == "" {
 		return "", 0

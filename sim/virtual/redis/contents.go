@@ -80,13 +80,13 @@ func (d *Data) Present(t int64, yield func(Change)) {
 	now := d.NowMs(t)
 	yield(Change{Kind: EpochSet, Text: d.Epoch})
 	for i := range int32(len(d.leases)) {
-		d.ExpireLease(i, now)
+		d.expireLease(i, now)
 		if k := &d.leases[i]; k.owner != "" {
 			yield(Change{Kind: Granted, N: i, Text: k.owner, Expire: k.expire})
 		}
 	}
 	for i := range int32(len(d.beats)) {
-		d.ExpireBeat(i, now)
+		d.expireBeat(i, now)
 		if b := &d.beats[i]; b.set {
 			yield(Change{Kind: Beaten, N: i, Expire: b.expire})
 		}
@@ -112,18 +112,28 @@ func Same(d, o *Data) bool {
 func (d *Data) LeaseID(i int32) string { return d.leases[i].id }
 func (d *Data) BeatID(i int32) string  { return d.beats[i].id }
 
-// LeaseEnd returns the last ms at which a lease lives, if it ends.
-func (d *Data) LeaseEnd(i int32) (ms int64, ends bool) {
+// End returns the last ms at which a heartbeat or else a lease lives, if it ends.
+func (d *Data) End(beat bool, i int32) (ms int64, ends bool) {
+	if beat {
+		return d.beats[i].expire, d.beats[i].set
+	}
 	k := &d.leases[i]
 	return k.expire, k.owner != "" && k.expire != Forever
 }
 
-func (d *Data) BeatEnd(i int32) (ms int64, ends bool) { return d.beats[i].expire, d.beats[i].set }
+// Expire deletes a heartbeat or else a lease if it has expired.
+func (d *Data) Expire(beat bool, i int32, now int64) {
+	if beat {
+		d.expireBeat(i, now)
+	} else {
+		d.expireLease(i, now)
+	}
+}
 
 // Ends yields the true times at which leases and heartbeats expire.
 func (d *Data) Ends(t int64, yield func(at int64)) {
 	for i := range int32(len(d.leases)) {
-		if end, ok := d.LeaseEnd(i); ok {
+		if end, ok := d.End(false, i); ok {
 			yield(d.TrueOf(t, end+1))
 		}
 	}
@@ -138,7 +148,7 @@ func (d *Data) EndOf(t int64, id string) (at int64, ends bool) {
 	if !known {
 		return 0, false
 	}
-	end, ok := d.LeaseEnd(i)
+	end, ok := d.End(false, i)
 	return d.TrueOf(t, end+1), ok
 }
 
@@ -164,10 +174,10 @@ func (d *Data) Step(t, by int64) {
 	d.version++
 	now := d.NowMs(t)
 	for i := range d.leases {
-		d.ExpireLease(int32(i), now)
+		d.expireLease(int32(i), now)
 	}
 	for i := range d.beats {
-		d.ExpireBeat(int32(i), now)
+		d.expireBeat(int32(i), now)
 	}
 }
 
@@ -195,4 +205,47 @@ func parseEpoch(epoch string) (run string, end int64) {
 		return "", 0
 	}
 	return run, end
+}
+
+// scan is SCAN of the heartbeats. The slice is valid until the next call.
+func (d *Data) scan(now int64) []int32 {
+	for n := len(d.live) - 1; n >= 0; n-- {
+		d.expireBeat(d.live[n], now)
+	}
+	// SCAN has no order. Sorted names do not depend on how the scripts run.
+	d.scanned = append(d.scanned[:0], d.live...)
+	slices.SortFunc(d.scanned, func(a, b int32) int { return strings.Compare(d.beats[a].id, d.beats[b].id) })
+	return d.scanned
+}
+
+// ownersAt reads sessions and owners. Discoveries share the result until it changes or a lease expires.
+func (d *Data) ownersAt(t int64) *core.Look {
+	if now := d.NowMs(t); d.look == nil || d.lookVersion != d.version || now > d.lookUntil {
+		d.readOwners(now)
+	}
+	return d.look
+}
+
+// readOwners reads in memory order. It first deletes expired leases in session order, as the scripts do.
+func (d *Data) readOwners(now int64) {
+	owners := make([]string, len(d.sessionSet.IDs))
+	until, over := Forever, false
+	for i, n := range d.sessionAt {
+		if k := &d.leases[i]; n >= 0 {
+			over = over || now > k.expire && k.there()
+			if k.owner != "" {
+				owners[n] = k.owner
+				until = min(until, k.expire)
+			}
+		}
+	}
+	if over {
+		for _, i := range d.sessionIdx {
+			d.expireLease(i, now)
+		}
+		d.readOwners(now)
+		return
+	}
+	d.look = &core.Look{Sessions: d.sessionSet, Owners: owners}
+	d.lookVersion, d.lookUntil = d.version, until
 }

@@ -9,6 +9,58 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
+// Change is a write to the keys. The replicas apply it, and history shows it. Times are in ms of the server's clock.
+type Change struct {
+	Kind   changeKind
+	N      int32    // number of the lease or heartbeat
+	Name   string   // of another key, or the verb of a command
+	Text   string   // owner, epoch or value
+	Words  []string // fields of a hash or of an entry, or arguments of a command
+	Expire int64    // of the key
+	At     int64    // fence; true time of a heartbeat; the master's clock at a command
+}
+
+type changeKind uint8
+
+const (
+	Granted changeKind = iota
+	Extended
+	Deleted
+	Fenced
+	EpochSet
+	Beaten
+	BeatGone
+	Flushed
+	// The following concern keys that leases do not use.
+	Stored
+	Hashed
+	Added // replicas execute its command
+	Removed
+	ran // a command that replicas execute themselves
+)
+
+// Config is what a server needs to know.
+type Config struct {
+	redisstore.Options // of the scripts
+
+	Label  string // distinguishes its run IDs from other servers'
+	Runs   int    // number of earlier runs
+	Local  bool   // callers reach it at a loopback address
+	Lua    bool   // an interpreter runs the scripts instead of their Go twins
+	Loaded bool   // it knows all scripts from the start
+
+	// Script alters a script before compilation. Begun is Seams.Begun. Older returns the script and keys of an earlier version's call.
+	// All may be nil.
+	Script func(text string) string
+	Begun  func(condition string, lost bool)
+	Older  func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
+
+	Wrote   func(Change) // receives the writes, as a replica does
+	Publish func(core.Notice)
+	Shout   func(text string) // publishes on other channels
+	Named   func(id string)   // called when a lease is first named
+}
+
 // fenceLife is how long a fence outlives its last use, in ms.
 const fenceLife = int64(redisstore.DefaultFenceTTL) / core.Millisecond
 
@@ -152,8 +204,8 @@ func (d *Data) Beat(id string) int32 {
 // BeatSince returns the true time at which an instance's heartbeat was last set anew.
 func (d *Data) BeatSince(instance string) int64 { return d.beats[d.Beat(instance)].since }
 
-// ExpireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
-func (d *Data) ExpireLease(i int32, now int64) {
+// expireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
+func (d *Data) expireLease(i int32, now int64) {
 	if k := &d.leases[i]; now > k.expire && k.there() {
 		d.DeleteLease(i)
 	}
@@ -165,7 +217,7 @@ func (d *Data) DeleteLease(i int32) {
 	d.Wrote(Change{Kind: Deleted, N: i})
 }
 
-func (d *Data) ExpireBeat(i int32, now int64) {
+func (d *Data) expireBeat(i int32, now int64) {
 	if b := &d.beats[i]; b.set && now > b.expire {
 		d.deleteBeat(i)
 	}

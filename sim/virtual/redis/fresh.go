@@ -9,6 +9,31 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
+// Emptied is the state of Redis after redis-wipe or redis-flush; "" means EmptiedStarted.
+type Emptied string
+
+// Detected are the states that an instance at a loopback address notices.
+var Detected = []Emptied{EmptiedStarted, EmptiedByKeys, EmptiedPromoted, EmptiedEvicted, EmptiedReset, EmptiedModule, EmptiedForeign}
+
+type use struct {
+	since   int64 // start on its own clock; 0: long ago
+	scripts int64 // executed scripts
+	flushed bool
+	other   Emptied // other sign of use
+}
+
+// The states. From EmptiedMoved on, redis-wipe makes the address lead to another server that has run for long.
+const (
+	EmptiedStarted  Emptied = "started"  // a process that has just started, or has a FLUSHALL in its statistics
+	EmptiedByKeys   Emptied = "by-keys"  // redis-flush deletes the keys one by one
+	EmptiedMoved    Emptied = "moved"    // no sign of use, so only instances on another machine notice
+	EmptiedPromoted Emptied = "promoted" // a former replica
+	EmptiedEvicted  Emptied = "evicted"  // has evicted keys
+	EmptiedReset    Emptied = "reset"    // its statistics were reset
+	EmptiedModule   Emptied = "module"   // has a module
+	EmptiedForeign  Emptied = "foreign"  // has an epoch of another run
+)
+
 // twin has the scripts' twins in Go.
 type twin struct{ *Server }
 
@@ -22,7 +47,11 @@ func (r *Server) Empty(e Emptied) {
 }
 
 // Moved makes the address lead to another server, in the state e.
-func (r *Server) Moved(e Emptied) { r.use.moved(e) }
+func (r *Server) Moved(e Emptied) {
+	if e != "" && e != EmptiedStarted && e != EmptiedByKeys {
+		r.use.since, r.use.other = 0, e
+	}
+}
 
 // FlushAll deletes all keys, as a command or key by key.
 func (r *Server) FlushAll(e Emptied) {

@@ -69,7 +69,7 @@ func (r *Server) keyAt(name string) Key {
 func (r *Server) get(k Key, now int64) value {
 	switch k.kind {
 	case keyLease:
-		r.ExpireLease(k.i, now)
+		r.expireLease(k.i, now)
 		l := &r.leases[k.i]
 		return value{l.there(), l.foreign, l.owner, l.expire}
 	case keyFence:
@@ -81,7 +81,7 @@ func (r *Server) get(k Key, now int64) value {
 		}
 		return value{l.fenced(), l.fenceForeign, text, l.fenceExpire}
 	case keyBeat:
-		r.ExpireBeat(k.i, now)
+		r.expireBeat(k.i, now)
 		b := &r.beats[k.i]
 		return value{b.set, false, cmp.Or(b.text, "1"), b.expire}
 	case keyEpoch:
@@ -98,7 +98,7 @@ func (r *Server) put(t int64, k Key, text string, expire int64) {
 	now := r.NowMs(t)
 	switch k.kind {
 	case keyLease:
-		r.ExpireLease(k.i, now)
+		r.expireLease(k.i, now)
 		r.leases[k.i].foreign = false
 		r.set(k.i, text, expire)
 	case keyFence:
@@ -110,7 +110,7 @@ func (r *Server) put(t int64, k Key, text string, expire int64) {
 			l.fenceText = text
 		}
 	case keyBeat:
-		r.ExpireBeat(k.i, now)
+		r.expireBeat(k.i, now)
 		r.beats[k.i].text = cmp.Or(r.staleBeats[k.i], text)
 		r.putBeat(t, k.i, expire)
 	case keyEpoch:

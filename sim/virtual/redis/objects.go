@@ -69,37 +69,17 @@ func cmdHMGet(r *Server, t int64, args []string) Reply {
 	})(r, t, args)
 }
 
-func cmdHDel(_ *Server, _ int64, o *object, fields []string) Reply {
-	n := int64(0)
-	for _, f := range fields {
-		if at := o.at(f); at >= 0 {
-			o.hash = slices.Delete(o.hash, at-1, at+1)
-			n++
+// counting returns a command that applies change to each of its words, and whose reply is how often that changed something.
+func counting(change func(o *object, word string) bool) func(*Server, int64, *object, []string) Reply {
+	return func(_ *Server, _ int64, o *object, words []string) Reply {
+		n := int64(0)
+		for _, word := range words {
+			if change(o, word) {
+				n++
+			}
 		}
+		return n
 	}
-	return n
-}
-
-func cmdSAdd(_ *Server, _ int64, o *object, members []string) Reply {
-	n := int64(0)
-	for _, m := range members {
-		if at, there := slices.BinarySearch(o.set, m); !there {
-			o.set = slices.Insert(o.set, at, m)
-			n++
-		}
-	}
-	return n
-}
-
-func cmdSRem(_ *Server, _ int64, o *object, members []string) Reply {
-	n := int64(0)
-	for _, m := range members {
-		if at, there := slices.BinarySearch(o.set, m); there {
-			o.set = slices.Delete(o.set, at, at+1)
-			n++
-		}
-	}
-	return n
 }
 
 func cmdSMembers(_ *Server, _ int64, o *object, _ []string) Reply { return texts(o.set) }
@@ -136,16 +116,6 @@ func cmdZAdd(r *Server, t int64, args []string) Reply {
 		}
 		return added
 	})(r, t, []string{name})
-}
-
-func cmdZRem(_ *Server, _ int64, o *object, members []string) Reply {
-	n := int64(0)
-	for _, m := range members {
-		if o.unscore(m) {
-			n++
-		}
-	}
-	return n
 }
 
 func cmdZCard(_ *Server, _ int64, o *object, _ []string) Reply { return int64(len(o.zset)) }
@@ -226,14 +196,14 @@ var objectVerbs = map[string]verb{
 	"HSET":  {args: 3, writes: true, memory: true, run: cmdHSet},
 	"HGET":  {args: 2, run: with(objHash, false, nil, cmdHGet)},
 	"HMGET": {args: 2, run: cmdHMGet},
-	"HDEL":  {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), cmdHDel)},
+	"HDEL":  {args: 2, writes: true, again: true, run: with(objHash, false, int64(0), counting((*object).unset))},
 
-	"SADD":     {args: 2, writes: true, memory: true, again: true, run: with(objSet, true, nil, cmdSAdd)},
-	"SREM":     {args: 2, writes: true, again: true, run: with(objSet, false, int64(0), cmdSRem)},
+	"SADD":     {args: 2, writes: true, memory: true, again: true, run: with(objSet, true, nil, counting((*object).join))},
+	"SREM":     {args: 2, writes: true, again: true, run: with(objSet, false, int64(0), counting((*object).leave))},
 	"SMEMBERS": {args: 1, run: with(objSet, false, []Reply(nil), cmdSMembers)},
 
 	"ZADD":           {args: 3, writes: true, memory: true, again: true, run: cmdZAdd},
-	"ZREM":           {args: 2, writes: true, again: true, run: with(objZSet, false, int64(0), cmdZRem)},
+	"ZREM":           {args: 2, writes: true, again: true, run: with(objZSet, false, int64(0), counting((*object).unscore))},
 	"ZCARD":          {args: 1, run: with(objZSet, false, int64(0), cmdZCard)},
 	"ZSCORE":         {args: 2, run: with(objZSet, false, nil, cmdZScore)},
 	"ZRANGE":         {args: 3, run: with(objZSet, false, []Reply(nil), cmdZRange)},

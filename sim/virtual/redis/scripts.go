@@ -297,7 +297,7 @@ func (r twin) observe(t int64, op *core.Op, a *core.Answer) {
 func (r twin) setBeat(t int64, op *core.Op) {
 	now := r.NowMs(t)
 	i := r.Beat(op.Owner)
-	r.ExpireBeat(i, now)
+	r.expireBeat(i, now)
 	if !r.mayWrite("SET", true) {
 		return
 	}
@@ -311,7 +311,7 @@ func (r twin) leave(t int64, op *core.Op) {
 		return
 	}
 	i := r.Beat(op.Owner)
-	r.ExpireBeat(i, r.NowMs(t))
+	r.expireBeat(i, r.NowMs(t))
 	if r.beats[i].set {
 		r.deleteBeat(i)
 	}
@@ -322,7 +322,7 @@ func (r twin) nodes(t int64, op *core.Op, a *core.Answer) {
 	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i := r.Beat(it.ID)
-		r.ExpireBeat(i, now)
+		r.expireBeat(i, now)
 		res := core.Result{Outcome: core.OutGone}
 		if b := &r.beats[i]; b.set {
 			res = core.Result{Outcome: core.OutAlive, PTTL: b.left(now)}
@@ -356,8 +356,65 @@ func (r twin) lookAt(t int64) *core.Look {
 // current finds a lease, after deleting it or its fence if they have expirer.
 func (r twin) current(id string, now int64) (int32, *leaseKey) {
 	i := r.Lease(id)
-	r.ExpireLease(i, now)
+	r.expireLease(i, now)
 	k := &r.leases[i]
 	k.expireFence(now)
 	return i, k
+}
+
+// Apply repeats a master's change at true time t. Its effects are one change.
+func (r *Server) Apply(t int64, c Change) {
+	switch c.Kind {
+	case Granted:
+		r.leases[c.N].foreign = false
+		r.set(c.N, c.Text, c.Expire)
+	case Extended:
+		r.leases[c.N].owner = c.Text
+		r.extend(c.N, c.Expire)
+	case Deleted:
+		r.DeleteLease(c.N)
+	case Fenced:
+		r.setFence(c.N, c.At, c.Expire)
+	case EpochSet:
+		r.setEpoch(c.Text)
+	case Beaten:
+		r.beats[c.N].text = c.Text
+		r.putBeat(c.At, c.N, c.Expire)
+	case BeatGone:
+		r.deleteBeat(c.N)
+	case Flushed:
+		r.DeleteKeys()
+	case Stored:
+		r.storeText(c.Name, c.Text, c.Expire)
+	case Hashed:
+		cmdHSet(r, t, append([]string{c.Name}, c.Words...))
+	case Removed:
+		r.remove(c.Name)
+	case ran:
+		r.at, r.again = c.At, true
+		verbs[c.Name].run(r, t, c.Words)
+		r.at, r.again, r.fed = 0, false, nil
+		r.Wrote(c)
+	}
+}
+
+// Migrate moves a key to another server.
+func (r *Server) Migrate(t int64, k Key, to *Server) {
+	v := r.get(k, r.NowMs(t))
+	if v.expire != Forever {
+		v.expire += to.NowMs(t) - r.NowMs(t)
+	}
+	if o := r.others[k.name]; k.kind == keyOther && o.kind == objHash {
+		cmdHSet(to, t, append([]string{k.name}, o.hash...))
+	} else {
+		to.put(t, k, v.text, v.expire)
+	}
+	switch k.kind {
+	case keyEpoch:
+		r.setEpoch("")
+	case keyFence:
+		r.setFence(k.i, 0, 0)
+	default:
+		r.del(k)
+	}
 }

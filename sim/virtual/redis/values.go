@@ -8,6 +8,44 @@ import (
 	"strings"
 )
 
+// Reply is nil, int64, string, status, []reply or a refusal.
+type Reply any
+
+type status string
+
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Plain returns a reply without its types.
+func Plain(v Reply) any {
+	switch v := v.(type) {
+	case status:
+		return string(v)
+	case []Reply:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = Plain(v[i])
+		}
+		return all
+	}
+	return v
+}
+
+const (
+	textWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	textNotInteger = "ERR value is not an integer or out of range"
+	textSyntax     = "ERR syntax error"
+)
+
+func texts(words []string) []Reply {
+	out := make([]Reply, len(words))
+	for i, word := range words {
+		out[i] = word
+	}
+	return out
+}
+
 // forever is the expiry of a key without one.
 const Forever = int64(1) << 62
 
@@ -72,6 +110,30 @@ func (o *object) field(name string) Reply {
 		return o.hash[i]
 	}
 	return nil
+}
+
+func (o *object) unset(field string) bool {
+	at := o.at(field)
+	if at >= 0 {
+		o.hash = slices.Delete(o.hash, at-1, at+1)
+	}
+	return at >= 0
+}
+
+func (o *object) join(member string) bool {
+	at, there := slices.BinarySearch(o.set, member)
+	if !there {
+		o.set = slices.Insert(o.set, at, member)
+	}
+	return !there
+}
+
+func (o *object) leave(member string) bool {
+	at, there := slices.BinarySearch(o.set, member)
+	if there {
+		o.set = slices.Delete(o.set, at, at+1)
+	}
+	return there
 }
 
 func (o *object) score(member string) int {
