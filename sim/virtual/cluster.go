@@ -193,7 +193,6 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 }
 
 // whole reports whether all servers of a shard run and know their master, so that none misses a move and serves on (docs/replicas.md).
-// (docs/replicas.md).
 func (w *world) whole(sh *shard) bool {
 	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
 		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)

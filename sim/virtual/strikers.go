@@ -21,12 +21,11 @@ var strikers map[fault.Kind]striker
 
 func init() {
 	strikers = map[fault.Kind]striker{}
-	maps.Copy(strikers, processStrikers())
-	maps.Copy(strikers, networkStrikers())
-	maps.Copy(strikers, redisStrikers())
-	maps.Copy(strikers, serverStrikers())
-	maps.Copy(strikers, loadStrikers())
-	maps.Copy(strikers, clockStrikers())
+	for _, some := range []func() map[fault.Kind]striker{
+		processStrikers, networkStrikers, redisStrikers, serverStrikers, loadStrikers, clockStrikers,
+	} {
+		maps.Copy(strikers, some())
+	}
 }
 
 // counted applies change with 1 at the fault's start and with -1 at its end.
