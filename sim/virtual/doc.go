@@ -7,8 +7,8 @@
 //
 // # The model
 //
-//   - Time (package loop): one true clock in nanoseconds. Each instance's monotonic and wall clocks have an offset, a rate error in parts per million,
-//     steps of the wall clock, and suspension, which stops the monotonic clock.
+//   - Time (package loop): one true clock in nanoseconds. Each instance's monotonic and wall clocks have an offset, a rate error in parts
+//     per million, steps of the wall clock, and suspension, which stops the monotonic clock.
 //   - Network: every request and reply has its own delay, so they overtake each other. Cut links reset connections, or hold messages back
 //     in one or both directions until they heal. Redis may still execute requests of a reset connection. Replies may be late, duplicated
 //     or lost.

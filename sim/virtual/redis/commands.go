@@ -73,7 +73,7 @@ func (r *Server) command(t int64, name string, args []string) Reply {
 	v, ok := verbs[name]
 	switch {
 	case !ok:
-		panic(fmt.Sprintf("virtual: the command %s is not modelled", name))
+		panic(fmt.Sprintf("redis: the command %s is not modelled", name))
 	case len(args) < v.args:
 		return Refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
 	}
@@ -179,7 +179,7 @@ func cmdDel(r *Server, t int64, args []string) Reply {
 // cmdKeys supports only the pattern of an election's heartbeats.
 func cmdKeys(r *Server, t int64, args []string) Reply {
 	if args[0] != ElectionBeats+"*" {
-		panic(fmt.Sprintf("virtual: KEYS %s is not modelled", args[0]))
+		panic(fmt.Sprintf("redis: KEYS %s is not modelled", args[0]))
 	}
 	var out []Reply
 	for _, i := range slices.Clone(r.live) {
@@ -236,7 +236,7 @@ func cmdPersist(r *Server, t int64, args []string) Reply {
 func cmdScan(r *Server, t int64, args []string) Reply {
 	i := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "MATCH") })
 	if i < 0 || i+1 == len(args) || !strings.HasSuffix(args[i+1], "*") || !strings.HasPrefix(args[i+1], r.Config.LeasePrefix) {
-		panic(fmt.Sprintf("virtual: SCAN %v is not modelled", args))
+		panic(fmt.Sprintf("redis: SCAN %v is not modelled", args))
 	}
 	prefix := strings.TrimSuffix(args[i+1], "*")
 	out := []Reply{}

@@ -114,7 +114,7 @@ func writeReply(out *bytes.Buffer, v Reply) {
 			writeReply(out, v[i])
 		}
 	default:
-		panic(fmt.Sprintf("virtual: a command replied %T", v))
+		panic(fmt.Sprintf("redis: a command replied %T", v))
 	}
 }
 

@@ -284,7 +284,7 @@ func toLua(l *lua.LState, v Reply) lua.LValue {
 		}
 		return t
 	}
-	panic(fmt.Sprintf("virtual: a command replied %T", v))
+	panic(fmt.Sprintf("redis: a command replied %T", v))
 }
 
 func ofLua(v lua.LValue) Reply {

@@ -129,7 +129,7 @@ func (r *Server) until(t int64, k Key, expire int64) {
 	case keyBeat:
 		r.putBeat(t, k.i, expire)
 	case keyEpoch:
-		panic("virtual: an epoch key with an end is not modelled")
+		panic("redis: an epoch key with an end is not modelled")
 	case keyOther:
 		o := r.others[k.name]
 		o.expire = expire

@@ -128,7 +128,7 @@ func cmdXGroup(r *Server, t int64, args []string) Reply {
 		g.consumers = slices.DeleteFunc(g.consumers, func(c string) bool { return c == args[3] })
 		return had
 	}
-	panic(fmt.Sprintf("virtual: XGROUP %s is not modelled", verb))
+	panic(fmt.Sprintf("redis: XGROUP %s is not modelled", verb))
 }
 
 func groupOf(o *object, name string) *streamGroup {
@@ -262,7 +262,7 @@ func cmdXInfo(r *Server, t int64, args []string) Reply {
 	o, wrong := r.find(t, args[1], objStream)
 	switch {
 	case !strings.EqualFold(args[0], "GROUPS"):
-		panic(fmt.Sprintf("virtual: XINFO %s is not modelled", args[0]))
+		panic(fmt.Sprintf("redis: XINFO %s is not modelled", args[0]))
 	case wrong:
 		return Refusal(textWrongType)
 	case o == nil:
