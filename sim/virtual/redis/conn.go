@@ -1,8 +1,7 @@
-package virtual
+package redis
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,28 +10,22 @@ import (
 	"time"
 )
 
-type conn struct {
+type Conn struct {
 	// ask sends a command and waits for its reply. After an error the connection is broken.
-	ask    func(args []string) (reply, error)
+	Ask    func(args []string) (Reply, error)
 	in     bytes.Buffer // sent by the client
 	out    bytes.Buffer // not yet read by the client
 	broken error
 }
 
-var (
-	errRefused = errors.New(textRefused)
-	errReset   = errors.New(textReset)
-	errSilent  = errors.New(textTimeout)
-)
-
-func (c *conn) Write(p []byte) (int, error) {
+func (c *Conn) Write(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
 	}
 	return c.in.Write(p)
 }
 
-func (c *conn) Read(p []byte) (int, error) {
+func (c *Conn) Read(p []byte) (int, error) {
 	for c.out.Len() == 0 {
 		if c.broken != nil {
 			return 0, c.broken
@@ -48,16 +41,16 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // answer executes a command. HELLO, CLIENT and SELECT take no round trip.
-func (c *conn) answer(args []string) {
+func (c *Conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
-		writeReply(&c.out, []reply{})
+		writeReply(&c.out, []Reply{})
 		return
 	case "CLIENT", "SELECT":
 		writeReply(&c.out, status("OK"))
 		return
 	}
-	v, err := c.ask(args)
+	v, err := c.Ask(args)
 	if err != nil {
 		c.broken = err
 		return
@@ -96,7 +89,7 @@ func readNumber(in *bytes.Buffer, kind byte) (int, error) {
 	return strconv.Atoi(string(line[1 : len(line)-2]))
 }
 
-func writeReply(out *bytes.Buffer, v reply) {
+func writeReply(out *bytes.Buffer, v Reply) {
 	line := func(kind byte, text string) {
 		out.WriteByte(kind)
 		out.WriteString(text)
@@ -109,30 +102,30 @@ func writeReply(out *bytes.Buffer, v reply) {
 		line(':', strconv.FormatInt(v, 10))
 	case status:
 		line('+', string(v))
-	case refusal:
+	case Refusal:
 		line('-', string(v))
 	case string:
 		line('$', strconv.Itoa(len(v)))
 		out.WriteString(v)
 		out.WriteString("\r\n")
-	case []reply:
+	case []Reply:
 		line('*', strconv.Itoa(len(v)))
 		for i := range v {
 			writeReply(out, v[i])
 		}
 	default:
-		panic(fmt.Sprintf("virtual: a command replied %T", v))
+		panic(fmt.Sprintf("redis: a command replied %T", v))
 	}
 }
 
 // Close and the methods below complete net.Conn. The world handles timeouts.
-func (c *conn) Close() error {
+func (c *Conn) Close() error {
 	c.broken = net.ErrClosed
 	return nil
 }
 
-func (*conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (*conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (*conn) SetDeadline(time.Time) error      { return nil }
-func (*conn) SetReadDeadline(time.Time) error  { return nil }
-func (*conn) SetWriteDeadline(time.Time) error { return nil }
+func (*Conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (*Conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*Conn) SetDeadline(time.Time) error      { return nil }
+func (*Conn) SetReadDeadline(time.Time) error  { return nil }
+func (*Conn) SetWriteDeadline(time.Time) error { return nil }

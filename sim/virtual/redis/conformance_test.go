@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redisstore/storetest"
 )
 
@@ -19,11 +20,11 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, quarantine time.Duration) storetest.Harness {
 				m := &model{T: t}
-				m.redis = newRedis(int64(quarantine), deaf{}, func(n core.Notice) { m.heard = append(m.heard, n) })
-				m.redis.clock.wall = epochNs
-				if lua {
-					m.redis.lua = newInterpreter(m.redis)
-				}
+				m.redis = New(Config{
+					Options: redisstore.Options{Quarantine: quarantine}, Wrote: deaf, Lua: lua,
+					Publish: func(n core.Notice) { m.heard = append(m.heard, n) },
+				}, nil)
+				m.redis.Clock.Wall = epochNs
 				return m
 			})
 		})
@@ -33,40 +34,26 @@ func TestConformance(t *testing.T) {
 // model is the store and its Redis: the scripts are the model's, what surrounds them is what the suite wants of a client.
 type model struct {
 	*testing.T
-	redis   *redis
+	redis   *Server
 	t       int64
 	loading bool
 	heard   []core.Notice
 }
 
 // spoil puts a value of another type in the place of a lease or its fence.
-func (r *redis) spoil(k key) {
+func (r *Server) spoil(k Key) {
 	if r.get(k, 0).there {
 		r.del(k)
 	}
 	if l := &r.leases[k.i]; k.kind == keyLease {
-		l.foreign, l.expire = true, forever
+		l.foreign, l.expire = true, Forever
 	} else {
-		l.fenceForeign, l.fenceExpire = true, forever
+		l.fenceForeign, l.fenceExpire = true, Forever
 	}
 }
 
-// deaf is a tap that nobody listens to.
-type deaf struct{}
-
-func (deaf) granted(int32, string, int64)  {}
-func (deaf) extended(int32, string, int64) {}
-func (deaf) deleted(int32)                 {}
-func (deaf) fenced(int32, int64)           {}
-func (deaf) epochSet(string)               {}
-func (deaf) beat(int32, int64)             {}
-func (deaf) beatGone(int32)                {}
-func (deaf) flushed()                      {}
-func (deaf) stored(string, string, int64)  {}
-func (deaf) hashed(string, []string)       {}
-func (deaf) added(string, []string)        {}
-func (deaf) removed(string)                {}
-func (deaf) ran(string, []string, int64)   {}
+// deaf hears no changes.
+func deaf(Change) {}
 
 func (m *model) Store() storetest.Store { return m }
 
@@ -77,7 +64,7 @@ func (m *model) Do(ctx context.Context, op *core.Op) core.Answer {
 		return a
 	}
 	m.t += int64(time.Microsecond)
-	m.redis.do(m.t, op, &a)
+	m.redis.Do(m.t, op, &a)
 	return a
 }
 
@@ -101,7 +88,7 @@ func (m *model) refusal(ctx context.Context, op *core.Op) (core.Failure, string)
 	case op.TTL <= 0 || op.TTL%core.Millisecond != 0:
 		return core.FailRefused, "not a TTL of whole milliseconds"
 	case m.loading:
-		return core.FailRefused, textLoading
+		return core.FailRefused, TextLoading
 	}
 	return core.FailNone, ""
 }
@@ -110,13 +97,13 @@ func (m *model) refusal(ctx context.Context, op *core.Op) (core.Failure, string)
 func forges(r rune) bool { return r <= ' ' || r == utf8.RuneError }
 
 func (m *model) Look(ctx context.Context, op *core.Op, sessions *core.Sessions) core.Answer {
-	m.redis.setSessions(sessions)
+	m.redis.SetSessions(sessions)
 	op.TTL = core.Millisecond
 	return m.Do(ctx, op)
 }
 
 func (m *model) Bootstrap(context.Context, ...string) error {
-	now := m.redis.nowMs(m.t)
+	now := m.redis.NowMs(m.t)
 	for i := range m.redis.leases {
 		if m.redis.expireLease(int32(i), now); m.redis.leases[i].owner != "" {
 			return errors.New("a lease lives")
@@ -125,12 +112,12 @@ func (m *model) Bootstrap(context.Context, ...string) error {
 	if len(m.redis.live) > 0 {
 		return errors.New("a heartbeat lives")
 	}
-	m.redis.bootstrap()
+	m.redis.Bootstrap()
 	return nil
 }
 
 func (m *model) Lease(id string) (string, time.Duration) {
-	i, now := m.redis.lease(id), m.redis.nowMs(m.t)
+	i, now := m.redis.Lease(id), m.redis.NowMs(m.t)
 	m.redis.expireLease(i, now)
 	k := &m.redis.leases[i]
 	if k.owner == "" {
@@ -140,15 +127,15 @@ func (m *model) Lease(id string) (string, time.Duration) {
 }
 
 func (m *model) SetLease(id, owner string, ttl time.Duration) {
-	expire := forever
+	expire := Forever
 	if ttl > 0 {
-		expire = m.redis.nowMs(m.t) + ttl.Milliseconds()
+		expire = m.redis.NowMs(m.t) + ttl.Milliseconds()
 	}
-	m.redis.set(m.redis.lease(id), owner, expire)
+	m.redis.set(m.redis.Lease(id), owner, expire)
 }
 
-func (m *model) DeleteLease(id string)   { m.redis.deleteLease(m.redis.lease(id)) }
-func (m *model) DeleteFence(id string)   { m.redis.leases[m.redis.lease(id)].fence = 0 }
+func (m *model) DeleteLease(id string)   { m.redis.DeleteLease(m.redis.Lease(id)) }
+func (m *model) DeleteFence(id string)   { m.redis.leases[m.redis.Lease(id)].fence = 0 }
 func (m *model) SpoilLease(id string)    { m.redis.spoil(m.redis.keyAt("poll:lease:" + id)) }
 func (m *model) SpoilFence(id string)    { m.redis.spoil(m.redis.keyAt("{poll:lease:" + id + "}:fence")) }
 func (m *model) Flush()                  { m.redis.flush() }
@@ -164,9 +151,9 @@ func (m *model) Restart(empty bool) {
 }
 
 func (m *model) ReadOnly(on bool) {
-	m.redis.readonly = 0
+	m.redis.Readonly = 0
 	if on {
-		m.redis.readonly = 1
+		m.redis.Readonly = 1
 	}
 }
 
@@ -178,3 +165,6 @@ func (m *model) Notices(n int) []core.Notice {
 	}
 	return got
 }
+
+// epochNs is a wall time at which tests begin.
+const epochNs = int64(1_704_067_200) * int64(time.Second)

@@ -1,6 +1,7 @@
-package virtual
+package redis
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestTwinsEndWhatIsOverAsTheScriptsDo(t *testing.T) {
 				}
 			}
 			diff = c.each(func(x side) any { return c.answered(x, op) }, sameAnswer)
-			if shown := c.sides[1].(*modelSide).seen; kind == "beat" && (len(shown) == 0 || shown[0] != "beat gone 0") {
+			if shown := c.sides[1].(*modelSide).seen; kind == "beat" && (len(shown) == 0 || shown[0] != fmt.Sprintf("%+v", Change{Kind: BeatGone})) {
 				t.Errorf("%s refused: a heartbeat that is set anew shows as %q", what, shown)
 			}
 			if diff += c.taps(); diff != "" {

@@ -1,7 +1,6 @@
-package virtual
+package redis
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,112 +8,29 @@ import (
 	"strings"
 )
 
-type streamID struct{ ms, seq int64 }
-
-func (a streamID) compare(b streamID) int {
-	return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.seq, b.seq))
+func init() {
+	maps.Copy(verbs, streamVerbs)
 }
-
-func (a streamID) String() string {
-	return strconv.FormatInt(a.ms, 10) + "-" + strconv.FormatInt(a.seq, 10)
-}
-
-// parseID parses an ID. rest is the sequence of an ID without one.
-func parseID(text string, rest int64) (id streamID, ok bool) {
-	ms, seq, full := strings.Cut(text, "-")
-	var err, err2 error
-	id.ms, err = strconv.ParseInt(ms, 10, 64)
-	if id.seq = rest; full {
-		id.seq, err2 = strconv.ParseInt(seq, 10, 64)
-	}
-	return id, err == nil && err2 == nil
-}
-
-// idRange parses both inclusive ends of a range.
-func idRange(from, to string) (low, high streamID, ok bool) {
-	high = streamID{1 << 62, 1 << 62}
-	ok, ok2 := true, true
-	if from != "-" {
-		low, ok = parseID(from, 0)
-	}
-	if to != "+" {
-		high, ok2 = parseID(to, 1<<62)
-	}
-	return low, high, ok && ok2
-}
-
-type stream struct {
-	entries []streamEntry // ascending; their fields never change
-	last    streamID
-	groups  map[string]*streamGroup // never ranged over
-}
-
-type streamEntry struct {
-	id     streamID
-	fields []string
-}
-
-type streamGroup struct {
-	last      streamID
-	consumers []string  // ascending
-	pending   []pending // ascending by ID
-}
-
-type pending struct {
-	id       streamID
-	consumer string
-	at       int64 // ms of the last delivery
-	tries    int64
-}
-
-func (s *stream) clone() *stream {
-	c := *s
-	c.entries, c.groups = slices.Clone(s.entries), map[string]*streamGroup{}
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		g := *s.groups[name]
-		g.consumers, g.pending = slices.Clone(g.consumers), slices.Clone(g.pending)
-		c.groups[name] = &g
-	}
-	return &c
-}
-
-func (s *stream) find(id streamID) (int, bool) {
-	return slices.BinarySearchFunc(s.entries, id, func(e streamEntry, id streamID) int { return e.id.compare(id) })
-}
-
-func (g *streamGroup) find(id streamID) (int, bool) {
-	return slices.BinarySearchFunc(g.pending, id, func(p pending, id streamID) int { return p.id.compare(id) })
-}
-
-func (g *streamGroup) consumer(name string) (fresh bool) {
-	at, there := slices.BinarySearch(g.consumers, name)
-	if !there {
-		g.consumers = slices.Insert(g.consumers, at, name)
-	}
-	return !there
-}
-
-func (e *streamEntry) reply() reply { return []reply{e.id.String(), texts(e.fields)} }
 
 // cmdXAdd supports the ID *, and MAXLEN ~, with which Redis trims whole nodes of 100 entries.
-func (r *redis) cmdXAdd(t int64, args []string) reply {
+func cmdXAdd(r *Server, t int64, args []string) Reply {
 	name, rest, keep := args[0], args[1:], 0
 	if len(rest) > 3 && strings.EqualFold(rest[0], "MAXLEN") && rest[1] == "~" {
 		keep, _ = strconv.Atoi(rest[2])
 		rest = rest[3:]
 	}
 	if len(rest) < 3 || rest[0] != "*" || len(rest)%2 != 1 {
-		return refusal("ERR wrong number of arguments for 'xadd' command")
+		return Refusal("ERR wrong number of arguments for 'xadd' command")
 	}
 	o, wrong := r.find(t, name, objStream)
 	if wrong {
-		return refusal(textWrongType)
+		return Refusal(textWrongType)
 	}
 	if o == nil {
 		o = r.store(name, newStream())
 	}
 	s := o.stream
-	id := streamID{ms: r.nowMs(t)}
+	id := streamID{ms: r.NowMs(t)}
 	if id.compare(s.last) <= 0 {
 		id = streamID{s.last.ms, s.last.seq + 1}
 	}
@@ -123,24 +39,20 @@ func (r *redis) cmdXAdd(t int64, args []string) reply {
 	for keep > 0 && len(s.entries)-keep >= 100 {
 		s.entries = slices.Delete(s.entries, 0, 100)
 	}
-	r.tap.added(name, rest[1:])
+	r.Wrote(Change{Kind: Added, Name: name, Words: rest[1:]})
 	r.fed = append(r.fed, name)
 	return id.String()
 }
 
-func newStream() *object {
-	return &object{kind: objStream, expire: forever, stream: &stream{groups: map[string]*streamGroup{}}}
-}
-
-func cmdXLen(_ *redis, _ int64, o *object, _ []string) reply { return int64(len(o.stream.entries)) }
+func cmdXLen(_ *Server, _ int64, o *object, _ []string) Reply { return int64(len(o.stream.entries)) }
 
 // cmdXDel leaves deleted entries pending.
-func cmdXDel(_ *redis, _ int64, o *object, ids []string) reply {
+func cmdXDel(_ *Server, _ int64, o *object, ids []string) Reply {
 	n := int64(0)
 	for _, text := range ids {
 		id, ok := parseID(text, 0)
 		if !ok {
-			return refusal(textStreamID)
+			return Refusal(textStreamID)
 		}
 		if at, there := o.stream.find(id); there {
 			o.stream.entries = slices.Delete(o.stream.entries, at, at+1)
@@ -153,11 +65,11 @@ func cmdXDel(_ *redis, _ int64, o *object, ids []string) reply {
 const textStreamID = "ERR Invalid stream ID specified as stream command argument"
 
 // cmdXRange supports -, +, (x and COUNT.
-func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
+func cmdXRange(_ *Server, _ int64, o *object, args []string) Reply {
 	from, open := strings.CutPrefix(args[0], "(")
 	low, high, ok := idRange(from, args[1])
 	if !ok {
-		return refusal(textStreamID)
+		return Refusal(textStreamID)
 	}
 	count := 1 << 30
 	if len(args) == 4 && strings.EqualFold(args[2], "COUNT") {
@@ -166,7 +78,7 @@ func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
 	if count == 0 {
 		return nil
 	}
-	out := []reply{}
+	out := []Reply{}
 	for i := range o.stream.entries {
 		e := &o.stream.entries[i]
 		if c := e.id.compare(low); c < 0 || c == 0 && open || e.id.compare(high) > 0 || len(out) >= count {
@@ -177,16 +89,16 @@ func cmdXRange(_ *redis, _ int64, o *object, args []string) reply {
 	return out
 }
 
-func noGroup(key, group string) refusal {
-	return refusal(fmt.Sprintf("NOGROUP No such key '%s' or consumer group '%s'", key, group))
+func noGroup(key, group string) Refusal {
+	return Refusal(fmt.Sprintf("NOGROUP No such key '%s' or consumer group '%s'", key, group))
 }
 
 // cmdXGroup supports CREATE … 0 MKSTREAM and DELCONSUMER.
-func (r *redis) cmdXGroup(t int64, args []string) reply {
+func cmdXGroup(r *Server, t int64, args []string) Reply {
 	verb, name, group := strings.ToUpper(args[0]), args[1], args[2]
 	o, wrong := r.find(t, name, objStream)
 	if wrong {
-		return refusal(textWrongType)
+		return Refusal(textWrongType)
 	}
 	switch verb {
 	case "CREATE":
@@ -194,7 +106,7 @@ func (r *redis) cmdXGroup(t int64, args []string) reply {
 			o = r.store(name, newStream())
 		}
 		if o.stream.groups[group] != nil {
-			return refusal("BUSYGROUP Consumer Group name already exists")
+			return Refusal("BUSYGROUP Consumer Group name already exists")
 		}
 		o.stream.groups[group] = &streamGroup{}
 		return status("OK")
@@ -202,7 +114,7 @@ func (r *redis) cmdXGroup(t int64, args []string) reply {
 		g := groupOf(o, group)
 		switch {
 		case o == nil:
-			return refusal("ERR The XGROUP subcommand requires the key to exist.")
+			return Refusal("ERR The XGROUP subcommand requires the key to exist.")
 		case g == nil:
 			return noGroup(name, group)
 		}
@@ -216,7 +128,7 @@ func (r *redis) cmdXGroup(t int64, args []string) reply {
 		g.consumers = slices.DeleteFunc(g.consumers, func(c string) bool { return c == args[3] })
 		return had
 	}
-	panic(fmt.Sprintf("virtual: XGROUP %s is not modelled", verb))
+	panic(fmt.Sprintf("redis: XGROUP %s is not modelled", verb))
 }
 
 func groupOf(o *object, name string) *streamGroup {
@@ -227,24 +139,24 @@ func groupOf(o *object, name string) *streamGroup {
 }
 
 // group finds a consumer group. If there is none, no is the refusal, with where at its end.
-func (r *redis) group(t int64, key, name, where string) (o *object, g *streamGroup, no refusal) {
+func (r *Server) group(t int64, key, name, where string) (o *object, g *streamGroup, no Refusal) {
 	o, wrong := r.find(t, key, objStream)
 	if wrong {
 		return nil, nil, textWrongType
 	}
 	if g = groupOf(o, name); g == nil {
-		no = noGroup(key, name) + refusal(where)
+		no = noGroup(key, name) + Refusal(where)
 	}
 	return o, g, no
 }
 
-func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
+func cmdXAck(_ *Server, _ int64, o *object, args []string) Reply {
 	g := groupOf(o, args[0])
 	n := int64(0)
 	for _, text := range args[1:] {
 		id, ok := parseID(text, 0)
 		if !ok {
-			return refusal(textStreamID)
+			return Refusal(textStreamID)
 		}
 		if g == nil {
 			continue
@@ -258,7 +170,7 @@ func cmdXAck(_ *redis, _ int64, o *object, args []string) reply {
 }
 
 // cmdXPending supports the summary, and a range with IDLE and a consumer.
-func (r *redis) cmdXPending(t int64, args []string) reply {
+func cmdXPending(r *Server, t int64, args []string) Reply {
 	_, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
 		return no
@@ -273,29 +185,29 @@ func (r *redis) cmdXPending(t int64, args []string) reply {
 	}
 	count, err := strconv.Atoi(rest[2])
 	if err != nil {
-		return refusal(textSyntax)
+		return Refusal(textSyntax)
 	}
 	low, high, ok := idRange(rest[0], rest[1])
 	if !ok {
-		return refusal(textStreamID)
+		return Refusal(textStreamID)
 	}
-	now, out := r.nowMs(t), []reply{}
+	now, out := r.NowMs(t), []Reply{}
 	for _, p := range g.pending {
 		if p.id.compare(low) < 0 || p.id.compare(high) > 0 {
 			continue
 		}
 		if len(out) < count && now-p.at >= idle && (len(rest) < 4 || p.consumer == rest[3]) {
-			out = append(out, []reply{p.id.String(), p.consumer, max(0, now-p.at), p.tries})
+			out = append(out, []Reply{p.id.String(), p.consumer, max(0, now-p.at), p.tries})
 		}
 	}
 	return out
 }
 
-func (g *streamGroup) summary() reply {
+func (g *streamGroup) summary() Reply {
 	if len(g.pending) == 0 {
-		return []reply{int64(0), nil, nil, nil}
+		return []Reply{int64(0), nil, nil, nil}
 	}
-	var each []reply
+	var each []Reply
 	for _, c := range g.consumers {
 		n := 0
 		for _, p := range g.pending {
@@ -304,27 +216,27 @@ func (g *streamGroup) summary() reply {
 			}
 		}
 		if n > 0 {
-			each = append(each, []reply{c, strconv.Itoa(n)})
+			each = append(each, []Reply{c, strconv.Itoa(n)})
 		}
 	}
-	return []reply{int64(len(g.pending)), g.pending[0].id.String(), g.pending[len(g.pending)-1].id.String(), each}
+	return []Reply{int64(len(g.pending)), g.pending[0].id.String(), g.pending[len(g.pending)-1].id.String(), each}
 }
 
 // cmdXClaim is XCLAIM key group consumer min-idle ID …. Deleted entries leave the pending list.
-func (r *redis) cmdXClaim(t int64, args []string) reply {
+func cmdXClaim(r *Server, t int64, args []string) Reply {
 	o, g, no := r.group(t, args[0], args[1], "")
 	if no != "" {
 		return no
 	}
 	idle, err := strconv.ParseInt(args[3], 10, 64)
 	if err != nil {
-		return refusal("ERR Invalid min-idle-time argument for XCLAIM")
+		return Refusal("ERR Invalid min-idle-time argument for XCLAIM")
 	}
-	now, out := r.nowMs(t), []reply{}
+	now, out := r.NowMs(t), []Reply{}
 	for _, text := range args[4:] {
 		id, ok := parseID(text, 0)
 		if !ok {
-			return refusal(textStreamID)
+			return Refusal(textStreamID)
 		}
 		at, there := g.find(id)
 		if !there {
@@ -346,32 +258,32 @@ func (r *redis) cmdXClaim(t int64, args []string) reply {
 	return out
 }
 
-func (r *redis) cmdXInfo(t int64, args []string) reply {
+func cmdXInfo(r *Server, t int64, args []string) Reply {
 	o, wrong := r.find(t, args[1], objStream)
 	switch {
 	case !strings.EqualFold(args[0], "GROUPS"):
-		panic(fmt.Sprintf("virtual: XINFO %s is not modelled", args[0]))
+		panic(fmt.Sprintf("redis: XINFO %s is not modelled", args[0]))
 	case wrong:
-		return refusal(textWrongType)
+		return Refusal(textWrongType)
 	case o == nil:
-		return refusal("ERR no such key")
+		return Refusal("ERR no such key")
 	}
-	out := []reply{}
+	out := []Reply{}
 	for _, name := range slices.Sorted(maps.Keys(o.stream.groups)) {
 		g := o.stream.groups[name]
-		out = append(out, []reply{"name", name, "consumers", int64(len(g.consumers)), "pending", int64(len(g.pending))})
+		out = append(out, []Reply{"name", name, "consumers", int64(len(g.consumers)), "pending", int64(len(g.pending))})
 	}
 	return out
 }
 
-// waitFor is the result of a command that blocks.
-type waitFor struct {
-	key   string
-	block int64 // ms
+// WaitFor is the result of a command that blocks.
+type WaitFor struct {
+	Key   string
+	Block int64 // ms
 }
 
 // cmdXReadGroup is XREADGROUP GROUP g c COUNT n BLOCK ms STREAMS key >.
-func (r *redis) cmdXReadGroup(t int64, args []string) reply {
+func cmdXReadGroup(r *Server, t int64, args []string) Reply {
 	group, consumer, count, block, key := args[1], args[2], 1<<30, int64(-1), ""
 	for i := 3; i+1 < len(args); i += 2 {
 		switch strings.ToUpper(args[i]) {
@@ -391,37 +303,37 @@ func (r *redis) cmdXReadGroup(t int64, args []string) reply {
 	if count == 0 {
 		count = 1 << 30
 	}
-	var got []reply
+	var got []Reply
 	for i := range o.stream.entries {
 		e := &o.stream.entries[i]
 		if e.id.compare(g.last) <= 0 || len(got) >= count {
 			continue
 		}
 		g.last = e.id
-		g.pending = append(g.pending, pending{e.id, consumer, r.nowMs(t), 1})
+		g.pending = append(g.pending, pending{e.id, consumer, r.NowMs(t), 1})
 		got = append(got, e.reply())
 	}
 	if fresh || len(got) > 0 {
-		r.tap.ran("XREADGROUP", args, r.nowMs(t))
+		r.ranAgain("XREADGROUP", args, r.NowMs(t))
 	}
 	switch {
 	case len(got) > 0:
-		return []reply{[]reply{key, got}}
+		return []Reply{[]Reply{key, got}}
 	case block >= 0:
-		return waitFor{key, block}
+		return WaitFor{key, block}
 	}
 	return nil
 }
 
 var streamVerbs = map[string]verb{
-	"XADD":       {args: 4, writes: true, memory: true, again: true, run: (*redis).cmdXAdd},
+	"XADD":       {args: 4, writes: true, memory: true, again: true, run: cmdXAdd},
 	"XLEN":       {args: 1, run: with(objStream, false, int64(0), cmdXLen)},
 	"XDEL":       {args: 2, writes: true, again: true, run: with(objStream, false, int64(0), cmdXDel)},
-	"XRANGE":     {args: 3, run: with(objStream, false, []reply{}, cmdXRange)},
+	"XRANGE":     {args: 3, run: with(objStream, false, []Reply{}, cmdXRange)},
 	"XACK":       {args: 3, writes: true, again: true, run: with(objStream, false, int64(0), cmdXAck)},
-	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: (*redis).cmdXGroup},
-	"XPENDING":   {args: 2, run: (*redis).cmdXPending},
-	"XCLAIM":     {args: 5, writes: true, again: true, run: (*redis).cmdXClaim},
-	"XINFO":      {args: 2, run: (*redis).cmdXInfo},
-	"XREADGROUP": {args: 6, writes: true, run: (*redis).cmdXReadGroup},
+	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: cmdXGroup},
+	"XPENDING":   {args: 2, run: cmdXPending},
+	"XCLAIM":     {args: 5, writes: true, again: true, run: cmdXClaim},
+	"XINFO":      {args: 2, run: cmdXInfo},
+	"XREADGROUP": {args: 6, writes: true, run: cmdXReadGroup},
 }

@@ -1,51 +1,48 @@
-package virtual
+package redis
 
 import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-const (
-	textLoading  = "LOADING Redis is loading the dataset in memory"
-	textRefused  = "connection refused"
-	textReset    = "connection reset by peer"
-	textTimeout  = "i/o timeout"
-	textTornLook = "the epoch changed during the discovery"
-)
+// Bootstrap declares that no data was lost, so the present run needs no quarantine.
+func (r *Server) Bootstrap() {
+	r.Epoch = r.Life() + " 0"
+	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.Epoch, "quarantine", strconv.FormatInt(r.Config.Quarantine.Microseconds(), 10)})
+}
 
-// do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
-func (r *redis) do(t int64, op *core.Op, a *core.Answer) {
-	if r.lua != nil {
-		*a = r.lua.do(t, op)
+// Do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
+func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
+	if r.Config.Lua {
+		*a = r.interpreted().do(t, op)
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: slices.Grow(a.Results[:0], len(op.Items))}
-	r.execute(t, op, a)
-	r.executed(op, a)
+	twin{r}.execute(t, op, a)
+	twin{r}.executed(op, a)
 	for len(a.Results) < len(op.Items) {
 		a.Results = append(a.Results, core.Result{})
 	}
 }
 
-// glance executes the first part of a discovery, which reads the owners.
-func (r *redis) glance(t int64, op *core.Op, a *core.Answer) {
-	if r.lua != nil {
-		*a = r.lua.glance(t, op)
+// Glance executes the first part of a discovery, which reads the owners.
+func (r *Server) Glance(t int64, op *core.Op, a *core.Answer) {
+	if r.Config.Lua {
+		*a = r.interpreted().glance(t, op)
 		return
 	}
 	*a = core.Answer{Seq: op.Seq, Results: a.Results[:0]}
-	if len(r.sessionSet.IDs) == 0 || r.guard(t, op, a) {
+	if len(r.sessionSet.IDs) == 0 || (twin{r}).guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
-	r.executed(op, a)
+	twin{r}.executed(op, a)
 }
 
-func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
+func (r twin) execute(t int64, op *core.Op, a *core.Answer) {
 	if op.Kind == core.OpAsk {
 		r.ask(op)
 		return
@@ -54,7 +51,7 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 		return
 	}
 	if op.Kind == core.OpSupersede {
-		if r.epoch == op.Epoch && !r.begin(t, op, a) {
+		if r.Epoch == op.Epoch && !r.begin(t, op, a) {
 			return
 		}
 		r.head(t, a)
@@ -92,17 +89,17 @@ func (r *redis) execute(t int64, op *core.Op, a *core.Answer) {
 }
 
 // guard begins every script: it finds or begins the current epoch. It returns false if the script is refused.
-func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
-	if r.deniesOp(op) {
+func (r twin) guard(t int64, op *core.Op, a *core.Answer) bool {
+	if r.DeniesOp(op) {
 		refuse(op, a, textNoKey)
 		return false
 	}
 	r.dirty = false
-	if run, _ := parseEpoch(r.epoch); run != r.life() {
+	if run, _ := parseEpoch(r.Epoch); run != r.Life() {
 		if !r.begin(t, op, a) {
 			return false
 		}
-	} else if r.epoch != op.Epoch {
+	} else if r.Epoch != op.Epoch {
 		if agreed, ok := r.agreed(t); ok {
 			a.Group = agreed
 		} else if !r.begin(t, op, a) {
@@ -113,31 +110,31 @@ func (r *redis) guard(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-func (r *redis) head(t int64, a *core.Answer) {
-	_, end := parseEpoch(r.epoch)
-	a.Epoch, a.RedisNow = r.epoch, r.nowUs(t)
+func (r twin) head(t int64, a *core.Answer) {
+	_, end := parseEpoch(r.Epoch)
+	a.Epoch, a.RedisNow = r.Epoch, r.nowUs(t)
 	a.Quarantine = max(0, end-a.RedisNow) * 1000
 }
 
-func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
-	length := cmp.Or(op.Quarantine, r.quarantine)
+func (r twin) begin(t int64, op *core.Op, a *core.Answer) bool {
+	length := cmp.Or(op.Quarantine, int64(r.Config.Quarantine))
 	wait, why := r.doubt(t, op, length/1000)
 	end := r.nowUs(t) + wait
-	epoch := r.life() + " " + strconv.FormatInt(end, 10)
-	if epoch == r.epoch {
-		epoch = r.life() + " " + strconv.FormatInt(end+1, 10)
+	epoch := r.Life() + " " + strconv.FormatInt(end, 10)
+	if epoch == r.Epoch {
+		epoch = r.Life() + " " + strconv.FormatInt(end+1, 10)
 	}
 	if !r.mayWrite("HSET", true) {
 		refuse(op, a, r.why)
 		return false
 	}
-	r.cmdHSet(t, []string{r.names.group(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
+	cmdHSet(r.Server, t, []string{r.groupKey(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
 	if why != "" {
 		if !r.mayWrite("HSET", true) {
 			refuse(op, a, r.why)
 			return false
 		}
-		r.cmdHSet(t, []string{r.names.group(), "doubt", epoch + " " + why})
+		cmdHSet(r.Server, t, []string{r.groupKey(), "doubt", epoch + " " + why})
 	}
 	if !r.mayWrite("SET", true) {
 		refuse(op, a, r.why)
@@ -148,15 +145,10 @@ func (r *redis) begin(t int64, op *core.Op, a *core.Answer) bool {
 	return true
 }
 
-func (r *redis) setEpoch(epoch string) {
-	r.epoch = epoch
-	r.tap.epochSet(epoch)
-}
-
 // agreed returns the quarantine in ns that the current epoch's group record holds.
-func (r *redis) agreed(t int64) (int64, bool) {
-	noted, ok := r.cmdHMGet(t, []string{r.names.group(), "epoch", "quarantine"}).([]reply)
-	if !ok || noted[0] != r.epoch {
+func (r twin) agreed(t int64) (int64, bool) {
+	noted, ok := cmdHMGet(r.Server, t, []string{r.groupKey(), "epoch", "quarantine"}).([]Reply)
+	if !ok || noted[0] != r.Epoch {
 		return 0, false
 	}
 	text, _ := noted[1].(string)
@@ -164,8 +156,8 @@ func (r *redis) agreed(t int64) (int64, bool) {
 	return us * 1000, err == nil && us >= 0 && text[0] >= '0'
 }
 
-func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r twin) acquire(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	var taken []string
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
@@ -204,61 +196,12 @@ func (r *redis) acquire(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(taken) > 0 {
-		r.publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
+		r.Config.Publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
 	}
 }
 
-// current finds a lease, after deleting it or its fence if they have expired.
-func (r *redis) current(id string, now int64) (int32, *leaseKey) {
-	i := r.lease(id)
-	r.expireLease(i, now)
-	k := &r.leases[i]
-	k.expireFence(now)
-	return i, k
-}
-
-func (k *leaseKey) held(now int64) core.Result {
-	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
-}
-
-func (k *leaseKey) expireFence(now int64) {
-	if now > k.fenceExpire {
-		k.fence, k.fenceText, k.fenceForeign = 0, "", false
-	}
-}
-
-func (r *redis) set(i int32, owner string, expire int64) {
-	k := &r.leases[i]
-	if k.owner != owner || k.expire > expire {
-		r.version++
-	}
-	k.owner, k.expire = owner, expire
-	r.tap.granted(i, owner, expire)
-}
-
-func (r *redis) extend(i int32, expire int64) {
-	k := &r.leases[i]
-	if k.expire > expire {
-		r.version++
-	}
-	k.expire = expire
-	r.tap.extended(i, k.owner, expire)
-}
-
-func (r *redis) setFence(i int32, fence, expire int64) {
-	k := &r.leases[i]
-	k.fence, k.fenceExpire = fence, expire
-	r.tap.fenced(i, fence)
-}
-
-func (k *leaseKey) refreshFence(now int64) {
-	if k.fenced() {
-		k.fenceExpire = now + fenceLife
-	}
-}
-
-func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r twin) renew(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutLost}
@@ -277,12 +220,12 @@ func (r *redis) renew(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
-		r.leases[r.lease(op.Items[redisstore.Refreshed(op)].ID)].refreshFence(now)
+		r.leases[r.Lease(op.Items[redisstore.Refreshed(op)].ID)].refreshFence(now)
 	}
 }
 
-func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r twin) reassert(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutReasserted}
@@ -307,8 +250,8 @@ func (r *redis) reassert(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r twin) release(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	var ids, heirs []string
 	for _, it := range op.Items {
 		i, k := r.current(it.ID, now)
@@ -321,7 +264,7 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 				return
 			}
 			res.Outcome = core.OutReleased
-			r.deleteLease(i)
+			r.DeleteLease(i)
 			k.refreshFence(now)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
@@ -332,12 +275,12 @@ func (r *redis) release(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(ids) > 0 {
-		r.publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
+		r.Config.Publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
 	}
 }
 
-func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r twin) observe(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
 		_, k := r.current(it.ID, now)
 		res := core.Result{Outcome: core.OutFree}
@@ -351,49 +294,34 @@ func (r *redis) observe(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *redis) setBeat(t int64, op *core.Op) {
-	now := r.nowMs(t)
-	i := r.beatKey(op.Owner)
+func (r twin) setBeat(t int64, op *core.Op) {
+	now := r.NowMs(t)
+	i := r.Beat(op.Owner)
 	r.expireBeat(i, now)
 	if !r.mayWrite("SET", true) {
 		return
 	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
-		r.publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+		r.Config.Publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
 }
 
-func (r *redis) putBeat(t int64, i int32, expire int64) bool {
-	b := &r.beats[i]
-	joined := !b.set
-	b.set, b.expire = true, expire
-	r.tap.beat(i, b.expire)
-	if !joined {
-		return false
-	}
-	b.since = t
-	r.version++
-	at, _ := slices.BinarySearch(r.live, i)
-	r.live = slices.Insert(r.live, at, i)
-	return true
-}
-
-func (r *redis) leave(t int64, op *core.Op) {
+func (r twin) leave(t int64, op *core.Op) {
 	if !r.mayWrite("DEL", false) {
 		return
 	}
-	i := r.beatKey(op.Owner)
-	r.expireBeat(i, r.nowMs(t))
+	i := r.Beat(op.Owner)
+	r.expireBeat(i, r.NowMs(t))
 	if r.beats[i].set {
 		r.deleteBeat(i)
 	}
-	r.publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
+	r.Config.Publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
 }
 
-func (r *redis) nodes(t int64, op *core.Op, a *core.Answer) {
-	now := r.nowMs(t)
+func (r twin) nodes(t int64, op *core.Op, a *core.Answer) {
+	now := r.NowMs(t)
 	for _, it := range op.Items {
-		i := r.beatKey(it.ID)
+		i := r.Beat(it.ID)
 		r.expireBeat(i, now)
 		res := core.Result{Outcome: core.OutGone}
 		if b := &r.beats[i]; b.set {
@@ -403,7 +331,7 @@ func (r *redis) nodes(t int64, op *core.Op, a *core.Answer) {
 	}
 }
 
-func (r *redis) ask(op *core.Op) {
+func (r twin) ask(op *core.Op) {
 	if len(op.Items) == 0 {
 		return
 	}
@@ -411,11 +339,11 @@ func (r *redis) ask(op *core.Op) {
 	for i := range op.Items {
 		ids[i] = op.Items[i].ID
 	}
-	r.publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
+	r.Config.Publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
-func (r *redis) lookAt(t int64) *core.Look {
-	now := r.nowMs(t)
+func (r twin) lookAt(t int64) *core.Look {
+	now := r.NowMs(t)
 	look := *r.ownersAt(t)
 	alive := r.scan(now)
 	look.Nodes = make([]core.Seen, len(alive))
@@ -425,45 +353,68 @@ func (r *redis) lookAt(t int64) *core.Look {
 	return &look
 }
 
-// scan is SCAN of the heartbeats. The slice is valid until the next call.
-func (r *redis) scan(now int64) []int32 {
-	for n := len(r.live) - 1; n >= 0; n-- {
-		r.expireBeat(r.live[n], now)
-	}
-	// SCAN has no order. Sorted names do not depend on how the scripts run.
-	r.scanned = append(r.scanned[:0], r.live...)
-	slices.SortFunc(r.scanned, func(a, b int32) int { return strings.Compare(r.beats[a].id, r.beats[b].id) })
-	return r.scanned
+// current finds a lease, after deleting it or its fence if they have expirer.
+func (r twin) current(id string, now int64) (int32, *leaseKey) {
+	i := r.Lease(id)
+	r.expireLease(i, now)
+	k := &r.leases[i]
+	k.expireFence(now)
+	return i, k
 }
 
-// ownersAt reads sessions and owners. Discoveries share the result until it changes or a lease expires.
-func (r *redis) ownersAt(t int64) *core.Look {
-	if now := r.nowMs(t); r.look == nil || r.lookVersion != r.version || now > r.lookUntil {
-		r.readOwners(now)
+// Apply repeats a master's change at true time t. Its effects are one change.
+func (r *Server) Apply(t int64, c Change) {
+	switch c.Kind {
+	case Granted:
+		r.leases[c.N].foreign = false
+		r.set(c.N, c.Text, c.Expire)
+	case Extended:
+		r.leases[c.N].owner = c.Text
+		r.extend(c.N, c.Expire)
+	case Deleted:
+		r.DeleteLease(c.N)
+	case Fenced:
+		r.setFence(c.N, c.At, c.Expire)
+	case EpochSet:
+		r.setEpoch(c.Text)
+	case Beaten:
+		r.beats[c.N].text = c.Text
+		r.putBeat(c.At, c.N, c.Expire)
+	case BeatGone:
+		r.deleteBeat(c.N)
+	case Flushed:
+		r.DeleteKeys()
+	case Stored:
+		r.storeText(c.Name, c.Text, c.Expire)
+	case Hashed:
+		cmdHSet(r, t, append([]string{c.Name}, c.Words...))
+	case Removed:
+		r.remove(c.Name)
+	case ran:
+		r.at, r.again = c.At, true
+		verbs[c.Name].run(r, t, c.Words)
+		r.at, r.again, r.fed = 0, false, nil
+		r.Wrote(c)
 	}
-	return r.look
 }
 
-// readOwners reads in memory order. It first deletes expired leases in session order, as the scripts do.
-func (r *redis) readOwners(now int64) {
-	owners := make([]string, len(r.sessionSet.IDs))
-	until, over := forever, false
-	for i, n := range r.sessionAt {
-		if k := &r.leases[i]; n >= 0 {
-			over = over || now > k.expire && k.there()
-			if k.owner != "" {
-				owners[n] = k.owner
-				until = min(until, k.expire)
-			}
-		}
+// Migrate moves a key to another server.
+func (r *Server) Migrate(t int64, k Key, to *Server) {
+	v := r.get(k, r.NowMs(t))
+	if v.expire != Forever {
+		v.expire += to.NowMs(t) - r.NowMs(t)
 	}
-	if over {
-		for _, i := range r.sessionIdx {
-			r.expireLease(i, now)
-		}
-		r.readOwners(now)
-		return
+	if o := r.others[k.name]; k.kind == keyOther && o.kind == objHash {
+		cmdHSet(to, t, append([]string{k.name}, o.hash...))
+	} else {
+		to.put(t, k, v.text, v.expire)
 	}
-	r.look = &core.Look{Sessions: r.sessionSet, Owners: owners}
-	r.lookVersion, r.lookUntil = r.version, until
+	switch k.kind {
+	case keyEpoch:
+		r.setEpoch("")
+	case keyFence:
+		r.setFence(k.i, 0, 0)
+	default:
+		r.del(k)
+	}
 }

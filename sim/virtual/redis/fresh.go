@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"fmt"
@@ -12,6 +12,16 @@ import (
 // Emptied is the state of Redis after redis-wipe or redis-flush; "" means EmptiedStarted.
 type Emptied string
 
+// Detected are the states that an instance at a loopback address notices.
+var Detected = []Emptied{EmptiedStarted, EmptiedByKeys, EmptiedPromoted, EmptiedEvicted, EmptiedReset, EmptiedModule, EmptiedForeign}
+
+type use struct {
+	since   int64 // start on its own clock; 0: long ago
+	scripts int64 // executed scripts
+	flushed bool
+	other   Emptied // other sign of use
+}
+
 // The states. From EmptiedMoved on, redis-wipe makes the address lead to another server that has run for long.
 const (
 	EmptiedStarted  Emptied = "started"  // a process that has just started, or has a FLUSHALL in its statistics
@@ -24,33 +34,42 @@ const (
 	EmptiedForeign  Emptied = "foreign"  // has an epoch of another run
 )
 
-// Detected are the states that an instance at a loopback address notices.
-var Detected = []Emptied{EmptiedStarted, EmptiedByKeys, EmptiedPromoted, EmptiedEvicted, EmptiedReset, EmptiedModule, EmptiedForeign}
+// twin has the scripts' twins in Go.
+type twin struct{ *Server }
 
-type use struct {
-	since   int64 // start on its own clock; 0: long ago
-	scripts int64 // executed scripts
-	flushed bool
-	other   Emptied // other sign of use
-}
-
-func (u *use) moved(e Emptied) {
-	if e != "" && e != EmptiedStarted && e != EmptiedByKeys {
-		u.since, u.other = 0, e
+// Empty deletes all keys of a server that has just started, and leaves it in the state e.
+func (r *Server) Empty(e Emptied) {
+	r.flush()
+	r.Moved(e)
+	if e == EmptiedForeign {
+		r.Epoch = "another 0"
 	}
 }
 
-func (r *redis) uptime(t int64) int64 { return (r.clock.wallAt(t) - r.use.since) / int64(time.Second) }
+// Moved makes the address lead to another server, in the state e.
+func (r *Server) Moved(e Emptied) {
+	if e != "" && e != EmptiedStarted && e != EmptiedByKeys {
+		r.use.since, r.use.other = 0, e
+	}
+}
+
+// FlushAll deletes all keys, as a command or key by key.
+func (r *Server) FlushAll(e Emptied) {
+	r.flush()
+	r.use.flushed = r.use.flushed || e != EmptiedByKeys
+}
+
+func (r *Server) uptime(t int64) int64 { return (r.Clock.WallAt(t) - r.use.since) / int64(time.Second) }
 
 // executed counts a successful script for commandstats.
-func (r *redis) executed(op *core.Op, a *core.Answer) {
-	if r.lua == nil && a.Failure == core.FailNone && op.Kind != core.OpAsk {
+func (r twin) executed(op *core.Op, a *core.Answer) {
+	if !r.Config.Lua && a.Failure == core.FailNone && op.Kind != core.OpAsk {
 		r.use.scripts++
 	}
 }
 
 // everything returns the part of INFO everything that doubt.lua reads.
-func (r *redis) everything(t int64) string {
+func (r *Server) everything(t int64) string {
 	var b strings.Builder
 	for _, f := range r.shown() {
 		if f.name != "connected_slaves" && f.name != "sync_full" { // every INFO has these
@@ -70,9 +89,9 @@ func (r *redis) everything(t int64) string {
 
 type field struct{ name, value, want string }
 
-func (r *redis) shown() []field {
+func (r *Server) shown() []field {
 	role, replid2, offset, evicted := "master", strings.Repeat("0", 40), "-1", "0"
-	if r.readonly > 0 {
+	if r.Readonly > 0 {
 		role = "slave"
 	}
 	switch r.use.other {
@@ -83,7 +102,7 @@ func (r *redis) shown() []field {
 	}
 	return []field{
 		{"role", role, "master"}, {"cluster_enabled", "0", "0"}, {"master_replid2", replid2, strings.Repeat("0", 40)},
-		{"second_repl_offset", offset, "-1"}, {"connected_slaves", fmt.Sprint(r.connected), "0"}, {"sync_full", fmt.Sprint(r.syncFull), "0"},
+		{"second_repl_offset", offset, "-1"}, {"connected_slaves", fmt.Sprint(r.Connected), "0"}, {"sync_full", fmt.Sprint(r.SyncFull), "0"},
 		{"loading", "0", "0"}, {"evicted_keys", evicted, "0"},
 	}
 }
@@ -94,7 +113,7 @@ type called struct {
 }
 
 // called returns the commands that prove earlier use of the process.
-func (r *redis) called() (all []called) {
+func (r *Server) called() (all []called) {
 	if r.use.scripts > 0 {
 		all = append(all, called{"evalsha", r.use.scripts})
 	}
@@ -109,31 +128,31 @@ func (r *redis) called() (all []called) {
 
 // doubt is doubt.lua, and epoch.lua's condition for it. It returns how much of a quarantine of length µs the epoch begun by op needs, and
 // the reason if op's caller may regard Redis as new.
-func (r *redis) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
+func (r twin) doubt(t int64, op *core.Op, length int64) (wait int64, why string) {
 	wait = length
 	var condition string
 	switch {
-	case r.epoch != "" && (op.Epoch != "" || !r.local): // such an epoch always has a quarantine
+	case r.Epoch != "" && (op.Epoch != "" || !r.Config.Local): // such an epoch always has a quarantine
 		return length, ""
-	case r.epoch != "":
+	case r.Epoch != "":
 		condition = "a"
-	case !r.local:
+	case !r.Config.Local:
 		condition = "c"
 	case op.Epoch != "":
 		condition = "b"
 	default:
 		condition, wait, why = r.signs(t, op, length)
 	}
-	if r.seams.Begun != nil {
-		r.seams.Begun(condition, r.lost)
+	if r.Config.Begun != nil {
+		r.Config.Begun(condition, r.lost)
 	}
 	return wait, why
 }
 
 // signs returns the condition that fails, the required quarantine in µs, and the sign.
-func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
+func (r twin) signs(t int64, op *core.Op, length int64) (condition string, wait int64, why string) {
 	for _, name := range r.named(t, op) {
-		if v := r.get(r.keyAt(name), r.nowMs(t)); v.there || v.foreign {
+		if v := r.get(r.keyAt(name), r.NowMs(t)); v.there || v.foreign {
 			return "a", length, "the key " + name + " exists"
 		}
 	}
@@ -154,18 +173,18 @@ func (r *redis) signs(t int64, op *core.Op, length int64) (condition string, wai
 	return "", 0, ""
 }
 
-func (r *redis) named(t int64, op *core.Op) []string {
-	keys := []string{r.names.group()}
+func (r twin) named(t int64, op *core.Op) []string {
+	keys := []string{r.groupKey()}
 	if op.Kind != core.OpLook {
-		all := r.wire().Call(op).Keys
+		all := r.wire.Call(op).Keys
 		return append(keys, all[1:len(all)-1]...)
 	}
 	for _, id := range r.sessionSet.IDs[:min(len(r.sessionSet.IDs), redisstore.LookChunk)] {
-		keys = append(keys, r.names.lease+id)
+		keys = append(keys, r.Config.LeasePrefix+id)
 	}
 	if len(keys) == 1 {
-		for _, i := range r.scan(r.nowMs(t)) {
-			keys = append(keys, r.names.node+r.beats[i].id)
+		for _, i := range r.scan(r.NowMs(t)) {
+			keys = append(keys, r.Config.NodePrefix+r.beats[i].id)
 		}
 	}
 	return keys

@@ -1,12 +1,13 @@
-package virtual
+package redis
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
@@ -17,22 +18,19 @@ import (
 
 // interpreter runs the store's own .lua files on the model's keys. Tests compare it with redis.execute.
 type interpreter struct {
-	r     *redis
+	r     *Server
 	wire  redisstore.Wire
 	state *lua.LState
 	known map[string]*lua.LFunction // by text; never ranged over
 	t     int64                     // of the current call
 	op    *core.Op                  // of the current call
-
-	// older, if set, returns the script and keys of an earlier version's call.
-	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 }
 
 // registry limits a script's values, because owners.lua unpacks a thousand keys.
 const registry = 1 << 15
 
-func newInterpreter(r *redis) *interpreter {
-	in := &interpreter{r: r, wire: r.wire(), known: map[string]*lua.LFunction{}}
+func newInterpreter(r *Server) *interpreter {
+	in := &interpreter{r: r, wire: r.wire, known: map[string]*lua.LFunction{}}
 	l := lua.NewState(lua.Options{SkipOpenLibs: true, RegistrySize: registry})
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
 		l.Push(l.NewFunction(open))
@@ -59,15 +57,11 @@ func newInterpreter(r *redis) *interpreter {
 	return in
 }
 
-func (r *redis) wire() redisstore.Wire {
-	wire, err := redisstore.NewWire(redisstore.Options{
-		Quarantine: time.Duration(r.quarantine), LeasePrefix: r.names.lease, NodePrefix: r.names.node, EpochKey: r.names.epoch,
-		Channel: r.names.channel, Replicas: r.replicas,
-	})
-	if err != nil {
-		panic(err) // Config.Validate refuses such a TTL
+func (r *Server) interpreted() *interpreter {
+	if r.interpreter == nil {
+		r.interpreter = newInterpreter(r)
 	}
-	return wire
+	return r.interpreter
 }
 
 func (in *interpreter) do(t int64, op *core.Op) core.Answer {
@@ -81,7 +75,7 @@ func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 		}
 	}
 	if op.Kind == core.OpAsk {
-		in.r.command(t, "PUBLISH", []string{in.r.names.channel, redisstore.AskText(op)})
+		in.r.command(t, "PUBLISH", []string{in.r.Config.Channel, redisstore.AskText(op)})
 		return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
 	}
 	got, err := in.run(in.wire.Call(op))
@@ -108,7 +102,7 @@ func (in *interpreter) looked(op *core.Op, look func(*core.Op, *core.Sessions, r
 }
 
 func (in *interpreter) beats() []string {
-	alive := in.r.scan(in.r.nowMs(in.t))
+	alive := in.r.scan(in.r.NowMs(in.t))
 	names := make([]string, len(alive))
 	for n, i := range alive {
 		names[n] = in.r.beats[i].id
@@ -118,7 +112,7 @@ func (in *interpreter) beats() []string {
 
 // run runs a script. The error is Redis' reply.
 func (in *interpreter) run(c redisstore.Call) ([]any, error) {
-	if in.r.local {
+	if in.r.Config.Local {
 		c = c.AsNew()
 	}
 	args := make([]string, len(c.Args))
@@ -133,17 +127,17 @@ func (in *interpreter) run(c redisstore.Call) ([]any, error) {
 		}
 	}
 	text, keys, older := c.Text(), c.Keys, false
-	if in.older != nil {
-		text, keys, older = in.older(in.op, c)
+	if in.r.Config.Older != nil {
+		text, keys, older = in.r.Config.Older(in.op, c)
 	}
 	if in.r.deniesOne(keys) {
-		return nil, refusal(textNoKey)
+		return nil, Refusal(textNoKey)
 	}
 	got, err := in.eval(text, keys, args)
 	if err != nil {
 		return nil, err
 	}
-	list, ok := got.([]reply)
+	list, ok := got.([]Reply)
 	if !ok {
 		return nil, fmt.Errorf("the script returned %T, want a list", got)
 	}
@@ -189,17 +183,21 @@ func remembered(match lua.LGFunction) lua.LGFunction {
 	}
 }
 
-func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
+func (in *interpreter) eval(text string, keys, args []string) (Reply, error) {
 	l := in.state
 	fn, ok := in.known[text]
 	if !ok {
-		chunk, err := parse.Parse(strings.NewReader(altered(in.r.seams.Script, text)), "@user_script")
+		source := text
+		if in.r.Config.Script != nil {
+			source = in.r.Config.Script(text)
+		}
+		chunk, err := parse.Parse(strings.NewReader(source), "@user_script")
 		if err != nil {
-			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
+			return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
 		}
 		proto, err := lua.Compile(chunk, "@user_script")
 		if err != nil {
-			return nil, refusal("ERR Error compiling script (new function): " + err.Error())
+			return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
 		}
 		proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no table arg
 		fn = l.NewFunctionFromProto(proto)
@@ -213,13 +211,14 @@ func (in *interpreter) eval(text string, keys, args []string) (reply, error) {
 		var raised *lua.ApiError
 		errors.As(err, &raised) // a protected call returns no other error
 		if t, ok := raised.Object.(*lua.LTable); ok {
-			return nil, refusal(lua.LVAsString(t.RawGetString("err")))
+			return nil, Refusal(lua.LVAsString(t.RawGetString("err")))
 		}
-		return nil, refusal("ERR " + cutText(raised.Object.String()))
+		line, _, _ := strings.Cut(raised.Object.String(), "\n")
+		return nil, Refusal("ERR " + line[:min(len(line), 200)])
 	}
 	got := ofLua(l.Get(-1))
 	l.Pop(1)
-	if e, ok := got.(refusal); ok {
+	if e, ok := got.(Refusal); ok {
 		return nil, e
 	}
 	in.r.use.scripts++
@@ -242,7 +241,7 @@ func (in *interpreter) command(l *lua.LState, raises bool) int {
 		l.RaiseError("Please specify at least one argument for this redis.call()")
 	}
 	got := in.r.command(in.t, args[0], args[1:])
-	if e, ok := got.(refusal); ok && raises {
+	if e, ok := got.(Refusal); ok && raises {
 		l.Error(failure(l, string(e)), 0)
 	}
 	l.Push(toLua(l, got))
@@ -264,7 +263,7 @@ func table(l *lua.LState, words []string) *lua.LTable {
 }
 
 // toLua and ofLua convert replies as Redis does for RESP2.
-func toLua(l *lua.LState, v reply) lua.LValue {
+func toLua(l *lua.LState, v Reply) lua.LValue {
 	switch v := v.(type) {
 	case nil:
 		return lua.LFalse
@@ -272,23 +271,23 @@ func toLua(l *lua.LState, v reply) lua.LValue {
 		return lua.LNumber(v)
 	case string:
 		return lua.LString(v)
-	case refusal:
+	case Refusal:
 		return failure(l, string(v))
 	case status:
 		t := l.NewTable()
 		t.RawSetString("ok", lua.LString(v))
 		return t
-	case []reply:
+	case []Reply:
 		t := l.CreateTable(len(v), 0)
 		for i := range v {
 			t.RawSetInt(i+1, toLua(l, v[i]))
 		}
 		return t
 	}
-	panic(fmt.Sprintf("virtual: a command replied %T", v))
+	panic(fmt.Sprintf("redis: a command replied %T", v))
 }
 
-func ofLua(v lua.LValue) reply {
+func ofLua(v lua.LValue) Reply {
 	switch v := v.(type) {
 	case lua.LString:
 		return string(v)
@@ -301,12 +300,12 @@ func ofLua(v lua.LValue) reply {
 		return nil
 	case *lua.LTable:
 		if err, ok := v.RawGetString("err").(lua.LString); ok {
-			return refusal(err)
+			return Refusal(err)
 		}
 		if ok, is := v.RawGetString("ok").(lua.LString); is {
 			return string(ok)
 		}
-		var out []reply
+		var out []Reply
 		for i := 1; ; i++ {
 			next := v.RawGetInt(i)
 			if next == lua.LNil {
@@ -316,4 +315,43 @@ func ofLua(v lua.LValue) reply {
 		}
 	}
 	return nil
+}
+
+// Obey executes a command of a client at true time t.
+func (r *Server) Obey(t int64, args []string) Reply {
+	r.why, r.dirty = "", false
+	switch args[0] {
+	case "eval", "EVAL", "evalsha", "EVALSHA":
+		return r.script(t, args)
+	}
+	return r.direct(t, args[0], args[1:])
+}
+
+func (r *Server) script(t int64, args []string) Reply {
+	keys, err := strconv.Atoi(args[2])
+	if err != nil || keys > len(args)-3 {
+		return Refusal(textNotInteger)
+	}
+	if r.deniesOne(args[3 : 3+keys]) {
+		return Refusal(textNoKey)
+	}
+	text := args[1]
+	if strings.EqualFold(args[0], "EVALSHA") {
+		known, ok := r.scripts[text]
+		if !ok {
+			return Refusal("NOSCRIPT No matching script. Please use EVAL.")
+		}
+		text = known
+	} else {
+		sum := sha1.Sum([]byte(text))
+		r.scripts[hex.EncodeToString(sum[:])] = text
+	}
+	in := r.interpreted()
+	in.t = t
+	got, err := in.eval(text, args[3:3+keys], args[3+keys:])
+	var no Refusal
+	if errors.As(err, &no) {
+		return no
+	}
+	return got
 }

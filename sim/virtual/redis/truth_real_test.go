@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"context"
@@ -78,7 +78,7 @@ local now, refused = time[1] * 1000000 + time[2], type(got) == 'table' and got.e
 if refused then return {now, refused} end
 return {now, '', got}`)
 
-func (x *realSide) command(_ int64, args ...string) (int64, reply) {
+func (x *realSide) command(_ int64, args ...string) (int64, Reply) {
 	words := make([]any, len(args))
 	for i, arg := range args {
 		words[i] = arg
@@ -88,16 +88,16 @@ func (x *realSide) command(_ int64, args ...string) (int64, reply) {
 		x.t.Fatal(args, err)
 	}
 	if text := got[1].(string); text != "" {
-		return got[0].(int64), refusal(text)
+		return got[0].(int64), Refusal(text)
 	}
 	return got[0].(int64), like(got[2])
 }
 
 // like is a reply of go-redis as the model gives it.
-func like(v any) reply {
+func like(v any) Reply {
 	switch v := v.(type) {
 	case []any:
-		out := make([]reply, len(v))
+		out := make([]Reply, len(v))
 		for i := range v {
 			out[i] = like(v[i])
 		}
@@ -257,7 +257,7 @@ func (x *realSide) keys(int64) map[string]value {
 		row := got[i].([]any)
 		v := value{there: row[0] != "none", foreign: row[0] == "list" || row[0] == "hash", text: row[1].(string), expire: row[2].(int64)}
 		if v.expire < 0 {
-			v.expire = forever
+			v.expire = Forever
 		}
 		if v.there {
 			keys[name] = v
@@ -378,7 +378,7 @@ func TestRefusedCommandsAreLikeRedis(t *testing.T) {
 						args[i] = words[i]
 					}
 					want, got := why(x.nodes.Do(t.Context(), args...).Err()), ""
-					if no, refused := m.r.direct(0, words[0], words[1:]).(refusal); refused {
+					if no, refused := m.r.direct(0, words[0], words[1:]).(Refusal); refused {
 						got = why(no)
 					}
 					if got != want {

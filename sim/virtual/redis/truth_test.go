@@ -1,4 +1,4 @@
-package virtual
+package redis
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ type side interface {
 	// do executes one op of any kind at the time us (µs of its clock); a real side has a clock of its own.
 	do(us int64, op *core.Op, sessions *core.Sessions) core.Answer
 	// command executes one command, as whoever else uses this Redis may, and says when.
-	command(us int64, args ...string) (int64, reply)
+	command(us int64, args ...string) (int64, Reply)
 	spoil(name string) // puts a list in the place of the key
 	// restart begins another run and returns its name, which a model is told.
 	restart(run string, empty bool) string
@@ -367,7 +367,7 @@ func (c *comparison) shift(ms int64) string {
 	c.us = c.clock()
 	keys := c.sides[0].keys(c.us)
 	for _, name := range universe {
-		if v := keys[name]; v.there && v.expire != forever {
+		if v := keys[name]; v.there && v.expire != Forever {
 			diff := c.command("PEXPIREAT", name, strconv.FormatInt(v.expire-ms, 10))
 			if diff != "" {
 				return diff
