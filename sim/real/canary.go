@@ -13,48 +13,32 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 const (
-	canaryEvery    = time.Millisecond
-	canaryBoxEvery = 5 * time.Millisecond
-	canaryStall    = 5 * time.Millisecond
+	meterEvery    = time.Millisecond
+	meterBoxEvery = 5 * time.Millisecond // in a container
 
-	canaryRedisEvery = 50 * time.Millisecond
-	canaryRedisStall = 2 * canaryRedisEvery
+	pulseEvery = 50 * time.Millisecond
+	pulseStall = 2 * pulseEvery
 )
 
-func (r *run) watchStalls(stop <-chan struct{}) { canary(canaryEvery, r.clock.now, stop, r.stalled) }
-
-// canary reports when this process was not scheduled: a loaded host delays the nodes as much.
-func canary(every time.Duration, now func() int64, stop <-chan struct{}, tell func(from, to int64)) {
-	tick := time.NewTimer(every)
-	defer tick.Stop()
-	for {
-		due := now() + int64(every)
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-		if t := now(); t-due > int64(canaryStall) {
-			tell(due, t)
-		}
-		tick.Reset(every)
-	}
+func (r *run) watchStalls(stop <-chan struct{}) {
+	host.MeterStalls(meterEvery, r.clock.Now, stop, r.stalled)
 }
 
 // stalled records a host stall, in which the nodes did not run either.
 func (r *run) stalled(from, to int64) {
 	r.rec.Add(history.Event{T: max(0, from), Kind: history.Stall, Until: to})
-	r.load.add(from, to)
+	r.load.Add(from, to)
 }
 
 // timed returns callbacks that record the time from a fault's begin to its signal as a stall: a container engine may delay the signal.
 func (r *run) timed(begin func()) (began, sent func()) {
 	from := int64(0)
-	return func() { begin(); from = r.clock.now() }, func() {
-		if to := r.clock.now(); to-from > int64(canaryStall) {
+	return func() { begin(); from = r.clock.Now() }, func() {
+		if to := r.clock.Now(); to-from > int64(host.StallMin) {
 			r.stalled(from, to)
 		}
 	}
@@ -68,7 +52,7 @@ func (r *run) hear(said io.ReadCloser) {
 		if _, err := fmt.Sscan(lines.Text(), &from, &to); err != nil {
 			return
 		}
-		r.stalled(r.clock.fromMono(from), r.clock.fromMono(to))
+		r.stalled(r.clock.FromMono(from), r.clock.FromMono(to))
 	}
 }
 
@@ -78,7 +62,7 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 	defer all.Wait()
 	for i := range r.redis.clients() {
 		p := pulse{
-			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.now, inHand: r.redisInHand, stalled: r.stalled,
+			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.Now, inHand: r.redisInHand, stalled: r.stalled,
 			starve: r.starve, most: r.cfg.silentWithin, waited: r.redis.waits(i),
 		}
 		all.Go(func() { p.follow(stop) })
@@ -96,7 +80,7 @@ type pulse struct {
 }
 
 func (p *pulse) follow(stop <-chan struct{}) {
-	tick := time.NewTicker(canaryRedisEvery)
+	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
 	told := p.now()             // stalls before this time are recorded
 	last := told                // time of the last check
@@ -109,17 +93,17 @@ func (p *pulse) follow(stop <-chan struct{}) {
 		}
 		answered, before := p.ask(), silence
 		now := p.now()
-		if wait := int64(p.waited()); wait > int64(canaryStall) { // no fault causes such a wait
+		if wait := int64(p.waited()); wait > int64(host.StallMin) { // no fault causes such a wait
 			p.stalled(now-wait, now)
 		}
 		// Cap the step: a longer one means that the harness did not run.
-		silence += min(time.Duration(now-last), lookEvery+canaryRedisEvery)
+		silence += min(time.Duration(now-last), lookEvery+pulseEvery)
 		last = now
 		switch {
 		case p.inHand(told): // silence under a fault is no stall
 			told, silence = now, 0
 			continue
-		case before > 0 || now-told > int64(canaryRedisStall): // also the rest of a recorded silence
+		case before > 0 || now-told > int64(pulseStall): // also the rest of a recorded silence
 			p.stalled(told, now)
 			told = now
 		case answered:
@@ -130,7 +114,7 @@ func (p *pulse) follow(stop <-chan struct{}) {
 		}
 		if silence > p.most {
 			p.starve(fmt.Errorf("%w: a Redis did not answer for %v, which is longer than a TTL, and no fault of the plan had it in hand: look "+
-				"what stopped it (a signal, swap, its disk, a share of the machine that is used up, a command that lasts)", ErrStarved,
+				"what stopped it (a signal, swap, its disk, a share of the machine that is used up, a command that lasts)", host.ErrNoVerdict,
 				silence.Round(time.Millisecond)))
 		}
 	}
@@ -147,15 +131,15 @@ func answers(client *redis.Client) bool {
 
 // waits returns a function that returns the server's wait for a core since the last call; 0 if the kernel does not count it here.
 func (r *Redis) waits(i int) func() time.Duration {
-	if _, err := runDelay("self"); err != nil || r.kind != kindServer {
+	if _, err := host.RunDelay("self"); err != nil || r.kind != kindServer {
 		return func() time.Duration { return 0 }
 	}
 	pid, before := "", time.Duration(0)
 	return func() time.Duration {
-		all, err := runDelay(pid)
+		all, err := host.RunDelay(pid)
 		if err != nil { // it was restarted
 			pid, before = processID(r.clients()[i]), 0
-			if all, err = runDelay(pid); err != nil {
+			if all, err = host.RunDelay(pid); err != nil {
 				return 0
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // A server that shares its core with somebody busy has waited for it, and one that was started anew, too.
@@ -53,7 +55,7 @@ func shareCore(t *testing.T, process string) (stop func()) {
 		defer close(ended)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		busy <- unix.SchedSetaffinity(0, &one)
-		for !closed(end) {
+		for !host.Closed(end) {
 		}
 	}()
 	if err := errors.Join(<-busy, unix.SchedSetaffinity(pid, &one)); err != nil {

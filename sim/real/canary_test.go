@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // However often a host stalled before, limits are widened by what it stalls now.
@@ -32,7 +33,7 @@ func TestEveryStallIsTold(t *testing.T) {
 // While a container engine sends a signal, the host stalls; a signal that is sent at once is no stall.
 func TestASignalThatIsSentLateIsAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{clock: newClock(), rec: history.NewRecorder()}
+		r := &run{clock: host.NewClock(), rec: history.NewRecorder()}
 		for _, takes := range []time.Duration{time.Millisecond, time.Second} {
 			began, sent := r.timed(nothing)
 			began()
@@ -100,7 +101,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 					sum, last = sum+to-from, to
 				},
 				starve: func(err error) {
-					if starved++; !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "did not answer for 3.") {
+					if starved++; !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "did not answer for 3.") {
 						t.Errorf("%s: starves with %v", tt.name, err)
 					}
 				},
@@ -114,7 +115,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 			close(stop)
 			<-ended
 			near := func(got int64, want time.Duration) bool {
-				return (time.Duration(got) - want).Abs() <= lookEvery+canaryRedisEvery
+				return (time.Duration(got) - want).Abs() <= lookEvery+pulseEvery
 			}
 			if !near(first, tt.told.from) || !near(last, tt.told.to) || sum != last-first || starved > 0 != tt.starved {
 				t.Errorf("%s: a stall from %v to %v, %v together, starved %d times; want %v, %v", tt.name, time.Duration(first),
@@ -128,7 +129,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 func TestWhatRedisWaitsForACoreIsAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		waits := []time.Duration{canaryStall, 40 * time.Millisecond}
+		waits := []time.Duration{host.StallMin, 40 * time.Millisecond}
 		var told []int64
 		p := pulse{
 			ask: func() bool { return true }, now: func() int64 { return int64(time.Since(began)) }, starve: func(err error) { t.Error(err) },
@@ -148,7 +149,7 @@ func TestWhatRedisWaitsForACoreIsAStall(t *testing.T) {
 		<-time.After(time.Second)
 		close(stop)
 		<-ended
-		to := int64(2 * canaryRedisEvery)
+		to := int64(2 * pulseEvery)
 		if want := []int64{to - int64(40*time.Millisecond), to}; !slices.Equal(told, want) {
 			t.Errorf("told %v, want %v", told, want)
 		}
@@ -181,7 +182,7 @@ func TestAStoppedRedisIsAStall(t *testing.T) {
 			sum, last = sum+max(0, e.Until-max(e.T, last)), max(e.Until, last)
 		}
 	}
-	if from.IsZero() || sum < int64(to.Sub(from)-canaryRedisEvery) {
+	if from.IsZero() || sum < int64(to.Sub(from)-pulseEvery) {
 		t.Errorf("Redis was stopped for %v, and %v of stalls are told", to.Sub(from), time.Duration(sum))
 	}
 }
@@ -206,7 +207,7 @@ func TestARedisThatIsStoppedForLongHasNoVerdict(t *testing.T) {
 		}
 	}
 	_, err := Run(t.Context(), r, cfg, history.NewRecorder())
-	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "longer than a TTL") {
+	if !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "longer than a TTL") {
 		t.Errorf("a run whose Redis is stopped ends with %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func (c *clients) Wait(d time.Duration) bool {
 }
 
 // Since implements client.World.
-func (c *clients) Since() time.Duration { return time.Duration(c.run.clock.now()) }
+func (c *clients) Since() time.Duration { return time.Duration(c.run.clock.Now()) }
 
 // Go implements client.World.
 func (c *clients) Go(f func(client.World)) { c.all.Go(func() { f(c) }) }

@@ -1,7 +1,6 @@
 package real
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // ErrProject: the compose project cannot be stormed; the message names the missing service or the setting that differs.
@@ -190,24 +188,7 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{
-		rec: r.rec, tell: func(e *history.Event) { r.watch.tell(e) }, served: make(chan struct{}), stop: make(chan struct{}),
-		sessions: map[string]*polled{}, away: running.Detach,
-	}
-	go func() {
-		defer close(t.served)
-		defer func() { _ = out.Close() }()
-		var decoder history.Decoder
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var e history.Event
-			failed := decoder.Decode(lines.Bytes(), &e) // fails for a log line or a partial line
-			if e.T = r.clock.fromMono(e.T); failed == nil && e.T >= 0 {
-				t.heard(&e)
-			}
-		}
-		if !closed(t.stop) {
-			c.redis.lose(fmt.Errorf("container lost: the target of %q ended, and nobody sees what is polled", c.project))
-		}
-	}()
-	return t, nil
+	return followTarget(out, r.clock, r.rec, r.polled, running.Detach, func() {
+		c.redis.lose(fmt.Errorf("container lost: the target of %q ended, and nobody sees what is polled", c.project))
+	}), nil
 }

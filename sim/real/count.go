@@ -1,6 +1,10 @@
 package real
 
-import "github.com/leasestorm/leasestorm/sim/history"
+import (
+	"github.com/leasestorm/leasestorm/sim/history"
+
+	"github.com/leasestorm/leasestorm/sim/real/host"
+)
 
 // requests counts the commands, RESP arrays or plain lines, that a client sends over one connection. The zero value is ready.
 type requests struct {
@@ -53,9 +57,9 @@ func (r *requests) line() int64 {
 }
 
 func (r *run) countAll(stop <-chan struct{}) {
-	every(history.Bucket(r.cfg.Renew), stop, func() {
+	host.Every(history.Bucket(r.cfg.Renew), stop, func() {
 		for _, s := range r.allSlots() {
-			s.count(r.clock.now())
+			s.count(r.clock.Now())
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // door is a server's announced address, with one line per other server and one for the sentinels, so that any two can be separated.
@@ -61,7 +62,7 @@ func (d *door) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			tellExhausted(err, d.short)
+			host.TellExhausted(err, d.short)
 			time.Sleep(acceptAgain)
 			continue
 		}

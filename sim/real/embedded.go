@@ -7,6 +7,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // embedded is a miniredis whose clock follows real time. It demonstrates the program without a Redis server and proves no guarantee.
@@ -43,7 +44,7 @@ func (e *embedded) resume() error { return e.open(e.at) }
 func (e *embedded) drive() {
 	defer close(e.done)
 	last := time.Now()
-	every(embeddedTick, e.stop, func() {
+	host.Every(embeddedTick, e.stop, func() {
 		now := time.Now()
 		e.m.FastForward(now.Sub(last))
 		last = now

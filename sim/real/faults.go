@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 type injection struct {
@@ -122,7 +123,7 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	}
 }
 
-func (inj *injection) begin() { inj.beginAt(inj.clock.now()) }
+func (inj *injection) begin() { inj.beginAt(inj.clock.Now()) }
 
 // beginAt is begin for a fault that is only noticed after it hit. t is run clock.
 func (inj *injection) beginAt(t int64) {
@@ -148,7 +149,7 @@ func (inj *injection) off() {
 		if a.n == inj.n {
 			inj.active = append(inj.active[:i:i], inj.active[i+1:]...)
 			if inj.ofRedis(inj.n) {
-				inj.healed = inj.clock.now()
+				inj.healed = inj.clock.Now()
 			}
 			return
 		}
@@ -182,7 +183,7 @@ func (inj *injection) skip(why string) {
 }
 
 func (inj *injection) failed(err error) {
-	tellExhausted(err, inj.starve)
+	host.TellExhausted(err, inj.starve)
 	if err != nil && inj.ctx.Err() == nil {
 		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 func (inj *injection) living() (*slot, *node) {
@@ -135,7 +136,7 @@ func (s *slot) hold(n *node) {
 	defer s.mu.Unlock()
 	if s.node == n {
 		s.frozen++
-		if err := n.freeze(); errors.Is(err, ErrStarved) {
+		if err := n.freeze(); errors.Is(err, host.ErrNoVerdict) {
 			s.run.starve(err)
 		}
 	}
@@ -166,7 +167,7 @@ func (inj *injection) checkSend() {
 		return e.Kind == history.Paused && e.Node == inj.Target
 	})
 	defer cancel()
-	inj.asked = inj.clock.now()
+	inj.asked = inj.clock.Now()
 	if err := n.ask(syscall.SIGUSR1); err != nil {
 		inj.skip("it does not run")
 		return

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // gate is the listener of a line. It keeps its port until remove, even while shut. Its methods are safe for concurrent use.
@@ -15,7 +17,7 @@ type gate struct {
 	listener *net.TCPListener
 	upstream string // host:port, or the path of a socket
 	join     func(client, upstream *entered)
-	short    func(error) // gets an ErrStarved when files, ports or Redis's connections run out; must not block
+	short    func(error) // gets an host.ErrNoVerdict when files, ports or Redis's connections run out; must not block
 
 	mu     sync.Mutex
 	inside map[*entered]struct{}
@@ -58,7 +60,7 @@ func (g *gate) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			tellExhausted(err, g.short)
+			host.TellExhausted(err, g.short)
 			<-g.opened() // while the gate is shut, every accept fails
 			time.Sleep(acceptAgain)
 		}
@@ -87,7 +89,7 @@ func (g *gate) lead(client *entered) {
 	abrupt(client.Conn) // end with a reset: the peer sees it at once, and no closing socket occupies the port
 	c, err := net.Dial(networkOf(g.upstream), g.upstream)
 	if err != nil {
-		tellExhausted(err, g.short)
+		host.TellExhausted(err, g.short)
 		_ = client.Close()
 		return
 	}
@@ -127,7 +129,7 @@ func (e *entered) Read(p []byte) (int, error) {
 		e.mute = false
 		if bytes.HasPrefix(p[:n], []byte(noRoom)) {
 			e.gate.short(fmt.Errorf("%w: Redis has no room for more connections (%s): raise its maxclients, or look who connects to "+
-				"the ports of the proxies (ss -tnp)", ErrStarved, noRoom[len("-"):]))
+				"the ports of the proxies (ss -tnp)", host.ErrNoVerdict, noRoom[len("-"):]))
 		}
 	}
 	return n, err

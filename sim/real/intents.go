@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // systemIntents is the system of intents and workers (ADR-003).
@@ -99,7 +100,7 @@ func (s *slot) seized(n *node) {
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		s.run.starve(fmt.Errorf("%w: somebody listens on %s, where the API of %s was until its node went down: look who (ss -ltnp)",
-			ErrStarved, s.api, s.name))
+			host.ErrNoVerdict, s.api, s.name))
 	}
 }
 

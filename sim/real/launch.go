@@ -20,15 +20,6 @@ type program interface {
 
 func nothing() {}
 
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // terminate stops a program (see program.stop) and kills it after grace, or within interruptGrace once hurry is closed. It reports
 // whether it killed the program.
 func terminate(p program, begin, sent func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {

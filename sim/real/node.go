@@ -18,6 +18,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // Errors of Run when a node does not start. Each is wrapped in a message with the command and the end of its log.
@@ -168,7 +169,7 @@ func (s *slot) spawn() (*node, error) {
 		_, _, _ = log.Close(), out.Close(), errOut.Close()
 		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, s.run.nodeCmd(), err)
 	}
-	n := &node{program: p, began: int64(p.begun().Sub(s.run.clock.base)), ready: make(chan struct{}), done: make(chan struct{})}
+	n := &node{program: p, began: int64(p.begun().Sub(s.run.clock.Base)), ready: make(chan struct{}), done: make(chan struct{})}
 	s.node, s.frozen = n, 0
 	// The node may stamp its first lines before this process knows of its start.
 	s.run.rec.Add(history.Event{
@@ -249,7 +250,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	<-read
 	when, code := n.end()
 	e := history.Event{
-		T: int64(when.Sub(s.run.clock.base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.instanceID(),
+		T: int64(when.Sub(s.run.clock.Base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.instanceID(),
 	}
 	s.mu.Lock()
 	if n.asked {
@@ -274,8 +275,8 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.stderrTail(), then)
 }
 
-func (n *node) alive() bool    { return !closed(n.ended()) }
-func (n *node) wasReady() bool { return closed(n.ready) }
+func (n *node) alive() bool    { return !host.Closed(n.ended()) }
+func (n *node) wasReady() bool { return host.Closed(n.ready) }
 
 func (n *node) instanceID() string {
 	n.mu.Lock()
@@ -286,9 +287,9 @@ func (n *node) instanceID() string {
 func (s *slot) handle(n *node, m message) {
 	if m.Event == dropped {
 		s.run.starve(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
-			"of the machine, or fewer nodes and sessions", ErrStarved, s.name, m.Lines))
+			"of the machine, or fewer nodes and sessions", host.ErrNoVerdict, s.name, m.Lines))
 	}
-	e, ok := s.run.clock.event(s.name, n.began, m)
+	e, ok := stamped(s.run.clock, s.name, n.began, m)
 	if !ok {
 		s.keepMalformed("t is not CLOCK_MONOTONIC in ns since its process began: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))
 	}
@@ -307,9 +308,9 @@ func (s *slot) handle(n *node, m message) {
 	case e.Kind == history.KindUnknown:
 	case known == "" && s.run.passed(e.Instance, n):
 		s.run.starve(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
-			ErrStarved, s.name, m.Event, e.Instance))
+			host.ErrNoVerdict, s.name, m.Event, e.Instance))
 	case known != "" && e.Instance != known:
-		s.run.starve(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", ErrStarved, s.name,
+		s.run.starve(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict, s.name,
 			known, m.Event, e.Instance))
 	}
 	s.run.owners.see(&e)

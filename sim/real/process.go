@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 var errGone = errors.New("process has ended")
@@ -110,7 +111,7 @@ func (p *process) outlast() (when time.Time, err error) {
 			killing = time.Now()
 		case time.Since(killing) > controlWithin:
 			return when, fmt.Errorf("%w: process %d, which %q started, does not end after SIGKILL: it may run as another user",
-				ErrStarved, left[0].pid, p.cmd.Args)
+				host.ErrNoVerdict, left[0].pid, p.cmd.Args)
 		}
 		for _, m := range left {
 			if m.group != p.pid || sig != syscall.SIGTERM { // the group already got SIGTERM
@@ -135,7 +136,7 @@ func (p *process) strange() error {
 				who = fmt.Sprintf("process %d", pid)
 			}
 			return fmt.Errorf("%w: %s connects to Redis as the node that %q starts, but is neither its descendant nor has its variable "+
-				"LEASESTORM_REDIS_URL: it cannot be frozen or killed", ErrStarved, who, p.cmd.Args)
+				"LEASESTORM_REDIS_URL: it cannot be frozen or killed", host.ErrNoVerdict, who, p.cmd.Args)
 		}
 	}
 }
@@ -255,7 +256,7 @@ func (p *process) freeze() error {
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w: process %d, which %q started, does not stop after SIGSTOP: it may run as another user",
-				ErrStarved, awake[0].pid, p.cmd.Args)
+				host.ErrNoVerdict, awake[0].pid, p.cmd.Args)
 		}
 		for _, m := range awake {
 			sent[m.pid] = syscall.Kill(m.pid, syscall.SIGSTOP) == nil

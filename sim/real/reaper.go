@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/sim/container"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // Kinds of entries that a reaper cleans up.
@@ -44,7 +45,7 @@ var hooked atomic.Bool
 func ReaperMain() {
 	if len(os.Args) == 2 && os.Args[1] == canaryArg {
 		end, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		canary(canaryBoxEvery, monotonic, end.Done(), func(from, to int64) { fmt.Println(from, to) })
+		host.MeterStalls(meterBoxEvery, host.Monotonic, end.Done(), func(from, to int64) { fmt.Println(from, to) })
 		stop()
 		os.Exit(0)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/container"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // Errors of Provision. Each is wrapped in a message that names the URL and the allowed values.
@@ -170,7 +171,7 @@ func (r *Redis) provisionServer(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%w; install one, give a redis:// URL, or choose embedded", err)
 	}
-	folder, err := r.folder(cmp.Or(dir, memory()))
+	folder, err := r.folder(cmp.Or(dir, host.Memory()))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // replicated is the run's own Redis with replicas: one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster
@@ -122,7 +123,7 @@ func (p *replicated) watched(ctx context.Context, dir string) error {
 }
 
 func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
-	folder, err := p.redis.folder(cmp.Or(dir, memory()))
+	folder, err := p.redis.folder(cmp.Or(dir, host.Memory()))
 	if err != nil {
 		return err
 	}
@@ -280,7 +281,7 @@ const watchEvery = 50 * time.Millisecond
 
 func (p *replicated) watch() {
 	defer close(p.done)
-	every(watchEvery, p.stop, func() {
+	host.Every(watchEvery, p.stop, func() {
 		m := p.named()
 		p.mu.Lock()
 		tell := p.switched

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -87,7 +88,7 @@ type run struct {
 	system *system
 	redis  *Redis
 	rec    *history.Recorder
-	clock  *clock
+	clock  *host.Clock
 	target *target
 	tap    *tap   // tap of the only server, or of the first master
 	taps   []*tap // one tap per server; the voter of a cluster, the last server, has none
@@ -95,7 +96,7 @@ type run struct {
 	work   *workload
 
 	refusals refusals
-	load     load
+	load     host.Load
 
 	phase  atomic.Pointer[string]
 	owners owners
@@ -128,7 +129,7 @@ type activeFault struct {
 
 // Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, tap and harness record events
 // in rec. When ctx ends, Run returns within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a
-// start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as ErrStarved), and ErrGone. One Redis serves one
+// start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as host.ErrNoVerdict), and ErrGone. One Redis serves one
 // run at a time.
 func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
 	if cfg.System == "" {
@@ -147,7 +148,7 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
-		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
+		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: host.NewClock(), slots: map[string]*slot{},
 		named: map[string][]*node{}, inHand: map[string]int{}, struck: map[int]string{}, ending: make(chan struct{}),
 	}
 	return run.all(ctx)
@@ -240,7 +241,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	close(r.ending)
 	r.stopFleet(ctx.Err() != nil || err != nil)
 	r.tail.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) || errors.Is(cause, ErrGone) { // even if it came after the calm
+	if cause := context.Cause(ctx); errors.Is(cause, host.ErrNoVerdict) || errors.Is(cause, ErrGone) { // even if it came after the calm
 		err = cause
 	}
 	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
@@ -256,7 +257,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 // play runs storm and calm. It returns false if the context ends before they do.
 func (r *run) play(ctx context.Context) bool {
 	start := time.Now()
-	r.storm.Store(r.clock.now())
+	r.storm.Store(r.clock.Now())
 	r.setPhase("storm")
 	if within := weighed(r.cfg.Timings); within < r.cfg.Storm {
 		defer time.AfterFunc(within, r.weigher(within)).Stop()
@@ -400,7 +401,7 @@ func (r *run) closeLines() {
 }
 
 func (r *run) record(e history.Event) {
-	e.T = r.clock.now()
+	e.T = r.clock.Now()
 	r.rec.Add(e)
 }
 
@@ -408,7 +409,7 @@ func (r *run) setPhase(name string) {
 	r.phase.Store(&name)
 	e := history.Event{Kind: history.Phase, Reason: name}
 	if name != "start" {
-		e.T = r.clock.now()
+		e.T = r.clock.Now()
 	}
 	r.rec.Add(e)
 }
@@ -440,14 +441,14 @@ func (r *run) finalNotes() {
 
 func (r *run) report(stop <-chan struct{}) {
 	if r.cfg.Progress != nil {
-		every(progressEvery, stop, func() { r.cfg.Progress(r.progress()) })
+		host.Every(progressEvery, stop, func() { r.cfg.Progress(r.progress()) })
 	}
 }
 
 func (r *run) progress() Progress {
-	p := Progress{Total: r.cfg.Storm + r.cfg.Calm, Phase: *r.phase.Load(), Overload: r.load.overload()}
+	p := Progress{Total: r.cfg.Storm + r.cfg.Calm, Phase: *r.phase.Load(), Overload: r.load.Overload()}
 	if start := r.storm.Load(); start > 0 {
-		p.Elapsed = min(p.Total, time.Duration(r.clock.now()-start))
+		p.Elapsed = min(p.Total, time.Duration(r.clock.Now()-start))
 	}
 	for _, s := range r.allSlots() {
 		s.mu.Lock()

@@ -36,7 +36,9 @@ type processes struct {
 	at    netip.Addr // address of this machine on which lines and target listen
 }
 
-func (p processes) witness(_ context.Context, r *run) (*target, error) { return r.serve(p.at) }
+func (p processes) witness(_ context.Context, r *run) (*target, error) {
+	return newTarget(p.at, r.clock, r.rec, r.cfg.Serve, r.polled, r.starve)
+}
 
 func (p processes) open(s *slot, stream uint64) (err error) {
 	if p.redis.replicated == nil {

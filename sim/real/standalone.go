@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // ErrTarget: the target cannot listen or serve any more, or cannot write its output.
@@ -37,7 +38,7 @@ func (s Target) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := newClock()
+	c := host.NewClock()
 	w := &witness{clock: c, out: s.Out, broken: cancel, known: map[string]*Known{}}
 	t := &target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, meets: true}
 	mux := http.NewServeMux()
@@ -67,7 +68,7 @@ type Known struct {
 }
 
 type witness struct {
-	clock  *clock
+	clock  *host.Clock
 	broken context.CancelCauseFunc
 
 	mu    sync.Mutex
@@ -81,7 +82,7 @@ func (w *witness) Add(e history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remember(&e)
-	e.T += w.clock.mono
+	e.T += w.clock.Mono
 	w.line = history.AppendLine(w.line[:0], &e)
 	if _, err := w.out.Write(w.line); err != nil {
 		w.broken(fmt.Errorf("%w: nobody reads its standard output: %w", ErrTarget, err))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // lines is a standard output that somebody reads, or nobody.
@@ -70,7 +71,7 @@ func standalone(t *testing.T, out *lines) (url string, end func() error) {
 
 func TestStandaloneTargetTellsWhatItSees(t *testing.T) {
 	out := &lines{}
-	before := monotonic()
+	before := host.Monotonic()
 	url, end := standalone(t, out)
 	for i, c := range []struct {
 		session, instance string
@@ -105,7 +106,7 @@ func TestStandaloneTargetTellsWhatItSees(t *testing.T) {
 	if err := end(); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	kinds, after := "", monotonic()
+	kinds, after := "", host.Monotonic()
 	for _, e := range out.events(t) {
 		kinds += " " + e.Kind.String()
 		if e.T < before || e.T > after {

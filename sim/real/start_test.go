@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 func TestNodesThatDoNotStart(t *testing.T) {
@@ -247,7 +248,7 @@ func (d *boxed) kill() {
 
 // A node of another version of the protocol is killed, once, and who reads what it says goes on meanwhile.
 func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
-	r := &run{clock: newClock(), rec: history.NewRecorder()}
+	r := &run{clock: host.NewClock(), rec: history.NewRecorder()}
 	p := &boxed{read: make(chan struct{})}
 	s, n := &slot{run: r, name: "node-1"}, &node{program: p, ready: make(chan struct{})}
 	said := strings.NewReader(strings.Repeat(`{"event":"ready","instance":"a","protocol":9}`+"\n", 1000))

@@ -3,54 +3,27 @@ package real
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
-
-// ErrStarved: the run cannot be judged, because resources ran out or the history is incomplete. For example, no open files, ports or disk
-// space are left, Redis hung for longer than a TTL without a fault, or a node dropped output.
-var ErrStarved = errors.New("the harness cannot go on, and no verdict is given")
-
-// tellExhausted calls tell only if the harness has run out of files, or the machine of ports.
-func tellExhausted(err error, tell func(error)) {
-	switch {
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		tell(fmt.Errorf("%w: it has run out of open files: raise the limit (ulimit -n), or look who connects to its ports: %w", ErrStarved, err))
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		tell(fmt.Errorf("%w: this machine has no port left for a connection: look who holds them (ss -an): %w", ErrStarved, err))
-	}
-}
 
 // lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
 const lookEvery = 250 * time.Millisecond
-
-func every(period time.Duration, stop <-chan struct{}, f func()) {
-	tick := time.NewTicker(period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			f()
-		case <-stop:
-			return
-		}
-	}
-}
 
 // watchPorts ends the run when no port is free. Any user may take all ports, which cuts nodes off from Redis unseen by the harness.
 func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
 
 func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
-	every(lookEvery, stop, func() {
+	host.Every(lookEvery, stop, func() {
 		c, err := dial()
 		if err != nil {
-			tellExhausted(err, tell)
+			host.TellExhausted(err, tell)
 			return
 		}
 		reset(c)
@@ -60,20 +33,20 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 // watchService ends the run without a verdict when Redis cannot write its file, which no fault causes. It also ends the run when Redis
 // refuses a command that every run needs while no fault affects it; the history so far is then judged.
 func (r *run) watchService(stop <-chan struct{}) {
-	since, refused := r.clock.now(), false
-	every(lookEvery, stop, func() {
-		now := r.clock.now()
+	since, refused := r.clock.Now(), false
+	host.Every(lookEvery, stop, func() {
+		now := r.clock.Now()
 		for _, client := range r.redis.clients() {
 			noRoom, refusal := service(client)
 			if refusal != nil && !refused && !r.redisInHand(since) {
 				refused = true
-				r.stalled(since, r.clock.now())
+				r.stalled(since, r.clock.Now())
 				r.notef("Redis began to refuse what a run needs: %s", brief(refusal))
 				r.end(refusal)
 			}
 			if noRoom {
 				r.starve(fmt.Errorf("%w: Redis cannot write its data and refuses what nodes write: the folder of its data, "+
-					"for a server of the run's own in TMPDIR, must have room", ErrStarved))
+					"for a server of the run's own in TMPDIR, must have room", host.ErrNoVerdict))
 			}
 		}
 		since = now
@@ -104,18 +77,4 @@ func (r *run) starve(err error) {
 		r.notef("%v", err)
 		r.end(err)
 	}
-}
-
-type exhausting struct {
-	net.Listener
-	short func(error)
-}
-
-// Accept implements net.Listener.
-func (l exhausting) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		tellExhausted(err, l.short)
-	}
-	return c, err
 }

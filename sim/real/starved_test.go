@@ -17,33 +17,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
-
-// failing is a listener whose accepts fail.
-type failing struct {
-	net.Listener
-	err error
-}
-
-func (f failing) Accept() (net.Conn, error) { return nil, f.err }
-
-func TestOutOfFilesIsTheHarness(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want bool
-	}{
-		{&net.OpError{Op: "accept", Err: syscall.EMFILE}, true}, {syscall.ENFILE, true}, {syscall.ECONNABORTED, false}, {net.ErrClosed, false},
-	} {
-		var told error
-		l := exhausting{failing{err: tt.err}, func(err error) { told = err }}
-		if _, err := l.Accept(); !errors.Is(err, tt.err) {
-			t.Errorf("%v: accept says %v", tt.err, err)
-		}
-		if errors.Is(told, ErrStarved) != tt.want {
-			t.Errorf("%v: told %v", tt.err, told)
-		}
-	}
-}
 
 // A machine without a port for a node's connection says nothing of the node.
 func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
@@ -67,7 +42,7 @@ func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
 	told := <-starved
 	close(stop)
 	<-ended
-	if !errors.Is(told, ErrStarved) || !strings.Contains(told.Error(), "no port left") || dials < 3 {
+	if !errors.Is(told, host.ErrNoVerdict) || !strings.Contains(told.Error(), "no port left") || dials < 3 {
 		t.Errorf("after %d dials: %v", dials, told)
 	}
 }
@@ -94,7 +69,7 @@ func TestAStarvedRunHasNoVerdict(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Run(t.Context(), r, cfg, history.NewRecorder()); !errors.Is(err, ErrStarved) {
+	if _, err := Run(t.Context(), r, cfg, history.NewRecorder()); !errors.Is(err, host.ErrNoVerdict) {
 		t.Errorf("a run without files ends with %v", err)
 	}
 }
@@ -104,7 +79,7 @@ func TestAProcessHasOneInstanceID(t *testing.T) {
 	cfg := config(t)
 	cfg.Storm, cfg.NodeEnv = time.Minute, append(cfg.NodeEnv, "REAL_TEST_NODE=names itself anew")
 	_, err := Run(t.Context(), provision(t), cfg, history.NewRecorder())
-	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "-other") {
+	if !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "-other") {
 		t.Errorf("a run of such nodes ends with %v", err)
 	}
 }
@@ -116,7 +91,7 @@ func TestAnInstanceIDIsOfOneProcess(t *testing.T) {
 		c := cfg
 		c.Storm, c.NodeEnv = time.Minute, append(slices.Clone(cfg.NodeEnv), "REAL_TEST_NODE="+mode)
 		_, err := Run(t.Context(), provision(t), c, history.NewRecorder())
-		if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "as "+strconv.Quote(id)+", which was one that has ended") {
+		if !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "as "+strconv.Quote(id)+", which was one that has ended") {
 			t.Errorf("%s: a run of such nodes ends with %v", mode, err)
 		}
 	}
@@ -166,7 +141,7 @@ func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
 		began := time.Now()
 		_, err := Run(ctx, r, cfg, history.NewRecorder())
 		cancel()
-		if !errors.Is(err, ErrStarved) || !regexp.MustCompile(`node-[12] dropped 7 lines`).MatchString(err.Error()) {
+		if !errors.Is(err, host.ErrNoVerdict) || !regexp.MustCompile(`node-[12] dropped 7 lines`).MatchString(err.Error()) {
 			t.Errorf("%+v: a run of such nodes ends with %v", tt, err)
 		}
 		if took := time.Since(began); took > 30*time.Second {
@@ -194,7 +169,7 @@ func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 	}
 	select {
 	case err := <-told:
-		if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "maxclients") {
+		if !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "maxclients") {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
@@ -223,7 +198,7 @@ func TestARedisOnAFullDiskHasNoVerdict(t *testing.T) {
 		}
 	}
 	_, err := Run(ctx, r, cfg, history.NewRecorder())
-	if !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), "TMPDIR") {
+	if !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("a run whose Redis cannot write ends with %v", err)
 	}
 }

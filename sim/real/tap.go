@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 var errNoTap = errors.New("Redis gives no replication stream")
@@ -28,7 +29,7 @@ type tap struct {
 	redis  *Redis
 	at     witnessed
 	system *system
-	clock  *clock
+	clock  *host.Clock
 	add    func(history.Event)
 
 	cancel context.CancelFunc
@@ -115,11 +116,11 @@ type witnessed struct {
 	mark string
 }
 
-func newTap(r *Redis, s *system, c *clock, add func(history.Event)) *tap {
+func newTap(r *Redis, s *system, c *host.Clock, add func(history.Event)) *tap {
 	return newTapAt(r, witnessed{admin: r.admin, client: r.client.Load}, s, c, add)
 }
 
-func newTapAt(r *Redis, at witnessed, s *system, c *clock, add func(history.Event)) *tap {
+func newTapAt(r *Redis, at witnessed, s *system, c *host.Clock, add func(history.Event)) *tap {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tap{
 		redis: r, at: at, system: s, clock: c, add: add, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}),
@@ -152,7 +153,7 @@ func (t *tap) run(ctx context.Context) {
 		flowed, err := t.follow(ctx)
 		if flowed && ctx.Err() == nil {
 			t.gap = true
-			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: brief(err)})
+			t.add(history.Event{T: t.clock.Now(), Kind: history.TapDown, Reason: brief(err)})
 		}
 		if no := refusal(""); errors.As(err, &no) && !t.everUp() && !transient(no) {
 			t.err = fmt.Errorf("%w: %w", errNoTap, err)
@@ -166,7 +167,7 @@ func (t *tap) run(ctx context.Context) {
 	}
 }
 
-func (t *tap) everUp() bool { return closed(t.up) }
+func (t *tap) everUp() bool { return host.Closed(t.up) }
 
 type refusal string
 
@@ -215,7 +216,7 @@ func (t *tap) follow(ctx context.Context) (flowed bool, err error) {
 	if t.redis.kind == kindURL { // it may have another host's clock
 		t.skew = measureSkew(ctx, t.at.client())
 	}
-	if err := t.reader.watch(t.clock.now); err != nil {
+	if err := t.reader.watch(t.clock.Now); err != nil {
 		return false, err
 	}
 	acks := make(chan struct{})
@@ -321,7 +322,7 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 
 // keepTime makes Redis write its time to the stream. A Redis that does not answer executes nothing that needs a time.
 func (t *tap) keepTime(ctx context.Context, stop <-chan struct{}) {
-	every(markEvery, stop, func() {
+	host.Every(markEvery, stop, func() {
 		if client := t.at.client(); client != nil {
 			timed, cancel := context.WithTimeout(ctx, lookEvery)
 			_ = client.Eval(timed, markScript, t.markKeys(), tapChannel, timeMark).Err()
@@ -354,7 +355,7 @@ func (t *tap) takeSnapshot(ctx context.Context, nonce string) (snapshot, error) 
 	for _, pattern := range t.system.tapped {
 		args = append(args, pattern)
 	}
-	asked := t.clock.now()
+	asked := t.clock.Now()
 	keys, err := client.Eval(ctx, snapshotScript, t.markKeys(), args...).StringSlice()
 	return snapshot{asked, keys}, err
 }
@@ -366,7 +367,7 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 	for {
 		words, err = readCommand(in, words)
 		if err != nil {
-			t.placed(t.clock.now())
+			t.placed(t.clock.Now())
 			return told != nil, err
 		}
 		if len(words) == 0 {
@@ -382,9 +383,9 @@ func (t *tap) stream(in *bufio.Reader) (flowed bool, err error) {
 			continue
 		}
 		if told != nil {
-			t.placed(t.clock.now())
+			t.placed(t.clock.Now())
 			told, t.gap = nil, true
-			t.add(history.Event{T: t.clock.now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
+			t.add(history.Event{T: t.clock.Now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
 		}
 		if strings.EqualFold(string(words[0]), "select") {
 			t.command(words) // the snapshot does not contain the selected database
@@ -414,7 +415,7 @@ func (t *tap) timeOf(text string) (now int64, ok bool) {
 	if !ok || err != nil {
 		return 0, false
 	}
-	return t.clock.fromWall(us*int64(time.Microsecond), t.skew), true
+	return t.clock.FromWall(us*int64(time.Microsecond), t.skew), true
 }
 
 func awaitSnapshot(marked <-chan snapshot) (snapshot, bool) {

@@ -15,12 +15,13 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 func openTap(t *testing.T, r *Redis) (*tap, *history.Recorder) {
 	t.Helper()
 	rec := history.NewRecorder()
-	tap := newTap(r, systems[systemPolling], newClock(), rec.Add)
+	tap := newTap(r, systems[systemPolling], host.NewClock(), rec.Add)
 	t.Cleanup(tap.close)
 	if err := tap.wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func openTap(t *testing.T, r *Redis) (*tap, *history.Recorder) {
 func TestTapSeesFarEnds(t *testing.T) {
 	rec := history.NewRecorder()
 	tap := &tap{
-		redis: &Redis{url: &redis.Options{}}, system: systems[systemPolling], clock: newClock(), add: rec.Add,
+		redis: &Redis{url: &redis.Options{}}, system: systems[systemPolling], clock: host.NewClock(), add: rec.Add,
 		up: make(chan struct{}), held: map[string]held{}, fences: map[string]int64{},
 	}
 	far := time.Now().UnixMilli() + 3000 + 1<<58 // in ns it is three seconds from now, with 64 bits
@@ -56,7 +57,7 @@ func TestTapSeesFarEnds(t *testing.T) {
 		}
 		tap.command([][]byte{[]byte(verb), []byte("poll:lease:" + verb), fmt.Append(nil, n)})
 	}
-	tap.placed(tap.clock.now())
+	tap.placed(tap.clock.Now())
 	seen := 0
 	for e := range rec.Events() {
 		if e.Kind != history.RedisGranted && e.Kind != history.RedisExtended {
@@ -80,7 +81,7 @@ func TestTapSeesWhatRedisDid(t *testing.T) {
 	c.Set(ctx, "poll:lease:s", "me", time.Minute)
 	c.SetNX(ctx, "poll:lease:s", "other", time.Minute) // refused: grants nothing
 	c.Eval(ctx, `redis.call('PEXPIRE', KEYS[1], 2000)`, []string{"poll:lease:s"})
-	extended := tap.clock.now()
+	extended := tap.clock.Now()
 	c.Set(ctx, "{poll:lease:s}:fence", 41, 0)
 	c.Incr(ctx, "{poll:lease:s}:fence")
 	c.Set(ctx, "poll:node:me", 1, time.Minute)
@@ -267,7 +268,7 @@ func TestTapRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := history.NewRecorder()
-	tap := newTap(r, systems[systemPolling], newClock(), rec.Add)
+	tap := newTap(r, systems[systemPolling], host.NewClock(), rec.Add)
 	err := tap.wait(t.Context())
 	tap.close()
 	if !errors.Is(err, errNoTap) || !strings.Contains(err.Error(), "NOPERM") {
@@ -336,7 +337,7 @@ func FuzzReplicationStream(f *testing.F) {
 		r.use("redis://127.0.0.1:1")
 		defer func() { _ = r.client.Load().Close() }()
 		tap := &tap{
-			redis: r, system: systems[systemPolling], clock: newClock(), add: history.NewRecorder().Add, held: map[string]held{}, fences: map[string]int64{},
+			redis: r, system: systems[systemPolling], clock: host.NewClock(), add: history.NewRecorder().Add, held: map[string]held{}, fences: map[string]int64{},
 		}
 		in = append(in, "\r\n"...)
 		for b := bufio.NewReader(bytes.NewReader(in)); ; {

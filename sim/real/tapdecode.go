@@ -69,7 +69,7 @@ func (t *tap) command(words [][]byte) {
 
 // show queues an event until the next mark, which dates it. fresh is the command's expiry, if that counts from its execution; else 0.
 func (t *tap) show(kind keyKind, fresh int64, e history.Event) {
-	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.now()}})
+	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.Now()}})
 }
 
 func (t *tap) placed(mark int64) {
@@ -158,11 +158,11 @@ func (t *tap) expiry(options [][]byte) int64 {
 }
 
 func (t *tap) relative(seconds bool, arg string) int64 {
-	return t.clock.now() + nanoseconds(seconds, arg)
+	return t.clock.Now() + nanoseconds(seconds, arg)
 }
 
 func (t *tap) absolute(seconds bool, arg string) int64 {
-	return t.clock.fromWall(nanoseconds(seconds, arg), t.skew)
+	return t.clock.FromWall(nanoseconds(seconds, arg), t.skew)
 }
 
 // farthest is 146 years in ns: subtracting a wall clock from it does not overflow.

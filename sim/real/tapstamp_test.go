@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // A host that is busy reads the stream late, in bunches, and writes marks late. Each command is stamped no earlier than it was executed, the
@@ -133,9 +134,9 @@ func TestReaderKnowsWhenItsConnectionWasEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := newClock()
+	clock := host.NewClock()
 	r := tapReader{Conn: c}
-	if err := r.watch(clock.now); err != nil {
+	if err := r.watch(clock.Now); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -146,11 +147,11 @@ func TestReaderKnowsWhenItsConnectionWasEmpty(t *testing.T) {
 		_ = peer.Close()
 	}()
 	for range 2 {
-		before := clock.now()
+		before := clock.Now()
 		if n, err := r.Read(make([]byte, 10)); n != 1 || err != nil {
 			t.Fatalf("read %d, %v", n, err)
 		}
-		if r.empty < before || r.empty > clock.now() {
+		if r.empty < before || r.empty > clock.Now() {
 			t.Errorf("empty at %d, not between %d and now", r.empty, before)
 		}
 		_, _ = c.Write([]byte("y"))

@@ -1,9 +1,11 @@
 package real
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,13 +17,14 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // target is the polled target, an HTTP server beside the proxies and an independent witness. It accepts POST /poll/{sessionID} with the
 // headers X-Instance and X-Fence. It refuses a fence that is older than the session's highest one with 409. Its methods are safe for
 // concurrent use.
 type target struct {
-	clock  *clock
+	clock  *host.Clock
 	rec    recorder
 	serve  time.Duration // duration of an answer
 	url    string
@@ -43,6 +46,7 @@ type target struct {
 	meets    bool // a poll adds an unknown session
 }
 
+// recorder gets events.
 type recorder interface{ Add(e history.Event) }
 
 type polled struct {
@@ -53,8 +57,8 @@ type polled struct {
 	hang    chan struct{}  // polls wait until it is closed; nil: they do not
 }
 
-// newTarget starts a target at an address of this machine. short is gate.short.
-func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*target, error) {
+// newTarget starts a target at an address of this machine. short gets a host.ErrNoVerdict when files or ports run out.
+func newTarget(at netip.Addr, c *host.Clock, rec recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*target, error) {
 	var listener net.Listener
 	err := redisfixture.Listen(at, func(addr string) (err error) {
 		listener, err = net.Listen("tcp", addr)
@@ -64,19 +68,41 @@ func newTarget(at netip.Addr, c *clock, rec recorder, serve time.Duration, tell 
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
 	t := &target{clock: c, rec: rec, serve: serve, tell: tell}
-	t.open(exhausting{listener, short}, http.NewServeMux())
+	t.open(host.Listener{Listener: listener, Short: short}, http.NewServeMux())
 	return t, nil
 }
 
-func (r *run) serve(at netip.Addr) (*target, error) {
-	return newTarget(at, r.clock, r.rec, r.cfg.Serve, func(e *history.Event) { r.watch.tell(e) }, r.starve)
+// followTarget returns a target that serves elsewhere and writes its events to out. away detaches from it; lost is called if it ends before.
+func followTarget(
+	out io.ReadCloser, c *host.Clock, rec recorder, tell func(*history.Event), away, lost func(),
+) *target {
+	t := &target{
+		clock: c, rec: rec, tell: tell, served: make(chan struct{}), stop: make(chan struct{}), sessions: map[string]*polled{}, away: away,
+	}
+	go func() {
+		defer close(t.served)
+		defer func() { _ = out.Close() }()
+		var decoder history.Decoder
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var e history.Event
+			failed := decoder.Decode(lines.Bytes(), &e) // fails for a log line or a partial line
+			if e.T = c.FromMono(e.T); failed == nil && e.T >= 0 {
+				t.heard(&e)
+			}
+		}
+		if !host.Closed(t.stop) {
+			lost()
+		}
+	}()
+	return t
 }
 
+// dial connects to the target.
 func (t *target) dial() (net.Conn, error) {
 	return net.DialTimeout("tcp", strings.TrimPrefix(t.url, "http://"), time.Second)
 }
 
-// heard counts and records an event that the target of a composed fleet witnessed.
+// heard counts and records an event of a target elsewhere.
 func (t *target) heard(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -172,7 +198,7 @@ func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 func (t *target) accept(p *polled, session, instance string, fence, n int64) (highest int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := history.Event{Kind: history.Arrived, Session: session, Instance: instance, Fence: fence, N: n, T: t.clock.now()}
+	e := history.Event{Kind: history.Arrived, Session: session, Instance: instance, Fence: fence, N: n, T: t.clock.Now()}
 	if fence != 0 && fence < p.fence {
 		e.Kind = history.Rejected
 		e.Reason = "fence older than " + strconv.FormatInt(p.fence, 10)
@@ -194,7 +220,7 @@ func (t *target) accept(p *polled, session, instance string, fence, n int64) (hi
 func (t *target) finish(p *polled, kind history.Kind, session, instance string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.rec.Add(history.Event{T: t.clock.now(), Kind: kind, Session: session, Instance: instance, N: n})
+	t.rec.Add(history.Event{T: t.clock.Now(), Kind: kind, Session: session, Instance: instance, N: n})
 	if p.serving[instance]--; p.serving[instance] == 0 {
 		delete(p.serving, instance)
 	}
@@ -259,6 +285,7 @@ func (t *target) hang(session string) (release func()) {
 	}
 }
 
+// close aborts the polls being served and ends the target.
 func (t *target) close() {
 	close(t.stop)
 	if t.away != nil {

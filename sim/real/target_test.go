@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 func openTarget(t testing.TB, serve time.Duration) (*target, *history.Recorder) {
 	t.Helper()
 	rec := history.NewRecorder()
-	target, err := newTarget(loopback, newClock(), rec, serve, func(*history.Event) {}, func(err error) { t.Error(err) })
+	target, err := newTarget(loopback, host.NewClock(), rec, serve, func(*history.Event) {}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // processTree returns the living processes of a program, without zombies: the process group of its leader (0: none), the processes with its
@@ -133,4 +136,14 @@ func openFiles(pid int) (links []string) {
 		}
 	}
 	return links
+}
+
+// awaitExit returns when the child has ended. It does not reap the child, so that no other process gets its group ID.
+func awaitExit(cmd *exec.Cmd) {
+	for {
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return
+		}
+	}
 }

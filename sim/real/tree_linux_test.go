@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // launched starts a shell command, which prints "up" once everything runs, with a mark in its environment.
@@ -129,7 +131,7 @@ func TestConnectionOfAStrangerIsFound(t *testing.T) {
 		t.Errorf("nobody is connected: %v", err)
 	}
 	dial(t, l.Addr().String())
-	if err := p.strange(); !errors.Is(err, ErrStarved) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", syscall.Getpid())) {
+	if err := p.strange(); !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", syscall.Getpid())) {
 		t.Errorf("this process is connected: %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	slot, service := u.place(c.slot), u.place(c.service)
-	n, now := u.target.number.Add(1), u.target.clock.now()
+	n, now := u.target.number.Add(1), u.target.clock.Now()
 	if c.fence < slot.fence || c.serviceFence < service.fence {
 		e := history.Event{T: now, Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.fence, N: n}
 		newer := slot.fence
@@ -153,7 +153,7 @@ func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
 	close(s.end)
 	for _, name := range []string{s.slot, s.service} {
 		u.target.rec.Add(history.Event{
-			T: u.target.clock.now(), Kind: kind, Session: name, Instance: s.instance, N: s.n, Reason: why,
+			T: u.target.clock.Now(), Kind: kind, Session: name, Instance: s.instance, N: s.n, Reason: why,
 		})
 		if p := u.places[name]; p.current == s {
 			p.current = nil

@@ -42,6 +42,9 @@ func (w *watch) await(match func(*history.Event) bool) (found <-chan history.Eve
 	}
 }
 
+// polled passes an arrival at the target to the faults that wait for it.
+func (r *run) polled(e *history.Event) { r.watch.tell(e) }
+
 // tell passes an event to its waiters and reports whether there were any.
 func (w *watch) tell(e *history.Event) (found bool) {
 	if w.count.Load() == 0 {

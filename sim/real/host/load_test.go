@@ -1,4 +1,4 @@
-package real
+package host
 
 import (
 	"strings"
@@ -28,13 +28,13 @@ func TestAHostThatCannotCarryTheStormIsNamedWithASpeedThatFits(t *testing.T) {
 	}
 }
 
-// A stall that two canaries see counts once.
-func TestStallsOfTwoCanariesCountOnce(t *testing.T) {
-	var l load
+// A stall that two meters see counts once.
+func TestStallsOfTwoMetersCountOnce(t *testing.T) {
+	var l Load
 	for _, stall := range [][2]int64{{0, 10}, {2, 8}, {5, 20}, {30, 31}} {
-		l.add(stall[0], stall[1])
+		l.Add(stall[0], stall[1])
 	}
-	if got := l.stalled(); got != 21 {
+	if got := l.Stalled(); got != 21 {
 		t.Errorf("stalled for %d ns, want 21", got)
 	}
 }

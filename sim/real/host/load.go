@@ -1,60 +1,47 @@
-package real
+package host
 
 import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// load sums the host's stalls, which show whether the host can carry the storm. Safe for concurrent use.
-type load struct {
+// Load sums the host's stalls, which show whether the host can carry the storm. Safe for concurrent use.
+type Load struct {
 	mu    sync.Mutex
 	until int64 // the end of the last stall
 	sum   time.Duration
 	why   string // why the host cannot carry the storm, "" if it can
 }
 
-func (l *load) add(from, to int64) {
+// Add counts a stall, which may overlap others.
+func (l *Load) Add(from, to int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sum += time.Duration(max(0, to-max(from, l.until)))
 	l.until = max(l.until, to)
 }
 
-func (l *load) stalled() time.Duration {
+// Stalled returns the sum of all stalls; those at the same time count once.
+func (l *Load) Stalled() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sum
 }
 
-func (l *load) overload() string {
+// Overload returns why the host cannot carry the storm; "" if it can.
+func (l *Load) Overload() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.why
 }
 
-// weighed returns the length of the measurement at the start of the storm: enough to poll each session twice.
-func weighed(t timing.Timings) time.Duration { return max(3*time.Second, 2*t.Poll) }
-
-func (r *run) weigher(within time.Duration) func() {
-	stalled, polls := r.load.stalled(), r.target.polls.Load()
-	return func() {
-		due := int64(0)
-		if r.cfg.System == systemPolling {
-			due = int64(r.cfg.Sessions) * int64(within/r.cfg.Poll)
-		}
-		why := tooMuch(r.cfg.Speed, within, r.load.stalled()-stalled, r.target.polls.Load()-polls, due)
-		if why == "" {
-			return
-		}
-		r.record(history.Event{Kind: history.Note, Reason: why})
-		r.load.mu.Lock()
-		defer r.load.mu.Unlock()
-		r.load.why = why
-	}
+// Judge sets and returns the reason why the host cannot carry the storm, as tooMuch does. stalled is Stalled at the measurement's begin.
+func (l *Load) Judge(speed float64, within, stalled time.Duration, polls, due int64) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.why = tooMuch(speed, within, l.sum-stalled, polls, due)
+	return l.why
 }
 
 // A host that stalls for more than a quarter of the time is overloaded. It may carry six tenths of the current speed.
