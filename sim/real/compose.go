@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
 // ErrProject: the compose project cannot be stormed; the message names the missing service or the setting that differs.
@@ -176,7 +177,7 @@ func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
 }
 
 // witness stops all nodes, so that the history begins without any, and reads the log of the fleet's target.
-func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
+func (c *composed) witness(ctx context.Context, r *run) (*target.Target, error) {
 	if err := c.fits(ctx, &r.cfg); err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (c *composed) witness(ctx context.Context, r *run) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return followTarget(out, r.clock, r.rec, r.polled, running.Detach, func() {
+	return target.Follow(out, r.clock, r.rec, r.polled, running.Detach, func() {
 		c.redis.lose(fmt.Errorf("container lost: the target of %q ended, and nobody sees what is polled", c.project))
 	}), nil
 }

@@ -70,9 +70,9 @@ func (inj *injection) pollSlow() {
 		return
 	}
 	inj.begin()
-	inj.target.slow(inj.session, time.Duration(inj.Ms)*time.Millisecond)
+	inj.target.Slow(inj.session, time.Duration(inj.Ms)*time.Millisecond)
 	inj.last()
-	inj.target.slow(inj.session, 0)
+	inj.target.Slow(inj.session, 0)
 	inj.end()
 }
 
@@ -81,7 +81,7 @@ func (inj *injection) pollHang() {
 		return
 	}
 	inj.begin()
-	release := inj.target.hang(inj.session)
+	release := inj.target.Hang(inj.session)
 	inj.last()
 	release()
 	inj.end()

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/leasestorm/leasestorm/sim/container"
+	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
 // Launcher configures nodes in containers.
@@ -55,7 +56,7 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 func (r *Redis) Nodes() string { return r.image }
 
 // witness also starts a canary container, because containers have their own share of the machine. The canary ends with ctx.
-func (f *fleet) witness(ctx context.Context, r *run) (*target, error) {
+func (f *fleet) witness(ctx context.Context, r *run) (*target.Target, error) {
 	said, says := io.Pipe()
 	canary, err := startBox(r.redis.engine.New(f.canary), says, says)
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *slot) env() []string {
 	env := append(c.timings(),
 		s.mark(),
 		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // hide the simulator's own
-		"LEASESTORM_TARGET_URL="+s.run.target.url,
+		"LEASESTORM_TARGET_URL="+s.run.target.URL,
 		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
 		"LEASESTORM_PROTOCOL="+strconv.Itoa(protocolVersion),
 		"LEASESTORM_LOG=debug",

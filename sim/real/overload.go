@@ -11,13 +11,13 @@ import (
 func weighed(t timing.Timings) time.Duration { return max(3*time.Second, 2*t.Poll) }
 
 func (r *run) weigher(within time.Duration) func() {
-	stalled, polls := r.load.Stalled(), r.target.polls.Load()
+	stalled, polls := r.load.Stalled(), r.target.Polls.Load()
 	return func() {
 		due := int64(0)
 		if r.cfg.System == systemPolling {
 			due = int64(r.cfg.Sessions) * int64(within/r.cfg.Poll)
 		}
-		if why := r.load.Judge(r.cfg.Speed, within, stalled, r.target.polls.Load()-polls, due); why != "" {
+		if why := r.load.Judge(r.cfg.Speed, within, stalled, r.target.Polls.Load()-polls, due); why != "" {
 			r.record(history.Event{Kind: history.Note, Reason: why})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/target"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -89,7 +90,7 @@ type run struct {
 	redis  *Redis
 	rec    *history.Recorder
 	clock  *host.Clock
-	target *target
+	target *target.Target
 	tap    *tap   // tap of the only server, or of the first master
 	taps   []*tap // one tap per server; the voter of a cluster, the last server, has none
 	watch  watch
@@ -197,7 +198,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	if r.target, err = r.redis.site.witness(ctx, r); err != nil {
 		return out, err
 	}
-	defer r.target.close()
+	defer r.target.Close()
 	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchService, r.report, r.countAll,
 		r.watchLost} {
 		background.Go(func() { watch(stop) })
@@ -434,7 +435,7 @@ func (r *run) finalNotes() {
 			r.notef("%s: %d malformed lines on standard output", s.name, n)
 		}
 	}
-	if n := r.target.strangers.Load(); n > 0 {
+	if n := r.target.Strangers.Load(); n > 0 {
 		r.notef("the target was polled %d times for sessions that do not exist", n)
 	}
 }
@@ -460,7 +461,7 @@ func (r *run) progress() Progress {
 		}
 		s.mu.Unlock()
 	}
-	p.Polls, p.Rejected, p.Violations = r.target.polls.Load(), r.target.rejected.Load(), r.target.violations.Load()
+	p.Polls, p.Rejected, p.Violations = r.target.Polls.Load(), r.target.Rejected.Load(), r.target.Violations.Load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n := len(r.active); n > 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
 // site starts nodes and connects them to Redis. Its methods are safe for concurrent use.
@@ -18,7 +19,7 @@ type site interface {
 	open(s *slot, stream uint64) error
 	// launch starts the slot's next node. It owns stdout and stderr, and closes them also on an error.
 	launch(s *slot, stdout, stderr *os.File) (program, error)
-	witness(ctx context.Context, r *run) (*target, error)
+	witness(ctx context.Context, r *run) (*target.Target, error)
 }
 
 // way is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
@@ -36,8 +37,8 @@ type processes struct {
 	at    netip.Addr // address of this machine on which lines and target listen
 }
 
-func (p processes) witness(_ context.Context, r *run) (*target, error) {
-	return newTarget(p.at, r.clock, r.rec, r.cfg.Serve, r.polled, r.starve)
+func (p processes) witness(_ context.Context, r *run) (*target.Target, error) {
+	return target.New(p.at, r.clock, r.rec, r.cfg.Serve, r.polled, r.starve)
 }
 
 func (p processes) open(s *slot, stream uint64) (err error) {

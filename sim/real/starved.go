@@ -17,7 +17,7 @@ import (
 const lookEvery = 250 * time.Millisecond
 
 // watchPorts ends the run when no port is free. Any user may take all ports, which cuts nodes off from Redis unseen by the harness.
-func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.dial, r.starve, stop) }
+func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.Dial, r.starve, stop) }
 
 func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
 	host.Every(lookEvery, stop, func() {

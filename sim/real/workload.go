@@ -78,7 +78,7 @@ func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 
 func (w *workload) know(id string) {
 	w.created = append(w.created, id)
-	w.run.target.add(id)
+	w.run.target.Add(id)
 	w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
@@ -103,7 +103,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 					continue
 				}
 				text, err := json.Marshal(document{
-					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.url + "/poll/" + id, IsPaused: w.paused[id] > 0,
+					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.URL + "/poll/" + id, IsPaused: w.paused[id] > 0,
 				})
 				if err != nil {
 					return err

@@ -1,4 +1,4 @@
-package real
+package target
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func TestTunersKeepTheHighestFences(t *testing.T) {
 		{"2", "", "x", 1, 5, 400},
 		{"2", "a", "x", -1, 5, 400},
 	} {
-		resp := tuneAs(t.Context(), t, http.MethodPost, target.url, c.slot, c.service, c.instance, c.fence, c.serviceFence)
+		resp := tuneAs(t.Context(), t, http.MethodPost, target.URL, c.slot, c.service, c.instance, c.fence, c.serviceFence)
 		if resp == nil || resp.StatusCode != c.want {
 			t.Errorf("%d: %+v gave %v, want %d", i, c, resp, c.want)
 		}
@@ -82,8 +82,8 @@ func TestTunersKeepTheHighestFences(t *testing.T) {
 func TestTunersServeUntil(t *testing.T) {
 	t.Run("it lets go", func(t *testing.T) {
 		target, rec := openTarget(t, 0)
-		tuneAs(t.Context(), t, http.MethodPost, target.url, "1", "a", "x", 5, 5)
-		if resp := tuneAs(t.Context(), t, http.MethodDelete, target.url, "1", "a", "x", 5, 5); resp == nil || resp.StatusCode != http.StatusNoContent {
+		tuneAs(t.Context(), t, http.MethodPost, target.URL, "1", "a", "x", 5, 5)
+		if resp := tuneAs(t.Context(), t, http.MethodDelete, target.URL, "1", "a", "x", 5, 5); resp == nil || resp.StatusCode != http.StatusNoContent {
 			t.Fatalf("DELETE gave %v", resp)
 		}
 		if n := rec.Counts()[history.Served]; n != 2 { // at once: the answer is the worker's permission to release
@@ -93,14 +93,14 @@ func TestTunersServeUntil(t *testing.T) {
 	t.Run("it breaks off", func(t *testing.T) {
 		target, rec := openTarget(t, 0)
 		ctx, cancel := context.WithCancel(t.Context())
-		tuneAs(ctx, t, http.MethodPost, target.url, "1", "a", "x", 5, 5)
+		tuneAs(ctx, t, http.MethodPost, target.URL, "1", "a", "x", 5, 5)
 		cancel()
 		await(t, rec, history.Aborted, 2)
 	})
 	t.Run("a newer fence", func(t *testing.T) {
 		target, rec := openTarget(t, 0)
-		old := tuneAs(t.Context(), t, http.MethodPost, target.url, "1", "a", "x", 5, 5)
-		tuneAs(t.Context(), t, http.MethodPost, target.url, "2", "a", "y", 5, 6)
+		old := tuneAs(t.Context(), t, http.MethodPost, target.URL, "1", "a", "x", 5, 5)
+		tuneAs(t.Context(), t, http.MethodPost, target.URL, "2", "a", "y", 5, 6)
 		if _, err := old.Body.Read(make([]byte, 1)); err == nil {
 			t.Error("the old pipeline's answer goes on")
 		}

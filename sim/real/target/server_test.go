@@ -1,4 +1,4 @@
-package real
+package target
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func (l *lines) events(t *testing.T) (events []history.Event) {
 // standalone runs a target that writes to out, and returns its URL, and what ends it and says how.
 func standalone(t *testing.T, out *lines) (url string, end func() error) {
 	t.Helper()
-	target := Target{Out: out}
+	target := Server{Out: out}
 	ctx, cancel := context.WithCancel(t.Context())
 	urls, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -124,10 +124,10 @@ func TestStandaloneTargetEndsWhenNobodyReads(t *testing.T) {
 	ended := make(chan error, 1)
 	urls := make(chan string, 1)
 	go func() {
-		ended <- Target{Addr: "127.0.0.1:0", Out: out, Started: func(url string) { urls <- url }}.Run(t.Context())
+		ended <- Server{Addr: "127.0.0.1:0", Out: out, Started: func(url string) { urls <- url }}.Run(t.Context())
 	}()
 	pollAs(t.Context(), <-urls, "s", "one", 1)
-	if err := <-ended; !errors.Is(err, ErrTarget) || !errors.Is(err, out.closed) {
+	if err := <-ended; !errors.Is(err, ErrServe) || !errors.Is(err, out.closed) {
 		t.Errorf("ended with %v", err)
 	}
 	http.DefaultClient.CloseIdleConnections()

@@ -1,4 +1,4 @@
-package real
+package target
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// ErrTarget: the target cannot listen or serve any more, or cannot write its output.
-var ErrTarget = errors.New("polled target")
+// ErrServe: the target cannot listen or serve any more, or cannot write its output.
+var ErrServe = errors.New("polled target")
 
-// Target is the polled target, with the tuners, as a server for nodes outside a run. A session is known from its first poll on.
-type Target struct {
+// Server is the polled target, with the tuners, as a server for nodes outside a run. A session is known from its first poll on.
+type Server struct {
 	Addr    string        // address to listen on, host:port
 	Serve   time.Duration // duration of an answer
 	Out     io.Writer     // gets every arrival and its end, a line of history.jsonl each; T is CLOCK_MONOTONIC in ns
@@ -31,28 +31,28 @@ type Target struct {
 // Run serves until ctx ends, which is no error. Besides polls and pipelines it serves GET /healthz, and GET /sessions with one JSON
 // object a line. Lines of one session follow the order of the target's decisions. A blocked Out blocks the polls, because a witness must
 // not omit anything. Its only error is ErrTarget.
-func (s Target) Run(ctx context.Context) error {
+func (s Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrTarget, err)
+		return fmt.Errorf("%w: %w", ErrServe, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c := host.NewClock()
 	w := &witness{clock: c, out: s.Out, broken: cancel, known: map[string]*Known{}}
-	t := &target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, meets: true}
+	t := &Target{clock: c, rec: w, serve: s.Serve, tell: func(*history.Event) {}, meets: true}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /sessions", w.tell)
 	t.open(listener, mux)
-	s.Started(t.url)
+	s.Started(t.URL)
 	select {
 	case <-ctx.Done():
 	case <-t.served:
-		cancel(fmt.Errorf("%w: %w", ErrTarget, t.ended))
+		cancel(fmt.Errorf("%w: %w", ErrServe, t.ended))
 	}
-	t.close()
-	if err := context.Cause(ctx); errors.Is(err, ErrTarget) {
+	t.Close()
+	if err := context.Cause(ctx); errors.Is(err, ErrServe) {
 		return err
 	}
 	return nil
@@ -85,7 +85,7 @@ func (w *witness) Add(e history.Event) {
 	e.T += w.clock.Mono
 	w.line = history.AppendLine(w.line[:0], &e)
 	if _, err := w.out.Write(w.line); err != nil {
-		w.broken(fmt.Errorf("%w: nobody reads its standard output: %w", ErrTarget, err))
+		w.broken(fmt.Errorf("%w: nobody reads its standard output: %w", ErrServe, err))
 	}
 }
 

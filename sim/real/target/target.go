@@ -1,4 +1,5 @@
-package real
+// Package target is the polled target and the witness of pipelines, in a run or as a server of its own.
+package target
 
 import (
 	"bufio"
@@ -20,14 +21,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// target is the polled target, an HTTP server beside the proxies and an independent witness. It accepts POST /poll/{sessionID} with the
+// Target is the polled target, an HTTP server beside the proxies and an independent witness. It accepts POST /poll/{sessionID} with the
 // headers X-Instance and X-Fence. It refuses a fence that is older than the session's highest one with 409. Its methods are safe for
 // concurrent use.
-type target struct {
+type Target struct {
 	clock  *host.Clock
-	rec    recorder
+	rec    Recorder
 	serve  time.Duration // duration of an answer
-	url    string
+	URL    string
 	server *http.Server
 	tell   func(*history.Event) // called for each accepted arrival; must not block
 	served chan struct{}        // closed when the server's goroutine has ended
@@ -36,18 +37,18 @@ type target struct {
 	away   func()               // detaches from a target that serves elsewhere; nil: this one serves
 
 	number     atomic.Int64
-	polls      atomic.Int64
-	rejected   atomic.Int64
-	violations atomic.Int64 // polls accepted while another instance was served; for the progress line only
-	strangers  atomic.Int64 // polls of unknown sessions
+	Polls      atomic.Int64
+	Rejected   atomic.Int64
+	Violations atomic.Int64 // polls accepted while another instance was served; for the progress line only
+	Strangers  atomic.Int64 // polls of unknown sessions
 
 	mu       sync.RWMutex
 	sessions map[string]*polled
 	meets    bool // a poll adds an unknown session
 }
 
-// recorder gets events.
-type recorder interface{ Add(e history.Event) }
+// Recorder gets events.
+type Recorder interface{ Add(e history.Event) }
 
 type polled struct {
 	mu      sync.Mutex
@@ -57,8 +58,8 @@ type polled struct {
 	hang    chan struct{}  // polls wait until it is closed; nil: they do not
 }
 
-// newTarget starts a target at an address of this machine. short gets a host.ErrNoVerdict when files or ports run out.
-func newTarget(at netip.Addr, c *host.Clock, rec recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*target, error) {
+// New starts a target at an address of this machine. short gets a host.ErrNoVerdict when files or ports run out.
+func New(at netip.Addr, c *host.Clock, rec Recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*Target, error) {
 	var listener net.Listener
 	err := redisfixture.Listen(at, func(addr string) (err error) {
 		listener, err = net.Listen("tcp", addr)
@@ -67,16 +68,16 @@ func newTarget(at netip.Addr, c *host.Clock, rec recorder, serve time.Duration, 
 	if err != nil {
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
-	t := &target{clock: c, rec: rec, serve: serve, tell: tell}
+	t := &Target{clock: c, rec: rec, serve: serve, tell: tell}
 	t.open(host.Listener{Listener: listener, Short: short}, http.NewServeMux())
 	return t, nil
 }
 
-// followTarget returns a target that serves elsewhere and writes its events to out. away detaches from it; lost is called if it ends before.
-func followTarget(
-	out io.ReadCloser, c *host.Clock, rec recorder, tell func(*history.Event), away, lost func(),
-) *target {
-	t := &target{
+// Follow returns a target that serves elsewhere and writes its events to out. away detaches from it; lost is called if it ends before.
+func Follow(
+	out io.ReadCloser, c *host.Clock, rec Recorder, tell func(*history.Event), away, lost func(),
+) *Target {
+	t := &Target{
 		clock: c, rec: rec, tell: tell, served: make(chan struct{}), stop: make(chan struct{}), sessions: map[string]*polled{}, away: away,
 	}
 	go func() {
@@ -97,26 +98,26 @@ func followTarget(
 	return t
 }
 
-// dial connects to the target.
-func (t *target) dial() (net.Conn, error) {
-	return net.DialTimeout("tcp", strings.TrimPrefix(t.url, "http://"), time.Second)
+// Dial connects to the target.
+func (t *Target) Dial() (net.Conn, error) {
+	return net.DialTimeout("tcp", strings.TrimPrefix(t.URL, "http://"), time.Second)
 }
 
 // heard counts and records an event of a target elsewhere.
-func (t *target) heard(e *history.Event) {
+func (t *Target) heard(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
-		t.polls.Add(1)
+		t.Polls.Add(1)
 		t.tell(e)
 	case history.Rejected:
-		t.rejected.Add(1)
+		t.Rejected.Add(1)
 	}
 	t.rec.Add(*e)
 }
 
-func (t *target) open(listener net.Listener, mux *http.ServeMux) {
+func (t *Target) open(listener net.Listener, mux *http.ServeMux) {
 	t.served, t.stop, t.sessions = make(chan struct{}), make(chan struct{}), map[string]*polled{}
-	t.url = "http://" + listener.Addr().String()
+	t.URL = "http://" + listener.Addr().String()
 	mux.HandleFunc("POST /poll/{session}", t.poll)
 	newTuners(t).register(mux)
 	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
@@ -126,8 +127,8 @@ func (t *target) open(listener net.Listener, mux *http.ServeMux) {
 	}()
 }
 
-// add registers a session. Sessions stay known after their removal, so that their late polls are witnessed too.
-func (t *target) add(session string) {
+// Add registers a session. Sessions stay known after their removal, so that their late polls are witnessed too.
+func (t *Target) Add(session string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sessions[session] == nil {
@@ -135,17 +136,17 @@ func (t *target) add(session string) {
 	}
 }
 
-func (t *target) find(session string) *polled {
+func (t *Target) find(session string) *polled {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.sessions[session]
 }
 
 // meet is find, but adds an unknown session if t.meets.
-func (t *target) meet(session string) *polled {
+func (t *Target) meet(session string) *polled {
 	p := t.find(session)
 	if p == nil && t.meets {
-		t.add(session)
+		t.Add(session)
 		return t.find(session)
 	}
 	return p
@@ -164,13 +165,13 @@ func parseFence(text string) (int64, error) {
 	return n, nil
 }
 
-func (t *target) poll(w http.ResponseWriter, req *http.Request) {
+func (t *Target) poll(w http.ResponseWriter, req *http.Request) {
 	session, instance := req.PathValue("session"), req.Header.Get("X-Instance")
 	fence, err := parseFence(req.Header.Get("X-Fence"))
 	p := t.meet(session)
 	switch {
 	case p == nil:
-		t.strangers.Add(1)
+		t.Strangers.Add(1)
 		http.Error(w, "no such session", http.StatusNotFound)
 		return
 	case instance == "":
@@ -195,29 +196,29 @@ func (t *target) poll(w http.ResponseWriter, req *http.Request) {
 }
 
 // accept decides on an arrival and records it under the session's lock, so that records follow the order of decisions.
-func (t *target) accept(p *polled, session, instance string, fence, n int64) (highest int64, ok bool) {
+func (t *Target) accept(p *polled, session, instance string, fence, n int64) (highest int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := history.Event{Kind: history.Arrived, Session: session, Instance: instance, Fence: fence, N: n, T: t.clock.Now()}
 	if fence != 0 && fence < p.fence {
 		e.Kind = history.Rejected
 		e.Reason = "fence older than " + strconv.FormatInt(p.fence, 10)
-		t.rejected.Add(1)
+		t.Rejected.Add(1)
 		t.rec.Add(e)
 		return p.fence, false
 	}
 	p.fence = max(p.fence, fence)
 	if len(p.serving) > 1 || len(p.serving) == 1 && p.serving[instance] == 0 {
-		t.violations.Add(1)
+		t.Violations.Add(1)
 	}
 	p.serving[instance]++
-	t.polls.Add(1)
+	t.Polls.Add(1)
 	t.rec.Add(e)
 	t.tell(&e)
 	return p.fence, true
 }
 
-func (t *target) finish(p *polled, kind history.Kind, session, instance string, n int64) {
+func (t *Target) finish(p *polled, kind history.Kind, session, instance string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.rec.Add(history.Event{T: t.clock.Now(), Kind: kind, Session: session, Instance: instance, N: n})
@@ -226,7 +227,7 @@ func (t *target) finish(p *polled, kind history.Kind, session, instance string, 
 	}
 }
 
-func (t *target) work(ctx context.Context, p *polled) bool {
+func (t *Target) work(ctx context.Context, p *polled) bool {
 	p.mu.Lock()
 	length, hang := max(t.serve, p.slow), p.hang
 	p.mu.Unlock()
@@ -254,8 +255,8 @@ func (t *target) work(ctx context.Context, p *polled) bool {
 	}
 }
 
-// slow makes later polls of the session take d; 0 ends this.
-func (t *target) slow(session string, d time.Duration) {
+// Slow makes later polls of the session take d; 0 ends this.
+func (t *Target) Slow(session string, d time.Duration) {
 	if p := t.find(session); p != nil {
 		p.mu.Lock()
 		p.slow = d
@@ -263,8 +264,8 @@ func (t *target) slow(session string, d time.Duration) {
 	}
 }
 
-// hang delays the answers to later polls of the session until release is called.
-func (t *target) hang(session string) (release func()) {
+// Hang delays the answers to later polls of the session until release is called.
+func (t *Target) Hang(session string) (release func()) {
 	p := t.find(session)
 	if p == nil {
 		return func() {}
@@ -285,8 +286,8 @@ func (t *target) hang(session string) (release func()) {
 	}
 }
 
-// close aborts the polls being served and ends the target.
-func (t *target) close() {
+// Close aborts the polls being served and ends the target.
+func (t *Target) Close() {
 	close(t.stop)
 	if t.away != nil {
 		t.away()

@@ -1,4 +1,4 @@
-package real
+package target
 
 import (
 	"context"
@@ -9,20 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-func openTarget(t testing.TB, serve time.Duration) (*target, *history.Recorder) {
+func openTarget(t testing.TB, serve time.Duration) (*Target, *history.Recorder) {
 	t.Helper()
 	rec := history.NewRecorder()
-	target, err := newTarget(loopback, host.NewClock(), rec, serve, func(*history.Event) {}, func(err error) { t.Error(err) })
+	target, err := New(redisfixture.Loopback, host.NewClock(), rec, serve, func(*history.Event) {}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	t.Cleanup(target.close)
-	target.add("s")
+	t.Cleanup(target.Close)
+	target.Add("s")
 	return target, rec
 }
 
@@ -61,13 +62,13 @@ func TestTargetKeepsTheHighestFence(t *testing.T) {
 		{"s", "", 8, 400},
 		{"unknown", "a", 9, 404},
 	} {
-		if got := pollAs(t.Context(), target.url, c.session, c.instance, c.fence); got != c.want {
+		if got := pollAs(t.Context(), target.URL, c.session, c.instance, c.fence); got != c.want {
 			t.Errorf("poll %d by %q with fence %d: status %d, want %d", i+1, c.instance, c.fence, got, c.want)
 		}
 	}
 	var kinds []string
 	last := int64(-1)
-	for _, e := range collect(t, rec) {
+	for e := range rec.Events() {
 		kinds = append(kinds, e.Kind.String())
 		if e.T < last {
 			t.Errorf("%v at %d, after one at %d", e.Kind, e.T, last)
@@ -83,19 +84,19 @@ func TestTargetKeepsTheHighestFence(t *testing.T) {
 
 func TestTargetSeesTwoPollersAtOnce(t *testing.T) {
 	target, rec := openTarget(t, 0)
-	release := target.hang("s")
+	release := target.Hang("s")
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { pollAs(ctx, target.url, "s", "a", 1) })
-	eventually(t, "the first poll never arrived", func() bool { return target.polls.Load() == 1 })
+	wg.Go(func() { pollAs(ctx, target.URL, "s", "a", 1) })
+	await(t, rec, history.Arrived, 1)
 	status := make(chan int, 1)
-	wg.Go(func() { status <- pollAs(t.Context(), target.url, "s", "b", 2) })
-	eventually(t, "the second poll never arrived", func() bool { return target.polls.Load() == 2 })
-	if n := target.violations.Load(); n != 1 {
+	wg.Go(func() { status <- pollAs(t.Context(), target.URL, "s", "b", 2) })
+	await(t, rec, history.Arrived, 2)
+	if n := target.Violations.Load(); n != 1 {
 		t.Errorf("%d violations, want 1", n)
 	}
 	cancel()
-	eventually(t, "the end of the first was not noticed", func() bool { return rec.Counts()[history.Aborted] == 1 })
+	await(t, rec, history.Aborted, 1)
 	release()
 	if got := <-status; got != 204 {
 		t.Errorf("the hanging poll was answered with %d, want 204", got)
@@ -105,17 +106,17 @@ func TestTargetSeesTwoPollersAtOnce(t *testing.T) {
 
 func TestTargetSlowsOneSession(t *testing.T) {
 	target, _ := openTarget(t, 0)
-	target.add("other")
-	target.slow("s", 50*time.Millisecond)
+	target.Add("other")
+	target.Slow("s", 50*time.Millisecond)
 	start := time.Now()
-	pollAs(t.Context(), target.url, "s", "a", 0)
+	pollAs(t.Context(), target.URL, "s", "a", 0)
 	if took := time.Since(start); took < 50*time.Millisecond {
 		t.Errorf("a slow poll took %v", took)
 	}
-	target.slow("s", 0)
-	target.slow("unknown", time.Hour)
-	target.hang("unknown")()
-	if got := pollAs(t.Context(), target.url, "other", "a", 0); got != 204 {
+	target.Slow("s", 0)
+	target.Slow("unknown", time.Hour)
+	target.Hang("unknown")()
+	if got := pollAs(t.Context(), target.URL, "other", "a", 0); got != 204 {
 		t.Errorf("status %d of a session that is not slow", got)
 	}
 }
@@ -127,7 +128,7 @@ func BenchmarkTarget(b *testing.B) {
 	defer client.CloseIdleConnections()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			req, _ := http.NewRequest(http.MethodPost, target.url+"/poll/s", nil)
+			req, _ := http.NewRequest(http.MethodPost, target.URL+"/poll/s", nil)
 			req.Header.Set("X-Instance", "a")
 			resp, err := client.Do(req)
 			if err != nil {

@@ -1,4 +1,4 @@
-package real
+package target
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 // newer fence, the pipeline is refused with 409. Otherwise it aborts the pipelines that slot and service served. All methods are safe for
 // concurrent use.
 type tuners struct {
-	target *target
+	target *Target
 
 	mu     sync.Mutex
 	places map[string]*fencedPlace
@@ -35,13 +35,13 @@ type pipeline struct {
 	over     bool
 }
 
-func newTuners(t *target) *tuners {
+func newTuners(t *Target) *tuners {
 	return &tuners{target: t, places: map[string]*fencedPlace{}}
 }
 
 func (u *tuners) register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /tune/{slot}", u.tune)
-	mux.HandleFunc("DELETE /tune/{slot}", u.letGo)
+	mux.HandleFunc("DELETE /tune/{slot}", u.stop)
 }
 
 type claim struct {
@@ -99,14 +99,14 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 			e.Session, e.Fence, newer = c.service, c.serviceFence, service.fence
 		}
 		e.Reason = "fence older than " + strconv.FormatInt(newer, 10)
-		u.target.rejected.Add(1)
+		u.target.Rejected.Add(1)
 		u.target.rec.Add(e)
 		return nil, newer
 	}
 	s := &pipeline{
 		n: n, slot: c.slot, service: c.service, instance: c.instance, fence: c.fence, end: make(chan struct{}),
 	}
-	u.target.polls.Add(1)
+	u.target.Polls.Add(1)
 	olds := []*pipeline{slot.current, service.current}
 	for _, e := range []history.Event{
 		{Session: c.slot, Fence: c.fence, Reason: c.session}, {Session: c.service, Fence: c.serviceFence, Reason: c.session},
@@ -119,7 +119,7 @@ func (u *tuners) accept(c claim) (*pipeline, int64) {
 		if old != nil && !old.over {
 			// A newer fence is the regular takeover from a frozen or dead node. The judge decides whether this one was.
 			if c.fence == old.fence {
-				u.target.violations.Add(1)
+				u.target.Violations.Add(1)
 			}
 			u.over(old, history.Aborted, "newer fence")
 		}
@@ -161,8 +161,8 @@ func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
 	}
 }
 
-// letGo ends a pipeline cleanly. The leases may be released only after its response.
-func (u *tuners) letGo(w http.ResponseWriter, req *http.Request) {
+// stop ends a pipeline cleanly. The leases may be released only after its response.
+func (u *tuners) stop(w http.ResponseWriter, req *http.Request) {
 	c, ok := readClaim(w, req)
 	if !ok {
 		return

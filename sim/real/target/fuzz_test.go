@@ -1,4 +1,4 @@
-package real
+package target
 
 import (
 	"net/http"
@@ -19,8 +19,8 @@ func FuzzTarget(f *testing.F) {
 	f.Add("t", strings.Repeat("x", 600), "", "\x00", "9223372036854775808")
 	f.Fuzz(func(t *testing.T, session, first, firstFence, second, secondFence string) {
 		rec := history.NewRecorder()
-		target := &target{clock: host.NewClock(), rec: rec, tell: func(*history.Event) {}, sessions: map[string]*polled{}}
-		target.add("s")
+		target := &Target{clock: host.NewClock(), rec: rec, tell: func(*history.Event) {}, sessions: map[string]*polled{}}
+		target.Add("s")
 		poll := func(instance, fence string) int {
 			req := httptest.NewRequest(http.MethodPost, "/poll/s", nil)
 			req.SetPathValue("session", session)
