@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 // cluster turns a replicated Redis into a Redis Cluster: two shards, one with the leases' slot, and a third master that only votes.
 type cluster struct {
 	redisfixture.Cluster
 	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
-	marks   [2]string    // one key per shard whose slot never moves, for the marks of taps
+	marks   [2]string    // one key per shard whose slot never moves, for the marks of streams
 }
 
 // nodeTimeout is the least cluster-node-timeout: after this silence a server considers another one failed. A run may draw more.
@@ -99,7 +100,7 @@ func (p *replicated) form(ctx context.Context, _ string) error {
 		return apart(err)
 	}
 	for n := 0; c.marks[0] == "" || c.marks[1] == ""; n++ {
-		key := fmt.Sprint(tapChannel, ":", n)
+		key := fmt.Sprint(stream.Channel, ":", n)
 		slot, err := c.Voter().Client().ClusterKeySlot(ctx, key).Result()
 		if err != nil {
 			return fmt.Errorf("%w: slots of a cluster: %w", ErrNoServer, err)

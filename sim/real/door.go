@@ -71,7 +71,7 @@ func (d *door) serve() {
 			l = d.servers[from.Addr()]
 		}
 		if l == nil {
-			reset(c)
+			host.Reset(c)
 			continue
 		}
 		if e := l.gate.enter(c); e != nil {

@@ -78,8 +78,8 @@ func (inj *injection) slotMoved() {
 	defer letGo(mv.held)
 	inj.begin()
 	for _, m := range []*member{mv.from, mv.to} { // moved keys are neither granted nor deleted leases
-		inj.taps[m.number-1].hold()
-		defer inj.taps[m.number-1].tell(context.WithoutCancel(inj.ctx))
+		inj.streams[m.number-1].Hold()
+		defer inj.streams[m.number-1].Report(context.WithoutCancel(inj.ctx))
 	}
 	r := inj.draws()
 	err = mv.carry(inj.ctx, func() int { return 1 + r.IntN(10) }, func() {

@@ -42,7 +42,7 @@ func refusing(f fault.Fault, s *system) (begin, end []any) {
 	prefix := cmp.Or(s.lease, s.prefix)
 	switch f.Kind {
 	case fault.RedisReadOnly:
-		// A replica of a missing server refuses writes. When it becomes a master again, it drops its own replicas. The tap then
+		// A replica of a missing server refuses writes. When it becomes a master again, it drops its own replicas. The stream then
 		// reconnects and takes a snapshot of the grants that it missed.
 		return []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}
 	case fault.RedisMemory:
@@ -66,7 +66,7 @@ func refusing(f fault.Fault, s *system) (begin, end []any) {
 }
 
 const (
-	replicasNever = 1000         // more than any Redis of a run has, including the tap
+	replicasNever = 1000         // more than any Redis of a run has, including the stream
 	saveSeldom    = "31536000 1" // once a year
 )
 
@@ -110,7 +110,7 @@ func (r *Redis) failToSave(ctx context.Context) (err error) {
 	client := r.own()
 	started := false
 	return redisfixture.Await(ctx, func(ctx context.Context) bool {
-		if !started { // refused while Redis prepares the tap's snapshot
+		if !started { // refused while Redis prepares the snapshot for the stream
 			started = client.BgSave(ctx).Err() == nil
 		}
 		f := infoFields(client.Info(ctx, "persistence").Val())

@@ -105,7 +105,7 @@ func hits(t complainer, plan []fault.Fault, out Outcome, events []history.Event)
 		}
 	}
 	if failed := slices.ContainsFunc(out.Notes, func(n string) bool { return strings.HasPrefix(n, "fault ") }); failed || !out.Tap {
-		t.Errorf("a fault did not do what it should (%v), or there is no tap (%v)", failed, !out.Tap)
+		t.Errorf("a fault did not do what it should (%v), or there is no stream (%v)", failed, !out.Tap)
 	}
 }
 
@@ -245,7 +245,7 @@ var inspect = map[string]func(complainer, []history.Event){
 			t.Errorf("%d flushes seen, want 1", n)
 		}
 		if ups, downs := count(events, history.TapUp), count(events, history.TapDown); ups < 4 || ups != downs+1 && ups != downs {
-			t.Errorf("the tap was up %d times and went down %d times", ups, downs)
+			t.Errorf("the stream was up %d times and went down %d times", ups, downs)
 		}
 		var down, up int64
 		for _, e := range events {
@@ -265,7 +265,7 @@ var inspect = map[string]func(complainer, []history.Event){
 			t.Errorf("Redis began to refuse %d times and ended it %d times, want 6", downs, ups)
 		}
 		if n := count(events, history.TapDown); n > 1 { // one at the end of the run
-			t.Errorf("the tap was interrupted %d times", n)
+			t.Errorf("the stream was interrupted %d times", n)
 		}
 	},
 	"workload": func(t complainer, events []history.Event) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -77,7 +76,7 @@ func (g *gate) enter(c net.Conn) *entered {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut {
-		reset(c)
+		host.Reset(c)
 		return nil
 	}
 	e := &entered{Conn: c, gate: g}
@@ -86,8 +85,8 @@ func (g *gate) enter(c net.Conn) *entered {
 }
 
 func (g *gate) lead(client *entered) {
-	abrupt(client.Conn) // end with a reset: the peer sees it at once, and no closing socket occupies the port
-	c, err := net.Dial(networkOf(g.upstream), g.upstream)
+	host.Abrupt(client.Conn) // end with a reset: the peer sees it at once, and no closing socket occupies the port
+	c, err := net.Dial(host.NetworkOf(g.upstream), g.upstream)
 	if err != nil {
 		host.TellExhausted(err, g.short)
 		_ = client.Close()
@@ -98,28 +97,9 @@ func (g *gate) lead(client *entered) {
 		_ = client.Close()
 		return
 	}
-	abrupt(upstream.Conn)
+	host.Abrupt(upstream.Conn)
 	upstream.mute = true
 	g.join(client, upstream)
-}
-
-// networkOf returns "unix" if addr is a path, as of a Redis in a container, and otherwise "tcp".
-func networkOf(addr string) string {
-	if filepath.IsAbs(addr) {
-		return "unix"
-	}
-	return "tcp"
-}
-
-func abrupt(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-}
-
-func reset(c net.Conn) {
-	abrupt(c)
-	_ = c.Close()
 }
 
 // Read implements net.Conn. It reports a Redis that has no room for this connection: its first bytes are then an error.
@@ -154,7 +134,7 @@ func (g *gate) close() error {
 	}
 	g.shut, g.reopen = true, make(chan struct{})
 	for e := range g.inside {
-		reset(e.Conn)
+		host.Reset(e.Conn)
 	}
 	clear(g.inside)
 	return g.listening(deaf)

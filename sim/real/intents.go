@@ -1,7 +1,6 @@
 package real
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 // systemIntents is the system of intents and workers (ADR-003).
@@ -28,34 +27,36 @@ const (
 )
 
 var intentsSystem = &system{
-	epochKey: intentEpoch,
-	tapped:   []string{"lease:service:*", "lease:tuner:*", "{lease:*", intentIdem + "*", intentRecord + "*"},
-	prefix:   intentLease,
-	split:    splitIntents,
-	env:      intentsEnv,
-	clients:  true,
+	Keys: stream.Keys{
+		Epoch:    intentEpoch,
+		Patterns: []string{"lease:service:*", "lease:tuner:*", "{lease:*", intentIdem + "*", intentRecord + "*"},
+		Split:    splitIntents,
+	},
+	prefix:  intentLease,
+	env:     intentsEnv,
+	clients: true,
 }
 
-func splitIntents(key []byte) (keyKind, string) {
+func splitIntents(key []byte) (stream.Kind, string) {
 	text := string(key)
 	if id, ok := strings.CutPrefix(text, intentLease); ok && (strings.HasPrefix(id, "service:") || strings.HasPrefix(id, "tuner:")) {
-		return keyLease, id
+		return stream.KeyLease, id
 	}
 	if id, ok := strings.CutPrefix(text, "{"+intentLease); ok {
 		if id, ok = strings.CutSuffix(id, fenceSuffix); ok {
-			return keyFence, id
+			return stream.KeyFence, id
 		}
 	}
 	if id, ok := strings.CutPrefix(text, intentIdem); ok {
-		return keyIdem, id
+		return stream.KeyIdem, id
 	}
 	if id, ok := strings.CutPrefix(text, intentRecord); ok {
-		return keyRecord, id
+		return stream.KeyRecord, id
 	}
 	if text == intentBus {
-		return keyBus, ""
+		return stream.KeyBus, ""
 	}
-	return keyOther, ""
+	return stream.KeyOther, ""
 }
 
 // role returns the role of a slot. Three slots have two APIs and two workers; in a smaller fleet each slot is both.
@@ -101,47 +102,5 @@ func (s *slot) seized(n *node) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		s.run.starve(fmt.Errorf("%w: somebody listens on %s, where the API of %s was until its node went down: look who (ss -ltnp)",
 			host.ErrNoVerdict, s.api, s.name))
-	}
-}
-
-// written records a change of a session's record. One HSET writes its state and its reason.
-func (t *tap) written(id string, fields [][]byte) {
-	var state, reason, fence string
-	for i := 0; i+1 < len(fields); i += 2 {
-		switch string(fields[i]) {
-		case "state":
-			state = string(fields[i+1])
-		case "reason":
-			reason = string(fields[i+1])
-		case "fence":
-			fence = string(fields[i+1])
-		}
-	}
-	if state == "" {
-		return
-	}
-	n, _ := strconv.ParseInt(fence, 10, 64)
-	t.show(keyRecord, 0, history.Event{
-		Kind: history.RedisState, Session: id, Fence: n, Reason: strings.TrimSpace(state + " " + reason),
-	})
-}
-
-// published records an entry of the bus: XADD key [options] ID field value …
-func (t *tap) published(args [][]byte) {
-	i := 1
-	for i < len(args) && !bytes.ContainsRune(args[i], '-') { // an ID has a dash, options have none
-		i++
-	}
-	var session, kind string
-	for i++; i+1 < len(args); i += 2 {
-		switch string(args[i]) {
-		case "session":
-			session = string(args[i+1])
-		case "type":
-			kind = string(args[i+1])
-		}
-	}
-	if session != "" {
-		t.show(keyBus, 0, history.Event{Kind: history.RedisIntent, Session: session, Reason: kind})
 	}
 }

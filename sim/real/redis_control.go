@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 // ErrUnsupported: the fault cannot be injected with this kind of Redis; the message gives the reason.
@@ -180,4 +181,9 @@ func awaitFile(ctx context.Context, client *redis.Client) error {
 		f := infoFields(client.Info(ctx, "persistence").Val())
 		return f["aof_enabled"] == "1" && f["aof_rewrite_in_progress"] == "0" && f["aof_rewrite_scheduled"] == "0"
 	})
+}
+
+// streamed returns the only server, for its stream.
+func (r *Redis) streamed() stream.Server {
+	return stream.Server{Admin: r.admin, Client: r.client.Load, Skewed: r.kind == kindURL}
 }

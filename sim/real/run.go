@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
@@ -85,16 +86,16 @@ const (
 )
 
 type run struct {
-	cfg    Config
-	system *system
-	redis  *Redis
-	rec    *history.Recorder
-	clock  *host.Clock
-	target *target.Target
-	tap    *tap   // tap of the only server, or of the first master
-	taps   []*tap // one tap per server; the voter of a cluster, the last server, has none
-	watch  watch
-	work   *workload
+	cfg     Config
+	system  *system
+	redis   *Redis
+	rec     *history.Recorder
+	clock   *host.Clock
+	target  *target.Target
+	stream  *stream.Stream   // of the only server, or of the first master
+	streams []*stream.Stream // one per server; the voter of a cluster, the last server, has none
+	watch   watch
+	work    *workload
 
 	refusals refusals
 	load     host.Load
@@ -128,7 +129,7 @@ type activeFault struct {
 	text string
 }
 
-// Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, tap and harness record events
+// Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, stream and harness record events
 // in rec. When ctx ends, Run returns within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a
 // start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as host.ErrNoVerdict), and ErrGone. One Redis serves one
 // run at a time.
@@ -204,9 +205,9 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		background.Go(func() { watch(stop) })
 	}
 	before := r.redis.executed(ctx)
-	defer r.closeTaps()
+	defer r.closeStreams()
 	if r.redis.replicated != nil { // before the epoch is written: each attachment begins a quarantine
-		r.tapServers(ctx)
+		r.openStreams(ctx)
 	}
 	if err := r.prepare(ctx); err != nil {
 		return out, err
@@ -218,7 +219,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		r.notef("%s", r.redis.note)
 	}
 	if p := r.redis.replicated; p == nil {
-		r.tapIn(ctx)
+		r.openStream(ctx)
 	} else {
 		p.hear(r.starve, func(m *member) { r.switched(ctx, m) })
 		defer p.hear(func(error) {}, nil)
@@ -246,7 +247,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		err = cause
 	}
 	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
-	out.Tap = r.tap != nil
+	out.Tap = r.stream != nil
 	r.finalNotes()
 	r.mu.Lock()
 	defer r.mu.Unlock()

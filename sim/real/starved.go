@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 // lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
@@ -26,7 +27,7 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 			host.TellExhausted(err, tell)
 			return
 		}
-		reset(c)
+		host.Reset(c)
 	})
 }
 
@@ -41,7 +42,7 @@ func (r *run) watchService(stop <-chan struct{}) {
 			if refusal != nil && !refused && !r.redisInHand(since) {
 				refused = true
 				r.stalled(since, r.clock.Now())
-				r.notef("Redis began to refuse what a run needs: %s", brief(refusal))
+				r.notef("Redis began to refuse what a run needs: %s", stream.Brief(refusal))
 				r.end(refusal)
 			}
 			if noRoom {

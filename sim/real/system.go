@@ -5,18 +5,16 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/sessionid"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 // system describes one value of Config.System: its keys, the run's own writes to Redis, and the environment of its nodes.
 type system struct {
-	epochKey string   // written before the first node starts, so that no node waits for a quarantine
-	tapped   []string // patterns of the keys in the tap's snapshot
-	beats    string   // prefix of heartbeats that hold a time; "": none do
-	sessions string   // prefix of sessions; "": the system has none
-	prefix   string   // prefix of leases; the session's ID follows
-	tagged   bool     // all keys share one hash tag; a fence has the prefix of leases and a suffix of its own
-	// split returns a key's kind and its session or instance.
-	split func(key []byte) (keyKind, string)
+	stream.Keys
+	beats    string // prefix of heartbeats that hold a time; "": none do
+	sessions string // prefix of sessions; "": the system has none
+	prefix   string // prefix of leases; the session's ID follows
+	tagged   bool   // all keys share one hash tag; a fence has the prefix of leases and a suffix of its own
 	// lease is the only lease, which all nodes want; "": there are several.
 	lease string
 	// clients: the run stores nothing; clients send intents to APIs, and nodes have roles.
@@ -32,20 +30,22 @@ const (
 
 var systems = map[string]*system{
 	systemPolling: {
-		epochKey: pollEpoch,
-		tapped:   []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
+		Keys: stream.Keys{
+			Epoch:    pollEpoch,
+			Patterns: []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
+			Split:    splitBy(pollLeases, pollBeats, "{"+pollLeases, fenceSuffix),
+		},
 		sessions: pollSessions,
 		prefix:   pollLeases,
-		split:    splitBy(pollLeases, pollBeats, "{"+pollLeases, fenceSuffix),
 		env:      pollingEnv(pollSessions, pollLeases, pollBeats, pollEpoch, "{"+pollLeases, fenceSuffix),
 	},
 	systemElection: {
-		epochKey: electionEpoch,
-		tapped:   []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"},
-		split:    splitElection,
-		lease:    leaderKey,
-		beats:    electionBeats,
-		env:      electionEnv,
+		Keys: stream.Keys{
+			Epoch: electionEpoch, Patterns: []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"}, Split: splitElection,
+		},
+		lease: leaderKey,
+		beats: electionBeats,
+		env:   electionEnv,
 	},
 	systemIntents: intentsSystem,
 }
@@ -54,12 +54,14 @@ var systems = map[string]*system{
 const clusterTag = "{poll}"
 
 var clusteredPolling = &system{
-	epochKey: clusterTag + ":epoch",
-	tapped:   []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
+	Keys: stream.Keys{
+		Epoch:    clusterTag + ":epoch",
+		Patterns: []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
+		Split:    splitBy(clusterTag+":lease:", clusterTag+":node:", clusterTag+":lease:", ":fence"),
+	},
 	sessions: clusterTag + ":session:",
 	prefix:   clusterTag + ":lease:",
 	tagged:   true,
-	split:    splitBy(clusterTag+":lease:", clusterTag+":node:", clusterTag+":lease:", ":fence"),
 	env: pollingEnv(clusterTag+":session:", clusterTag+":lease:", clusterTag+":node:", clusterTag+":epoch", clusterTag+":lease:",
 		":fence"),
 }
@@ -87,37 +89,37 @@ const fenceSuffix = "}:fence"
 
 // splitBy recognizes leases and heartbeats by prefix, and fences by prefix and suffix. Libraries may write more before a session's ID,
 // such as the 0 in rueidislock's "poll:lease:0:<id>".
-func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
+func splitBy(lease, node, fence, end string) func([]byte) (stream.Kind, string) {
 	leasePrefix, nodePrefix, fencePrefix, fenceEnd := []byte(lease), []byte(node), []byte(fence), []byte(end)
-	return func(key []byte) (keyKind, string) {
+	return func(key []byte) (stream.Kind, string) {
 		if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
 			if id, ok = bytes.CutSuffix(id, fenceEnd); ok {
-				return keyFence, string(id)
+				return stream.KeyFence, string(id)
 			}
 		}
 		if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
 			if colon := bytes.LastIndexByte(id, ':'); colon >= 0 && sessionid.Valid(string(id[colon+1:])) {
 				id = id[colon+1:]
 			}
-			return keyLease, string(id)
+			return stream.KeyLease, string(id)
 		}
 		if id, ok := bytes.CutPrefix(key, nodePrefix); ok {
-			return keyNode, string(id)
+			return stream.KeyNode, string(id)
 		}
-		return keyOther, ""
+		return stream.KeyOther, ""
 	}
 }
 
-func splitElection(key []byte) (keyKind, string) {
+func splitElection(key []byte) (stream.Kind, string) {
 	switch text := string(key); {
 	case text == leaderKey:
-		return keyLease, leaderKey
+		return stream.KeyLease, leaderKey
 	case text == "{"+leaderKey+fenceSuffix:
-		return keyFence, leaderKey
+		return stream.KeyFence, leaderKey
 	case strings.HasPrefix(text, electionBeats):
-		return keyNode, strings.TrimPrefix(text, electionBeats)
+		return stream.KeyNode, strings.TrimPrefix(text, electionBeats)
 	}
-	return keyOther, ""
+	return stream.KeyOther, ""
 }
 
 func pollingEnv(sessions, leases, beats, epoch, fence, fenceEnd string) func(*slot) []string {

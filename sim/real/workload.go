@@ -190,7 +190,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // a composed fleet is already bootstrapped
 		return err
 	}
-	if err := r.redis.bootstrap(ctx, r.system.epochKey, r.cfg.TTL, r.cfg.Replicas); err != nil {
+	if err := r.redis.bootstrap(ctx, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
 		return fmt.Errorf("epoch cannot be written: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package real
+package stream
 
 import (
 	"errors"
@@ -34,7 +34,7 @@ func TestStampsOfABusyHost(t *testing.T) {
 				}
 			}
 			executed = append(executed, at)
-			s.add(shown{kind: keyLease, fresh: fresh, read: span{0, at + rng.Int64N(lag+1)}})
+			s.add(shown{kind: KeyLease, fresh: fresh, read: span{0, at + rng.Int64N(lag+1)}})
 			if rng.Int64N(gap) < 15 {
 				got = append(got, s.mark(at)...)
 			}
@@ -76,9 +76,9 @@ func TestStamps(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	const ttl = 3000 * ms
 	lease := func(at, read int64) shown {
-		return shown{kind: keyLease, fresh: at*ms + ttl, read: span{0, read * ms}}
+		return shown{kind: KeyLease, fresh: at*ms + ttl, read: span{0, read * ms}}
 	}
-	other := func(read int64) shown { return shown{kind: keyRecord, read: span{0, read * ms}} }
+	other := func(read int64) shown { return shown{kind: KeyRecord, read: span{0, read * ms}} }
 	joined := func(e shown) shown { e.joins = true; return e }
 	for name, c := range map[string]struct {
 		before []shown // whose mark is at 1000 ms
@@ -90,7 +90,7 @@ func TestStamps(t *testing.T) {
 		"read late, placed by its expiry":      {before: []shown{lease(1000, 1000)}, events: []shown{lease(1700, 9000)}, want: []int64{1700}},
 		"before one that is placed":            {before: []shown{lease(1000, 1000)}, events: []shown{other(9000), lease(1700, 9000)}, want: []int64{1700, 1700, -1000}},
 		"in one script with one that is":       {before: []shown{lease(1000, 1000)}, events: []shown{other(9000), joined(lease(1700, 9000))}, want: []int64{1700, 1700}},
-		"after the stream was empty":           {events: []shown{{kind: keyRecord, read: span{1900 * ms, 2000 * ms}}}, want: []int64{2000}},
+		"after the stream was empty":           {events: []shown{{kind: KeyRecord, read: span{1900 * ms, 2000 * ms}}}, want: []int64{2000}},
 		"of a kind of key that has three TTLs": {before: []shown{lease(1000, 1000), lease(-500, 1000)}, events: []shown{lease(1700, 9000)}, want: []int64{3000, -1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestReaderKnowsWhenItsConnectionWasEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := host.NewClock()
-	r := tapReader{Conn: c}
+	r := reader{Conn: c}
 	if err := r.watch(clock.Now); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,7 @@
 package real
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -16,72 +12,30 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
-func openTap(t *testing.T, r *Redis) (*tap, *history.Recorder) {
+func follow(t *testing.T, r *Redis) (*host.Clock, *history.Recorder) {
 	t.Helper()
-	rec := history.NewRecorder()
-	tap := newTap(r, systems[systemPolling], host.NewClock(), rec.Add)
-	t.Cleanup(tap.close)
-	if err := tap.wait(t.Context()); err != nil {
+	rec, clock := history.NewRecorder(), host.NewClock()
+	s := stream.Open(r.streamed(), &systems[systemPolling].Keys, clock, rec.Add)
+	t.Cleanup(s.Close)
+	if err := s.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return tap, rec
+	return clock, rec
 }
 
-// A lease that was made to last for centuries, by whatever command, seems to last for long, before and after the tap began.
-func TestTapSeesFarEnds(t *testing.T) {
-	rec := history.NewRecorder()
-	tap := &tap{
-		redis: &Redis{url: &redis.Options{}}, system: systems[systemPolling], clock: host.NewClock(), add: rec.Add,
-		up: make(chan struct{}), held: map[string]held{}, fences: map[string]int64{},
-	}
-	far := time.Now().UnixMilli() + 3000 + 1<<58 // in ns it is three seconds from now, with 64 bits
-	// A script's numbers are doubles: the last of Redis' ends is told as one more than 64 bits have.
-	tap.begin(snapshot{keys: []string{"poll:lease:a", "me", fmt.Sprint(far), "poll:lease:z", "me", "9223372036854775808"}})
-	for _, words := range []string{
-		"SET poll:lease:b me PXAT $", "SET poll:lease:c me PX $", "PSETEX poll:lease:d $ me", "SET poll:lease:e me EXAT $/",
-		"SET poll:lease:f me EX $/", "SETEX poll:lease:g $/ me",
-	} {
-		words = strings.NewReplacer("$/", fmt.Sprint(far/1000), "$", fmt.Sprint(far)).Replace(words)
-		var parts [][]byte
-		for _, w := range strings.Fields(words) {
-			parts = append(parts, []byte(w))
-		}
-		tap.command(parts)
-	}
-	for _, verb := range []string{"PEXPIREAT", "PEXPIRE", "EXPIREAT", "EXPIRE"} {
-		n := far
-		if !strings.HasPrefix(verb, "P") {
-			n /= 1000
-		}
-		tap.command([][]byte{[]byte(verb), []byte("poll:lease:" + verb), fmt.Append(nil, n)})
-	}
-	tap.placed(tap.clock.Now())
-	seen := 0
-	for e := range rec.Events() {
-		if e.Kind != history.RedisGranted && e.Kind != history.RedisExtended {
-			continue
-		}
-		if seen++; e.Until-e.T < int64(50*365*24*time.Hour) {
-			t.Errorf("%v of %s lasts for %v", e.Kind, e.Session, time.Duration(e.Until-e.T))
-		}
-	}
-	if seen != 12 {
-		t.Errorf("%d leases are seen, want 12", seen)
-	}
-}
-
-func TestTapSeesWhatRedisDid(t *testing.T) {
+func TestStreamSeesWhatRedisDid(t *testing.T) {
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()
-	c.Set(ctx, "poll:lease:old", "first", time.Minute) // before the tap: in its snapshot
+	c.Set(ctx, "poll:lease:old", "first", time.Minute) // before the stream: in its snapshot
 	c.Set(ctx, "poll:epoch", "run 0", 0)
-	tap, rec := openTap(t, r)
+	clock, rec := follow(t, r)
 	c.Set(ctx, "poll:lease:s", "me", time.Minute)
 	c.SetNX(ctx, "poll:lease:s", "other", time.Minute) // refused: grants nothing
 	c.Eval(ctx, `redis.call('PEXPIRE', KEYS[1], 2000)`, []string{"poll:lease:s"})
-	extended := tap.clock.Now()
+	extended := clock.Now()
 	c.Set(ctx, "{poll:lease:s}:fence", 41, 0)
 	c.Incr(ctx, "{poll:lease:s}:fence")
 	c.Set(ctx, "poll:node:me", 1, time.Minute)
@@ -136,9 +90,9 @@ func TestTapSeesWhatRedisDid(t *testing.T) {
 	}
 }
 
-func TestTapSeesAnExpiry(t *testing.T) {
+func TestStreamSeesAnExpiry(t *testing.T) {
 	r := provision(t)
-	_, rec := openTap(t, r)
+	_, rec := follow(t, r)
 	r.client.Load().Set(t.Context(), "poll:lease:s", "me", 30*time.Millisecond)
 	eventually(t, "the expiry was not seen", func() bool { return rec.Counts()[history.RedisDeleted] == 1 })
 	for _, e := range collect(t, rec) {
@@ -149,11 +103,11 @@ func TestTapSeesAnExpiry(t *testing.T) {
 }
 
 // A SET with KEEPTTL keeps the key's end, which the stream does not name.
-func TestTapKnowsWhatKeepsItsEnd(t *testing.T) {
+func TestStreamKnowsWhatKeepsItsEnd(t *testing.T) {
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()
-	c.Set(ctx, "poll:lease:old", "me", time.Minute) // before the tap: its end is in the snapshot
-	_, rec := openTap(t, r)
+	c.Set(ctx, "poll:lease:old", "me", time.Minute) // before the stream: its end is in the snapshot
+	_, rec := follow(t, r)
 	c.Set(ctx, "poll:lease:new", "me", time.Minute)
 	c.Set(ctx, "poll:lease:long", "me", time.Minute)
 	c.PExpire(ctx, "poll:lease:long", 2*time.Minute)
@@ -179,11 +133,11 @@ func TestTapKnowsWhatKeepsItsEnd(t *testing.T) {
 }
 
 // An honest node may take its lease by any command: those that are not read leave unknown whose it is, and are never taken for nobody's.
-func TestTapKnowsWhatItCannotRead(t *testing.T) {
+func TestStreamKnowsWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()
-	_, rec := openTap(t, r)
+	_, rec := follow(t, r)
 	const unknown = ""
 	for name, s := range map[string]struct {
 		commands []string // * is the lease's key
@@ -242,10 +196,10 @@ func TestTapKnowsWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestTapFollowsRedisOverARestart(t *testing.T) {
+func TestStreamFollowsRedisOverARestart(t *testing.T) {
 	r := provision(t)
 	ctx := t.Context()
-	_, rec := openTap(t, r)
+	_, rec := follow(t, r)
 	r.client.Load().Set(ctx, "poll:lease:s", "me", time.Minute)
 	r.halt(ctx)
 	eventually(t, "the tap did not notice the end of Redis", func() bool { return rec.Counts()[history.TapDown] == 1 })
@@ -261,93 +215,21 @@ func TestTapFollowsRedisOverARestart(t *testing.T) {
 }
 
 // A Redis that gives no replication stream is no reason not to run.
-func TestTapRefused(t *testing.T) {
+func TestStreamRefused(t *testing.T) {
 	t.Parallel()
 	r := provision(t)
 	if err := r.client.Load().Do(t.Context(), "ACL", "SETUSER", harnessUser, "-psync").Err(); err != nil {
 		t.Fatal(err)
 	}
 	rec := history.NewRecorder()
-	tap := newTap(r, systems[systemPolling], host.NewClock(), rec.Add)
-	err := tap.wait(t.Context())
-	tap.close()
-	if !errors.Is(err, errNoTap) || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("tap: %v, want errNoTap with Redis' own reason", err)
+	s := stream.Open(r.streamed(), &systems[systemPolling].Keys, host.NewClock(), rec.Add)
+	err := s.Wait(t.Context())
+	s.Close()
+	if err == nil || !strings.Contains(err.Error(), "no replication stream") || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("stream: %v, want Redis' own reason why there is none", err)
 	}
 	out, _ := storm(t, r, config(t, fault.Fault{Kind: fault.ScriptFlush}))
 	if out.Tap || !strings.Contains(strings.Join(out.Notes, "\n"), "is not seen") {
-		t.Errorf("outcome %+v: want no tap, and a note", out)
+		t.Errorf("outcome %+v: want no stream, and a note", out)
 	}
-}
-
-func TestSkipSnapshot(t *testing.T) {
-	mark := strings.Repeat("m", 40)
-	for name, c := range map[string]struct {
-		in   string
-		left string
-		bad  bool
-	}{
-		"length":             {in: "$5\r\nRDB\r\n*1", left: "*1"},
-		"mark":               {in: "\n\n$EOF:" + mark + "\r\nREDIS" + mark + "*1", left: "*1"},
-		"mark after a false": {in: "$EOF:" + mark + "\r\n" + mark[:39] + "x" + mark + "*1", left: "*1"},
-		"cut off":            {in: "$50\r\nRDB", bad: true},
-		"no snapshot":        {in: "-ERR no\r\n", bad: true},
-		"negative":           {in: "$-1\r\n", bad: true},
-	} {
-		r := bufio.NewReader(strings.NewReader(c.in))
-		err := skipSnapshot(r)
-		left, _ := io.ReadAll(r)
-		if (err != nil) != c.bad || !c.bad && string(left) != c.left {
-			t.Errorf("%s: %v, left %q; want %q", name, err, left, c.left)
-		}
-	}
-}
-
-func TestReadCommand(t *testing.T) {
-	for name, c := range map[string]struct {
-		in   string
-		want string
-		bad  bool
-	}{
-		"command":     {in: "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n", want: "DEL k"},
-		"inline":      {in: "PING  x\r\n", want: "PING x"},
-		"keep-alive":  {in: "\n", want: ""},
-		"long":        {in: "*2\r\n$3\r\nSET\r\n$5000\r\n" + strings.Repeat("x", 5000) + "\r\n", want: "SET " + strings.Repeat("x", argKeep)},
-		"no bulk":     {in: "*1\r\n+OK\r\n", bad: true},
-		"negative":    {in: "*-1\r\n", bad: true},
-		"huge":        {in: "*99999999\r\n", bad: true},
-		"huge word":   {in: "*1\r\n$99999999999\r\n", bad: true},
-		"cut off":     {in: "*1\r\n$3\r\nDE", bad: true},
-		"no line end": {in: strings.Repeat("x", 5000), bad: true},
-	} {
-		words, err := readCommand(bufio.NewReader(strings.NewReader(c.in)), nil)
-		if got := string(bytes.Join(words, []byte(" "))); (err != nil) != c.bad || !c.bad && got != c.want {
-			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
-		}
-	}
-}
-
-func FuzzReplicationStream(f *testing.F) {
-	f.Add([]byte("*3\r\n$3\r\nSET\r\n$12\r\npoll:lease:s\r\n$2\r\nme\r\n"))
-	f.Add([]byte("*3\r\n$9\r\nPEXPIREAT\r\n$12\r\npoll:lease:s\r\n$13\r\n1700000000000\r\n"))
-	f.Add([]byte("*2\r\n$4\r\nINCR\r\n$20\r\n{poll:lease:s}:fence\r\n"))
-	f.Add([]byte("*1\r\n$8\r\nFLUSHALL\r\n\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		r := &Redis{}
-		r.use("redis://127.0.0.1:1")
-		defer func() { _ = r.client.Load().Close() }()
-		tap := &tap{
-			redis: r, system: systems[systemPolling], clock: host.NewClock(), add: history.NewRecorder().Add, held: map[string]held{}, fences: map[string]int64{},
-		}
-		in = append(in, "\r\n"...)
-		for b := bufio.NewReader(bytes.NewReader(in)); ; {
-			words, err := readCommand(b, nil)
-			if err != nil {
-				return
-			}
-			if len(words) > 0 {
-				tap.command(words)
-			}
-		}
-	})
 }

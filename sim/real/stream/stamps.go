@@ -1,4 +1,4 @@
-package real
+package stream
 
 import (
 	"time"
@@ -9,6 +9,8 @@ import (
 const (
 	// markEvery is the interval at which Redis writes its own time to the stream.
 	markEvery = 50 * time.Millisecond
+	// markWithin bounds the wait for that.
+	markWithin = 250 * time.Millisecond
 	// placedWithin is the precision that the judge needs for the time of a command, in ns.
 	placedWithin = int64(4 * markEvery)
 	// ttlSlack is how far two expiries of one TTL may differ, in ns: Redis rounds to milliseconds, and wall clocks drift.
@@ -30,7 +32,7 @@ type stamps struct {
 // shown is an event that waits for the next mark.
 type shown struct {
 	event history.Event
-	kind  keyKind
+	kind  Kind
 	fresh int64 // expiry that its command set, if that counts from the execution; else 0
 	read  span  // from when the stream was last empty to when the command was read
 	joins bool  // executed in one step with the event before it

@@ -1,4 +1,4 @@
-package real
+package stream
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 
 const emptyEvery = 20 * time.Millisecond
 
-// tapReader reads a connection and tracks when it was last empty: bytes read later arrived after that time.
-type tapReader struct {
+// reader reads a connection and tracks when it was last empty: bytes read later arrived after that time.
+type reader struct {
 	net.Conn
 	raw   syscall.RawConn // nil: empty is not tracked
 	now   func() int64
@@ -20,14 +20,14 @@ type tapReader struct {
 }
 
 // watch tracks empty from now on.
-func (r *tapReader) watch(now func() int64) (err error) {
+func (r *reader) watch(now func() int64) (err error) {
 	r.now = now
 	r.raw, err = r.Conn.(syscall.Conn).SyscallConn()
 	return err
 }
 
 // Read implements io.Reader.
-func (r *tapReader) Read(b []byte) (n int, err error) {
+func (r *reader) Read(b []byte) (n int, err error) {
 	if r.raw == nil {
 		return r.Conn.Read(b)
 	}

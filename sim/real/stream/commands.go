@@ -1,6 +1,7 @@
-package real
+package stream
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,38 +10,47 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-type keyKind uint8
+// Keys are the keys of a system, by which a stream knows what a command means.
+type Keys struct {
+	Epoch    string   // the key with the epoch of the data; it exists before the first node starts
+	Patterns []string // of the keys in a snapshot
+	// Split returns a key's kind and its session or instance; never keyEpoch.
+	Split func(key []byte) (Kind, string)
+}
+
+// Kind is what a key holds.
+type Kind uint8
 
 const (
-	keyOther keyKind = iota
-	keyLease
-	keyFence
-	keyNode
-	keyIdem   // an idempotency key, whose value is a session
-	keyRecord // the record of a session, a hash
-	keyBus    // the stream of events for workers
+	KeyOther Kind = iota
+	KeyLease
+	KeyFence
+	KeyNode
+	KeyIdem   // an idempotency key, whose value is a session
+	KeyRecord // the record of a session, a hash
+	KeyBus    // the stream of events for workers
 	keyEpoch  // the epoch of the data
 	keyKinds
 )
 
 // commands are those with a known effect on keys. Few are needed: Redis replicates only effective commands, with absolute expiries, and
 // deletes expired keys by DEL. Any other command makes each lease and fence that it names unknown (unread).
-var commands = map[string]func(t *tap, verb string, args [][]byte){
-	"SET": (*tap).assign, "SETEX": (*tap).assignFor, "PSETEX": (*tap).assignFor,
-	"SETNX": (*tap).assignAll, "MSET": (*tap).assignAll, "MSETNX": (*tap).assignAll,
-	"PEXPIREAT": (*tap).extend, "EXPIREAT": (*tap).extend, "PEXPIRE": (*tap).extend, "EXPIRE": (*tap).extend, "PERSIST": (*tap).extend,
-	"INCR": (*tap).increment, "INCRBY": (*tap).increment, "DECR": (*tap).increment, "DECRBY": (*tap).increment,
-	"DEL": (*tap).removeAll, "UNLINK": (*tap).removeAll, "GETDEL": (*tap).removeAll,
-	"HSET": (*tap).fields, "HMSET": (*tap).fields, "XADD": (*tap).entry,
-	"PUBLISH": (*tap).nothing, "SPUBLISH": (*tap).nothing,
+var commands = map[string]func(t *Stream, verb string, args [][]byte){
+	"SET": (*Stream).assign, "SETEX": (*Stream).assignFor, "PSETEX": (*Stream).assignFor,
+	"SETNX": (*Stream).assignAll, "MSET": (*Stream).assignAll, "MSETNX": (*Stream).assignAll,
+	"PEXPIREAT": (*Stream).extend, "EXPIREAT": (*Stream).extend, "PEXPIRE": (*Stream).extend, "EXPIRE": (*Stream).extend, "PERSIST": (*Stream).extend,
+	"INCR": (*Stream).increment, "INCRBY": (*Stream).increment, "DECR": (*Stream).increment, "DECRBY": (*Stream).increment,
+	"DEL": (*Stream).removeAll, "UNLINK": (*Stream).removeAll, "GETDEL": (*Stream).removeAll,
+	"HSET": (*Stream).fields, "HMSET": (*Stream).fields, "XADD": (*Stream).entry,
+	"PUBLISH": (*Stream).nothing, "SPUBLISH": (*Stream).nothing,
 
 	// Only the first argument of these is a key. The others are values, which may be names of leases.
-	"APPEND": (*tap).first, "SADD": (*tap).first, "SREM": (*tap).first, "ZADD": (*tap).first, "ZREM": (*tap).first,
-	"HSETNX": (*tap).first, "HDEL": (*tap).first, "HINCRBY": (*tap).first, "ZINCRBY": (*tap).first,
-	"LPUSH": (*tap).first, "RPUSH": (*tap).first, "LREM": (*tap).first, "LSET": (*tap).first,
+	"APPEND": (*Stream).first, "SADD": (*Stream).first, "SREM": (*Stream).first, "ZADD": (*Stream).first, "ZREM": (*Stream).first,
+	"HSETNX": (*Stream).first, "HDEL": (*Stream).first, "HINCRBY": (*Stream).first, "ZINCRBY": (*Stream).first,
+	"LPUSH": (*Stream).first, "RPUSH": (*Stream).first, "LREM": (*Stream).first, "LSET": (*Stream).first,
 }
 
-func (t *tap) command(words [][]byte) {
+func (t *Stream) command(words [][]byte) {
 	verb := strings.ToUpper(string(words[0]))
 	args := words[1:]
 	switch {
@@ -51,13 +61,13 @@ func (t *tap) command(words [][]byte) {
 		t.stamps.transaction(verb == "MULTI")
 		return
 	}
-	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.redis.url.DB {
+	if verb == "FLUSHALL" || verb == "FLUSHDB" && t.db == t.at.Admin.DB {
 		clear(t.held)
 		clear(t.fences)
-		t.show(keyOther, 0, history.Event{Kind: history.RedisFlushed})
+		t.show(KeyOther, 0, history.Event{Kind: history.RedisFlushed})
 		return
 	}
-	if t.db != t.redis.url.DB || len(args) == 0 {
+	if t.db != t.at.Admin.DB || len(args) == 0 {
 		return
 	}
 	if known := commands[verb]; known != nil {
@@ -68,66 +78,66 @@ func (t *tap) command(words [][]byte) {
 }
 
 // show queues an event until the next mark, which dates it. fresh is the command's expiry, if that counts from its execution; else 0.
-func (t *tap) show(kind keyKind, fresh int64, e history.Event) {
+func (t *Stream) show(kind Kind, fresh int64, e history.Event) {
 	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.Now()}})
 }
 
-func (t *tap) placed(mark int64) {
+func (t *Stream) placed(mark int64) {
 	for _, e := range t.stamps.mark(mark) {
 		t.add(e)
 	}
 }
 
-func (t *tap) nothing(string, [][]byte) {}
+func (t *Stream) nothing(string, [][]byte) {}
 
-func (t *tap) first(_ string, args [][]byte) { t.unread(args[0]) }
+func (t *Stream) first(_ string, args [][]byte) { t.unread(args[0]) }
 
 // unread handles a command of unknown effect: a lease and its expiry, or a fence, are unknown until the key is set or deleted.
-func (t *tap) unread(keys ...[]byte) {
+func (t *Stream) unread(keys ...[]byte) {
 	for _, key := range keys {
 		switch kind, id := t.split(key); kind {
-		case keyLease:
+		case KeyLease:
 			t.held[id] = held{unread: true}
 			t.show(kind, 0, history.Event{Kind: history.RedisGranted, Session: id})
-		case keyFence:
+		case KeyFence:
 			delete(t.fences, id)
 			t.gap = true
-		case keyNode, keyIdem, keyRecord, keyBus, keyEpoch, keyOther, keyKinds:
+		case KeyNode, KeyIdem, KeyRecord, KeyBus, keyEpoch, KeyOther, keyKinds:
 		}
 	}
 }
 
-func (t *tap) fields(_ string, args [][]byte) {
-	if kind, id := t.system.split(args[0]); kind == keyRecord {
+func (t *Stream) fields(_ string, args [][]byte) {
+	if kind, id := t.keys.Split(args[0]); kind == KeyRecord {
 		t.written(id, args[1:])
 		return
 	}
 	t.unread(args[0])
 }
 
-func (t *tap) entry(_ string, args [][]byte) {
-	if kind, _ := t.system.split(args[0]); kind == keyBus {
+func (t *Stream) entry(_ string, args [][]byte) {
+	if kind, _ := t.keys.Split(args[0]); kind == KeyBus {
 		t.published(args)
 		return
 	}
 	t.unread(args[0])
 }
 
-func (t *tap) assignAll(_ string, args [][]byte) {
+func (t *Stream) assignAll(_ string, args [][]byte) {
 	for i := 0; i+1 < len(args); i += 2 {
 		t.set(args[i], string(args[i+1]), 0)
 	}
 }
 
 // assignFor decodes SETEX and PSETEX, which current servers never replicate.
-func (t *tap) assignFor(verb string, args [][]byte) {
+func (t *Stream) assignFor(verb string, args [][]byte) {
 	if len(args) == 3 {
 		t.set(args[0], string(args[2]), t.relative(verb == "SETEX", string(args[1])))
 	}
 }
 
 // assign decodes SET. KEEPTTL keeps the old expiry, which does not date the command.
-func (t *tap) assign(_ string, args [][]byte) {
+func (t *Stream) assign(_ string, args [][]byte) {
 	if len(args) < 2 {
 		return
 	}
@@ -145,7 +155,7 @@ func (t *tap) assign(_ string, args [][]byte) {
 }
 
 // expiry returns the expiry in the options of SET, on the run's clock; 0: none.
-func (t *tap) expiry(options [][]byte) int64 {
+func (t *Stream) expiry(options [][]byte) int64 {
 	for i := 0; i+1 < len(options); i++ {
 		switch option := strings.ToUpper(string(options[i])); option {
 		case "PXAT", "EXAT":
@@ -157,11 +167,11 @@ func (t *tap) expiry(options [][]byte) int64 {
 	return 0
 }
 
-func (t *tap) relative(seconds bool, arg string) int64 {
+func (t *Stream) relative(seconds bool, arg string) int64 {
 	return t.clock.Now() + nanoseconds(seconds, arg)
 }
 
-func (t *tap) absolute(seconds bool, arg string) int64 {
+func (t *Stream) absolute(seconds bool, arg string) int64 {
 	return t.clock.FromWall(nanoseconds(seconds, arg), t.skew)
 }
 
@@ -178,45 +188,45 @@ func nanoseconds(seconds bool, arg string) int64 {
 	return min(max(n, -farthest/unit), farthest/unit) * unit
 }
 
-func (t *tap) split(key []byte) (keyKind, string) {
-	if string(key) == t.system.epochKey {
+func (t *Stream) split(key []byte) (Kind, string) {
+	if string(key) == t.keys.Epoch {
 		return keyEpoch, ""
 	}
-	return t.system.split(key)
+	return t.keys.Split(key)
 }
 
-func (t *tap) set(key []byte, value string, until int64) { t.record(key, value, until, until) }
+func (t *Stream) set(key []byte, value string, until int64) { t.record(key, value, until, until) }
 
 // record records a key set with the expiry until. fresh is that expiry if it counts from the execution, else 0.
-func (t *tap) record(key []byte, value string, until, fresh int64) {
+func (t *Stream) record(key []byte, value string, until, fresh int64) {
 	kind, id := t.split(key)
 	e := history.Event{Until: until}
 	switch kind {
-	case keyLease:
+	case KeyLease:
 		e.Kind, e.Session, e.Instance = history.RedisGranted, id, value
 		t.held[id] = held{holder: value, until: until}
-	case keyFence:
+	case KeyFence:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			return
 		}
 		t.fences[id] = n
 		e.Kind, e.Session, e.Fence, e.Until = history.RedisFence, id, n, 0
-	case keyNode:
+	case KeyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
-	case keyIdem:
+	case KeyIdem:
 		e.Kind, e.Session, e.Reason = history.RedisKeyed, value, id
 		t.held[id] = held{holder: value, until: until}
 	case keyEpoch:
 		e.Kind, e.Reason = history.RedisEpoch, value
-	case keyRecord, keyBus, keyOther, keyKinds:
+	case KeyRecord, KeyBus, KeyOther, keyKinds:
 		return
 	}
 	t.show(kind, fresh, e)
 }
 
-func (t *tap) extend(verb string, args [][]byte) {
-	kind, id := t.system.split(args[0])
+func (t *Stream) extend(verb string, args [][]byte) {
+	kind, id := t.keys.Split(args[0])
 	var until int64
 	if len(args) > 1 {
 		seconds := !strings.HasPrefix(verb, "P")
@@ -226,19 +236,19 @@ func (t *tap) extend(verb string, args [][]byte) {
 	}
 	e := history.Event{Until: until}
 	switch kind {
-	case keyLease:
+	case KeyLease:
 		e.Kind, e.Session, e.Instance = history.RedisExtended, id, t.prolong(id, until)
-	case keyNode:
+	case KeyNode:
 		e.Kind, e.Instance = history.RedisBeat, id
-	case keyIdem:
+	case KeyIdem:
 		e.Kind, e.Session, e.Reason = history.RedisKeyed, t.prolong(id, until), id
-	case keyFence, keyRecord, keyBus, keyEpoch, keyOther, keyKinds:
+	case KeyFence, KeyRecord, KeyBus, keyEpoch, KeyOther, keyKinds:
 		return
 	}
 	t.show(kind, until, e)
 }
 
-func (t *tap) prolong(id string, until int64) string {
+func (t *Stream) prolong(id string, until int64) string {
 	h := t.held[id]
 	h.until = until
 	t.held[id] = h
@@ -246,9 +256,9 @@ func (t *tap) prolong(id string, until int64) string {
 }
 
 // increment decodes INCR and DECR, with which foreign nodes count fences. It records nothing if the value is unknown after a gap.
-func (t *tap) increment(verb string, args [][]byte) {
-	kind, id := t.system.split(args[0])
-	if kind != keyFence {
+func (t *Stream) increment(verb string, args [][]byte) {
+	kind, id := t.keys.Split(args[0])
+	if kind != KeyFence {
 		t.unread(args[0])
 		return
 	}
@@ -267,34 +277,76 @@ func (t *tap) increment(verb string, args [][]byte) {
 	t.show(kind, 0, history.Event{Kind: history.RedisFence, Session: id, Fence: last + by})
 }
 
-func (t *tap) removeAll(_ string, keys [][]byte) {
+func (t *Stream) removeAll(_ string, keys [][]byte) {
 	for _, key := range keys {
 		t.remove(key)
 	}
 }
 
-func (t *tap) remove(key []byte) {
-	kind, id := t.system.split(key)
+func (t *Stream) remove(key []byte) {
+	kind, id := t.keys.Split(key)
 	var h held
-	if kind == keyLease || kind == keyIdem {
+	if kind == KeyLease || kind == KeyIdem {
 		h = t.held[id]
 		delete(t.held, id)
 	}
 	var e history.Event
 	switch kind {
-	case keyLease:
+	case KeyLease:
 		e.Kind, e.Session, e.Instance = history.RedisDeleted, id, h.holder
-	case keyNode:
+	case KeyNode:
 		e.Kind, e.Instance = history.RedisBeatGone, id
-	case keyFence:
+	case KeyFence:
 		delete(t.fences, id)
 		return
-	case keyIdem:
+	case KeyIdem:
 		e.Kind, e.Reason = history.RedisUnkeyed, id
-	case keyRecord:
+	case KeyRecord:
 		e.Kind, e.Session, e.Reason = history.RedisState, id, "gone"
-	case keyBus, keyEpoch, keyOther, keyKinds:
+	case KeyBus, keyEpoch, KeyOther, keyKinds:
 		return
 	}
 	t.show(kind, 0, e)
+}
+
+// written records a change of a session's record. One HSET writes its state and its reason.
+func (t *Stream) written(id string, fields [][]byte) {
+	var state, reason, fence string
+	for i := 0; i+1 < len(fields); i += 2 {
+		switch string(fields[i]) {
+		case "state":
+			state = string(fields[i+1])
+		case "reason":
+			reason = string(fields[i+1])
+		case "fence":
+			fence = string(fields[i+1])
+		}
+	}
+	if state == "" {
+		return
+	}
+	n, _ := strconv.ParseInt(fence, 10, 64)
+	t.show(KeyRecord, 0, history.Event{
+		Kind: history.RedisState, Session: id, Fence: n, Reason: strings.TrimSpace(state + " " + reason),
+	})
+}
+
+// published records an entry of the bus: XADD key [options] ID field value …
+func (t *Stream) published(args [][]byte) {
+	i := 1
+	for i < len(args) && !bytes.ContainsRune(args[i], '-') { // an ID has a dash, options have none
+		i++
+	}
+	var session, kind string
+	for i++; i+1 < len(args); i += 2 {
+		switch string(args[i]) {
+		case "session":
+			session = string(args[i+1])
+		case "type":
+			kind = string(args[i+1])
+		}
+	}
+	if session != "" {
+		t.show(KeyBus, 0, history.Event{Kind: history.RedisIntent, Session: session, Reason: kind})
+	}
 }

@@ -5,42 +5,40 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
-// tapPatience is longer than a server waits for further replicas (repl-diskless-sync-delay, 5 s by default).
-const tapPatience = 20 * time.Second
-
-func (r *run) tapIn(ctx context.Context) {
+func (r *run) openStream(ctx context.Context) {
 	if r.redis.kind == kindEmbedded {
 		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
 		return
 	}
-	t := newTap(r.redis, r.system, r.clock, func(e history.Event) {
+	t := stream.Open(r.redis.streamed(), &r.system.Keys, r.clock, func(e history.Event) {
 		r.owners.see(&e)
 		r.rec.Add(e)
 	})
-	ctx, cancel := context.WithTimeout(ctx, tapPatience)
+	ctx, cancel := context.WithTimeout(ctx, stream.Patience)
 	defer cancel()
-	if err := t.wait(ctx); err != nil {
-		t.close()
-		r.record(history.Event{Kind: history.TapDown, Reason: brief(err)})
+	if err := t.Wait(ctx); err != nil {
+		t.Close()
+		r.record(history.Event{Kind: history.TapDown, Reason: stream.Brief(err)})
 		r.notef("what Redis grants is not seen: %v", err)
 		return
 	}
-	r.tap, r.taps = t, []*tap{t}
+	r.stream, r.streams = t, []*stream.Stream{t}
 }
 
-func (r *run) closeTaps() {
-	for _, t := range r.taps {
-		t.close()
+func (r *run) closeStreams() {
+	for _, t := range r.streams {
+		t.Close()
 	}
 }
 
 // restoreWithin is how long restoring the application's keys on a new master may take. Failed writes are repeated at the end of the storm.
 const restoreWithin = time.Second
 
-// tapServers opens a tap at each server. Only masters grant, so a tap follows a replica only after its promotion.
-func (r *run) tapServers(ctx context.Context) {
+// openStreams opens a stream at each server. Only masters grant, so a stream follows a replica only after its promotion.
+func (r *run) openStreams(ctx context.Context) {
 	p := r.redis.replicated
 	if p.cluster != nil {
 		if err := p.drawTimeout(ctx, r.cfg.Seed, r.cfg.TTL); err != nil {
@@ -51,32 +49,32 @@ func (r *run) tapServers(ctx context.Context) {
 		if p.cluster != nil && m == p.voter() {
 			continue // it never holds a lease
 		}
-		at := witnessed{
-			admin:  harnessOptions(m.addr),
-			client: m.client.Load,
-			master: func(ctx context.Context) bool { role, _ := m.role(ctx); return role == "master" && m.serves(ctx) },
-			mark:   p.mark(m),
-			attached: func() {
+		at := stream.Server{
+			Admin:  harnessOptions(m.addr),
+			Client: m.client.Load,
+			Master: func(ctx context.Context) bool { role, _ := m.role(ctx); return role == "master" && m.serves(ctx) },
+			Mark:   p.mark(m),
+			Attached: func() {
 				if r.storm.Load() > 0 {
 					r.notef("the witness attached itself to %s: it counts as a replica that does, and began an epoch there, with a quarantine", m.name)
 				}
 			},
 		}
-		r.taps = append(r.taps, newTapAt(r.redis, at, r.system, r.clock, func(e history.Event) {
+		r.streams = append(r.streams, stream.Open(at, &r.system.Keys, r.clock, func(e history.Event) {
 			if e.Node = m.name; m == p.present() {
 				r.owners.see(&e)
 			}
 			r.rec.Add(e)
 		}))
 	}
-	ctx, cancel := context.WithTimeout(ctx, tapPatience)
+	ctx, cancel := context.WithTimeout(ctx, stream.Patience)
 	defer cancel()
-	first := r.taps[p.present().number-1]
-	if err := first.wait(ctx); err != nil {
+	first := r.streams[p.present().number-1]
+	if err := first.Wait(ctx); err != nil {
 		r.notef("what Redis grants is not seen: %v", err)
 		return
 	}
-	r.tap = first
+	r.stream = first
 }
 
 // switched handles a new master: the application repeats its writes, which the new master may lack.
