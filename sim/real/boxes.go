@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/container"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 // RedisImage is the default image of a Redis in a container.
@@ -39,12 +40,12 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	if err != nil {
 		return err
 	}
-	r.reaper.add(reapRun, r.engine.Run)
+	r.reaper.Add(reapRun, r.engine.Run)
 	spec := container.Spec{Name: "Redis", Image: cmp.Or(c.Image, RedisImage), Folder: folder}
 	socket := filepath.Join(folder, "s")
 	r.server = r.process("redis-server of "+spec.Image, folder)
 	r.server.addr = "127.0.0.1:6379" // inside the container
-	r.server.launch = func(_ context.Context, args []string, log *os.File) (program, error) {
+	r.server.launch = func(_ context.Context, args []string, log *os.File) (process.Program, error) {
 		spec.Command = append(append([]string{"redis-server"}, args...), "--unixsocket", socket)
 		return startServer(r.engine.New(spec), log.Name())
 	}
@@ -55,7 +56,7 @@ func (r *Redis) provisionContainer(ctx context.Context, c RedisChoice, dir strin
 	return r.check(ctx)
 }
 
-func startServer(c *container.Container, logFile string) (program, error) {
+func startServer(c *container.Container, logFile string) (process.Program, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func startServer(c *container.Container, logFile string) (program, error) {
 type box struct{ *container.Running }
 
 // startBox starts a container. It closes stdout and stderr at its end, or on an error.
-func startBox(c *container.Container, stdout, stderr io.WriteCloser) (program, error) {
+func startBox(c *container.Container, stdout, stderr io.WriteCloser) (process.Program, error) {
 	started, err := c.Start(stdout, stderr)
 	if err != nil {
 		return nil, err
@@ -74,23 +75,23 @@ func startBox(c *container.Container, stdout, stderr io.WriteCloser) (program, e
 	return box{started}, nil
 }
 
-func (b box) id() int                    { return b.PID }
-func (b box) begun() time.Time           { return b.Started }
-func (b box) ended() <-chan struct{}     { return b.Exited }
-func (b box) end() (time.Time, int)      { return b.When, b.Code }
-func (b box) kill()                      { b.Kill() }
-func (b box) freeze() error              { return b.Pause() }
-func (b box) ask(s syscall.Signal) error { return b.Signal(s) }
+func (b box) ID() int                       { return b.PID }
+func (b box) Begun() time.Time              { return b.Started }
+func (b box) Ended() <-chan struct{}        { return b.Exited }
+func (b box) End() (time.Time, int)         { return b.When, b.Code }
+func (b box) Kill()                         { b.Kill() }
+func (b box) Freeze() error                 { return b.Pause() }
+func (b box) Signal(s syscall.Signal) error { return b.Signal(s) }
 
-// thaw unpauses the container, if it is paused, and continues its program, which may have stopped itself.
-func (b box) thaw() error {
+// Thaw unpauses the container, if it is paused, and continues its program, which may have stopped itself.
+func (b box) Thaw() error {
 	_ = b.Unpause()
 	return b.Signal(syscall.SIGCONT)
 }
 
-func (b box) stop(begin, sent func()) {
+func (b box) Stop(begin, sent func()) {
 	begin()
 	_ = b.Signal(syscall.SIGTERM)
 	sent()
-	_ = b.thaw()
+	_ = b.Thaw()
 }

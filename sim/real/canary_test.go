@@ -166,11 +166,11 @@ func TestAStoppedRedisIsAStall(t *testing.T) {
 			return
 		}
 		from = time.Now()
-		if err := r.server.proc.freeze(); err != nil {
+		if err := r.server.proc.Freeze(); err != nil {
 			t.Error(err)
 		}
 		<-time.After(cfg.TTL / 2)
-		if err := r.server.proc.thaw(); err != nil {
+		if err := r.server.proc.Thaw(); err != nil {
 			t.Error(err)
 		}
 		to = time.Now()
@@ -193,7 +193,7 @@ func TestARedisThatIsStoppedForLongHasNoVerdict(t *testing.T) {
 	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 300 * time.Millisecond})
 	cfg.Storm, cfg.silentWithin = time.Minute, 0
 	t.Cleanup(func() {
-		if err := r.server.proc.thaw(); err != nil {
+		if err := r.server.proc.Thaw(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -201,7 +201,7 @@ func TestARedisThatIsStoppedForLongHasNoVerdict(t *testing.T) {
 	cfg.Progress = func(p Progress) {
 		if p.Phase == "storm" && !stopped {
 			stopped = true
-			if err := r.server.proc.freeze(); err != nil {
+			if err := r.server.proc.Freeze(); err != nil {
 				t.Error(err)
 			}
 		}

@@ -42,7 +42,7 @@ func (r *Redis) claim(ctx context.Context) error {
 		return err
 	}
 	r.claimed = true
-	r.reaper.add(reapKeys, r.raw)
+	r.reaper.Add(reapKeys, r.raw)
 	if err := client.Set(ctx, claimKey, os.Getpid(), 0).Err(); err != nil {
 		return explain(where, err)
 	}

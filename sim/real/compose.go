@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
@@ -44,7 +45,7 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 		return err
 	}
 	r.site, r.image = c, c.nodes[0].Spec.Image
-	r.reaper.add(reapProject, project)
+	r.reaper.Add(reapProject, project)
 	if err := c.mend(ctx); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	}
 	r.server = r.process("redis of "+project, folder)
 	r.server.addr = addr
-	r.server.launch = func(_ context.Context, _ []string, log *os.File) (program, error) {
+	r.server.launch = func(_ context.Context, _ []string, log *os.File) (process.Program, error) {
 		return startServer(redis, log.Name())
 	}
 	if r.server.proc, err = startServer(redis, r.server.logFile()); err != nil {
@@ -140,7 +141,7 @@ func (c *composed) close() error {
 	}
 	_ = c.claim.Close()
 	if err == nil {
-		c.redis.reaper.drop(reapProject, c.project)
+		c.redis.reaper.Drop(reapProject, c.project)
 	}
 	return err
 }
@@ -172,7 +173,7 @@ func (c *composed) open(s *slot, _ uint64) error {
 	return err
 }
 
-func (c *composed) launch(s *slot, stdout, stderr *os.File) (program, error) {
+func (c *composed) launch(s *slot, stdout, stderr *os.File) (process.Program, error) {
 	return startBox(c.services[s.name], stdout, stderr)
 }
 

@@ -204,7 +204,7 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-b.ended()
+	<-b.Ended()
 	node, err := startBox(r.engine.New(f.canary), log, log)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	if s, err := node.(box).Inspect(t.Context()); err != nil || len(s.Mounts) != 0 {
 		t.Errorf("a node has the folders %v (%v)", s.Mounts, err)
 	}
-	node.kill()
+	node.Kill()
 	said, err := os.ReadFile(log.Name())
 	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.addr(), beside.server.addr, atGateway)
 	if string(said) != want {

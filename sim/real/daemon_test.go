@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 // A program of Redis that the kernel kills, as it does without memory, says nothing of the nodes, though a later fault starts it again.
@@ -15,12 +16,12 @@ func TestARedisThatNobodyKilledHasNoVerdict(t *testing.T) {
 	behind := func(t *testing.T) *Redis { return provisionChoice(t, RedisChoice{Servers: 2}) }
 	for name, c := range map[string]struct {
 		provision func(*testing.T) *Redis
-		which     func(*Redis) program
+		which     func(*Redis) process.Program
 		kind      fault.Kind
 	}{
-		"the server": {provision, func(r *Redis) program { return r.server.proc }, fault.RedisRestart},
-		"a replica":  {behind, func(r *Redis) program { return r.replicated.members[1].proc }, fault.ClientKill},
-		"a sentinel": {behind, func(r *Redis) program { return r.replicated.sentinels[2].proc }, fault.ClientKill},
+		"the server": {provision, func(r *Redis) process.Program { return r.server.proc }, fault.RedisRestart},
+		"a replica":  {behind, func(r *Redis) process.Program { return r.replicated.members[1].proc }, fault.ClientKill},
+		"a sentinel": {behind, func(r *Redis) process.Program { return r.replicated.sentinels[2].proc }, fault.ClientKill},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.provision(t)
@@ -37,7 +38,7 @@ func TestARedisInAContainerThatNobodyKilledHasNoVerdictLong(t *testing.T) {
 	killedByNobody(t, r, r.server.proc, fault.RedisRestart)
 }
 
-func killedByNobody(t *testing.T, r *Redis, victim program, kind fault.Kind) {
+func killedByNobody(t *testing.T, r *Redis, victim process.Program, kind fault.Kind) {
 	t.Helper()
 	cfg := config(t, fault.Fault{Kind: kind, At: 1300 * time.Millisecond})
 	cfg.TTL = time.Minute // a Redis that is silent for longer has no verdict either, and Docker tells of an end when it can
@@ -45,7 +46,7 @@ func killedByNobody(t *testing.T, r *Redis, victim program, kind fault.Kind) {
 	cfg.Progress = func(p Progress) {
 		if p.Phase == "storm" && !killed {
 			killed = true
-			victim.kill() // past what would know of it
+			victim.Kill() // past what would know of it
 		}
 	}
 	_, err := Run(t.Context(), r, cfg, history.NewRecorder())

@@ -1,12 +1,7 @@
 package real
 
 import (
-	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,6 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 func (inj *injection) living() (*slot, *node) {
@@ -44,7 +40,7 @@ func (inj *injection) crash() {
 	}
 	at.expect(n)
 	inj.begin()
-	n.kill()
+	n.Kill()
 	<-n.done
 	inj.revive(at)
 }
@@ -80,7 +76,7 @@ func (inj *injection) crashAll() {
 			n.asked = true
 			hit = append(hit, at)
 			ends.Go(func() {
-				n.kill()
+				n.Kill()
 				<-n.done
 			})
 		}
@@ -112,7 +108,7 @@ func (inj *injection) leave() {
 
 func (inj *injection) stopCleanly(at *slot, n *node) {
 	at.expect(n)
-	if begin, sent := inj.timed(inj.begin); terminate(n, begin, sent, inj.cfg.grace, inj.ctx.Done()) {
+	if begin, sent := inj.timed(inj.begin); process.Terminate(n, begin, sent, inj.cfg.grace, inj.ctx.Done()) {
 		inj.notef("%s ignored SIGTERM for %v and was killed", at.name, inj.cfg.grace)
 	}
 	<-n.done
@@ -136,7 +132,7 @@ func (s *slot) hold(n *node) {
 	defer s.mu.Unlock()
 	if s.node == n {
 		s.frozen++
-		if err := n.freeze(); errors.Is(err, host.ErrNoVerdict) {
+		if err := n.Freeze(); errors.Is(err, host.ErrNoVerdict) {
 			s.run.starve(err)
 		}
 	}
@@ -147,7 +143,7 @@ func (s *slot) release(n *node) {
 	defer s.mu.Unlock()
 	if s.node == n {
 		if s.frozen = max(0, s.frozen-1); s.frozen == 0 {
-			_ = n.thaw()
+			_ = n.Thaw()
 		}
 	}
 }
@@ -159,7 +155,7 @@ func (inj *injection) checkSend() {
 	if n == nil {
 		return
 	}
-	if !catches(n.id(), syscall.SIGUSR1) {
+	if !process.Catches(n.ID(), syscall.SIGUSR1) {
 		inj.skip("the node does not catch SIGUSR1, by which it is asked to pause between check and send")
 		return
 	}
@@ -168,7 +164,7 @@ func (inj *injection) checkSend() {
 	})
 	defer cancel()
 	inj.asked = inj.clock.Now()
-	if err := n.ask(syscall.SIGUSR1); err != nil {
+	if err := n.Signal(syscall.SIGUSR1); err != nil {
 		inj.skip("it does not run")
 		return
 	}
@@ -181,7 +177,7 @@ func (inj *injection) checkSend() {
 		inj.skip("it did not pause within two TTLs")
 		n.expectPause(inj)
 		return
-	case <-n.ended():
+	case <-n.Ended():
 		inj.skip("it ended before it paused")
 		return
 	case <-inj.storm.Done():
@@ -204,33 +200,13 @@ const selfStop = 2 * time.Second
 func awaitStop(n *node) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(selfStop); !stopped(n.id()) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(selfStop); !process.Stopped(n.ID()) && time.Now().Before(deadline); {
 		select {
 		case <-tick.C:
-		case <-n.ended():
+		case <-n.Ended():
 			return
 		}
 	}
-}
-
-func stopped(pid int) bool {
-	f := procStat(pid)
-	return f == nil || f[0] == "T" // nil: no such process, or no /proc
-}
-
-func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
-
-// procStat returns the fields of /proc/<pid>/stat from the state on: state, parent, group, …; nil if there are none.
-func procStat(pid int) []string {
-	stat, err := os.ReadFile(procFile(pid, "stat"))
-	if err != nil {
-		return nil
-	}
-	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before it may contain anything
-	if len(f) < 3 {
-		return nil
-	}
-	return f
 }
 
 // holdUntilPassed keeps a paused process stopped until another instance has polled the session with a newer fence. It reports false if
@@ -251,7 +227,7 @@ func (r *run) holdUntilPassed(at *slot, n *node, e history.Event, stop <-chan st
 	case <-taken:
 		return true
 	case <-thaw.C:
-	case <-n.ended():
+	case <-n.Ended():
 	case <-stop:
 	}
 	return false
@@ -298,20 +274,6 @@ func (r *run) rescue(at *slot, n *node, e history.Event) {
 		close(stop)
 	}
 	r.holdUntilPassed(at, n, e, stop)
-}
-
-func catches(pid int, sig syscall.Signal) bool {
-	status, err := os.ReadFile(procFile(pid, "status"))
-	if err != nil {
-		return false
-	}
-	for l := range strings.SplitSeq(string(status), "\n") {
-		if mask, ok := strings.CutPrefix(l, "SigCgt:"); ok {
-			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-			return err == nil && bits&(1<<(uint(sig)-1)) != 0
-		}
-	}
-	return false
 }
 
 func (inj *injection) join() {

@@ -109,9 +109,9 @@ func (inj *injection) redisFlush() {
 func (inj *injection) redisFreeze() {
 	inj.begin()
 	inj.down()
-	inj.failed(inj.redis.server.proc.freeze())
+	inj.failed(inj.redis.server.proc.Freeze())
 	inj.last()
-	inj.failed(inj.redis.server.proc.thaw())
+	inj.failed(inj.redis.server.proc.Thaw())
 	inj.answers()
 }
 

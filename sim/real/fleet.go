@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/leasestorm/leasestorm/sim/container"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
@@ -46,7 +47,7 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 	if err != nil {
 		return err
 	}
-	r.reaper.add(reapRun, r.engine.Run)
+	r.reaper.Add(reapRun, r.engine.Run)
 	f.at, err = r.engine.Network(ctx)
 	r.site = f
 	return err
@@ -62,12 +63,12 @@ func (f *fleet) witness(ctx context.Context, r *run) (*target.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, canary.kill)
+	context.AfterFunc(ctx, canary.Kill)
 	go r.hear(said)
 	return f.processes.witness(ctx, r)
 }
 
-func (f *fleet) launch(s *slot, stdout, stderr *os.File) (program, error) {
+func (f *fleet) launch(s *slot, stdout, stderr *os.File) (process.Program, error) {
 	const port = ":8080"
 	if s.serves() {
 		s.api = "0.0.0.0" + port

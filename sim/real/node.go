@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 // Errors of Run when a node does not start. Each is wrapped in a message with the command and the end of its log.
@@ -57,7 +58,7 @@ type slot struct {
 }
 
 type node struct {
-	program
+	process.Program
 	began int64         // start, run clock
 	asked bool          // the plan or the end of the run stops it; guarded by slot.mu
 	again bool          // its predecessor was turned away; guarded by slot.mu
@@ -169,11 +170,11 @@ func (s *slot) spawn() (*node, error) {
 		_, _, _ = log.Close(), out.Close(), errOut.Close()
 		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, s.run.nodeCmd(), err)
 	}
-	n := &node{program: p, began: int64(p.begun().Sub(s.run.clock.Base)), ready: make(chan struct{}), done: make(chan struct{})}
+	n := &node{Program: p, began: int64(p.Begun().Sub(s.run.clock.Base)), ready: make(chan struct{}), done: make(chan struct{})}
 	s.node, s.frozen = n, 0
 	// The node may stamp its first lines before this process knows of its start.
 	s.run.rec.Add(history.Event{
-		T: n.began, Kind: history.Spawned, Node: s.name, N: int64(p.id()),
+		T: n.began, Kind: history.Spawned, Node: s.name, N: int64(p.ID()),
 	})
 	go s.attend(n, out, errOut, log)
 	return n, nil
@@ -236,9 +237,9 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 		both.Wait()
 		close(read)
 	}()
-	<-n.ended()
-	if p, ok := n.program.(*process); ok && p.escaped != nil {
-		s.run.starve(p.escaped)
+	<-n.Ended()
+	if p, ok := n.Program.(*process.Process); ok && p.Escaped != nil {
+		s.run.starve(p.Escaped)
 	}
 	timer := time.NewTimer(drainWithin)
 	defer timer.Stop()
@@ -248,7 +249,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	}
 	_, _ = out.Close(), errOut.Close()
 	<-read
-	when, code := n.end()
+	when, code := n.End()
 	e := history.Event{
 		T: int64(when.Sub(s.run.clock.Base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.instanceID(),
 	}
@@ -275,7 +276,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.stderrTail(), then)
 }
 
-func (n *node) alive() bool    { return !host.Closed(n.ended()) }
+func (n *node) alive() bool    { return !host.Closed(n.Ended()) }
 func (n *node) wasReady() bool { return host.Closed(n.ready) }
 
 func (n *node) instanceID() string {
@@ -301,7 +302,7 @@ func (s *slot) handle(n *node, m message) {
 	}
 	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
 		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
-		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // kill may wait until all output is read, which this goroutine does
+		n.foreign.Do(func() { s.run.tail.Go(n.Kill) }) // kill may wait until all output is read, which this goroutine does
 		return
 	}
 	switch known := n.instanceID(); {

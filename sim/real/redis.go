@@ -21,6 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 // Errors of Provision. Each is wrapped in a message that names the URL and the allowed values.
@@ -72,7 +73,7 @@ type Redis struct {
 	admin      *redis.Options // as the harness itself connects
 	claimed    bool           // this run claimed the given database, and deletes its keys
 	raw        string
-	reaper     *reaper
+	reaper     *process.Reaper
 	folders    []string
 	server     *server           // nil: kindEmbedded, kindURL; of several, the last one under a fault, guarded by turn
 	engine     *container.Engine // nil: the run has no containers
@@ -108,7 +109,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 		r.choose(ctx, c)
 	}
 	var err error
-	if r.reaper, err = startReaper(); err != nil {
+	if r.reaper, err = process.StartReaper(); err != nil {
 		return nil, err
 	}
 	switch r.kind {
@@ -200,7 +201,7 @@ func (r *Redis) folder(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("folder for redis-server: %w", err)
 	}
-	r.reaper.add(reapDir, folder)
+	r.reaper.Add(reapDir, folder)
 	r.folders = append(r.folders, folder)
 	return folder, nil
 }
@@ -375,14 +376,14 @@ func (r *Redis) Close() error {
 		}
 		cancel()
 		r.claimed = false
-		r.reaper.drop(reapKeys, r.raw)
+		r.reaper.Drop(reapKeys, r.raw)
 	}
 	if c := r.client.Swap(nil); c != nil {
 		_ = c.Close()
 	}
 	if r.engine != nil {
 		if err = r.engine.Remove(); err == nil { // otherwise the reaper retries
-			r.reaper.drop(reapRun, r.engine.Run)
+			r.reaper.Drop(reapRun, r.engine.Run)
 		}
 	}
 	switch c, ok := r.site.(*composed); {
@@ -398,7 +399,7 @@ func (r *Redis) Close() error {
 		if e := os.RemoveAll(folder); e != nil {
 			err = fmt.Errorf("folder of redis-server: %w", e)
 		} else { // otherwise the reaper retries
-			r.reaper.drop(reapDir, folder)
+			r.reaper.Drop(reapDir, folder)
 		}
 	}
 	if r.engine != nil {
@@ -407,7 +408,7 @@ func (r *Redis) Close() error {
 	if r.mini != nil {
 		r.mini.close()
 	}
-	r.reaper.close()
+	r.reaper.Close()
 	return err
 }
 

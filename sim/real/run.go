@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 	"github.com/leasestorm/leasestorm/sim/timing"
@@ -81,8 +82,6 @@ const (
 	notesMax      = 200
 	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
 	stopGrace = 5 * time.Second
-	// interruptGrace replaces both in an interrupted run, which must end within 3 s.
-	interruptGrace = time.Second
 )
 
 type run struct {
@@ -310,7 +309,7 @@ func (r *run) startFleet(ctx context.Context) error {
 			if n.wasReady() { // it was ready before its end
 				continue
 			}
-			_, code := n.end()
+			_, code := n.End()
 			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.nodeCmd(), code,
 				s.malformedOutput()+s.stderrTail())
 		case <-late.C:
@@ -320,8 +319,8 @@ func (r *run) startFleet(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if p, ok := nodes[0].program.(*process); ok { // the others have the same launcher
-		return p.strange()
+	if p, ok := nodes[0].Program.(*process.Process); ok { // the others have the same launcher
+		return p.Strange()
 	}
 	return nil
 }
@@ -329,7 +328,7 @@ func (r *run) startFleet(ctx context.Context) error {
 func (r *run) stopFleet(hurry bool) {
 	grace := r.cfg.grace
 	if hurry {
-		grace = interruptGrace
+		grace = process.InterruptGrace
 	}
 	var all sync.WaitGroup
 	for _, s := range r.allSlots() {
@@ -350,7 +349,7 @@ func (s *slot) finish(grace time.Duration) {
 	if n == nil {
 		return
 	}
-	if terminate(n, nothing, nothing, grace, nil) {
+	if process.Terminate(n, nothing, nothing, grace, nil) {
 		s.run.notef("%s ignored SIGTERM for %v and was killed", s.name, grace)
 	}
 	<-n.done
@@ -470,3 +469,5 @@ func (r *run) progress() Progress {
 	}
 	return p
 }
+
+func nothing() {}

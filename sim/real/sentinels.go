@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 const masterName = "storm"
@@ -48,7 +49,7 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 			return err
 		}
 		s.addr = addr
-		return s.run(ctx, "a sentinel on "+addr, logFile, redisfixture.Watching, serverStart, func(log *os.File) (program, error) {
+		return s.run(ctx, "a sentinel on "+addr, logFile, redisfixture.Watching, serverStart, func(log *os.File) (process.Program, error) {
 			return p.redis.launchProcess(p.members[0].binary)(ctx, []string{conf, "--sentinel"}, log)
 		})
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 // server is a redis-server of the run's own. It keeps its address over restarts. Not safe for concurrent use.
@@ -23,13 +24,13 @@ type server struct {
 	launch launcher
 }
 
-type launcher func(ctx context.Context, args []string, log *os.File) (program, error)
+type launcher func(ctx context.Context, args []string, log *os.File) (process.Program, error)
 
 func (r *Redis) launchProcess(binary string) launcher {
-	return func(_ context.Context, args []string, log *os.File) (program, error) {
+	return func(_ context.Context, args []string, log *os.File) (process.Program, error) {
 		cmd := exec.Command(binary, args...)
 		cmd.Stdout, cmd.Stderr = log, log
-		p, err := startProcess(r.reaper, cmd, "")
+		p, err := process.Start(r.reaper, cmd, "")
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +79,7 @@ func (s *server) start(ctx context.Context, extra ...string) error {
 	if len(extra) > 0 {
 		within = serverLoad
 	}
-	return s.run(ctx, s.binary+" on "+s.addr, s.logFile(), redisfixture.Ready, within, func(log *os.File) (program, error) {
+	return s.run(ctx, s.binary+" on "+s.addr, s.logFile(), redisfixture.Ready, within, func(log *os.File) (process.Program, error) {
 		return s.launch(ctx, args, log)
 	})
 }

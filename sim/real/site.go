@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
@@ -18,7 +19,7 @@ type site interface {
 	// open sets up the slot's connection to Redis and, if the slot serves one, the address of its API.
 	open(s *slot, stream uint64) error
 	// launch starts the slot's next node. It owns stdout and stderr, and closes them also on an error.
-	launch(s *slot, stdout, stderr *os.File) (program, error)
+	launch(s *slot, stdout, stderr *os.File) (process.Program, error)
 	witness(ctx context.Context, r *run) (*target.Target, error)
 }
 
@@ -57,12 +58,12 @@ func (p processes) open(s *slot, stream uint64) (err error) {
 	return nil
 }
 
-func (p processes) launch(s *slot, stdout, stderr *os.File) (program, error) {
+func (p processes) launch(s *slot, stdout, stderr *os.File) (process.Program, error) {
 	defer func() { _, _ = stdout.Close(), stderr.Close() }()
 	argv := s.run.cfg.NodeCmd
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(surroundings(os.Environ()), s.env()...), stdout, stderr
-	started, err := startProcess(p.redis.reaper, cmd, s.mark(), s.doors()...)
+	started, err := process.Start(p.redis.reaper, cmd, s.mark(), s.doors()...)
 	if err != nil {
 		return nil, err
 	}

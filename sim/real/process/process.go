@@ -1,4 +1,5 @@
-package real
+// Package process runs programs with all their descendants, and cleans up after a program that was killed.
+package process
 
 import (
 	"errors"
@@ -15,17 +16,17 @@ import (
 
 var errGone = errors.New("process has ended")
 
-// process is a child in a process group of its own, with all its descendants in any group or session. Safe for concurrent use.
-type process struct {
+// Process is a child in a process group of its own, with all its descendants in any group or session. Safe for concurrent use.
+type Process struct {
 	cmd    *exec.Cmd
-	reaper *reaper
+	reaper *Reaper
 	mark   string   // KEY=VALUE that only its processes have in their environment; "": none
 	addrs  []string // addresses to which only its processes connect
 	pid    int
 	start  time.Time
 	exited chan struct{} // closed when all its processes have ended, or escaped is set
-	// escaped describes a process of the program that cannot be controlled. Valid once exited is closed.
-	escaped error
+	// Escaped describes a process of the program that cannot be controlled. Valid once exited is closed.
+	Escaped error
 
 	mu      sync.Mutex
 	asked   bool // stop was called, and not kill since
@@ -41,9 +42,9 @@ type treeProcess struct {
 	blocked    bool // uninterruptible: after SIGSTOP it stops before it runs again
 }
 
-// startProcess starts cmd, which must not have run yet, and registers it with the reaper.
-func startProcess(r *reaper, cmd *exec.Cmd, mark string, addrs ...string) (*process, error) {
-	p := &process{cmd: cmd, reaper: r, mark: mark, addrs: addrs, start: time.Now(), exited: make(chan struct{})}
+// Start starts cmd, which must not have run yet, and registers it with the reaper.
+func Start(r *Reaper, cmd *exec.Cmd, mark string, addrs ...string) (*Process, error) {
+	p := &Process{cmd: cmd, reaper: r, mark: mark, addrs: addrs, start: time.Now(), exited: make(chan struct{})}
 	known := make(chan struct{})
 	err := redisfixture.Launch(cmd, func() {
 		<-known
@@ -53,9 +54,9 @@ func startProcess(r *reaper, cmd *exec.Cmd, mark string, addrs ...string) (*proc
 		return nil, err
 	}
 	p.pid = cmd.Process.Pid
-	r.add(reapGroup, p.pid)
+	r.Add(group, p.pid)
 	if mark != "" {
-		r.add(reapMark, mark)
+		r.Add(mark, mark)
 	}
 	close(known)
 	return p, nil
@@ -69,13 +70,13 @@ const (
 	launcherWithin = 100 * time.Millisecond
 )
 
-func (p *process) wait() {
+func (p *Process) wait() {
 	awaitExit(p.cmd)
 	when, err := p.outlast()
 	if err == nil {
-		err = p.strange()
+		err = p.Strange()
 	}
-	p.escaped = err
+	p.Escaped = err
 	p.mu.Lock()
 	p.gone = true
 	p.when = when
@@ -87,16 +88,16 @@ func (p *process) wait() {
 		p.code = 0 // SIGTERM ended a shell; the node ended without a kill
 	}
 	p.mu.Unlock()
-	p.reaper.drop(reapGroup, p.pid)
+	p.reaper.Drop(group, p.pid)
 	if p.mark != "" {
-		p.reaper.drop(reapMark, p.mark)
+		p.reaper.Drop(mark, p.mark)
 	}
 	close(p.exited)
 }
 
 // outlast waits, after the child's end, for the last process of the program. After stop, processes may run on until kill, because a node
 // may still release leases when its shell has ended. Otherwise outlast kills them.
-func (p *process) outlast() (when time.Time, err error) {
+func (p *Process) outlast() (when time.Time, err error) {
 	when = time.Now()
 	var told bool
 	var killing time.Time
@@ -123,8 +124,8 @@ func (p *process) outlast() (when time.Time, err error) {
 	return when, nil
 }
 
-// strange returns an error if a process that faults do not reach, such as one that docker run started, is connected to an address.
-func (p *process) strange() error {
+// Strange returns an error if a process that faults do not reach, such as one that docker run started, is connected to an address.
+func (p *Process) Strange() error {
 	for deadline := time.Now().Add(controlWithin); ; time.Sleep(10 * treeTick) {
 		pid, found := stranger(p.addrs, func() []treeProcess { return processTree(p.pid, p.mark) })
 		if !found {
@@ -141,14 +142,14 @@ func (p *process) strange() error {
 	}
 }
 
-func (p *process) leaving() bool {
+func (p *Process) leaving() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked
 }
 
-// signal sends a signal to all processes of the program, or returns errGone after the end.
-func (p *process) signal(sig syscall.Signal) error {
+// signalAll sends a signal to all processes of the program, or returns errGone after the end.
+func (p *Process) signalAll(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
@@ -158,7 +159,7 @@ func (p *process) signal(sig syscall.Signal) error {
 }
 
 // sendAll signals the processes outside the group first, so that a thawed launcher does not see a stopped child. mu is held.
-func (p *process) sendAll(sig syscall.Signal) error {
+func (p *Process) sendAll(sig syscall.Signal) error {
 	for _, m := range processTree(p.pid, p.mark) {
 		if m.group != p.pid {
 			_ = syscall.Kill(m.pid, sig)
@@ -169,7 +170,7 @@ func (p *process) sendAll(sig syscall.Signal) error {
 
 // send signals the group, and the child itself if it left the group. The child's ID is not reused before it is reaped. A child in the
 // group gets SIGTERM only once: many programs exit at once on a second. mu is held, and the process is not gone.
-func (p *process) send(sig syscall.Signal) error {
+func (p *Process) send(sig syscall.Signal) error {
 	err := syscall.Kill(-p.pid, sig)
 	if group, _ := syscall.Getpgid(p.pid); group != p.pid || sig == syscall.SIGKILL {
 		err = syscall.Kill(p.pid, sig)
@@ -177,17 +178,18 @@ func (p *process) send(sig syscall.Signal) error {
 	return err
 }
 
-func (p *process) kill() {
+// Kill ends all processes and waits for their end.
+func (p *Process) Kill() {
 	p.mu.Lock()
 	p.asked = false
 	p.mu.Unlock()
-	_ = p.signal(syscall.SIGKILL)
+	_ = p.signalAll(syscall.SIGKILL)
 	<-p.exited
 }
 
-// stop sends SIGTERM and thaws the program. If the child is a launcher, only the processes connected to Redis get the signal. Some
+// Stop sends SIGTERM and thaws the program. If the child is a launcher, only the processes connected to Redis get the signal. Some
 // launchers forward it, so that a node would get it twice, and some end before they forward the node's output.
-func (p *process) stop(begin, sent func()) {
+func (p *Process) Stop(begin, sent func()) {
 	all := processTree(p.pid, p.mark) // before begin: slow among thousands of processes
 	nodes := clientsOf(p.addrs, all)
 	begin()
@@ -208,7 +210,7 @@ func (p *process) stop(begin, sent func()) {
 	sent()
 }
 
-func (p *process) stopLauncher(nodes []treeProcess) {
+func (p *Process) stopLauncher(nodes []treeProcess) {
 	ended := func() bool {
 		return !slices.ContainsFunc(processTree(p.pid, p.mark), func(m treeProcess) bool {
 			return slices.ContainsFunc(nodes, func(n treeProcess) bool { return n.pid == m.pid })
@@ -223,23 +225,25 @@ func (p *process) stopLauncher(nodes []treeProcess) {
 		case <-tick.C:
 		}
 		if before {
-			_ = p.ask(syscall.SIGTERM)
+			_ = p.Signal(syscall.SIGTERM)
 			return
 		}
 	}
 }
 
-func (p *process) end() (time.Time, int) {
+// End returns when the last process ended, and the exit code; -1: by a signal.
+func (p *Process) End() (time.Time, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.when, p.code
 }
 
-func (p *process) ended() <-chan struct{} { return p.exited }
+// Ended is closed once all processes have ended.
+func (p *Process) Ended() <-chan struct{} { return p.exited }
 
-// freeze stops all processes and waits until they are stopped, because a running one may start another. The group comes first, so that a
+// Freeze stops all processes and waits until they are stopped, because a running one may start another. The group comes first, so that a
 // launcher does not see a stopped child.
-func (p *process) freeze() error {
+func (p *Process) Freeze() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
@@ -264,10 +268,11 @@ func (p *process) freeze() error {
 	}
 }
 
-func (p *process) thaw() error { return p.signal(syscall.SIGCONT) }
+// Thaw continues all processes.
+func (p *Process) Thaw() error { return p.signalAll(syscall.SIGCONT) }
 
-// ask signals only the child: the signal would kill its descendants.
-func (p *process) ask(sig syscall.Signal) error {
+// Signal signals only the child: the signal would kill its descendants.
+func (p *Process) Signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
@@ -276,6 +281,8 @@ func (p *process) ask(sig syscall.Signal) error {
 	return syscall.Kill(p.pid, sig)
 }
 
-func (p *process) id() int { return p.pid }
+// ID returns the process ID of the child.
+func (p *Process) ID() int { return p.pid }
 
-func (p *process) begun() time.Time { return p.start }
+// Begun returns when the child was started.
+func (p *Process) Begun() time.Time { return p.start }

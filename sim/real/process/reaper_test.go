@@ -1,4 +1,4 @@
-package real
+package process
 
 import (
 	"bytes"
@@ -31,13 +31,13 @@ func TestReaperRemovesWhatItIsTold(t *testing.T) {
 		}
 	}
 	var pipe pipeOf
-	r := &reaper{pipe: &pipe}
+	r := &Reaper{pipe: &pipe}
 	for _, dir := range append(slices.Clone(mine), kept) {
-		r.add(reapDir, dir)
+		r.Add("dir", dir)
 	}
-	r.drop(reapDir, kept)
+	r.Drop("dir", kept)
 	pipe.WriteString(`+ dir "` + others + `"`) // the simulator was killed in the middle of it
-	reap(&pipe)
+	reap(&pipe, []Cleaner{{"dir", func(dir string) { _ = os.RemoveAll(dir) }}})
 	for _, dir := range mine {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("%q is left (%v)", dir, err)
@@ -46,20 +46,6 @@ func TestReaperRemovesWhatItIsTold(t *testing.T) {
 	for _, dir := range []string{others, kept} {
 		if _, err := os.Stat(dir); err != nil {
 			t.Errorf("%q was not to be removed: %v", dir, err)
-		}
-	}
-}
-
-// The reaper works in another folder than who names them.
-func TestFolderOfRedisIsAbsolute(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.Mkdir("tmp", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TMPDIR", "tmp")
-	for _, dir := range []string{"", "tmp"} {
-		if folder, err := new(Redis).folder(dir); err != nil || !filepath.IsAbs(folder) {
-			t.Errorf("folder in %q: %q (%v)", dir, folder, err)
 		}
 	}
 }

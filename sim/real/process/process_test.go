@@ -1,4 +1,4 @@
-package real
+package process
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 )
 
 // grouped starts a shell in a group of its own. What it writes, and whom it starts, comes out.
-func grouped(t *testing.T, script string, args ...string) (p *process, out *os.File) {
+func grouped(t *testing.T, script string, args ...string) (p *Process, out *os.File) {
 	t.Helper()
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -25,18 +25,18 @@ func grouped(t *testing.T, script string, args ...string) (p *process, out *os.F
 	t.Cleanup(func() { _ = out.Close() })
 	cmd := exec.Command("sh", append([]string{"-c", script}, args...)...)
 	cmd.Stdout = in
-	p, err = startProcess(nil, cmd, "")
+	p, err = Start(nil, cmd, "")
 	_ = in.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	return p, out
 }
 
 // wrapped starts a shell that runs another one, which does script once it was asked to end, and waits until that one runs. said returns
 // the rest of what both wrote, once nobody is left who could write.
-func wrapped(t *testing.T, script string) (p *process, said func() string) {
+func wrapped(t *testing.T, script string) (p *Process, said func() string) {
 	t.Helper()
 	p, out := grouped(t, `sh -c "$1"; exit $?`, "sh", "trap '"+script+"' TERM; echo up; while :; do sleep 0.01; done")
 	if _, err := io.ReadFull(out, make([]byte, len("up\n"))); err != nil {
@@ -57,10 +57,10 @@ func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 	const takes = 300 * time.Millisecond
 	p, said := wrapped(t, "sleep 0.3; echo released; exit 0")
 	asked := time.Now()
-	if terminate(p, nothing, nothing, 20*time.Second, nil) {
+	if Terminate(p, nothing, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
-	when, code := p.end()
+	when, code := p.End()
 	if got := said(); got != "released" || code != 0 || when.Sub(asked) < takes {
 		t.Errorf("it said %q and ended %v later with code %d, want released, more than %v and 0", got, when.Sub(asked), code, takes)
 	}
@@ -68,10 +68,10 @@ func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 
 func TestNodeBehindAShellIsKilledAfterTheGrace(t *testing.T) {
 	p, said := wrapped(t, "")
-	if !terminate(p, nothing, nothing, 200*time.Millisecond, nil) {
+	if !Terminate(p, nothing, nothing, 200*time.Millisecond, nil) {
 		t.Error("nobody killed it")
 	}
-	if _, code := p.end(); said() != "" || code != -1 {
+	if _, code := p.End(); said() != "" || code != -1 {
 		t.Errorf("it ended with code %d, want that of a signal", code)
 	}
 }
@@ -91,26 +91,36 @@ func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	if terminate(p, end, nothing, 20*time.Second, nil) {
+	if Terminate(p, end, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
-	if _, code := p.end(); code != 0 {
+	if _, code := p.End(); code != 0 {
 		t.Errorf("it ended with code %d, want 0 of one that had others in its group", code)
 	}
 }
 
 // A crash leaves no time, not even to who was asked to end before.
 func TestCrashOfANodeBehindAShell(t *testing.T) {
-	for name, before := range map[string]func(*process){"at once": func(*process) {}, "while it stops": func(p *process) { p.stop(nothing, nothing) }} {
+	for name, before := range map[string]func(*Process){"at once": func(*Process) {}, "while it stops": func(p *Process) { p.Stop(nothing, nothing) }} {
 		t.Run(name, func(t *testing.T) {
 			p, said := wrapped(t, "sleep 60; echo released; exit 0")
 			before(p)
-			p.kill()
-			if _, code := p.end(); said() != "" || code != -1 {
+			p.Kill()
+			if _, code := p.End(); said() != "" || code != -1 {
 				t.Errorf("it ended with code %d, want that of a signal", code)
 			}
 		})
 	}
+}
+
+func nothing() {}
+
+// The test binary is also a process that leaves its group.
+func TestMain(m *testing.M) {
+	if os.Getenv("REAL_TEST_PART") == "leaver" {
+		os.Exit(leaver())
+	}
+	os.Exit(m.Run())
 }
 
 // leaver leaves the group that it leads for that of its parent, and ends when it is asked to.
@@ -128,30 +138,30 @@ func leaver() int {
 
 // A run ends, and its faults reach their node, whatever group that has put itself into.
 func TestNodeThatLeftItsGroupIsReached(t *testing.T) {
-	left := func(t *testing.T) *process {
+	left := func(t *testing.T) *Process {
 		p, out := grouped(t, `REAL_TEST_PART=leaver exec "$0"`, os.Args[0])
-		t.Cleanup(func() { _ = p.ask(syscall.SIGKILL) })
+		t.Cleanup(func() { _ = p.Signal(syscall.SIGKILL) })
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "left: <nil>\n" {
 			t.Fatal(line, err)
 		}
-		if err := errors.Join(p.freeze(), p.thaw()); err != nil {
+		if err := errors.Join(p.Freeze(), p.Thaw()); err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
 	t.Run("asked", func(t *testing.T) {
 		p := left(t)
-		if terminate(p, nothing, nothing, 20*time.Second, nil) {
+		if Terminate(p, nothing, nothing, 20*time.Second, nil) {
 			t.Error("it was killed")
 		}
-		if _, code := p.end(); code != 0 {
+		if _, code := p.End(); code != 0 {
 			t.Errorf("it ended with code %d, want 0", code)
 		}
 	})
 	t.Run("killed", func(t *testing.T) {
 		p := left(t)
-		p.kill()
-		if _, code := p.end(); code != -1 {
+		p.Kill()
+		if _, code := p.End(); code != -1 {
 			t.Errorf("it ended with code %d, want that of a signal", code)
 		}
 	})

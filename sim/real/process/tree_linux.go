@@ -1,4 +1,4 @@
-package real
+package process
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package real
+package process
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 )
 
 // launched starts a shell command, which prints "up" once everything runs, with a mark in its environment.
-func launched(t *testing.T, script string, addrs ...string) *process {
+func launched(t *testing.T, script string, addrs ...string) *Process {
 	t.Helper()
 	mark := "LEASESTORM_REDIS_URL=redis://" + t.Name()
 	cmd := exec.Command("sh", "-c", script)
@@ -27,12 +27,12 @@ func launched(t *testing.T, script string, addrs ...string) *process {
 	}
 	t.Cleanup(func() { _ = out.Close() })
 	cmd.Stdout = in
-	p, err := startProcess(nil, cmd, mark, addrs...)
+	p, err := Start(nil, cmd, mark, addrs...)
 	_ = in.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	if line, err := bufio.NewReader(out).ReadString('\n'); strings.TrimSpace(line) != "up" {
 		t.Fatal(line, err)
 	}
@@ -59,7 +59,7 @@ func TestEveryProcessOfALauncherIsReached(t *testing.T) {
 			if len(all) < 2 {
 				t.Fatalf("processes: %v, want those that the launcher started too", all)
 			}
-			if err := p.freeze(); err != nil {
+			if err := p.Freeze(); err != nil {
 				t.Fatal(err)
 			}
 			for _, m := range processTree(p.pid, p.mark) {
@@ -67,12 +67,12 @@ func TestEveryProcessOfALauncherIsReached(t *testing.T) {
 					t.Errorf("process %d runs in a frozen program", m.pid)
 				}
 			}
-			if err := p.thaw(); err != nil {
+			if err := p.Thaw(); err != nil {
 				t.Error(err)
 			}
-			p.kill()
-			if left := processTree(0, p.mark); len(left) > 0 || p.escaped != nil {
-				t.Errorf("processes left: %v (%v)", left, p.escaped)
+			p.Kill()
+			if left := processTree(0, p.mark); len(left) > 0 || p.Escaped != nil {
+				t.Errorf("processes left: %v (%v)", left, p.Escaped)
 			}
 			for _, m := range all {
 				dies(t, m.pid)
@@ -100,10 +100,10 @@ func dies(t *testing.T, pid int) {
 // A launcher ends of SIGTERM and does not pass it on.
 func TestProcessInAnotherSessionStopsCleanly(t *testing.T) {
 	p := launched(t, launchers()["a session of its own"])
-	if terminate(p, nothing, nothing, 20*time.Second, nil) {
+	if Terminate(p, nothing, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
-	if _, code := p.end(); code != 0 {
+	if _, code := p.End(); code != 0 {
 		t.Errorf("it ended with code %d, want 0", code)
 	}
 }
@@ -111,9 +111,9 @@ func TestProcessInAnotherSessionStopsCleanly(t *testing.T) {
 func TestReaperKillsMarkedProcesses(t *testing.T) {
 	p := launched(t, launchers()["an orphan"])
 	var pipe pipeOf
-	r := &reaper{pipe: &pipe}
-	r.add(reapMark, p.mark)
-	reap(&pipe)
+	r := &Reaper{pipe: &pipe}
+	r.Add(mark, p.mark)
+	reap(&pipe, nil)
 	if left := processTree(0, p.mark); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
 	}
@@ -127,11 +127,15 @@ func TestConnectionOfAStrangerIsFound(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	p := launched(t, "echo up; exec sleep 60", l.Addr().String())
-	if err := p.strange(); err != nil {
+	if err := p.Strange(); err != nil {
 		t.Errorf("nobody is connected: %v", err)
 	}
-	dial(t, l.Addr().String())
-	if err := p.strange(); !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", syscall.Getpid())) {
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := p.Strange(); !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", syscall.Getpid())) {
 		t.Errorf("this process is connected: %v", err)
 	}
 }
@@ -147,10 +151,10 @@ func TestStopAsksTheNodeAndNotItsLauncher(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	p := launched(t, `trap "exit 7" TERM; bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+port+
 		`; trap "exit 0" TERM; echo up; while :; do sleep 0.01; done'; exit $?`, l.Addr().String())
-	if terminate(p, nothing, nothing, 20*time.Second, nil) {
+	if Terminate(p, nothing, nothing, 20*time.Second, nil) {
 		t.Error("it was killed")
 	}
-	if _, code := p.end(); code != 0 || p.escaped != nil {
-		t.Errorf("it ended with code %d (%v), want 0 of the node", code, p.escaped)
+	if _, code := p.End(); code != 0 || p.Escaped != nil {
+		t.Errorf("it ended with code %d (%v), want 0 of the node", code, p.Escaped)
 	}
 }
