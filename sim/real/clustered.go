@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
@@ -46,21 +47,20 @@ func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
 
 // bus is the cluster-bus address of a server. Like a door, it has one line per peer; it refuses all other connections.
 type bus struct {
-	*door
+	*proxy.Router
 	*cluster
 }
 
 func newBus(of *cluster, short func(error)) (*bus, error) {
-	d, err := newDoor(short)
-	return &bus{door: d, cluster: of}, err
+	d, err := proxy.NewRouter(short)
+	return &bus{Router: d, cluster: of}, err
 }
 
 func (b *bus) join(from, to *member, short func(error)) error {
 	at := netip.AddrPortFrom(loopback, to.busPort()).String()
-	l, err := newLine(from.name+" to the bus of "+to.name, loopback, at, 0, uint64(from.number), short)
+	l, err := proxy.New(from.name+" to the bus of "+to.name, loopback, at, 0, uint64(from.number), short)
 	if err == nil {
-		l.up.counted = false
-		b.servers[from.from] = l
+		b.Servers[from.from] = l
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/real/process"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
@@ -114,7 +115,7 @@ func (c *composed) reach(ctx context.Context, s *container.Container, port strin
 }
 
 func (c *composed) mend(ctx context.Context) error {
-	if err := within(c.proxy.ResetState); err != nil {
+	if err := proxy.Within(c.proxy.ResetState); err != nil {
 		return fmt.Errorf("%w: toxiproxy of %q, whose networks are reached from this machine, or from a container with network_mode: host: %w",
 			ErrProject, c.project, err)
 	}
@@ -165,7 +166,7 @@ func (c *composed) fits(ctx context.Context, cfg *Config) error {
 func (c *composed) open(s *slot, _ uint64) error {
 	p, err := c.proxy.Proxy(s.name)
 	if err == nil {
-		s.way, err = newRemote(p)
+		s.way, err = proxy.NewRemote(p)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: proxy %q of %q's toxiproxy: %w", ErrProject, s.name, c.project, err)

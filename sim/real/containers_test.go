@@ -17,6 +17,7 @@ import (
 	containers "github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // inContainer provisions a Redis in a container of its own.
@@ -181,11 +182,11 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	}
 	r, self := housed(t), os.Args[0]
 	f := r.site.(*fleet)
-	l, err := newLine("node-1", f.at, r.url.Addr, 1, 1, func(error) {})
+	l, err := proxy.New("node-1", f.at, r.url.Addr, 1, 1, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	redis, err := r.server.proc.(box).Inspect(t.Context())
 	if err != nil || len(redis.NetworkSettings.Networks) != 1 || redis.NetworkSettings.Networks["none"] == nil {
 		t.Fatalf("Redis is in the networks %v, want none (%v)", redis.NetworkSettings.Networks, err)
@@ -198,7 +199,7 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := startBox(r.engine.New(containers.Spec{
-		Name: "node-1", Image: f.canary.Image, Command: []string{self, "-dial", l.addr(), beside.server.addr, atGateway},
+		Name: "node-1", Image: f.canary.Image, Command: []string{self, "-dial", l.Addr(), beside.server.addr, atGateway},
 		Env: []string{"REAL_TEST_PART=dial"},
 	}), log, log)
 	if err != nil {
@@ -214,7 +215,7 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	}
 	node.Kill()
 	said, err := os.ReadFile(log.Name())
-	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.addr(), beside.server.addr, atGateway)
+	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.Addr(), beside.server.addr, atGateway)
 	if string(said) != want {
 		t.Errorf("from a node's container:\n%s(%v), want\n%s", said, err, want)
 	}

@@ -135,7 +135,7 @@ func (mv *move) whole(ctx context.Context) bool {
 	mv.p.mu.Unlock()
 	return !cut && !slices.ContainsFunc(mv.held, func(m *member) bool {
 		role, of := m.role(ctx)
-		follows := role == "slave" && of == mv.from.door.addr()
+		follows := role == "slave" && of == mv.from.door.Addr()
 		return !m.serves(ctx) || !follows && (m != mv.from && m != mv.to || role != "master")
 	})
 }
@@ -166,7 +166,7 @@ func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
 }
 
 func (mv *move) migrate(ctx context.Context, keys []string) error {
-	words := []any{"MIGRATE", loopback.String(), mv.to.door.port(), "", 0, migrateWithin, "KEYS"}
+	words := []any{"MIGRATE", loopback.String(), mv.to.door.Port(), "", 0, migrateWithin, "KEYS"}
 	for _, key := range keys {
 		words = append(words, key)
 	}

@@ -4,29 +4,30 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-func (inj *injection) effect() effect {
-	hold := network{hold: true}
+func (inj *injection) effect() proxy.Effect {
+	hold := proxy.Network{Hold: true}
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	both := network{}
+	both := proxy.Network{}
 	switch inj.Kind {
 	case fault.Cut, fault.Flapping:
-		return effect{cut: true}
+		return proxy.Effect{Cut: true}
 	case fault.RequestsLost:
-		return effect{up: hold}
+		return proxy.Effect{Up: hold}
 	case fault.RepliesLost:
-		return effect{down: hold}
+		return proxy.Effect{Down: hold}
 	case fault.BlackHole:
 		both = hold
 	case fault.Latency:
-		both = network{latency: ms(inj.Ms), jitter: ms(min(inj.Jitter, inj.Ms))}
+		both = proxy.Network{Latency: ms(inj.Ms), Jitter: ms(min(inj.Jitter, inj.Ms))}
 	case fault.Bandwidth:
-		both = network{rate: max(1, inj.KBps) * 1024}
+		both = proxy.Network{Rate: max(1, inj.KBps) * 1024}
 	case fault.Fragments:
-		both = network{fragments: true}
+		both = proxy.Network{Fragments: true}
 	}
-	return effect{up: both, down: both}
+	return proxy.Effect{Up: both, Down: both}
 }
 
 func (inj *injection) network() {
@@ -36,9 +37,9 @@ func (inj *injection) network() {
 		return
 	}
 	inj.begin()
-	inj.failed(at.way.apply(inj.n, inj.effect()))
+	inj.failed(at.way.Apply(inj.n, inj.effect()))
 	inj.last()
-	inj.failed(at.way.heal(inj.n))
+	inj.failed(at.way.Heal(inj.n))
 	inj.end()
 }
 
@@ -52,9 +53,9 @@ func (inj *injection) flapping() {
 	every := max(time.Duration(inj.Ms)*time.Millisecond, 10*time.Millisecond)
 	end := time.Now().Add(inj.For)
 	for left := inj.For; left > 0; left = time.Until(end) {
-		inj.failed(at.way.apply(inj.n, inj.effect()))
+		inj.failed(at.way.Apply(inj.n, inj.effect()))
 		more := inj.pause(min(every, left))
-		inj.failed(at.way.heal(inj.n))
+		inj.failed(at.way.Heal(inj.n))
 		if !more || !inj.pause(max(0, min(every, time.Until(end)))) {
 			break
 		}

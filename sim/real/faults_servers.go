@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 const streamServers = 1 << 32
@@ -123,21 +124,21 @@ func (inj *injection) replicaLag() {
 		return
 	}
 	defer m.hand.Unlock()
-	late := network{latency: time.Duration(inj.Ms) * time.Millisecond}
-	lines := m.door.lines()
+	late := proxy.Network{Latency: time.Duration(inj.Ms) * time.Millisecond}
+	lines := m.door.Proxies()
 	if m.bus != nil {
-		lines = append(lines, m.bus.lines()...)
+		lines = append(lines, m.bus.Proxies()...)
 	}
 	for _, to := range inj.redis.replicated.members {
 		lines = append(lines, to.comesFrom(m)...)
 	}
 	inj.begin()
 	for _, l := range lines {
-		inj.failed(l.apply(inj.n, effect{up: late, down: late}))
+		inj.failed(l.Apply(inj.n, proxy.Effect{Up: late, Down: late}))
 	}
 	inj.last()
 	for _, l := range lines {
-		inj.failed(l.heal(inj.n))
+		inj.failed(l.Heal(inj.n))
 	}
 	inj.end()
 }
@@ -207,7 +208,7 @@ func (inj *injection) replicaFlip() {
 func (inj *injection) another(m *member) *member {
 	_, of := m.role(inj.ctx)
 	for _, to := range inj.redis.replicated.shard() {
-		if role, _ := to.role(inj.ctx); to != m && role == "master" && to.door.addr() != of {
+		if role, _ := to.role(inj.ctx); to != m && role == "master" && to.door.Addr() != of {
 			return to
 		}
 	}

@@ -113,16 +113,16 @@ func (s *slot) env() []string {
 // mark returns the variable that identifies the slot's processes: they need it to reach Redis, and its address is the slot's own.
 func (s *slot) mark() string {
 	u := s.run.redis.url
-	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.addr(), u.DB)
+	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.Addr(), u.DB)
 }
 
 func (s *slot) doors() (addrs []string) {
 	w, ok := s.way.(*ways)
 	if !ok {
-		return []string{s.way.addr()}
+		return []string{s.way.Addr()}
 	}
 	for _, l := range w.all() {
-		addrs = append(addrs, l.addr())
+		addrs = append(addrs, l.Addr())
 	}
 	return addrs
 }

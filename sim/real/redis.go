@@ -422,3 +422,6 @@ func (r *Redis) gone(ctx context.Context) error {
 	}
 	return nil
 }
+
+// loopback is the address on which everything listens, unless nodes run in containers.
+var loopback = redisfixture.Loopback

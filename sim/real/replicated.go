@@ -18,6 +18,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // replicated is the run's own Redis with replicas: one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster
@@ -45,7 +46,7 @@ type member struct {
 	number int // from 1
 	name   string
 	from   netip.Addr // source address of its connections to other servers
-	door   *door
+	door   *proxy.Router
 	bus    *bus                         // nil: no cluster
 	shard  int                          // index of its shard, in a cluster
 	client atomic.Pointer[redis.Client] // the harness's own
@@ -127,7 +128,7 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 	if err != nil {
 		return err
 	}
-	d, err := newDoor(p.starve)
+	d, err := proxy.NewRouter(p.starve)
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,9 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 		}
 	}
 	m.conf = m.writeConf
-	m.Client, m.Port = m.client.Load, m.door.port()
+	m.Client, m.Port = m.client.Load, m.door.Port()
 	if m.bus != nil {
-		m.Bus = m.bus.door.port()
+		m.Bus = m.bus.Router.Port()
 	}
 	p.members = append(p.members, m)
 	if err := m.first(ctx); err != nil {
@@ -164,7 +165,7 @@ func (m *member) writeConf() (string, error) {
 		return "", err
 	}
 	text := fmt.Sprintf("replica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
-		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.door.port(), m.from)
+		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.door.Port(), m.from)
 	if m.bus != nil {
 		return file, os.WriteFile(file, []byte(text+m.clusterConf()), 0o600)
 	}
@@ -188,7 +189,7 @@ func (m *member) followNow(ctx context.Context, of *member) error {
 	if of.bus != nil {
 		return c.ClusterReplicate(ctx, of.ID).Err()
 	}
-	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.port())).Err(); err != nil {
+	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.Port())).Err(); err != nil {
 		return err
 	}
 	return c.ConfigRewrite(ctx).Err()
@@ -211,8 +212,8 @@ func (m *member) role(ctx context.Context) (role, of string) {
 }
 
 func (p *replicated) connect() error {
-	lead := func(name string, to *member, stream int) (*line, error) {
-		return newLine(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
+	lead := func(name string, to *member, stream int) (*proxy.Proxy, error) {
+		return proxy.New(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
 	}
 	for _, to := range p.members {
 		var err error
@@ -220,7 +221,7 @@ func (p *replicated) connect() error {
 			if from == to {
 				continue
 			}
-			if to.door.servers[from.from], err = lead(from.name, to, from.number); err != nil {
+			if to.door.Servers[from.from], err = lead(from.name, to, from.number); err != nil {
 				return err
 			}
 			if to.bus != nil {
@@ -229,25 +230,25 @@ func (p *replicated) connect() error {
 				}
 			}
 		}
-		if to.door.sentinel, err = lead("sentinels", to, 0); err != nil {
+		if to.door.Sentinel, err = lead("sentinels", to, 0); err != nil {
 			return err
 		}
-		to.door.open()
+		to.door.Open()
 		if to.bus != nil {
-			to.bus.open()
+			to.bus.Open()
 		}
 	}
 	return nil
 }
 
 // comesFrom returns the lines through which another server reaches m; none if that is m itself.
-func (m *member) comesFrom(other *member) []*line {
+func (m *member) comesFrom(other *member) []*proxy.Proxy {
 	if m == other {
 		return nil
 	}
-	lines := []*line{m.door.servers[other.from]}
+	lines := []*proxy.Proxy{m.door.Servers[other.from]}
 	if m.bus != nil {
-		lines = append(lines, m.bus.servers[other.from])
+		lines = append(lines, m.bus.Servers[other.from])
 	}
 	return lines
 }
@@ -307,7 +308,7 @@ func (p *replicated) named() *member {
 		votes[s.says(context.Background())]++
 	}
 	for _, m := range p.members {
-		if votes[m.door.addr()] > sentinelCount/2 {
+		if votes[m.door.Addr()] > sentinelCount/2 {
 			return m
 		}
 	}
@@ -352,9 +353,9 @@ func (p *replicated) close() {
 		s.stop()
 	}
 	for _, m := range p.members {
-		m.door.close()
+		m.door.Close()
 		if m.bus != nil {
-			m.bus.close()
+			m.bus.Close()
 		}
 		if c := m.client.Load(); c != nil {
 			_ = c.Close()

@@ -393,7 +393,7 @@ func (r *run) allSlots() []*slot {
 func (r *run) closeLines() {
 	var all sync.WaitGroup
 	for _, s := range r.allSlots() {
-		all.Go(func() { s.way.close() })
+		all.Go(func() { s.way.Close() })
 		if s.reserved != nil {
 			_ = s.reserved.Close()
 		}

@@ -38,7 +38,7 @@ func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentine
 		host, port, _ := net.SplitHostPort(addr)
 		text := fmt.Sprintf("bind %s\nport %s\ndir %q\n", host, port, folder)
 		for _, set := range []string{
-			fmt.Sprintf("monitor %s %s %d %d", masterName, loopback, p.members[0].door.port(), sentinelCount/2+1),
+			fmt.Sprintf("monitor %s %s %d %d", masterName, loopback, p.members[0].door.Port(), sentinelCount/2+1),
 			fmt.Sprintf("down-after-milliseconds %s %d", masterName, sentinelDown.Milliseconds()),
 			fmt.Sprintf("failover-timeout %s %d", masterName, sentinelRetry.Milliseconds()),
 			fmt.Sprintf("parallel-syncs %s %d", masterName, len(p.members)),

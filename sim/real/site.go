@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/real/process"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
@@ -25,11 +26,11 @@ type site interface {
 
 // way is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
 type way interface {
-	addr() string
-	apply(fault int, e effect) error // adds to the effects of other faults
-	heal(fault int) error
-	sent() int64 // commands since the last call
-	close()
+	Addr() string
+	Apply(fault int, e proxy.Effect) error // adds to the effects of other faults
+	Heal(fault int) error
+	Sent() int64 // commands since the last call
+	Close()
 }
 
 // processes runs nodes as processes of this machine, each behind a line of its own.
@@ -44,7 +45,7 @@ func (p processes) witness(_ context.Context, r *run) (*target.Target, error) {
 
 func (p processes) open(s *slot, stream uint64) (err error) {
 	if p.redis.replicated == nil {
-		s.way, err = newLine(s.name, p.at, p.redis.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
+		s.way, err = proxy.New(s.name, p.at, p.redis.url.Addr, s.run.cfg.Seed, stream, s.run.starve)
 	} else {
 		s.way, err = p.redis.replicated.open(s, stream)
 	}
@@ -52,7 +53,7 @@ func (p processes) open(s *slot, stream uint64) (err error) {
 		return err
 	}
 	if s.api, s.reserved, err = redisfixture.Reserve(loopback); err != nil {
-		s.way.close()
+		s.way.Close()
 		return fmt.Errorf("API of %s: %w", s.name, err)
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // A machine without a port for a node's connection says nothing of the node.
@@ -155,14 +156,14 @@ func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("CONFIG", "SET", "maxclients", "1")
 	told := make(chan error, 10)
-	l, err := newLine("node-1", loopback, server.Addr(), 1, 1, func(err error) { told <- err })
+	l, err := proxy.New("node-1", loopback, server.Addr(), 1, 1, func(err error) { told <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.close)
+	t.Cleanup(l.Close)
 	for range 3 {
 		// Who has no room may be reset before it has connected, or written.
-		if c, err := net.Dial("tcp", l.addr()); err == nil {
+		if c, err := net.Dial("tcp", l.Addr()); err == nil {
 			t.Cleanup(func() { _ = c.Close() })
 			_, _ = c.Write([]byte("PING\r\n"))
 		}

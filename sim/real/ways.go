@@ -4,57 +4,59 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // ways are one node's lines to all servers and sentinels. A network fault of the node applies to all of them.
 type ways struct {
-	servers   []*line // in the order of replicated.members
-	sentinels []*line
+	servers   []*proxy.Proxy // in the order of replicated.members
+	sentinels []*proxy.Proxy
 
 	// Guarded by replicated.mu.
 	zone     int
 	anywhere bool // it reaches every zone
 }
 
-func (w *ways) all() []*line { return slices.Concat(w.servers, w.sentinels) }
+func (w *ways) all() []*proxy.Proxy { return slices.Concat(w.servers, w.sentinels) }
 
-func (w *ways) addr() string { return w.servers[0].addr() }
+func (w *ways) Addr() string { return w.servers[0].Addr() }
 
-func (w *ways) apply(fault int, e effect) error {
+func (w *ways) Apply(fault int, e proxy.Effect) error {
 	var err error
 	for _, l := range w.all() {
-		err = errors.Join(err, l.apply(fault, e))
+		err = errors.Join(err, l.Apply(fault, e))
 	}
 	return err
 }
 
-func (w *ways) heal(fault int) error {
+func (w *ways) Heal(fault int) error {
 	var err error
 	for _, l := range w.all() {
-		err = errors.Join(err, l.heal(fault))
+		err = errors.Join(err, l.Heal(fault))
 	}
 	return err
 }
 
-func (w *ways) sent() (n int64) {
+func (w *ways) Sent() (n int64) {
 	for _, l := range w.servers {
-		n += l.sent()
+		n += l.Sent()
 	}
 	return n
 }
 
-func (w *ways) close() {
+func (w *ways) Close() {
 	for _, l := range w.all() {
-		l.close()
+		l.Close()
 	}
 }
 
 func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
 	w := &ways{}
 	for _, to := range p.upstreams() {
-		l, err := newLine(s.name, loopback, to, s.run.cfg.Seed, stream, s.run.starve)
+		l, err := proxy.New(s.name, loopback, to, s.run.cfg.Seed, stream, s.run.starve)
 		if err != nil {
-			w.close()
+			w.Close()
 			return nil, err
 		}
 		if len(w.servers) < len(p.members) {
@@ -82,18 +84,18 @@ func (p *replicated) upstreams() (all []string) {
 func (p *replicated) env(w *ways) []string {
 	var sentinels, table []string
 	for i, m := range p.members {
-		table = append(table, m.door.addr()+"="+w.servers[i].addr())
+		table = append(table, m.door.Addr()+"="+w.servers[i].Addr())
 	}
 	if p.cluster != nil {
 		var own []string
 		for _, l := range w.servers {
-			own = append(own, l.addr())
+			own = append(own, l.Addr())
 		}
 		return []string{"LEASESTORM_CLUSTER=" + strings.Join(own, ","), "LEASESTORM_WAYS=" + strings.Join(table, ",")}
 	}
 	for i, s := range p.sentinels {
-		sentinels = append(sentinels, w.sentinels[i].addr())
-		table = append(table, s.addr+"="+w.sentinels[i].addr())
+		sentinels = append(sentinels, w.sentinels[i].Addr())
+		table = append(table, s.addr+"="+w.sentinels[i].Addr())
 	}
 	return []string{
 		"LEASESTORM_SENTINELS=" + strings.Join(sentinels, ","), "LEASESTORM_MASTER_NAME=" + masterName,
@@ -109,21 +111,21 @@ type zones struct {
 // zonesFault is the fault number under which lines get the effect of zones. No fault of a plan has it.
 const zonesFault = -1
 
-func (z zones) separate(l *line, a, b int) error {
+func (z zones) separate(l *proxy.Proxy, a, b int) error {
 	switch {
 	case a == b:
-		return l.heal(zonesFault)
+		return l.Heal(zonesFault)
 	case z.held[a] || z.held[b]:
-		hold := network{hold: true}
-		return l.apply(zonesFault, effect{up: hold, down: hold})
+		hold := proxy.Network{Hold: true}
+		return l.Apply(zonesFault, proxy.Effect{Up: hold, Down: hold})
 	}
-	return l.apply(zonesFault, effect{cut: true})
+	return l.Apply(zonesFault, proxy.Effect{Cut: true})
 }
 
 // lead applies the zones to a node's lines. mu is held.
 func (p *replicated) lead(w *ways) error {
 	var err error
-	between := func(l *line, zone int) {
+	between := func(l *proxy.Proxy, zone int) {
 		if w.anywhere {
 			zone = w.zone
 		}
@@ -152,7 +154,7 @@ func (p *replicated) partition(slots []*slot, change func()) error {
 				err = errors.Join(err, p.zones.separate(l, from.zone, to.zone))
 			}
 		}
-		err = errors.Join(err, p.zones.separate(to.door.sentinel, 0, to.zone))
+		err = errors.Join(err, p.zones.separate(to.door.Sentinel, 0, to.zone))
 	}
 	for _, s := range slots {
 		err = errors.Join(err, p.lead(s.way.(*ways)))

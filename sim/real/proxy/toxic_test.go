@@ -1,4 +1,4 @@
-package real
+package proxy
 
 import (
 	"testing"
@@ -8,13 +8,13 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// A connection that comes while its line is closed ends, and what toxiproxy passes on to it waits for nobody.
-func TestAConnectionOfAClosedLineEnds(t *testing.T) {
+// A connection that comes while its proxy is closed ends, and what toxiproxy passes on to it waits for nobody.
+func TestAConnectionOfAClosedProxyEnds(t *testing.T) {
 	in, out := make(chan *stream.StreamChunk), make(chan *stream.StreamChunk)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		(&wire{Direction: "closed"}).Pipe(toxics.NewToxicStub(in, out))
+		(&toxic{Direction: "closed"}).Pipe(toxics.NewToxicStub(in, out))
 	}()
 	for range 2 {
 		select {

@@ -1,4 +1,4 @@
-package real
+package proxy
 
 import (
 	"math/rand/v2"
@@ -10,25 +10,25 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// network is a disturbance of one direction of a line. The zero value passes everything on.
-type network struct {
-	hold      bool          // bytes are kept, and delivered late when it ends
-	latency   time.Duration // each chunk is delayed by latency ± jitter
-	jitter    time.Duration //
-	rate      int64         // bytes a second, 0: unbounded
-	fragments bool          // chunks are split into small pieces
+// Network is a disturbance of one direction of a proxy. The zero value passes everything on.
+type Network struct {
+	Hold      bool          // bytes are kept, and delivered late when it ends
+	Latency   time.Duration // each chunk is delayed by latency ± jitter
+	Jitter    time.Duration //
+	Rate      int64         // bytes a second, 0: unbounded
+	Fragments bool          // chunks are split into small pieces
 }
 
-// direction is one direction of a line: its current disturbance, and channels that announce changes.
+// direction is one direction of a proxy: its current disturbance, and channels that announce changes.
 type direction struct {
 	mu      sync.Mutex
-	now     network
+	now     Network
 	changed chan struct{} // closed and replaced at each change
 	cut     chan struct{} // closed and replaced when the bytes in flight are lost
 	rng     *rand.Rand
 
 	counted bool         // a node sends its commands in this direction
-	sent    atomic.Int64 // commands since the last line.sent, whether delivered or not
+	sent    atomic.Int64 // commands since the last Proxy.Sent, whether delivered or not
 }
 
 func newDirection(seed, stream uint64) *direction {
@@ -37,7 +37,7 @@ func newDirection(seed, stream uint64) *direction {
 	}
 }
 
-func (d *direction) set(n network) {
+func (d *direction) set(n Network) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = n
@@ -45,7 +45,7 @@ func (d *direction) set(n network) {
 	d.changed = make(chan struct{})
 }
 
-func (d *direction) get() (network, <-chan struct{}) {
+func (d *direction) get() (Network, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now, d.changed
@@ -64,13 +64,13 @@ func (d *direction) lose() {
 	d.cut = make(chan struct{})
 }
 
-func (d *direction) delay(n network) time.Duration {
-	if n.jitter <= 0 {
-		return n.latency
+func (d *direction) delay(n Network) time.Duration {
+	if n.Jitter <= 0 {
+		return n.Latency
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return max(0, n.latency-n.jitter+time.Duration(d.rng.Int64N(int64(2*n.jitter)+1)))
+	return max(0, n.Latency-n.Jitter+time.Duration(d.rng.Int64N(int64(2*n.Jitter)+1)))
 }
 
 func (d *direction) pieces(data []byte) [][]byte {
@@ -89,10 +89,10 @@ func (d *direction) pieces(data []byte) [][]byte {
 }
 
 const (
-	// wireMax is how many bytes a wire buffers before it blocks the sender, as a network does.
-	wireMax = 64 << 20
-	// wireLinger is how long a closed connection waits for its reader.
-	wireLinger = 5 * time.Second
+	// bufferMax is how many bytes a toxic buffers before it blocks the sender, as a network does.
+	bufferMax = 64 << 20
+	// lingerMax is how long a closed connection waits for its reader.
+	lingerMax = 5 * time.Second
 	// pieceGap keeps fragments from being joined again by the next buffer.
 	pieceGap = 200 * time.Microsecond
 )
@@ -100,13 +100,13 @@ const (
 // directions maps names to directions, because toxiproxy makes toxics from JSON, which cannot carry a pointer.
 var directions sync.Map
 
-// wire is the only toxic on a line. It stays in place and changes its behavior. toxiproxy's own toxics use global randomness, have a
+// toxic is the only toxic on a proxy. It stays in place and changes its behavior. toxiproxy's own toxics use global randomness, have a
 // black hole that cannot heal on a live connection, and may hang when added or removed.
-type wire struct {
+type toxic struct {
 	Direction string `json:"direction"`
 }
 
-func init() { toxics.Register("leasestorm-wire", new(wire)) }
+func init() { toxics.Register("leasestorm-wire", new(toxic)) }
 
 type chunk struct {
 	*stream.StreamChunk
@@ -114,9 +114,9 @@ type chunk struct {
 }
 
 // Pipe implements toxics.Toxic.
-func (w *wire) Pipe(stub *toxics.ToxicStub) {
+func (w *toxic) Pipe(stub *toxics.ToxicStub) {
 	found, ok := directions.Load(w.Direction)
-	if !ok { // the line has just been closed
+	if !ok { // the proxy has just been closed
 		stub.Close()
 		drain(stub)
 		return
@@ -146,11 +146,11 @@ func (l *link) run() {
 			l.stub.Close()
 			return
 		}
-		if l.ended && !net.hold && linger == nil {
+		if l.ended && !net.Hold && linger == nil {
 			linger = time.After(l.lingers())
 		}
 		in := l.stub.Input
-		if l.ended || l.bytes > wireMax {
+		if l.ended || l.bytes > bufferMax {
 			in = nil
 		}
 		out, head, due := l.head(net, timer)
@@ -178,7 +178,7 @@ func (l *link) run() {
 }
 
 // lingers returns how long a closed connection may take to deliver its bytes, which are still delayed like all bytes sent before.
-func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + wireLinger }
+func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + lingerMax }
 
 func (l *link) drain() {
 	l.queue = nil
@@ -194,8 +194,8 @@ func drain(stub *toxics.ToxicStub) {
 	}
 }
 
-func (l *link) head(net network, timer *time.Timer) (chan<- *stream.StreamChunk, *stream.StreamChunk, <-chan time.Time) {
-	if net.hold || len(l.queue) == 0 {
+func (l *link) head(net Network, timer *time.Timer) (chan<- *stream.StreamChunk, *stream.StreamChunk, <-chan time.Time) {
+	if net.Hold || len(l.queue) == 0 {
 		return nil, nil, nil
 	}
 	if wait := time.Until(l.queue[0].due); wait > 0 {
@@ -206,7 +206,7 @@ func (l *link) head(net network, timer *time.Timer) (chan<- *stream.StreamChunk,
 }
 
 // take queues one chunk from the sender; nil is its end.
-func (l *link) take(c *stream.StreamChunk, net network) {
+func (l *link) take(c *stream.StreamChunk, net Network) {
 	if c == nil {
 		l.ended = true
 		return
@@ -217,7 +217,7 @@ func (l *link) take(c *stream.StreamChunk, net network) {
 	}
 	due := time.Now().Add(l.dir.delay(net))
 	pieces := [][]byte{c.Data}
-	if net.fragments {
+	if net.Fragments {
 		pieces = l.dir.pieces(c.Data)
 	}
 	for i, p := range pieces {
@@ -227,8 +227,8 @@ func (l *link) take(c *stream.StreamChunk, net network) {
 		if due.Before(l.last) { // TCP keeps the order
 			due = l.last
 		}
-		if net.rate > 0 {
-			due = due.Add(time.Duration(len(p)) * time.Second / time.Duration(net.rate))
+		if net.Rate > 0 {
+			due = due.Add(time.Duration(len(p)) * time.Second / time.Duration(net.Rate))
 		}
 		l.last = due
 		l.queue = append(l.queue, chunk{&stream.StreamChunk{Data: p, Timestamp: c.Timestamp}, due})

@@ -1,10 +1,4 @@
-package real
-
-import (
-	"github.com/leasestorm/leasestorm/sim/history"
-
-	"github.com/leasestorm/leasestorm/sim/real/host"
-)
+package proxy
 
 // requests counts the commands, RESP arrays or plain lines, that a client sends over one connection. The zero value is ready.
 type requests struct {
@@ -54,18 +48,4 @@ func (r *requests) line() int64 {
 	}
 	r.words = 0
 	return 1
-}
-
-func (r *run) countAll(stop <-chan struct{}) {
-	host.Every(history.Bucket(r.cfg.Renew), stop, func() {
-		for _, s := range r.allSlots() {
-			s.count(r.clock.Now())
-		}
-	})
-}
-
-func (s *slot) count(t int64) {
-	if n := s.way.sent(); n > 0 {
-		s.run.rec.Add(history.Event{T: t, Kind: history.Commands, Node: s.name, N: n})
-	}
 }

@@ -2,9 +2,10 @@
 
 //go:build !race
 
-package real
+package proxy
 
 import (
+	"context"
 	"io"
 	"net"
 	"testing"
@@ -30,8 +31,8 @@ func echoed(addr string, within time.Duration) bool {
 	return err == nil
 }
 
-// What faults do to a way through a toxiproxy elsewhere adds up, and is gone when they are.
-func TestRemoteWay(t *testing.T) {
+// What faults do to a proxy of a toxiproxy elsewhere adds up, and is gone when they are.
+func TestRemote(t *testing.T) {
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func TestRemoteWay(t *testing.T) {
 	}()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	api := ""
-	err = redisfixture.Listen(loopback, func(addr string) error {
+	err = redisfixture.Listen(redisfixture.Loopback, func(addr string) error {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			return err
@@ -71,11 +72,13 @@ func TestRemoteWay(t *testing.T) {
 	})
 	client := toxics.NewClient(api)
 	var proxy *toxics.Proxy
-	eventually(t, "toxiproxy does not answer", func() bool {
+	if err := redisfixture.Await(t.Context(), func(context.Context) bool {
 		proxy, err = client.CreateProxy("node-1", "127.0.0.1:0", upstream.Addr().String())
 		return err == nil
-	})
-	w, err := newRemote(proxy)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewRemote(proxy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,16 +95,16 @@ func TestRemoteWay(t *testing.T) {
 		}
 	}
 	passes(true, 30*time.Second)
-	do(w.apply(1, effect{up: network{hold: true}}))
+	do(w.Apply(1, Effect{Up: Network{Hold: true}}))
 	passes(false, 200*time.Millisecond)
-	do(w.apply(2, effect{up: network{latency: time.Millisecond}, down: network{latency: time.Millisecond, jitter: time.Millisecond}}))
+	do(w.Apply(2, Effect{Up: Network{Latency: time.Millisecond}, Down: Network{Latency: time.Millisecond, Jitter: time.Millisecond}}))
 	passes(false, 200*time.Millisecond)
-	do(w.heal(1))
+	do(w.Heal(1))
 	passes(true, 30*time.Second)
-	do(w.apply(3, effect{cut: true}))
-	do(w.apply(4, effect{cut: true}))
-	do(w.heal(3))
+	do(w.Apply(3, Effect{Cut: true}))
+	do(w.Apply(4, Effect{Cut: true}))
+	do(w.Heal(3))
 	passes(false, 200*time.Millisecond)
-	do(w.heal(4))
+	do(w.Heal(4))
 	passes(true, 30*time.Second)
 }

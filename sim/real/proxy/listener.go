@@ -1,4 +1,4 @@
-package real
+package proxy
 
 import (
 	"bytes"
@@ -11,80 +11,80 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// gate is the listener of a line. It keeps its port until remove, even while shut. Its methods are safe for concurrent use.
-type gate struct {
+// listener is the listener of a proxy. It keeps its port until remove, even while shut. Its methods are safe for concurrent use.
+type listener struct {
 	listener *net.TCPListener
 	upstream string // host:port, or the path of a socket
-	join     func(client, upstream *entered)
+	join     func(client, upstream *conn)
 	short    func(error) // gets an host.ErrNoVerdict when files, ports or Redis's connections run out; must not block
 
 	mu     sync.Mutex
-	inside map[*entered]struct{}
+	conns  map[*conn]struct{}
 	shut   bool
-	reopen chan struct{} // closed while the gate is open
+	reopen chan struct{} // closed while the listener is open
 	done   chan struct{}
 }
 
-type entered struct {
+type conn struct {
 	net.Conn
-	gate *gate
-	mute bool // an upstream that has sent nothing yet; used by one reader
+	listener *listener
+	silent   bool // an upstream that has sent nothing yet; used by one reader
 }
 
 const acceptAgain = 5 * time.Millisecond
 
-func newGate(addr, upstream string, join func(client, upstream *entered), short func(error)) (*gate, error) {
+func listen(addr, upstream string, join func(client, upstream *conn), short func(error)) (*listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{
+	g := &listener{
 		listener: l.(*net.TCPListener), upstream: upstream, join: join, short: short,
-		inside: map[*entered]struct{}{}, reopen: make(chan struct{}), done: make(chan struct{}),
+		conns: map[*conn]struct{}{}, reopen: make(chan struct{}), done: make(chan struct{}),
 	}
 	close(g.reopen)
 	go g.serve()
 	return g, nil
 }
 
-func (g *gate) serve() {
+func (g *listener) serve() {
 	defer close(g.done)
 	for {
 		c, err := g.listener.AcceptTCP()
 		switch {
 		case err == nil:
-			if e := g.enter(c); e != nil {
-				go g.lead(e)
+			if e := g.admit(c); e != nil {
+				go g.connect(e)
 			}
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
 			host.TellExhausted(err, g.short)
-			<-g.opened() // while the gate is shut, every accept fails
+			<-g.opened() // while the listener is shut, every accept fails
 			time.Sleep(acceptAgain)
 		}
 	}
 }
 
-func (g *gate) opened() chan struct{} {
+func (g *listener) opened() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.reopen
 }
 
-func (g *gate) enter(c net.Conn) *entered {
+func (g *listener) admit(c net.Conn) *conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut {
 		host.Reset(c)
 		return nil
 	}
-	e := &entered{Conn: c, gate: g}
-	g.inside[e] = struct{}{}
+	e := &conn{Conn: c, listener: g}
+	g.conns[e] = struct{}{}
 	return e
 }
 
-func (g *gate) lead(client *entered) {
+func (g *listener) connect(client *conn) {
 	host.Abrupt(client.Conn) // end with a reset: the peer sees it at once, and no closing socket occupies the port
 	c, err := net.Dial(host.NetworkOf(g.upstream), g.upstream)
 	if err != nil {
@@ -92,23 +92,23 @@ func (g *gate) lead(client *entered) {
 		_ = client.Close()
 		return
 	}
-	upstream := g.enter(c)
+	upstream := g.admit(c)
 	if upstream == nil {
 		_ = client.Close()
 		return
 	}
 	host.Abrupt(upstream.Conn)
-	upstream.mute = true
+	upstream.silent = true
 	g.join(client, upstream)
 }
 
 // Read implements net.Conn. It reports a Redis that has no room for this connection: its first bytes are then an error.
-func (e *entered) Read(p []byte) (int, error) {
+func (e *conn) Read(p []byte) (int, error) {
 	n, err := e.Conn.Read(p)
-	if e.mute && n > 0 {
-		e.mute = false
+	if e.silent && n > 0 {
+		e.silent = false
 		if bytes.HasPrefix(p[:n], []byte(noRoom)) {
-			e.gate.short(fmt.Errorf("%w: Redis has no room for more connections (%s): raise its maxclients, or look who connects to "+
+			e.listener.short(fmt.Errorf("%w: Redis has no room for more connections (%s): raise its maxclients, or look who connects to "+
 				"the ports of the proxies (ss -tnp)", host.ErrNoVerdict, noRoom[len("-"):]))
 		}
 	}
@@ -118,35 +118,35 @@ func (e *entered) Read(p []byte) (int, error) {
 const noRoom = "-ERR max number of clients reached"
 
 // Close implements net.Conn.
-func (e *entered) Close() error {
-	e.gate.mu.Lock()
-	delete(e.gate.inside, e)
-	e.gate.mu.Unlock()
+func (e *conn) Close() error {
+	e.listener.mu.Lock()
+	delete(e.listener.conns, e)
+	e.listener.mu.Unlock()
 	return e.Conn.Close()
 }
 
-// close shuts the gate: it resets all connections and refuses new ones.
-func (g *gate) close() error {
+// close shuts the listener: it resets all connections and refuses new ones.
+func (g *listener) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut {
 		return nil
 	}
 	g.shut, g.reopen = true, make(chan struct{})
-	for e := range g.inside {
+	for e := range g.conns {
 		host.Reset(e.Conn)
 	}
-	clear(g.inside)
-	return g.listening(deaf)
+	clear(g.conns)
+	return g.listening(refuse)
 }
 
-func (g *gate) open() error {
+func (g *listener) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.shut {
 		return nil
 	}
-	if err := g.listening(hearing); err != nil {
+	if err := g.listening(listenAgain); err != nil {
 		return err // still shut: the next open retries
 	}
 	g.shut = false
@@ -154,7 +154,7 @@ func (g *gate) open() error {
 	return nil
 }
 
-func (g *gate) listening(f func(fd int) error) error {
+func (g *listener) listening(f func(fd int) error) error {
 	raw, err := g.listener.SyscallConn()
 	if err != nil {
 		return err
@@ -165,8 +165,8 @@ func (g *gate) listening(f func(fd int) error) error {
 	return err
 }
 
-// remove closes the gate for good and releases its port.
-func (g *gate) remove() {
+// remove closes the listener for good and releases its port.
+func (g *listener) remove() {
 	_, _ = g.close(), g.listener.Close()
 	close(g.opened())
 	<-g.done

@@ -1,4 +1,4 @@
-package real
+package proxy
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
@@ -19,13 +20,13 @@ func echo(t *testing.T) string {
 	return servetest.Serve(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
 }
 
-func openLine(t *testing.T, upstream string) *line {
+func openProxy(t *testing.T, upstream string) *Proxy {
 	t.Helper()
-	l, err := newLine("node-1", loopback, upstream, 1, 1, func(err error) { t.Error(err) })
+	l, err := New("node-1", redisfixture.Loopback, upstream, 1, 1, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.close)
+	t.Cleanup(l.Close)
 	return l
 }
 
@@ -69,25 +70,25 @@ func silent(t *testing.T, c net.Conn, d time.Duration) {
 }
 
 func TestBlackHolesHealOnTheLivingConnection(t *testing.T) {
-	hold := network{hold: true}
-	for name, e := range map[string]effect{
-		"both ways": {up: hold, down: hold}, "requests": {up: hold}, "replies": {down: hold},
+	hold := Network{Hold: true}
+	for name, e := range map[string]Effect{
+		"both ways": {Up: hold, Down: hold}, "requests": {Up: hold}, "replies": {Down: hold},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := openLine(t, echo(t))
-			c := dial(t, l.addr())
+			l := openProxy(t, echo(t))
+			c := dial(t, l.Addr())
 			send(t, c, "before ")
 			want(t, c, "before ")
-			if err := l.apply(1, e); err != nil {
+			if err := l.Apply(1, e); err != nil {
 				t.Fatal(err)
 			}
 			send(t, c, "during ")
 			send(t, c, "it ")
 			silent(t, c, 50*time.Millisecond)
-			fresh := dial(t, l.addr()) // a connection made meanwhile is as silent
+			fresh := dial(t, l.Addr()) // a connection made meanwhile is as silent
 			send(t, fresh, "hello")
 			silent(t, fresh, 20*time.Millisecond)
-			if err := l.heal(1); err != nil {
+			if err := l.Heal(1); err != nil {
 				t.Fatal(err)
 			}
 			want(t, c, "during it ")
@@ -115,11 +116,11 @@ func TestBytesOfADeadClientArriveLate(t *testing.T) {
 		_ = c.Close()
 		arrived <- string(text)
 	}()
-	way := openLine(t, l.Addr().String())
-	if err := way.apply(1, effect{up: network{hold: true}}); err != nil {
+	p := openProxy(t, l.Addr().String())
+	if err := p.Apply(1, Effect{Up: Network{Hold: true}}); err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, way.addr())
+	c := dial(t, p.Addr())
 	send(t, c, "last words")
 	_ = c.Close()
 	select {
@@ -127,7 +128,7 @@ func TestBytesOfADeadClientArriveLate(t *testing.T) {
 		t.Fatalf("%q came through a black hole", text)
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := way.heal(1); err != nil {
+	if err := p.Heal(1); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -141,72 +142,72 @@ func TestBytesOfADeadClientArriveLate(t *testing.T) {
 }
 
 func TestCutResetsAndRefuses(t *testing.T) {
-	l := openLine(t, echo(t))
-	c := dial(t, l.addr())
+	l := openProxy(t, echo(t))
+	c := dial(t, l.Addr())
 	send(t, c, "x")
 	want(t, c, "x")
-	if err := l.apply(1, effect{cut: true}); err != nil {
+	if err := l.Apply(1, Effect{Cut: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.apply(2, effect{cut: true}); err != nil { // a second cut of the same line changes nothing
+	if err := l.Apply(2, Effect{Cut: true}); err != nil { // a second cut of the same proxy changes nothing
 		t.Fatal(err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("read from a cut connection: %v, want a reset", err)
 	}
-	if fresh, err := net.Dial("tcp", l.addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+	if fresh, err := net.Dial("tcp", l.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		if err == nil {
 			_ = fresh.Close()
 		}
-		t.Errorf("dial of a cut line: %v, want a refusal", err)
+		t.Errorf("dial of a cut proxy: %v, want a refusal", err)
 	}
-	if err := l.heal(1); err != nil {
+	if err := l.Heal(1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := net.Dial("tcp", l.addr()); err == nil {
-		t.Error("the line is back although one of two cuts goes on")
+	if _, err := net.Dial("tcp", l.Addr()); err == nil {
+		t.Error("the proxy is back although one of two cuts goes on")
 	}
-	if err := l.heal(2); err != nil {
+	if err := l.Heal(2); err != nil {
 		t.Fatal(err)
 	}
-	again := dial(t, l.addr())
+	again := dial(t, l.Addr())
 	send(t, again, "y")
 	want(t, again, "y")
 }
 
-// While Redis is down nobody comes in, and what is left of who tried does not keep the line from being healed.
-func TestALineToNobodyHeals(t *testing.T) {
+// While Redis is down nobody comes in, and what is left of who tried does not keep the proxy from being healed.
+func TestAProxyToNobodyHeals(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = nobody.Close()
-	l := openLine(t, nobody.Addr().String())
+	l := openProxy(t, nobody.Addr().String())
 	for range 3 {
-		if c, err := net.Dial("tcp", l.addr()); err == nil { // else it was reset already
+		if c, err := net.Dial("tcp", l.Addr()); err == nil { // else it was reset already
 			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 			if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("who finds nobody is not sent away: %v", err)
 			}
 			_ = c.Close()
 		}
-		if err := errors.Join(l.apply(1, effect{cut: true}), l.heal(1)); err != nil {
+		if err := errors.Join(l.Apply(1, Effect{Cut: true}), l.Heal(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c, err := net.Dial("tcp", l.addr()); err == nil {
+	if c, err := net.Dial("tcp", l.Addr()); err == nil {
 		_ = c.Close()
 	} else if errors.Is(err, syscall.ECONNREFUSED) {
-		t.Error("the line is not open")
+		t.Error("the proxy is not open")
 	}
 }
 
 func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
-	l := openLine(t, echo(t))
-	c := dial(t, l.addr())
-	slow := network{latency: 40 * time.Millisecond, jitter: 20 * time.Millisecond}
-	if err := l.apply(1, effect{up: slow, down: slow}); err != nil {
+	l := openProxy(t, echo(t))
+	c := dial(t, l.Addr())
+	slow := Network{Latency: 40 * time.Millisecond, Jitter: 20 * time.Millisecond}
+	if err := l.Apply(1, Effect{Up: slow, Down: slow}); err != nil {
 		t.Fatal(err)
 	}
 	var all bytes.Buffer
@@ -219,7 +220,7 @@ func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
 		t.Errorf("there and back took %v, want at least twice 20 ms", took)
 	}
 	send(t, c, "in flight when it heals")
-	if err := l.heal(1); err != nil {
+	if err := l.Heal(1); err != nil {
 		t.Fatal(err)
 	}
 	want(t, c, "in flight when it heals")
@@ -228,10 +229,10 @@ func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
 // A long delay is not cut off because its sender has closed.
 func TestAClosedConnectionWaitsForWhatIsUnderWay(t *testing.T) {
 	late := &link{last: time.Now().Add(40 * time.Second)}
-	if got := late.lingers(); got <= 40*time.Second || got > 40*time.Second+wireLinger {
+	if got := late.lingers(); got <= 40*time.Second || got > 40*time.Second+lingerMax {
 		t.Errorf("what comes in 40 s is waited for %v", got)
 	}
-	if got := new(link).lingers(); got != wireLinger {
+	if got := new(link).lingers(); got != lingerMax {
 		t.Errorf("what has come is waited for %v", got)
 	}
 }
@@ -240,7 +241,7 @@ func TestDelaysAreDrawnFromTheSeed(t *testing.T) {
 	draw := func(seed uint64) (out []time.Duration) {
 		d := newDirection(seed, 3)
 		for range 20 {
-			out = append(out, d.delay(network{latency: time.Second, jitter: time.Second}))
+			out = append(out, d.delay(Network{Latency: time.Second, Jitter: time.Second}))
 		}
 		return out
 	}
@@ -263,20 +264,20 @@ func TestDelaysAreDrawnFromTheSeed(t *testing.T) {
 }
 
 func TestBandwidthAndFragments(t *testing.T) {
-	l := openLine(t, echo(t))
-	c := dial(t, l.addr())
+	l := openProxy(t, echo(t))
+	c := dial(t, l.Addr())
 	text := string(bytes.Repeat([]byte("0123456789abcdef"), 128)) // 2 KiB
-	if err := l.apply(1, effect{up: network{rate: 20 << 10}}); err != nil {
+	if err := l.Apply(1, Effect{Up: Network{Rate: 20 << 10}}); err != nil {
 		t.Fatal(err)
 	}
 	send(t, c, text)
 	if took := want(t, c, text); took < 80*time.Millisecond {
 		t.Errorf("2 KiB at 20 KiB/s took %v, want 100 ms", took)
 	}
-	if err := l.heal(1); err != nil {
+	if err := l.Heal(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.apply(2, effect{up: network{fragments: true}, down: network{fragments: true}}); err != nil {
+	if err := l.Apply(2, Effect{Up: Network{Fragments: true}, Down: Network{Fragments: true}}); err != nil {
 		t.Fatal(err)
 	}
 	send(t, c, text)
@@ -295,11 +296,11 @@ func TestBandwidthAndFragments(t *testing.T) {
 	}
 }
 
-// A client that does not read, while much is under way, must not hold up a change of its network: toxiproxy itself hangs
+// A client that does not read, while much is under p, must not hold up a change of its network: toxiproxy itself hangs
 // then.
 func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
-	l := openLine(t, echo(t))
-	c := dial(t, l.addr())
+	l := openProxy(t, echo(t))
+	c := dial(t, l.Addr())
 	stuffed := make(chan struct{})
 	go func() {
 		defer close(stuffed)
@@ -312,9 +313,9 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 		}
 	}()
 	<-stuffed
-	for n, e := range []effect{{down: network{hold: true}}, {up: network{latency: time.Millisecond}}, {cut: true}} {
+	for n, e := range []Effect{{Down: Network{Hold: true}}, {Up: Network{Latency: time.Millisecond}}, {Cut: true}} {
 		start := time.Now()
-		if err := l.apply(n, e); err != nil {
+		if err := l.Apply(n, e); err != nil {
 			t.Errorf("effect %d: %v", n, err)
 		}
 		if took := time.Since(start); took > 10*time.Second {
@@ -322,11 +323,11 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 		}
 	}
 	for n := range 3 {
-		if err := l.heal(n); err != nil {
+		if err := l.Heal(n); err != nil {
 			t.Error(err)
 		}
 	}
-	fresh := dial(t, l.addr())
+	fresh := dial(t, l.Addr())
 	send(t, fresh, "alive")
 	want(t, fresh, "alive")
 }
