@@ -6,25 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
-
-// cluster turns a replicated Redis into a Redis Cluster: two shards, one with the leases' slot, and a third master that only votes.
-type cluster struct {
-	redisfixture.Cluster
-	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
-	marks   [2]string    // one key per shard whose slot never moves, for the marks of streams
-}
-
-// nodeTimeout is the least cluster-node-timeout: after this silence a server considers another one failed. A run may draw more.
-const nodeTimeout = sentinelDown
-
-func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
 
 func (r *Redis) systemOf(name string) *system {
 	switch {
@@ -43,14 +30,6 @@ func (p *replicated) deciders() string {
 	return "the sentinels"
 }
 
-func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
-
-// bus is the cluster-bus address of a server. Like a door, it has one line per peer; it refuses all other connections.
-type bus struct {
-	*proxy.Router
-	*cluster
-}
-
 func newBus(of *cluster, short func(error)) (*bus, error) {
 	d, err := proxy.NewRouter(short)
 	return &bus{Router: d, cluster: of}, err
@@ -63,18 +42,6 @@ func (b *bus) join(from, to *member, short func(error)) error {
 		b.Servers[from.from] = l
 	}
 	return err
-}
-
-func (m *member) busPort() uint16 {
-	at, _ := netip.ParseAddrPort(m.addr)
-	return at.Port() + redisfixture.BusOffset
-}
-
-func (m *member) clusterConf() string {
-	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-announce-ip %s\ncluster-announce-port %d\n"+
-		"cluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
-		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\n",
-		loopback, m.Port, m.Bus, m.bus.timeout.Load())
 }
 
 // drawTimeout sets the node timeout. A third of all runs adds up to 1.5 TTL to it: a cut-off master keeps serving until the timeout.
@@ -119,8 +86,6 @@ func (p *replicated) mark(m *member) string {
 	return p.cluster.marks[m.shard]
 }
 
-func (m *member) serves(ctx context.Context) bool { return m.bus == nil || m.Serves(ctx) }
-
 // servesWithin exceeds the 2 s during which a started server refuses to serve.
 const servesWithin = 4 * time.Second
 
@@ -152,4 +117,11 @@ func (p *replicated) replace(ctx context.Context, force bool) error {
 		}
 	}
 	return err
+}
+
+func (p *replicated) followAgain(ctx context.Context, m *member) error {
+	if role, _ := m.role(ctx); role != "slave" || m.shard != p.present().shard {
+		return nil
+	}
+	return m.followNow(ctx, p.present())
 }

@@ -230,10 +230,3 @@ func (mv *move) giveUp(ctx context.Context) error {
 	}
 	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"))
 }
-
-func (p *replicated) followAgain(ctx context.Context, m *member) error {
-	if role, _ := m.role(ctx); role != "slave" || m.shard != p.present().shard {
-		return nil
-	}
-	return m.followNow(ctx, p.present())
-}

@@ -1,61 +1,9 @@
 package real
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/leasestorm/leasestorm/sim/history"
-)
-
-func alone(f func(*injection)) func(*injection) {
-	return func(inj *injection) {
-		if inj.take() {
-			defer inj.done()
-			f(inj)
-		}
-	}
-}
-
-// take locks Redis, and the master of several servers, for this fault. It skips the fault and returns false if another one has the lock.
-func (inj *injection) take() bool {
-	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
-	defer cancel()
-	if !inj.redis.take(ctx.Done()) {
-		inj.skip("Redis is under another fault")
-		return false
-	}
-	if p := inj.redis.replicated; p != nil {
-		m := p.present()
-		if !m.hand.TryLock() {
-			inj.redis.give()
-			inj.skip("the master is under another fault")
-			return false
-		}
-		inj.hit, inj.redis.server = m, m.server
-	}
-	return true
-}
-
-func (inj *injection) done() {
-	if inj.hit != nil {
-		inj.hit.hand.Unlock()
-	}
-	inj.redis.give()
-}
-
-func (inj *injection) down() {
-	inj.record(history.Event{Kind: history.RedisDown, Reason: string(inj.Kind)})
-}
-
-func (inj *injection) up(remembers string) {
-	inj.record(history.Event{Kind: history.RedisUp, Reason: remembers})
-}
-
-const (
-	kept  = "kept"
-	empty = "empty"
 )
 
 func (inj *injection) redisOutage() {
@@ -74,30 +22,6 @@ func (inj *injection) redisWipe() {
 	inj.failed(inj.redis.erase())
 	inj.last()
 	inj.back(empty)
-}
-
-func (inj *injection) back(remembers string, args ...string) {
-	// An interrupted run needs its Redis too: nodes release leases, and the run reads its counters.
-	if err := inj.redis.resume(context.WithoutCancel(inj.ctx), args...); err != nil {
-		inj.failed(err)
-		inj.redis.lose(fmt.Errorf("%w: it was not started again: %w", ErrGone, err)) // from now on no fault explains the outage
-		inj.end()
-		return
-	}
-	inj.up(remembers)
-	if remembers == empty {
-		inj.failed(inj.work.restore(inj.ctx))
-	} else {
-		inj.failed(inj.work.repair(inj.ctx))
-	}
-	inj.end()
-}
-
-// answers ends a fault that lost no data.
-func (inj *injection) answers() {
-	inj.up(kept)
-	inj.failed(inj.work.repair(inj.ctx))
-	inj.end()
 }
 
 func (inj *injection) redisFlush() {

@@ -3,13 +3,8 @@ package real
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"time"
 
-	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -93,27 +88,4 @@ func allButEnd(end string) []any {
 		}
 	}
 	return rules
-}
-
-// failToSave makes a save of Redis fail: a folder blocks the path. It removes the folder afterwards.
-func (r *Redis) failToSave(ctx context.Context) (err error) {
-	file := filepath.Join(r.server.dir, "dump.rdb")
-	if err := os.RemoveAll(file); err != nil {
-		return err
-	}
-	if err := os.Mkdir(file, 0o700); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(file)) }()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	client := r.own()
-	started := false
-	return redisfixture.Await(ctx, func(ctx context.Context) bool {
-		if !started { // refused while Redis prepares the snapshot for the stream
-			started = client.BgSave(ctx).Err() == nil
-		}
-		f := infoFields(client.Info(ctx, "persistence").Val())
-		return started && f["rdb_bgsave_in_progress"] == "0" && f["rdb_last_bgsave_status"] == "err"
-	})
 }

@@ -3,18 +3,11 @@ package real
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
-
-const streamServers = 1 << 32
-
-func (inj *injection) draws() *rand.Rand {
-	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.n)))
-}
 
 // masterCut isolates the master, sometimes with replicas. Some nodes are cut off with it, some from it, and some reach both sides.
 func (inj *injection) masterCut() {

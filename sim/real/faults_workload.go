@@ -6,9 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// writable locks Redis once no fault acts on it: a write of the application must be visible when the history records it.
-func (inj *injection) writable() bool { return inj.redis.take(inj.ctx.Done()) }
-
 func (inj *injection) sessionAdd() {
 	if !inj.writable() {
 		return
@@ -17,16 +14,6 @@ func (inj *injection) sessionAdd() {
 	inj.begin()
 	_, err := inj.work.add(inj.ctx, int(max(1, inj.Ms)))
 	inj.failed(err)
-}
-
-func (inj *injection) picked() bool {
-	id, ok := inj.work.pick(inj.Target)
-	if !ok {
-		inj.skip("there is no such session")
-		return false
-	}
-	inj.session = id
-	return true
 }
 
 func (inj *injection) sessionRemove() {

@@ -40,41 +40,6 @@ const (
 	drainWithin = time.Second
 )
 
-// slot is one member of the fleet: its successive processes and their connection to Redis.
-type slot struct {
-	run  *run
-	name string
-	way  way
-
-	mu        sync.Mutex
-	api       string    // address of its API; "": it has none
-	reserved  io.Closer // keeps other runs away from api; nil: none
-	node      *node     // the current process, or the last one
-	left      bool      // it is never started again
-	frozen    int       // number of freezes in force
-	malformed int64
-
-	firstMalformed string
-}
-
-type node struct {
-	process.Program
-	began int64         // start, run clock
-	asked bool          // the plan or the end of the run stops it; guarded by slot.mu
-	again bool          // its predecessor was turned away; guarded by slot.mu
-	ready chan struct{} // closed at its first "ready"
-	done  chan struct{} // closed when its output and its end are recorded
-	once  sync.Once
-
-	foreign sync.Once // kills it once for its version of the protocol
-
-	mu       sync.Mutex
-	instance string
-	pauses   []*injection // faults that requested a pause and no longer wait for it
-
-	pausing sync.Mutex // held during a rescue
-}
-
 func (n *node) setInstance(id string) {
 	n.mu.Lock()
 	n.instance = id
@@ -133,10 +98,6 @@ func (c *Config) timings() []string {
 		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
 		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout),
 	}
-}
-
-func ms(key string, d time.Duration) string {
-	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // start starts a process in the slot, unless one runs or the slot has left for good. It does not wait for "ready".

@@ -6,30 +6,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/real/process"
 )
-
-const masterName = "storm"
-
-const (
-	sentinelCount = 3
-	// sentinelDown is the silence after which a sentinel considers a server down. sentinelRetry is the pause between failovers.
-	sentinelDown  = time.Second
-	sentinelRetry = 2 * time.Second
-	// sentinelAnswer bounds a query to a sentinel or a server, which may be frozen.
-	sentinelAnswer = 500 * time.Millisecond
-)
-
-type sentinel struct {
-	daemon
-	addr   string
-	client *redis.SentinelClient
-}
 
 func (p *replicated) startSentinel(ctx context.Context, folder string) (*sentinel, error) {
 	s := &sentinel{daemon: daemon{lose: p.redis.lose}}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
@@ -25,18 +25,6 @@ type server struct {
 }
 
 type launcher func(ctx context.Context, args []string, log *os.File) (process.Program, error)
-
-func (r *Redis) launchProcess(binary string) launcher {
-	return func(_ context.Context, args []string, log *os.File) (process.Program, error) {
-		cmd := exec.Command(binary, args...)
-		cmd.Stdout, cmd.Stderr = log, log
-		p, err := process.Start(r.reaper, cmd, "")
-		if err != nil {
-			return nil, err
-		}
-		return p, nil
-	}
-}
 
 // The harness has its own user with all rights, because faults take rights from the default user, which the nodes use.
 const (
@@ -103,3 +91,50 @@ func (s *server) erase() error {
 
 // msFor spreads a loading time of ms milliseconds over keys, as redis-server's delay per key in µs.
 func msFor(ms int64, keys int64) string { return strconv.FormatInt(max(1, ms*1000/max(1, keys)), 10) }
+
+type daemon struct {
+	proc  process.Program
+	asked *atomic.Bool // the harness ends it; nil: it never served
+	lose  func(error)  // called when it ends by itself
+}
+
+// run starts the daemon with its output in a log file, waits until the log contains ready, and then watches the daemon.
+func (d *daemon) run(
+	ctx context.Context, name, logFile, ready string, within time.Duration, launch func(log *os.File) (process.Program, error),
+) error {
+	err := redisfixture.Start(ctx, logFile, ready, within, func(log *os.File) (redisfixture.Program, error) {
+		p, err := launch(log)
+		if err != nil { // keep the ended one: killing it again does nothing
+			return redisfixture.Program{}, err
+		}
+		d.proc = p
+		return redisfixture.Program{Ended: p.Ended(), Kill: p.Kill}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrNoServer, name, err)
+	}
+	d.serves(name)
+	return nil
+}
+
+// serves watches a ready daemon. Any end but by kill ends the run: nodes were without a Redis although no fault took it.
+func (d *daemon) serves(name string) {
+	p, asked := d.proc, new(atomic.Bool)
+	d.asked = asked
+	go func() {
+		<-p.Ended()
+		if asked.Load() {
+			return
+		}
+		_, code := p.End()
+		d.lose(fmt.Errorf("%w: %s ended with code %d (-1: by a signal; dmesg says whether the kernel had no memory): what the run shows is "+
+			"worth nothing", ErrGone, name, code))
+	}()
+}
+
+func (d *daemon) kill() {
+	if d.asked != nil {
+		d.asked.Store(true)
+	}
+	d.proc.Kill()
+}

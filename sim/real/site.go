@@ -15,24 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
-// site starts nodes and connects them to Redis. Its methods are safe for concurrent use.
-type site interface {
-	// open sets up the slot's connection to Redis and, if the slot serves one, the address of its API.
-	open(s *slot, stream uint64) error
-	// launch starts the slot's next node. It owns stdout and stderr, and closes them also on an error.
-	launch(s *slot, stdout, stderr *os.File) (process.Program, error)
-	witness(ctx context.Context, r *run) (*target.Target, error)
-}
-
-// way is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
-type way interface {
-	Addr() string
-	Apply(fault int, e proxy.Effect) error // adds to the effects of other faults
-	Heal(fault int) error
-	Sent() int64 // commands since the last call
-	Close()
-}
-
 // processes runs nodes as processes of this machine, each behind a line of its own.
 type processes struct {
 	redis *Redis

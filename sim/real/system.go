@@ -8,21 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
-// system describes one value of Config.System: its keys, the run's own writes to Redis, and the environment of its nodes.
-type system struct {
-	stream.Keys
-	beats    string // prefix of heartbeats that hold a time; "": none do
-	sessions string // prefix of sessions; "": the system has none
-	prefix   string // prefix of leases; the session's ID follows
-	tagged   bool   // all keys share one hash tag; a fence has the prefix of leases and a suffix of its own
-	// lease is the only lease, which all nodes want; "": there are several.
-	lease string
-	// clients: the run stores nothing; clients send intents to APIs, and nodes have roles.
-	clients bool
-	// env returns additional environment of a slot's node; nil: none.
-	env func(*slot) []string
-}
-
 const (
 	systemPolling  = "polling"
 	systemElection = "election"

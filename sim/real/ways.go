@@ -103,11 +103,6 @@ func (p *replicated) env(w *ways) []string {
 	}
 }
 
-// zones are network partitions, by number. The sentinels are in zone 0.
-type zones struct {
-	held map[int]bool // zones whose traffic waits for their end; all others reset connections and refuse new ones
-}
-
 // zonesFault is the fault number under which lines get the effect of zones. No fault of a plan has it.
 const zonesFault = -1
 

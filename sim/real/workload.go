@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,18 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
-
-// workload plays the application: it stores the sessions that nodes find in Redis, and restores lost ones. Safe for concurrent use.
-type workload struct {
-	run *run
-
-	mu       sync.Mutex
-	rng      *rand.Rand
-	created  []string       // session IDs in order of creation: session-1 is the first
-	paused   map[string]int // session → number of its active pauses
-	removed  map[string]bool
-	outdated bool // Redis lacks a change: the last write failed
-}
 
 type document struct {
 	ID       string `json:"id"`

@@ -7,7 +7,7 @@ import (
 	toxics "github.com/Shopify/toxiproxy/v2/client"
 )
 
-// Remote is a proxy the toxiproxy of a composed fleet. It keeps one toxic in each direction and changes its settings, because
+// Remote is a proxy of the toxiproxy of a composed fleet. It keeps one toxic in each direction and changes its settings, because
 // adding one while a connection ends may crash toxiproxy 2.12. Closing the fleet resets its toxiproxy.
 type Remote struct {
 	effects

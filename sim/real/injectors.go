@@ -2,26 +2,13 @@ package real
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/real/host"
 )
-
-type injection struct {
-	*run
-	fault.Fault
-	n       int             // index in the plan
-	ctx     context.Context // of the run; nothing is started after its end
-	storm   context.Context // ends with the storm; the fault is then healed, whatever its duration
-	session string
-	asked   int64   // time of the request to pause, run clock
-	held    string  // slot that it acts on, counted in inHand
-	hit     *member // member that it acts on, of a replicated Redis
-}
 
 type injector struct {
 	inject   func(*injection) // injects, waits, heals, and records both
@@ -93,6 +80,46 @@ func init() {
 	}
 }
 
+// ErrUnsupported: the fault cannot be injected with this kind of Redis; the message gives the reason.
+var ErrUnsupported = errors.New("fault cannot be injected")
+
+// Supports returns nil if the fault can be injected with this Redis, else ErrUnsupported or the error of [fault.Kind.Available].
+func (r *Redis) Supports(k fault.Kind) error {
+	if err := k.Available(); err != nil {
+		return err
+	}
+	in, why := injectors[k], ""
+	switch {
+	case in.servers && r.replicated == nil:
+		return fmt.Errorf("%w: %q: Redis has no replicas; use --topology sentinel", ErrUnsupported, string(k))
+	case in.cluster && !r.clustered():
+		return fmt.Errorf("%w: %q: Redis is no cluster; use --topology cluster", ErrUnsupported, string(k))
+	}
+	switch r.kind {
+	case kindEmbedded:
+		why = in.embedded
+	case kindURL:
+		why = in.given
+	case kindCompose:
+		if !in.composed {
+			return fmt.Errorf("%w: %q: a composed fleet is somebody else's, who goes on with it and its data", ErrUnsupported, string(k))
+		}
+	}
+	if why != "" {
+		return fmt.Errorf("%w: %q: %s; use --redis server", ErrUnsupported, string(k), why)
+	}
+	return nil
+}
+
+func alone(f func(*injection)) func(*injection) {
+	return func(inj *injection) {
+		if inj.take() {
+			defer inj.done()
+			f(inj)
+		}
+	}
+}
+
 // injectAll injects the plan's faults at their times after start. It returns when all are healed, soon after the storm's end.
 func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	var all sync.WaitGroup
@@ -123,68 +150,59 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	}
 }
 
-func (inj *injection) begin() { inj.beginAt(inj.clock.Now()) }
-
-// beginAt is begin for a fault that is only noticed after it hit. t is run clock.
-func (inj *injection) beginAt(t int64) {
-	e := inj.event(history.FaultStart)
-	e.T = max(0, t)
-	inj.rec.Add(e)
+// aim resolves the target of a fault that hits an owner, and counts a node's fault at its slot. It returns false if there is no such
+// owner.
+func (inj *injection) aim() bool {
+	if inj.Kind.Scope() != fault.ScopeNode {
+		return true
+	}
+	instances, stay := inj.running()
+	holders := inj.owners.slots(inj.work.ids(), instances)
 	inj.mu.Lock()
 	defer inj.mu.Unlock()
-	text := string(inj.Kind)
-	if inj.Target != "" {
-		text += " " + inj.Target
+	switch {
+	case inj.Target == fault.Same:
+		slot := inj.struck[fault.Lead(inj.cfg.Plan.Faults, inj.n)]
+		if slot == "" {
+			return false
+		}
+		inj.Target = slot
+	case inj.Aims():
+		i, ok := fault.Resolve(inj.Target, holders, func(i int) bool { return stay[i] && inj.inHand[fault.NodeTarget(i)] == 0 })
+		if !ok {
+			return false
+		}
+		inj.Target = fault.NodeTarget(i)
+		inj.struck[inj.n] = inj.Target
 	}
-	inj.active = append(inj.active, activeFault{inj.n, text})
+	inj.held = inj.Target
+	inj.inHand[inj.held]++
+	return true
 }
 
-func (inj *injection) end() { inj.record(inj.event(history.FaultEnd)) }
-
-func (inj *injection) off() {
-	inj.mu.Lock()
-	defer inj.mu.Unlock()
-	inj.inHand[inj.held]--
-	for i, a := range inj.active {
-		if a.n == inj.n {
-			inj.active = append(inj.active[:i:i], inj.active[i+1:]...)
-			if inj.ofRedis(inj.n) {
-				inj.healed = inj.clock.Now()
-			}
-			return
+func (inj *injection) aimed(found bool, due time.Time) bool {
+	retry := time.NewTicker(fault.Retry(inj.cfg.Renew))
+	defer retry.Stop()
+	for last := false; !found; found = inj.aim() {
+		if last {
+			inj.skip("nobody that no other fault has in hand owned it within a renewal interval")
+			return false
+		}
+		select {
+		case <-retry.C:
+			last = time.Since(due) > inj.cfg.Renew
+		case <-inj.storm.Done():
+			inj.skip("the storm ended before anybody owned it")
+			return false
 		}
 	}
+	return true
 }
 
-func (inj *injection) event(kind history.Kind) history.Event {
-	e := history.Event{Kind: kind, N: int64(inj.n), Reason: string(inj.Kind), Session: inj.session}
-	if inj.Kind.Scope() == fault.ScopeNode {
-		e.Node = inj.Target
-	}
-	return e
-}
-
-func (inj *injection) last() { inj.pause(inj.For) }
-
-// pause waits for d, or returns false when the storm ends.
-func (inj *injection) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-inj.storm.Done():
-		return false
-	}
-}
-
-func (inj *injection) skip(why string) {
-	inj.notef("fault %d (%s) was not injected: %s", inj.n+1, strings.TrimSpace(string(inj.Kind)+" "+inj.Target), why)
-}
-
-func (inj *injection) failed(err error) {
-	host.TellExhausted(err, inj.starve)
-	if err != nil && inj.ctx.Err() == nil {
-		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
-	}
-}
+const (
+	progressEvery = 200 * time.Millisecond
+	lateAfter     = 50 * time.Millisecond
+	notesMax      = 200
+	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
+	stopGrace = 5 * time.Second
+)

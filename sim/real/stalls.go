@@ -14,14 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
-)
-
-const (
-	meterEvery    = time.Millisecond
-	meterBoxEvery = 5 * time.Millisecond // in a container
-
-	pulseEvery = 50 * time.Millisecond
-	pulseStall = 2 * pulseEvery
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 func (r *run) watchStalls(stop <-chan struct{}) {
@@ -170,3 +163,41 @@ func (r *run) ofRedis(n int) bool {
 	scope := r.cfg.Plan.Faults[n].Kind.Scope()
 	return scope == fault.ScopeRedis || scope == fault.ScopeServers
 }
+
+// weighed returns the length of the measurement at the start of the storm: enough to poll each session twice.
+func weighed(t timing.Timings) time.Duration { return max(3*time.Second, 2*t.Poll) }
+
+func (r *run) weigher(within time.Duration) func() {
+	stalled, polls := r.load.Stalled(), r.target.Polls.Load()
+	return func() {
+		due := int64(0)
+		if r.cfg.System == systemPolling {
+			due = int64(r.cfg.Sessions) * int64(within/r.cfg.Poll)
+		}
+		if why := r.load.Judge(r.cfg.Speed, within, stalled, r.target.Polls.Load()-polls, due); why != "" {
+			r.record(history.Event{Kind: history.Note, Reason: why})
+		}
+	}
+}
+
+func (r *run) countAll(stop <-chan struct{}) {
+	host.Every(history.Bucket(r.cfg.Renew), stop, func() {
+		for _, s := range r.allSlots() {
+			s.count(r.clock.Now())
+		}
+	})
+}
+
+func (s *slot) count(t int64) {
+	if n := s.way.Sent(); n > 0 {
+		s.run.rec.Add(history.Event{T: t, Kind: history.Commands, Node: s.name, N: n})
+	}
+}
+
+const (
+	meterEvery    = time.Millisecond
+	meterBoxEvery = 5 * time.Millisecond // in a container
+
+	pulseEvery = 50 * time.Millisecond
+	pulseStall = 2 * pulseEvery
+)

@@ -1,21 +1,16 @@
 package real
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
-
-// lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
-const lookEvery = 250 * time.Millisecond
 
 // watchPorts ends the run when no port is free. Any user may take all ports, which cuts nodes off from Redis unseen by the harness.
 func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.Dial, r.starve, stop) }
@@ -66,16 +61,4 @@ func service(client *redis.Client) (noRoom bool, refusal error) {
 		}
 	}
 	return err == nil && infoFields(info)["aof_last_write_status"] == "err", refusal
-}
-
-// starve ends the run with an error, even in its end phase. The first error counts.
-func (r *run) starve(err error) {
-	r.mu.Lock()
-	first := r.starved == nil
-	r.starved = cmp.Or(r.starved, err)
-	r.mu.Unlock()
-	if first {
-		r.notef("%v", err)
-		r.end(err)
-	}
 }
