@@ -15,19 +15,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
-// Kinds of entries that the reaper cleans up, besides processes.
-const (
-	reapDir     = "dir"     // a folder: removed with its content
-	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
-	reapProject = "project" // a compose project: its services run again and its toxiproxy is reset
-	reapRun     = "run"     // a label's value: the containers and networks with it are removed
-)
-
-// ReaperMain must be called first in main. It returns at once, except in a canary's container and in the reaper, which cleans up after
+// ReaperMain must be called first in main. It returns at once, except in a stall meter's container and in the reaper, which cleans up after
 // the simulator's end and exits. Without this call, children still die with a killed simulator (Linux), but folders, keys and containers
 // stay.
 func ReaperMain() {
-	if len(os.Args) == 2 && os.Args[1] == canaryArg {
+	if len(os.Args) == 2 && os.Args[1] == meterArg {
 		end, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		host.MeterStalls(meterBoxEvery, host.Monotonic, end.Done(), func(from, to int64) { fmt.Println(from, to) })
 		stop()
@@ -39,12 +31,12 @@ func ReaperMain() {
 // cleaners remove containers before their folders.
 func cleaners() []process.Cleaner {
 	return []process.Cleaner{
-		{Kind: reapProject, Clean: mendProject}, {Kind: reapRun, Clean: removeContainers}, {Kind: reapDir, Clean: removeFolder},
+		{Kind: reapProject, Clean: healProject}, {Kind: reapRun, Clean: removeContainers}, {Kind: reapDir, Clean: removeFolder},
 		{Kind: reapKeys, Clean: deleteKeysAt},
 	}
 }
 
-func mendProject(project string) {
+func healProject(project string) {
 	if r, err := Provision(context.Background(), RedisChoice{Kind: kindCompose, Project: project}, ""); err == nil {
 		_ = r.Close()
 	}

@@ -35,7 +35,7 @@ func TestSlotMovesLong(t *testing.T) {
 		if mv == nil {
 			t.Fatal("no move begins")
 		}
-		defer letGo(mv.held)
+		defer unlockAll(mv.held)
 		do(mv)
 	}
 	moving(func(mv *move) {

@@ -45,9 +45,9 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	r.site, r.image = c, c.nodes[0].Spec.Image
+	r.platform, r.image = c, c.nodes[0].Spec.Image
 	r.reaper.Add(reapProject, project)
-	if err := c.mend(ctx); err != nil {
+	if err := c.heal(ctx); err != nil {
 		return err
 	}
 	redis := c.services[serviceRedis]
@@ -114,7 +114,7 @@ func (c *composed) reach(ctx context.Context, s *container.Container, port strin
 	return net.JoinHostPort(all[0], port), nil
 }
 
-func (c *composed) mend(ctx context.Context) error {
+func (c *composed) heal(ctx context.Context) error {
 	if err := proxy.Within(c.proxy.ResetState); err != nil {
 		return fmt.Errorf("%w: toxiproxy of %q, whose networks are reached from this machine, or from a container with network_mode: host: %w",
 			ErrProject, c.project, err)
@@ -136,9 +136,9 @@ func each(all []*container.Container, f func(*container.Container) error) error 
 }
 
 func (c *composed) close() error {
-	err := c.mend(context.Background())
+	err := c.heal(context.Background())
 	if c.redis.server != nil && c.redis.server.proc != nil {
-		c.redis.server.proc.(box).Detach()
+		c.redis.server.proc.(contained).Detach()
 	}
 	_ = c.claim.Close()
 	if err == nil {
@@ -166,7 +166,7 @@ func (c *composed) fits(ctx context.Context, cfg *Config) error {
 func (c *composed) open(s *slot, _ uint64) error {
 	p, err := c.proxy.Proxy(s.name)
 	if err == nil {
-		s.way, err = proxy.NewRemote(p)
+		s.conn, err = proxy.NewRemote(p)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: proxy %q of %q's toxiproxy: %w", ErrProject, s.name, c.project, err)
@@ -175,7 +175,7 @@ func (c *composed) open(s *slot, _ uint64) error {
 }
 
 func (c *composed) launch(s *slot, stdout, stderr *os.File) (process.Program, error) {
-	return startBox(c.services[s.name], stdout, stderr)
+	return startContainer(c.services[s.name], stdout, stderr)
 }
 
 // witness stops all nodes, so that the history begins without any, and reads the log of the fleet's target.

@@ -37,8 +37,8 @@ func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outc
 		cfg.grace = stopGrace + cfg.PollTimeout
 	}
 	run := &run{
-		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: host.NewClock(), slots: map[string]*slot{},
-		named: map[string][]*node{}, inHand: map[string]int{}, struck: map[int]string{}, ending: make(chan struct{}),
+		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: host.NewClock(), ending: make(chan struct{}),
+		shared: shared{slots: map[string]*slot{}, named: map[string][]*node{}, faulted: map[string]int{}, struck: map[int]string{}},
 	}
 	return run.all(ctx)
 }
@@ -77,7 +77,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	defer close(stop)
 	ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
-	if r.target, err = r.redis.site.witness(ctx, r); err != nil {
+	if r.target, err = r.redis.platform.witness(ctx, r); err != nil {
 		return out, err
 	}
 	defer r.target.Close()
@@ -102,7 +102,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	if p := r.redis.replicated; p == nil {
 		r.openStream(ctx)
 	} else {
-		p.hear(r.starve, func(m *member) { r.switched(ctx, m) })
+		p.hear(r.abort, func(m *member) { r.switched(ctx, m) })
 		defer p.hear(func(error) {}, nil)
 	}
 	// Lines outlive the nodes: closing one earlier would be a fault outside the plan.
@@ -132,7 +132,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	r.finalNotes()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err = cmp.Or(err, r.starved) // an earlier interrupt hides it from context.Cause
+	err = cmp.Or(err, r.aborted) // an earlier interrupt hides it from context.Cause
 	out.Late, out.Notes, out.Unsaved = r.late, slices.Clone(r.notes), r.unsaved
 	return out, err
 }
@@ -236,7 +236,7 @@ func (r *run) finalNotes() {
 func (r *run) closeLines() {
 	var all sync.WaitGroup
 	for _, s := range r.allSlots() {
-		all.Go(func() { s.way.Close() })
+		all.Go(func() { s.conn.Close() })
 		if s.reserved != nil {
 			_ = s.reserved.Close()
 		}

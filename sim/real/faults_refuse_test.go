@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		begin, end := refusing(fault.Fault{Kind: c.kind, Deny: c.deny}, systems[systemPolling])
 		if c.kind == fault.RedisMisconf {
-			if err := r.failToSave(ctx); err != nil {
+			if err := failToSave(ctx, r); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -45,7 +45,7 @@ func (inj *injection) end() { inj.record(inj.event(history.FaultEnd)) }
 func (inj *injection) off() {
 	inj.mu.Lock()
 	defer inj.mu.Unlock()
-	inj.inHand[inj.held]--
+	inj.faulted[inj.held]--
 	for i, a := range inj.active {
 		if a.n == inj.n {
 			inj.active = append(inj.active[:i:i], inj.active[i+1:]...)
@@ -84,7 +84,7 @@ func (inj *injection) skip(why string) {
 }
 
 func (inj *injection) failed(err error) {
-	host.TellExhausted(err, inj.starve)
+	host.TellExhausted(err, inj.abort)
 	if err != nil && inj.ctx.Err() == nil {
 		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
 	}
@@ -100,7 +100,7 @@ func (inj *injection) take() bool {
 	}
 	if p := inj.redis.replicated; p != nil {
 		m := p.present()
-		if !m.hand.TryLock() {
+		if !m.fault.TryLock() {
 			inj.redis.give()
 			inj.skip("the master is under another fault")
 			return false
@@ -112,7 +112,7 @@ func (inj *injection) take() bool {
 
 func (inj *injection) done() {
 	if inj.hit != nil {
-		inj.hit.hand.Unlock()
+		inj.hit.fault.Unlock()
 	}
 	inj.redis.give()
 }

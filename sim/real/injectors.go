@@ -34,49 +34,49 @@ func init() {
 	on := func(f func(*injection)) injector { return injector{inject: f} }
 	anywhere := func(f func(*injection)) injector { return injector{inject: f, composed: true} }
 	servers := func(f func(*injection)) injector { return injector{inject: f, servers: true} }
-	refuse := injector{inject: alone((*injection).refuse), embedded: refusesNone, given: othersWrite}
+	refuse := injector{inject: alone(injectRefuse), embedded: refusesNone, given: othersWrite}
 	injectors = map[fault.Kind]injector{
-		fault.Crash: anywhere((*injection).crash), fault.CrashAll: anywhere((*injection).crashAll),
-		fault.Terminate: anywhere((*injection).terminate), fault.Freeze: anywhere((*injection).freeze),
-		fault.CheckSend: anywhere((*injection).checkSend), fault.Join: on((*injection).join), fault.Leave: on((*injection).leave),
+		fault.Crash: anywhere(injectCrash), fault.CrashAll: anywhere(injectCrashAll),
+		fault.Terminate: anywhere(injectTerminate), fault.Freeze: anywhere(injectFreeze),
+		fault.CheckSend: anywhere(injectCheckSend), fault.Join: on(injectJoin), fault.Leave: on(injectLeave),
 
-		fault.Cut: anywhere((*injection).network), fault.BlackHole: anywhere((*injection).network),
-		fault.RequestsLost: anywhere((*injection).network), fault.RepliesLost: anywhere((*injection).network),
-		fault.Latency: anywhere((*injection).network), fault.Bandwidth: on((*injection).network),
-		fault.Fragments: on((*injection).network), fault.Flapping: anywhere((*injection).flapping),
+		fault.Cut: anywhere(injectNetwork), fault.BlackHole: anywhere(injectNetwork),
+		fault.RequestsLost: anywhere(injectNetwork), fault.RepliesLost: anywhere(injectNetwork),
+		fault.Latency: anywhere(injectNetwork), fault.Bandwidth: on(injectNetwork),
+		fault.Fragments: on(injectNetwork), fault.Flapping: anywhere(injectFlapping),
 
-		fault.RedisOutage:  {inject: alone((*injection).redisOutage), given: notToKill, composed: true},
-		fault.RedisRestart: {inject: alone((*injection).redisOutage), given: notToRestart, composed: true},
-		fault.RedisWipe:    {inject: alone((*injection).redisWipe), given: notToKill},
-		fault.RedisFlush:   {inject: alone((*injection).redisFlush), given: "a given Redis may hold other data"},
+		fault.RedisOutage:  {inject: alone(injectRedisOutage), given: notToKill, composed: true},
+		fault.RedisRestart: {inject: alone(injectRedisOutage), given: notToRestart, composed: true},
+		fault.RedisWipe:    {inject: alone(injectRedisWipe), given: notToKill},
+		fault.RedisFlush:   {inject: alone(injectRedisFlush), given: "a given Redis may hold other data"},
 		fault.RedisFreeze: {
-			inject: alone((*injection).redisFreeze), composed: true, given: notToStop, embedded: "the embedded Redis is no process of its own",
+			inject: alone(injectRedisFreeze), composed: true, given: notToStop, embedded: "the embedded Redis is no process of its own",
 		},
 		fault.RedisSlow: {
-			inject: alone((*injection).redisSlow), composed: true, given: "a given Redis may have other clients, which would wait",
+			inject: alone(injectRedisSlow), composed: true, given: "a given Redis may have other clients, which would wait",
 			embedded: "the embedded Redis does not run scripts on one thread as Redis does",
 		},
-		fault.RedisLoading: {inject: alone((*injection).redisLoading), given: notToRestart, embedded: "the embedded Redis loads nothing"},
-		fault.ScriptFlush:  anywhere(alone((*injection).scriptFlush)),
+		fault.RedisLoading: {inject: alone(injectRedisLoading), given: notToRestart, embedded: "the embedded Redis loads nothing"},
+		fault.ScriptFlush:  anywhere(alone(injectScriptFlush)),
 		fault.ClientKill: {
-			inject: alone((*injection).clientKill), composed: true, embedded: "the embedded Redis has no CLIENT KILL",
+			inject: alone(injectClientKill), composed: true, embedded: "the embedded Redis has no CLIENT KILL",
 			given: "a given Redis may have other clients, which would lose their connections",
 		},
-		fault.KeyDelete: anywhere(alone((*injection).keyDelete)), fault.BeatStale: on((*injection).beatStale),
+		fault.KeyDelete: anywhere(alone(injectKeyDelete)), fault.BeatStale: on(injectBeatStale),
 
 		fault.RedisReadOnly: refuse, fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
 		fault.RedisMisconf: refuse,
 
-		fault.SessionAdd: on((*injection).sessionAdd), fault.SessionRemove: on((*injection).sessionRemove),
-		fault.SessionPause: on((*injection).sessionPause), fault.PollSlow: on((*injection).pollSlow),
-		fault.PollHang: on((*injection).pollHang),
+		fault.SessionAdd: on(injectSessionAdd), fault.SessionRemove: on(injectSessionRemove),
+		fault.SessionPause: on(injectSessionPause), fault.PollSlow: on(injectPollSlow),
+		fault.PollHang: on(injectPollHang),
 
-		fault.MasterCut: servers((*injection).masterCut), fault.Failover: servers((*injection).failover),
-		fault.FailoverTwice: servers((*injection).failoverTwice), fault.ReplicaCut: servers((*injection).replicaCut),
-		fault.ReplicaFlip: servers((*injection).replicaFlip), fault.ReplicaLag: servers((*injection).replicaLag),
-		fault.ReplicaWipe: servers((*injection).replicaWipe), fault.ReplicaDump: servers((*injection).replicaDump),
-		fault.ShardDown: {inject: (*injection).shardDown, servers: true, cluster: true},
-		fault.SlotMoved: {inject: (*injection).slotMoved, servers: true, cluster: true},
+		fault.MasterCut: servers(injectMasterCut), fault.Failover: servers(injectFailover),
+		fault.FailoverTwice: servers(injectFailoverTwice), fault.ReplicaCut: servers(injectReplicaCut),
+		fault.ReplicaFlip: servers(injectReplicaFlip), fault.ReplicaLag: servers(injectReplicaLag),
+		fault.ReplicaWipe: servers(injectReplicaWipe), fault.ReplicaDump: servers(injectReplicaDump),
+		fault.ShardDown: {inject: injectShardDown, servers: true, cluster: true},
+		fault.SlotMoved: {inject: injectSlotMoved, servers: true, cluster: true},
 	}
 }
 
@@ -168,7 +168,7 @@ func (inj *injection) aim() bool {
 		}
 		inj.Target = slot
 	case inj.Aims():
-		i, ok := fault.Resolve(inj.Target, holders, func(i int) bool { return stay[i] && inj.inHand[fault.NodeTarget(i)] == 0 })
+		i, ok := fault.Resolve(inj.Target, holders, func(i int) bool { return stay[i] && inj.faulted[fault.NodeTarget(i)] == 0 })
 		if !ok {
 			return false
 		}
@@ -176,7 +176,7 @@ func (inj *injection) aim() bool {
 		inj.struck[inj.n] = inj.Target
 	}
 	inj.held = inj.Target
-	inj.inHand[inj.held]++
+	inj.faulted[inj.held]++
 	return true
 }
 
@@ -198,11 +198,3 @@ func (inj *injection) aimed(found bool, due time.Time) bool {
 	}
 	return true
 }
-
-const (
-	progressEvery = 200 * time.Millisecond
-	lateAfter     = 50 * time.Millisecond
-	notesMax      = 200
-	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
-	stopGrace = 5 * time.Second
-)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/process"
@@ -49,7 +51,7 @@ func (n *node) setInstance(id string) {
 
 func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 	s := &slot{run: r, name: name}
-	if err := r.redis.site.open(s, stream); err != nil {
+	if err := r.redis.platform.open(s, stream); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -68,7 +70,7 @@ func (s *slot) env() []string {
 	if more := s.run.system.env; more != nil {
 		env = append(env, more(s)...)
 	}
-	if w, ok := s.way.(*ways); ok {
+	if w, ok := s.conn.(*proxies); ok {
 		env = append(env, s.run.redis.replicated.env(w)...)
 		env = append(env, "LEASESTORM_REPLICAS="+strconv.Itoa(c.Replicas))
 	}
@@ -78,13 +80,13 @@ func (s *slot) env() []string {
 // mark returns the variable that identifies the slot's processes: they need it to reach Redis, and its address is the slot's own.
 func (s *slot) mark() string {
 	u := s.run.redis.url
-	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.Addr(), u.DB)
+	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.conn.Addr(), u.DB)
 }
 
-func (s *slot) doors() (addrs []string) {
-	w, ok := s.way.(*ways)
+func (s *slot) addrs() (addrs []string) {
+	w, ok := s.conn.(*proxies)
 	if !ok {
-		return []string{s.way.Addr()}
+		return []string{s.conn.Addr()}
 	}
 	for _, l := range w.all() {
 		addrs = append(addrs, l.Addr())
@@ -126,7 +128,7 @@ func (s *slot) spawn() (*node, error) {
 		_, _, _ = log.Close(), out.Close(), in.Close()
 		return nil, fmt.Errorf("output of %s: %w", s.name, err)
 	}
-	p, err := s.run.redis.site.launch(s, in, errIn)
+	p, err := s.run.redis.platform.launch(s, in, errIn)
 	if err != nil {
 		_, _, _ = log.Close(), out.Close(), errOut.Close()
 		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, s.run.nodeCmd(), err)
@@ -172,7 +174,7 @@ func (k *slotLog) Write(b []byte) (int, error) {
 }
 
 // cutOff keeps the first error of writing a log. After it any log of the run may be incomplete.
-func (r *run) cutOff(err error) {
+func (r *shared) cutOff(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unsaved = cmp.Or(r.unsaved, err)
@@ -200,7 +202,7 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	}()
 	<-n.Ended()
 	if p, ok := n.Program.(*process.Process); ok && p.Escaped != nil {
-		s.run.starve(p.Escaped)
+		s.run.abort(p.Escaped)
 	}
 	timer := time.NewTimer(drainWithin)
 	defer timer.Stop()
@@ -248,7 +250,7 @@ func (n *node) instanceID() string {
 
 func (s *slot) handle(n *node, m message) {
 	if m.Event == dropped {
-		s.run.starve(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
+		s.run.abort(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
 			"of the machine, or fewer nodes and sessions", host.ErrNoVerdict, s.name, m.Lines))
 	}
 	e, ok := stamped(s.run.clock, s.name, n.began, m)
@@ -269,10 +271,10 @@ func (s *slot) handle(n *node, m message) {
 	switch known := n.instanceID(); {
 	case e.Kind == history.KindUnknown:
 	case known == "" && s.run.passed(e.Instance, n):
-		s.run.starve(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
+		s.run.abort(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
 			host.ErrNoVerdict, s.name, m.Event, e.Instance))
 	case known != "" && e.Instance != known:
-		s.run.starve(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict, s.name,
+		s.run.abort(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict, s.name,
 			known, m.Event, e.Instance))
 	}
 	s.run.owners.see(&e)
@@ -286,7 +288,7 @@ func (s *slot) handle(n *node, m message) {
 }
 
 // passed records the instance ID of a process, and reports whether an ended process had it.
-func (r *run) passed(id string, n *node) bool {
+func (r *shared) passed(id string, n *node) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Contains(r.named[id], n) {
@@ -340,4 +342,95 @@ func redisURL(user, password, addr string, db int) string {
 		u.User = url.UserPassword(user, password)
 	}
 	return u.String()
+}
+
+// exitTurnedAway is the exit code of a node that rejects the Redis it found (docs/node-protocol.md).
+const exitTurnedAway = 3
+
+// refusals tracks when the plan makes Redis refuse writes. The zero value has no refusal. Safe for concurrent use.
+type refusals struct {
+	mu    sync.Mutex
+	now   int
+	ended time.Time
+}
+
+func (r *refusals) begin() {
+	r.mu.Lock()
+	r.now++
+	r.mu.Unlock()
+}
+
+func (r *refusals) end() {
+	r.mu.Lock()
+	r.now--
+	r.ended = time.Now()
+	r.mu.Unlock()
+}
+
+func (r *refusals) lately(while time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now > 0 || !r.ended.IsZero() && time.Since(r.ended) < while
+}
+
+// turnedAway reports whether a process exited because the plan makes Redis refuse. A node rightly does not start without the rights it
+// needs, and an orchestrator would restart it. After any other exit it stays down.
+func (s *slot) turnedAway(n *node, code int) bool {
+	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
+}
+
+// startAgain restarts a slot whose process was turned away, as an orchestrator would. This ends soon after Redis stops refusing.
+func (s *slot) startAgain(n *node) {
+	pause := time.NewTimer(s.run.cfg.TTL / 10)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-s.run.ending:
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.node != n || s.left {
+		return
+	}
+	next, err := s.spawn()
+	if err != nil {
+		s.run.notef("%s is not started again: %v", s.name, err)
+		return
+	}
+	next.again = true
+}
+
+// seized ends the run if another process listens on the address of the slot's API, because the node then could not start.
+func (s *slot) seized(n *node) {
+	if !s.serves() || n.wasReady() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.node != n { // its successor may listen there
+		return
+	}
+	l, err := net.Listen("tcp", s.api)
+	if err == nil {
+		_ = l.Close()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		s.run.abort(fmt.Errorf("%w: somebody listens on %s, where the API of %s was until its node went down: look who (ss -ltnp)",
+			host.ErrNoVerdict, s.api, s.name))
+	}
+}
+
+func (r *run) running() (instances map[string]int, stay map[int]bool) {
+	instances, stay = map[string]int{}, map[int]bool{}
+	for _, s := range r.allSlots() {
+		i, _ := fault.NodeIndex(s.name)
+		s.mu.Lock()
+		if n := s.node; n != nil && n.alive() {
+			instances[n.instanceID()], stay[i] = i, !s.left
+		}
+		s.mu.Unlock()
+	}
+	delete(instances, "") // not ready yet
+	return instances, stay
 }

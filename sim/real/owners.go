@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -57,18 +56,4 @@ func (o *owners) slots(sessions []string, slot map[string]int) []int {
 		out = append(out, by)
 	}
 	return out
-}
-
-func (r *run) running() (instances map[string]int, stay map[int]bool) {
-	instances, stay = map[string]int{}, map[int]bool{}
-	for _, s := range r.allSlots() {
-		i, _ := fault.NodeIndex(s.name)
-		s.mu.Lock()
-		if n := s.node; n != nil && n.alive() {
-			instances[n.instanceID()], stay[i] = i, !s.left
-		}
-		s.mu.Unlock()
-	}
-	delete(instances, "") // not ready yet
-	return instances, stay
 }

@@ -16,7 +16,7 @@ func (s *slot) hold(n *node) {
 	if s.node == n {
 		s.frozen++
 		if err := n.Freeze(); errors.Is(err, host.ErrNoVerdict) {
-			s.run.starve(err)
+			s.run.abort(err)
 		}
 	}
 }

@@ -5,14 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/process"
-	"github.com/redis/go-redis/v9/logging"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // Provision starts a Redis or checks a given one. It creates the folders of its servers in dir ("": in memory if there is room, otherwise
@@ -28,7 +34,7 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 	}
 	logging.Disable() // it would log each connection that the plan breaks
 	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
-	r.site = processes{r, loopback}
+	r.platform = processes{r, loopback}
 	if c.Servers > 0 {
 		r.kind = kindServer
 	}
@@ -143,7 +149,7 @@ func (r *Redis) Close() error {
 			r.reaper.Drop(reapRun, r.engine.Run)
 		}
 	}
-	switch c, ok := r.site.(*composed); {
+	switch c, ok := r.platform.(*composed); {
 	case r.replicated != nil:
 		r.replicated.close()
 		r.replicated, r.server = nil, nil
@@ -167,4 +173,242 @@ func (r *Redis) Close() error {
 	}
 	r.reaper.Close()
 	return err
+}
+
+func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
+	binary, err := findServer()
+	if err != nil {
+		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
+			"or storm a model of them in virtual time (--engine virtual)", err)
+	}
+	p := &replicated{
+		redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
+	}
+	r.replicated = p
+	close(p.done) // watch does not run yet
+	servers, decide := c.Servers, p.watched
+	if c.Cluster {
+		p.cluster, servers, decide = &cluster{Cluster: redisfixture.Cluster{Size: c.Servers}}, redisfixture.ClusterSize(c.Servers), p.form
+		p.cluster.timeout.Store(nodeTimeout.Milliseconds())
+	}
+	for i := range servers {
+		if err := p.addMember(ctx, binary, i+1, dir); err != nil {
+			return err
+		}
+	}
+	first := p.members[0]
+	p.master, r.server = first, first.server
+	r.use("redis://" + first.addr)
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	if err := p.connect(); err != nil {
+		return err
+	}
+	if err := decide(ctx, dir); err != nil {
+		return err
+	}
+	p.done = make(chan struct{})
+	go p.watch()
+	return nil
+}
+
+func (p *replicated) watched(ctx context.Context, dir string) error {
+	first, servers := p.members[0], len(p.members)
+	for _, m := range p.members[1:] {
+		if err := m.followNow(ctx, first); err != nil {
+			return fmt.Errorf("%w: %s cannot be made a replica: %w", ErrNoServer, m.name, err)
+		}
+	}
+	if err := p.settle(ctx, func(ctx context.Context) bool { return first.Replicas(ctx) == servers-1 }); err != nil {
+		return err
+	}
+	for range sentinelCount {
+		folder, err := p.redis.folder(dir)
+		if err != nil {
+			return err
+		}
+		s, err := p.startSentinel(ctx, folder)
+		if err != nil {
+			return err
+		}
+		p.sentinels = append(p.sentinels, s)
+	}
+	return p.settle(ctx, func(ctx context.Context) bool {
+		return !slices.ContainsFunc(p.sentinels, func(s *sentinel) bool { return !s.settled(ctx, servers-1) })
+	})
+}
+
+func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
+	folder, err := p.redis.folder(cmp.Or(dir, host.Memory()))
+	if err != nil {
+		return err
+	}
+	d, err := proxy.NewRouter(p.abort)
+	if err != nil {
+		return err
+	}
+	from := loopback.As4()
+	from[3] = byte(sourceHost + number)
+	m := &member{
+		number: number, name: fmt.Sprintf("server %d", number), router: d, from: netip.AddrFrom4(from),
+		server: p.redis.process(binary, folder),
+	}
+	if p.cluster != nil {
+		m.shard = (number - 1) / p.cluster.Size
+		if m.bus, err = newBus(p.cluster, p.abort); err != nil {
+			return err
+		}
+	}
+	m.conf = m.writeConf
+	m.Client, m.Port = m.client.Load, m.router.Port()
+	if m.bus != nil {
+		m.Bus = m.bus.Router.Port()
+	}
+	p.members = append(p.members, m)
+	if err := m.first(ctx); err != nil {
+		return err
+	}
+	m.renew()
+	return nil
+}
+
+func (p *replicated) connect() error {
+	lead := func(name string, to *member, stream int) (*proxy.Proxy, error) {
+		return proxy.New(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.abort)
+	}
+	for _, to := range p.members {
+		var err error
+		for _, from := range p.members {
+			if from == to {
+				continue
+			}
+			if to.router.Servers[from.from], err = lead(from.name, to, from.number); err != nil {
+				return err
+			}
+			if to.bus != nil {
+				if err := to.bus.join(from, to, p.abort); err != nil {
+					return err
+				}
+			}
+		}
+		if to.router.Sentinel, err = lead("sentinels", to, 0); err != nil {
+			return err
+		}
+		to.router.Open()
+		if to.bus != nil {
+			to.bus.Open()
+		}
+	}
+	return nil
+}
+
+func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
+	return apart(redisfixture.Await(ctx, so))
+}
+
+func (p *replicated) close() {
+	close(p.stop)
+	<-p.done
+	for _, m := range p.members {
+		m.server.stop()
+	}
+	for _, s := range p.sentinels {
+		s.stop()
+	}
+	for _, m := range p.members {
+		m.router.Close()
+		if m.bus != nil {
+			m.bus.Close()
+		}
+		if c := m.client.Load(); c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+func findServer() (string, error) {
+	path, err := redisfixture.Find()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoServer, err)
+	}
+	return path, nil
+}
+
+// claimKey exists while a run uses a given database, so that a concurrent run finds it.
+const claimKey = "poll:storm"
+
+const (
+	usedWithin  = time.Minute    // enough to scan all keys of a large database
+	claimWithin = 2 * usedWithin // TTL of a claim until the database is known to be unused
+	unclaim     = 5 * time.Second
+)
+
+// claim claims a given database for this run, or returns why it cannot. Only a claimed database may be cleaned.
+func (r *Redis) claim(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, usedWithin)
+	defer cancel()
+	where, client := redisurl.Show(r.raw), r.client.Load()
+	ours, err := client.SetNX(ctx, claimKey, os.Getpid(), claimWithin).Result()
+	if err != nil {
+		return explain(where, err)
+	}
+	if !ours {
+		return fmt.Errorf("%w: another storm plays at %s, or was killed there and left %q; give another database, or remove the keys "+
+			"like %s once no storm plays there", ErrNotEmpty, where, claimKey, strings.Join(runPatterns, " "))
+	}
+	if err := refuseUsed(ctx, r); err != nil {
+		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), unclaim)
+		defer cancel()
+		_ = client.Del(back, claimKey).Err() // if this fails, the claim expires
+		return err
+	}
+	r.claimed = true
+	r.reaper.Add(reapKeys, r.raw)
+	if err := client.Set(ctx, claimKey, os.Getpid(), 0).Err(); err != nil {
+		return explain(where, err)
+	}
+	return nil
+}
+
+func refuseUsed(ctx context.Context, r *Redis) error {
+	for _, pattern := range runPatterns {
+		it := r.client.Load().Scan(ctx, 0, pattern, 1000).Iterator()
+		for it.Next(ctx) {
+			if it.Val() != claimKey {
+				return fmt.Errorf("%w: %s already holds keys like %.100q, and a run uses (and at its end removes) %s; "+
+					"give an empty database", ErrNotEmpty, redisurl.Show(r.raw), it.Val(), strings.Join(runPatterns, " "))
+			}
+		}
+		if err := it.Err(); err != nil {
+			return explain(redisurl.Show(r.raw), err)
+		}
+	}
+	return nil
+}
+
+// deleteRunKeys deletes a run's keys and returns their number. The claim goes last: otherwise a new storm could lose its own keys.
+func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
+	n := 0
+	for _, pattern := range runPatterns {
+		var cursor uint64
+		for {
+			keys, next, err := c.Scan(ctx, cursor, pattern, 1000).Result()
+			if err != nil {
+				return n, err
+			}
+			keys = slices.DeleteFunc(keys, func(key string) bool { return key == claimKey })
+			if len(keys) > 0 {
+				if err := c.Unlink(ctx, keys...).Err(); err != nil {
+					return n, err
+				}
+				n += len(keys)
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+	}
+	claims, err := c.Unlink(ctx, claimKey).Result()
+	return n + int(claims), err
 }

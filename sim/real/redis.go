@@ -24,26 +24,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
-// Errors of Provision. Each is wrapped in a message that names the URL and the allowed values.
-var (
-	// ErrChoice: the choice of Redis contradicts itself or names something unknown.
-	ErrChoice = errors.New("no such Redis")
-	// ErrNoServer: neither redis-server nor valkey-server is in PATH, or the server does not start.
-	ErrNoServer = errors.New("no Redis server")
-	// ErrNoRedis: no Redis answers at the URL.
-	ErrNoRedis = errors.New("no Redis answers")
-	// ErrPassword: Redis wants a password or another one, or the user lacks rights that a run needs.
-	ErrPassword = errors.New("Redis refuses the password")
-	// ErrReplica: the URL is that of a replica, which refuses writes.
-	ErrReplica = errors.New("read-only replica")
-	// ErrTooOld: Redis is older than 6.2, or than 7.0 if it has replicas.
-	ErrTooOld = errors.New("Redis too old")
-	// ErrNotEmpty: the database holds keys of the run's patterns, or another storm uses it.
-	ErrNotEmpty = errors.New("database in use")
-	// ErrGone: Redis is gone or was away, and no fault of the plan took it.
-	ErrGone = errors.New("Redis went away, and not by the plan")
-)
-
 const (
 	kindServer    = "server"
 	kindContainer = "container"
@@ -78,7 +58,7 @@ type Redis struct {
 	server     *server           // nil: kindEmbedded, kindURL; of several, the last one under a fault, guarded by turn
 	engine     *container.Engine // nil: the run has no containers
 	mini       *embedded
-	site       site
+	platform   platform
 	image      string      // image of the nodes' containers; "": nodes are processes
 	replicated *replicated // nil: Redis is one server
 	client     atomic.Pointer[redis.Client]
@@ -261,9 +241,6 @@ func (r *Redis) gone(ctx context.Context) error {
 	return nil
 }
 
-// loopback is the address on which everything listens, unless nodes run in containers.
-var loopback = redisfixture.Loopback
-
 // lose ends the run with the first reason given.
 func (r *Redis) lose(why error) {
 	select {
@@ -406,51 +383,13 @@ func (r *Redis) streamed() stream.Server {
 
 func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
 
-// failToSave makes a save of Redis fail: a folder blocks the path. It removes the folder afterwards.
-func (r *Redis) failToSave(ctx context.Context) (err error) {
-	file := filepath.Join(r.server.dir, "dump.rdb")
-	if err := os.RemoveAll(file); err != nil {
-		return err
-	}
-	if err := os.Mkdir(file, 0o700); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(file)) }()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	client := r.own()
-	started := false
-	return redisfixture.Await(ctx, func(ctx context.Context) bool {
-		if !started { // refused while Redis prepares the snapshot for the stream
-			started = client.BgSave(ctx).Err() == nil
-		}
-		f := infoFields(client.Info(ctx, "persistence").Val())
-		return started && f["rdb_bgsave_in_progress"] == "0" && f["rdb_last_bgsave_status"] == "err"
-	})
-}
-
-// bootstrap writes the first epoch to an empty Redis, so that no node needs a quarantine. quarantine and replicas are the nodes'
-// settings.
-func (r *Redis) bootstrap(ctx context.Context, epochKey string, quarantine time.Duration, replicas int) error {
-	id := "?"
-	if info, err := r.client.Load().Info(ctx).Result(); err == nil {
-		f := infoFields(info)
-		if v := f["run_id"]; v != "" {
-			id = v
-		}
-		if replicas > 0 { // docs/replicas.md
-			full, _ := strconv.Atoi(f["sync_full"])
-			partial, _ := strconv.Atoi(f["sync_partial_ok"])
-			id = fmt.Sprintf("%s:%d:%d", id, full+partial, (replicas+1)/2)
-		}
-	}
-	epoch := id + " 0"
-	fresh, err := r.client.Load().SetNX(ctx, epochKey, epoch, 0).Result()
-	if err != nil || !fresh {
-		return err
-	}
-	return r.client.Load().HSet(ctx, epochKey+":group", "epoch", epoch, "quarantine", quarantine.Microseconds()).Err()
-}
-
 // Nodes returns the image of the nodes' containers; "": nodes are processes.
 func (r *Redis) Nodes() string { return r.image }
+
+// Kinds of entries that the reaper cleans up, besides processes.
+const (
+	reapDir     = "dir"     // a folder: removed with its content
+	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
+	reapProject = "project" // a compose project: its services run again and its toxiproxy is reset
+	reapRun     = "run"     // a label's value: the containers and networks with it are removed
+)

@@ -26,7 +26,7 @@ type replicated struct {
 	members   []*member
 	sentinels []*sentinel
 	cluster   *cluster                    // nil: no cluster
-	short     atomic.Pointer[func(error)] // gate.short of the run
+	short     atomic.Pointer[func(error)] // as short in proxy.New
 
 	stop chan struct{}
 	done chan struct{}
@@ -44,14 +44,14 @@ type member struct {
 	number int // from 1
 	name   string
 	from   netip.Addr // source address of its connections to other servers
-	door   *proxy.Router
+	router *proxy.Router
 	bus    *bus                         // nil: no cluster
 	shard  int                          // index of its shard, in a cluster
 	client atomic.Pointer[redis.Client] // the harness's own
 	redisfixture.Node
 
-	hand sync.Mutex // held by the fault that acts on its process
-	zone int        // guarded by replicated.mu
+	fault sync.Mutex // held by the fault that acts on its process
+	zone  int        // guarded by replicated.mu
 }
 
 // sourceHost plus a server's number is the last byte of its source address.
@@ -65,7 +65,7 @@ func (m *member) writeConf() (string, error) {
 		return "", err
 	}
 	text := fmt.Sprintf("replica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
-		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.door.Port(), m.from)
+		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.router.Port(), m.from)
 	if m.bus != nil {
 		return file, os.WriteFile(file, []byte(text+m.clusterConf()), 0o600)
 	}
@@ -89,13 +89,13 @@ func (m *member) followNow(ctx context.Context, of *member) error {
 	if of.bus != nil {
 		return c.ClusterReplicate(ctx, of.ID).Err()
 	}
-	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.Port())).Err(); err != nil {
+	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.router.Port())).Err(); err != nil {
 		return err
 	}
 	return c.ConfigRewrite(ctx).Err()
 }
 
-// role returns the server's role in its own view, and the door of its master; "" if it does not answer.
+// role returns the server's role in its own view, and the address of its master; "" if it does not answer.
 func (m *member) role(ctx context.Context) (role, of string) {
 	client := m.client.Load()
 	if client == nil { // it was not started yet
@@ -111,12 +111,12 @@ func (m *member) role(ctx context.Context) (role, of string) {
 	return f["role"], f["master_host"] + ":" + f["master_port"]
 }
 
-// comesFrom returns the lines through which another server reaches m; none if that is m itself.
+// comesFrom returns the proxies through which another server reaches m; none if that is m itself.
 func (m *member) comesFrom(other *member) []*proxy.Proxy {
 	if m == other {
 		return nil
 	}
-	lines := []*proxy.Proxy{m.door.Servers[other.from]}
+	lines := []*proxy.Proxy{m.router.Servers[other.from]}
 	if m.bus != nil {
 		lines = append(lines, m.bus.Servers[other.from])
 	}
@@ -129,7 +129,7 @@ func (p *replicated) shard() []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.shard != master.shard })
 }
 
-func (p *replicated) starve(err error) {
+func (p *replicated) abort(err error) {
 	if tell := p.short.Load(); tell != nil {
 		(*tell)(err)
 	}
@@ -149,7 +149,7 @@ func (p *replicated) present() *member {
 	return p.master
 }
 
-// hear sets a run's callbacks: short as in gate.short, and switched, called for each new master unless nil.
+// hear sets a run's callbacks: short as in proxy.New, and switched, called for each new master unless nil.
 func (p *replicated) hear(short func(error), switched func(*member)) {
 	p.short.Store(&short)
 	p.mu.Lock()
@@ -183,7 +183,7 @@ type cluster struct {
 	marks   [2]string    // one key per shard whose slot never moves, for the marks of streams
 }
 
-// bus is the cluster-bus address of a server. Like a door, it has one line per peer; it refuses all other connections.
+// bus is the cluster-bus address of a server. Like a router, it has one proxy per peer; it refuses all other connections.
 type bus struct {
 	*proxy.Router
 	*cluster
@@ -250,14 +250,19 @@ func (m *member) appendAgain(ctx context.Context) error {
 	return nil
 }
 
-const (
-	dumpFile  = "dump.rdb"
-	savedFile = "saved.rdb"
-)
-
 func (m *member) clusterConf() string {
 	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-announce-ip %s\ncluster-announce-port %d\n"+
 		"cluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
 		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\n",
 		loopback, m.Port, m.Bus, m.bus.timeout.Load())
 }
+
+func (p *replicated) awaitServing(ctx context.Context, m *member) {
+	p.renew(m.server)
+	ctx, cancel := context.WithTimeout(ctx, servesWithin)
+	defer cancel()
+	_ = redisfixture.Await(ctx, m.serves)
+}
+
+// servesWithin exceeds the 2 s during which a started server refuses to serve.
+const servesWithin = 4 * time.Second

@@ -104,18 +104,22 @@ type run struct {
 	tail   sync.WaitGroup // rescues, restarts and kills in the background
 
 	making sync.Mutex
+	shared
+}
 
-	mu      sync.Mutex
+// shared is what the goroutines of a run share.
+type shared struct {
+	mu      sync.Mutex // guards all fields
 	slots   map[string]*slot
 	order   []string
 	named   map[string][]*node // instance ID → nodes that reported it
 	notes   []string
 	late    int
-	starved error // why the harness cannot go on
+	aborted error // why the harness cannot go on
 	unsaved error
 	active  []activeFault
 	healed  int64          // end of the last fault of Redis, run clock
-	inHand  map[string]int // slot → number of faults that act on it
+	faulted map[string]int // slot → number of faults that act on it
 	struck  map[int]string // fault of an owner → slot that it hit
 }
 
@@ -167,13 +171,13 @@ func (r *run) addSlot(name string) (*slot, error) {
 
 func (r *run) nextStream() uint64 { return uint64(streamLines + len(r.slots)) }
 
-func (r *run) slot(name string) *slot {
+func (r *shared) slot(name string) *slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.slots[name]
 }
 
-func (r *run) allSlots() []*slot {
+func (r *shared) allSlots() []*slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]*slot, 0, len(r.order))
@@ -214,7 +218,7 @@ func nothing() {}
 type slot struct {
 	run  *run
 	name string
-	way  way
+	conn connection
 
 	mu        sync.Mutex
 	api       string    // address of its API; "": it has none
@@ -272,8 +276,8 @@ type workload struct {
 	outdated bool // Redis lacks a change: the last write failed
 }
 
-// site starts nodes and connects them to Redis. Its methods are safe for concurrent use.
-type site interface {
+// platform starts nodes and connects them to Redis. Its methods are safe for concurrent use.
+type platform interface {
 	// open sets up the slot's connection to Redis and, if the slot serves one, the address of its API.
 	open(s *slot, stream uint64) error
 	// launch starts the slot's next node. It owns stdout and stderr, and closes them also on an error.
@@ -281,8 +285,8 @@ type site interface {
 	witness(ctx context.Context, r *run) (*target.Target, error)
 }
 
-// way is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
-type way interface {
+// connection is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
+type connection interface {
 	Addr() string
 	Apply(fault int, e proxy.Effect) error // adds to the effects of other faults
 	Heal(fault int) error
@@ -300,14 +304,22 @@ func ms(key string, d time.Duration) string {
 // lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
 const lookEvery = 250 * time.Millisecond
 
-// starve ends the run with an error, even in its end phase. The first error counts.
-func (r *run) starve(err error) {
+// abort ends the run with an error, even in its end phase. The first error counts.
+func (r *run) abort(err error) {
 	r.mu.Lock()
-	first := r.starved == nil
-	r.starved = cmp.Or(r.starved, err)
+	first := r.aborted == nil
+	r.aborted = cmp.Or(r.aborted, err)
 	r.mu.Unlock()
 	if first {
 		r.notef("%v", err)
 		r.end(err)
 	}
 }
+
+const (
+	progressEvery = 200 * time.Millisecond
+	lateAfter     = 50 * time.Millisecond
+	notesMax      = 200
+	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
+	stopGrace = 5 * time.Second
+)

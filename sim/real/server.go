@@ -2,6 +2,7 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,7 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
@@ -138,3 +142,80 @@ func (d *daemon) kill() {
 	}
 	d.proc.Kill()
 }
+
+// embedded is a miniredis whose clock follows real time. It demonstrates the program without a Redis server and proves no guarantee.
+type embedded struct {
+	m    *miniredis.Miniredis
+	at   string
+	stop chan struct{}
+	done chan struct{}
+}
+
+const embeddedTick = 5 * time.Millisecond
+
+func startEmbedded() (*embedded, error) {
+	e := &embedded{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{})}
+	if err := redisfixture.Listen(loopback, e.open); err != nil {
+		return nil, fmt.Errorf("embedded Redis: %w", err)
+	}
+	go e.drive()
+	return e, nil
+}
+
+func (e *embedded) open(addr string) error {
+	err := e.m.StartAddr(addr)
+	if err == nil {
+		e.at = e.m.Addr()
+	}
+	return err
+}
+
+func (e *embedded) halt() { e.m.Close() }
+
+func (e *embedded) resume() error { return e.open(e.at) }
+
+func (e *embedded) drive() {
+	defer close(e.done)
+	last := time.Now()
+	host.Every(embeddedTick, e.stop, func() {
+		now := time.Now()
+		e.m.FastForward(now.Sub(last))
+		last = now
+	})
+}
+
+func (e *embedded) addr() string { return e.at }
+
+func (e *embedded) close() {
+	close(e.stop)
+	<-e.done
+	e.halt()
+}
+
+// Errors of Provision. Each is wrapped in a message that names the URL and the allowed values.
+var (
+	// ErrChoice: the choice of Redis contradicts itself or names something unknown.
+	ErrChoice = errors.New("no such Redis")
+	// ErrNoServer: neither redis-server nor valkey-server is in PATH, or the server does not start.
+	ErrNoServer = errors.New("no Redis server")
+	// ErrNoRedis: no Redis answers at the URL.
+	ErrNoRedis = errors.New("no Redis answers")
+	// ErrPassword: Redis wants a password or another one, or the user lacks rights that a run needs.
+	ErrPassword = errors.New("Redis refuses the password")
+	// ErrReplica: the URL is that of a replica, which refuses writes.
+	ErrReplica = errors.New("read-only replica")
+	// ErrTooOld: Redis is older than 6.2, or than 7.0 if it has replicas.
+	ErrTooOld = errors.New("Redis too old")
+	// ErrNotEmpty: the database holds keys of the run's patterns, or another storm uses it.
+	ErrNotEmpty = errors.New("database in use")
+	// ErrGone: Redis is gone or was away, and no fault of the plan took it.
+	ErrGone = errors.New("Redis went away, and not by the plan")
+)
+
+// loopback is the address on which everything listens, unless nodes run in containers.
+var loopback = redisfixture.Loopback
+
+const (
+	dumpFile  = "dump.rdb"
+	savedFile = "saved.rdb"
+)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -37,8 +40,8 @@ func (r *run) timed(begin func()) (began, sent func()) {
 	}
 }
 
-// hear records the stalls that the canary in a container reports: containers have their own share of the machine.
-func (r *run) hear(said io.ReadCloser) {
+// readMeter records the stalls that the meter in a container reports: containers have their own share of the machine.
+func (r *run) readMeter(said io.ReadCloser) {
 	defer func() { _ = said.Close() }()
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		var from, to int64
@@ -55,21 +58,21 @@ func (r *run) watchRedis(stop <-chan struct{}) {
 	defer all.Wait()
 	for i := range r.redis.clients() {
 		p := pulse{
-			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.Now, inHand: r.redisInHand, stalled: r.stalled,
-			starve: r.starve, most: r.cfg.silentWithin, waited: r.redis.waits(i),
+			ask: func() bool { return answers(r.redis.clients()[i]) }, now: r.clock.Now, underFault: r.redisUnderFault, stalled: r.stalled,
+			abort: r.abort, most: r.cfg.silentWithin, waited: waits(r.redis, i),
 		}
 		all.Go(func() { p.follow(stop) })
 	}
 }
 
 type pulse struct {
-	ask     func() bool
-	waited  func() time.Duration // time that the server waited for a core since the last call
-	now     func() int64
-	inHand  func(since int64) bool // whether a fault acted on Redis at any time since
-	stalled func(from, to int64)
-	starve  func(error)
-	most    time.Duration // longest tolerated silence: after a TTL without Redis, no lease is left to judge
+	ask        func() bool
+	waited     func() time.Duration // time that the server waited for a core since the last call
+	now        func() int64
+	underFault func(since int64) bool // whether a fault acted on Redis at any time since
+	stalled    func(from, to int64)
+	abort      func(error)
+	most       time.Duration // longest tolerated silence: after a TTL without Redis, no lease is left to judge
 }
 
 func (p *pulse) follow(stop <-chan struct{}) {
@@ -93,7 +96,7 @@ func (p *pulse) follow(stop <-chan struct{}) {
 		silence += min(time.Duration(now-last), lookEvery+pulseEvery)
 		last = now
 		switch {
-		case p.inHand(told): // silence under a fault is no stall
+		case p.underFault(told): // silence under a fault is no stall
 			told, silence = now, 0
 			continue
 		case before > 0 || now-told > int64(pulseStall): // also the rest of a recorded silence
@@ -106,7 +109,7 @@ func (p *pulse) follow(stop <-chan struct{}) {
 			silence = 0
 		}
 		if silence > p.most {
-			p.starve(fmt.Errorf("%w: a Redis did not answer for %v, which is longer than a TTL, and no fault of the plan had it in hand: look "+
+			p.abort(fmt.Errorf("%w: a Redis did not answer for %v, which is longer than a TTL, and no fault of the plan had it in hand: look "+
 				"what stopped it (a signal, swap, its disk, a share of the machine that is used up, a command that lasts)", host.ErrNoVerdict,
 				silence.Round(time.Millisecond)))
 		}
@@ -123,7 +126,7 @@ func answers(client *redis.Client) bool {
 }
 
 // waits returns a function that returns the server's wait for a core since the last call; 0 if the kernel does not count it here.
-func (r *Redis) waits(i int) func() time.Duration {
+func waits(r *Redis, i int) func() time.Duration {
 	if _, err := host.RunDelay("self"); err != nil || r.kind != kindServer {
 		return func() time.Duration { return 0 }
 	}
@@ -148,7 +151,7 @@ func processID(client *redis.Client) string {
 	return infoFields(info)["process_id"]
 }
 
-func (r *run) redisInHand(since int64) bool {
+func (r *run) redisUnderFault(since int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.active {
@@ -189,7 +192,7 @@ func (r *run) countAll(stop <-chan struct{}) {
 }
 
 func (s *slot) count(t int64) {
-	if n := s.way.Sent(); n > 0 {
+	if n := s.conn.Sent(); n > 0 {
 		s.run.rec.Add(history.Event{T: t, Kind: history.Commands, Node: s.name, N: n})
 	}
 }
@@ -201,3 +204,57 @@ const (
 	pulseEvery = 50 * time.Millisecond
 	pulseStall = 2 * pulseEvery
 )
+
+// watchPorts ends the run when no port is free. Any user may take all ports, which cuts nodes off from Redis unseen by the harness.
+func (r *run) watchPorts(stop <-chan struct{}) { watchPorts(r.target.Dial, r.abort, stop) }
+
+func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan struct{}) {
+	host.Every(lookEvery, stop, func() {
+		c, err := dial()
+		if err != nil {
+			host.TellExhausted(err, tell)
+			return
+		}
+		host.Reset(c)
+	})
+}
+
+// watchService ends the run without a verdict when Redis cannot write its file, which no fault causes. It also ends the run when Redis
+// refuses a command that every run needs while no fault affects it; the history so far is then judged.
+func (r *run) watchService(stop <-chan struct{}) {
+	since, refused := r.clock.Now(), false
+	host.Every(lookEvery, stop, func() {
+		now := r.clock.Now()
+		for _, client := range r.redis.clients() {
+			noRoom, refusal := service(client)
+			if refusal != nil && !refused && !r.redisUnderFault(since) {
+				refused = true
+				r.stalled(since, r.clock.Now())
+				r.notef("Redis began to refuse what a run needs: %s", stream.Brief(refusal))
+				r.end(refusal)
+			}
+			if noRoom {
+				r.abort(fmt.Errorf("%w: Redis cannot write its data and refuses what nodes write: the folder of its data, "+
+					"for a server of the run's own in TMPDIR, must have room", host.ErrNoVerdict))
+			}
+		}
+		since = now
+	})
+}
+
+// service reports whether a Redis failed its last write to its file, and its refusal of a command that every run needs. A Redis that does
+// not answer within lookEvery counts as healthy.
+func service(client *redis.Client) (noRoom bool, refusal error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookEvery)
+	defer cancel()
+	info, err := client.Info(ctx, "persistence").Result()
+	for _, err := range []error{err, client.Eval(ctx, "return 1", nil).Err(), client.Scan(ctx, 0, "", 1).Err()} {
+		if err != nil && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "ERR unknown command")) {
+			refusal = err
+		}
+	}
+	return err == nil && infoFields(info)["aof_last_write_status"] == "err", refusal
+}
+
+// meterArg makes a program that calls ReaperMain first a stall meter. It prints when it was not scheduled, until SIGTERM.
+const meterArg = "__canary"

@@ -14,7 +14,7 @@ import (
 // A server that shares its core with somebody busy has waited for it, and one that was started anew, too.
 func TestAServerWaitsForItsCore(t *testing.T) {
 	r := provision(t)
-	waited := r.waits(0)
+	waited := waits(r, 0)
 	for _, life := range []string{"first", "second"} {
 		if waited(); waited() < 0 {
 			t.Errorf("%s life: time runs back", life)

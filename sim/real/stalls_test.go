@@ -91,7 +91,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 					}
 					return false
 				},
-				inHand: func(since int64) bool {
+				underFault: func(since int64) bool {
 					return tt.fault.to > 0 && now() >= int64(tt.fault.from) && since <= int64(tt.fault.to)
 				},
 				stalled: func(from, to int64) {
@@ -100,7 +100,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 					}
 					sum, last = sum+to-from, to
 				},
-				starve: func(err error) {
+				abort: func(err error) {
 					if starved++; !errors.Is(err, host.ErrNoVerdict) || !strings.Contains(err.Error(), "did not answer for 3.") {
 						t.Errorf("%s: starves with %v", tt.name, err)
 					}
@@ -132,8 +132,8 @@ func TestWhatRedisWaitsForACoreIsAStall(t *testing.T) {
 		waits := []time.Duration{host.StallMin, 40 * time.Millisecond}
 		var told []int64
 		p := pulse{
-			ask: func() bool { return true }, now: func() int64 { return int64(time.Since(began)) }, starve: func(err error) { t.Error(err) },
-			inHand: func(int64) bool { return true }, stalled: func(from, to int64) { told = append(told, from, to) }, most: time.Second,
+			ask: func() bool { return true }, now: func() int64 { return int64(time.Since(began)) }, abort: func(err error) { t.Error(err) },
+			underFault: func(int64) bool { return true }, stalled: func(from, to int64) { told = append(told, from, to) }, most: time.Second,
 			waited: func() (wait time.Duration) {
 				if len(waits) > 0 {
 					wait, waits = waits[0], waits[1:]

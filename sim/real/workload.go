@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -177,8 +178,31 @@ func (r *run) prepare(ctx context.Context) error {
 	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // a composed fleet is already bootstrapped
 		return err
 	}
-	if err := r.redis.bootstrap(ctx, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
+	if err := bootstrap(ctx, r.redis, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
 		return fmt.Errorf("epoch cannot be written: %w", err)
 	}
 	return nil
+}
+
+// bootstrap writes the first epoch to an empty Redis, so that no node needs a quarantine. quarantine and replicas are the nodes'
+// settings.
+func bootstrap(ctx context.Context, r *Redis, epochKey string, quarantine time.Duration, replicas int) error {
+	id := "?"
+	if info, err := r.client.Load().Info(ctx).Result(); err == nil {
+		f := infoFields(info)
+		if v := f["run_id"]; v != "" {
+			id = v
+		}
+		if replicas > 0 { // docs/replicas.md
+			full, _ := strconv.Atoi(f["sync_full"])
+			partial, _ := strconv.Atoi(f["sync_partial_ok"])
+			id = fmt.Sprintf("%s:%d:%d", id, full+partial, (replicas+1)/2)
+		}
+	}
+	epoch := id + " 0"
+	fresh, err := r.client.Load().SetNX(ctx, epochKey, epoch, 0).Result()
+	if err != nil || !fresh {
+		return err
+	}
+	return r.client.Load().HSet(ctx, epochKey+":group", "epoch", epoch, "quarantine", quarantine.Microseconds()).Err()
 }

@@ -1,7 +1,9 @@
 // Package host has what a run needs of the machine that it shares: a clock, and measures of stalls and of exhausted files and ports.
 package host
 
-import "time"
+import (
+	"time"
+)
 
 // Clock is a run's only clock, in nanoseconds since its start. It converts the nodes' CLOCK_MONOTONIC and the wall clock of Redis.
 type Clock struct {

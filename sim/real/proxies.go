@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// ways are one node's lines to all servers and sentinels. A network fault of the node applies to all of them.
-type ways struct {
+// proxies are one node's lines to all servers and sentinels. A network fault of the node applies to all of them.
+type proxies struct {
 	servers   []*proxy.Proxy // in the order of replicated.members
 	sentinels []*proxy.Proxy
 
@@ -18,11 +18,11 @@ type ways struct {
 	anywhere bool // it reaches every zone
 }
 
-func (w *ways) all() []*proxy.Proxy { return slices.Concat(w.servers, w.sentinels) }
+func (w *proxies) all() []*proxy.Proxy { return slices.Concat(w.servers, w.sentinels) }
 
-func (w *ways) Addr() string { return w.servers[0].Addr() }
+func (w *proxies) Addr() string { return w.servers[0].Addr() }
 
-func (w *ways) Apply(fault int, e proxy.Effect) error {
+func (w *proxies) Apply(fault int, e proxy.Effect) error {
 	var err error
 	for _, l := range w.all() {
 		err = errors.Join(err, l.Apply(fault, e))
@@ -30,7 +30,7 @@ func (w *ways) Apply(fault int, e proxy.Effect) error {
 	return err
 }
 
-func (w *ways) Heal(fault int) error {
+func (w *proxies) Heal(fault int) error {
 	var err error
 	for _, l := range w.all() {
 		err = errors.Join(err, l.Heal(fault))
@@ -38,23 +38,23 @@ func (w *ways) Heal(fault int) error {
 	return err
 }
 
-func (w *ways) Sent() (n int64) {
+func (w *proxies) Sent() (n int64) {
 	for _, l := range w.servers {
 		n += l.Sent()
 	}
 	return n
 }
 
-func (w *ways) Close() {
+func (w *proxies) Close() {
 	for _, l := range w.all() {
 		l.Close()
 	}
 }
 
-func (p *replicated) open(s *slot, stream uint64) (*ways, error) {
-	w := &ways{}
+func (p *replicated) open(s *slot, stream uint64) (*proxies, error) {
+	w := &proxies{}
 	for _, to := range p.upstreams() {
-		l, err := proxy.New(s.name, loopback, to, s.run.cfg.Seed, stream, s.run.starve)
+		l, err := proxy.New(s.name, loopback, to, s.run.cfg.Seed, stream, s.run.abort)
 		if err != nil {
 			w.Close()
 			return nil, err
@@ -81,10 +81,10 @@ func (p *replicated) upstreams() (all []string) {
 }
 
 // env returns a node's lines to the sentinels or the cluster's servers, and a table that maps announced addresses to lines.
-func (p *replicated) env(w *ways) []string {
+func (p *replicated) env(w *proxies) []string {
 	var sentinels, table []string
 	for i, m := range p.members {
-		table = append(table, m.door.Addr()+"="+w.servers[i].Addr())
+		table = append(table, m.router.Addr()+"="+w.servers[i].Addr())
 	}
 	if p.cluster != nil {
 		var own []string
@@ -118,7 +118,7 @@ func (z zones) separate(l *proxy.Proxy, a, b int) error {
 }
 
 // lead applies the zones to a node's lines. mu is held.
-func (p *replicated) lead(w *ways) error {
+func (p *replicated) lead(w *proxies) error {
 	var err error
 	between := func(l *proxy.Proxy, zone int) {
 		if w.anywhere {
@@ -149,10 +149,10 @@ func (p *replicated) partition(slots []*slot, change func()) error {
 				err = errors.Join(err, p.zones.separate(l, from.zone, to.zone))
 			}
 		}
-		err = errors.Join(err, p.zones.separate(to.door.Sentinel, 0, to.zone))
+		err = errors.Join(err, p.zones.separate(to.router.Sentinel, 0, to.zone))
 	}
 	for _, s := range slots {
-		err = errors.Join(err, p.lead(s.way.(*ways)))
+		err = errors.Join(err, p.lead(s.conn.(*proxies)))
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func (p *replicated) rejoin(slots []*slot, zone int) error {
 			}
 		}
 		for _, s := range slots {
-			if w := s.way.(*ways); w.zone == zone {
+			if w := s.conn.(*proxies); w.zone == zone {
 				w.zone, w.anywhere = 0, false
 			}
 		}

@@ -3,17 +3,67 @@ package real
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/real/process"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 	"github.com/leasestorm/leasestorm/sim/real/target"
 )
+
+// processes runs nodes as processes of this machine, each behind a line of its own.
+type processes struct {
+	redis *Redis
+	at    netip.Addr // address of this machine on which lines and target listen
+}
+
+func (p processes) witness(_ context.Context, r *run) (*target.Target, error) {
+	return target.New(p.at, r.clock, r.rec, r.cfg.Serve, r.polled, r.abort)
+}
+
+func (p processes) open(s *slot, stream uint64) (err error) {
+	if p.redis.replicated == nil {
+		s.conn, err = proxy.New(s.name, p.at, p.redis.url.Addr, s.run.cfg.Seed, stream, s.run.abort)
+	} else {
+		s.conn, err = p.redis.replicated.open(s, stream)
+	}
+	if err != nil || !s.serves() {
+		return err
+	}
+	if s.api, s.reserved, err = redisfixture.Reserve(loopback); err != nil {
+		s.conn.Close()
+		return fmt.Errorf("API of %s: %w", s.name, err)
+	}
+	return nil
+}
+
+func (p processes) launch(s *slot, stdout, stderr *os.File) (process.Program, error) {
+	defer func() { _, _ = stdout.Close(), stderr.Close() }()
+	argv := s.run.cfg.NodeCmd
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(surroundings(os.Environ()), s.env()...), stdout, stderr
+	started, err := process.Start(p.redis.reaper, cmd, s.mark(), s.addrs()...)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+// surroundings removes the protocol's variables: a setting from a shell would change the verdict, and no saved run would show it.
+func surroundings(environ []string) []string {
+	return slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LEASESTORM_") })
+}
 
 // RedisImage is the default image of a Redis in a container.
 const RedisImage = "redis:7.2.4"
@@ -62,41 +112,41 @@ func startServer(c *container.Container, logFile string) (process.Program, error
 	if err != nil {
 		return nil, err
 	}
-	return startBox(c, log, log)
+	return startContainer(c, log, log)
 }
 
-type box struct{ *container.Running }
+type contained struct{ *container.Running }
 
-// startBox starts a container. It closes stdout and stderr at its end, or on an error.
-func startBox(c *container.Container, stdout, stderr io.WriteCloser) (process.Program, error) {
+// startContainer starts a container. It closes stdout and stderr at its end, or on an error.
+func startContainer(c *container.Container, stdout, stderr io.WriteCloser) (process.Program, error) {
 	started, err := c.Start(stdout, stderr)
 	if err != nil {
 		return nil, err
 	}
-	return box{started}, nil
+	return contained{started}, nil
 }
 
-func (b box) ID() int { return b.PID }
+func (b contained) ID() int { return b.PID }
 
-func (b box) Begun() time.Time { return b.Started }
+func (b contained) Begun() time.Time { return b.Started }
 
-func (b box) Ended() <-chan struct{} { return b.Exited }
+func (b contained) Ended() <-chan struct{} { return b.Exited }
 
-func (b box) End() (time.Time, int) { return b.When, b.Code }
+func (b contained) End() (time.Time, int) { return b.When, b.Code }
 
-func (b box) Kill() { b.Kill() }
+func (b contained) Kill() { b.Kill() }
 
-func (b box) Freeze() error { return b.Pause() }
+func (b contained) Freeze() error { return b.Pause() }
 
-func (b box) Signal(s syscall.Signal) error { return b.Signal(s) }
+func (b contained) Signal(s syscall.Signal) error { return b.Signal(s) }
 
 // Thaw unpauses the container, if it is paused, and continues its program, which may have stopped itself.
-func (b box) Thaw() error {
+func (b contained) Thaw() error {
 	_ = b.Unpause()
 	return b.Signal(syscall.SIGCONT)
 }
 
-func (b box) Stop(begin, sent func()) {
+func (b contained) Stop(begin, sent func()) {
 	begin()
 	_ = b.Signal(syscall.SIGTERM)
 	sent()
@@ -114,11 +164,8 @@ type Launcher struct {
 // fleet runs nodes in containers on their own network. They reach only its gateway, on which their proxies and the target listen.
 type fleet struct {
 	processes
-	canary container.Spec
+	meter container.Spec
 }
-
-// canaryArg makes a program that calls ReaperMain first a canary. It prints when it was not scheduled, until SIGTERM.
-const canaryArg = "__canary"
 
 // InContainers makes later runs with this Redis start their nodes in containers. Its errors are those of package container.
 func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
@@ -126,9 +173,9 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 		return err
 	}
 	self, err := os.Executable()
-	f := &fleet{processes{redis: r}, container.Spec{Name: "canary", Command: []string{self, canaryArg}}}
+	f := &fleet{processes{redis: r}, container.Spec{Name: "canary", Command: []string{self, meterArg}}}
 	if err == nil {
-		f.canary.Image, err = r.engine.Build(ctx, self)
+		f.meter.Image, err = r.engine.Build(ctx, self)
 	}
 	switch {
 	case err != nil:
@@ -142,19 +189,19 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 	}
 	r.reaper.Add(reapRun, r.engine.Run)
 	f.at, err = r.engine.Network(ctx)
-	r.site = f
+	r.platform = f
 	return err
 }
 
 // witness also starts a canary container, because containers have their own share of the machine. The canary ends with ctx.
 func (f *fleet) witness(ctx context.Context, r *run) (*target.Target, error) {
 	said, says := io.Pipe()
-	canary, err := startBox(r.redis.engine.New(f.canary), says, says)
+	canary, err := startContainer(r.redis.engine.New(f.meter), says, says)
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, canary.Kill)
-	go r.hear(said)
+	go r.readMeter(said)
 	return f.processes.witness(ctx, r)
 }
 
@@ -164,10 +211,10 @@ func (f *fleet) launch(s *slot, stdout, stderr *os.File) (process.Program, error
 		s.api = "0.0.0.0" + port
 	}
 	spec := container.Spec{Name: s.name, Image: s.run.redis.image, Command: s.run.cfg.NodeCmd, Env: s.env()}
-	p, err := startBox(s.run.redis.engine.New(spec), stdout, stderr)
+	p, err := startContainer(s.run.redis.engine.New(spec), stdout, stderr)
 	if err == nil && s.serves() {
 		s.api = "" // remains if the node has already ended
-		if ip, _ := p.(box).ContainerIP(context.Background()); ip != "" {
+		if ip, _ := p.(contained).ContainerIP(context.Background()); ip != "" {
 			s.api = ip + port
 		}
 	}
