@@ -1,3 +1,20 @@
+// Package real runs storms on real processes, sockets and Redis servers.
+//
+// Each node is its own process (docs/node-protocol.md lists its duties) and reaches Redis through its own toxiproxy. The polled target is
+// an HTTP server beside the proxies. A node that is cut off from Redis therefore still reaches the target, and only a trust window keeps
+// its lease safe then. Package stream reads the grants of Redis from its replication stream, outside the proxies. One clock
+// stamps all events, which go into one history. This package judges nothing.
+//
+//	nodes ──► toxiproxy (one a node) ──► Redis ──► stream ──┐
+//	  │ └──────────────► target ────────────────────────────┼──► history.Recorder
+//	  └── lines on standard output ─────────────────────────┘
+//
+// A run leaves nothing behind, however it ends. On Linux, children die with the simulator's thread that started them. A reaper process
+// holds a pipe to the simulator. When the pipe ends, it kills process groups and removes folders, keys and containers. Programs that use
+// this package must call [ReaperMain] first in main.
+//
+// Proxies, target and node APIs listen on ports below the ephemeral range. A client that dials a closed port inside that range can get
+// this port as its own and connect to itself.
 package real
 
 import (
@@ -18,24 +35,16 @@ import (
 
 // Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, stream and harness record events
 // in rec. When ctx ends, Run returns within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a
-// start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as host.ErrNoVerdict), and ErrGone. One Redis serves one
-// run at a time.
+// start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as host.ErrNoVerdict), and ErrGone. One Redis
+// serves one run at a time.
 func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
-	if cfg.System == "" {
-		cfg.System = systemPolling
-	}
+	cfg.System = cmp.Or(cfg.System, systemPolling)
 	if err := cfg.validate(r); err != nil {
 		return Outcome{}, err
 	}
-	if cfg.readyWithin == 0 {
-		cfg.readyWithin = readyWithin + time.Duration(cfg.Nodes)*readyWithinNode
-	}
-	if cfg.silentWithin == 0 {
-		cfg.silentWithin = cfg.TTL
-	}
-	if cfg.grace == 0 {
-		cfg.grace = stopGrace + cfg.PollTimeout
-	}
+	cfg.readyWithin = cmp.Or(cfg.readyWithin, readyWithin+time.Duration(cfg.Nodes)*readyWithinNode)
+	cfg.silentWithin = cmp.Or(cfg.silentWithin, cfg.TTL)
+	cfg.grace = cmp.Or(cfg.grace, stopGrace+cfg.PollTimeout)
 	run := &run{
 		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: host.NewClock(), ending: make(chan struct{}),
 		shared: shared{slots: map[string]*slot{}, named: map[string][]*node{}, faulted: map[string]int{}, struck: map[int]string{}},
@@ -156,14 +165,7 @@ func (r *run) play(ctx context.Context) bool {
 		r.notef("%v", err)
 	}
 	r.setPhase("calm")
-	calm := time.NewTimer(r.cfg.Calm)
-	defer calm.Stop()
-	select {
-	case <-calm.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return host.Sleep(ctx.Done(), r.cfg.Calm)
 }
 
 func (r *run) startFleet(ctx context.Context) error {

@@ -17,11 +17,7 @@ func (s *slot) expect(n *node) {
 	s.mu.Unlock()
 }
 
-func injectCrash(inj *injection) {
-	at, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectCrash(inj *injection, at *slot, n *node) {
 	at.expect(n)
 	inj.begin()
 	n.Kill()
@@ -70,20 +66,12 @@ func injectCrashAll(inj *injection) {
 	inj.revive(hit...)
 }
 
-func injectTerminate(inj *injection) {
-	at, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectTerminate(inj *injection, at *slot, n *node) {
 	inj.stopCleanly(at, n)
 	inj.revive(at)
 }
 
-func injectLeave(inj *injection) {
-	at, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectLeave(inj *injection, at *slot, n *node) {
 	at.mu.Lock()
 	at.left = true
 	at.mu.Unlock()
@@ -98,11 +86,7 @@ func (inj *injection) stopCleanly(at *slot, n *node) {
 	<-n.done
 }
 
-func injectFreeze(inj *injection) {
-	at, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectFreeze(inj *injection, at *slot, n *node) {
 	inj.begin()
 	at.hold(n)
 	inj.last()
@@ -112,11 +96,7 @@ func injectFreeze(inj *injection) {
 
 // injectCheckSend requests that a node stops itself between the check and the send of a poll, and thaws it when another instance uses the
 // lease.
-func injectCheckSend(inj *injection) {
-	at, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectCheckSend(inj *injection, at *slot, n *node) {
 	if !process.Catches(n.ID(), syscall.SIGUSR1) {
 		inj.skip("the node does not catch SIGUSR1, by which it is asked to pause between check and send")
 		return
@@ -203,12 +183,7 @@ func (inj *injection) effect() proxy.Effect {
 	return proxy.Effect{Up: both, Down: both}
 }
 
-func injectNetwork(inj *injection) {
-	at := inj.slot(inj.Target)
-	if at == nil {
-		inj.skip("there is no such node")
-		return
-	}
+func injectNetwork(inj *injection, at *slot) {
 	inj.begin()
 	inj.failed(at.conn.Apply(inj.n, inj.effect()))
 	inj.last()
@@ -216,12 +191,7 @@ func injectNetwork(inj *injection) {
 	inj.end()
 }
 
-func injectFlapping(inj *injection) {
-	at := inj.slot(inj.Target)
-	if at == nil {
-		inj.skip("there is no such node")
-		return
-	}
+func injectFlapping(inj *injection, at *slot) {
 	inj.begin()
 	every := max(time.Duration(inj.Ms)*time.Millisecond, 10*time.Millisecond)
 	end := time.Now().Add(inj.For)

@@ -95,11 +95,7 @@ func injectClientKill(inj *injection) {
 	}
 }
 
-func injectBeatStale(inj *injection) {
-	_, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectBeatStale(inj *injection, _ *slot, n *node) {
 	inj.begin()
 	old := time.Now().Add(-2 * (inj.cfg.TTL + beatGrace)).UnixMilli()
 	until := time.NewTimer(inj.For)

@@ -99,12 +99,7 @@ func (inj *injection) replica() *member {
 	return nil
 }
 
-func injectReplicaCut(inj *injection) {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.fault.Unlock()
+func injectReplicaCut(inj *injection, m *member) {
 	p, zone := inj.redis.replicated, inj.n+1
 	inj.begin()
 	inj.failed(p.partition(inj.allSlots(), func() {
@@ -116,12 +111,7 @@ func injectReplicaCut(inj *injection) {
 	inj.end()
 }
 
-func injectReplicaLag(inj *injection) {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.fault.Unlock()
+func injectReplicaLag(inj *injection, m *member) {
 	late := proxy.Network{Latency: time.Duration(inj.Ms) * time.Millisecond}
 	lines := m.router.Proxies()
 	if m.bus != nil {
@@ -141,12 +131,7 @@ func injectReplicaLag(inj *injection) {
 	inj.end()
 }
 
-func injectReplicaWipe(inj *injection) {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.fault.Unlock()
+func injectReplicaWipe(inj *injection, m *member) {
 	inj.begin()
 	m.kill()
 	inj.failed(m.erase())
@@ -157,12 +142,7 @@ func injectReplicaWipe(inj *injection) {
 }
 
 // injectReplicaDump makes a replica save its data, kills it after For, and restarts it from the dump, unless it has become a master.
-func injectReplicaDump(inj *injection) {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.fault.Unlock()
+func injectReplicaDump(inj *injection, m *member) {
 	if err := m.save(inj.ctx); err != nil {
 		inj.skip(fmt.Sprintf("%s saves nothing: %v", m.name, err))
 		return
@@ -180,12 +160,7 @@ func injectReplicaDump(inj *injection) {
 }
 
 // injectReplicaFlip makes a replica follow another master, deposed or current, and moves it to that master's zone.
-func injectReplicaFlip(inj *injection) {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.fault.Unlock()
+func injectReplicaFlip(inj *injection, m *member) {
 	p := inj.redis.replicated
 	to := inj.another(m)
 	if to == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 type injector struct {
@@ -20,10 +21,7 @@ type injector struct {
 }
 
 const (
-	refusesNone  = "the embedded Redis refuses no writes"
-	othersWrite  = "a given Redis may have other clients, whose writes would fail"
 	notToKill    = "a given Redis is not the simulator's to kill"
-	notToStop    = "a given Redis is not the simulator's to stop"
 	notToRestart = "a given Redis is not the simulator's to restart"
 )
 
@@ -34,23 +32,27 @@ func init() {
 	on := func(f func(*injection)) injector { return injector{inject: f} }
 	anywhere := func(f func(*injection)) injector { return injector{inject: f, composed: true} }
 	servers := func(f func(*injection)) injector { return injector{inject: f, servers: true} }
-	refuse := injector{inject: alone(injectRefuse), embedded: refusesNone, given: othersWrite}
+	refuse := injector{
+		inject: alone(injectRefuse), embedded: "the embedded Redis refuses no writes",
+		given: "a given Redis may have other clients, whose writes would fail",
+	}
 	injectors = map[fault.Kind]injector{
-		fault.Crash: anywhere(injectCrash), fault.CrashAll: anywhere(injectCrashAll),
-		fault.Terminate: anywhere(injectTerminate), fault.Freeze: anywhere(injectFreeze),
-		fault.CheckSend: anywhere(injectCheckSend), fault.Join: on(injectJoin), fault.Leave: on(injectLeave),
+		fault.Crash: anywhere(onNode(injectCrash)), fault.CrashAll: anywhere(injectCrashAll),
+		fault.Terminate: anywhere(onNode(injectTerminate)), fault.Freeze: anywhere(onNode(injectFreeze)),
+		fault.CheckSend: anywhere(onNode(injectCheckSend)), fault.Join: on(injectJoin), fault.Leave: on(onNode(injectLeave)),
 
-		fault.Cut: anywhere(injectNetwork), fault.BlackHole: anywhere(injectNetwork),
-		fault.RequestsLost: anywhere(injectNetwork), fault.RepliesLost: anywhere(injectNetwork),
-		fault.Latency: anywhere(injectNetwork), fault.Bandwidth: on(injectNetwork),
-		fault.Fragments: on(injectNetwork), fault.Flapping: anywhere(injectFlapping),
+		fault.Cut: anywhere(onSlot(injectNetwork)), fault.BlackHole: anywhere(onSlot(injectNetwork)),
+		fault.RequestsLost: anywhere(onSlot(injectNetwork)), fault.RepliesLost: anywhere(onSlot(injectNetwork)),
+		fault.Latency: anywhere(onSlot(injectNetwork)), fault.Bandwidth: on(onSlot(injectNetwork)),
+		fault.Fragments: on(onSlot(injectNetwork)), fault.Flapping: anywhere(onSlot(injectFlapping)),
 
 		fault.RedisOutage:  {inject: alone(injectRedisOutage), given: notToKill, composed: true},
 		fault.RedisRestart: {inject: alone(injectRedisOutage), given: notToRestart, composed: true},
 		fault.RedisWipe:    {inject: alone(injectRedisWipe), given: notToKill},
 		fault.RedisFlush:   {inject: alone(injectRedisFlush), given: "a given Redis may hold other data"},
 		fault.RedisFreeze: {
-			inject: alone(injectRedisFreeze), composed: true, given: notToStop, embedded: "the embedded Redis is no process of its own",
+			inject: alone(injectRedisFreeze), composed: true, given: "a given Redis is not the simulator's to stop",
+			embedded: "the embedded Redis is no process of its own",
 		},
 		fault.RedisSlow: {
 			inject: alone(injectRedisSlow), composed: true, given: "a given Redis may have other clients, which would wait",
@@ -62,7 +64,7 @@ func init() {
 			inject: alone(injectClientKill), composed: true, embedded: "the embedded Redis has no CLIENT KILL",
 			given: "a given Redis may have other clients, which would lose their connections",
 		},
-		fault.KeyDelete: anywhere(alone(injectKeyDelete)), fault.BeatStale: on(injectBeatStale),
+		fault.KeyDelete: anywhere(alone(injectKeyDelete)), fault.BeatStale: on(onNode(injectBeatStale)),
 
 		fault.RedisReadOnly: refuse, fault.RedisMemory: refuse, fault.RedisNoPerm: refuse, fault.RedisNoReplicas: refuse,
 		fault.RedisMisconf: refuse,
@@ -72,9 +74,9 @@ func init() {
 		fault.PollHang: on(injectPollHang),
 
 		fault.MasterCut: servers(injectMasterCut), fault.Failover: servers(injectFailover),
-		fault.FailoverTwice: servers(injectFailoverTwice), fault.ReplicaCut: servers(injectReplicaCut),
-		fault.ReplicaFlip: servers(injectReplicaFlip), fault.ReplicaLag: servers(injectReplicaLag),
-		fault.ReplicaWipe: servers(injectReplicaWipe), fault.ReplicaDump: servers(injectReplicaDump),
+		fault.FailoverTwice: servers(injectFailoverTwice), fault.ReplicaCut: servers(onReplica(injectReplicaCut)),
+		fault.ReplicaFlip: servers(onReplica(injectReplicaFlip)), fault.ReplicaLag: servers(onReplica(injectReplicaLag)),
+		fault.ReplicaWipe: servers(onReplica(injectReplicaWipe)), fault.ReplicaDump: servers(onReplica(injectReplicaDump)),
 		fault.ShardDown: {inject: injectShardDown, servers: true, cluster: true},
 		fault.SlotMoved: {inject: injectSlotMoved, servers: true, cluster: true},
 	}
@@ -120,19 +122,46 @@ func alone(f func(*injection)) func(*injection) {
 	}
 }
 
+// onSlot, onNode and onReplica skip a fault whose target is not there.
+func onSlot(f func(*injection, *slot)) func(*injection) {
+	return func(inj *injection) {
+		if at := inj.slot(inj.Target); at != nil {
+			f(inj, at)
+		} else {
+			inj.skip("there is no such node")
+		}
+	}
+}
+
+func onNode(f func(*injection, *slot, *node)) func(*injection) {
+	return onSlot(func(inj *injection, at *slot) {
+		at.mu.Lock()
+		n := at.node
+		at.mu.Unlock()
+		if n != nil && n.alive() {
+			f(inj, at, n)
+		} else {
+			inj.skip("it does not run")
+		}
+	})
+}
+
+func onReplica(f func(*injection, *member)) func(*injection) {
+	return func(inj *injection) {
+		if m := inj.replica(); m != nil {
+			defer m.fault.Unlock()
+			f(inj, m)
+		}
+	}
+}
+
 // injectAll injects the plan's faults at their times after start. It returns when all are healed, soon after the storm's end.
 func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for n, f := range r.cfg.Plan.Faults {
-		wait := time.NewTimer(time.Until(start.Add(f.At)))
-		select {
-		case <-wait.C:
-		case <-storm.Done():
-			wait.Stop()
-			if f.At < r.cfg.Storm || ctx.Err() != nil {
-				return
-			}
+		if !host.Sleep(storm.Done(), time.Until(start.Add(f.At))) && (f.At < r.cfg.Storm || ctx.Err() != nil) {
+			return
 		}
 		if time.Since(start)-f.At > lateAfter {
 			r.mu.Lock()

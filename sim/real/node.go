@@ -274,8 +274,8 @@ func (s *slot) handle(n *node, m message) {
 		s.run.abort(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
 			host.ErrNoVerdict, s.name, m.Event, e.Instance))
 	case known != "" && e.Instance != known:
-		s.run.abort(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict, s.name,
-			known, m.Event, e.Instance))
+		s.run.abort(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict,
+			s.name, known, m.Event, e.Instance))
 	}
 	s.run.owners.see(&e)
 	s.run.rec.Add(e)
@@ -381,11 +381,7 @@ func (s *slot) turnedAway(n *node, code int) bool {
 
 // startAgain restarts a slot whose process was turned away, as an orchestrator would. This ends soon after Redis stops refusing.
 func (s *slot) startAgain(n *node) {
-	pause := time.NewTimer(s.run.cfg.TTL / 10)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-s.run.ending:
+	if !host.Sleep(s.run.ending, s.run.cfg.TTL/10) {
 		return
 	}
 	s.mu.Lock()

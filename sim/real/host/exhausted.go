@@ -17,7 +17,8 @@ var ErrNoVerdict = errors.New("the harness cannot go on, and no verdict is given
 func TellExhausted(err error, tell func(error)) {
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		tell(fmt.Errorf("%w: it has run out of open files: raise the limit (ulimit -n), or look who connects to its ports: %w", ErrNoVerdict, err))
+		tell(fmt.Errorf("%w: it has run out of open files: raise the limit (ulimit -n), or look who connects to its ports: %w",
+			ErrNoVerdict, err))
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		tell(fmt.Errorf("%w: this machine has no port left for a connection: look who holds them (ss -an): %w", ErrNoVerdict, err))
 	}
@@ -49,6 +50,18 @@ func Every(period time.Duration, stop <-chan struct{}, f func()) {
 		case <-stop:
 			return
 		}
+	}
+}
+
+// Sleep waits for d, or returns false once done is closed.
+func Sleep(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-done:
+		return false
 	}
 }
 

@@ -2,10 +2,15 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -286,3 +291,75 @@ func (p *Process) ID() int { return p.pid }
 
 // Begun returns when the child was started.
 func (p *Process) Begun() time.Time { return p.start }
+
+// Program is a started process or container. Its methods are safe for concurrent use.
+type Program interface {
+	Begun() time.Time // just before it could act
+	ID() int          // process ID on this machine; 0: unknown
+	Ended() <-chan struct{}
+	End() (when time.Time, code int) // only valid once ended is closed
+	Kill()                           // ends it like a crash and waits for its end
+	Stop(begin, sent func())         // sends SIGTERM between begin and sent, and thaws it; does not wait
+	Freeze() error
+	Thaw() error
+	Signal(syscall.Signal) error // errGone after the end of a process
+}
+
+// InterruptGrace is how long a program may take for a clean stop in an interrupted run, which must end within 3 s.
+const InterruptGrace = time.Second
+
+// Terminate stops a program (see Program.Stop) and kills it after grace, or within InterruptGrace once hurry is closed. It reports
+// whether it killed the program.
+func Terminate(p Program, begin, sent func(), grace time.Duration, hurry <-chan struct{}) (killed bool) {
+	p.Stop(begin, sent)
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.Ended():
+			return false
+		case <-hurry:
+			hurry = nil
+			t.Reset(min(grace, InterruptGrace))
+		case <-t.C:
+			p.Kill()
+			return true
+		}
+	}
+}
+
+func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
+
+// procStat returns the fields of /proc/<pid>/stat from the state on: state, parent, group, …; nil if there are none.
+func procStat(pid int) []string {
+	stat, err := os.ReadFile(procFile(pid, "stat"))
+	if err != nil {
+		return nil
+	}
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before it may contain anything
+	if len(f) < 3 {
+		return nil
+	}
+	return f
+}
+
+// Stopped reports whether a process is stopped, or gone.
+func Stopped(pid int) bool {
+	f := procStat(pid)
+	return f == nil || f[0] == "T" // nil: no such process, or no /proc
+}
+
+// Catches reports whether a process has a handler for a signal.
+func Catches(pid int, sig syscall.Signal) bool {
+	status, err := os.ReadFile(procFile(pid, "status"))
+	if err != nil {
+		return false
+	}
+	for l := range strings.SplitSeq(string(status), "\n") {
+		if mask, ok := strings.CutPrefix(l, "SigCgt:"); ok {
+			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			return err == nil && bits&(1<<(uint(sig)-1)) != 0
+		}
+	}
+	return false
+}

@@ -2,13 +2,21 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	control "github.com/Shopify/toxiproxy/v2/client"
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/rs/zerolog"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/servetest"
@@ -330,4 +338,146 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 	fresh := dial(t, l.Addr())
 	send(t, fresh, "alive")
 	want(t, fresh, "alive")
+}
+
+// A connection that comes while its proxy is closed ends, and what toxiproxy passes on to it waits for nobody.
+func TestAConnectionOfAClosedProxyEnds(t *testing.T) {
+	in, out := make(chan *stream.StreamChunk), make(chan *stream.StreamChunk)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		(&toxic{Direction: "closed"}).Pipe(toxics.NewToxicStub(in, out))
+	}()
+	for range 2 {
+		select {
+		case in <- &stream.StreamChunk{Data: []byte("PING\r\n")}:
+		case <-time.After(30 * time.Second):
+			t.Fatal("nobody takes what was sent")
+		}
+	}
+	close(in)
+	<-ended
+	if c, open := <-out; open {
+		t.Errorf("%q was passed on", c.Data)
+	}
+}
+
+func TestRequestsAreCountedHoweverTheyAreTorn(t *testing.T) {
+	sent := "*1\r\n$4\r\nPING\r\n" +
+		"*3\r\n$7\r\nEVALSHA\r\n$14\r\n*1\r\n$4\r\nPING\r\n\r\n$0\r\n\r\n" + // a value that looks like a command is none
+		"PING\r\n\r\n" + // a line of words is a command, an empty one none
+		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+	for size := 1; size <= len(sent); size++ {
+		var r requests
+		got := int64(0)
+		for b := []byte(sent); len(b) > 0; b = b[min(size, len(b)):] {
+			got += r.take(b[:min(size, len(b))])
+		}
+		if got != 4 {
+			t.Errorf("in pieces of %d bytes: %d commands, want 4", size, got)
+		}
+	}
+}
+
+func TestRequestsOutliveNonsense(t *testing.T) {
+	for _, sent := range []string{
+		"*99999999999999999999\r\n", "$5\r\nhello\r\n", "*2\r\nwhat\r\n", "\x16\x03\x01\x02\x00\n\n\n", "*-1\r\n",
+	} {
+		var r requests
+		r.take([]byte(sent + strings.Repeat("x", 100) + "\r\n"))
+		if r.skip < 0 || r.words < 0 {
+			t.Errorf("%q: %+v", sent, r)
+		}
+	}
+}
+
+// echoed reports whether what is said to addr comes back within the time.
+func echoed(addr string, within time.Duration) bool {
+	c, err := net.DialTimeout("tcp", addr, within)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(within))
+	_, _ = c.Write([]byte("x"))
+	_, err = io.ReadFull(c, make([]byte, 1))
+	return err == nil
+}
+
+// What faults do to a proxy of a toxiproxy elsewhere adds up, and is gone when they are.
+func TestRemote(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = upstream.Close() })
+	go func() {
+		for {
+			c, err := upstream.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	api := ""
+	err = redisfixture.Listen(redisfixture.Loopback, func(addr string) error {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return err
+		}
+		api = addr
+		return l.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Listen(api)
+	}()
+	t.Cleanup(func() {
+		_ = server.Collection.Clear()
+		_ = server.Shutdown()
+		<-done
+	})
+	c := control.NewClient(api)
+	var proxy *control.Proxy
+	if err := redisfixture.Await(t.Context(), func(context.Context) bool {
+		proxy, err = c.CreateProxy("node-1", "127.0.0.1:0", upstream.Addr().String())
+		return err == nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewRemote(proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	passes := func(want bool, within time.Duration) {
+		t.Helper()
+		if got := echoed(proxy.Listen, within); got != want {
+			t.Errorf("it passes something on: %v, want %v", got, want)
+		}
+	}
+	passes(true, 30*time.Second)
+	do(w.Apply(1, Effect{Up: Network{Hold: true}}))
+	passes(false, 200*time.Millisecond)
+	do(w.Apply(2, Effect{Up: Network{Latency: time.Millisecond}, Down: Network{Latency: time.Millisecond, Jitter: time.Millisecond}}))
+	passes(false, 200*time.Millisecond)
+	do(w.Heal(1))
+	passes(true, 30*time.Second)
+	do(w.Apply(3, Effect{Cut: true}))
+	do(w.Apply(4, Effect{Cut: true}))
+	do(w.Heal(3))
+	passes(false, 200*time.Millisecond)
+	do(w.Heal(4))
+	passes(true, 30*time.Second)
 }

@@ -38,9 +38,9 @@ const (
 var commands = map[string]func(t *Stream, verb string, args [][]byte){
 	"SET": (*Stream).assign, "SETEX": (*Stream).assignFor, "PSETEX": (*Stream).assignFor,
 	"SETNX": (*Stream).assignAll, "MSET": (*Stream).assignAll, "MSETNX": (*Stream).assignAll,
-	"PEXPIREAT": (*Stream).extend, "EXPIREAT": (*Stream).extend, "PEXPIRE": (*Stream).extend, "EXPIRE": (*Stream).extend, "PERSIST": (*Stream).extend,
+	"PEXPIREAT": (*Stream).extend, "EXPIREAT": (*Stream).extend, "PEXPIRE": (*Stream).extend, "EXPIRE": (*Stream).extend,
 	"INCR": (*Stream).increment, "INCRBY": (*Stream).increment, "DECR": (*Stream).increment, "DECRBY": (*Stream).increment,
-	"DEL": (*Stream).removeAll, "UNLINK": (*Stream).removeAll, "GETDEL": (*Stream).removeAll,
+	"DEL": (*Stream).removeAll, "UNLINK": (*Stream).removeAll, "GETDEL": (*Stream).removeAll, "PERSIST": (*Stream).extend,
 	"HSET": (*Stream).fields, "HMSET": (*Stream).fields, "XADD": (*Stream).entry,
 	"PUBLISH": (*Stream).nothing, "SPUBLISH": (*Stream).nothing,
 

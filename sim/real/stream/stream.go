@@ -130,10 +130,8 @@ func (t *Stream) run(ctx context.Context) {
 			t.err = fmt.Errorf("%w: %w", errNoStream, err)
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !host.Sleep(ctx.Done(), 10*time.Millisecond) {
 			return
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
@@ -256,18 +254,9 @@ func measureSkew(ctx context.Context, client *redis.Client) time.Duration {
 
 // acknowledge keeps the stream flowing: a master waits for an acknowledgement after its transfer, and drops a replica silent for a minute.
 func acknowledge(conn net.Conn, stop <-chan struct{}) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := conn.Write([]byte("*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n")); err != nil {
-			return
-		}
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-	}
+	ack := func() { _, _ = conn.Write([]byte("*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$1\r\n0\r\n")) }
+	ack()
+	host.Every(100*time.Millisecond, stop, ack)
 }
 
 // keepTime makes Redis write its time to the stream. A Redis that does not answer executes nothing that needs a time.

@@ -74,9 +74,7 @@ func New(at netip.Addr, c *host.Clock, rec Recorder, serve time.Duration, tell f
 }
 
 // Follow returns a target that serves elsewhere and writes its events to out. away detaches from it; lost is called if it ends before.
-func Follow(
-	out io.ReadCloser, c *host.Clock, rec Recorder, tell func(*history.Event), away, lost func(),
-) *Target {
+func Follow(out io.ReadCloser, c *host.Clock, rec Recorder, tell func(*history.Event), away, lost func()) *Target {
 	t := &Target{
 		clock: c, rec: rec, tell: tell, served: make(chan struct{}), stop: make(chan struct{}), sessions: map[string]*polled{}, away: away,
 	}

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -136,6 +137,109 @@ func BenchmarkTarget(b *testing.B) {
 				return
 			}
 			_ = resp.Body.Close()
+		}
+	})
+}
+
+// tuneAs asks a slot to serve a pipeline, or to let it go; nil: there was no answer.
+// reply is a response whose body the test closes at its end.
+type reply struct {
+	StatusCode int
+	Body       io.Reader
+}
+
+func tuneAs(ctx context.Context, t *testing.T, method, url, slot, service, inst string, fence, serviceFence int64) *reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url+"/tune/"+slot, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range map[string]string{
+		"X-Instance": inst, "X-Service": service, "X-Session": "s-" + inst, "X-Fence": strconv.FormatInt(fence, 10),
+		"X-Service-Fence": strconv.FormatInt(serviceFence, 10),
+	} {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return &reply{resp.StatusCode, resp.Body}
+}
+
+// await waits until so many events of a kind were recorded.
+func await(t *testing.T, rec *history.Recorder, kind history.Kind, n int64) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(30 * time.Second)
+	defer late.Stop()
+	for rec.Counts()[kind] < n {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			t.Fatalf("%d of %d %v events after 30 s", rec.Counts()[kind], n, kind)
+		}
+	}
+}
+
+func TestTunersKeepTheHighestFences(t *testing.T) {
+	target, _ := openTarget(t, 0)
+	for i, c := range []struct {
+		slot, service, instance string
+		fence, serviceFence     int64
+		want                    int
+	}{
+		{"1", "a", "x", 5, 5, 200},
+		{"2", "a", "y", 5, 4, 409}, // the service has seen a newer one
+		{"1", "b", "y", 4, 5, 409}, // the slot has
+		{"1", "b", "y", 6, 5, 200},
+		{"1", "a", "x", 5, 6, 409},
+		{"2", "a", "x", 1, 5, 200},
+		{"2", "a", "", 1, 5, 400},
+		{"2", "", "x", 1, 5, 400},
+		{"2", "a", "x", -1, 5, 400},
+	} {
+		resp := tuneAs(t.Context(), t, http.MethodPost, target.URL, c.slot, c.service, c.instance, c.fence, c.serviceFence)
+		if resp == nil || resp.StatusCode != c.want {
+			t.Errorf("%d: %+v gave %v, want %d", i, c, resp, c.want)
+		}
+	}
+}
+
+// A pipeline is served until it lets go, breaks off, or a newer fence pushes it out; each is recorded for slot and service.
+func TestTunersServeUntil(t *testing.T) {
+	t.Run("it lets go", func(t *testing.T) {
+		target, rec := openTarget(t, 0)
+		tuneAs(t.Context(), t, http.MethodPost, target.URL, "1", "a", "x", 5, 5)
+		if resp := tuneAs(t.Context(), t, http.MethodDelete, target.URL, "1", "a", "x", 5, 5); resp == nil || resp.StatusCode != http.StatusNoContent {
+			t.Fatalf("DELETE gave %v", resp)
+		}
+		if n := rec.Counts()[history.Served]; n != 2 { // at once: the answer is the worker's permission to release
+			t.Errorf("%d events of its end, want 2", n)
+		}
+	})
+	t.Run("it breaks off", func(t *testing.T) {
+		target, rec := openTarget(t, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		tuneAs(ctx, t, http.MethodPost, target.URL, "1", "a", "x", 5, 5)
+		cancel()
+		await(t, rec, history.Aborted, 2)
+	})
+	t.Run("a newer fence", func(t *testing.T) {
+		target, rec := openTarget(t, 0)
+		old := tuneAs(t.Context(), t, http.MethodPost, target.URL, "1", "a", "x", 5, 5)
+		tuneAs(t.Context(), t, http.MethodPost, target.URL, "2", "a", "y", 5, 6)
+		if _, err := old.Body.Read(make([]byte, 1)); err == nil {
+			t.Error("the old pipeline's answer goes on")
+		}
+		var kinds []history.Kind
+		for e := range rec.Events() {
+			kinds = append(kinds, e.Kind)
+		}
+		if len(kinds) != 6 || kinds[2] != history.Arrived || kinds[4] != history.Aborted {
+			t.Errorf("recorded %v: the overlap must be seen", kinds)
 		}
 	})
 }
