@@ -123,7 +123,7 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 	}
 	m := r.meta(engine, wall, sum())
 	m.Sums = report.LogSums(r.sums, logs)
-	judged.Explain(events)
+	report.Explain(&judged, events)
 	r.Report = report.New(m, p, judged)
 	if err := errors.Join(r.unsaved, r.Report.Save(r.Dir)); err != nil {
 		return harness{fmt.Errorf("%w: %w", ErrUnsaved, err)}

@@ -14,6 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -54,7 +55,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 			return fmt.Errorf("--min-exercised %d: must be more than zero; leave it out for what the run was asked", f.least)
 		}
 		r.Config.Least = f.least
-		r.Verdict = check.Decide(r.Params(), check.Result{Verdicts: r.Guarantees, Complete: judged.Complete})
+		r.Verdict = criteria.Decide(r.Params(), check.Result{Verdicts: r.Guarantees, Complete: judged.Complete})
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	text := f.forPeople(stdout, stderr)

@@ -14,6 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/probe"
@@ -49,7 +50,7 @@ criterion would be unknown or less exact; 3 the command line or the harness was 
 }
 
 func (f *flags) probe(cmd *cobra.Command) error {
-	criteria, err := check.ParseCriteria(f.criteria)
+	criteria, err := criteria.Parse(f.criteria)
 	if err != nil {
 		err = fmt.Errorf("--criteria: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -222,7 +223,7 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 		}
 	}
 	if fs.Changed("criteria") {
-		if s.Criteria, err = check.ParseCriteria(f.criteria); err != nil {
+		if s.Criteria, err = criteria.Parse(f.criteria); err != nil {
 			wrong = append(wrong, fmt.Errorf("--criteria: %w", err))
 		}
 	}

@@ -240,10 +240,13 @@ func (f *flags) forPeople(stdout, stderr io.Writer) io.Writer {
 }
 
 func exit(verdict check.Outcome) error {
-	if code := verdict.ExitCode(); code != exitPass {
-		return verdictError(code)
+	switch verdict {
+	case check.Pass:
+		return nil
+	case check.Fail:
+		return verdictError(exitFail)
 	}
-	return nil
+	return verdictError(exitUnknown)
 }
 
 func writeJSON(out io.Writer, v any) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/page"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -118,7 +119,7 @@ func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, er
 	guarantee := ""
 	f.shrinks = true
 	if fs.Changed("criteria") {
-		ids, err := check.ParseCriteria(f.criteria)
+		ids, err := criteria.Parse(f.criteria)
 		if err != nil {
 			return sim.Config{}, "", fmt.Errorf("--criteria: %w", err)
 		}

@@ -24,6 +24,21 @@ const (
 	suspensions
 	runningPolls
 	probes
+	lateEvents
+	lateStamps
+	thaws
+	frozenSenders
+	hungUps
+	lateReports
+	lostMessages
+	heldBack
+	replicaCopies
+	lostSessions
+	redeliveries
+	otherMasters
+	slowSlots
+	heldPolls
+	newLeaders
 	allowanceCount
 )
 
@@ -35,7 +50,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	},
 	stalledHost: {
 		"all", "whatever the host delays", "as long as the host did not run the harness; a break is unknown if that was a quarter of the time " +
-			"since a TTL before it",
+			"from a TTL before its start to its end",
 		"nobody can act on a host that runs nobody", "g5: The host stalled for 400 ms",
 	},
 	nobodyThere: {
@@ -63,7 +78,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"an owner learns of it when it renews", "g1: The lease key was deleted by hand",
 	},
 	hinderedStops: {
-		"G13, I6", "leases that a stopped instance did not release, and its heartbeat", "excused", "a fault kept it from Redis",
+		"G10, G13, I5, I6", "leases that a stopped instance did not release, and its heartbeat", "excused", "a fault kept it from Redis",
 		"g13: It was cut off when it was asked to stop",
 	},
 	lateCommands: {
@@ -101,6 +116,65 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	probes: {
 		"G13", "an heir that a fault has just left", "a twentieth of a renewal interval, at least 10 ms", "it probes Redis that often",
 		"g13: Redis answers again, and who is to have the lease",
+	},
+	lateEvents: {
+		"G1, G2, G10, G12, I2, I4", "an effect that another observer records late, such as Redis' stream", "250 ms",
+		"two processes stamp the two events", "g1: Stamped before the send, and told by Redis",
+	},
+	lateStamps: {
+		"G4, E5, E6", "a consequence that the same process stamps late", "5 ms", "a check and its stamp are two steps",
+		"said: Who has said that it gave its lease back polls no more",
+	},
+	thaws: {
+		"G4, E5, E6", "what a process does as it wakes", "100 ms after the thaw", "it cannot know yet that it slept",
+		"g4: The process was frozen between its check and its stamp",
+	},
+	frozenSenders: {
+		"G2, I1", "a poll or a pipeline of a process that was frozen", "250 ms after the thaw; counted apart",
+		"no lease can stop what was under way", "g2: Its process was frozen while the target served it",
+	},
+	hungUps: {
+		"G2", "a poll that the target still serves after its client cancelled it", "250 ms", "the target notices that a moment later",
+		"g2: The client of the first had hung up",
+	},
+	lateReports: {
+		"G3", "a term that is reported after the next one, if the plan deleted its key", "a TTL after the deletion",
+		"Redis granted them in order", "e3: Granted, then its key deleted by hand",
+	},
+	lostMessages: {
+		"G3, G10, G12", "a message that a process which was killed, or did not report its stop, did not send",
+		"of its log: one for each lease, and 16", "the last messages are lost with their process", "g10: Its last words went with a process",
+	},
+	heldBack: {
+		"G10", "a renewal that Redis executes long after it was sent", "2 TTL, or twice as long as the fault that held it back",
+		"a kernel sends again after pauses that double", "g10: What a kernel sends again",
+	},
+	replicaCopies: {
+		"G10", "an assertion over a lease that only an older copy of the data has", "a quarantine", "the owner has the higher fence",
+		"g10: A replica takes over with an older copy",
+	},
+	lostSessions: {
+		"I2, I3, I5", "a session that Redis may have lost", "not due", "nobody can know of it", "i3: Redis lost its data: nobody can know",
+	},
+	redeliveries: {
+		"I3", "a session that was accepted before a loss of data or a failover", "a TTL", "it is delivered again",
+		"i3: A failover to an older copy: there nobody ran",
+	},
+	otherMasters: {
+		"I2, I3", "the answers of an API, and the pipelines of a worker, that a deposed master serves", "not judged",
+		"the promise bounds what the present master serves", "intentservers: One that an API accepts at an old master",
+	},
+	slowSlots: {
+		"I5", "a tuner slot that its worker lost", "50 ms", "the worker must hear that its pipeline has stopped",
+		"i5: It hears 50 ms later at most",
+	},
+	heldPolls: {
+		"G6", "a lease that its owner does not give away while its poll hangs", "the poll timeout", "it waits for the poll",
+		"g6: Its poll hangs, so it is given away later",
+	},
+	newLeaders: {
+		"E6", "a member that names another leader", "0.6 TTL after the leader's election", "it reads the leader key that often",
+		"e6: It was elected so late",
 	},
 }
 

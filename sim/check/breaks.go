@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 // Break is one break of a guarantee. Times are those of the history.
@@ -55,6 +56,26 @@ type breach struct {
 	at     int64 // when it was noticed; 0: now
 	text   string
 	owners []Owner
+}
+
+// Around says which events explain a break: the last ones of its lease, and those that concern all leases.
+type Around struct {
+	Session string         // "": no lease broke
+	Seen    int32          // number of events before those that followed the break
+	Since   int64          // ns: from then on, events that concern all leases count
+	Fault   *history.Event // start of the fault that caused it; nil: unknown
+}
+
+func (w *world) around(b *breach) Around {
+	a := Around{Seen: b.seen, Since: b.at - 2*int64(w.TTL)}
+	if b.session != nil {
+		a.Session = b.session.id
+	}
+	if b.by != nil {
+		e := b.by.event()
+		a.Fault = &e
+	}
+	return a
 }
 
 // largest returns the largest break, the earliest noticed of equals.

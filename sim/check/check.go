@@ -73,7 +73,8 @@ type Verdict struct {
 	Stalled int64 `json:"-"`
 
 	At       int64           `json:"-"` // ns: when the largest break was noticed
-	Evidence []history.Event `json:"-"` // the events around it, by Explain
+	Around   Around          `json:"-"` // which events explain it
+	Evidence []history.Event `json:"-"` // these events, by report.Explain
 }
 
 // Stats counts the events of a run, whatever caused them.
@@ -95,9 +96,6 @@ type Result struct {
 	Verdicts []Verdict // one for each guarantee of the run's system, in order
 	Stats    Stats
 	Complete bool // whether the history reaches the run's end
-
-	broken     map[string]*around
-	replicated bool
 }
 
 // Verdict returns the verdict with that ID, and false if there is none.
@@ -147,11 +145,11 @@ func judging(p Params, logs *nodelogs.Logs) *world {
 func (w *world) judge(events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	err := w.read(events)
 	w.finish(err)
-	r := Result{Stats: w.stats, Complete: w.complete && err == nil, broken: w.broken, replicated: w.replicated()}
+	r := Result{Stats: w.stats, Complete: w.complete && err == nil}
 	for _, c := range w.checkers {
 		v := c.verdict()
 		switch {
-		case !w.judges(v.ID):
+		case !w.Judges(v.ID):
 			v = Verdict{ID: v.ID, Spec: v.Spec, Limit: v.Limit, Unit: v.Unit, Verdict: Unknown, Detail: "not judged with real replicas yet"}
 		case v.Verdict == Pass && !r.Complete: // the missing part could have broken it
 			v.Verdict, v.Detail = Unknown, "held as far as recorded, but "+w.missing()+"; "+v.Detail
@@ -186,7 +184,7 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 		}
 		e = next
 		if e.T < w.now { // w.now begins as the start of the run, from which times count
-			return fmt.Errorf("%w: event %d (%s) has the time %s, and the event before it %s", ErrUnordered, w.stats.Events+1,
+			return fmt.Errorf("%w: event %d (%s) has the time %s, and the event before it %s", ErrUnordered, w.seen+1,
 				e.Kind, clock(e.T), clock(w.now))
 		}
 		w.take(&e)

@@ -19,7 +19,7 @@ type promise struct {
 	settle         int64      // time allowed after the reach of the last fault that delayed it
 	settleLife     int64      // the same after a quarantine of a Redis with replicas; 0: settle
 	asserts        bool       // the change is an owner's assertion, which no quarantine delays
-	anybody        bool       // any instance can make the change: faults of single nodes do not count while another instance has met none
+	anybody        bool       // any instance can make the change: faults of single nodes do not count if one of them was spared (spared)
 	grantees       []*node    // nodes that Redis granted the lease to, reported or not: their faults count even with anybody
 	only           *node      // the only node that can make the change; nil: any
 	quarantineFrom int64      // start of the quarantine that the change waits for, late if faults kept all instances from Redis; 0: none
@@ -32,10 +32,10 @@ type promise struct {
 const widest = 2
 
 // settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
-func (p Params) settleAfter() int64 { return int64(p.TTL/10 + failoverAllowance) }
+func (p Params) settleAfter() int64 { return int64(p.TTL/10 + FailoverAllowance) }
 
-// due returns the deadline of the change, and the fault that moved it last; nil if none did. Each deadline is decided by what had happened
-// when it came: a fault that went on then reaches until then, and moves the deadline by the time to settle.
+// due returns the deadline of the change, and the fault that moved it last; nil if none did. A fault that is still open when a deadline
+// comes moves it by the time to settle. So each deadline follows from what had happened by then.
 func (w *world) due(c promise) (until int64, by *injection) {
 	until = c.by
 	for {
@@ -72,9 +72,9 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 	if !w.allows(otherFaults) {
 		return until, by
 	}
-	spare := c.anybody && w.untouched(c)
+	spared := c.anybody && w.spared(c)
 	reach := func(inj *injection) (span, bool) {
-		if inj.node != nil && (spare && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
+		if inj.node != nil && (spared && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
 			return span{}, false
 		}
 		r, ok := w.reachBy(inj, at)
@@ -163,8 +163,8 @@ func (w *world) since(from int64) []*injection {
 	return w.injections[w.passed:]
 }
 
-// untouched reports whether some instance that could make the change has met no fault of its own since a TTL before it.
-func (w *world) untouched(c promise) bool {
+// spared reports whether an instance that could make the change has been ready, and has met no fault of its own, since a TTL before it.
+func (w *world) spared(c promise) bool {
 	since := c.from - int64(w.TTL)
 	late := w.since(since)
 next:
@@ -231,13 +231,6 @@ func (h *hooks) near(took, limit int64) {
 	}
 }
 
-func (h *hooks) nearest(v *Verdict) {
-	v.Value = ms(h.worst)
-	if h.allowed > 0 {
-		v.Limit = ms(h.allowed)
-	}
-}
-
 // wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
 type wait struct {
 	h       *hooks
@@ -287,6 +280,7 @@ func (x *wait) look() {
 	case wide:
 		x.h.excuse(by.name())
 	case x.missed != nil:
+		x.count(p, w.now-p.base, until-p.base)
 		x.missed(until - p.base)
 	default:
 		x.since, x.limit = p.base, until-p.base
@@ -303,19 +297,26 @@ func (x *wait) came() (took, limit int64, stands standing) {
 	p := x.now()
 	if x.limit == 0 {
 		took = x.h.w.now - p.base
-		limit, stands = x.h.held(p)
+		if limit, stands = x.h.held(p); stands != unjudged && x.took != nil {
+			x.took.Add(took)
+		}
 	} else {
 		took, limit, stands = x.h.w.now-x.since, x.limit, tooLate
-		x.h.exercise(p.of())
-		x.h.near(took, limit)
-	}
-	if stands != unjudged && x.took != nil {
-		x.took.Add(took)
+		x.count(p, took, limit)
 	}
 	if stands == tooLate && x.late != nil {
 		x.late(took, limit)
 	}
 	return took, limit, stands
+}
+
+// count counts a change that missed its deadline.
+func (x *wait) count(p promise, took, limit int64) {
+	x.h.exercise(p.of())
+	x.h.near(took, limit)
+	if x.took != nil {
+		x.took.Add(took)
+	}
 }
 
 // finish judges the changes that were due and have not come.

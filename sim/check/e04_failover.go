@@ -7,6 +7,7 @@ import "github.com/leasestorm/leasestorm/sim/history"
 // It combines G5, extended to partitions, and G13: the verdict is the worse of the two against its own limit. Nobody can lead before the
 // quarantine after a loss of data is over, so instances must also notice a loss in time.
 type e4 struct {
+	hooks
 	failover g5
 	handover g13
 }
@@ -14,7 +15,8 @@ type e4 struct {
 func (g *e4) attach(w *world, v Verdict) {
 	g.failover.partitions = true
 	g.failover.attach(w, v)
-	g.handover.findings = g.failover.findings
+	g.findings, g.handover.findings = g.failover.findings, g.failover.findings
+	g.hooks.attach(w, v)
 	g.handover.attach(w, v)
 	g.handover.beatless = true
 }
@@ -27,25 +29,24 @@ func (g *e4) injected(inj *injection) {
 	g.handover.injected(inj)
 	g.lost(inj)
 }
-func (g *e4) aside(*history.Event)  {}
 func (g *e4) healed(inj *injection) { g.failover.healed(inj); g.handover.healed(inj) }
 func (g *e4) finish()               { g.failover.finish(); g.handover.finish() }
 
 // lost judges whether an instance notices a loss of data in time. Each reads the leader key once per election interval, and a script that
 // finds it gone begins the epoch. If a replica took over, the key exists, and the next request begins the quarantine.
 func (g *e4) lost(inj *injection) {
-	w, f := g.failover.w, &g.failover
+	w := g.w
 	if inj.did != didPlan || !inj.forgets() || w.Foreign || w.epoch.value == "" {
 		return
 	}
-	within, was := w.electionInterval()+int64(failoverAllowance), w.epoch.value
+	within, was := w.electionInterval()+int64(FailoverAllowance), w.epoch.value
 	base := func() int64 {
 		if inj.open || w.epoch.down {
 			return w.now
 		}
 		return w.availableSince(max(inj.start, inj.end))
 	}
-	f.expect(wait{
+	g.expect(wait{
 		now: func() promise {
 			return promise{from: inj.start, base: base(), by: base() + within, settle: within, anybody: true, but: inj}
 		},
@@ -53,16 +54,8 @@ func (g *e4) lost(inj *injection) {
 			return inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
 		},
 		missed: func(limit int64) {
-			f.exercise(string(inj.Kind))
-			f.near(limit, limit)
-			f.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
+			g.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
 				"the quarantine that follows begins when somebody does", inj, ms(limit))
 		},
 	})
-}
-
-func (g *e4) verdict() Verdict {
-	v := g.failover.verdict()
-	v.Detail = join(v.Detail, g.handover.told())
-	return v
 }

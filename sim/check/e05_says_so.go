@@ -51,8 +51,8 @@ func (g *e5) passes(k *grant, e *history.Event, what string) {
 		return
 	}
 	since := t.confirmedAt
-	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
-		if t.over || t.doubt || t.confirmedAt != since || inst.gone || inst.node.frozenWithin(at-thawGrace) {
+	g.w.at(g.w.stampedBy(at)+g.w.stall(at-eventAllowance, at), func() {
+		if t.over || t.doubt || t.confirmedAt != since || inst.gone || g.w.woke(inst.node, at) {
 			return
 		}
 		g.broke(s, "at %s the leader key %s %s, and %s, who held it, had last said at %s that it leads, and nothing since", clock(at),

@@ -85,7 +85,7 @@ func (g *e6) campaigns(i *instance) {
 	if g.w.Foreign || i.node == nil {
 		return
 	}
-	fell, within := g.w.now, g.w.electionInterval()+int64(failoverAllowance)
+	fell, within := g.w.now, g.w.electionInterval()+int64(FailoverAllowance)
 	g.expect(wait{
 		now: func() promise {
 			return promise{from: fell, base: fell, by: fell + within, settle: within, only: i.node}
@@ -124,7 +124,7 @@ func (g *e6) publishes(i *instance, e *history.Event) {
 // believes judges that exactly the holder of the lease is LEADER, a moment after e.
 func (g *e6) believes(i *instance, e *history.Event) {
 	s, m, at, kind := g.w.subject, &i.member, e.T, e.Kind
-	g.w.at(at+int64(stampAllowance)+g.w.stall(at-eventAllowance, at), func() {
+	g.w.at(g.w.stampedBy(at)+g.w.stall(at-eventAllowance, at), func() {
 		t, leads, has := i.held[s.id], m.state == stateLeader, "does not hold"
 		if t != nil {
 			has = "holds"
@@ -132,7 +132,7 @@ func (g *e6) believes(i *instance, e *history.Event) {
 		switch {
 		case t != nil && leads && m.led != t.fence:
 			g.broke(s, "%s acquired fence %d at %s, but its LeadershipAcquired says %d", i.who(), t.fence, clock(t.since), m.led)
-		case leads == (t != nil), m.change == "", i.gone, i.node.frozenWithin(at - thawGrace):
+		case leads == (t != nil), m.change == "", i.gone, g.w.woke(i.node, at):
 		default:
 			g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, kind, clock(at), cmp.Or(m.state, stateFollower))
 		}
@@ -171,7 +171,7 @@ func (g *e6) agree() {
 		return
 	}
 	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
-	if since := leader.member.moved; g.w.now-since-g.w.stall(since, g.w.now) < int64(g.w.TTL)*6/10 {
+	if since := leader.member.moved; g.w.now-since-g.w.stall(since, g.w.now) < int64(g.w.TTL)*6/10 && g.w.allows(newLeaders) {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}

@@ -134,7 +134,7 @@ func (h *hooks) verdict() Verdict {
 		}
 		worst := h.largest()
 		v.At, v.Breaks = worst.at, h.listed()
-		h.w.broken[v.ID] = h.w.around(worst)
+		v.Around = h.w.around(worst)
 	case h.unplaced > 0:
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
 			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
@@ -207,11 +207,4 @@ func until(t int64) string {
 		return "it says otherwise"
 	}
 	return clock(t)
-}
-
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "; " + b
 }

@@ -45,6 +45,10 @@ func (g *g1) finish() {
 	default:
 		g.untested = unchallenged
 	}
+	g.v.Challenges = g.w.challenges.list()
+	if len(g.breaks) > 0 {
+		g.v.Value = ms(g.largest().size)
+	}
 	g.noteSome(g.exercised, "%d leases taken over from challenged owners")
 	if g.deleted > 0 {
 		g.note("after a key was deleted by hand %d overlaps of at most %d ms (allowed: one renewal interval and its time-out, or until a frozen "+
@@ -117,7 +121,7 @@ func (g *g1) asleepSince(first claim, frozen, from int64) bool {
 // beyondGrants judges the windows that exceeded their grants. Redis' stream may show the grant's extension a moment later.
 func (g *g1) beyondGrants(s *session) {
 	for _, x := range s.beyond {
-		shown := x.at + eventAllowance + g.w.stall(x.at-eventAllowance, x.at)
+		shown := g.w.recordedBy(x.at)
 		if x.grant.gone <= shown || g.w.now <= shown || x.shown <= shown {
 			continue
 		}
@@ -128,13 +132,4 @@ func (g *g1) beyondGrants(s *session) {
 			"own it for %d ms while it still believes", g.w.instance(x.inst).who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until),
 			clock(x.end), ms(x.until-x.end))
 	}
-}
-
-func (g *g1) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Challenges = g.w.challenges.list()
-	if len(g.breaks) > 0 {
-		v.Value = ms(g.largest().size)
-	}
-	return v
 }

@@ -31,7 +31,7 @@ type g2 struct {
 }
 
 // sentLate is how long after a thaw a poll from before the freeze may arrive.
-const sentLate = int64(failoverAllowance)
+const sentLate = int64(FailoverAllowance)
 
 func (g *g2) finish() {
 	for _, s := range g.w.sessions.sorted() {
@@ -40,7 +40,7 @@ func (g *g2) finish() {
 		for _, p := range s.polls {
 			if p.refused {
 				g.rejected++
-				if g.w.frozenBetween(p.inst, p.at-sentLate, p.at) {
+				if g.w.sentAsleep(p.inst, p.at, p.at) {
 					g.late++
 				}
 			} else {
@@ -109,15 +109,15 @@ func (g *g2) broken(s *session, p, other *poll, format string, args ...any) {
 // meetings judges the polls of other instances that the target still served as this one arrived. If the client of one has hung up, the
 // target notices that soon.
 func (g *g2) meetings(s *session, p *poll) {
-	noticed := p.at + int64(failoverAllowance)
+	noticed := p.at + int64(FailoverAllowance)
 	for _, a := range p.meets {
 		switch {
 		case a.inst == p.inst:
-		case g.w.frozenBetween(a.inst, a.at-sentLate, p.at), g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
+		case g.w.sentAsleep(a.inst, a.at, p.at), g.w.sentAsleep(p.inst, p.at, p.at):
 			g.frozen++
 		case a.fence < p.fence && g.w.deletedUnknown(s, p.at):
 			g.deleted++
-		case a.hungUp != 0 && a.hungUp < p.seen && (a.aborted && a.end <= noticed || a.end == never && noticed >= g.w.now):
+		case g.w.allows(hungUps) && a.hungUp != 0 && a.hungUp < p.seen && (a.aborted && a.end <= noticed || a.end == never && noticed >= g.w.now):
 			g.hungUp++
 		default:
 			g.broken(s, p, a, "the target served session %s to %s (poll %d%s, arrived %s, not yet answered) when the poll of %s (poll %d%s) "+
@@ -146,12 +146,12 @@ func (g *g2) stale(s *session, p *poll) {
 		return
 	}
 	whose, begun := turns[last], g.startOf(p)
-	until := p.at + eventAllowance + g.w.stall(p.at-eventAllowance, p.at)
+	until := g.w.recordedBy(p.at)
 	regained := func(x *grant) bool { return x.owner == p.inst && x.since <= until && !x.snapshot }
 	switch {
 	case begun <= whose.since:
 		return
-	case g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
+	case g.w.sentAsleep(p.inst, p.at, p.at):
 		g.staleFrozen++
 		return
 	case g.w.deletedUnknown(s, begun):

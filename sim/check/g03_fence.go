@@ -96,7 +96,7 @@ func (g *g3) terms(s *session) map[int64]bool {
 			switch {
 			case t.fence > top.fence:
 				top = t
-			case t.fence < top.fence && s.deletedWithin(t.since-int64(g.w.TTL), t.since): // granted before the deletion, reported late
+			case t.fence < top.fence && g.w.allows(lateReports) && s.deletedWithin(t.since-int64(g.w.TTL), t.since):
 				g.late++
 			default:
 				g.breach(breach{session: s, from: t.since, at: t.since, seen: t.seen, terms: []*term{top, t}},
@@ -146,7 +146,7 @@ func (g *g3) strange(s *session, given map[int64]bool) {
 	whole := len(s.fences) > 0 && g.w.shows() && !g.gap
 	for _, p := range s.polls {
 		i := g.w.instance(p.inst)
-		if p.fence == 0 || given[p.fence] || !whole && (!i.tells || i.gone && !i.stopped) {
+		if p.fence == 0 || given[p.fence] || !whole && (!i.tells || i.gone && !i.stopped && g.w.allows(lostMessages)) {
 			continue
 		}
 		g.breach(breach{session: s, from: p.at, at: g.w.now, seen: p.seen, terms: []*term{g.w.part(s, p.inst, p.fence)}},

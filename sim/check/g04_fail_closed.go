@@ -91,7 +91,7 @@ func (g *g4) started(r *renewal, now int64) {
 	case r.closes != 0 && g.late(r, r.closes):
 		g.broke(r.session, "%s began a poll of session %s at %s, after its trust window had closed at %s", r.inst.who(), r.session.id,
 			clock(now), clock(r.closes))
-	case !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.due(r)+int64(stampAllowance):
+	case !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.w.stampedBy(g.due(r)):
 		g.exercise(g.w.ails(r.session, r.inst))
 		if g.late(r, g.due(r)) {
 			r.overdue = now
@@ -101,10 +101,10 @@ func (g *g4) started(r *renewal, now int64) {
 
 // late reports whether a poll that begins now began after since. A process that has just been thawed cannot know better.
 func (g *g4) late(r *renewal, since int64) bool {
-	if g.w.now <= since+int64(stampAllowance) {
+	if g.w.now <= g.w.stampedBy(since) {
 		return false
 	}
-	if r.inst.node.frozenWithin(g.w.now - thawGrace) {
+	if g.w.woke(r.inst.node, g.w.now) {
 		g.frozen++
 		return false
 	}

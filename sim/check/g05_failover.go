@@ -1,8 +1,6 @@
 package check
 
 import (
-	"fmt"
-
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/measure"
@@ -37,9 +35,9 @@ type takeover struct {
 }
 
 func (g *g5) attach(w *world, v Verdict) {
-	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
+	v.Limit = (w.TTL + FailoverAllowance).Milliseconds()
 	g.hooks.attach(w, v)
-	g.limit = int64(w.TTL + failoverAllowance)
+	g.limit = int64(w.TTL + FailoverAllowance)
 	g.took, g.lags = g.measures("failover"), g.measures("after the lease's end")
 }
 
@@ -68,7 +66,7 @@ func (g *g5) injected(inj *injection) {
 	switch {
 	case inj.has(fault.Kills):
 		g.crashes++
-	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.has(silent):
+	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.has(fault.Partitions|fault.Freezes):
 	default:
 		for _, id := range g.w.leases(inj.node.current) {
 			g.cutOff(inj.node.current.held[id], inj)
@@ -124,8 +122,8 @@ func (g *g5) close(s *session) {
 // promise returns the promise that an instance acquires the session. Grants to instances that are gone must expire first.
 func (g *g5) promise(to *takeover) promise {
 	base, limit := to.base, g.limit
-	if heir := g.heirSince(to); heir+int64(failoverAllowance) > base+limit {
-		base, limit = heir, int64(failoverAllowance)
+	if heir := g.heirSince(to); heir+int64(FailoverAllowance) > base+limit {
+		base, limit = heir, int64(FailoverAllowance)
 	}
 	p := promise{
 		from: to.at, base: base, by: base + limit, settle: g.w.settleAfter(), anybody: true, grantees: to.grantees, but: to.crash,
@@ -164,9 +162,9 @@ func (g *g5) lagged(to *takeover) {
 		return
 	}
 	g.lags.Add(lag)
-	if g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(failoverAllowance), ends) {
-		g.near(lag, int64(failoverAllowance))
-		g.breach(breach{session: to.session, from: to.base, size: g.w.now - to.base, due: ends + int64(failoverAllowance), by: to.crash},
+	if g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(FailoverAllowance), ends) {
+		g.near(lag, int64(FailoverAllowance))
+		g.breach(breach{session: to.session, from: to.base, size: g.w.now - to.base, due: ends + int64(FailoverAllowance), by: to.crash},
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s",
 			to.session.id, to.taker.who(), clock(g.w.now), ms(lag), clock(ends), to.victim.inst.who(), to.fate())
 	}
@@ -242,21 +240,16 @@ func (g *g5) began(t *term) {
 	}
 }
 
-func (g *g5) verdict() Verdict {
-	v := g.hooks.verdict()
-	g.nearest(&v)
+func (g *g5) finish() {
+	g.hooks.finish()
+	falls := "crashes"
+	if g.partitions {
+		falls = "crashes and partitions"
+	}
 	if g.took.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d takeovers after %d %s: %s", g.took.N, g.crashes, g.fall(), g.took))
+		g.note("%d takeovers after %d %s: %s", g.took.N, g.crashes, falls, g.took)
 	}
 	if g.lags.N > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("after the lease's end: %s", g.lags))
+		g.note("after the lease's end: %s", g.lags)
 	}
-	return v
-}
-
-func (g *g5) fall() string {
-	if g.partitions {
-		return "crashes and partitions"
-	}
-	return "crashes"
 }

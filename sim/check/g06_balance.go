@@ -6,8 +6,7 @@ import "fmt"
 // Redis shows. After a change of the sessions, the time is two intervals.
 type g6 struct {
 	hooks
-	worst int64 // largest distance from ideal, in leases, rounded up
-	told  bool  // a lease has moved since the last look
+	told bool // a lease has moved since the last look
 }
 
 func (g *g6) attach(w *world, v Verdict) {
@@ -49,7 +48,7 @@ func (g *g6) rested(stalled int64) {
 		}
 	}
 	off := max(owned[most]*n-m, m-owned[least]*n)
-	g.worst = max(g.worst, (off+n-1)/n)
+	g.v.Value = max(g.v.Value, (off+n-1)/n) // the largest distance from ideal, in leases, rounded up
 	if off > n {
 		g.breach(breach{from: g.w.now, timed: true, who: []*instance{most, least}},
 			"%s, %d instances share %d sessions, %d.%02d each, but %s owns %d and %s owns %d",
@@ -78,10 +77,4 @@ func (g *g6) moved() {
 	}
 	g.broke(g.w.subject, "a lease moved at %s although nothing had changed since %s and all was to be settled by %s", clock(g.w.now),
 		clock(g.w.rest.since), clock(g.w.rest.due))
-}
-
-func (g *g6) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = g.worst
-	return v
 }

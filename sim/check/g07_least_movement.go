@@ -12,8 +12,7 @@ import (
 // at rest, until the next change, for a TTL at most.
 type g7 struct {
 	hooks
-	now   *movement
-	extra int
+	now *movement
 }
 
 // movement is a join or a leave, and what it moved.
@@ -45,7 +44,7 @@ func (g *g7) injected(inj *injection) {
 		return
 	}
 	g.now = m
-	g.w.at(m.start+max(int64(g.w.TTL), g.w.settle()), func() { g.stop(m) })
+	g.w.at(m.start+max(int64(g.w.TTL), g.w.Settle()), func() { g.stop(m) })
 }
 
 // event ends the watch when something else changes: another process, the sessions, or the leaver returns.
@@ -92,12 +91,12 @@ func (g *g7) stop(m *movement) {
 		first = fmt.Sprintf("session %s went from %s to %s at %s", s.id, m.from.inst.who(), t.inst.who(), clock(t.since))
 	}
 	extra := m.extra + max(0, m.taken-m.need)
-	if extra > 0 && g.w.stall(m.start, m.start+g.w.settle()) > turn {
+	if extra > 0 && g.w.stall(m.start, m.start+g.w.Settle()) > turn {
 		g.excuse("a host that stalled")
 		return
 	}
 	g.exercise(string(m.Kind))
-	g.extra += extra
+	g.v.Value += int64(extra)
 	if extra > 0 {
 		g.broke(s, "the %s of %s at %s moved %d leases more than it had to; the first: %s", m.Kind, m.who.who(), clock(m.start), extra, first)
 	}
@@ -120,10 +119,4 @@ func (g *g7) moves(m *movement) {
 			}
 		}
 	}
-}
-
-func (g *g7) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = int64(g.extra)
-	return v
 }

@@ -46,9 +46,9 @@ type polled struct {
 }
 
 func (g *g8) attach(w *world, v Verdict) {
-	v.Limit = ms(int64(w.TTL + w.Poll + failoverAllowance))
+	v.Limit = ms(int64(w.TTL + w.Poll + FailoverAllowance))
 	g.hooks.attach(w, v)
-	g.gap = class{limit: int64(w.TTL + w.Poll + failoverAllowance), took: g.measures("gap"), around: "no fault of the plan explains it"}
+	g.gap = class{limit: int64(w.TTL + w.Poll + FailoverAllowance), took: g.measures("gap"), around: "no fault of the plan explains it"}
 	g.hand = class{
 		limit: int64(w.Poll + handoverAllowance), took: g.measures("handover"), kind: "handover", around: "a graceful handover",
 	}
@@ -271,14 +271,11 @@ func (g *g8) remaining() {
 	}
 }
 
-func (g *g8) verdict() Verdict {
-	v := g.hooks.verdict()
-	g.nearest(&v)
+func (g *g8) finish() {
 	if g.exercised > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d gaps around faults (%s), %d graceful handovers (%s), %d sessions appeared (%s)", g.gap.n,
-			&g.gap, g.hand.n, &g.hand, g.news.n, &g.news))
+		g.note("%d gaps around faults (%s), %d graceful handovers (%s), %d sessions appeared (%s)", g.gap.n, &g.gap, g.hand.n, &g.hand,
+			g.news.n, &g.news)
 	}
-	return v
 }
 
 func (c *class) String() string { return fmt.Sprintf("max %d of %d ms", ms(c.worst), ms(c.limit)) }

@@ -54,7 +54,6 @@ func (a *asserted) wait(t *term, after *injection) {
 		},
 		pending: func() bool { return t.doubt && a.may(t) },
 		missed: func(limit int64) {
-			a.g.exercise(after.name())
 			a.g.breach(breach{session: t.session, from: from, due: from + limit, by: after, terms: []*term{t}},
 				"%s had not asserted its lease of session %s%s %d ms after Redis could answer it again (%s)",
 				t.inst.who(), t.session.id, inBrackets(t.fence), ms(a.g.w.now-from), after)

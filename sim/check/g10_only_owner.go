@@ -104,7 +104,7 @@ func (g *g10) granted(k *key, e *history.Event) {
 		}
 	}
 	k.set(true, e.Instance, e.T, e.Until)
-	k.stale = snapshot && g.w.shows() && slices.ContainsFunc(g.w.quarantines(e.T), (*injection).failsOver)
+	k.stale = g.w.allows(replicaCopies) && snapshot && g.w.shows() && slices.ContainsFunc(g.w.quarantines(e.T), (*injection).failsOver)
 	k.asserts = asserts
 	k.token = k.token || g.w.Foreign && g.nobody(e.Instance)
 	g.did(k, e.T)
@@ -143,7 +143,7 @@ func (g *g10) served(k *key, e *history.Event) {
 	if e.Until != 0 && at != since {
 		return
 	}
-	g.w.at(at+eventAllowance+g.w.stall(at-eventAllowance, at), func() {
+	g.w.at(g.w.recordedBy(at), func() {
 		if !k.held() || k.since != since {
 			return
 		}
@@ -207,7 +207,7 @@ func (g *g10) deleted(k *key, e *history.Event) {
 		return
 	}
 	s, i := g.by(k.session, holder), g.w.instances[holder]
-	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
+	g.w.at(g.w.recordedBy(at)+int64(g.w.RenewTimeout), func() {
 		reported := s.released != 0 && s.released >= since-eventAllowance
 		silenced := i.gone && i.killed || g.w.hindered(i.node, at-int64(g.w.TTL), at+eventAllowance, nil) != nil
 		if reported || silenced || k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {

@@ -59,9 +59,9 @@ func (g *g10) used(k *key, at int64) {
 		}
 	}
 	s.early = append(s.early, at)
-	g.w.at(at+eventAllowance+int64(g.w.RenewTimeout)+g.w.stall(at-eventAllowance, at), func() {
+	g.w.at(g.w.recordedBy(at)+int64(g.w.RenewTimeout), func() {
 		n := slices.Index(s.early, at)
-		if n < 0 || i.gone && i.killed { // of a killed one, the last events were lost
+		if n < 0 || i.gone && i.killed && g.w.allows(lostMessages) { // of a killed one, the last events were lost
 			return
 		}
 		s.early = slices.Delete(s.early, n, n+1)
@@ -78,7 +78,7 @@ func (g *g10) underWay(i *instance, sent int64) int64 {
 		if r.from > until {
 			break
 		}
-		if inj.ofRedis() || inj.node == i.node {
+		if (inj.ofRedis() || inj.node == i.node) && g.w.allows(heldBack) {
 			until = max(until, r.to+(r.to-r.from)+g.w.blur())
 		}
 	}

@@ -43,13 +43,11 @@ func (g *g11) joined(i *instance) {
 	if join == nil || spare() < 1 {
 		return // another cause started it, or there is no work for it
 	}
-	at, settle := g.w.now, int64(g.w.TTL)+g.w.settle()
+	at, settle := g.w.now, int64(g.w.TTL)+g.w.Settle()
 	g.waiting[i] = g.expect(wait{
 		now:     func() promise { return promise{from: at, base: at, by: at + settle, settle: settle, but: join} },
 		pending: func() bool { return !i.gone && spare() >= 0 }, // other newcomers may have taken the work
 		missed: func(limit int64) {
-			g.exercise("")
-			g.near(g.w.now-at, limit)
 			g.breach(breach{from: at, due: at + limit, by: join, who: []*instance{i}},
 				"%s joined at %s and has acquired nothing by %s", i.who(), clock(at), clock(g.w.now))
 		},
@@ -72,12 +70,10 @@ func (g *g11) ended(t *term, how ending) {
 	}
 }
 
-func (g *g11) verdict() Verdict {
+func (g *g11) finish() {
 	if int64(g.most) < g.v.Limit || g.joins == 0 || g.leaves == 0 {
 		g.untested = fmt.Sprintf("it takes %d instances, a join and a leave", g.v.Limit)
 	}
-	v := g.hooks.verdict()
-	v.Value = int64(g.most)
-	v.Detail = join(v.Detail, fmt.Sprintf("%d joined and took leases, %d left", g.joins, g.leaves))
-	return v
+	g.v.Value = int64(g.most)
+	g.note("%d joined and took leases, %d left", g.joins, g.leaves)
 }

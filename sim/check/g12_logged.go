@@ -12,10 +12,9 @@ import (
 // fence and time. It compares the events and the entries of each instance and kind.
 type g12 struct {
 	endings
-	logs    *nodelogs.Logs // nil: not kept
-	said    nodelogs.Statements
-	held    map[*instance]int // leases at the exit
-	missing int
+	logs *nodelogs.Logs // nil: not kept
+	said nodelogs.Statements
+	held map[*instance]int // leases at the exit
 }
 
 func (g *g12) attach(w *world, v Verdict) {
@@ -47,7 +46,7 @@ func (g *g12) finish() {
 		return
 	}
 	if n, first := g.logs.Bare(); n > 0 {
-		g.missing += n
+		g.v.Value += int64(n)
 		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", n, first)
 	}
 	if !g.w.ends { // the nodes went on to report and log
@@ -85,20 +84,20 @@ func (g *g12) compare(i *instance, kind history.Kind, events, entries []nodelogs
 	if kind == history.AcquireFailed {
 		leases = len(g.w.sessions.all)
 	}
-	cut := i.killed || !i.gone // it was cut off, or still runs
+	cut := (i.killed || !i.gone) && g.w.allows(lostMessages) // it was cut off, or still runs
 	differ, begins := len(events)-len(entries), alike(events, entries)
 	differ = max(differ, -differ)
 	bare := reasons(events) - reasons(entries)
 	switch {
 	case begins && cut && differ <= leases+killedSlack:
 	case !begins:
-		g.missing += max(differ, 1)
+		g.v.Value += int64(max(differ, 1))
 		g.broke(nil, "%s said %q %d times and logged it %d times, with other endpoints or fences", i.who(), kind, len(events), len(entries))
 	case differ > 0:
-		g.missing += differ
+		g.v.Value += int64(differ)
 		g.broke(nil, "%s said %q %d times and logged it %d times", i.who(), kind, len(events), len(entries))
 	case bare > 0:
-		g.missing += bare
+		g.v.Value += int64(bare)
 		g.broke(nil, "%s gave a reason for %q %d times and logged one %d times", i.who(), kind, reasons(events), reasons(entries))
 	}
 }
@@ -129,10 +128,4 @@ func reasons(all []nodelogs.Statement) (n int) {
 		}
 	}
 	return n
-}
-
-func (g *g12) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = int64(g.missing)
-	return v
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -96,7 +95,7 @@ func (g *g13) promise(h *handover) promise {
 	}
 	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
 	return promise{
-		from: h.at - probe, base: base, by: base + int64(failoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
+		from: h.at - probe, base: base, by: base + int64(FailoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
 	}
 }
 
@@ -162,7 +161,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 	idle := i.idle
 	g.expect(wait{
 		now: func() promise {
-			limit := int64(failoverAllowance)
+			limit := int64(FailoverAllowance)
 			if i.polls > 0 && g.w.allows(runningPolls) {
 				limit += int64(g.w.PollTimeout)
 			}
@@ -171,7 +170,6 @@ func (g *g13) drains(stop *injection, i *instance) {
 		},
 		pending: func() bool { return len(i.held) > 0 && i.idle == idle && !i.gone },
 		missed: func(limit int64) {
-			g.exercise("")
 			kept := i.held[g.w.leases(i)[0]]
 			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
 				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
@@ -186,7 +184,7 @@ func (g *g13) left(i *instance) {
 	if stop == nil || g.beatless || g.w.rest.beats[i.id] == 0 {
 		return
 	}
-	g.w.at(at+int64(failoverAllowance), func() {
+	g.w.at(at+int64(FailoverAllowance), func() {
 		until := g.w.rest.beats[i.id]
 		if until <= g.w.now || g.w.phase == "end" {
 			return
@@ -209,16 +207,9 @@ func (g *g13) began(t *term) {
 	}
 }
 
-func (g *g13) verdict() Verdict {
-	v := g.hooks.verdict()
-	g.nearest(&v)
-	v.Detail = join(v.Detail, g.told())
-	return v
-}
-
-func (g *g13) told() string {
-	if g.took.N == 0 {
-		return ""
+func (g *g13) finish() {
+	g.hooks.finish()
+	if g.took.N > 0 {
+		g.note("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 	}
-	return fmt.Sprintf("%d leases handed over in %d clean stops: %s", g.took.N, len(g.stops), g.took)
 }

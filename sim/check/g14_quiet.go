@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"fmt"
 	"sort"
 	"strings"
 	"time"
@@ -155,7 +154,7 @@ func (g *g14) judge(l *load, n int64) {
 	l.over = sum > limit
 }
 
-func (g *g14) verdict() Verdict {
+func (g *g14) finish() {
 	switch {
 	case g.w.Foreign: // another program has its own rules
 		g.untested = "the nodes are another program, of which it is only reported"
@@ -166,18 +165,17 @@ func (g *g14) verdict() Verdict {
 	case g.exercised == 0:
 		g.untested = "the history does not tell how many commands the nodes sent"
 	}
-	v, worst := g.hooks.verdict(), Load{}
+	worst := Load{}
 	for s, l := range g.most {
 		if l.Windows > 0 {
 			l.State = budgets[s].name
-			v.Loads = append(v.Loads, l)
+			g.v.Loads = append(g.v.Loads, l)
 			if worst.Limit == 0 || l.Sent*worst.Limit > worst.Sent*l.Limit {
 				worst = l
 			}
 		}
 	}
-	if v.Value, v.Limit = worst.Sent, worst.Limit; v.Limit > 0 {
-		v.Detail = join(v.Detail, fmt.Sprintf("%d windows, nearest to the limit: %s", v.Exercised, worst.State))
+	if g.v.Value, g.v.Limit = worst.Sent, worst.Limit; g.v.Limit > 0 {
+		g.note("%d windows, nearest to the limit: %s", g.exercised, worst.State)
 	}
-	return v
 }

@@ -22,7 +22,7 @@ func (g *i1) event(e *history.Event) {
 	case history.Rejected:
 		g.rejected++
 		g.exercise("")
-		if g.w.frozenBetween(e.Instance, e.T-sentLate, e.T) {
+		if g.w.sentAsleep(e.Instance, e.T, e.T) {
 			g.late++
 		}
 	}
@@ -46,7 +46,7 @@ func (g *i1) arrived(p *pipeline) {
 	for _, a := range g.book.pipelines {
 		switch {
 		case a.place != p.place || a == p:
-		case g.w.frozenBetween(a.inst, a.at-sentLate, p.at), g.w.frozenBetween(p.inst, p.at-sentLate, p.at):
+		case g.w.sentAsleep(a.inst, a.at, p.at), g.w.sentAsleep(p.inst, p.at, p.at):
 			g.frozen++
 		default:
 			g.broke(s, "%s served pipeline %d of %s (fence %d, since %s) when pipeline %d of %s (fence %d) began at %s: two at once, and "+

@@ -64,7 +64,7 @@ func (g *i2) keyed(v *want, s *intent, e *history.Event) {
 // runs judges that the key of a running session has no end. The history may show one step of Redis as several events.
 func (g *i2) runs(s *intent) {
 	since := s.since
-	g.w.at(since+eventAllowance, func() {
+	g.w.at(g.w.recordedBy(since), func() {
 		if v := s.want; v.inForce == s && s.since == since && v.until != 0 {
 			g.broke(s.session, "session %s of %s runs since %s, and its key ends at %s", s.id, v.payload, clock(since), clock(v.until))
 		}

@@ -83,14 +83,9 @@ func (b *intents) settled(s *intent) bool {
 // look begins to wait for a session that is not in order, and judges one that has come to be in order.
 func (g *i3) look(s *intent) {
 	s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
-		took: g.took,
-		now:  func() promise { return g.promise(s) },
-		missed: func(limit int64) {
-			g.exercise("")
-			g.took.Add(g.w.now - s.disorder.from)
-			g.near(g.w.now-s.disorder.from, limit)
-			g.late(s, limit)
-		},
+		took:   g.took,
+		now:    func() promise { return g.promise(s) },
+		missed: func(limit int64) { g.late(s, limit) },
 	})
 }
 
@@ -106,7 +101,7 @@ func (g *i3) promise(s *intent) promise {
 	limit := int64(g.w.settleIntents())
 	settle := limit + int64(g.w.TTL) // a start that was lost before it reached a worker is swept up late
 	// After a loss of data, or at another master, it is delivered again, and another session may have the service now.
-	if switched := g.w.servers.switched; g.book.forgiven(s) || switched > 0 && s.asked <= switched {
+	if switched := g.w.servers.switched; g.w.allows(redeliveries) && (g.book.forgiven(s) || switched > 0 && s.asked <= switched) {
 		limit += int64(g.w.TTL)
 	}
 	return promise{from: s.disorder.from - settle, base: base, by: base + limit, settle: settle}
@@ -126,10 +121,4 @@ func (g *i3) late(s *intent, limit int64) {
 	g.breach(breach{session: s.session, from: from, size: g.w.now - from},
 		"session %s, accepted at %s, was %s at %s and %s, %d ms after it had to come to an end or run (limit %d ms)", s.id, clock(s.accepted),
 		state, clock(g.w.now), by, ms(g.w.now-from), ms(limit))
-}
-
-func (g *i3) verdict() Verdict {
-	v := g.hooks.verdict()
-	g.nearest(&v)
-	return v
 }

@@ -45,7 +45,7 @@ func (g *i5) event(e *history.Event) {
 		g.used[e.Session] = e.T
 	case history.Served, history.Aborted:
 		heard := e.T
-		if k := g.w.subject.granted; (k == nil || k.holder != e.Instance) && strings.HasPrefix(e.Session, tunerPrefix) {
+		if k := g.w.subject.granted; (k == nil || k.holder != e.Instance) && strings.HasPrefix(e.Session, tunerPrefix) && g.w.allows(slowSlots) {
 			heard += int64(slotAllowance) // a worker that lost a slot must hear that its pipeline has stopped before another session gets the slot
 		}
 		g.uses(e, heard)
@@ -95,7 +95,6 @@ func (g *i5) conflicts(s *intent, lasts bool) {
 		},
 		pending: func() bool { return !g.book.forgiven(s) },
 		missed: func(limit int64) {
-			g.exercise("")
 			g.broke(s.session, "session %s of %s, accepted at %s while another one ran, was still %q at %s, after %d ms", s.id, s.want.payload,
 				clock(at), s.state, clock(g.w.now), ms(limit))
 		},

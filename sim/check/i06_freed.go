@@ -34,14 +34,16 @@ type obligation struct {
 }
 
 func (g *i6) attach(w *world, v Verdict) {
-	v.Limit = (w.TTL + failoverAllowance).Milliseconds()
+	v.Limit = (w.TTL + FailoverAllowance).Milliseconds()
 	g.intentRule.attach(w, v)
 	g.took, g.again = g.measures("freed"), g.measures("after the same worker was ready again")
 }
 
 func (g *i6) event(e *history.Event) {
 	switch e.Kind {
-	case history.RedisGranted, history.RedisExtended, history.RedisDeleted, history.Acquired, history.Renewed, history.Lost:
+	case history.RedisExtended:
+		g.moves(g.w.subject)
+	case history.RedisGranted, history.RedisDeleted, history.Acquired, history.Renewed, history.Lost:
 		g.moves(g.w.subject)
 		g.idles(g.w.subject)
 	case history.RedisState:
@@ -87,10 +89,10 @@ func (g *i6) exited(inst *instance) {
 func (k *grant) lives(now int64) bool { return k.until == 0 || k.until > now }
 
 func (g *i6) promise(d *obligation) promise {
-	limit := int64(g.w.TTL + failoverAllowance)
+	limit := int64(g.w.TTL + FailoverAllowance)
 	due := d.base + limit
 	if d.ready != 0 {
-		due = min(due, max(d.ready, d.base)+int64(failoverAllowance))
+		due = min(due, max(d.ready, d.base)+int64(FailoverAllowance))
 	}
 	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.victim.killer}
 }
@@ -107,6 +109,7 @@ func (g *i6) moves(s *session) {
 		case s.granted != nil && s.granted.holder == d.victim.id:
 			d.base = g.w.now
 		default:
+			g.exercise(string(d.victim.killer.Kind))
 			g.free(d, min(g.w.now, cmp.Or(s.before.until, g.w.now)))
 		}
 	}
@@ -115,8 +118,8 @@ func (g *i6) moves(s *session) {
 // free counts a lease that was left behind and free at the given time, or then still held.
 func (g *i6) free(d *obligation, at int64) {
 	d.over = true
-	g.exercise(string(d.victim.killer.Kind))
 	g.took.Add(max(0, at-d.base))
+	g.v.Value = max(g.v.Value, ms(at-d.base))
 	if d.ready != 0 {
 		g.again.Add(max(0, at-d.ready))
 	}
@@ -200,13 +203,12 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 	}
 	o.follow(&g.hooks, lasts(), wait{
 		now: func() promise { // only faults of that worker delay it; it may learn of a session's end only after it has tried all slots
-			ttl, within := int64(g.w.TTL), int64(failoverAllowance+time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
-			return promise{from: o.from - ttl - int64(failoverAllowance), base: o.from, by: o.from + within, settle: ttl/10 + within,
+			ttl, within := int64(g.w.TTL), int64(FailoverAllowance+time.Duration(g.w.Tuners)*(slotAllowance+g.w.TTL/100))
+			return promise{from: o.from - ttl - int64(FailoverAllowance), base: o.from, by: o.from + within, settle: ttl/10 + within,
 				only: of.worker.node}
 		},
 		pending: func() bool { return lasts() && !of.worker.gone },
 		missed: func(int64) {
-			g.exercise("")
 			g.breach(breach{from: o.from, who: []*instance{of.worker}},
 				"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what,
 				of.worker.who(), clock(o.from))
@@ -224,10 +226,4 @@ func (g *i6) stopped(inst *instance, s *session) {
 	g.exercise("")
 	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
 		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
-}
-
-func (g *i6) verdict() Verdict {
-	v := g.hooks.verdict()
-	v.Value = ms(int64(g.took.Max))
-	return v
 }

@@ -135,7 +135,9 @@ func (b *intents) session(id string) *intent {
 func (s *intent) ended() bool { return s.state == stateEnded || s.state == stateGone }
 
 // forgiven reports whether Redis may have lost the session: with its data, or because another server had it.
-func (b *intents) forgiven(s *intent) bool { return s.lost || s.asked <= b.lostAt }
+func (b *intents) forgiven(s *intent) bool {
+	return b.w.allows(lostSessions) && (s.lost || s.asked <= b.lostAt)
+}
 
 // take updates the state by the event. The checkers handle the event afterwards.
 func (b *intents) take(e *history.Event) {

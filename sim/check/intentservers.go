@@ -72,7 +72,7 @@ func (b *intents) keyed(e *history.Event) {
 // ledSince reports whether a process' requests since then went to the master that the sentinels know.
 func (b *intents) ledSince(n *node, since int64) bool {
 	x := &b.w.servers
-	return !b.w.replicated() || x.led(n) <= since && x.switched <= since
+	return !b.w.replicated() || !b.w.allows(otherMasters) || x.led(n) <= since && x.switched <= since
 }
 
 // staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.

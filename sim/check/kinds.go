@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/measure"
@@ -23,23 +22,6 @@ type KindCount struct {
 
 // kindNone is the kind of changes without a known cause.
 const kindNone = "none"
-
-// Join adds the counts of o.
-func (k *KindCount) Join(o KindCount) {
-	k.Exercised += o.Exercised
-	k.Prolonged += o.Prolonged
-	k.Excused += o.Excused
-	k.Broken += o.Broken
-}
-
-// JoinKinds adds counts by kind and sorts them by kind.
-func JoinKinds(a, b []KindCount) []KindCount {
-	all := kinds{}
-	for _, c := range slices.Concat(a, b) {
-		all.of(c.Kind).Join(c)
-	}
-	return all.list()
-}
 
 type kinds map[string]*KindCount
 
@@ -104,7 +86,14 @@ func (h *hooks) counted(v *Verdict) {
 	for _, b := range h.breaks {
 		h.kinds.of(b.by.name()).Broken++
 	}
-	v.Value, v.Exercised, v.Kinds = int64(len(h.breaks)), h.exercised, h.kinds.list()
+	v.Exercised, v.Kinds = h.exercised, h.kinds.list()
+	switch {
+	case v.Value != 0: // the rule's own
+	case strings.HasPrefix(v.Unit, "ms"):
+		v.Value, v.Limit = ms(h.worst), cmp.Or(ms(h.allowed), v.Limit)
+	default:
+		v.Value = int64(len(h.breaks))
+	}
 	for _, t := range h.measured {
 		if t.N > 0 {
 			t.Read()

@@ -85,8 +85,8 @@ func Replicated(topology string) bool {
 
 func (p Params) replicated() bool { return Replicated(p.Topology) }
 
-// judges reports whether a run of these parameters can be judged by a guarantee.
-func (p Params) judges(id string) bool {
+// Judges reports whether a run of these parameters can be judged by a guarantee.
+func (p Params) Judges(id string) bool {
 	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
 }
 
@@ -95,15 +95,15 @@ func (p Params) shows() bool { return p.Tap && !p.replicated() }
 
 // Allowances of the guarantees. The speed of a run does not divide them.
 const (
-	failoverAllowance = 250 * time.Millisecond // G5, G8, G9, G13: noticing and taking over
+	FailoverAllowance = 250 * time.Millisecond // G5, G8, G9, G13: noticing and taking over
 	handoverAllowance = 100 * time.Millisecond // G8: a graceful handover
 	appearAllowance   = time.Second            // G8: a session that appears
 	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of its consequence
 )
 
-// settle returns how long after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated attempts,
-// which wait for a quarter of a renewal interval, and than the turns of waiting instances.
-func (p Params) settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
+// Settle returns how long, in ns, after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated
+// attempts, which wait for a quarter of a renewal interval, and than the turns of waiting instances.
+func (p Params) Settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
 // settleSessions is the same for a change of the sessions, which instances see at their next discovery.
 func (p Params) settleSessions() int64 {
@@ -111,7 +111,7 @@ func (p Params) settleSessions() int64 {
 }
 
 // takeOver returns how long it takes to acquire a free or requested lease if the first attempts failed.
-func (p Params) takeOver() int64 { return int64(p.Renew/4 + failoverAllowance) }
+func (p Params) takeOver() int64 { return int64(p.Renew/4 + FailoverAllowance) }
 
 // probe returns the longest pause between two probes of an instance that Redis does not answer.
 func (p Params) probe() int64 { return max(int64(p.Renew)/20, int64(10*time.Millisecond)) }

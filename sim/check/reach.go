@@ -49,7 +49,7 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
 		return span{inj.start, inj.start + int64(w.TTL)}, true
 	case inj.has(fault.Stops | fault.Disconnects):
-		return span{inj.start, inj.start + int64(failoverAllowance)}, true
+		return span{inj.start, inj.start + int64(FailoverAllowance)}, true
 	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
 		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
 	case inj.Kind == fault.RedisSlow:
@@ -66,6 +66,14 @@ func (w *world) reachBy(inj *injection, at int64) (span, bool) {
 		return span{inj.start, end + inj.lingers()}, true
 	}
 	return span{}, false
+}
+
+// Reach returns the time of the run in which a fault of the plan can delay others. It returns false if the fault delays none.
+func (p Params) Reach(f fault.Fault) (from, to time.Duration, ok bool) {
+	inj := planned(f)
+	inj.start, inj.end = int64(f.At), int64(f.At+f.For)
+	r, ok := (&world{Params: p}).reachBy(inj, never)
+	return time.Duration(r.from), time.Duration(r.to), ok
 }
 
 // reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.

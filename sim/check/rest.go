@@ -45,7 +45,7 @@ func (r *rest) look() {
 	if r.atRest || r.w.phase == "end" {
 		return
 	}
-	settle := r.w.settle()
+	settle := r.w.Settle()
 	for id, until := range r.beats {
 		if until != 0 && until+beatSlack <= r.w.now { // it ended unseen
 			delete(r.beats, id)
@@ -92,7 +92,7 @@ func (r *rest) remains() (until int64) {
 func (r *rest) held() int64 {
 	timeout := int64(r.w.PollTimeout)
 	for _, inj := range r.w.since(r.since - timeout) {
-		if inj.has(fault.Holds) && (inj.open || inj.end+timeout >= r.since) {
+		if r.w.allows(heldPolls) && inj.has(fault.Holds) && (inj.open || inj.end+timeout >= r.since) {
 			return timeout
 		}
 	}
@@ -110,7 +110,7 @@ func (r *rest) redis(e *history.Event) {
 		r.beats[e.Instance] = e.Until
 		if _, awaited := r.awaited[e.Instance]; awaited || !known {
 			delete(r.awaited, e.Instance)
-			r.change(r.w.settle())
+			r.change(r.w.Settle())
 		}
 	case history.RedisBeatGone:
 		if !known {
@@ -121,7 +121,7 @@ func (r *rest) redis(e *history.Event) {
 		}
 		delete(r.beats, e.Instance)
 		delete(r.awaited, e.Instance)
-		settle := r.w.settle()
+		settle := r.w.Settle()
 		// A living instance removes its heartbeat if it could not acquire the leases meant for it. It keeps its leases, which the others do
 		// not get, and returns after a TTL.
 		if i := r.w.instances[e.Instance]; i != nil && !i.gone && i.leave == nil && until > r.w.now {
@@ -139,7 +139,7 @@ func (r *rest) ready(i *instance) {
 	if !r.w.Tap {
 		r.beats[i.id] = 0
 	}
-	r.change(r.w.settle())
+	r.change(r.w.Settle())
 }
 
 func (r *rest) exited(i *instance) {
@@ -153,7 +153,7 @@ func (r *rest) exited(i *instance) {
 			at += int64(r.w.TTL) + beatSlack
 		}
 	}
-	r.changed(at, r.w.settle())
+	r.changed(at, r.w.Settle())
 }
 
 func (r *rest) injected(inj *injection) {
@@ -165,7 +165,7 @@ func (r *rest) injected(inj *injection) {
 		return
 	}
 	r.by = inj
-	settle := r.w.settle()
+	settle := r.w.Settle()
 	switch {
 	case inj.has(fault.Kills | fault.Deletes):
 		settle += int64(r.w.TTL)
@@ -179,7 +179,7 @@ func (r *rest) healed(inj *injection) {
 	if !inj.has(fault.Aside) {
 		r.by = inj
 	}
-	settle := r.w.settle() + inj.lingers()
+	settle := r.w.Settle() + inj.lingers()
 	switch {
 	case r.w.forgets(inj): // nothing is granted during a quarantine, and sessions are restored
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
@@ -196,7 +196,7 @@ func (r *rest) healed(inj *injection) {
 		case r.w.Tap:
 			r.awaited[i.id] = r.w.now + int64(r.w.TTL)
 		default:
-			r.change(r.w.settle() + int64(r.w.Heartbeat))
+			r.change(r.w.Settle() + int64(r.w.Heartbeat))
 		}
 	}
 }

@@ -36,6 +36,30 @@ func (w *world) earliest(shown int64) int64 {
 	return at
 }
 
+// recordedBy returns until when an effect of what was recorded at at may be recorded: by another observer, on a host that may have stalled.
+func (w *world) recordedBy(at int64) int64 {
+	if !w.allows(lateEvents) {
+		return at
+	}
+	return at + eventAllowance + w.stall(at-eventAllowance, at)
+}
+
+// stampedBy returns until when the consequence of what was recorded at at may be stamped, by the same process.
+func (w *world) stampedBy(at int64) int64 {
+	if !w.allows(lateStamps) {
+		return at
+	}
+	return at + int64(stampAllowance)
+}
+
+// woke reports whether the process of the node was frozen until just before at, so that it cannot know yet.
+func (w *world) woke(n *node, at int64) bool { return n.frozenWithin(at-thawGrace) && w.allows(thaws) }
+
+// sentAsleep reports whether a freeze may have held back what reached the target in this time, or its end.
+func (w *world) sentAsleep(inst string, from, to int64) bool {
+	return w.frozenBetween(inst, from-sentLate, to) && w.allows(frozenSenders)
+}
+
 // latest returns the length of the longest span in which the times of Redis' events are unknown.
 func (w *world) latest() (longest int64) {
 	for _, late := range w.unplaced {

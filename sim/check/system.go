@@ -1,10 +1,6 @@
 package check
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
@@ -43,9 +39,9 @@ var polling = &system{
 		{Verdict{ID: "G8", Spec: []string{"SC-006"}, Unit: "ms unpolled"}, "no missed polls"},
 		{Verdict{ID: "G9", Spec: []string{"SC-005"}, Unit: "ms"}, "Redis fails"},
 		{Verdict{ID: "G10", Spec: []string{"FR-001", "FR-002", "FR-003"}, Unit: "foreign changes"}, "only the owner"},
-		{Verdict{ID: "G11", Spec: []string{"SC-003"}, Limit: instancesNeeded, Unit: "instances at once"}, "scale"},
+		{Verdict{ID: "G11", Spec: []string{"SC-003"}, Limit: InstancesNeeded, Unit: "instances at once"}, "scale"},
 		{Verdict{ID: "G12", Spec: []string{"FR-019", "FR-020", "FR-021", "FR-022"}, Unit: "entries missing"}, "told"},
-		{Verdict{ID: "G13", Spec: []string{"US1-3"}, Limit: failoverAllowance.Milliseconds(), Unit: "ms"}, "clean stop"},
+		{Verdict{ID: "G13", Spec: []string{"US1-3"}, Limit: FailoverAllowance.Milliseconds(), Unit: "ms"}, "clean stop"},
 		{Verdict{ID: "G14", Spec: []string{}, Unit: "commands"}, "quiet"},
 	},
 	safety: 4,
@@ -122,30 +118,8 @@ func Promise(id string) string {
 	return ""
 }
 
-// instancesNeeded is the number of instances at once that G11 requires.
-const instancesNeeded = 10
+// InstancesNeeded is the number of instances at once that G11 requires.
+const InstancesNeeded = 10
 
 // Least reports whether the guarantee's limit is a minimum, not a maximum.
 func Least(id string) bool { return id == "G11" }
-
-// ParseCriteria parses a list of guarantees separated by commas ("G1,g5"), as --criteria and scenario files use it. It returns each ID
-// once, in the order of their numbers. It accepts the guarantees of all systems; an unknown ID or an empty list is an ErrCriterion.
-func ParseCriteria(list string) ([]string, error) {
-	var all, ids []string
-	for _, name := range Systems() {
-		all = append(all, IDs(name)...)
-	}
-	for id := range strings.SplitSeq(list, ",") {
-		if id = strings.ToUpper(strings.TrimSpace(id)); id == "" {
-			continue
-		}
-		if !slices.Contains(all, id) {
-			return nil, fmt.Errorf("%w %q: known are %s", ErrCriterion, id, strings.Join(all, ", "))
-		}
-		ids = append(ids, id)
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%w: none named; known are %s", ErrCriterion, strings.Join(all, ", "))
-	}
-	return slices.DeleteFunc(all, func(id string) bool { return !slices.Contains(ids, id) }), nil
-}

@@ -119,7 +119,7 @@ func (w *world) grants(e *history.Event) {
 func (w *world) freed(s *session) {
 	if k := s.granted; k != nil && w.gone(k.holder) {
 		s.left = span{w.leftBehind(s).from, w.now}
-		w.rest.change(w.settle()) // the first instance that acquires it may hand it over
+		w.rest.change(w.Settle()) // the first instance that acquires it may hand it over
 	}
 	s.gives(w.now)
 }

@@ -42,18 +42,17 @@ type world struct {
 	timers         []timer
 	rest           rest
 	epoch          epoch
-	seen           int32 // number of events before the current one
+	seen           int32 // number of events, the current one included
 	watches        bool  // no verdict is asked for
 
 	challenges challenges
-	broken     map[string]*around // by ID of the guarantee
 }
 
 func newWorld(p Params) *world {
 	w := &world{
 		Params: p, nodes: map[string]*node{}, instances: map[string]*instance{},
-		sessions: sessions{byID: map[string]*session{}}, broken: map[string]*around{},
-		servers: servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
+		sessions: sessions{byID: map[string]*session{}},
+		servers:  servers{strays: map[*node]*injection{}, began: map[string]int64{}, beside: map[string]*epoch{}},
 	}
 	w.rest = rest{w: w, beats: map[string]int64{}, awaited: map[string]int64{}}
 	w.challenges = challenges{w: w, tally: map[string]*Challenge{}}
@@ -91,14 +90,13 @@ func (w *world) session(id string) *session {
 func (w *world) take(e *history.Event) {
 	w.elapse(e.T)
 	w.now = e.T
-	w.stats.Events++
+	w.seen++
 	w.stats.LastT = e.T
 	w.find(e)
 	if w.replicated() && e.Aside() {
 		w.aside(e)
 		return
 	}
-	w.seen++
 	if !w.watches {
 		w.tabulate(e)
 	}
@@ -289,6 +287,7 @@ func (w *world) exited(n *node, e *history.Event) {
 }
 
 func (w *world) finish(err error) {
+	w.stats.Events = int64(w.seen)
 	w.ends = w.complete && err == nil
 	if err != nil || w.Interrupted || w.fell != "" {
 		w.complete = false

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -128,7 +129,7 @@ func (p pair) open() (ids []string) {
 
 // decides reports whether the guarantee decides on both sides.
 func (p pair) decides(id string) bool {
-	return slices.Contains(check.Decides(p.first.Params()), id) && slices.Contains(check.Decides(p.second.Params()), id)
+	return slices.Contains(criteria.Decides(p.first.Params()), id) && slices.Contains(criteria.Decides(p.second.Params()), id)
 }
 
 // config is what every plan is played with.

@@ -37,7 +37,8 @@ func TestCountsAddUp(t *testing.T) {
 				g.count(&v)
 				var all check.KindCount
 				for _, k := range g.Kinds {
-					all.Join(k)
+					all.Exercised += k.Exercised
+					all.Excused += k.Excused
 				}
 				if all.Exercised != g.Judged || all.Excused != g.Excused {
 					t.Errorf("%s, seed %d: %s exercised %d, prolonged %v, excused %d, and by kind %+v, %+v", name, seed, v.ID, v.Exercised,

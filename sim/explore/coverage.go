@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -77,7 +78,22 @@ func (g *GuaranteeCount) join(o *GuaranteeCount) {
 	for i, n := range o.Prolonged {
 		g.Prolonged[i] += n
 	}
-	g.Kinds, g.Times = check.JoinKinds(g.Kinds, o.Kinds), measure.JoinAll(g.Times, o.Times)
+	g.Kinds, g.Times = joined(g.Kinds, o.Kinds), measure.JoinAll(g.Times, o.Times)
+}
+
+// joined adds counts by kind and sorts them by kind.
+func joined(a, b []check.KindCount) (all []check.KindCount) {
+	for _, c := range slices.Concat(a, b) {
+		i, ok := slices.BinarySearchFunc(all, c.Kind, func(k check.KindCount, kind string) int { return cmp.Compare(k.Kind, kind) })
+		if !ok {
+			all = slices.Insert(all, i, check.KindCount{Kind: c.Kind})
+		}
+		all[i].Exercised += c.Exercised
+		all[i].Prolonged += c.Prolonged
+		all[i].Excused += c.Excused
+		all[i].Broken += c.Broken
+	}
+	return all
 }
 
 // LastSeed is a seed and the sum of its history, "" if it has none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/measure"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -164,7 +165,7 @@ func (b *builder) kinds() {
 }
 
 func (b *builder) guarantees() {
-	decides := check.Decides(b.p)
+	decides := criteria.Decides(b.p)
 	for _, v := range b.r.Guarantees {
 		g := guarantee{
 			ID: v.ID, Promise: check.Promise(v.ID), Verdict: v.Verdict, Value: v.Value, Limit: v.Limit, Unit: shown(v.Unit),

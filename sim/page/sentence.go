@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -62,7 +63,7 @@ func (b *builder) sentence() {
 		}
 		h.Sentence = []part{{Text: text}}
 	default:
-		b.unknownSentence(append(unknown, slices.DeleteFunc(passed, func(v check.Verdict) bool { return !check.Thin(b.p, v) })...))
+		b.unknownSentence(append(unknown, slices.DeleteFunc(passed, func(v check.Verdict) bool { return !criteria.Thin(b.p, v) })...))
 	}
 	if h.Sub == "" && len(broke) > 0 {
 		h.Sub = "Not asked for, and broken: " + promises(broke) + "."
@@ -93,7 +94,7 @@ func closest(all []check.Verdict) (near check.Verdict, ok bool) {
 }
 
 func (b *builder) unknownSentence(unknown []check.Verdict) {
-	decides := check.Decides(b.p)
+	decides := criteria.Decides(b.p)
 	var open []string
 	why, enough := "", ""
 	for _, v := range unknown {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -41,7 +42,7 @@ type reason struct {
 func junit(r report.Report) ([]byte, error) {
 	s := suite{Name: shown(fmt.Sprintf("%s seed %d", r.Config.Scenario, r.Seed)), Tests: len(r.Guarantees),
 		Time: fmt.Sprintf("%.3f", (time.Duration(r.Stats.WallMs) * time.Millisecond).Seconds())}
-	decides := check.Decides(r.Params())
+	decides := criteria.Decides(r.Params())
 	for _, v := range r.Guarantees {
 		c := testCase{Name: named(v.ID), Class: "guarantees"}
 		why := &reason{fmt.Sprintf("%d %s, limit %d", v.Value, shown(v.Unit), v.Limit), plain.Text(plain.Cut(v.Detail, detailMax))}
@@ -49,7 +50,7 @@ func junit(r report.Report) ([]byte, error) {
 		case v.Verdict == check.Fail && r.Asked(v.ID):
 			c.Failure = why
 			s.Failures++
-		case check.Thin(r.Params(), v):
+		case criteria.Thin(r.Params(), v):
 			why.Message = fmt.Sprintf("exercised %s, at least %d is asked for", report.Times(v.Exercised), r.Config.Least)
 			c.Error = why
 			s.Errors++

@@ -68,7 +68,7 @@ func Judge(dir string) (Report, check.Result, error) {
 		}
 	}
 	result, err := check.Judge(p, events, logs)
-	result.Explain(history.Open(dir))
+	Explain(&result, history.Open(dir))
 	switch {
 	case err != nil:
 	case saved.begun():

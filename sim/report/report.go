@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
@@ -123,16 +124,16 @@ type Meta struct {
 	Launcher      string
 }
 
-// New makes the report of a judged run. check.Deciding selects its criteria, check.Decide its verdict.
+// New makes the report of a judged run. criteria.Deciding selects its criteria, criteria.Decide its verdict.
 func New(m Meta, p check.Params, r check.Result) Report {
 	faults := p.Plan.Faults
 	if faults == nil {
 		faults = []fault.Fault{} // a list, not null: tools iterate over it
 	}
-	p.Criteria = check.Deciding(p, r)
+	p.Criteria = criteria.Deciding(p, r)
 	return Report{
 		Version: Version, Engine: m.Engine, Seed: p.Plan.Seed, Commit: m.Commit, Redis: m.Redis, Config: p, Faults: faults,
-		Guarantees: r.Verdicts, Verdict: check.Decide(p, r), Sums: m.Sums, NodeCmd: m.NodeCmd, Launcher: m.Launcher,
+		Guarantees: r.Verdicts, Verdict: criteria.Decide(p, r), Sums: m.Sums, NodeCmd: m.NodeCmd, Launcher: m.Launcher,
 		Stats: Stats{
 			Polls: r.Stats.Polls, Rejected: r.Stats.Rejected, Acquires: r.Stats.Acquires, Renewals: r.Stats.Renewals,
 			Losses: r.Stats.Losses, Releases: r.Stats.Releases, Events: r.Stats.Events,

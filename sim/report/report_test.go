@@ -73,7 +73,7 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 		t.Fatal(err)
 	}
 	sha := sum()
-	result.Explain(events)
+	Explain(&result, events)
 	r = New(Meta{
 		Engine: "real", Commit: "abc", Redis: Redis{"server", "7.0.15"}, RedisCommands: 12, Wall: 9 * time.Second, Sums: files.Sums(),
 		SHA256: sha,

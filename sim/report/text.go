@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -47,7 +48,7 @@ func (r Report) row(v check.Verdict) []string {
 }
 
 func (r Report) decides(v check.Verdict) bool {
-	return slices.Contains(check.Decides(r.Params()), v.ID) || v.Verdict == check.Fail && r.Asked(v.ID)
+	return slices.Contains(criteria.Decides(r.Params()), v.ID) || v.Verdict == check.Fail && r.Asked(v.ID)
 }
 
 func (r Report) conclusion() string {
@@ -300,10 +301,10 @@ func (r Report) others(b *strings.Builder) {
 		switch {
 		case v.Verdict == check.Fail && !r.Asked(v.ID):
 			broke = append(broke, v.ID+" "+check.Promise(v.ID))
-		case check.Thin(r.Params(), v):
+		case criteria.Thin(r.Params(), v):
 			fmt.Fprintf(b, "\n%s %s held, but was exercised %s only, of at least %d\n", v.ID, check.Promise(v.ID), Times(v.Exercised),
 				r.Config.Least)
-		case v.Verdict == check.Unknown && slices.Contains(check.Decides(r.Params()), v.ID):
+		case v.Verdict == check.Unknown && slices.Contains(criteria.Decides(r.Params()), v.ID):
 			fmt.Fprintf(b, "\n%s %s is UNKNOWN\n", v.ID, check.Promise(v.ID))
 			writeWrapped(b, v.Detail)
 		}

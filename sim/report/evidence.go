@@ -1,10 +1,11 @@
-package check
+package report
 
 import (
 	"cmp"
 	"iter"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -28,40 +29,28 @@ const afterLen = 6
 
 const expired = "expired"
 
-// around says which events explain a break.
-type around struct {
-	session string         // "": no lease broke
-	seen    int32          // number of events before those that followed the break
-	by      *history.Event // start of the fault that caused it; nil: unknown
-	since   int64          // from then on, events that concern all leases count
-	before  [ofAll + 1][]history.Event
-	after   []history.Event
+// evidence collects the events that explain a broken guarantee.
+type evidence struct {
+	*check.Verdict
+	before [ofAll + 1][]history.Event
+	after  []history.Event
 }
 
-func (w *world) around(b *breach) *around {
-	a := &around{seen: b.seen, since: b.at - 2*int64(w.TTL)}
-	if b.session != nil {
-		a.session = b.session.id
+// Explain adds to each failed verdict the events around its largest break. events are those that the judge has read; it keeps none.
+func Explain(r *check.Result, events iter.Seq2[history.Event, error]) {
+	var broken []*evidence
+	for i := range r.Verdicts {
+		if v := &r.Verdicts[i]; v.Verdict == check.Fail {
+			broken = append(broken, &evidence{Verdict: v})
+		}
 	}
-	if b.by != nil {
-		e := b.by.event()
-		a.by = &e
-	}
-	return a
-}
-
-// Explain adds to each failed verdict the events around its largest break. They are those that Judge has read, which keeps none of them.
-func (r *Result) Explain(events iter.Seq2[history.Event, error]) {
-	if len(r.broken) == 0 {
+	if len(broken) == 0 {
 		return
 	}
 	n, ends := int32(0), map[string]int64{}
 	for e, err := range events {
 		if err != nil {
-			break // Judge has reported it
-		}
-		if r.replicated && e.Aside() {
-			continue
+			break // the judge has reported it
 		}
 		switch e.Kind {
 		case history.RedisGranted, history.RedisExtended:
@@ -72,15 +61,13 @@ func (r *Result) Explain(events iter.Seq2[history.Event, error]) {
 			}
 			delete(ends, e.Session)
 		}
-		for _, a := range r.broken {
-			a.add(&e, n)
+		for _, x := range broken {
+			x.add(&e, n)
 		}
 		n++
 	}
-	for i := range r.Verdicts {
-		if a := r.broken[r.Verdicts[i].ID]; a != nil {
-			r.Verdicts[i].Evidence = a.events()
-		}
+	for _, x := range broken {
+		x.Evidence = x.events()
 	}
 }
 
@@ -89,7 +76,7 @@ func categoryOf(e *history.Event, session string) category {
 	switch k := e.Kind; {
 	case k == history.FaultStart:
 		return ofFault
-	case k == history.FaultEnd, k == history.AcquireFailed: // every instance reports the last
+	case k == history.FaultEnd, k == history.AcquireFailed, e.Aside(): // every instance reports a failed acquisition
 		return ofNone
 	case k >= history.RedisFlushed && k <= history.RedisUp, k == history.RedisEpoch, k == history.Ready, k == history.Stopped:
 		return ofAll
@@ -104,24 +91,24 @@ func categoryOf(e *history.Event, session string) category {
 }
 
 // add takes the event number n: one of the last of the lease and of all before the break, or one that followed.
-func (a *around) add(e *history.Event, n int32) {
-	of := categoryOf(e, a.session)
+func (x *evidence) add(e *history.Event, n int32) {
+	of, seen := categoryOf(e, x.Around.Session), n < x.Around.Seen
 	switch {
-	case of == ofNone, of == ofAll && e.T < a.since, of == ofFault && n < a.seen: // of earlier faults only the cause counts
-	case n < a.seen:
-		last := append(a.before[of], *e)
-		a.before[of] = last[max(0, len(last)-beforeLen[of]):]
-	case len(a.after) < afterLen && followsUp(e, of):
-		a.after = append(a.after, *e)
+	case of == ofNone, of == ofAll && e.T < x.Around.Since, of == ofFault && seen: // of earlier faults only the cause counts
+	case seen:
+		last := append(x.before[of], *e)
+		x.before[of] = last[max(0, len(last)-beforeLen[of]):]
+	case len(x.after) < afterLen && followsUp(e, of):
+		x.after = append(x.after, *e)
 	}
 }
 
-func (a *around) events() []history.Event {
-	all := slices.Concat(a.before[:]...)
-	if a.by != nil {
-		all = append(all, *a.by)
+func (x *evidence) events() []history.Event {
+	all := slices.Concat(x.before[:]...)
+	if x.Around.Fault != nil {
+		all = append(all, *x.Around.Fault)
 	}
-	all = append(all, a.after...)
+	all = append(all, x.after...)
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	return all
 }

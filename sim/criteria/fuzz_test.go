@@ -1,4 +1,4 @@
-package check
+package criteria
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ func FuzzCriteria(f *testing.F) {
 		f.Add(list)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		ids, err := ParseCriteria(list)
+		ids, err := Parse(list)
 		if err != nil {
-			if !errors.Is(err, ErrCriterion) {
+			if !errors.Is(err, ErrUnknown) {
 				t.Fatalf("%q: %v", list, err)
 			}
 			return
@@ -25,7 +25,7 @@ func FuzzCriteria(f *testing.F) {
 				t.Fatalf("%q is %q", list, ids)
 			}
 		}
-		if again, err := ParseCriteria(strings.Join(ids, ",")); err != nil || !slices.Equal(again, ids) || len(ids) == 0 {
+		if again, err := Parse(strings.Join(ids, ",")); err != nil || !slices.Equal(again, ids) || len(ids) == 0 {
 			t.Fatalf("%q is %q, and read again %q, %v", list, ids, again, err)
 		}
 	})

@@ -1,20 +1,41 @@
-package check
+package report
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/timing"
 )
+
+func fleet() check.Params {
+	return check.Params{Nodes: 3, Sessions: 1, Tap: true, Timings: timing.Timings{
+		TTL: 3 * time.Second, Renew: time.Second, RenewTimeout: 300 * time.Millisecond, Heartbeat: time.Second, Discovery: time.Second,
+	}}
+}
+
+func explained(t *testing.T, p check.Params, events []history.Event) check.Result {
+	t.Helper()
+	rec := history.NewRecorder()
+	for _, e := range events {
+		rec.Add(e)
+	}
+	r, err := check.Judge(p, rec.Events(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Explain(&r, rec.Events())
+	return r
+}
 
 // What is shown around a break is what led to it, however long ago: the grants, the deletion and the fault, and none of the
 // renewals that came in between.
 func TestEvidenceHoldsTheCause(t *testing.T) {
 	const ms, s = int64(time.Millisecond), int64(time.Second)
-	p := storyParams()
-	p.Tap = true
+	p := fleet()
 	p.Plan.Faults = []fault.Fault{{Kind: fault.Freeze, Target: "A", At: time.Minute}}
 	said := func(at int64, k history.Kind, node string, until int64) history.Event {
 		return history.Event{T: at, Kind: k, Node: node, Instance: node, Session: "s1", Fence: 5, Until: until}
@@ -39,12 +60,12 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 	}
 	events = append(events, redis(taken, history.RedisDeleted, "A", 0), redis(taken+ms, history.RedisGranted, "B", taken+3*s),
 		said(taken+2*ms, history.Acquired, "B", taken+3*s), history.Event{T: 70 * s, Kind: history.Phase, Reason: "end"})
-	r := explained(t, p, sequence(events))
+	r := explained(t, p, events)
 	v, _ := r.Verdict("G1")
 	has := func(k history.Kind, who string) bool {
 		return slices.ContainsFunc(v.Evidence, func(e history.Event) bool { return e.Kind == k && (e.Instance == who || e.Node == who) })
 	}
-	if v.Verdict != Fail || v.Breaks[0].Session != "s1" || v.Breaks[0].From != taken+2*ms {
+	if v.Verdict != check.Fail || v.Breaks[0].Session != "s1" || v.Breaks[0].From != taken+2*ms {
 		t.Fatalf("%+v", v)
 	}
 	for _, c := range []struct {
@@ -67,7 +88,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 func TestExpiredKeyIsShownAsExpired(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	for want, gone := range map[string]int64{"expired": 3100 * ms, "": 2000 * ms} {
-		r := explained(t, storyParams(), sequence([]history.Event{
+		r := explained(t, fleet(), []history.Event{
 			{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
 			{T: 99 * ms, Kind: history.RedisGranted, Instance: "A", Session: "s1", Until: 3099 * ms},
 			{T: 100 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5, Until: 9000 * ms},
@@ -75,7 +96,7 @@ func TestExpiredKeyIsShownAsExpired(t *testing.T) {
 			{T: 3200 * ms, Kind: history.RedisGranted, Instance: "B", Session: "s1", Until: 6200 * ms},
 			{T: 3201 * ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s1", Fence: 6, Until: 6100 * ms},
 			{T: 9100 * ms, Kind: history.Phase, Reason: "end"},
-		}))
+		})
 		v, _ := r.Verdict("G1")
 		at := slices.IndexFunc(v.Evidence, func(e history.Event) bool { return e.Kind == history.RedisDeleted })
 		if at < 0 || v.Evidence[at].Reason != want {
