@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // grouped starts a shell in a group of its own. What it writes, and whom it starts, comes out.
@@ -120,7 +122,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("REAL_TEST_PART") == "leaver" {
 		os.Exit(leaver())
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // leaver leaves the group that it leads for that of its parent, and ends when it is asked to.

@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/redis/go-redis/v9"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var testKeys = &Keys{Epoch: "poll:epoch", Split: func(key []byte) (Kind, string) {
 	if id, ok := strings.CutPrefix(string(key), "{poll:lease:"); ok {

@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openTarget(t testing.TB, serve time.Duration) (*Target, *history.Recorder) {
 	t.Helper()
