@@ -2,15 +2,10 @@
 package process
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -41,12 +36,6 @@ type Process struct {
 	code    int       // exit code, -1 by signal
 }
 
-type treeProcess struct {
-	pid, group int
-	stopped    bool
-	blocked    bool // uninterruptible: after SIGSTOP it stops before it runs again
-}
-
 // Start starts cmd, which must not have run yet, and registers it with the reaper.
 func Start(r *Reaper, cmd *exec.Cmd, mark string, addrs ...string) (*Process, error) {
 	p := &Process{cmd: cmd, reaper: r, mark: mark, addrs: addrs, start: time.Now(), exited: make(chan struct{})}
@@ -66,14 +55,6 @@ func Start(r *Reaper, cmd *exec.Cmd, mark string, addrs ...string) (*Process, er
 	close(known)
 	return p, nil
 }
-
-const (
-	treeTick = 5 * time.Millisecond
-	// controlWithin bounds how long a process may take to stop, or to die and close its connections, after the signal.
-	controlWithin = 5 * time.Second
-	// launcherWithin is how long a launcher may outlive its node before it gets SIGTERM.
-	launcherWithin = 100 * time.Millisecond
-)
 
 func (p *Process) wait() {
 	awaitExit(p.cmd)
@@ -326,40 +307,4 @@ func Terminate(p Program, begin, sent func(), grace time.Duration, hurry <-chan 
 			return true
 		}
 	}
-}
-
-func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
-
-// procStat returns the fields of /proc/<pid>/stat from the state on: state, parent, group, …; nil if there are none.
-func procStat(pid int) []string {
-	stat, err := os.ReadFile(procFile(pid, "stat"))
-	if err != nil {
-		return nil
-	}
-	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before it may contain anything
-	if len(f) < 3 {
-		return nil
-	}
-	return f
-}
-
-// Stopped reports whether a process is stopped, or gone.
-func Stopped(pid int) bool {
-	f := procStat(pid)
-	return f == nil || f[0] == "T" // nil: no such process, or no /proc
-}
-
-// Catches reports whether a process has a handler for a signal.
-func Catches(pid int, sig syscall.Signal) bool {
-	status, err := os.ReadFile(procFile(pid, "status"))
-	if err != nil {
-		return false
-	}
-	for l := range strings.SplitSeq(string(status), "\n") {
-		if mask, ok := strings.CutPrefix(l, "SigCgt:"); ok {
-			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-			return err == nil && bits&(1<<(uint(sig)-1)) != 0
-		}
-	}
-	return false
 }

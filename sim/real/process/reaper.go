@@ -157,3 +157,11 @@ func (r *Reaper) Close() {
 	r.mu.Unlock()
 	_ = r.cmd.Wait()
 }
+
+const (
+	treeTick = 5 * time.Millisecond
+	// controlWithin bounds how long a process may take to stop, or to die and close its connections, after the signal.
+	controlWithin = 5 * time.Second
+	// launcherWithin is how long a launcher may outlive its node before it gets SIGTERM.
+	launcherWithin = 100 * time.Millisecond
+)
