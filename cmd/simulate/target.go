@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasestorm/leasestorm/sim/real"
+	"github.com/leasestorm/leasestorm/sim/real/target"
 )
 
 const targetListen = "127.0.0.1:9090"
 
 func newTarget() *cobra.Command {
-	var t real.Target
+	var t target.Server
 	cmd := &cobra.Command{
 		Use:   "target",
 		Short: "Serve the polled target, for a fleet that simulate did not start",

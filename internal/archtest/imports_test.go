@@ -39,6 +39,12 @@ var rules = []rule{
 		Why: "the real engine knows a node only by its protocol",
 	},
 	{
+		From:   []string{"sim/real/host", "sim/real/process", "sim/real/proxy", "sim/real/stream", "sim/real/target"},
+		Never:  []string{"sim/real"},
+		Except: []string{"sim/real/host", "sim/real/process", "sim/real/proxy", "sim/real/stream", "sim/real/target"},
+		Why:    "the parts of the real engine know no run",
+	},
+	{
 		From: []string{"lease", "internal/core", "cmd/node", "internal/node", "cmd/leasectl"}, Never: []string{"sim/mutant"},
 		Why: "a lease that is broken on purpose is never reachable from production code",
 	},

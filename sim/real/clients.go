@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // clients implements client.World for a storm of intents, with this host's clock and HTTP beside the proxies.
@@ -45,19 +46,10 @@ func (c *clients) close() {
 }
 
 // Wait implements client.World.
-func (c *clients) Wait(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-c.ctx.Done():
-		return false
-	}
-}
+func (c *clients) Wait(d time.Duration) bool { return host.Sleep(c.ctx.Done(), d) }
 
 // Since implements client.World.
-func (c *clients) Since() time.Duration { return time.Duration(c.run.clock.now()) }
+func (c *clients) Since() time.Duration { return time.Duration(c.run.clock.Now()) }
 
 // Go implements client.World.
 func (c *clients) Go(f func(client.World)) { c.all.Go(func() { f(c) }) }

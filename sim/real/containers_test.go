@@ -17,6 +17,7 @@ import (
 	containers "github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // inContainer provisions a Redis in a container of its own.
@@ -180,13 +181,13 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 		t.Skip("containers: make long plays it")
 	}
 	r, self := housed(t), os.Args[0]
-	f := r.site.(*fleet)
-	l, err := newLine("node-1", f.at, r.url.Addr, 1, 1, func(error) {})
+	f := r.platform.(*fleet)
+	l, err := proxy.New("node-1", f.at, r.url.Addr, 1, 1, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
-	redis, err := r.server.proc.(box).Inspect(t.Context())
+	defer l.Close()
+	redis, err := r.server.proc.(contained).Inspect(t.Context())
 	if err != nil || len(redis.NetworkSettings.Networks) != 1 || redis.NetworkSettings.Networks["none"] == nil {
 		t.Fatalf("Redis is in the networks %v, want none (%v)", redis.NetworkSettings.Networks, err)
 	}
@@ -197,24 +198,24 @@ func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := startBox(r.engine.New(containers.Spec{
-		Name: "node-1", Image: f.canary.Image, Command: []string{self, "-dial", l.addr(), beside.server.addr, atGateway},
+	b, err := startContainer(r.engine.New(containers.Spec{
+		Name: "node-1", Image: f.meter.Image, Command: []string{self, "-dial", l.Addr(), beside.server.addr, atGateway},
 		Env: []string{"REAL_TEST_PART=dial"},
 	}), log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-b.ended()
-	node, err := startBox(r.engine.New(f.canary), log, log)
+	<-b.Ended()
+	node, err := startContainer(r.engine.New(f.meter), log, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := node.(box).Inspect(t.Context()); err != nil || len(s.Mounts) != 0 {
+	if s, err := node.(contained).Inspect(t.Context()); err != nil || len(s.Mounts) != 0 {
 		t.Errorf("a node has the folders %v (%v)", s.Mounts, err)
 	}
-	node.kill()
+	node.Kill()
 	said, err := os.ReadFile(log.Name())
-	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.addr(), beside.server.addr, atGateway)
+	want := fmt.Sprintf("%s true\n%s false\n%s false\n", l.Addr(), beside.server.addr, atGateway)
 	if string(said) != want {
 		t.Errorf("from a node's container:\n%s(%v), want\n%s", said, err, want)
 	}

@@ -15,18 +15,20 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // fakeNode is a small node: it takes what is free, renews, polls, and releases when asked to stop. REAL_TEST_NODE makes
 // it misbehave.
 func fakeNode() int {
 	f := &fake{
-		id:     fmt.Sprintf("%s-%d-%d", os.Getenv("LEASESTORM_NODE"), monotonic(), os.Getpid()), // in a container PIDs are the same again
+		id:     fmt.Sprintf("%s-%d-%d", os.Getenv("LEASESTORM_NODE"), host.Monotonic(), os.Getpid()), // in a container PIDs are the same again
 		target: os.Getenv("LEASESTORM_TARGET_URL"),
 		owned:  map[string]int64{},
 		stop:   make(chan os.Signal, 1),
 	}
-	f.born = monotonic()
+	f.born = host.Monotonic()
 	signal.Notify(f.stop, syscall.SIGTERM)
 	pause := make(chan os.Signal, 1)
 	signal.Notify(pause, syscall.SIGUSR1)
@@ -102,7 +104,7 @@ type fake struct {
 }
 
 func (f *fake) say(event, session string, fence int64, until time.Duration) {
-	now := monotonic()
+	now := host.Monotonic()
 	if event == "paused" && os.Getenv("REAL_TEST_NODE") == "has always been paused" {
 		now = f.born
 	}

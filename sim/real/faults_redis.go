@@ -1,64 +1,20 @@
 package real
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
-	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-func alone(f func(*injection)) func(*injection) {
-	return func(inj *injection) {
-		if inj.take() {
-			defer inj.done()
-			f(inj)
-		}
-	}
-}
-
-// take locks Redis, and the master of several servers, for this fault. It skips the fault and returns false if another one has the lock.
-func (inj *injection) take() bool {
-	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
-	defer cancel()
-	if !inj.redis.take(ctx.Done()) {
-		inj.skip("Redis is under another fault")
-		return false
-	}
-	if p := inj.redis.replicated; p != nil {
-		m := p.present()
-		if !m.hand.TryLock() {
-			inj.redis.give()
-			inj.skip("the master is under another fault")
-			return false
-		}
-		inj.hit, inj.redis.server = m, m.server
-	}
-	return true
-}
-
-func (inj *injection) done() {
-	if inj.hit != nil {
-		inj.hit.hand.Unlock()
-	}
-	inj.redis.give()
-}
-
-func (inj *injection) down() {
-	inj.record(history.Event{Kind: history.RedisDown, Reason: string(inj.Kind)})
-}
-
-func (inj *injection) up(remembers string) {
-	inj.record(history.Event{Kind: history.RedisUp, Reason: remembers})
-}
-
-const (
-	kept  = "kept"
-	empty = "empty"
-)
-
-func (inj *injection) redisOutage() {
+func injectRedisOutage(inj *injection) {
 	inj.begin()
 	inj.down()
 	inj.redis.halt(inj.ctx)
@@ -66,8 +22,8 @@ func (inj *injection) redisOutage() {
 	inj.back(kept)
 }
 
-// redisWipe kills Redis and restarts it empty after For. The workload then restores the sessions.
-func (inj *injection) redisWipe() {
+// injectRedisWipe kills Redis and restarts it empty after For. The workload then restores the sessions.
+func injectRedisWipe(inj *injection) {
 	inj.begin()
 	inj.down()
 	inj.redis.halt(inj.ctx)
@@ -76,42 +32,18 @@ func (inj *injection) redisWipe() {
 	inj.back(empty)
 }
 
-func (inj *injection) back(remembers string, args ...string) {
-	// An interrupted run needs its Redis too: nodes release leases, and the run reads its counters.
-	if err := inj.redis.resume(context.WithoutCancel(inj.ctx), args...); err != nil {
-		inj.failed(err)
-		inj.redis.lose(fmt.Errorf("%w: it was not started again: %w", ErrGone, err)) // from now on no fault explains the outage
-		inj.end()
-		return
-	}
-	inj.up(remembers)
-	if remembers == empty {
-		inj.failed(inj.work.restore(inj.ctx))
-	} else {
-		inj.failed(inj.work.repair(inj.ctx))
-	}
-	inj.end()
-}
-
-// answers ends a fault that lost no data.
-func (inj *injection) answers() {
-	inj.up(kept)
-	inj.failed(inj.work.repair(inj.ctx))
-	inj.end()
-}
-
-func (inj *injection) redisFlush() {
+func injectRedisFlush(inj *injection) {
 	inj.begin()
 	inj.failed(inj.redis.own().FlushAll(inj.ctx).Err())
 	inj.failed(inj.work.restore(inj.ctx))
 }
 
-func (inj *injection) redisFreeze() {
+func injectRedisFreeze(inj *injection) {
 	inj.begin()
 	inj.down()
-	inj.failed(inj.redis.server.proc.freeze())
+	inj.failed(inj.redis.server.proc.Freeze())
 	inj.last()
-	inj.failed(inj.redis.server.proc.thaw())
+	inj.failed(inj.redis.server.proc.Thaw())
 	inj.answers()
 }
 
@@ -130,7 +62,7 @@ for _ = 1, ms * 2000 do
 end
 return 1`
 
-func (inj *injection) redisSlow() {
+func injectRedisSlow(inj *injection) {
 	inj.begin()
 	inj.down()
 	client := inj.redis.own().WithTimeout(time.Duration(inj.Ms)*time.Millisecond + time.Minute)
@@ -138,8 +70,8 @@ func (inj *injection) redisSlow() {
 	inj.answers()
 }
 
-// redisLoading restarts Redis so that loading its data takes about Ms, in which it replies LOADING.
-func (inj *injection) redisLoading() {
+// injectRedisLoading restarts Redis so that loading its data takes about Ms, in which it replies LOADING.
+func injectRedisLoading(inj *injection) {
 	keys, err := inj.redis.compact(inj.ctx)
 	if err != nil {
 		inj.skip(fmt.Sprintf("its data cannot be compacted: %v", err))
@@ -151,23 +83,19 @@ func (inj *injection) redisLoading() {
 	inj.back(kept, "--key-load-delay", msFor(inj.Ms, keys), "--loading-process-events-interval-bytes", "1024")
 }
 
-func (inj *injection) scriptFlush() {
+func injectScriptFlush(inj *injection) {
 	inj.begin()
 	inj.failed(inj.redis.own().ScriptFlush(inj.ctx).Err())
 }
 
-func (inj *injection) clientKill() {
+func injectClientKill(inj *injection) {
 	inj.begin()
 	for _, kind := range []string{"normal", "pubsub"} {
 		inj.failed(inj.redis.own().ClientKillByFilter(inj.ctx, "TYPE", kind, "SKIPME", "yes").Err())
 	}
 }
 
-func (inj *injection) beatStale() {
-	_, n := inj.living()
-	if n == nil {
-		return
-	}
+func injectBeatStale(inj *injection, _ *slot, n *node) {
 	inj.begin()
 	old := time.Now().Add(-2 * (inj.cfg.TTL + beatGrace)).UnixMilli()
 	until := time.NewTimer(inj.For)
@@ -193,9 +121,114 @@ const (
 	beatStaleEvery = 20 * time.Millisecond // longest time that the instance's own heartbeat is visible
 )
 
-func (inj *injection) keyDelete() {
+func injectKeyDelete(inj *injection) {
 	if inj.picked() {
 		inj.begin()
 		inj.failed(inj.redis.own().Del(inj.ctx, inj.system.prefix+inj.session).Err())
 	}
+}
+
+func injectRefuse(inj *injection) {
+	if inj.Kind == fault.RedisMisconf {
+		if err := failToSave(inj.ctx, inj.redis); err != nil {
+			inj.skip(fmt.Sprintf("its data can be saved: %v", err))
+			return
+		}
+	}
+	begin, end := refusing(inj.Fault, inj.system)
+	inj.begin()
+	inj.down()
+	inj.refusals.begin()
+	defer inj.refusals.end()
+	inj.failed(inj.redis.own().Do(inj.ctx, begin...).Err())
+	inj.last()
+	// An interrupted run ends the fault too, because nodes release their leases.
+	if m := inj.hit; inj.Kind == fault.RedisReadOnly && m != nil && m != inj.redis.replicated.present() {
+		inj.failed(m.followNow(context.WithoutCancel(inj.ctx), inj.redis.replicated.present()))
+	} else {
+		inj.failed(inj.redis.own().Do(context.WithoutCancel(inj.ctx), end...).Err())
+	}
+	inj.answers()
+}
+
+func refusing(f fault.Fault, s *system) (begin, end []any) {
+	set := func(name string, value any) []any { return []any{"CONFIG", "SET", name, value} }
+	user := func(rules ...any) []any { return append([]any{"ACL", "SETUSER", "default"}, rules...) } // nodes are the default user
+	prefix := cmp.Or(s.lease, s.prefix)
+	switch f.Kind {
+	case fault.RedisReadOnly:
+		// A replica of a missing server refuses writes. When it becomes a master again, it drops its own replicas. The stream then
+		// reconnects and takes a snapshot of the grants that it missed.
+		return []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}
+	case fault.RedisMemory:
+		return set("maxmemory", "1"), set("maxmemory", "0")
+	case fault.RedisNoReplicas:
+		return set("min-replicas-to-write", replicasNever), set("min-replicas-to-write", 0)
+	case fault.RedisMisconf: // after a failed save (failToSave), Redis refuses writes while it has a save schedule
+		return set("save", saveSeldom), set("save", "")
+	}
+	given := user("+@all", "allkeys")
+	switch f.Deny {
+	case fault.DenyFences:
+		if s.tagged {
+			return user(allButEnd(":fence")...), given
+		}
+		return user(allBut("{" + prefix)...), given
+	case fault.DenyLeases:
+		return user(allBut(prefix)...), given
+	}
+	return user("-set"), given
+}
+
+const (
+	replicasNever = 1000         // more than any Redis of a run has, including the stream
+	saveSeldom    = "31536000 1" // once a year
+)
+
+// allBut returns ACL rules that allow all keys without the prefix. A rule can only allow keys, so the rules list those that differ from
+// the prefix at the first byte, at the second, and so on, and the shorter keys.
+func allBut(prefix string) []any {
+	rules := []any{"resetkeys"}
+	for i := range prefix {
+		rules = append(rules, "~"+prefix[:i]+"[^"+prefix[i:i+1]+"]*")
+		if i > 0 {
+			rules = append(rules, "~"+prefix[:i])
+		}
+	}
+	return rules
+}
+
+func allButEnd(end string) []any {
+	rules := []any{"resetkeys"}
+	for i := range end {
+		rest := end[len(end)-i:]
+		rules = append(rules, "~*[^"+end[len(end)-i-1:len(end)-i]+"]"+rest)
+		if i > 0 {
+			rules = append(rules, "~"+rest)
+		}
+	}
+	return rules
+}
+
+// failToSave makes a save of Redis fail: a folder blocks the path. It removes the folder afterwards.
+func failToSave(ctx context.Context, r *Redis) (err error) {
+	file := filepath.Join(r.server.dir, "dump.rdb")
+	if err := os.RemoveAll(file); err != nil {
+		return err
+	}
+	if err := os.Mkdir(file, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client := r.own()
+	started := false
+	return redisfixture.Await(ctx, func(ctx context.Context) bool {
+		if !started { // refused while Redis prepares the snapshot for the stream
+			started = client.BgSave(ctx).Err() == nil
+		}
+		f := infoFields(client.Info(ctx, "persistence").Val())
+		return started && f["rdb_bgsave_in_progress"] == "0" && f["rdb_last_bgsave_status"] == "err"
+	})
 }

@@ -2,21 +2,20 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-const streamServers = 1 << 32
-
-func (inj *injection) draws() *rand.Rand {
-	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.n)))
-}
-
-// masterCut isolates the master, sometimes with replicas. Some nodes are cut off with it, some from it, and some reach both sides.
-func (inj *injection) masterCut() {
+// injectMasterCut isolates the master, sometimes with replicas. Some nodes are cut off with it, some from it, and some reach both sides.
+func injectMasterCut(inj *injection) {
 	p, r := inj.redis.replicated, inj.draws()
 	slots, zone, shard := inj.allSlots(), inj.n+1, inj.redis.replicated.shard()
 	inj.begin()
@@ -29,7 +28,7 @@ func (inj *injection) masterCut() {
 		}
 		cut, both := r.IntN(4), r.IntN(4)
 		for _, s := range slots {
-			w := s.way.(*ways)
+			w := s.conn.(*proxies)
 			switch i := r.IntN(5); {
 			case i <= cut:
 				w.zone, w.anywhere = zone, false
@@ -60,7 +59,7 @@ func (inj *injection) order() error {
 	return nil
 }
 
-func (inj *injection) failover() {
+func injectFailover(inj *injection) {
 	if err := inj.order(); err != nil {
 		inj.skip(err.Error())
 		return
@@ -68,8 +67,8 @@ func (inj *injection) failover() {
 	inj.begin()
 }
 
-// failoverTwice orders a second failover Ms later, as soon as the first has ended.
-func (inj *injection) failoverTwice() {
+// injectFailoverTwice orders a second failover Ms later, as soon as the first has ended.
+func injectFailoverTwice(inj *injection) {
 	if err := inj.order(); err != nil {
 		inj.skip(err.Error())
 		return
@@ -88,24 +87,19 @@ func (inj *injection) replica() *member {
 	master, r, shard := p.present(), inj.draws(), p.shard()
 	for _, i := range r.Perm(len(shard)) {
 		m := shard[i]
-		if m == master || !m.hand.TryLock() {
+		if m == master || !m.fault.TryLock() {
 			continue
 		}
 		if role, _ := m.role(inj.ctx); role == "slave" {
 			return m
 		}
-		m.hand.Unlock()
+		m.fault.Unlock()
 	}
 	inj.skip("no replica runs that is not under another fault")
 	return nil
 }
 
-func (inj *injection) replicaCut() {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.hand.Unlock()
+func injectReplicaCut(inj *injection, m *member) {
 	p, zone := inj.redis.replicated, inj.n+1
 	inj.begin()
 	inj.failed(p.partition(inj.allSlots(), func() {
@@ -117,37 +111,27 @@ func (inj *injection) replicaCut() {
 	inj.end()
 }
 
-func (inj *injection) replicaLag() {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.hand.Unlock()
-	late := network{latency: time.Duration(inj.Ms) * time.Millisecond}
-	lines := m.door.lines()
+func injectReplicaLag(inj *injection, m *member) {
+	late := proxy.Network{Latency: time.Duration(inj.Ms) * time.Millisecond}
+	lines := m.router.Proxies()
 	if m.bus != nil {
-		lines = append(lines, m.bus.lines()...)
+		lines = append(lines, m.bus.Proxies()...)
 	}
 	for _, to := range inj.redis.replicated.members {
 		lines = append(lines, to.comesFrom(m)...)
 	}
 	inj.begin()
 	for _, l := range lines {
-		inj.failed(l.apply(inj.n, effect{up: late, down: late}))
+		inj.failed(l.Apply(inj.n, proxy.Effect{Up: late, Down: late}))
 	}
 	inj.last()
 	for _, l := range lines {
-		inj.failed(l.heal(inj.n))
+		inj.failed(l.Heal(inj.n))
 	}
 	inj.end()
 }
 
-func (inj *injection) replicaWipe() {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.hand.Unlock()
+func injectReplicaWipe(inj *injection, m *member) {
 	inj.begin()
 	m.kill()
 	inj.failed(m.erase())
@@ -157,13 +141,8 @@ func (inj *injection) replicaWipe() {
 	inj.end()
 }
 
-// replicaDump makes a replica save its data, kills it after For, and restarts it from the dump, unless it has become a master.
-func (inj *injection) replicaDump() {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.hand.Unlock()
+// injectReplicaDump makes a replica save its data, kills it after For, and restarts it from the dump, unless it has become a master.
+func injectReplicaDump(inj *injection, m *member) {
 	if err := m.save(inj.ctx); err != nil {
 		inj.skip(fmt.Sprintf("%s saves nothing: %v", m.name, err))
 		return
@@ -180,13 +159,8 @@ func (inj *injection) replicaDump() {
 	inj.end()
 }
 
-// replicaFlip makes a replica follow another master, deposed or current, and moves it to that master's zone.
-func (inj *injection) replicaFlip() {
-	m := inj.replica()
-	if m == nil {
-		return
-	}
-	defer m.hand.Unlock()
+// injectReplicaFlip makes a replica follow another master, deposed or current, and moves it to that master's zone.
+func injectReplicaFlip(inj *injection, m *member) {
 	p := inj.redis.replicated
 	to := inj.another(m)
 	if to == nil {
@@ -207,9 +181,227 @@ func (inj *injection) replicaFlip() {
 func (inj *injection) another(m *member) *member {
 	_, of := m.role(inj.ctx)
 	for _, to := range inj.redis.replicated.shard() {
-		if role, _ := to.role(inj.ctx); to != m && role == "master" && to.door.addr() != of {
+		if role, _ := to.role(inj.ctx); to != m && role == "master" && to.router.Addr() != of {
 			return to
 		}
 	}
 	return nil
+}
+
+var errGivenUp = errors.New("the slot stays where it is")
+
+// injectShardDown kills all servers of the leases' shard and restarts them with their data after For.
+func injectShardDown(inj *injection) {
+	shard := inj.redis.replicated.shard()
+	if !tryLockAll(shard) {
+		inj.skip("a server of the shard is under another fault")
+		return
+	}
+	defer unlockAll(shard)
+	inj.begin()
+	inj.down()
+	for _, m := range shard {
+		m.kill()
+	}
+	inj.last()
+	var all sync.WaitGroup
+	for _, m := range shard {
+		all.Go(func() {
+			inj.failed(m.start(context.WithoutCancel(inj.ctx)))
+			inj.redis.replicated.renew(m.server)
+		})
+	}
+	all.Wait()
+	inj.answers()
+}
+
+func tryLockAll(members []*member) bool {
+	for i, m := range members {
+		if !m.fault.TryLock() {
+			unlockAll(members[:i])
+			return false
+		}
+	}
+	return true
+}
+
+func unlockAll(members []*member) {
+	for _, m := range members {
+		m.fault.Unlock()
+	}
+}
+
+type move struct {
+	p        *replicated
+	from, to *member
+	held     []*member // locked servers: the shard that the slot leaves, and to
+}
+
+// injectSlotMoved moves the leases' slot to the other shard. It waits up to For until the shard is healthy.
+func injectSlotMoved(inj *injection) {
+	ctx, cancel := context.WithTimeout(inj.storm, inj.For)
+	defer cancel()
+	var mv *move
+	err := redisfixture.Await(ctx, func(context.Context) bool {
+		mv = inj.redis.replicated.beginMove(inj.ctx)
+		return mv != nil
+	})
+	if err != nil {
+		inj.skip("the shard of the leases was not well meanwhile")
+		return
+	}
+	defer unlockAll(mv.held)
+	inj.begin()
+	for _, m := range []*member{mv.from, mv.to} { // moved keys are neither granted nor deleted leases
+		inj.streams[m.number-1].Hold()
+		defer inj.streams[m.number-1].Report(context.WithoutCancel(inj.ctx))
+	}
+	r := inj.draws()
+	err = mv.carry(inj.ctx, func() int { return 1 + r.IntN(10) }, func() {
+		inj.pause(time.Duration(r.Int64N(int64(inj.cfg.TTL)/16 + 1)))
+	})
+	if err == nil {
+		err = mv.settle(inj.ctx)
+	}
+	if err != nil {
+		inj.notef("fault %d: %v: %v", inj.n+1, errGivenUp, err)
+		inj.failed(mv.giveUp(context.WithoutCancel(inj.ctx)))
+		inj.failed(inj.work.restore(inj.ctx))
+	}
+	inj.end()
+}
+
+// beginMove begins to migrate the slot. It returns nil unless its shard and the other shard's master are healthy.
+func (p *replicated) beginMove(ctx context.Context) *move {
+	mv := &move{p: p, from: p.present(), held: p.shard()}
+	for _, m := range p.members {
+		if role, _ := m.role(ctx); m.shard != mv.from.shard && m != p.voter() && role == "master" && m.serves(ctx) {
+			mv.to = m
+		}
+	}
+	if mv.to == nil {
+		return nil
+	}
+	mv.held = append(mv.held, mv.to)
+	switch {
+	case !tryLockAll(mv.held):
+		return nil
+	case mv.whole(ctx) && mv.set(ctx, mv.to, "IMPORTING", mv.from.ID) == nil && mv.set(ctx, mv.from, "MIGRATING", mv.to.ID) == nil:
+		return mv
+	}
+	unlockAll(mv.held)
+	return nil
+}
+
+func (mv *move) set(ctx context.Context, at *member, words ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, sentinelAnswer)
+	defer cancel()
+	return at.client.Load().Do(ctx, append([]any{"CLUSTER", "SETSLOT", mv.p.cluster.Slot}, words...)...).Err()
+}
+
+// whole reports whether all servers of the shard can be reached and its replicas follow its master. Only then may the slot leave: a
+// server that missed the move would keep serving it (docs/replicas.md).
+func (mv *move) whole(ctx context.Context) bool {
+	if mv.from != mv.p.present() || mv.from.Replicas(ctx) != mv.p.cluster.Size-1 {
+		return false
+	}
+	mv.p.mu.Lock()
+	cut := slices.ContainsFunc(mv.held, func(m *member) bool { return m.zone != 0 })
+	mv.p.mu.Unlock()
+	return !cut && !slices.ContainsFunc(mv.held, func(m *member) bool {
+		role, of := m.role(ctx)
+		follows := role == "slave" && of == mv.from.router.Addr()
+		return !m.serves(ctx) || !follows && (m != mv.from && m != mv.to || role != "master")
+	})
+}
+
+const migrateWithin = 1000
+
+// carry moves the keys, a few at a time. A started move continues after the storm's end; pause then returns at once.
+func (mv *move) carry(ctx context.Context, few func() int, pause func()) error {
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case mv.from != mv.p.present():
+			return errors.New("its shard has another master")
+		}
+		keys, err := mv.keys(ctx, mv.from, few())
+		if err == nil && len(keys) == 0 {
+			return nil
+		}
+		if err == nil {
+			err = mv.migrate(ctx, keys)
+		}
+		if err != nil {
+			return err
+		}
+		pause()
+	}
+}
+
+func (mv *move) migrate(ctx context.Context, keys []string) error {
+	words := []any{"MIGRATE", loopback.String(), mv.to.router.Port(), "", 0, migrateWithin, "KEYS"}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	return mv.from.client.Load().Do(ctx, words...).Err()
+}
+
+func (mv *move) keys(ctx context.Context, at *member, n int) ([]string, error) {
+	return at.client.Load().ClusterGetKeysInSlot(ctx, int(mv.p.cluster.Slot), n).Result()
+}
+
+const heardWithin = 5 * time.Second
+
+// settle assigns the slot to the other shard and waits until all servers of the old shard know.
+func (mv *move) settle(ctx context.Context) error {
+	p := mv.p
+	p.settling.Lock()
+	defer p.settling.Unlock()
+	if !mv.whole(ctx) {
+		return errors.New("its shard is not well any more")
+	}
+	for { // keys written since
+		keys, err := mv.keys(ctx, mv.from, 100)
+		if err == nil && len(keys) > 0 {
+			err = mv.migrate(ctx, keys)
+		}
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+	}
+	if err := mv.set(ctx, mv.to, "NODE", mv.to.ID); err != nil {
+		return fmt.Errorf("SETSLOT at %s: %w", mv.to.name, err)
+	}
+	for _, m := range []*member{mv.from, p.voter()} {
+		_ = mv.set(ctx, m, "NODE", mv.to.ID) // faster than gossip, which spreads it anyway
+	}
+	ctx, cancel := context.WithTimeout(ctx, heardWithin)
+	defer cancel()
+	_ = redisfixture.Await(ctx, func(context.Context) bool {
+		return !slices.ContainsFunc(mv.held, func(m *member) bool { return p.owner(m) != mv.to })
+	})
+	return nil // the slot has moved in any case
+}
+
+// giveUp leaves the slot in its shard and deletes the keys that have already moved.
+func (mv *move) giveUp(ctx context.Context) error {
+	keys, err := mv.keys(ctx, mv.to, 1<<20)
+	if err == nil && len(keys) > 0 {
+		_, err = mv.to.client.Load().Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, key := range keys {
+				pipe.Do(ctx, "ASKING")
+				pipe.Del(ctx, key)
+			}
+			return nil
+		})
+	}
+	if role, _ := mv.from.role(ctx); role == "master" { // a deposed master has no migrating slot
+		err = errors.Join(err, mv.set(ctx, mv.from, "STABLE"))
+	}
+	return errors.Join(err, mv.set(ctx, mv.to, "STABLE"))
 }

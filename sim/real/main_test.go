@@ -13,8 +13,6 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("REAL_TEST_PART") {
 	case "node":
 		os.Exit(fakeNode())
-	case "leaver":
-		os.Exit(leaver())
 	case "dial":
 		dialPart(os.Args[2:])
 		return

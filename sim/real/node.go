@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,7 +18,10 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/redisurl"
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 // Errors of Run when a node does not start. Each is wrapped in a message with the command and the end of its log.
@@ -38,41 +42,6 @@ const (
 	drainWithin = time.Second
 )
 
-// slot is one member of the fleet: its successive processes and their connection to Redis.
-type slot struct {
-	run  *run
-	name string
-	way  way
-
-	mu        sync.Mutex
-	api       string    // address of its API; "": it has none
-	reserved  io.Closer // keeps other runs away from api; nil: none
-	node      *node     // the current process, or the last one
-	left      bool      // it is never started again
-	frozen    int       // number of freezes in force
-	malformed int64
-
-	firstMalformed string
-}
-
-type node struct {
-	program
-	began int64         // start, run clock
-	asked bool          // the plan or the end of the run stops it; guarded by slot.mu
-	again bool          // its predecessor was turned away; guarded by slot.mu
-	ready chan struct{} // closed at its first "ready"
-	done  chan struct{} // closed when its output and its end are recorded
-	once  sync.Once
-
-	foreign sync.Once // kills it once for its version of the protocol
-
-	mu       sync.Mutex
-	instance string
-	pauses   []*injection // faults that requested a pause and no longer wait for it
-
-	pausing sync.Mutex // held during a rescue
-}
-
 func (n *node) setInstance(id string) {
 	n.mu.Lock()
 	n.instance = id
@@ -82,7 +51,7 @@ func (n *node) setInstance(id string) {
 
 func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 	s := &slot{run: r, name: name}
-	if err := r.redis.site.open(s, stream); err != nil {
+	if err := r.redis.platform.open(s, stream); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -93,7 +62,7 @@ func (s *slot) env() []string {
 	env := append(c.timings(),
 		s.mark(),
 		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // hide the simulator's own
-		"LEASESTORM_TARGET_URL="+s.run.target.url,
+		"LEASESTORM_TARGET_URL="+s.run.target.URL,
 		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
 		"LEASESTORM_PROTOCOL="+strconv.Itoa(protocolVersion),
 		"LEASESTORM_LOG=debug",
@@ -101,7 +70,7 @@ func (s *slot) env() []string {
 	if more := s.run.system.env; more != nil {
 		env = append(env, more(s)...)
 	}
-	if w, ok := s.way.(*ways); ok {
+	if w, ok := s.conn.(*proxies); ok {
 		env = append(env, s.run.redis.replicated.env(w)...)
 		env = append(env, "LEASESTORM_REPLICAS="+strconv.Itoa(c.Replicas))
 	}
@@ -111,16 +80,16 @@ func (s *slot) env() []string {
 // mark returns the variable that identifies the slot's processes: they need it to reach Redis, and its address is the slot's own.
 func (s *slot) mark() string {
 	u := s.run.redis.url
-	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.way.addr(), u.DB)
+	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.conn.Addr(), u.DB)
 }
 
-func (s *slot) doors() (addrs []string) {
-	w, ok := s.way.(*ways)
+func (s *slot) addrs() (addrs []string) {
+	w, ok := s.conn.(*proxies)
 	if !ok {
-		return []string{s.way.addr()}
+		return []string{s.conn.Addr()}
 	}
 	for _, l := range w.all() {
-		addrs = append(addrs, l.addr())
+		addrs = append(addrs, l.Addr())
 	}
 	return addrs
 }
@@ -131,10 +100,6 @@ func (c *Config) timings() []string {
 		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
 		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout),
 	}
-}
-
-func ms(key string, d time.Duration) string {
-	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
 }
 
 // start starts a process in the slot, unless one runs or the slot has left for good. It does not wait for "ready".
@@ -163,16 +128,16 @@ func (s *slot) spawn() (*node, error) {
 		_, _, _ = log.Close(), out.Close(), in.Close()
 		return nil, fmt.Errorf("output of %s: %w", s.name, err)
 	}
-	p, err := s.run.redis.site.launch(s, in, errIn)
+	p, err := s.run.redis.platform.launch(s, in, errIn)
 	if err != nil {
 		_, _, _ = log.Close(), out.Close(), errOut.Close()
 		return nil, fmt.Errorf("%w: %s: %w", ErrNodeStart, s.run.nodeCmd(), err)
 	}
-	n := &node{program: p, began: int64(p.begun().Sub(s.run.clock.base)), ready: make(chan struct{}), done: make(chan struct{})}
+	n := &node{Program: p, began: int64(p.Begun().Sub(s.run.clock.Base)), ready: make(chan struct{}), done: make(chan struct{})}
 	s.node, s.frozen = n, 0
 	// The node may stamp its first lines before this process knows of its start.
 	s.run.rec.Add(history.Event{
-		T: n.began, Kind: history.Spawned, Node: s.name, N: int64(p.id()),
+		T: n.began, Kind: history.Spawned, Node: s.name, N: int64(p.ID()),
 	})
 	go s.attend(n, out, errOut, log)
 	return n, nil
@@ -209,7 +174,7 @@ func (k *slotLog) Write(b []byte) (int, error) {
 }
 
 // cutOff keeps the first error of writing a log. After it any log of the run may be incomplete.
-func (r *run) cutOff(err error) {
+func (r *shared) cutOff(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unsaved = cmp.Or(r.unsaved, err)
@@ -235,9 +200,9 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 		both.Wait()
 		close(read)
 	}()
-	<-n.ended()
-	if p, ok := n.program.(*process); ok && p.escaped != nil {
-		s.run.starve(p.escaped)
+	<-n.Ended()
+	if p, ok := n.Program.(*process.Process); ok && p.Escaped != nil {
+		s.run.abort(p.Escaped)
 	}
 	timer := time.NewTimer(drainWithin)
 	defer timer.Stop()
@@ -247,9 +212,9 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	}
 	_, _ = out.Close(), errOut.Close()
 	<-read
-	when, code := n.end()
+	when, code := n.End()
 	e := history.Event{
-		T: int64(when.Sub(s.run.clock.base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.instanceID(),
+		T: int64(when.Sub(s.run.clock.Base)), Kind: history.Exited, Node: s.name, N: int64(code), Instance: n.instanceID(),
 	}
 	s.mu.Lock()
 	if n.asked {
@@ -274,8 +239,8 @@ func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	s.run.notef("%s ended by itself with code %d: %s%s", s.name, code, s.stderrTail(), then)
 }
 
-func (n *node) alive() bool    { return !closed(n.ended()) }
-func (n *node) wasReady() bool { return closed(n.ready) }
+func (n *node) alive() bool    { return !host.Closed(n.Ended()) }
+func (n *node) wasReady() bool { return host.Closed(n.ready) }
 
 func (n *node) instanceID() string {
 	n.mu.Lock()
@@ -285,10 +250,10 @@ func (n *node) instanceID() string {
 
 func (s *slot) handle(n *node, m message) {
 	if m.Event == dropped {
-		s.run.starve(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
-			"of the machine, or fewer nodes and sessions", ErrStarved, s.name, m.Lines))
+		s.run.abort(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
+			"of the machine, or fewer nodes and sessions", host.ErrNoVerdict, s.name, m.Lines))
 	}
-	e, ok := s.run.clock.event(s.name, n.began, m)
+	e, ok := stamped(s.run.clock, s.name, n.began, m)
 	if !ok {
 		s.keepMalformed("t is not CLOCK_MONOTONIC in ns since its process began: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))
 	}
@@ -300,17 +265,17 @@ func (s *slot) handle(n *node, m message) {
 	}
 	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
 		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
-		n.foreign.Do(func() { s.run.tail.Go(n.kill) }) // kill may wait until all output is read, which this goroutine does
+		n.foreign.Do(func() { s.run.tail.Go(n.Kill) }) // kill may wait until all output is read, which this goroutine does
 		return
 	}
 	switch known := n.instanceID(); {
 	case e.Kind == history.KindUnknown:
 	case known == "" && s.run.passed(e.Instance, n):
-		s.run.starve(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
-			ErrStarved, s.name, m.Event, e.Instance))
+		s.run.abort(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
+			host.ErrNoVerdict, s.name, m.Event, e.Instance))
 	case known != "" && e.Instance != known:
-		s.run.starve(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", ErrStarved, s.name,
-			known, m.Event, e.Instance))
+		s.run.abort(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict,
+			s.name, known, m.Event, e.Instance))
 	}
 	s.run.owners.see(&e)
 	s.run.rec.Add(e)
@@ -323,7 +288,7 @@ func (s *slot) handle(n *node, m message) {
 }
 
 // passed records the instance ID of a process, and reports whether an ended process had it.
-func (r *run) passed(id string, n *node) bool {
+func (r *shared) passed(id string, n *node) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Contains(r.named[id], n) {
@@ -377,4 +342,91 @@ func redisURL(user, password, addr string, db int) string {
 		u.User = url.UserPassword(user, password)
 	}
 	return u.String()
+}
+
+// exitTurnedAway is the exit code of a node that rejects the Redis it found (docs/node-protocol.md).
+const exitTurnedAway = 3
+
+// refusals tracks when the plan makes Redis refuse writes. The zero value has no refusal. Safe for concurrent use.
+type refusals struct {
+	mu    sync.Mutex
+	now   int
+	ended time.Time
+}
+
+func (r *refusals) begin() {
+	r.mu.Lock()
+	r.now++
+	r.mu.Unlock()
+}
+
+func (r *refusals) end() {
+	r.mu.Lock()
+	r.now--
+	r.ended = time.Now()
+	r.mu.Unlock()
+}
+
+func (r *refusals) lately(while time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now > 0 || !r.ended.IsZero() && time.Since(r.ended) < while
+}
+
+// turnedAway reports whether a process exited because the plan makes Redis refuse. A node rightly does not start without the rights it
+// needs, and an orchestrator would restart it. After any other exit it stays down.
+func (s *slot) turnedAway(n *node, code int) bool {
+	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
+}
+
+// startAgain restarts a slot whose process was turned away, as an orchestrator would. This ends soon after Redis stops refusing.
+func (s *slot) startAgain(n *node) {
+	if !host.Sleep(s.run.ending, s.run.cfg.TTL/10) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.node != n || s.left {
+		return
+	}
+	next, err := s.spawn()
+	if err != nil {
+		s.run.notef("%s is not started again: %v", s.name, err)
+		return
+	}
+	next.again = true
+}
+
+// seized ends the run if another process listens on the address of the slot's API, because the node then could not start.
+func (s *slot) seized(n *node) {
+	if !s.serves() || n.wasReady() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.node != n { // its successor may listen there
+		return
+	}
+	l, err := net.Listen("tcp", s.api)
+	if err == nil {
+		_ = l.Close()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		s.run.abort(fmt.Errorf("%w: somebody listens on %s, where the API of %s was until its node went down: look who (ss -ltnp)",
+			host.ErrNoVerdict, s.api, s.name))
+	}
+}
+
+func (r *run) running() (instances map[string]int, stay map[int]bool) {
+	instances, stay = map[string]int{}, map[int]bool{}
+	for _, s := range r.allSlots() {
+		i, _ := fault.NodeIndex(s.name)
+		s.mu.Lock()
+		if n := s.node; n != nil && n.alive() {
+			instances[n.instanceID()], stay[i] = i, !s.left
+		}
+		s.mu.Unlock()
+	}
+	delete(instances, "") // not ready yet
+	return instances, stay
 }

@@ -4,9 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
@@ -58,67 +56,4 @@ func (o *owners) slots(sessions []string, slot map[string]int) []int {
 		out = append(out, by)
 	}
 	return out
-}
-
-// aim resolves the target of a fault that hits an owner, and counts a node's fault at its slot. It returns false if there is no such
-// owner.
-func (inj *injection) aim() bool {
-	if inj.Kind.Scope() != fault.ScopeNode {
-		return true
-	}
-	instances, stay := inj.running()
-	holders := inj.owners.slots(inj.work.ids(), instances)
-	inj.mu.Lock()
-	defer inj.mu.Unlock()
-	switch {
-	case inj.Target == fault.Same:
-		slot := inj.struck[fault.Lead(inj.cfg.Plan.Faults, inj.n)]
-		if slot == "" {
-			return false
-		}
-		inj.Target = slot
-	case inj.Aims():
-		i, ok := fault.Resolve(inj.Target, holders, func(i int) bool { return stay[i] && inj.inHand[fault.NodeTarget(i)] == 0 })
-		if !ok {
-			return false
-		}
-		inj.Target = fault.NodeTarget(i)
-		inj.struck[inj.n] = inj.Target
-	}
-	inj.held = inj.Target
-	inj.inHand[inj.held]++
-	return true
-}
-
-func (r *run) running() (instances map[string]int, stay map[int]bool) {
-	instances, stay = map[string]int{}, map[int]bool{}
-	for _, s := range r.allSlots() {
-		i, _ := fault.NodeIndex(s.name)
-		s.mu.Lock()
-		if n := s.node; n != nil && n.alive() {
-			instances[n.instanceID()], stay[i] = i, !s.left
-		}
-		s.mu.Unlock()
-	}
-	delete(instances, "") // not ready yet
-	return instances, stay
-}
-
-func (inj *injection) aimed(found bool, due time.Time) bool {
-	retry := time.NewTicker(fault.Retry(inj.cfg.Renew))
-	defer retry.Stop()
-	for last := false; !found; found = inj.aim() {
-		if last {
-			inj.skip("nobody that no other fault has in hand owned it within a renewal interval")
-			return false
-		}
-		select {
-		case <-retry.C:
-			last = time.Since(due) > inj.cfg.Renew
-		case <-inj.storm.Done():
-			inj.skip("the storm ended before anybody owned it")
-			return false
-		}
-	}
-	return true
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 // Who holds a lease is what Redis shows; where it shows nothing, or what is no instance of the run, it is what instances say.
@@ -77,5 +78,25 @@ func TestFaultsOfOwners(t *testing.T) {
 	}
 	if n := slices.IndexFunc(out.Notes, func(n string) bool { return strings.Contains(n, "fault 4 (blackhole leader) was not injected: nobody") }); n < 0 {
 		t.Errorf("notes %q: want one of the black hole that found nobody", out.Notes)
+	}
+}
+
+// A lease is that of the session with whose ID its key ends, whatever a library writes before the ID.
+func TestSplitPolling(t *testing.T) {
+	const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
+	for key, want := range map[string]struct {
+		kind stream.Kind
+		id   string
+	}{
+		"poll:lease:" + id:              {stream.KeyLease, id},
+		"poll:lease:0:" + id:            {stream.KeyLease, id},
+		"poll:lease:0:s-1":              {stream.KeyLease, "0:s-1"},
+		"{poll:lease:" + id + "}:fence": {stream.KeyFence, id},
+		"poll:node:0:" + id:             {stream.KeyNode, "0:" + id},
+		"session:" + id:                 {stream.KeyOther, ""},
+	} {
+		if kind, got := systems[systemPolling].Split([]byte(key)); kind != want.kind || got != want.id {
+			t.Errorf("%s is %d of %q, want %d of %q", key, kind, got, want.kind, want.id)
+		}
 	}
 }

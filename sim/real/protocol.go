@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // lineMax bounds a line of a node, in bytes (docs/node-protocol.md).
@@ -108,10 +109,10 @@ func init() {
 // stampSlack is how far a stamp may lie in the future or before its process, in ns: clocks are coarse and read one after the other.
 const stampSlack = int64(50e6)
 
-// event converts a node's message into an event of its slot. It stamps the event with the current time if the message has no stamp. It
+// stamped converts a node's message into an event of its slot. It stamps the event with the current time if the message has no stamp. It
 // also does so, and returns false, if the stamp is no CLOCK_MONOTONIC since the process began.
-func (c *clock) event(slot string, began int64, m message) (e history.Event, ok bool) {
-	now := c.now()
+func stamped(c *host.Clock, slot string, began int64, m message) (e history.Event, ok bool) {
+	now := c.Now()
 	e = history.Event{
 		T: now, Node: slot, Instance: m.Instance, Session: m.Session, Fence: m.Fence, Reason: m.Reason,
 	}
@@ -132,14 +133,14 @@ func (c *clock) event(slot string, began int64, m message) (e history.Event, ok 
 	}
 	ok = true
 	if m.T != 0 {
-		if t := c.fromMono(m.T); t >= began-stampSlack && t <= now+stampSlack {
+		if t := c.FromMono(m.T); t >= began-stampSlack && t <= now+stampSlack {
 			e.T = min(max(t, began), now)
 		} else {
 			ok = false
 		}
 	}
 	if m.Until > 0 && ok {
-		e.Until = c.fromMono(m.Until)
+		e.Until = c.FromMono(m.Until)
 	}
 	return e, ok
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 func TestReadEvents(t *testing.T) {
@@ -57,38 +58,38 @@ func TestWhyALineIsNone(t *testing.T) {
 }
 
 func TestStampsOfNodes(t *testing.T) {
-	c := newClock()
-	start := monotonic()
-	e, ok := c.event("node-1", 0, message{Event: "acquired", Instance: "i", Session: "s", Fence: 2, T: start, Until: start + 100})
+	c := host.NewClock()
+	start := host.Monotonic()
+	e, ok := stamped(c, "node-1", 0, message{Event: "acquired", Instance: "i", Session: "s", Fence: 2, T: start, Until: start + 100})
 	if !ok || e.Kind != history.Acquired || e.Node != "node-1" || e.Until-e.T != 100 && e.T != 0 {
 		t.Errorf("%+v, %v", e, ok)
 	}
-	if slack := c.now() - e.T; slack < 0 || slack > int64(time.Minute) {
+	if slack := c.Now() - e.T; slack < 0 || slack > int64(time.Minute) {
 		t.Errorf("stamped %v before now", time.Duration(slack))
 	}
 	for name, stamp := range map[string]int64{
 		"wall clock": time.Now().UnixNano(), "seconds": 12345, "future": start + int64(time.Hour), "negative": -5,
 	} {
-		before := c.now()
-		e, ok := c.event("node-1", 0, message{Event: "lost", T: stamp, Until: stamp})
+		before := c.Now()
+		e, ok := stamped(c, "node-1", 0, message{Event: "lost", T: stamp, Until: stamp})
 		if ok || e.T < before || e.Until != 0 {
 			t.Errorf("%s: accepted as %+v", name, e)
 		}
 	}
-	at := c.fromMono(start)
-	if e, ok := c.event("node-1", at+2*stampSlack, message{Event: "lost", T: start}); ok || e.T < at {
+	at := c.FromMono(start)
+	if e, ok := stamped(c, "node-1", at+2*stampSlack, message{Event: "lost", T: start}); ok || e.T < at {
 		t.Errorf("long before its process began: accepted as %+v", e)
 	}
-	if e, ok := c.event("node-1", at+1, message{Event: "lost", T: start}); !ok || e.T != at+1 {
+	if e, ok := stamped(c, "node-1", at+1, message{Event: "lost", T: start}); !ok || e.T != at+1 {
 		t.Errorf("by a clock that is coarse: %+v, %v, want it as its process began, at %d", e, ok, at+1)
 	}
-	if e, ok := c.event("node-1", 0, message{Event: "lost"}); !ok || e.T == 0 {
+	if e, ok := stamped(c, "node-1", 0, message{Event: "lost"}); !ok || e.T == 0 {
 		t.Errorf("without a stamp: %+v, %v, want the time of reading", e, ok)
 	}
-	if e, _ := c.event("node-1", 0, message{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
+	if e, _ := stamped(c, "node-1", 0, message{Event: "ready", Reason: "at last", Protocol: 2, Asks: true}); e.N != 2 || e.Reason != history.Asks {
 		t.Errorf("a node of version 2 that asks before each use: %+v", e)
 	}
-	if e, _ := c.event("node-1", 0, message{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
+	if e, _ := stamped(c, "node-1", 0, message{Event: "arrived", Reason: "r"}); e.Kind != history.KindUnknown || e.Reason != "arrived r" {
 		t.Errorf("the target's own word from a node: %+v, want it kept as unknown", e)
 	}
 }
@@ -96,10 +97,10 @@ func TestStampsOfNodes(t *testing.T) {
 func FuzzReadEvents(f *testing.F) {
 	f.Add([]byte(`{"event":"acquired","session":"s","instance":"i","fence":1,"t":5,"until":9}` + "\n"))
 	f.Add([]byte("\xff\n{}\n{\"event\":\"x\",\"t\":-1}"))
-	c := newClock()
+	c := host.NewClock()
 	f.Fuzz(func(t *testing.T, in []byte) {
 		readEvents(strings.NewReader(string(in)), func(m message) {
-			if e, _ := c.event("n", 0, m); e.T < 0 || e.T > c.now() {
+			if e, _ := stamped(c, "n", 0, m); e.T < 0 || e.T > c.Now() {
 				t.Errorf("event %+v is outside of the run", e)
 			}
 		}, func(string) {})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,32 +15,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/container"
-)
-
-// Errors of Provision. Each is wrapped in a message that names the URL and the allowed values.
-var (
-	// ErrChoice: the choice of Redis contradicts itself or names something unknown.
-	ErrChoice = errors.New("no such Redis")
-	// ErrNoServer: neither redis-server nor valkey-server is in PATH, or the server does not start.
-	ErrNoServer = errors.New("no Redis server")
-	// ErrNoRedis: no Redis answers at the URL.
-	ErrNoRedis = errors.New("no Redis answers")
-	// ErrPassword: Redis wants a password or another one, or the user lacks rights that a run needs.
-	ErrPassword = errors.New("Redis refuses the password")
-	// ErrReplica: the URL is that of a replica, which refuses writes.
-	ErrReplica = errors.New("read-only replica")
-	// ErrTooOld: Redis is older than 6.2, or than 7.0 if it has replicas.
-	ErrTooOld = errors.New("Redis too old")
-	// ErrNotEmpty: the database holds keys of the run's patterns, or another storm uses it.
-	ErrNotEmpty = errors.New("database in use")
-	// ErrGone: Redis is gone or was away, and no fault of the plan took it.
-	ErrGone = errors.New("Redis went away, and not by the plan")
+	"github.com/leasestorm/leasestorm/sim/real/process"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
 const (
@@ -71,12 +53,12 @@ type Redis struct {
 	admin      *redis.Options // as the harness itself connects
 	claimed    bool           // this run claimed the given database, and deletes its keys
 	raw        string
-	reaper     *reaper
+	reaper     *process.Reaper
 	folders    []string
 	server     *server           // nil: kindEmbedded, kindURL; of several, the last one under a fault, guarded by turn
 	engine     *container.Engine // nil: the run has no containers
 	mini       *embedded
-	site       site
+	platform   platform
 	image      string      // image of the nodes' containers; "": nodes are processes
 	replicated *replicated // nil: Redis is one server
 	client     atomic.Pointer[redis.Client]
@@ -86,100 +68,11 @@ type Redis struct {
 	commands atomic.Int64  // executed before restarts
 }
 
-// Provision starts a Redis or checks a given one. It creates the folders of its servers in dir ("": in memory if there is room, otherwise
-// the system's temporary folder), and Close removes them. Errors wrap an error variable of this package. From then on,
-// go-redis logs nothing in this process.
-func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
-	if c.URL != "" && c.Kind != kindURL {
-		return nil, fmt.Errorf("%w: a URL is given, but the kind is %q instead of \"url\"", ErrChoice, c.Kind)
-	}
-	if c.Servers > 0 && c.Kind != "" && c.Kind != kindServer {
-		return nil, fmt.Errorf("%w: %s: of several servers all are processes of the simulator's own: leave --redis out, "+
-			"or give server", ErrChoice, c.shown())
-	}
-	logging.Disable() // it would log each connection that the plan breaks
-	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
-	r.site = processes{r, loopback}
-	if c.Servers > 0 {
-		r.kind = kindServer
-	}
-	if r.kind == "" {
-		r.choose(ctx, c)
-	}
-	var err error
-	if r.reaper, err = startReaper(); err != nil {
-		return nil, err
-	}
-	switch r.kind {
-	case kindServer:
-		if c.Servers > 0 {
-			err = r.provisionReplicated(ctx, c, dir)
-			break
-		}
-		err = r.provisionServer(ctx, dir)
-	case kindContainer:
-		err = r.provisionContainer(ctx, c, dir)
-	case kindEmbedded:
-		err = r.provisionEmbedded()
-	case kindCompose:
-		err = r.provisionCompose(ctx, c.Project, dir)
-	case kindURL:
-		err = r.provisionURL(ctx, c.URL)
-	default:
-		err = fmt.Errorf("%w: %q: allowed are server, container, embedded, or a redis:// URL", ErrChoice, c.Kind)
-	}
-	if err != nil {
-		_ = r.Close()
-		return nil, err
-	}
-	return r, nil
-}
-
-func (r *Redis) choose(ctx context.Context, c RedisChoice) {
-	r.kind = kindServer
-	if _, err := findServer(); err == nil {
-		return
-	}
-	r.kind = kindContainer
-	err := r.fetchRedis(ctx, c)
-	if err == nil {
-		return
-	}
-	r.kind = kindEmbedded
-	r.note = fmt.Sprintf("no redis-server or valkey-server in PATH, and in a container none either (%v): the embedded Redis shows "+
-		"the program at work, but not what Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server", err)
-}
-
 func (c RedisChoice) shown() string {
 	if c.URL != "" {
 		return redisurl.Show(c.URL)
 	}
 	return c.Kind
-}
-
-func findServer() (string, error) {
-	path, err := redisfixture.Find()
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNoServer, err)
-	}
-	return path, nil
-}
-
-func (r *Redis) provisionServer(ctx context.Context, dir string) error {
-	binary, err := findServer()
-	if err != nil {
-		return fmt.Errorf("%w; install one, give a redis:// URL, or choose embedded", err)
-	}
-	folder, err := r.folder(cmp.Or(dir, memory()))
-	if err != nil {
-		return err
-	}
-	r.server = r.process(binary, folder)
-	if err := r.server.first(ctx); err != nil {
-		return err
-	}
-	r.use("redis://" + r.server.addr)
-	return r.check(ctx)
 }
 
 func (r *Redis) process(binary, folder string) *server {
@@ -199,35 +92,9 @@ func (r *Redis) folder(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("folder for redis-server: %w", err)
 	}
-	r.reaper.add(reapDir, folder)
+	r.reaper.Add(reapDir, folder)
 	r.folders = append(r.folders, folder)
 	return folder, nil
-}
-
-func (r *Redis) provisionEmbedded() error {
-	var err error
-	if r.mini, err = startEmbedded(); err != nil {
-		return err
-	}
-	r.use("redis://" + r.mini.addr())
-	r.version = "miniredis"
-	return nil
-}
-
-func (r *Redis) provisionURL(ctx context.Context, raw string) error {
-	opts, err := redisurl.Parse(raw)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: --redis is %w", ErrChoice, err)
-	case opts.Network != "tcp" || opts.TLSConfig != nil:
-		return fmt.Errorf("%w: %s: nodes reach Redis through TCP proxies, so that only redis:// URLs can be used",
-			ErrChoice, redisurl.Show(raw))
-	}
-	r.use(raw)
-	if err := r.check(ctx); err != nil {
-		return err
-	}
-	return r.claim(ctx)
 }
 
 // use makes raw, a valid URL, the Redis of this run.
@@ -363,53 +230,6 @@ func (r *Redis) URL() string { return redisurl.Show(r.raw) }
 // Note returns a remark on this Redis for the reader, or "".
 func (r *Redis) Note() string { return r.note }
 
-// Close stops the run's own servers and containers and removes their folders, deletes the run's keys from a given Redis, or heals a
-// composed fleet. Call it once.
-func (r *Redis) Close() error {
-	var err error
-	if r.kind == kindURL && r.claimed {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		if _, err = deleteRunKeys(ctx, r.client.Load()); err != nil {
-			err = fmt.Errorf("keys of the run (%s) remain at %s: %w", strings.Join(runPatterns, " "), r.URL(), err)
-		}
-		cancel()
-		r.claimed = false
-		r.reaper.drop(reapKeys, r.raw)
-	}
-	if c := r.client.Swap(nil); c != nil {
-		_ = c.Close()
-	}
-	if r.engine != nil {
-		if err = r.engine.Remove(); err == nil { // otherwise the reaper retries
-			r.reaper.drop(reapRun, r.engine.Run)
-		}
-	}
-	switch c, ok := r.site.(*composed); {
-	case r.replicated != nil:
-		r.replicated.close()
-		r.replicated, r.server = nil, nil
-	case ok:
-		err = errors.Join(err, c.close())
-	case r.server != nil:
-		r.server.stop()
-	}
-	for _, folder := range r.folders {
-		if e := os.RemoveAll(folder); e != nil {
-			err = fmt.Errorf("folder of redis-server: %w", e)
-		} else { // otherwise the reaper retries
-			r.reaper.drop(reapDir, folder)
-		}
-	}
-	if r.engine != nil {
-		_ = r.engine.Close()
-	}
-	if r.mini != nil {
-		r.mini.close()
-	}
-	r.reaper.close()
-	return err
-}
-
 // gone returns ErrGone if Redis does not answer although every fault is healed.
 func (r *Redis) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -420,3 +240,156 @@ func (r *Redis) gone(ctx context.Context) error {
 	}
 	return nil
 }
+
+// lose ends the run with the first reason given.
+func (r *Redis) lose(why error) {
+	select {
+	case r.lost <- why:
+	default:
+	}
+}
+
+func (r *Redis) launchProcess(binary string) launcher {
+	return func(_ context.Context, args []string, log *os.File) (process.Program, error) {
+		cmd := exec.Command(binary, args...)
+		cmd.Stdout, cmd.Stderr = log, log
+		p, err := process.Start(r.reaper, cmd, "")
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	}
+}
+
+// own returns the harness's client of the server under the current fault. The caller has the turn.
+func (r *Redis) own() *redis.Client {
+	if r.replicated != nil {
+		return r.replicated.of(r.server).client.Load()
+	}
+	return r.client.Load()
+}
+
+func (r *Redis) clients() []*redis.Client {
+	if r.replicated == nil {
+		return []*redis.Client{r.client.Load()}
+	}
+	var all []*redis.Client
+	for _, m := range r.replicated.members {
+		all = append(all, m.client.Load())
+	}
+	return all
+}
+
+func executedBy(ctx context.Context, client *redis.Client) int64 {
+	info, err := client.Info(ctx, "stats").Result()
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(infoFields(info)["total_commands_processed"], 10, 64)
+	return n
+}
+
+// executed returns how many commands all servers have executed over all restarts. A server that does not answer counts as 0.
+func (r *Redis) executed(ctx context.Context) int64 {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	n := r.commands.Load()
+	for _, client := range r.clients() {
+		n += executedBy(ctx, client)
+	}
+	return n
+}
+
+// halt kills Redis. The caller has the turn.
+func (r *Redis) halt(ctx context.Context) {
+	if r.replicated == nil {
+		r.commands.Store(r.executed(ctx))
+	} else {
+		r.commands.Add(executedBy(ctx, r.own()))
+	}
+	if r.mini != nil {
+		r.mini.halt()
+		return
+	}
+	r.server.kill()
+}
+
+// erase deletes the data of a halted Redis. The caller has the turn.
+func (r *Redis) erase() error {
+	if r.mini != nil {
+		r.mini.m.FlushAll()
+		return nil
+	}
+	return r.server.erase()
+}
+
+// resume starts a halted Redis and returns when it accepts commands. The caller has the turn.
+func (r *Redis) resume(ctx context.Context, args ...string) error {
+	defer r.renewClient()
+	if r.mini != nil {
+		return r.mini.resume()
+	}
+	var err error
+	for range 3 { // another process may hold the port for a moment
+		if err = r.server.start(ctx, args...); !errors.Is(err, redisfixture.ErrPortTaken) {
+			break
+		}
+	}
+	if err == nil && r.clustered() {
+		r.replicated.awaitServing(ctx, r.replicated.of(r.server))
+	}
+	return err
+}
+
+// compact makes Redis rewrite its append-only file, so that loading takes one step per key. It returns the number of keys.
+func (r *Redis) compact(ctx context.Context) (keys int64, err error) {
+	client := r.own()
+	if err := client.BgRewriteAOF(ctx).Err(); err != nil {
+		return 0, err
+	}
+	if err := awaitFile(ctx, client); err != nil {
+		return 0, err
+	}
+	return client.DBSize(ctx).Result()
+}
+
+func awaitFile(ctx context.Context, client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, serverStart)
+	defer cancel()
+	return redisfixture.Await(ctx, func(ctx context.Context) bool {
+		f := infoFields(client.Info(ctx, "persistence").Val())
+		return f["aof_enabled"] == "1" && f["aof_rewrite_in_progress"] == "0" && f["aof_rewrite_scheduled"] == "0"
+	})
+}
+
+func (r *Redis) take(done <-chan struct{}) bool {
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+func (r *Redis) give() { <-r.turn }
+
+// turnWithin is how long a fault waits for its turn: longer than a write of the workload takes.
+const turnWithin = 250 * time.Millisecond
+
+// streamed returns the only server, for its stream.
+func (r *Redis) streamed() stream.Server {
+	return stream.Server{Admin: r.admin, Client: r.client.Load, Skewed: r.kind == kindURL}
+}
+
+func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
+
+// Nodes returns the image of the nodes' containers; "": nodes are processes.
+func (r *Redis) Nodes() string { return r.image }
+
+// Kinds of entries that the reaper cleans up, besides processes.
+const (
+	reapDir     = "dir"     // a folder: removed with its content
+	reapKeys    = "keys"    // a redis:// URL: the run's keys are deleted there
+	reapProject = "project" // a compose project: its services run again and its toxiproxy is reset
+	reapRun     = "run"     // a label's value: the containers and networks with it are removed
+)

@@ -1,7 +1,6 @@
 package real
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
 // replicated is the run's own Redis with replicas: one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster
@@ -26,7 +26,7 @@ type replicated struct {
 	members   []*member
 	sentinels []*sentinel
 	cluster   *cluster                    // nil: no cluster
-	short     atomic.Pointer[func(error)] // gate.short of the run
+	short     atomic.Pointer[func(error)] // as short in proxy.New
 
 	stop chan struct{}
 	done chan struct{}
@@ -44,116 +44,18 @@ type member struct {
 	number int // from 1
 	name   string
 	from   netip.Addr // source address of its connections to other servers
-	door   *door
+	router *proxy.Router
 	bus    *bus                         // nil: no cluster
 	shard  int                          // index of its shard, in a cluster
 	client atomic.Pointer[redis.Client] // the harness's own
 	redisfixture.Node
 
-	hand sync.Mutex // held by the fault that acts on its process
-	zone int        // guarded by replicated.mu
+	fault sync.Mutex // held by the fault that acts on its process
+	zone  int        // guarded by replicated.mu
 }
 
 // sourceHost plus a server's number is the last byte of its source address.
 const sourceHost = 10
-
-func (r *Redis) provisionReplicated(ctx context.Context, c RedisChoice, dir string) error {
-	binary, err := findServer()
-	if err != nil {
-		return fmt.Errorf("%w; install one of Redis 7 or later, because all servers of this topology are processes of the simulator's own, "+
-			"or storm a model of them in virtual time (--engine virtual)", err)
-	}
-	p := &replicated{
-		redis: r, stop: make(chan struct{}), done: make(chan struct{}), zones: zones{held: map[int]bool{}},
-	}
-	r.replicated = p
-	close(p.done) // watch does not run yet
-	servers, decide := c.Servers, p.watched
-	if c.Cluster {
-		p.cluster, servers, decide = &cluster{Cluster: redisfixture.Cluster{Size: c.Servers}}, redisfixture.ClusterSize(c.Servers), p.form
-		p.cluster.timeout.Store(nodeTimeout.Milliseconds())
-	}
-	for i := range servers {
-		if err := p.addMember(ctx, binary, i+1, dir); err != nil {
-			return err
-		}
-	}
-	first := p.members[0]
-	p.master, r.server = first, first.server
-	r.use("redis://" + first.addr)
-	if err := r.check(ctx); err != nil {
-		return err
-	}
-	if err := p.connect(); err != nil {
-		return err
-	}
-	if err := decide(ctx, dir); err != nil {
-		return err
-	}
-	p.done = make(chan struct{})
-	go p.watch()
-	return nil
-}
-
-func (p *replicated) watched(ctx context.Context, dir string) error {
-	first, servers := p.members[0], len(p.members)
-	for _, m := range p.members[1:] {
-		if err := m.followNow(ctx, first); err != nil {
-			return fmt.Errorf("%w: %s cannot be made a replica: %w", ErrNoServer, m.name, err)
-		}
-	}
-	if err := p.settle(ctx, func(ctx context.Context) bool { return first.Replicas(ctx) == servers-1 }); err != nil {
-		return err
-	}
-	for range sentinelCount {
-		folder, err := p.redis.folder(dir)
-		if err != nil {
-			return err
-		}
-		s, err := p.startSentinel(ctx, folder)
-		if err != nil {
-			return err
-		}
-		p.sentinels = append(p.sentinels, s)
-	}
-	return p.settle(ctx, func(ctx context.Context) bool {
-		return !slices.ContainsFunc(p.sentinels, func(s *sentinel) bool { return !s.settled(ctx, servers-1) })
-	})
-}
-
-func (p *replicated) addMember(ctx context.Context, binary string, number int, dir string) error {
-	folder, err := p.redis.folder(cmp.Or(dir, memory()))
-	if err != nil {
-		return err
-	}
-	d, err := newDoor(p.starve)
-	if err != nil {
-		return err
-	}
-	from := loopback.As4()
-	from[3] = byte(sourceHost + number)
-	m := &member{
-		number: number, name: fmt.Sprintf("server %d", number), door: d, from: netip.AddrFrom4(from),
-		server: p.redis.process(binary, folder),
-	}
-	if p.cluster != nil {
-		m.shard = (number - 1) / p.cluster.Size
-		if m.bus, err = newBus(p.cluster, p.starve); err != nil {
-			return err
-		}
-	}
-	m.conf = m.writeConf
-	m.Client, m.Port = m.client.Load, m.door.port()
-	if m.bus != nil {
-		m.Bus = m.bus.door.port()
-	}
-	p.members = append(p.members, m)
-	if err := m.first(ctx); err != nil {
-		return err
-	}
-	m.renew()
-	return nil
-}
 
 // writeConf writes the server's settings. It keeps the master that Sentinel or the harness wrote there (CONFIG REWRITE).
 func (m *member) writeConf() (string, error) {
@@ -163,7 +65,7 @@ func (m *member) writeConf() (string, error) {
 		return "", err
 	}
 	text := fmt.Sprintf("replica-announce-ip %s\nreplica-announce-port %d\nbind-source-addr %s\n"+
-		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.door.port(), m.from)
+		"repl-ping-replica-period 1\nrepl-timeout 5\n", loopback, m.router.Port(), m.from)
 	if m.bus != nil {
 		return file, os.WriteFile(file, []byte(text+m.clusterConf()), 0o600)
 	}
@@ -187,13 +89,13 @@ func (m *member) followNow(ctx context.Context, of *member) error {
 	if of.bus != nil {
 		return c.ClusterReplicate(ctx, of.ID).Err()
 	}
-	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.door.port())).Err(); err != nil {
+	if err := c.ReplicaOf(ctx, loopback.String(), fmt.Sprint(of.router.Port())).Err(); err != nil {
 		return err
 	}
 	return c.ConfigRewrite(ctx).Err()
 }
 
-// role returns the server's role in its own view, and the door of its master; "" if it does not answer.
+// role returns the server's role in its own view, and the address of its master; "" if it does not answer.
 func (m *member) role(ctx context.Context) (role, of string) {
 	client := m.client.Load()
 	if client == nil { // it was not started yet
@@ -209,44 +111,14 @@ func (m *member) role(ctx context.Context) (role, of string) {
 	return f["role"], f["master_host"] + ":" + f["master_port"]
 }
 
-func (p *replicated) connect() error {
-	lead := func(name string, to *member, stream int) (*line, error) {
-		return newLine(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.starve)
-	}
-	for _, to := range p.members {
-		var err error
-		for _, from := range p.members {
-			if from == to {
-				continue
-			}
-			if to.door.servers[from.from], err = lead(from.name, to, from.number); err != nil {
-				return err
-			}
-			if to.bus != nil {
-				if err := to.bus.join(from, to, p.starve); err != nil {
-					return err
-				}
-			}
-		}
-		if to.door.sentinel, err = lead("sentinels", to, 0); err != nil {
-			return err
-		}
-		to.door.open()
-		if to.bus != nil {
-			to.bus.open()
-		}
-	}
-	return nil
-}
-
-// comesFrom returns the lines through which another server reaches m; none if that is m itself.
-func (m *member) comesFrom(other *member) []*line {
+// comesFrom returns the proxies through which another server reaches m; none if that is m itself.
+func (m *member) comesFrom(other *member) []*proxy.Proxy {
 	if m == other {
 		return nil
 	}
-	lines := []*line{m.door.servers[other.from]}
+	lines := []*proxy.Proxy{m.router.Servers[other.from]}
 	if m.bus != nil {
-		lines = append(lines, m.bus.servers[other.from])
+		lines = append(lines, m.bus.Servers[other.from])
 	}
 	return lines
 }
@@ -257,14 +129,10 @@ func (p *replicated) shard() []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.shard != master.shard })
 }
 
-func (p *replicated) starve(err error) {
+func (p *replicated) abort(err error) {
 	if tell := p.short.Load(); tell != nil {
 		(*tell)(err)
 	}
-}
-
-func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
-	return apart(redisfixture.Await(ctx, so))
 }
 
 func apart(err error) error {
@@ -275,51 +143,13 @@ func apart(err error) error {
 		"which this system may not have): %w", ErrNoServer, sourceHost+1, err)
 }
 
-// watchEvery is the interval at which sentinels or the cluster are queried for the master.
-const watchEvery = 50 * time.Millisecond
-
-func (p *replicated) watch() {
-	defer close(p.done)
-	every(watchEvery, p.stop, func() {
-		m := p.named()
-		p.mu.Lock()
-		tell := p.switched
-		changes := m != nil && m != p.master
-		if changes {
-			p.master = m
-			p.redis.client.Store(m.client.Load())
-		}
-		p.mu.Unlock()
-		if changes && tell != nil {
-			tell(m)
-		}
-	})
-}
-
-// named returns the master according to the cluster or most sentinels; nil: they disagree.
-func (p *replicated) named() *member {
-	if p.cluster != nil {
-		return p.owner(p.voter())
-	}
-	votes := map[string]int{}
-	for _, s := range p.sentinels {
-		votes[s.says(context.Background())]++
-	}
-	for _, m := range p.members {
-		if votes[m.door.addr()] > sentinelCount/2 {
-			return m
-		}
-	}
-	return nil
-}
-
 func (p *replicated) present() *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.master
 }
 
-// hear sets a run's callbacks: short as in gate.short, and switched, called for each new master unless nil.
+// hear sets a run's callbacks: short as in proxy.New, and switched, called for each new master unless nil.
 func (p *replicated) hear(short func(error), switched func(*member)) {
 	p.short.Store(&short)
 	p.mu.Lock()
@@ -341,22 +171,98 @@ func (p *replicated) of(s *server) *member {
 	return p.members[slices.IndexFunc(p.members, func(m *member) bool { return m.server == s })]
 }
 
-func (p *replicated) close() {
-	close(p.stop)
-	<-p.done
-	for _, m := range p.members {
-		m.server.stop()
-	}
-	for _, s := range p.sentinels {
-		s.stop()
-	}
-	for _, m := range p.members {
-		m.door.close()
-		if m.bus != nil {
-			m.bus.close()
-		}
-		if c := m.client.Load(); c != nil {
-			_ = c.Close()
-		}
-	}
+// zones are network partitions, by number. The sentinels are in zone 0.
+type zones struct {
+	held map[int]bool // zones whose traffic waits for their end; all others reset connections and refuse new ones
 }
+
+// cluster turns a replicated Redis into a Redis Cluster: two shards, one with the leases' slot, and a third master that only votes.
+type cluster struct {
+	redisfixture.Cluster
+	timeout atomic.Int64 // cluster-node-timeout, in milliseconds
+	marks   [2]string    // one key per shard whose slot never moves, for the marks of streams
+}
+
+// bus is the cluster-bus address of a server. Like a router, it has one proxy per peer; it refuses all other connections.
+type bus struct {
+	*proxy.Router
+	*cluster
+}
+
+type sentinel struct {
+	daemon
+	addr   string
+	client *redis.SentinelClient
+}
+
+const masterName = "storm"
+
+const (
+	sentinelCount = 3
+	// sentinelDown is the silence after which a sentinel considers a server down. sentinelRetry is the pause between failovers.
+	sentinelDown  = time.Second
+	sentinelRetry = 2 * time.Second
+	// sentinelAnswer bounds a query to a sentinel or a server, which may be frozen.
+	sentinelAnswer = 500 * time.Millisecond
+)
+
+func (m *member) serves(ctx context.Context) bool { return m.bus == nil || m.Serves(ctx) }
+
+func (m *member) busPort() uint16 {
+	at, _ := netip.ParseAddrPort(m.addr)
+	return at.Port() + redisfixture.BusOffset
+}
+
+func (p *replicated) voter() *member { return p.members[len(p.members)-1] }
+
+// nodeTimeout is the least cluster-node-timeout: after this silence a server considers another one failed. A run may draw more.
+const nodeTimeout = sentinelDown
+
+const streamServers = 1 << 32
+
+// save saves the server's data for reload, under a name that a later synchronization with a master does not overwrite.
+func (m *member) save(ctx context.Context) error {
+	if err := m.client.Load().Save(ctx).Err(); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(m.dir, dumpFile), filepath.Join(m.dir, savedFile))
+}
+
+// reload starts a killed server from its saved dump, without an append-only file: only a dump has the replication offset.
+func (m *member) reload(ctx context.Context) error {
+	if err := m.erase(); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(m.dir, savedFile), filepath.Join(m.dir, dumpFile)); err != nil {
+		return err
+	}
+	return m.start(ctx, "--appendonly", "no")
+}
+
+func (m *member) appendAgain(ctx context.Context) error {
+	c := m.client.Load()
+	if err := c.ConfigSet(ctx, "appendonly", "yes").Err(); err != nil {
+		return err
+	}
+	if err := awaitFile(ctx, c); err != nil {
+		return fmt.Errorf("%s does not append to its file: %w", m.name, err)
+	}
+	return nil
+}
+
+func (m *member) clusterConf() string {
+	return fmt.Sprintf("cluster-enabled yes\ncluster-config-file nodes.conf\ncluster-announce-ip %s\ncluster-announce-port %d\n"+
+		"cluster-announce-bus-port %d\ncluster-node-timeout %d\ncluster-allow-replica-migration no\n"+
+		"cluster-require-full-coverage no\ncluster-replica-validity-factor 0\n",
+		loopback, m.Port, m.Bus, m.bus.timeout.Load())
+}
+
+func (p *replicated) awaitServing(ctx context.Context, m *member) {
+	p.renew(m.server)
+	ctx, cancel := context.WithTimeout(ctx, servesWithin)
+	defer cancel()
+	_ = redisfixture.Await(ctx, m.serves)
+}
+
+// servesWithin exceeds the 2 s during which a started server refuses to serve.
+const servesWithin = 4 * time.Second

@@ -5,13 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
+	"github.com/leasestorm/leasestorm/sim/real/proxy"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
+	"github.com/leasestorm/leasestorm/sim/real/target"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -72,30 +80,20 @@ type Outcome struct {
 	Unsaved       error    // why the nodes' logs are incomplete; nil: they are complete
 }
 
-const (
-	progressEvery = 200 * time.Millisecond
-	lateAfter     = 50 * time.Millisecond
-	notesMax      = 200
-	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
-	stopGrace = 5 * time.Second
-	// interruptGrace replaces both in an interrupted run, which must end within 3 s.
-	interruptGrace = time.Second
-)
-
 type run struct {
-	cfg    Config
-	system *system
-	redis  *Redis
-	rec    *history.Recorder
-	clock  *clock
-	target *target
-	tap    *tap   // tap of the only server, or of the first master
-	taps   []*tap // one tap per server; the voter of a cluster, the last server, has none
-	watch  watch
-	work   *workload
+	cfg     Config
+	system  *system
+	redis   *Redis
+	rec     *history.Recorder
+	clock   *host.Clock
+	target  *target.Target
+	stream  *stream.Stream   // of the only server, or of the first master
+	streams []*stream.Stream // one per server; the voter of a cluster, the last server, has none
+	watch   watch
+	work    *workload
 
 	refusals refusals
-	load     load
+	load     host.Load
 
 	phase  atomic.Pointer[string]
 	owners owners
@@ -106,18 +104,22 @@ type run struct {
 	tail   sync.WaitGroup // rescues, restarts and kills in the background
 
 	making sync.Mutex
+	shared
+}
 
-	mu      sync.Mutex
+// shared is what the goroutines of a run share.
+type shared struct {
+	mu      sync.Mutex // guards all fields
 	slots   map[string]*slot
 	order   []string
 	named   map[string][]*node // instance ID → nodes that reported it
 	notes   []string
 	late    int
-	starved error // why the harness cannot go on
+	aborted error // why the harness cannot go on
 	unsaved error
 	active  []activeFault
 	healed  int64          // end of the last fault of Redis, run clock
-	inHand  map[string]int // slot → number of faults that act on it
+	faulted map[string]int // slot → number of faults that act on it
 	struck  map[int]string // fault of an owner → slot that it hit
 }
 
@@ -126,214 +128,11 @@ type activeFault struct {
 	text string
 }
 
-// Run starts the nodes, injects the plan's faults, and stops everything, whatever happens. Nodes, target, tap and harness record events
-// in rec. When ctx ends, Run returns within 3 s with a valid history and Outcome.Interrupted, without an error. Errors are those of a
-// start (ErrConfig, ErrNodeStart, ErrNodeExited, ErrNodeNotReady), of the host (such as ErrStarved), and ErrGone. One Redis serves one
-// run at a time.
-func Run(ctx context.Context, r *Redis, cfg Config, rec *history.Recorder) (Outcome, error) {
-	if cfg.System == "" {
-		cfg.System = systemPolling
-	}
-	if err := cfg.validate(r); err != nil {
-		return Outcome{}, err
-	}
-	if cfg.readyWithin == 0 {
-		cfg.readyWithin = readyWithin + time.Duration(cfg.Nodes)*readyWithinNode
-	}
-	if cfg.silentWithin == 0 {
-		cfg.silentWithin = cfg.TTL
-	}
-	if cfg.grace == 0 {
-		cfg.grace = stopGrace + cfg.PollTimeout
-	}
-	run := &run{
-		cfg: cfg, system: r.systemOf(cfg.System), redis: r, rec: rec, clock: newClock(), slots: map[string]*slot{},
-		named: map[string][]*node{}, inHand: map[string]int{}, struck: map[int]string{}, ending: make(chan struct{}),
-	}
-	return run.all(ctx)
-}
-
 // Stream numbers of the random sources. They are fixed, so that a seed repeats a run's choices.
 const (
 	streamSessions = 0
 	streamLines    = 100 // plus the number of slots created before
 )
-
-func (c *Config) validate(r *Redis) error {
-	if err := c.Check(c.LongPolls, 0); err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	switch {
-	case c.Storm < timing.Min:
-		return fmt.Errorf("%w: Storm is %v, at least %v is needed", ErrConfig, c.Storm, timing.Min)
-	case r.systemOf(c.System) == nil:
-		return fmt.Errorf("%w: System is %q, which this engine does not have", ErrConfig, c.System)
-	case c.Nodes < 1:
-		return fmt.Errorf("%w: Nodes is %d, at least 1 is needed", ErrConfig, c.Nodes)
-	case c.Sessions < 0:
-		return fmt.Errorf("%w: Sessions is %d, must not be negative", ErrConfig, c.Sessions)
-	case c.Calm < 0:
-		return fmt.Errorf("%w: Calm is %v, must not be negative", ErrConfig, c.Calm)
-	case (len(c.NodeCmd) == 0 || c.NodeCmd[0] == "") && r.Nodes() == "":
-		return fmt.Errorf("%w: NodeCmd is empty: name the program that is a node", ErrConfig)
-	}
-	for i, f := range c.Plan.Faults {
-		if err := r.Supports(f.Kind); err != nil {
-			return fmt.Errorf("%w: fault %d of the plan: %w", ErrConfig, i+1, err)
-		}
-	}
-	return nil
-}
-
-func (r *run) all(ctx context.Context) (out Outcome, err error) {
-	r.setPhase("start")
-	var background sync.WaitGroup
-	defer background.Wait()
-	stop := make(chan struct{})
-	defer close(stop)
-	ctx, r.end = context.WithCancelCause(ctx)
-	defer r.end(nil)
-	if r.target, err = r.redis.site.witness(ctx, r); err != nil {
-		return out, err
-	}
-	defer r.target.close()
-	for _, watch := range []func(stop <-chan struct{}){r.watchStalls, r.watchRedis, r.watchPorts, r.watchService, r.report, r.countAll,
-		r.watchLost} {
-		background.Go(func() { watch(stop) })
-	}
-	before := r.redis.executed(ctx)
-	defer r.closeTaps()
-	if r.redis.replicated != nil { // before the epoch is written: each attachment begins a quarantine
-		r.tapServers(ctx)
-	}
-	if err := r.prepare(ctx); err != nil {
-		return out, err
-	}
-	if image := r.redis.Nodes(); image != "" {
-		r.record(history.Event{Kind: history.Note, Reason: "nodes run in containers of " + image})
-	}
-	if r.redis.note != "" {
-		r.notef("%s", r.redis.note)
-	}
-	if p := r.redis.replicated; p == nil {
-		r.tapIn(ctx)
-	} else {
-		p.hear(r.starve, func(m *member) { r.switched(ctx, m) })
-		defer p.hear(func(error) {}, nil)
-	}
-	// Lines outlive the nodes: closing one earlier would be a fault outside the plan.
-	defer r.closeLines()
-	if err = r.startFleet(ctx); err == nil {
-		silence := func() {}
-		if r.system.clients {
-			silence = r.startClients(ctx).close
-		}
-		out.Interrupted = !r.play(ctx)
-		silence()
-		if !out.Interrupted {
-			err = r.redis.gone(ctx)
-		}
-	} else if ctx.Err() != nil {
-		out.Interrupted, err = true, nil
-	}
-	r.setPhase("end")
-	close(r.ending)
-	r.stopFleet(ctx.Err() != nil || err != nil)
-	r.tail.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrStarved) || errors.Is(cause, ErrGone) { // even if it came after the calm
-		err = cause
-	}
-	out.RedisCommands = max(0, r.redis.executed(context.Background())-before)
-	out.Tap = r.tap != nil
-	r.finalNotes()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	err = cmp.Or(err, r.starved) // an earlier interrupt hides it from context.Cause
-	out.Late, out.Notes, out.Unsaved = r.late, slices.Clone(r.notes), r.unsaved
-	return out, err
-}
-
-// play runs storm and calm. It returns false if the context ends before they do.
-func (r *run) play(ctx context.Context) bool {
-	start := time.Now()
-	r.storm.Store(r.clock.now())
-	r.setPhase("storm")
-	if within := weighed(r.cfg.Timings); within < r.cfg.Storm {
-		defer time.AfterFunc(within, r.weigher(within)).Stop()
-	}
-	storm, cancel := context.WithDeadline(ctx, start.Add(r.cfg.Storm))
-	r.injectAll(ctx, storm, start)
-	<-storm.Done()
-	cancel()
-	if ctx.Err() != nil {
-		return false
-	}
-	if err := r.work.repair(ctx); err != nil {
-		r.notef("%v", err)
-	}
-	r.setPhase("calm")
-	calm := time.NewTimer(r.cfg.Calm)
-	defer calm.Stop()
-	select {
-	case <-calm.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (r *run) startFleet(ctx context.Context) error {
-	nodes := make([]*node, r.cfg.Nodes)
-	for i := range nodes {
-		s, err := r.addSlot(fault.NodeTarget(i + 1))
-		if err != nil {
-			return err
-		}
-		if nodes[i], err = s.start(); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	within := r.cfg.readyWithin
-	late := time.NewTimer(within)
-	defer late.Stop()
-	for i, n := range nodes {
-		s := r.slot(fault.NodeTarget(i + 1))
-		select {
-		case <-n.ready:
-		case <-n.done:
-			if n.wasReady() { // it was ready before its end
-				continue
-			}
-			_, code := n.end()
-			return fmt.Errorf("%w: %s (%s) with code %d: %s", ErrNodeExited, s.name, r.nodeCmd(), code,
-				s.malformedOutput()+s.stderrTail())
-		case <-late.C:
-			return fmt.Errorf("%w: %s (%s) within %v: a node prints {\"event\":\"ready\",\"instance\":\"…\"}; %s",
-				ErrNodeNotReady, s.name, r.nodeCmd(), within, s.malformedOutput()+s.stderrTail())
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if p, ok := nodes[0].program.(*process); ok { // the others have the same launcher
-		return p.strange()
-	}
-	return nil
-}
-
-func (r *run) stopFleet(hurry bool) {
-	grace := r.cfg.grace
-	if hurry {
-		grace = interruptGrace
-	}
-	var all sync.WaitGroup
-	for _, s := range r.allSlots() {
-		all.Go(func() { s.finish(grace) })
-	}
-	all.Wait()
-}
 
 // finish stops the slot's process for good and waits until all its output is recorded.
 func (s *slot) finish(grace time.Duration) {
@@ -347,7 +146,7 @@ func (s *slot) finish(grace time.Duration) {
 	if n == nil {
 		return
 	}
-	if terminate(n, nothing, nothing, grace, nil) {
+	if process.Terminate(n, nothing, nothing, grace, nil) {
 		s.run.notef("%s ignored SIGTERM for %v and was killed", s.name, grace)
 	}
 	<-n.done
@@ -372,13 +171,13 @@ func (r *run) addSlot(name string) (*slot, error) {
 
 func (r *run) nextStream() uint64 { return uint64(streamLines + len(r.slots)) }
 
-func (r *run) slot(name string) *slot {
+func (r *shared) slot(name string) *slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.slots[name]
 }
 
-func (r *run) allSlots() []*slot {
+func (r *shared) allSlots() []*slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]*slot, 0, len(r.order))
@@ -388,19 +187,8 @@ func (r *run) allSlots() []*slot {
 	return out
 }
 
-func (r *run) closeLines() {
-	var all sync.WaitGroup
-	for _, s := range r.allSlots() {
-		all.Go(func() { s.way.close() })
-		if s.reserved != nil {
-			_ = s.reserved.Close()
-		}
-	}
-	all.Wait()
-}
-
 func (r *run) record(e history.Event) {
-	e.T = r.clock.now()
+	e.T = r.clock.Now()
 	r.rec.Add(e)
 }
 
@@ -408,7 +196,7 @@ func (r *run) setPhase(name string) {
 	r.phase.Store(&name)
 	e := history.Event{Kind: history.Phase, Reason: name}
 	if name != "start" {
-		e.T = r.clock.now()
+		e.T = r.clock.Now()
 	}
 	r.rec.Add(e)
 }
@@ -424,46 +212,114 @@ func (r *run) notef(format string, args ...any) {
 	}
 }
 
-func (r *run) finalNotes() {
-	for _, s := range r.allSlots() {
-		s.mu.Lock()
-		n := s.malformed
-		s.mu.Unlock()
-		if n > 0 {
-			r.notef("%s: %d malformed lines on standard output", s.name, n)
-		}
-	}
-	if n := r.target.strangers.Load(); n > 0 {
-		r.notef("the target was polled %d times for sessions that do not exist", n)
-	}
+func nothing() {}
+
+// slot is one member of the fleet: its successive processes and their connection to Redis.
+type slot struct {
+	run  *run
+	name string
+	conn connection
+
+	mu        sync.Mutex
+	api       string    // address of its API; "": it has none
+	reserved  io.Closer // keeps other runs away from api; nil: none
+	node      *node     // the current process, or the last one
+	left      bool      // it is never started again
+	frozen    int       // number of freezes in force
+	malformed int64
+
+	firstMalformed string
 }
 
-func (r *run) report(stop <-chan struct{}) {
-	if r.cfg.Progress != nil {
-		every(progressEvery, stop, func() { r.cfg.Progress(r.progress()) })
-	}
+type node struct {
+	process.Program
+	began int64         // start, run clock
+	asked bool          // the plan or the end of the run stops it; guarded by slot.mu
+	again bool          // its predecessor was turned away; guarded by slot.mu
+	ready chan struct{} // closed at its first "ready"
+	done  chan struct{} // closed when its output and its end are recorded
+	once  sync.Once
+
+	foreign sync.Once // kills it once for its version of the protocol
+
+	mu       sync.Mutex
+	instance string
+	pauses   []*injection // faults that requested a pause and no longer wait for it
+
+	pausing sync.Mutex // held during a rescue
 }
 
-func (r *run) progress() Progress {
-	p := Progress{Total: r.cfg.Storm + r.cfg.Calm, Phase: *r.phase.Load(), Overload: r.load.overload()}
-	if start := r.storm.Load(); start > 0 {
-		p.Elapsed = min(p.Total, time.Duration(r.clock.now()-start))
-	}
-	for _, s := range r.allSlots() {
-		s.mu.Lock()
-		if !s.left {
-			p.Nodes++
-		}
-		if s.node != nil && s.node.alive() {
-			p.Alive++
-		}
-		s.mu.Unlock()
-	}
-	p.Polls, p.Rejected, p.Violations = r.target.polls.Load(), r.target.rejected.Load(), r.target.violations.Load()
+// system describes one value of Config.System: its keys, the run's own writes to Redis, and the environment of its nodes.
+type system struct {
+	stream.Keys
+	beats    string // prefix of heartbeats that hold a time; "": none do
+	sessions string // prefix of sessions; "": the system has none
+	prefix   string // prefix of leases; the session's ID follows
+	tagged   bool   // all keys share one hash tag; a fence has the prefix of leases and a suffix of its own
+	// lease is the only lease, which all nodes want; "": there are several.
+	lease string
+	// clients: the run stores nothing; clients send intents to APIs, and nodes have roles.
+	clients bool
+	// env returns additional environment of a slot's node; nil: none.
+	env func(*slot) []string
+}
+
+// workload plays the application: it stores the sessions that nodes find in Redis, and restores lost ones. Safe for concurrent use.
+type workload struct {
+	run *run
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	created  []string       // session IDs in order of creation: session-1 is the first
+	paused   map[string]int // session → number of its active pauses
+	removed  map[string]bool
+	outdated bool // Redis lacks a change: the last write failed
+}
+
+// platform starts nodes and connects them to Redis. Its methods are safe for concurrent use.
+type platform interface {
+	// open sets up the slot's connection to Redis and, if the slot serves one, the address of its API.
+	open(s *slot, stream uint64) error
+	// launch starts the slot's next node. It owns stdout and stderr, and closes them also on an error.
+	launch(s *slot, stdout, stderr *os.File) (process.Program, error)
+	witness(ctx context.Context, r *run) (*target.Target, error)
+}
+
+// connection is one node's connection to Redis, with the effects of faults. Its methods are safe for concurrent use.
+type connection interface {
+	Addr() string
+	Apply(fault int, e proxy.Effect) error // adds to the effects of other faults
+	Heal(fault int) error
+	Sent() int64 // commands since the last call
+	Close()
+}
+
+// polled passes an arrival at the target to the faults that wait for it.
+func (r *run) polled(e *history.Event) { r.watch.tell(e) }
+
+func ms(key string, d time.Duration) string {
+	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
+}
+
+// lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
+const lookEvery = 250 * time.Millisecond
+
+// abort ends the run with an error, even in its end phase. The first error counts.
+func (r *run) abort(err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n := len(r.active); n > 0 {
-		p.Fault = r.active[n-1].text
+	first := r.aborted == nil
+	r.aborted = cmp.Or(r.aborted, err)
+	r.mu.Unlock()
+	if first {
+		r.notef("%v", err)
+		r.end(err)
 	}
-	return p
 }
+
+const (
+	progressEvery = 200 * time.Millisecond
+	lateAfter     = 50 * time.Millisecond
+	notesMax      = 200
+	// stopGrace is how long nodes may take for a clean stop, in addition to the poll timeout.
+	stopGrace = 5 * time.Second
+)

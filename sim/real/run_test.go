@@ -135,7 +135,7 @@ func TestRunCrashFreezeCut(t *testing.T) {
 	)
 	out, events := storm(t, r, cfg)
 	if !out.Tap || out.Interrupted || out.RedisCommands == 0 {
-		t.Errorf("outcome %+v: want a tap, no interruption, counted commands", out)
+		t.Errorf("outcome %+v: want a stream, no interruption, counted commands", out)
 	}
 	for kind, want := range map[history.Kind]int{
 		history.FaultStart: 3, history.FaultEnd: 3, history.Spawned: 3, history.Exited: 3, history.Ready: 3, history.TapUp: 1,

@@ -76,7 +76,7 @@ func fakeSimulator() int {
 		if r.engine != nil {
 			tr.Run = r.engine.Run
 		} else if r.server != nil {
-			tr.PIDs = []int{r.server.proc.(*process).pid}
+			tr.PIDs = []int{r.server.proc.ID()}
 		}
 		for e := range rec.Events() {
 			switch e.Kind {
@@ -88,7 +88,7 @@ func fakeSimulator() int {
 				}
 			}
 		}
-		tr.PIDs = append(tr.PIDs, r.reaper.cmd.Process.Pid)
+		tr.PIDs = append(tr.PIDs, r.reaper.PID())
 		_ = json.NewEncoder(os.Stdout).Encode(tr)
 	}
 	_, err = Run(context.Background(), r, cfg, rec)

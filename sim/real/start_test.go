@@ -15,6 +15,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real/host"
+	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
 func TestNodesThatDoNotStart(t *testing.T) {
@@ -121,7 +123,7 @@ func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 }
 
 func TestInvalidConfigs(t *testing.T) {
-	r := &Redis{kind: kindServer, site: processes{}}
+	r := &Redis{kind: kindServer, platform: processes{}}
 	for name, spoil := range map[string]func(*Config){
 		"Nodes":    func(c *Config) { c.Nodes = 0 },
 		"Sessions": func(c *Config) { c.Sessions = -1 },
@@ -235,21 +237,21 @@ func TestAFullDiskKeepsNoProcessFromItsStart(t *testing.T) {
 
 // boxed is a program of a container: its end is told when all that it said was read.
 type boxed struct {
-	program
+	process.Program
 	read  chan struct{}
 	kills atomic.Int32
 }
 
-func (d *boxed) kill() {
+func (d *boxed) Kill() {
 	d.kills.Add(1)
 	<-d.read
 }
 
 // A node of another version of the protocol is killed, once, and who reads what it says goes on meanwhile.
 func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
-	r := &run{clock: newClock(), rec: history.NewRecorder()}
+	r := &run{clock: host.NewClock(), rec: history.NewRecorder()}
 	p := &boxed{read: make(chan struct{})}
-	s, n := &slot{run: r, name: "node-1"}, &node{program: p, ready: make(chan struct{})}
+	s, n := &slot{run: r, name: "node-1"}, &node{Program: p, ready: make(chan struct{})}
 	said := strings.NewReader(strings.Repeat(`{"event":"ready","instance":"a","protocol":9}`+"\n", 1000))
 	readEvents(said, func(m message) { s.handle(n, m) }, s.keepMalformed)
 	close(p.read)
@@ -295,5 +297,19 @@ func TestTheEndOfALogIsBounded(t *testing.T) {
 	close(stop)
 	if err := <-written; err != nil {
 		t.Error(err)
+	}
+}
+
+// The reaper works in another folder than who names them.
+func TestFolderOfRedisIsAbsolute(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("tmp", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", "tmp")
+	for _, dir := range []string{"", "tmp"} {
+		if folder, err := new(Redis).folder(dir); err != nil || !filepath.IsAbs(folder) {
+			t.Errorf("folder in %q: %q (%v)", dir, folder, err)
+		}
 	}
 }

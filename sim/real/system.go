@@ -2,28 +2,16 @@ package real
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/sessionid"
+	"github.com/leasestorm/leasestorm/sim/client"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
-
-// system describes one value of Config.System: its keys, the run's own writes to Redis, and the environment of its nodes.
-type system struct {
-	epochKey string   // written before the first node starts, so that no node waits for a quarantine
-	tapped   []string // patterns of the keys in the tap's snapshot
-	beats    string   // prefix of heartbeats that hold a time; "": none do
-	sessions string   // prefix of sessions; "": the system has none
-	prefix   string   // prefix of leases; the session's ID follows
-	tagged   bool     // all keys share one hash tag; a fence has the prefix of leases and a suffix of its own
-	// split returns a key's kind and its session or instance.
-	split func(key []byte) (keyKind, string)
-	// lease is the only lease, which all nodes want; "": there are several.
-	lease string
-	// clients: the run stores nothing; clients send intents to APIs, and nodes have roles.
-	clients bool
-	// env returns additional environment of a slot's node; nil: none.
-	env func(*slot) []string
-}
 
 const (
 	systemPolling  = "polling"
@@ -32,20 +20,22 @@ const (
 
 var systems = map[string]*system{
 	systemPolling: {
-		epochKey: pollEpoch,
-		tapped:   []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
+		Keys: stream.Keys{
+			Epoch:    pollEpoch,
+			Patterns: []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
+			Split:    splitBy(pollLeases, pollBeats, "{"+pollLeases, fenceSuffix),
+		},
 		sessions: pollSessions,
 		prefix:   pollLeases,
-		split:    splitBy(pollLeases, pollBeats, "{"+pollLeases, fenceSuffix),
 		env:      pollingEnv(pollSessions, pollLeases, pollBeats, pollEpoch, "{"+pollLeases, fenceSuffix),
 	},
 	systemElection: {
-		epochKey: electionEpoch,
-		tapped:   []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"},
-		split:    splitElection,
-		lease:    leaderKey,
-		beats:    electionBeats,
-		env:      electionEnv,
+		Keys: stream.Keys{
+			Epoch: electionEpoch, Patterns: []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"}, Split: splitElection,
+		},
+		lease: leaderKey,
+		beats: electionBeats,
+		env:   electionEnv,
 	},
 	systemIntents: intentsSystem,
 }
@@ -54,12 +44,14 @@ var systems = map[string]*system{
 const clusterTag = "{poll}"
 
 var clusteredPolling = &system{
-	epochKey: clusterTag + ":epoch",
-	tapped:   []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
+	Keys: stream.Keys{
+		Epoch:    clusterTag + ":epoch",
+		Patterns: []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
+		Split:    splitBy(clusterTag+":lease:", clusterTag+":node:", clusterTag+":lease:", ":fence"),
+	},
 	sessions: clusterTag + ":session:",
 	prefix:   clusterTag + ":lease:",
 	tagged:   true,
-	split:    splitBy(clusterTag+":lease:", clusterTag+":node:", clusterTag+":lease:", ":fence"),
 	env: pollingEnv(clusterTag+":session:", clusterTag+":lease:", clusterTag+":node:", clusterTag+":epoch", clusterTag+":lease:",
 		":fence"),
 }
@@ -87,37 +79,37 @@ const fenceSuffix = "}:fence"
 
 // splitBy recognizes leases and heartbeats by prefix, and fences by prefix and suffix. Libraries may write more before a session's ID,
 // such as the 0 in rueidislock's "poll:lease:0:<id>".
-func splitBy(lease, node, fence, end string) func([]byte) (keyKind, string) {
+func splitBy(lease, node, fence, end string) func([]byte) (stream.Kind, string) {
 	leasePrefix, nodePrefix, fencePrefix, fenceEnd := []byte(lease), []byte(node), []byte(fence), []byte(end)
-	return func(key []byte) (keyKind, string) {
+	return func(key []byte) (stream.Kind, string) {
 		if id, ok := bytes.CutPrefix(key, fencePrefix); ok {
 			if id, ok = bytes.CutSuffix(id, fenceEnd); ok {
-				return keyFence, string(id)
+				return stream.KeyFence, string(id)
 			}
 		}
 		if id, ok := bytes.CutPrefix(key, leasePrefix); ok {
 			if colon := bytes.LastIndexByte(id, ':'); colon >= 0 && sessionid.Valid(string(id[colon+1:])) {
 				id = id[colon+1:]
 			}
-			return keyLease, string(id)
+			return stream.KeyLease, string(id)
 		}
 		if id, ok := bytes.CutPrefix(key, nodePrefix); ok {
-			return keyNode, string(id)
+			return stream.KeyNode, string(id)
 		}
-		return keyOther, ""
+		return stream.KeyOther, ""
 	}
 }
 
-func splitElection(key []byte) (keyKind, string) {
+func splitElection(key []byte) (stream.Kind, string) {
 	switch text := string(key); {
 	case text == leaderKey:
-		return keyLease, leaderKey
+		return stream.KeyLease, leaderKey
 	case text == "{"+leaderKey+fenceSuffix:
-		return keyFence, leaderKey
+		return stream.KeyFence, leaderKey
 	case strings.HasPrefix(text, electionBeats):
-		return keyNode, strings.TrimPrefix(text, electionBeats)
+		return stream.KeyNode, strings.TrimPrefix(text, electionBeats)
 	}
-	return keyOther, ""
+	return stream.KeyOther, ""
 }
 
 func pollingEnv(sessions, leases, beats, epoch, fence, fenceEnd string) func(*slot) []string {
@@ -138,3 +130,75 @@ func electionEnv(s *slot) []string {
 		"LEASESTORM_EPOCH_KEY=" + electionEpoch,
 	}
 }
+
+// systemIntents is the system of intents and workers (ADR-003).
+const systemIntents = "intents"
+
+const (
+	intentLease  = "lease:"
+	intentEpoch  = "v3:epoch"
+	intentIdem   = "v3:idem:"
+	intentRecord = "v3:session:"
+	intentBus    = "v3:bus"
+)
+
+var intentsSystem = &system{
+	Keys: stream.Keys{
+		Epoch:    intentEpoch,
+		Patterns: []string{"lease:service:*", "lease:tuner:*", "{lease:*", intentIdem + "*", intentRecord + "*"},
+		Split:    splitIntents,
+	},
+	prefix:  intentLease,
+	env:     intentsEnv,
+	clients: true,
+}
+
+func splitIntents(key []byte) (stream.Kind, string) {
+	text := string(key)
+	if id, ok := strings.CutPrefix(text, intentLease); ok && (strings.HasPrefix(id, "service:") || strings.HasPrefix(id, "tuner:")) {
+		return stream.KeyLease, id
+	}
+	if id, ok := strings.CutPrefix(text, "{"+intentLease); ok {
+		if id, ok = strings.CutSuffix(id, fenceSuffix); ok {
+			return stream.KeyFence, id
+		}
+	}
+	if id, ok := strings.CutPrefix(text, intentIdem); ok {
+		return stream.KeyIdem, id
+	}
+	if id, ok := strings.CutPrefix(text, intentRecord); ok {
+		return stream.KeyRecord, id
+	}
+	if text == intentBus {
+		return stream.KeyBus, ""
+	}
+	return stream.KeyOther, ""
+}
+
+// role returns the role of a slot. Three slots have two APIs and two workers; in a smaller fleet each slot is both.
+func (r *run) role(name string) string {
+	i, ok := fault.NodeIndex(name)
+	if !ok || r.cfg.Nodes < 3 {
+		return "both"
+	}
+	return []string{"both", "api", "worker"}[i%3]
+}
+
+func intentsEnv(s *slot) []string {
+	c := &s.run.cfg
+	hash := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	env := []string{
+		"LEASESTORM_ROLE=" + s.run.role(s.name), "LEASESTORM_TUNERS=" + strconv.Itoa(c.Tuners),
+		"LEASESTORM_TOKENS=writer sha256:" + hash(client.WriteToken) + " v3:write,v3:read; reader sha256:" + hash(client.ReadToken) + " v3:read",
+		"LEASESTORM_START_RATE=0", "LEASESTORM_BACKLOG=0", // no limits, because all clients share one token
+	}
+	if i, ok := fault.NodeIndex(s.name); ok && c.Phase1 != nil && c.Phase1(i) {
+		env = append(env, "LEASESTORM_API_LEASES=true")
+	}
+	if s.serves() {
+		env = append(env, "LEASESTORM_API_ADDR="+s.api)
+	}
+	return env
+}
+
+func (s *slot) serves() bool { return s.run.system.clients && s.run.role(s.name) != "worker" }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,18 +16,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
-
-// workload plays the application: it stores the sessions that nodes find in Redis, and restores lost ones. Safe for concurrent use.
-type workload struct {
-	run *run
-
-	mu       sync.Mutex
-	rng      *rand.Rand
-	created  []string       // session IDs in order of creation: session-1 is the first
-	paused   map[string]int // session → number of its active pauses
-	removed  map[string]bool
-	outdated bool // Redis lacks a change: the last write failed
-}
 
 type document struct {
 	ID       string `json:"id"`
@@ -78,7 +66,7 @@ func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 
 func (w *workload) know(id string) {
 	w.created = append(w.created, id)
-	w.run.target.add(id)
+	w.run.target.Add(id)
 	w.run.record(history.Event{Kind: history.SessionAdded, Session: id})
 }
 
@@ -103,7 +91,7 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 					continue
 				}
 				text, err := json.Marshal(document{
-					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.url + "/poll/" + id, IsPaused: w.paused[id] > 0,
+					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.URL + "/poll/" + id, IsPaused: w.paused[id] > 0,
 				})
 				if err != nil {
 					return err
@@ -190,8 +178,31 @@ func (r *run) prepare(ctx context.Context) error {
 	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // a composed fleet is already bootstrapped
 		return err
 	}
-	if err := r.redis.bootstrap(ctx, r.system.epochKey, r.cfg.TTL, r.cfg.Replicas); err != nil {
+	if err := bootstrap(ctx, r.redis, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
 		return fmt.Errorf("epoch cannot be written: %w", err)
 	}
 	return nil
+}
+
+// bootstrap writes the first epoch to an empty Redis, so that no node needs a quarantine. quarantine and replicas are the nodes'
+// settings.
+func bootstrap(ctx context.Context, r *Redis, epochKey string, quarantine time.Duration, replicas int) error {
+	id := "?"
+	if info, err := r.client.Load().Info(ctx).Result(); err == nil {
+		f := infoFields(info)
+		if v := f["run_id"]; v != "" {
+			id = v
+		}
+		if replicas > 0 { // docs/replicas.md
+			full, _ := strconv.Atoi(f["sync_full"])
+			partial, _ := strconv.Atoi(f["sync_partial_ok"])
+			id = fmt.Sprintf("%s:%d:%d", id, full+partial, (replicas+1)/2)
+		}
+	}
+	epoch := id + " 0"
+	fresh, err := r.client.Load().SetNX(ctx, epochKey, epoch, 0).Result()
+	if err != nil || !fresh {
+		return err
+	}
+	return r.client.Load().HSet(ctx, epochKey+":group", "epoch", epoch, "quarantine", quarantine.Microseconds()).Err()
 }
