@@ -245,7 +245,7 @@ func (c *Core) holdBack() {
 func (c *Core) refuseQueued(cause Cause) {
 	for _, l := range c.queue.leases[OpAcquire] {
 		if c.stillFor(OpAcquire, &l.term) {
-			c.refuse(l, cause, "", c.cfg.MaxProbe, c.silence.text)
+			c.refuse(l, refused{cause: cause, wait: c.cfg.MaxProbe, text: c.silence.text})
 		}
 	}
 	c.queue.empty(OpAcquire)
@@ -417,7 +417,9 @@ func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 		if a.Failure == FailUnknown || a.Failure == FailUncounted {
 			c.traces.leave(l.id, in.op.TTL)
 		}
-		c.refuse(l, cause, "", max(c.pause(c.paces[OpAcquire].failed), c.cfg.MaxProbe), a.Text)
+		c.refuse(l, refused{
+			cause: cause, text: a.Text, wait: max(c.cfg.retryPause(c.paces[OpAcquire].failed), c.cfg.MaxProbe),
+		})
 	case OpRenew, OpReassert:
 		c.doubt(l, cause, a.Text)
 		if !c.silence.on {

@@ -181,7 +181,7 @@ func (f *fleet) stagger(i int32) int64 {
 			k++
 		}
 	}
-	return int64(min(k, f.k.cfg.StaggerMax)) * f.k.cfg.Stagger
+	return f.k.cfg.turn(k)
 }
 
 // heirNow returns the instance that session i should go to, which heir requested a while ago: heir if it is still below its quota, else

@@ -136,19 +136,16 @@ func (f *fleet) lookFailed(seq uint64) {
 	f.due = true
 }
 
-// discoveryInterval returns Discovery, or longer if the discoveries of all instances would otherwise exceed LookBudget.
 func (f *fleet) discoveryInterval() int64 {
-	keys := int64(len(f.sessions.IDs)) * int64(max(1, len(f.live)))
-	return max(f.k.cfg.Discovery, keys*Second/f.k.cfg.LookBudget)
+	return f.k.cfg.discoveryPause(len(f.sessions.IDs), max(1, len(f.live)))
 }
 
 func (f *fleet) afterInterval() (at Time, spread int64) {
 	return f.k.now.Mono + Time(f.discoveryInterval()), 0
 }
 
-// cheaply returns a time that is soon if a discovery is cheap. From 1,000 sessions on, it is no sooner than that of discoverFree.
 func (f *fleet) cheaply() (at Time, spread int64) {
-	d := max(f.discoveryInterval()/100, f.k.cfg.Discovery/10_000*int64(len(f.known)))
+	d := f.k.cfg.cheapPause(f.discoveryInterval(), len(f.known))
 	return f.k.now.Mono + Time(d), d
 }
 

@@ -9,7 +9,8 @@ import (
 type lease struct {
 	term
 
-	heir   heir   // releasing, yielding: its heir; else heir.id is its last owner, if since is known
+	heir   heir   // releasing, yielding: the next owner
+	past   string // idle, acquiring: its last owner, if since is known
 	holder string // idle: its owner at the last read or notice
 
 	exp   Time // idle: when the holder's lease expires, as far as known
@@ -50,13 +51,13 @@ func (c *Core) tryAcquire(l *lease) {
 	case l.phase != idle:
 		return
 	case c.draining || !c.started:
-		c.refuse(l, CauseDrain, "", 0, "")
+		c.refuse(l, refused{cause: CauseDrain})
 		return
 	case len(l.stuck) > 0:
-		c.refuse(l, CauseStuck, "", 0, "")
+		c.refuse(l, refused{cause: CauseStuck})
 		return
 	case until != 0:
-		c.refuse(l, cause, "", int64(until-c.now.Mono), c.refusal.text)
+		c.refuse(l, refused{cause: cause, wait: int64(until - c.now.Mono), text: c.refusal.text})
 		return
 	}
 	l.phase = acquiring
@@ -65,14 +66,22 @@ func (c *Core) tryAcquire(l *lease) {
 	c.queue.add(OpAcquire, l)
 }
 
-// refuse ends an acquisition that did not succeed and plans the next one. wait is the time until then; for CauseHeld it is l.exp that
-// counts.
-func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text string) {
+// refused says why an acquisition did not succeed.
+type refused struct {
+	cause Cause
+	owner string // CauseHeld: the lease's owner
+	wait  int64  // time until the next attempt; CauseHeld: l.exp counts
+	text  string // the server's own words
+}
+
+// refuse ends an acquisition that did not succeed and plans the next one.
+func (c *Core) refuse(l *lease, by refused) {
 	c.answered(l)
+	cause, wait := by.cause, by.wait
 	if cause == CauseHeld {
 		wait = int64(l.exp - c.now.Mono)
 	}
-	c.tell(Tell{Kind: TellRefused, Cause: cause, ID: l.id, Owner: owner, Wait: wait, Text: text})
+	c.tell(Tell{Kind: TellRefused, Cause: cause, ID: l.id, Owner: by.owner, Wait: wait, Text: by.text})
 	if l.want && !l.wait {
 		l.want = false
 	}
@@ -94,7 +103,7 @@ func (c *Core) refuse(l *lease, cause Cause, owner string, wait int64, text stri
 		return
 	}
 	if cause == CauseHeld {
-		if l.place && !l.want && c.registry.fresh(owner) {
+		if l.place && !l.want && c.registry.fresh(by.owner) {
 			c.forget(l) // its owner's heartbeat is watched instead
 			return
 		}
@@ -200,13 +209,13 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
 				c.fleet.discover(discoverOvertaken)
 			}
-			c.refuse(l, CauseHeld, r.Owner, 0, "")
+			c.refuse(l, refused{cause: CauseHeld, owner: r.Owner})
 		case OutQuarantine:
-			c.refuse(l, CauseQuarantine, "", a.Quarantine, "")
+			c.refuse(l, refused{cause: CauseQuarantine, wait: a.Quarantine})
 		case OutWrongType:
-			c.refuse(l, CauseWrongType, "", 0, a.Text)
+			c.refuse(l, refused{cause: CauseWrongType, text: a.Text})
 		default:
-			c.refuse(l, CauseFailed, "", c.cfg.MaxProbe, a.Text)
+			c.refuse(l, refused{cause: CauseFailed, wait: c.cfg.MaxProbe, text: a.Text})
 		}
 	}
 	c.drainedYet()
@@ -428,7 +437,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			l.exp = c.now.Mono
 			c.awaitExpiry(l)
 		default:
-			c.refuse(l, CauseWrongType, "", 0, a.Text)
+			c.refuse(l, refused{cause: CauseWrongType, text: a.Text})
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 		}
 		return
 	}
-	turn, wait := nextTurn, c.heirGrace() // after that, most have a notice of the acquisition and need no turn
+	turn, wait := nextTurn, c.cfg.heirGrace(len(c.leases)-len(c.held)) // after that, most have a notice of the acquisition and need no turn
 	if to.id == "" {
 		turn, wait = nextAcquire, c.stagger(l)
 	}
@@ -123,16 +123,6 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 		l.will(turn)
 		c.armLease(l, at)
 	}
-}
-
-// heirMoves is how many leases may change hands within HeirGrace.
-const heirMoves = 600
-
-// heirGrace returns how long a lease is left to its heir: HeirGrace, and longer if many leases are waited for here, because Redis serves
-// the heirs one after another. If the others did not wait for that, each would request each lease, and delay the heirs further.
-func (c *Core) heirGrace() int64 {
-	waiting := int64(len(c.leases) - len(c.held))
-	return max(1, waiting/heirMoves) * c.cfg.HeirGrace
 }
 
 func (c *Core) retry(l *lease) {

@@ -17,15 +17,6 @@ type refusal struct {
 	told bool
 }
 
-// pause returns how long to wait after n failures in a row. The first retry is immediate, because many causes pass at once. The cap
-// makes the first acquisition succeed within a renewal interval after Redis accepts writes again.
-func (c *Core) pause(n int) int64 {
-	if n < 2 {
-		return 0
-	}
-	return min(c.cfg.MaxProbe<<min(max(n-6, 0), 16)>>max(6-n, 0), c.cfg.Renew/4)
-}
-
 // setback records that in had no effect. Failures of attempts that were under way together count as one. Probes have a pace of their own
 // (probeLater), and their failure must not delay reads of leases.
 func (c *Core) setback(in *inflight, silent bool) {
@@ -35,7 +26,7 @@ func (c *Core) setback(in *inflight, silent bool) {
 	}
 	p.failed++
 	p.at, p.silent = c.now.Mono, silent
-	p.until = c.now.Mono + Time(c.pause(p.failed))
+	p.until = c.now.Mono + Time(c.cfg.retryPause(p.failed))
 	c.slowed = max(c.slowed, p.until)
 }
 

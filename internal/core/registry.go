@@ -328,7 +328,7 @@ func (r *registry) acquisitionFailed(sent Time) (pause int64) {
 	if m.unable++; m.unable < 3 || r.k.cfg.NoHeartbeat || m.rejoin != 0 || m.leaving {
 		return 0
 	}
-	pause = r.k.cfg.TTL << min(m.withdrawals, 4)
+	pause = r.k.cfg.rejoinPause(m.withdrawals)
 	m.withdrawals++
 	m.rejoin = r.k.now.Mono + Time(pause)
 	m.leave = true

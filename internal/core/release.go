@@ -187,7 +187,7 @@ func (c *Core) block(l *lease) {
 	l.place = false
 	l.will(nextNothing)
 	if l.want {
-		c.refuse(l, CauseStuck, "", 0, "")
+		c.refuse(l, refused{cause: CauseStuck})
 		return
 	}
 	c.answered(l)

@@ -60,22 +60,14 @@ func (c *Core) tellSilent() {
 }
 
 func (c *Core) probeLater() {
-	pause := c.cfg.MaxProbe >> max(0, 4-c.silence.failed)
-	if c.epoch.acks > 0 {
-		pause = min(pause, c.cfg.Renew/seekShare)
-	}
-	c.nextProbe = c.now.Mono + Time(max(pause, Millisecond))
+	c.nextProbe = c.now.Mono + Time(c.cfg.probePause(c.silence.failed, c.epoch.acks > 0))
 }
-
-// seekShare is how many probes an instance of a replicated Redis sends in a renewal interval at most, to find a new epoch. After a
-// failover owners wait for nothing else, and a probe is a single command.
-const seekShare = 50
 
 // seek plans a probe while held leases wait for their next attempt, because Redis refused it or too few replicas acknowledged it. A new
 // master begins another epoch, and so does a replica that attaches itself. Then the instance reasserts its leases at once.
 func (c *Core) seek() {
 	if c.epoch.acks > 0 && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
-		c.nextProbe = c.now.Mono + Time(max(c.cfg.Renew/seekShare, Millisecond))
+		c.nextProbe = c.now.Mono + Time(c.cfg.seekPause())
 	}
 }
 
@@ -87,11 +79,8 @@ func (c *Core) probe() {
 	}
 	seq := c.send(OpObserve, c.silence.items, nil)
 	c.silence.op, c.silence.asked = seq, c.now.Mono
-	// A probe has a shorter timeout than an attempt, so that a healed path is used again soon. Each failure doubles the timeout, so that
-	// a probe succeeds on a slow path, too.
-	patience := max(c.cfg.OpTimeout/6, 50*Millisecond) << min(c.silence.failed, 6)
 	in := c.ops.find(seq)
-	in.op.Deadline = c.now.Mono + Time(min(patience, c.cfg.OpTimeout))
+	in.op.Deadline = c.now.Mono + Time(c.cfg.probeTimeout(c.silence.failed))
 	c.eff.Ops[len(c.eff.Ops)-1].Deadline = in.op.Deadline
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }

@@ -1,9 +1,8 @@
 package core
 
-// vacant records since when l, which this instance does not hold, has no owner; the zero Vacancy means unknown. To save memory it shares
-// the fields in which a held lease has its heir.
+// vacant records since when l, which this instance does not hold, has no owner; the zero Vacancy means unknown.
 func (l *lease) vacant(v Vacancy) {
-	l.heir, l.since, l.givenBack = heir{id: v.Owner}, v.Since, v.GivenBack
+	l.past, l.since, l.givenBack = v.Owner, v.Since, v.GivenBack
 }
 
 // heldBy records the owner that a read of l showed, and the expiry in l.exp. For this instance's own key, and one without expiry, it
@@ -29,5 +28,5 @@ func (c *Core) vacancy(l *lease) *Vacancy {
 	if !c.vacated(l) {
 		return nil
 	}
-	return &Vacancy{Since: l.since, Owner: l.heir.id, GivenBack: l.givenBack}
+	return &Vacancy{Since: l.since, Owner: l.past, GivenBack: l.givenBack}
 }

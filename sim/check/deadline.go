@@ -77,17 +77,7 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 		if inj.node != nil && (spared && !slices.Contains(c.grantees, inj.node) || c.only != nil && inj.node != c.only) {
 			return span{}, false
 		}
-		r, ok := w.reachBy(inj, at)
-		switch {
-		case c.asserts:
-			if inj.did == didPlan && inj.has(fault.Silences) { // an attempt whose answer the fault took fails a timeout later
-				r.to += int64(w.RenewTimeout)
-			}
-			return r, ok && inj.did != didLife
-		case inj.blocksAcquire:
-			r.to += int64(w.TTL)
-		}
-		return r, ok
+		return w.reachOf(c, inj, at)
 	}
 	for inj, r := range w.reaching(c.from, c.but, reach) {
 		if !w.waits(c, until, r.from) {
@@ -98,6 +88,21 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 		}
 	}
 	return until, by
+}
+
+// reachOf returns the time in which the injection can delay this change, by what had happened at at.
+func (w *world) reachOf(c promise, inj *injection, at int64) (span, bool) {
+	r, ok := w.reachBy(inj, at)
+	switch {
+	case c.asserts:
+		if inj.did == didPlan && inj.has(fault.Silences) { // an attempt whose answer the fault took fails a timeout later
+			r.to += int64(w.RenewTimeout)
+		}
+		return r, ok && inj.did != didLife
+	case inj.blocksAcquire:
+		r.to += int64(w.TTL)
+	}
+	return r, ok
 }
 
 // waits reports whether a change due at until is still pending at at. A stall of the host may delay it by as much.

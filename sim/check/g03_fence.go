@@ -96,7 +96,7 @@ func (g *g3) terms(s *session) map[int64]bool {
 			switch {
 			case t.fence > top.fence:
 				top = t
-			case t.fence < top.fence && g.w.allows(lateReports) && s.deletedWithin(t.since-int64(g.w.TTL), t.since): // granted before the deletion, reported late
+			case t.fence < top.fence && g.w.allows(lateReports) && s.deletedWithin(t.since-int64(g.w.TTL), t.since):
 				g.late++
 			default:
 				g.breach(breach{session: s, from: t.since, at: t.since, seen: t.seen, terms: []*term{top, t}},

@@ -200,22 +200,24 @@ func (g *g5) event(e *history.Event) {
 			to.base, to.ends = e.T, max(to.ends, e.Until)
 		}
 	case history.RedisGranted:
-		i := g.w.instances[e.Instance]
-		switch {
-		case e.Instance == to.victim.inst.id:
-			if g.w.allows(lateCommands) {
-				to.base = e.T
-			}
-			return
-		case i == nil || i.node == nil:
-			return
+		g.granted(to, e)
+	case history.SessionRemoved, history.SessionPaused:
+		g.close(g.w.subject)
+	}
+}
+
+// granted handles a grant of the session while its takeover is pending.
+func (g *g5) granted(to *takeover, e *history.Event) {
+	switch i := g.w.instances[e.Instance]; {
+	case e.Instance == to.victim.inst.id:
+		if g.w.allows(lateCommands) {
+			to.base = e.T
 		}
+	case i != nil && i.node != nil:
 		if g.w.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
 			to.base, to.ends = e.T, 0
 		}
 		to.grantees = append(to.grantees, i.node)
-	case history.SessionRemoved, history.SessionPaused:
-		g.close(g.w.subject)
 	}
 }
 

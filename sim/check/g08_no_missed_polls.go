@@ -87,20 +87,8 @@ func (g *g8) event(e *history.Event) {
 		p.last = e.T
 	case history.Released:
 		g.released(e)
-	case history.RenewStart:
-		if p := g.target(); p.inst == e.Instance {
-			p.sent = 0 // a renewal after the end of polling does not widen the limit
-			if e.T <= p.last+int64(g.w.Poll) {
-				p.sent = e.T
-			}
-		}
-	case history.RedisExtended:
-		if p := g.target(); p.inst == e.Instance && p.sent != 0 {
-			p.sent, p.late = 0, e.T-p.sent
-		}
-		if p := g.target(); p.left != 0 {
-			p.left = max(p.left, e.Until)
-		}
+	case history.RenewStart, history.RedisExtended:
+		g.target().renewal(e, int64(g.w.Poll))
 	case history.Arrived:
 		p := g.target()
 		switch {
@@ -112,6 +100,24 @@ func (g *g8) event(e *history.Event) {
 		p.serving++
 		p.inst, p.last, p.late = e.Instance, e.T, 0
 		p.fresh, p.initial, p.handed, p.left = false, false, false, 0
+	}
+}
+
+// renewal records the renewal that was in flight when the last poll ended. One after the end of polling does not widen the limit.
+func (p *polled) renewal(e *history.Event, poll int64) {
+	switch {
+	case e.Kind == history.RenewStart && p.inst == e.Instance:
+		p.sent = 0
+		if e.T <= p.last+poll {
+			p.sent = e.T
+		}
+	case e.Kind == history.RedisExtended:
+		if p.inst == e.Instance && p.sent != 0 {
+			p.sent, p.late = 0, e.T-p.sent
+		}
+		if p.left != 0 {
+			p.left = max(p.left, e.Until)
+		}
 	}
 }
 

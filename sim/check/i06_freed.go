@@ -51,12 +51,7 @@ func (g *i6) event(e *history.Event) {
 			g.idles(s)
 		}
 	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
-		for _, o := range g.idle {
-			o.drop()
-		}
-		for _, d := range g.owed {
-			d.over = true
-		}
+		g.drop()
 	case history.Exited:
 		if inst := g.w.instances[e.Instance]; inst != nil && g.w.phase != "end" {
 			g.exited(inst)
@@ -68,6 +63,15 @@ func (g *i6) event(e *history.Event) {
 				d.look()
 			}
 		}
+	}
+}
+
+func (g *i6) drop() {
+	for _, o := range g.idle {
+		o.drop()
+	}
+	for _, d := range g.owed {
+		d.over = true
 	}
 }
 

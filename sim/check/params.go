@@ -78,10 +78,8 @@ const (
 	TopologyCluster  = "cluster"
 )
 
-// Replicated reports whether a topology has several servers.
-func Replicated(topology string) bool {
-	return topology == TopologySentinel || topology == TopologyCluster
-}
+// Replicated reports whether the topology has several servers.
+func Replicated(topo string) bool { return topo == TopologySentinel || topo == TopologyCluster }
 
 func (p Params) replicated() bool { return Replicated(p.Topology) }
 
@@ -101,8 +99,8 @@ const (
 	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of its consequence
 )
 
-// Settle returns how long, in ns, after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated attempts,
-// which wait for a quarter of a renewal interval, and than the turns of waiting instances.
+// Settle returns how long, in ns, after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated
+// attempts, which wait for a quarter of a renewal interval, and than the turns of waiting instances.
 func (p Params) Settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
 // settleSessions is the same for a change of the sessions, which instances see at their next discovery.

@@ -15,8 +15,8 @@ type tables struct {
 	reported []*grant // as nodes report them, if the grant was not over by then
 	beyond   []window
 	polls    []*poll
-	serving  []*poll // accepted polls without an answer yet
-	started  []start // reported starts of polls that have not arrived yet
+	serving  []*poll          // accepted polls without an answer yet
+	started  map[string]int64 // reported starts of polls that have not arrived yet, by instance
 }
 
 // window is a trust window that an instance reported, beyond the end of the lease as Redis had shown it by then.
@@ -29,12 +29,6 @@ type window struct {
 	grant *grant
 	end   int64 // end of the grant, as shown by then
 	shown int64 // when Redis showed an extension that covers it; never: not yet
-}
-
-// start is the start of a poll, as its instance reported it.
-type start struct {
-	inst string
-	at   int64
 }
 
 // poll is a poll that reached the target.
@@ -66,14 +60,12 @@ func (w *world) tabulate(e *history.Event) {
 	case history.Acquired, history.Renewed:
 		w.reports(s, e)
 	case history.RedisExtended:
-		for i := range s.beyond {
-			if x := &s.beyond[i]; x.shown == never && e.Until+int64(stampAllowance) >= x.until {
-				x.shown = e.T
-			}
-		}
+		s.covers(e)
 	case history.PollStart:
-		s.takeStart(e.Instance)
-		s.started = append(s.started, start{e.Instance, e.T})
+		if s.started == nil {
+			s.started = map[string]int64{}
+		}
+		s.started[e.Instance] = e.T
 	case history.PollCancelled:
 		for _, p := range s.serving {
 			if p.inst == e.Instance && p.hungUp == 0 && e.T > p.at {
@@ -99,15 +91,22 @@ func (w *world) tabulate(e *history.Event) {
 	}
 }
 
-// takeStart removes and returns the start of the instance's next poll; never: not reported.
-func (s *session) takeStart(inst string) int64 {
-	for i, x := range s.started {
-		if x.inst == inst {
-			s.started = slices.Delete(s.started, i, i+1)
-			return x.at
+// covers records which windows the extension covers.
+func (s *session) covers(e *history.Event) {
+	for i := range s.beyond {
+		if x := &s.beyond[i]; x.shown == never && e.Until+int64(stampAllowance) >= x.until {
+			x.shown = e.T
 		}
 	}
-	return never
+}
+
+// takeStart removes and returns the start of the instance's next poll; never: not reported.
+func (s *session) takeStart(inst string) int64 {
+	at, ok := s.started[inst]
+	if delete(s.started, inst); !ok {
+		return never
+	}
+	return at
 }
 
 func (w *world) reports(s *session, e *history.Event) {

@@ -300,7 +300,7 @@ func (w *world) finish(err error) {
 	}
 }
 
-// clock formats a time of the history, as the time since the run's start.
+// clock formats a time of the history, which counts from the run's start.
 func clock(t int64) string { return time.Duration(t).Round(10 * time.Microsecond).String() }
 
 // ms rounds up to milliseconds, so that the smallest excess over 0 shows.

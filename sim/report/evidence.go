@@ -36,7 +36,7 @@ type evidence struct {
 	after  []history.Event
 }
 
-// Explain adds to each failed verdict the events around its largest break. They are those that the judge has read, which keeps none of them.
+// Explain adds to each failed verdict the events around its largest break. events are those that the judge has read; it keeps none.
 func Explain(r *check.Result, events iter.Seq2[history.Event, error]) {
 	var broken []*evidence
 	for i := range r.Verdicts {
@@ -47,20 +47,12 @@ func Explain(r *check.Result, events iter.Seq2[history.Event, error]) {
 	if len(broken) == 0 {
 		return
 	}
-	n, ends := int32(0), map[string]int64{}
+	n, ends := int32(0), ends{}
 	for e, err := range events {
 		if err != nil {
 			break // the judge has reported it
 		}
-		switch e.Kind {
-		case history.RedisGranted, history.RedisExtended:
-			ends[e.Session] = e.Until
-		case history.RedisDeleted: // after the lease's end it is Redis' own: the key expired
-			if end := ends[e.Session]; e.Reason == "" && end != 0 && e.T >= end {
-				e.Reason = expired
-			}
-			delete(ends, e.Session)
-		}
+		ends.see(&e)
 		for _, x := range broken {
 			x.add(&e, n)
 		}
@@ -68,6 +60,22 @@ func Explain(r *check.Result, events iter.Seq2[history.Event, error]) {
 	}
 	for _, x := range broken {
 		x.Evidence = x.events()
+	}
+}
+
+// ends holds until when Redis has granted each session's lease.
+type ends map[string]int64
+
+// see follows the leases, and marks a deletion after a lease's end as Redis' own: the key expired.
+func (x ends) see(e *history.Event) {
+	switch e.Kind {
+	case history.RedisGranted, history.RedisExtended:
+		x[e.Session] = e.Until
+	case history.RedisDeleted:
+		if end := x[e.Session]; e.Reason == "" && end != 0 && e.T >= end {
+			e.Reason = expired
+		}
+		delete(x, e.Session)
 	}
 }
 

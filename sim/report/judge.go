@@ -38,17 +38,7 @@ func Judge(dir string) (Report, check.Result, error) {
 	if err != nil {
 		return Report{}, check.Result{}, err
 	}
-	plan, err := files.Plan()
-	if err == nil {
-		err = saved.Matches(files)
-	}
-	if err == nil && !saved.begun() && saved.Stats.HistorySHA256 == "" {
-		err = differs(ErrDamaged, dir, history.FileName, "", "")
-	}
-	if err == nil && !slices.Equal(plan.Faults, p.Plan.Faults) {
-		err = fmt.Errorf("%w: %s in %s has other faults than %s says", ErrDamaged, PlanName, dir, FileName)
-	}
-	if err != nil {
+	if err := saved.intact(dir, files); err != nil {
 		return Report{}, check.Result{}, err
 	}
 	events, sum := history.Open(dir), func() string { return "" }
@@ -83,6 +73,23 @@ func Judge(dir string) (Report, check.Result, error) {
 	again.Stats.WallMs, again.Stats.VirtualMs = saved.Stats.WallMs, saved.Stats.VirtualMs
 	again.Stats.HistorySHA256 = sum()
 	return again, result, err
+}
+
+// intact returns why the folder is not the one that the report was saved in.
+func (r Report) intact(dir string, files Files) error {
+	plan, err := files.Plan()
+	if err == nil {
+		err = r.Matches(files)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !r.begun() && r.Stats.HistorySHA256 == "":
+		return differs(ErrDamaged, dir, history.FileName, "", "")
+	case !slices.Equal(plan.Faults, r.Params().Plan.Faults):
+		return fmt.Errorf("%w: %s in %s has other faults than %s says", ErrDamaged, PlanName, dir, FileName)
+	}
+	return nil
 }
 
 // begun reports whether the report is still the one from the start of the run.
