@@ -48,7 +48,7 @@ race: setup ## Tests of the library and the core under the race detector
 
 .PHONY: race-all
 race-all: setup ## Tests of everything with goroutines under the race detector, and the determinism of what it builds (part of nightly)
-	go test -race -short -count=1 -skip '^TestBudgetsAreTight$$' $$(go list ./... | grep -vE '/(internal/archtest|sim/fault|sim/check|sim/virtual|sim/real)$$|$(STORMS)')
+	go test -race -short -count=1 -skip '^TestBudgetsAreTight$$' $$(go list ./... | grep -vE '/(internal/archtest|sim/fault|sim/check|sim/virtual(/redis|/loop)?|sim/real)$$|$(STORMS)')
 	@scripts/determinism -race
 
 # Modules of their own, because they have Grafana's and the API server's code. -count=1: what they read is outside of them, which

@@ -24,7 +24,7 @@ func holding(b *testing.B, n int) (*Manager, []string) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, cfg, false)
 	ids := sessionIDs(n)
 	b.Cleanup(func() { logTaken(s); s.cancel() })
-	s.carry(renewals(s, ids, core.TellAcquired))
+	s.loop.carry(renewals(s, ids, core.TellAcquired))
 	return &Manager{s}, ids
 }
 
@@ -79,7 +79,7 @@ func BenchmarkIsOwned(b *testing.B) {
 							case <-stop:
 								return
 							case <-tick.C:
-								m.s.carry(renewals(m.s, ids, core.TellRenewed))
+								m.s.loop.carry(renewals(m.s, ids, core.TellRenewed))
 							}
 						}
 					})
@@ -135,7 +135,7 @@ func BenchmarkTelling(b *testing.B) {
 		if listen {
 			s.hub.subscribe(func(Event) {}, false, s.log.Calls)
 		}
-		s.carry(renewals(s, ids, core.TellAcquired))
+		s.loop.carry(renewals(s, ids, core.TellAcquired))
 		var batches [][]core.Tell // as the answers come
 		for at := 0; at < len(ids); at += 100 {
 			batches = append(batches, renewals(s, ids[at:at+100], core.TellRenewed))
@@ -144,7 +144,7 @@ func BenchmarkTelling(b *testing.B) {
 		for b.Loop() {
 			start := time.Now()
 			for _, tells := range batches {
-				s.carry(tells)
+				s.loop.carry(tells)
 			}
 			least = min(least, time.Since(start))
 			for _, l := range s.hub.current() {
@@ -183,13 +183,13 @@ func BenchmarkRenewalEntry(b *testing.B) {
 		}
 		file.entries.Store(0)
 	}
-	s.carry(renewals(s, ids, core.TellAcquired))
+	s.loop.carry(renewals(s, ids, core.TellAcquired))
 	entered()
 	tells := renewals(s, ids, core.TellRenewed)
 	loop, told, byHand := time.Hour, time.Hour, time.Hour
 	for b.Loop() {
 		start := time.Now()
-		s.carry(tells)
+		s.loop.carry(tells)
 		loop = min(loop, time.Since(start))
 		entered()
 		told = min(told, time.Since(start))

@@ -231,6 +231,16 @@ func (c *Config) validate() error {
 	return nil
 }
 
+// Option is an option of one acquisition.
+type Option struct{ ttl time.Duration }
+
+// WithTTL gives the lease a shorter TTL than Config.TTL, so that others can
+// acquire it sooner if this process dies. It is renewed every third of that TTL
+// at least. It must be a fiftieth of Config.TTL at least, and 100 ms. Keepers
+// may use different TTLs for one name. After an attempt without an answer, the
+// next terms of the lease may have the shorter TTL of that attempt.
+func WithTTL(ttl time.Duration) Option { return Option{ttl} }
+
 // shortest is the least WithTTL, in parts of Config.TTL: the margin for clocks, which is one percent of Config.TTL, the time to a renewal
 // and its timeout still fit into it.
 const shortest = 50
@@ -297,16 +307,6 @@ func brief(name string) string {
 		cut--
 	}
 	return fmt.Sprintf("%q… (%d bytes)", name[:cut], len(name))
-}
-
-func (s *shell) nameError(name string) error {
-	if err := checkName(name); err != nil {
-		return fmt.Errorf("%w: %s %s", errName, brief(name), err)
-	}
-	if err := s.store.CheckLease(name); err != nil {
-		return fmt.Errorf("%w: %w", errName, err)
-	}
-	return nil
 }
 
 // Shared implements admin.Fleet.

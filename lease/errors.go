@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -91,6 +92,9 @@ var (
 	errWrongType = &kindError{"lease key holds another type", ErrInvalidConfig}
 )
 
+// errLate is the error of a discovery that was not sent.
+var errLate = errors.New("Config.Sessions leaves no time to read leases and heartbeats")
+
 // kindError is an error that errors.Is takes for kind, too.
 type kindError struct {
 	text string
@@ -160,3 +164,47 @@ func ungranting(until time.Time, doubt string, began core.Cause) string {
 
 // Is makes errors.Is(err, ErrQuarantine) true.
 func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine }
+
+// never reports whether err means that Redis cannot work until somebody changes its settings.
+func never(err error) bool {
+	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied,
+		redisstore.ErrQuarantineTooShort, redisstore.ErrReplicas} {
+		if errors.Is(err, never) {
+			return true
+		}
+	}
+	return false
+}
+
+func isRefused(err error) bool { return errors.Is(err, errRefused) }
+
+// words returns err's text without the prefix of every refusal, "" for nil.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimPrefix(err.Error(), errRefused.Error()+": ")
+}
+
+// unconfirmed is an error of Redis that leaves open what Redis did before.
+type unconfirmed struct{ error }
+
+func (e unconfirmed) Is(target error) bool { return target == errUnknown }
+func (e unconfirmed) Unwrap() error        { return e.error }
+
+// resultless is the error of a read without a result.
+func resultless(err error) error {
+	if err = redisstore.Cause(err); isRefused(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUnknown, err)
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + words(err)
+}
+
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -117,41 +116,10 @@ func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) 
 	return last
 }
 
-func (d *diagnosis) failure(kind core.OpKind) failure {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.failures.present(kind, time.Now())
-}
-
-func (d *diagnosis) renewals() failure {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.failures.renewals(time.Now())
-}
-
 // timeOnly reports whether err says only that the time was over.
 func timeOnly(err error) bool {
 	var way *net.OpError
 	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
-}
-
-func isRefused(err error) bool { return errors.Is(err, errRefused) }
-
-// words returns err's text without the prefix of every refusal.
-func words(err error) string { return strings.TrimPrefix(err.Error(), errRefused.Error()+": ") }
-
-// unconfirmed is an error of Redis that leaves open what Redis did before.
-type unconfirmed struct{ error }
-
-func (e unconfirmed) Is(target error) bool { return target == errUnknown }
-func (e unconfirmed) Unwrap() error        { return e.error }
-
-// resultless is the error of a read without a result.
-func resultless(err error) error {
-	if err = redisstore.Cause(err); isRefused(err) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", errUnknown, err)
 }
 
 // noResult is the error of a request on a lease that failed with f. text is the core's text.
@@ -169,33 +137,27 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	return err
 }
 
-func (s *shell) unrenewed() string {
-	if f := s.renewals(); f.err != nil {
-		return words(f.err)
-	}
-	return ""
+// failedLooks counts consecutive failed discoveries. A discovery needs more rights than any other request, so it may fail forever while
+// everything else succeeds. Then the instance never finds a free lease.
+type failedLooks struct {
+	count int
+	since time.Time // when the first of them failed
+	err   error
 }
 
-// unreached adds the last error of the connection to the core's text for an unanswered request.
-func (s *shell) unreached(text string) string {
-	f := s.failure(0)
-	if f.err == nil || isRefused(f.err) || strings.Contains(f.err.Error(), text) {
-		return text
-	}
-	return text + because(f.err)
-}
+// failingMany is the number of failed discoveries in a row that Health reports.
+const failingMany = 2
 
-// unconfirmedReleases is the result of finish when all work has ended.
-const unconfirmedReleases = "releases that Redis has not confirmed"
-
-// leftBehind is the error of a stop that did not release everything. left names the rest.
-func (s *shell) leftBehind(left string) error {
-	err := fmt.Errorf("stopped after %v with %s; the remaining leases expire within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
-	if left == unconfirmedReleases { // otherwise Redis is not the reason
-		if f := s.failure(core.OpRelease); f.err != nil {
-			return unconfirmed{fmt.Errorf("%w: %w", err, f.err)}
+func (l *failedLooks) note(a *core.Answer) {
+	switch {
+	case a.Failure == core.FailNone:
+		*l = failedLooks{}
+	case a.Failure == core.FailUnsent && a.Err == nil: // it waited too long for the previous one
+	default:
+		if l.count == 0 {
+			l.since = time.Now()
 		}
-		err = fmt.Errorf("%w: %w", err, errUnknown)
+		l.count++
+		l.err = a.Err
 	}
-	return unconfirmed{err}
 }

@@ -114,15 +114,6 @@ type unhealthy struct{ Health }
 func (e unhealthy) Error() string { return e.String() }
 func (e unhealthy) Unwrap() error { return e.Err }
 
-func because(err error) string {
-	if err == nil {
-		return ""
-	}
-	return ": " + words(err)
-}
-
-func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
-
 func (h Health) as(state, reason string) Health {
 	h.State, h.Reason = state, reason
 	return h

@@ -2,10 +2,7 @@ package lease
 
 import (
 	"context"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/inner"
@@ -35,7 +32,9 @@ type (
 // Wrote records that Redis has executed a write of the caller's own, sent at
 // that time. Health then ignores earlier refusals to write.
 func (k innerKeeper) Wrote(sent time.Time) {
-	k.s.learn(func() { k.s.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) }) })
+	k.s.diagnosis.learn(func() {
+		k.s.diagnosis.failures.over(sent, func(err error) bool { return redisstore.Outdated(err, true) })
+	})
 }
 
 // Doubt makes the keeper check once, now, whether Redis lost its data. Call it
@@ -55,7 +54,7 @@ func (k innerKeeper) SubscribeChanges(f func(Event)) (cancel func()) {
 func (k innerKeeper) Stopped() bool { return state(k.s.state.Load()) == stateStopped }
 
 // Renewals counts the successful renewals.
-func (k innerKeeper) Renewals() inner.Renewals { return k.s.counts.now() }
+func (k innerKeeper) Renewals() inner.Renewals { return k.s.table.counts.now() }
 
 // Want requests the lease and waits for it without a caller or a goroutine.
 // EventAcquired carries the Lease, which the listener must Drop. Want is for
@@ -66,13 +65,13 @@ func (k innerKeeper) Want(name string) error {
 	if err := k.s.nameError(name); err != nil {
 		return err
 	}
-	k.s.post(func() { k.s.stand(name) })
+	k.s.post(func() { k.s.callers.stand(name) })
 	return nil
 }
 
 // Unwant withdraws Want. An EventAcquired may still be on its way; drop its
 // Lease like any other.
-func (k innerKeeper) Unwant(name string) { k.s.post(func() { k.s.standDown(name) }) }
+func (k innerKeeper) Unwant(name string) { k.s.post(func() { k.s.callers.standDown(name) }) }
 
 // Adopt takes over the lease that owner holds and begins its own term, with a
 // new fence. Use it only if owner has ended its work and agreed, or is known to
@@ -85,11 +84,10 @@ func (k innerKeeper) Adopt(ctx context.Context, name, owner string) (*Lease, err
 	if err := k.s.nameError(name); err != nil {
 		return nil, err
 	}
-	if _, err := k.s.pass(ctx, owner, k.s.cfg.InstanceID, name); err != nil {
+	if _, err := k.s.requests.pass(ctx, owner, k.s.cfg.InstanceID, name); err != nil {
 		return nil, err
 	}
-	h, err := k.s.acquire(ctx, name, false)
-	return h, opError("acquire", name, err)
+	return k.TryAcquire(ctx, name)
 }
 
 // Evict deletes those of the leases names that owner holds, and returns them.
@@ -103,13 +101,13 @@ func (k innerKeeper) Evict(ctx context.Context, owner string, names ...string) (
 			return nil, err
 		}
 	}
-	return k.s.pass(ctx, owner, "", names...)
+	return k.s.requests.pass(ctx, owner, "", names...)
 }
 
 // WindowEnd returns the end of the trust window as of the last renewal, even
 // while the lease is uncertain or lost. Work under it may go on until then.
 // Check Valid before work begins.
-func (h innerLease) WindowEnd() time.Time { return h.s.time(core.Time(h.until.Load())) }
+func (h innerLease) WindowEnd() time.Time { return h.in.time(core.Time(h.until.Load())) }
 
 // Renewals returns how often the lease was renewed in this term, from local
 // memory.
@@ -121,7 +119,7 @@ func (h innerLease) Renewals() int64 { return h.renewals.Load() }
 // releases the lease. Yield may be called from Config.Notify.
 func (h innerLease) Yield() {
 	if n := h.yielding.Load(); n != 0 {
-		h.s.inbox.put(message{drop: h.Lease, yield: n})
+		h.in.inbox.put(message{drop: h.Lease, yield: n})
 	}
 }
 
@@ -129,37 +127,14 @@ func (h innerLease) Yield() {
 // lease is neither renewed nor released. This instance does not acquire it
 // again before Recovered, even if this term was over already. A later term of
 // the same lease goes on. Abandon may be called from Config.Notify.
-func (h innerLease) Abandon() { h.s.event(h.stuck(core.EvAbandon)) }
+func (h innerLease) Abandon() { h.in.event(h.stuck(core.EvAbandon)) }
 
 // Recovered reports that the stuck work of this Lease has returned. It may be
 // called from Config.Notify.
-func (h innerLease) Recovered() { h.s.event(h.stuck(core.EvRecovered)) }
+func (h innerLease) Recovered() { h.in.event(h.stuck(core.EvRecovered)) }
 
 // With returns a context that ends with ctx, with this term or with one of the
 // others as its Lease.Context would, and with end.
 func (h innerLease) With(ctx context.Context, others ...*Lease) (_ context.Context, end context.CancelFunc) {
 	return withHolds(ctx, append([]*Lease{h.Lease}, others...)...)
-}
-
-// opened registers this instance with lease/leasetest, if a test uses it.
-func (s *shell) opened(client redis.UniversalClient, st *redisstore.Store) {
-	if inner.Made == nil {
-		return
-	}
-	prefix := st.Options().LeasePrefix
-	inner.Made(client, inner.Instance{
-		Renew: func(key string) {
-			if name, ours := strings.CutPrefix(key, prefix); ours {
-				s.event(core.Event{Kind: core.EvRenew, ID: name})
-			}
-		},
-		Fence: func(key string) int64 {
-			name, ours := strings.CutPrefix(key, prefix)
-			if h := s.table.get(name); ours && h != nil && h.Valid() {
-				return h.fence
-			}
-			return 0
-		},
-		Bootstrap: func(ctx context.Context) error { return st.Bootstrap(ctx) },
-	})
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,7 @@ import (
 // lease that is lost and acquired again is another Lease with a higher fence
 // (G3). It is safe for concurrent use.
 type Lease struct {
-	s          *shell
+	in         *instance
 	name       string
 	fence      int64
 	acquiredAt core.Time
@@ -56,7 +55,7 @@ func (h *Lease) Fence() int64 { return h.fence }
 // while a renewal is overdue (and may become true again), and forever once the
 // term is over.
 func (h *Lease) Valid() bool {
-	return h.belief().Holds(h.s.now())
+	return h.belief().Holds(h.in.now())
 }
 
 // belief returns until when work may begin.
@@ -72,7 +71,7 @@ func (h *Lease) Deadline() (deadline time.Time, ok bool) {
 	if !h.Valid() {
 		return time.Time{}, false
 	}
-	return h.s.time(core.Time(h.until.Load())), true
+	return h.in.time(core.Time(h.until.Load())), true
 }
 
 // believe runs in the loop only.
@@ -148,12 +147,12 @@ func (h *Lease) forget(ctx context.Context) {
 // nothing. OpError.Unknown: not confirmed; the release is retried until the
 // lease has expired.
 func (h *Lease) Release(ctx context.Context) error {
-	return opError("release", h.name, h.s.release(ctx, h.name, h))
+	return opError("release", h.name, h.in.release(ctx, h.name, h))
 }
 
 // Drop releases the lease without waiting. It may be called from Config.Notify.
 // Leases dropped at about the same time are released together.
-func (h *Lease) Drop() { h.s.inbox.put(message{drop: h}) }
+func (h *Lease) Drop() { h.in.inbox.put(message{drop: h}) }
 
 // asked reports whether a yield is pending.
 func (h *Lease) asked() bool { return h.yielding.Load() != 0 }
@@ -185,97 +184,4 @@ func (h *Lease) over() bool {
 
 func (h *Lease) lostError(reason string) error {
 	return fmt.Errorf("%w: %q, fence %d: %s", ErrLost, h.name, h.fence, reason)
-}
-
-// expiredError is lostError of a term that was not renewed in time, with the error of the renewals.
-func (h *Lease) expiredError(reason string) error {
-	err := h.lostError(reason)
-	switch f := h.s.renewals(); {
-	case f.err == nil:
-		return err
-	case isRefused(f.err):
-		return fmt.Errorf("%w: renewals were refused: %w", err, f.err)
-	default:
-		return unconfirmed{fmt.Errorf("%w: renewals were not answered: %w", err, f.err)}
-	}
-}
-
-// tableShards is how many copy-on-write maps the trust table has. A single map would be copied whole at every change.
-const tableShards = 64
-
-// table is the trust table. IsOwned reads it without a lock; only the loop writes.
-type table struct {
-	shards [tableShards]atomic.Pointer[map[string]*Lease]
-	staged [tableShards]map[string]*Lease // copies changed by this step, published together
-}
-
-func shardOf(id string) int {
-	if len(id) < 2 {
-		return 0
-	}
-	return int(id[len(id)-1]*31+id[len(id)-2]) % tableShards
-}
-
-func (t *table) get(id string) *Lease {
-	if m := t.shards[shardOf(id)].Load(); m != nil {
-		return (*m)[id]
-	}
-	return nil
-}
-
-// stage returns the map that replaces id's shard at the next publish.
-func (t *table) stage(id string) map[string]*Lease {
-	i := shardOf(id)
-	if t.staged[i] == nil {
-		if m := t.shards[i].Load(); m != nil {
-			t.staged[i] = maps.Clone(*m)
-		} else {
-			t.staged[i] = map[string]*Lease{}
-		}
-	}
-	return t.staged[i]
-}
-
-// current is get for the loop: it includes staged changes.
-func (t *table) current(id string) *Lease {
-	if m := t.staged[shardOf(id)]; m != nil {
-		return m[id]
-	}
-	return t.get(id)
-}
-
-func (t *table) publish() {
-	for i := range t.staged {
-		if t.staged[i] != nil {
-			m := t.staged[i]
-			t.shards[i].Store(&m)
-			t.staged[i] = nil
-		}
-	}
-}
-
-func (t *table) empty() bool {
-	for i := range t.shards {
-		if m := t.shards[i].Load(); m != nil && len(*m) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// holds returns all terms, ascending by name.
-func (t *table) holds() []*Lease {
-	var all []*Lease
-	for i := range t.shards {
-		if m := t.shards[i].Load(); m != nil {
-			all = slices.AppendSeq(all, maps.Values(*m))
-		}
-	}
-	slices.SortFunc(all, func(a, b *Lease) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
-	return all
 }

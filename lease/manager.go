@@ -65,7 +65,7 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return false, err
 	}
-	_, err := m.s.acquire(ctx, sessionID, false)
+	_, err := m.s.callers.acquire(ctx, sessionID, false)
 	if errors.Is(err, ErrHeld) {
 		return false, nil
 	}
@@ -101,7 +101,7 @@ func (m *Manager) OwnedSessions() []string {
 
 // GetLiveNodes implements LeaseManager.
 func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
-	done, err := m.s.outsider(ctx)
+	done, err := m.s.requests.outsider(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string,
 		return "", err
 	}
 	ch := make(chan string, 1)
-	m.s.post(func() { ch <- m.s.core.PreferredOwner(sessionID) })
+	m.s.post(func() { ch <- m.s.loop.core.PreferredOwner(sessionID) })
 	select {
 	case owner := <-ch:
 		return owner, nil
@@ -160,7 +160,7 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 		}
 		return info, nil
 	}
-	done, err := m.s.outsider(ctx)
+	done, err := m.s.requests.outsider(ctx)
 	if err != nil {
 		return info, err
 	}
@@ -170,7 +170,7 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 	sent := time.Now()
 	a := m.s.store.Do(ctx, &core.Op{Kind: core.OpObserve, Owner: m.s.cfg.InstanceID,
 		Items: []core.Item{{ID: sessionID}}})
-	m.s.learn(func() { m.s.failures.note(core.OpObserve, &a, sent, time.Now()) })
+	m.s.diagnosis.learn(func() { m.s.diagnosis.failures.note(core.OpObserve, &a, sent, time.Now()) })
 	if a.Failure != core.FailNone || len(a.Results) != 1 {
 		return info, failure{err: m.s.granting(a.Err, sessionID)}.noResult(core.OpObserve, "read", sessionID, a.Text)
 	}
@@ -185,7 +185,7 @@ func (m *Manager) Info(ctx context.Context, sessionID string) (LeaseInfo, error)
 
 // Health reports whether this instance can be granted leases, and if not, why.
 // It sends no request: it knows only the outcomes of the instance's requests.
-func (m *Manager) Health() Health { return m.s.health() }
+func (m *Manager) Health() Health { return m.s.diagnosis.health() }
 
 // Subscribe calls f with every event from now on, in order, on a goroutine of
 // its own, until cancel or Stop. If f is 65,536 events behind, it misses some,
@@ -225,24 +225,12 @@ func (k *Keeper) Stop() error { return opError("stop", "", k.s.stop()) }
 func (k *Keeper) InstanceID() string { return k.s.cfg.InstanceID }
 
 // Health is Manager.Health.
-func (k *Keeper) Health() Health { return k.s.health() }
+func (k *Keeper) Health() Health { return k.s.diagnosis.health() }
 
 // Subscribe is Manager.Subscribe.
 func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, false, k.s.log.Calls)
 }
-
-// Option is an option of one acquisition.
-type Option struct{ ttl time.Duration }
-
-// WithTTL gives the lease a shorter TTL than Config.TTL, so that others can
-// acquire it sooner if this process dies. It is renewed every third of that TTL
-// at least. It must be a fiftieth of Config.TTL at least, and 100 ms. Keepers
-// may use different TTLs for one name. After an attempt without an answer, the
-// next terms of the lease may have the shorter TTL of that attempt.
-func WithTTL(ttl time.Duration) Option { return Option{ttl} }
-
-func (o Option) apply(w *waiter) { w.ttl = o.ttl }
 
 // TryAcquire makes one attempt.
 //
@@ -255,10 +243,18 @@ func (o Option) apply(w *waiter) { w.ttl = o.ttl }
 //	of another program's
 //	not started, or stopped   ErrStopped
 func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	if err := k.s.nameError(name); err != nil {
+	return k.acquire(ctx, name, false, opts...)
+}
+
+func (k *Keeper) acquire(ctx context.Context, name string, wait bool, opts ...Option) (*Lease, error) {
+	err := k.s.nameError(name)
+	if err == nil && wait && ctx.Value(doing{k.s, name}) != nil {
+		err = fmt.Errorf("%w: %q", errNested, name)
+	}
+	if err != nil {
 		return nil, opError("acquire", name, err)
 	}
-	h, err := k.s.acquire(ctx, name, false, opts...)
+	h, err := k.s.callers.acquire(ctx, name, wait, opts...)
 	return h, opError("acquire", name, err)
 }
 
@@ -279,14 +275,7 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 // ErrInvalidConfig, also for an Acquire inside a Do of the same lease, and
 // ErrStopped are returned without waiting.
 func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	if err := k.s.nameError(name); err != nil {
-		return nil, opError("acquire", name, err)
-	}
-	if ctx.Value(doing{k.s, name}) != nil {
-		return nil, opError("acquire", name, fmt.Errorf("%w: %q", errNested, name))
-	}
-	h, err := k.s.acquire(ctx, name, true, opts...)
-	return h, opError("acquire", name, err)
+	return k.acquire(ctx, name, true, opts...)
 }
 
 // doing is the context key under which a Do stores its lease.

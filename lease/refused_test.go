@@ -145,16 +145,16 @@ func TestSilenceBeginsWithWhatWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		g := newRig(t, newFakeRedis(), "a", true, nil)
-		if h := g.health(); h.State != HealthNotStarted {
+		if h := g.diagnosis.health(); h.State != HealthNotStarted {
 			t.Errorf("right after Start: %v", h)
 		}
 		pass(time.Second)
-		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil || !g.health().OK() {
-			t.Fatalf("%v, %v", err, g.health())
+		if _, err := g.keeperOf().TryAcquire(t.Context(), "job"); err != nil || !g.diagnosis.health().OK() {
+			t.Fatalf("%v, %v", err, g.diagnosis.health())
 		}
 		g.fake.set(mute)
 		pass(g.cfg.RenewInterval + g.cfg.OpTimeout)
-		if h := g.health(); h.State != HealthSilent || h.Since.Sub(start).Round(time.Second) != g.cfg.RenewInterval {
+		if h := g.diagnosis.health(); h.State != HealthSilent || h.Since.Sub(start).Round(time.Second) != g.cfg.RenewInterval {
 			t.Errorf("silent since %v after Start, want %v: %v", h.Since.Sub(start), g.cfg.RenewInterval, h)
 		}
 	})
@@ -187,9 +187,9 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 		var told []Event
 		s.cfg.Notify = func(e Event) { told = append(told, e) }
 		tt.tell.At = began + core.Time(tt.at)*core.Time(time.Second)
-		s.listened = ofAll
-		s.announce(&tt.tell, nil)
-		s.publish()
+		s.announcer.listened = ofAll
+		s.announcer.announce(&tt.tell, nil)
+		s.announcer.publish()
 		logTaken(s)
 		if n := len(log.TakeAll()); n == 1 == tt.quiet || len(told) != 1 || told[0].Repeated != tt.quiet {
 			t.Errorf("%d: %d entries, events %+v, want quiet: %v", i, n, told, tt.quiet)
@@ -201,10 +201,10 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 func TestHealthOfAWithdrawnInstance(t *testing.T) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one", Logger: zap.NewNop()}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
-	s.met = true
-	fit := s.health()
-	s.carry([]core.Tell{{Kind: core.TellWithdrawn, At: s.now().Mono, Wait: int64(time.Hour)}})
-	if h := s.health(); fit.Withdrawn || !h.Withdrawn || !h.OK() || !strings.Contains(h.Reason, stamp(s.time(s.withdrawn))) {
+	s.diagnosis.met = true
+	fit := s.diagnosis.health()
+	s.loop.carry([]core.Tell{{Kind: core.TellWithdrawn, At: s.now().Mono, Wait: int64(time.Hour)}})
+	if h := s.diagnosis.health(); fit.Withdrawn || !h.Withdrawn || !h.OK() || !strings.Contains(h.Reason, stamp(s.time(s.diagnosis.withdrawn))) {
 		t.Errorf("%+v, before that %+v", h, fit)
 	}
 }

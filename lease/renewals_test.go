@@ -15,10 +15,10 @@ func TestRenewalsAreCounted(t *testing.T) {
 	defer func() { logTaken(s); s.cancel() }()
 	const ms = core.Time(time.Millisecond)
 	at := s.now().Mono
-	s.carry([]core.Tell{{Kind: core.TellAcquired, ID: "thing", At: at, Until: at + 1000*ms}})
-	s.carry([]core.Tell{{Kind: core.TellRenewed, ID: "thing", At: at + 303*ms, Sent: at + 300*ms, Until: at + 1300*ms}})
-	s.carry([]core.Tell{{Kind: core.TellRenewed, ID: "thing", At: at + 1400*ms, Sent: at + 600*ms, Until: at + 1600*ms}})
-	r := s.counts.now()
+	s.loop.carry([]core.Tell{{Kind: core.TellAcquired, ID: "thing", At: at, Until: at + 1000*ms}})
+	s.loop.carry([]core.Tell{{Kind: core.TellRenewed, ID: "thing", At: at + 303*ms, Sent: at + 300*ms, Until: at + 1300*ms}})
+	s.loop.carry([]core.Tell{{Kind: core.TellRenewed, ID: "thing", At: at + 1400*ms, Sent: at + 600*ms, Until: at + 1600*ms}})
+	r := s.table.counts.now()
 	for what, h := range map[string]struct {
 		got  inner.Histogram
 		sum  float64
@@ -58,11 +58,11 @@ func TestChangesAreNoRoutine(t *testing.T) {
 	play := func() {
 		at := s.now().Mono
 		tell := func(kind core.TellKind, doubted bool) {
-			s.carry([]core.Tell{{Kind: kind, ID: "thing", At: at, Until: at + core.Time(time.Minute), Doubted: doubted}})
+			s.loop.carry([]core.Tell{{Kind: kind, ID: "thing", At: at, Until: at + core.Time(time.Minute), Doubted: doubted}})
 		}
-		s.announceAttempt(&core.Op{Kind: core.OpAcquire, Items: []core.Item{{ID: "thing"}}})
+		s.announcer.attempt(&core.Op{Kind: core.OpAcquire, Items: []core.Item{{ID: "thing"}}})
 		tell(core.TellAcquired, false)
-		s.announceAttempt(&core.Op{Kind: core.OpRenew, Items: []core.Item{{ID: "thing"}}})
+		s.announcer.attempt(&core.Op{Kind: core.OpRenew, Items: []core.Item{{ID: "thing"}}})
 		tell(core.TellRenewed, false)
 		tell(core.TellUncertain, false)
 		tell(core.TellRenewed, true)

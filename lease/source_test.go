@@ -49,7 +49,7 @@ func reads(t *testing.T, change func(*ManagerConfig)) (*rig, *atomic.Pointer[rea
 func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, found := reads(t, nil)
-		if h := g.health(); h.Sessions != 1 || len(g.entries("sessionsGone")) != 0 {
+		if h := g.diagnosis.health(); h.Sessions != 1 || len(g.entries("sessionsGone")) != 0 {
 			t.Fatalf("one session: %v, %+v", h.Sessions, g.entries("sessionsGone"))
 		}
 		for range 2 {
@@ -61,7 +61,7 @@ func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 			gone[0].ContextMap()["skipped"] != int64(2) || gone[0].ContextMap()["instance"] != "a" {
 			t.Errorf("%+v", gone)
 		}
-		if h := g.health(); h.Sessions != 0 || h.Skipped != 2 {
+		if h := g.diagnosis.health(); h.Sessions != 0 || h.Skipped != 2 {
 			t.Errorf("%d sessions, %d skipped", h.Sessions, h.Skipped)
 		}
 	})
@@ -81,14 +81,14 @@ func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
 		if since, _ := failed[0].ContextMap()["since"].(string); since != failed[0].Time.Format(time.RFC3339Nano) {
 			t.Errorf("it began at %q by the log, whatever its encoder does with times; want %v", since, failed[0].Time)
 		}
-		h := g.health()
+		h := g.diagnosis.health()
 		if !h.OK() || !strings.Contains(h.Reason, "the sessions cannot be read since ") || !strings.Contains(h.Reason, "who knows") ||
 			h.Sessions != 1 || h.Unread.Sub(began) > 2*time.Second || h.Unread.Before(began) {
 			t.Errorf("%v, unread since %v after it began", h, h.Unread.Sub(began))
 		}
 		found.Store(&reading{ids: []string{session}})
 		pass(5 * time.Second)
-		if h := g.health(); !h.Unread.IsZero() || strings.Contains(h.Reason, "read") || len(g.entries("sessionsRead")) != 1 {
+		if h := g.diagnosis.health(); !h.Unread.IsZero() || strings.Contains(h.Reason, "read") || len(g.entries("sessionsRead")) != 1 {
 			t.Errorf("read again: %v, %+v", h, g.entries("sessionsRead"))
 		}
 	})
@@ -110,7 +110,7 @@ func TestLooksThatFailForGood(t *testing.T) {
 			failing := false
 			for i := range 60 {
 				pass(time.Second + 100*time.Millisecond) // others are answered
-				h := g.health()
+				h := g.diagnosis.health()
 				if failing = failing || !h.OK(); !failing {
 					continue
 				}
@@ -129,7 +129,7 @@ func TestLooksThatFailForGood(t *testing.T) {
 			}
 			g.fake.looked.Store(nil)
 			pass(g.cfg.TTL)
-			if h := g.health(); !h.OK() {
+			if h := g.diagnosis.health(); !h.OK() {
 				t.Errorf("a look was answered: %v", h)
 			}
 		})
@@ -145,7 +145,7 @@ func TestStallsAreWarnedOf(t *testing.T) {
 			t.Errorf("%d entries in peace", n)
 		}
 		for range 2 {
-			g.post(func() { g.stalled(g.now().Mono - core.Time(25*time.Second)) })
+			g.post(func() { g.diagnosis.stalled(g.now().Mono - core.Time(25*time.Second)) })
 			pass(time.Second)
 		}
 		stalled := g.entries("stalled")

@@ -35,7 +35,7 @@ func TestReplicasTooManyAreTold(t *testing.T) { // G1
 			g.fake.tooMany(tt.answer)
 			pass(g.cfg.TTL)
 			synctest.Wait()
-			h := g.health()
+			h := g.diagnosis.health()
 			if !h.OK() || strings.Contains(h.Reason, redisstore.ErrReplicas.Error()) != tt.health || h.Surplus != tt.health {
 				t.Errorf("%s: %v", tt.what, h)
 			}

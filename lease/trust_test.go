@@ -64,8 +64,8 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 // sleeps, the wall clock may be set back.
 func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
 	synctest.Test(t, func(t *testing.T) {
-		h := &Lease{s: &shell{base: time.Now()}}
-		mono := func(d time.Duration) core.Time { return core.Time(time.Since(h.s.base) + d) }
+		h := &Lease{in: &instance{base: time.Now()}}
+		mono := func(d time.Duration) core.Time { return core.Time(time.Since(h.in.base) + d) }
 		wall := func(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
 		h.believe(policy.Belief{Mono: mono(time.Minute), Wall: wall(time.Minute)})
 		if !h.Valid() {

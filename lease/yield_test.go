@@ -18,7 +18,7 @@ func TestAYieldThatIsOffIsAnsweredInVain(t *testing.T) { // G9
 		}
 		told := func(kinds ...core.TellKind) {
 			for _, k := range kinds {
-				g.shell.carry([]core.Tell{{Kind: k, ID: h.Name(), Fence: h.Fence(), At: g.shell.now().Mono, Cause: core.CauseRequested}})
+				g.shell.loop.carry([]core.Tell{{Kind: k, ID: h.Name(), Fence: h.Fence(), At: g.shell.now().Mono, Cause: core.CauseRequested}})
 			}
 		}
 		for _, tt := range []struct {

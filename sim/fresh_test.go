@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 var freshSeeds = flag.Uint64("fresh", 120, "how many seeds TestNewRedis plays")
@@ -20,12 +21,12 @@ var freshSeeds = flag.Uint64("fresh", 120, "how many seeds TestNewRedis plays")
 func empty(c *Config, plan *fault.Plan) {
 	r := rand.New(rand.NewPCG(c.Seed, streamEmpty))
 	c.Virtual.Local = r.IntN(2) == 0
-	left := virtual.Detected[r.IntN(len(virtual.Detected))]
+	left := redis.Detected[r.IntN(len(redis.Detected))]
 	if r.IntN(3) > 0 {
 		return
 	}
 	if c.Virtual.Emptied = left; !c.Virtual.Local && r.IntN(2) == 0 {
-		c.Virtual.Emptied = virtual.EmptiedMoved
+		c.Virtual.Emptied = redis.EmptiedMoved
 	}
 	plan.Faults = newcomersFirst(c, c.Seed, plan.Faults)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // DrawVersion is the version of the draws. Any change after which a seed gives another run raises it. Changes of the tested code do not,
@@ -140,7 +141,7 @@ func newcomersFirst(c *Config, seed uint64, faults []fault.Fault) []fault.Fault 
 	step := (c.TTL / 20).Truncate(time.Millisecond)
 	at := time.Duration(r.Int64N(int64(max(c.Storm-c.TTL, time.Second)))).Truncate(time.Millisecond)
 	loss := fault.Fault{Kind: fault.RedisWipe, At: at + 2*step, Target: fault.Redis, For: step}
-	if c.Virtual.Emptied == virtual.EmptiedByKeys {
+	if c.Virtual.Emptied == redis.EmptiedByKeys {
 		loss.Kind, loss.For = fault.RedisFlush, 0
 	}
 	var there []string

@@ -76,22 +76,26 @@ func (m *Member) Consume(ctx context.Context) {
 			if m.Quit() {
 				return
 			}
-			if m.Fetched != nil {
-				m.Fetched(err)
-			}
-			if err != nil {
-				// The answer may have been lost with its entries. A sweep finds them.
-				m.Kick()
-				m.Pause(ctx, m.Failed(""))
-			} else {
-				m.Answered("")
-			}
+			m.fetched(ctx, err)
 			if len(entries) > 0 {
 				m.Deliver(entries)
 				break
 			}
 		}
 	}
+}
+
+func (m *Member) fetched(ctx context.Context, err error) {
+	if m.Fetched != nil {
+		m.Fetched(err)
+	}
+	if err == nil {
+		m.Answered("")
+		return
+	}
+	// The answer may have been lost with its entries. A sweep finds them.
+	m.Kick()
+	m.Pause(ctx, m.Failed(""))
 }
 
 // CheckStop handles a notice that a session should stop. It reads the session's record, because any client can publish such a notice. It
@@ -152,11 +156,7 @@ func (m *Member) Join(ctx context.Context) error {
 			if m.waited >= other.life {
 				return errors.Join(m.SignOff(ctx), err)
 			}
-			if m.waited == 0 {
-				m.Logger.Warn("single writer: waiting until another worker's heartbeat ends", zap.String("worker", m.Instance),
-					zap.String("other", other.Instance), zap.Int64("seen", other.Age.Milliseconds()),
-					zap.Int64("atMost", other.life.Milliseconds()))
-			}
+			m.warnOf(other)
 			pause = min(BeatInterval(m.Life), other.left)
 			m.waited += pause
 		} else if done, err := m.tried(err); done {
@@ -167,6 +167,15 @@ func (m *Member) Join(ctx context.Context) error {
 		if err := m.rest(ctx, pause, last); err != nil {
 			return err
 		}
+	}
+}
+
+// warnOf logs once that the member waits for another worker.
+func (m *Member) warnOf(other *company) {
+	if m.waited == 0 {
+		m.Logger.Warn("single writer: waiting until another worker's heartbeat ends", zap.String("worker", m.Instance),
+			zap.String("other", other.Instance), zap.Int64("seen", other.Age.Milliseconds()),
+			zap.Int64("atMost", other.life.Milliseconds()))
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-const commandWithin = 10 * time.Second
-
 func withStore(s *intentSettings, run func(context.Context, *store.Store) error) (int, error) {
 	client, err := s.Client("node", terminal(os.Stderr))
 	if err != nil {

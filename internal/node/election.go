@@ -16,11 +16,11 @@ import (
 func (s *settings) members() election.Config {
 	cfg := election.Sovereign()
 	cfg.LeaderKey = cmp.Or(s.leaderKey, cfg.LeaderKey)
-	cfg.HeartbeatPrefix = cmp.Or(s.beatPrefix, cfg.HeartbeatPrefix)
-	cfg.EpochKey = cmp.Or(s.epochKey, cfg.EpochKey)
-	cfg.LeaderTTL, cfg.ElectionInterval, cfg.HeartbeatInterval, cfg.StartDelayMax = s.ttl, s.election, s.heartbeat, s.startDelay
-	cfg.RenewInterval, cfg.OpTimeout, cfg.DrainTimeout = s.renew, s.opTimeout, s.drain
-	cfg.RenewLogLevel, cfg.Replicas = &s.renewals, s.replicas
+	cfg.HeartbeatPrefix = cmp.Or(s.leases.NodePrefix, cfg.HeartbeatPrefix)
+	cfg.EpochKey = cmp.Or(s.leases.EpochKey, cfg.EpochKey)
+	cfg.LeaderTTL, cfg.ElectionInterval, cfg.HeartbeatInterval, cfg.StartDelayMax = s.leases.TTL, s.election, s.heartbeat, s.startDelay
+	cfg.RenewInterval, cfg.OpTimeout, cfg.DrainTimeout = s.leases.RenewInterval, s.leases.OpTimeout, s.polls.DrainTimeout
+	cfg.RenewLogLevel, cfg.Replicas = &s.renewals, s.leases.Replicas
 	return cfg
 }
 
@@ -44,9 +44,9 @@ func (n *node) election(client redis.UniversalClient, s *settings) (part, error)
 			return nil, err
 		}
 	}
-	p := &elected{Election: e, n: n, interval: s.interval, timeout: s.timeout, ended: make(chan struct{})}
+	p := &elected{Election: e, n: n, interval: s.polls.Interval, timeout: s.polls.Timeout, ended: make(chan struct{})}
 	if p.timeout == 0 {
-		p.timeout = s.ttl / 3
+		p.timeout = s.leases.TTL / 3
 	}
 	return p, nil
 }

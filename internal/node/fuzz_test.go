@@ -35,7 +35,7 @@ func FuzzSettings(f *testing.F) {
 			}
 			return
 		}
-		for _, d := range []time.Duration{s.ttl, s.renew, s.interval, s.timeout, s.opTimeout, s.stuck, s.election} {
+		for _, d := range []time.Duration{s.leases.TTL, s.leases.RenewInterval, s.polls.Interval, s.polls.Timeout, s.leases.OpTimeout, s.polls.Stuck, s.election} {
 			if d < 0 || d > 24*time.Hour {
 				t.Fatalf("%s=%q: %+v", name, value, s)
 			}
@@ -69,7 +69,7 @@ func FuzzIntentSettings(f *testing.F) {
 			}
 			return
 		}
-		if s.ttl < lease.TTLMin || s.ttl > lease.TTLMax || s.conns < 0 || s.role != roleWorker && len(s.tokens) == 0 ||
+		if s.leases.TTL < lease.TTLMin || s.leases.TTL > lease.TTLMax || s.conns < 0 || s.role != roleWorker && len(s.tokens) == 0 ||
 			len(s.slots) == 0 || len(s.slots) > max(tunersMax, len(value)) {
 			t.Fatalf("%s=%q: %+v", name, value, s)
 		}

@@ -14,13 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/lease"
 )
-
-// healthVariable holds the address that serves /healthz, /metrics and /readyz. The command health reads it too.
-const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
 func newMetrics() (*prometheus.Registry, http.Handler) {
 	r := prometheus.NewRegistry()
@@ -81,4 +79,40 @@ func askHealth(args []string) (int, error) {
 		return exitDirty, nil
 	}
 	return exitOK, nil
+}
+
+// serveAt serves h at addr, the value of that setting, with up to conns connections, 0 for no limit. ctx bounds the name lookup.
+func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	if conns > 0 {
+		listener = netutil.LimitListener(listener, conns)
+	}
+	server := newServer(addr, h)
+	go func() { failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
+	return server, nil
+}
+
+// newServer limits slow clients and endless requests.
+func newServer(addr string, h http.Handler) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: h, MaxHeaderBytes: 8 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute,
+	}
+}
+
+// apiStopWithin bounds how long a stopping API waits for its running requests, and then for its log.
+const apiStopWithin = time.Second
+
+func shut(server *http.Server) {
+	if server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
 }

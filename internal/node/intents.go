@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/net/netutil"
 
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
@@ -23,8 +21,6 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 	"github.com/leasestorm/leasestorm/lease/intent/worker"
 )
-
-const systemIntents = "intents"
 
 // wantsIntents reports whether the command line, or else the environment, selects intents.
 func wantsIntents(args []string, getenv func(string) string) bool {
@@ -185,28 +181,6 @@ func (n *intentNode) start(ctx context.Context) (err error) {
 	return err
 }
 
-// serveAt serves h at addr, the value of that setting, with up to conns connections, 0 for no limit. ctx bounds the name lookup.
-func serveAt(ctx context.Context, addr, setting string, h http.Handler, conns int, failed chan<- error) (*http.Server, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
-	}
-	if conns > 0 {
-		listener = netutil.LimitListener(listener, conns)
-	}
-	server := newServer(addr, h)
-	go func() { failed <- fmt.Errorf("%s: it ended: %w", setting, server.Serve(listener)) }()
-	return server, nil
-}
-
-// newServer limits slow clients and endless requests.
-func newServer(addr string, h http.Handler) *http.Server {
-	return &http.Server{
-		Addr: addr, Handler: h, MaxHeaderBytes: 8 << 10,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second, IdleTimeout: time.Minute,
-	}
-}
-
 func (n *intentNode) health() lease.Health {
 	if n.worker != nil {
 		return n.worker.Health()
@@ -235,9 +209,6 @@ func (n *intentNode) wait(signals <-chan os.Signal, started <-chan error) error 
 	}
 }
 
-// apiStopWithin bounds how long a stopping API waits for its running requests, and then for its log.
-const apiStopWithin = time.Second
-
 func (n *intentNode) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
 	defer cancel()
@@ -261,21 +232,6 @@ func (n *intentNode) stop() (err error) {
 	return err
 }
 
-func shut(server *http.Server) {
-	if server == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), apiStopWithin)
-	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		_ = server.Close()
-	}
-}
-
-func (s *intentSettings) storeOptions() store.Options {
-	return store.Options{Names: intent.ADR003(), Leases: s.lease(), Batches: 4}
-}
-
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
 	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
 		"node intents dead-letters list|requeue ID|drop ID"
@@ -296,7 +252,7 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 	case len(words) == 2 && words[0] == "replicas":
 		n, _, err := replicasCount(words[1:])
 		return func(s *intentSettings) (int, error) {
-			s.replicas = n
+			s.leases.Replicas = n
 			return setReplicas(&s.settings, s.storeOptions())
 		}, rest, err
 	case len(words) == 2 && words[0] == "dead-letters" && words[1] == "list":

@@ -13,12 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/leasestorm/leasestorm/internal/proxies"
 	"github.com/leasestorm/leasestorm/lease"
 	"github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/lease/intent/api"
+	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
 const intentsUsage = `Accept intents (role api), run the sessions that they ask for (role worker), or both.
@@ -72,72 +71,8 @@ type intentSettings struct {
 	warnings     []string
 }
 
-// variables reads settings from the environment and flags. Its errors name the variable or the flag.
-type variables struct {
-	*pflag.FlagSet
-	getenv  func(string) string
-	problem error
-	within  []func() error // checks of the durations' bounds, at the end of read
-}
-
-func newVariables(name string, getenv func(string) string) *variables {
-	v := &variables{FlagSet: pflag.NewFlagSet(name, pflag.ContinueOnError), getenv: getenv}
-	v.SortFlags = false
-	v.SetOutput(io.Discard)
-	return v
-}
-
-func (v *variables) text(p *string, flag, variable, def, help string) {
-	v.StringVar(p, flag, cmp.Or(v.getenv(variable), def), help+" ("+variable+")")
-}
-
-// duration reads a duration of at most a day. 0 is allowed only as a default.
-func (v *variables) duration(p *time.Duration, flag, variable string, def time.Duration, help string) {
-	least := min(def, time.Millisecond)
-	v.within = append(v.within, func() error {
-		if *p >= least && *p <= 24*time.Hour {
-			return nil
-		}
-		return fmt.Errorf("%s (--%s) is %v; it must be %v to 24h", variable, flag, *p, least)
-	})
-	if text := v.getenv(variable); text != "" {
-		ms, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || ms <= 0 || ms > int64(24*time.Hour/time.Millisecond) {
-			v.problem = errors.Join(v.problem, fmt.Errorf("%s is %q; it must be milliseconds, 1 to 86400000", variable, text))
-		}
-		def = time.Duration(ms) * time.Millisecond
-	}
-	v.DurationVar(p, flag, def, help+" ("+variable+")")
-}
-
-// read parses the flags or prints the help. arguments describes the allowed arguments, for the error.
-func (v *variables) read(args []string, help *bool, usage string, out io.Writer, arguments string) error {
-	if err := v.Parse(args); err != nil {
-		return fmt.Errorf("%w; see %s --help", err, v.Name())
-	}
-	if *help {
-		return printHelp(out, usage, v.FlagUsages())
-	}
-	if rest := v.Args(); len(rest) > 0 {
-		return fmt.Errorf("unexpected argument %q; %s", rest[0], arguments)
-	}
-	for _, within := range v.within {
-		if v.problem == nil {
-			v.problem = within()
-		}
-	}
-	return v.problem
-}
-
-func (v *variables) number(p *int, flag, variable string, def int, help string) {
-	if text := v.getenv(variable); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			v.problem = errors.Join(v.problem, fmt.Errorf("%s is %q; it must be a whole number from 0", variable, text))
-		}
-		def = n
-	}
-	v.IntVar(p, flag, def, help+" ("+variable+")")
+func (s *intentSettings) storeOptions() store.Options {
+	return store.Options{Names: intent.ADR003(), Leases: s.lease(), Batches: 4}
 }
 
 // unlimited turns 0 into -1, because 0 selects the library's default.
@@ -175,10 +110,10 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
 		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
-	v.duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
-	v.duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
+	v.duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
+	v.duration(&s.leases.RenewInterval, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	v.text(&replicas, "replicas", "LEASESTORM_REPLICAS", "", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
-	v.duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
+	v.duration(&s.leases.OpTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	v.BoolVar(&s.singleWriter, "single-writer", false,
 		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
@@ -207,8 +142,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 
 func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (err error) {
 	switch {
-	case s.ttl < lease.TTLMin || s.ttl > lease.TTLMax:
-		return fmt.Errorf("LEASESTORM_TTL_MS (--ttl) is %v; it must be %v to %v", s.ttl, lease.TTLMin, lease.TTLMax)
+	case s.leases.TTL < lease.TTLMin || s.leases.TTL > lease.TTLMax:
+		return fmt.Errorf("LEASESTORM_TTL_MS (--ttl) is %v; it must be %v to %v", s.leases.TTL, lease.TTLMin, lease.TTLMax)
 	case min(s.conns, s.quotas.StartRate, s.quotas.Backlog) < 0:
 		return errors.New("--conns, --start-rate and --backlog must not be negative; 0 is no limit")
 	case s.role == roleAPI && s.singleWriter:
@@ -230,6 +165,11 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	if s.role == roleWorker {
 		return nil
 	}
+	return s.readTokens(tokens, file, now)
+}
+
+// readTokens reads the tokens of the API from the file, or else from the text.
+func (s *intentSettings) readTokens(tokens, file string, now time.Time) (err error) {
 	if file != "" {
 		s.tokenFile = &tokenFile{name: file}
 		if s.tokens, err = s.tokenFile.read(); err != nil {

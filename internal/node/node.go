@@ -1,9 +1,7 @@
-// Package node is the reference node: the library and the node protocol. It uses only the public packages of lease.
 package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,115 +15,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/lease"
-	"github.com/leasestorm/leasestorm/lease/admin"
 	"github.com/leasestorm/leasestorm/lease/metrics"
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
-
-const (
-	exitOK    = 0
-	exitDirty = 1 // not everything was released
-	exitWrong = 3 // a setting or the Redis is wrong
-)
-
-// Main runs a node until it stops, and returns the exit code.
-func Main(args []string) int {
-	if len(args) > 0 && args[0] == "--version" {
-		fmt.Println("node", version.String())
-		return exitOK
-	}
-	redis.SetLogger(&logging.VoidLogger{}) // calls return its errors
-	signal.Ignore(syscall.SIGPIPE)         // a node without a reader must still release its leases
-	if len(args) > 0 && args[0] == "health" {
-		return ended(askHealth(args[1:]))
-	}
-	if wantsIntents(args, os.Getenv) {
-		return ended(intentsMain(args))
-	}
-	run, args, err := command(args)
-	if err != nil {
-		return ended(0, err)
-	}
-	s, err := parse(args, os.Getenv, terminal(os.Stdout))
-	if errors.Is(err, errHelp) {
-		return exitOK
-	}
-	if err == nil {
-		var code int
-		if code, err = run(&s); err == nil {
-			return code
-		}
-	}
-	return ended(0, err)
-}
-
-// command returns the function that the first arguments select, and the remaining flags.
-func command(args []string) (run func(*settings) (int, error), rest []string, err error) {
-	switch {
-	case len(args) > 0 && args[0] == "bootstrap":
-		return func(s *settings) (int, error) { return bootstrap(s, s.fleet()) }, args[1:], nil
-	case len(args) > 0 && args[0] == "quarantine":
-		length, rest, err := quarantineLength(args[1:])
-		return func(s *settings) (int, error) { return setQuarantine(s, s.fleet(), length) }, rest, err
-	case len(args) > 0 && args[0] == "replicas":
-		n, rest, err := replicasCount(args[1:])
-		return func(s *settings) (int, error) {
-			s.replicas = n
-			return setReplicas(s, s.fleet())
-		}, rest, err
-	}
-	return serve, args, nil
-}
-
-func ended(code int, err error) int {
-	if err == nil {
-		return code
-	}
-	complain(err)
-	return exitWrong
-}
-
-// complain prints an error on standard error. It escapes quoted arguments, which may have a password or move the terminal's cursor. It
-// waits at most one second, so that a node without a reader can end.
-func complain(err error) {
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		fmt.Fprintln(terminal(os.Stderr), "node:", plain.Text(redisurl.Hide(err.Error())))
-	}()
-	select {
-	case <-said:
-	case <-time.After(time.Second):
-	}
-}
-
-// terminal escapes control characters for a file that may be a terminal. The escapes do not change the meaning of JSON.
-func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
-
-func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
-	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
-		return admin.Bootstrap(ctx, client, fleet)
-	}); err != nil {
-		return 0, err
-	}
-	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted now, and to waiting nodes within a "+
-		"third of a TTL; the quarantine is %v, for TTLs up to that (--ttl)\n", s.ttl)
-	return exitOK, nil
-}
-
-// systems are the systems that nodes share. Intents are a separate program with its own settings.
-var systems = map[string]func(n *node, client redis.UniversalClient, s *settings) (part, error){
-	systemPolling:  (*node).polling,
-	systemElection: (*node).election,
-}
 
 type node struct {
 	out      *output
@@ -142,41 +38,8 @@ type part interface {
 	Health() lease.Health
 }
 
-func serve(s *settings) (int, error) {
-	target, err := s.target()
-	if err != nil {
-		return 0, err
-	}
-	client, err := s.Universal("node", terminal(os.Stderr))
-	if err != nil {
-		return 0, err
-	}
-	defer client.Close()
-	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
-	n.pause.Store(s.pauseNow)
-	var signals chan os.Signal
-	if n.out, signals, err = speak(n.instance, s.logLevel); err != nil {
-		return 0, err
-	}
-	defer n.out.close()
-	var handler http.Handler
-	if s.healthAddr != "" {
-		n.counters, handler = newMetrics()
-	}
-	p, err := systems[s.system](n, client, s)
-	if err != nil {
-		return 0, err
-	}
-	server, err := s.watch(context.Background(), handler, p.Health, nil, make(chan error, 1))
-	if err != nil {
-		return 0, err
-	}
-	defer shut(server)
-	return n.live(p, signals)
-}
-
 func (n *node) polling(client redis.UniversalClient, s *settings) (part, error) {
-	lc, pc := s.lease(), s.poll()
+	lc, pc := s.lease(), s.polls
 	lc.InstanceID, lc.Logger = n.instance, logger(s)
 	pc.Poll, pc.Notify = n.poll, n.out.notify
 	if n.counters == nil {

@@ -47,7 +47,7 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.ttl != 3*time.Second || s.renew != time.Second || s.interval != 250*time.Millisecond || !s.pauseNow ||
+	if s.leases.TTL != 3*time.Second || s.leases.RenewInterval != time.Second || s.polls.Interval != 250*time.Millisecond || !s.pauseNow ||
 		s.URL != "redis://h:1" || s.targetURL != "http://h:2" || s.logLevel != zapcore.WarnLevel ||
 		*s.lease().RenewLogLevel != zapcore.DebugLevel {
 		t.Errorf("%+v", s)

@@ -2,13 +2,41 @@ package node
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
+
+const (
+	exitOK    = 0
+	exitDirty = 1 // not everything was released
+	exitWrong = 3 // a setting or the Redis is wrong
+)
+
+// complain prints an error on standard error. It escapes quoted arguments, which may have a password or move the terminal's cursor. It
+// waits at most one second, so that a node without a reader can end.
+func complain(err error) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(terminal(os.Stderr), "node:", plain.Text(redisurl.Hide(err.Error())))
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
+	}
+}
+
+// terminal escapes control characters for a file that may be a terminal. The escapes do not change the meaning of JSON.
+func terminal(f *os.File) io.Writer { return &plain.Writer{To: f} }
 
 // clock converts times of this process to CLOCK_MONOTONIC, the clock that all processes of a host share.
 type clock struct {

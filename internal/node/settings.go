@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,10 +57,15 @@ Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting o
 Every setting is an environment variable; a flag overrides it. Durations in variables are milliseconds, in flags "1.5s".
 `
 
+// The systems that nodes share. Intents are a separate program with its own settings.
 const (
 	systemPolling  = "polling"
 	systemElection = "election"
+	systemIntents  = "intents"
 )
+
+// healthVariable holds the address that serves /healthz, /metrics and /readyz. The command health reads it too.
+const healthVariable = "LEASESTORM_HEALTH_ADDR"
 
 type settings struct {
 	redisflags.Settings
@@ -74,18 +77,13 @@ type settings struct {
 	logLevel   zapcore.Level
 	renewals   zapcore.Level // level of entries of successful renewals
 
-	system                          string
-	leaderKey, beatPrefix, epochKey string
-	leasePrefix, sessionPrefix      string
-	election, startDelay            time.Duration
+	system string
+	leases lease.Config
+	polls  poll.Config
 
-	ttl, renew, heartbeat, discovery, opTimeout time.Duration
-	interval, timeout, drain, stuck             time.Duration
-	longPolls                                   bool
-	replicas                                    int
+	leaderKey                       string
+	election, heartbeat, startDelay time.Duration
 }
-
-var errHelp = errors.New("help")
 
 // parse reads the environment and then the flags. Its errors name the variable or the flag.
 func parse(args []string, getenv func(string) string, out io.Writer) (settings, error) {
@@ -102,17 +100,17 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.healthAddr, "health", healthVariable, "where /healthz, /metrics and /readyz (503 with the reason while nothing can be "+
 		"granted) are served, to anybody, as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
-	duration(&s.ttl, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
-	duration(&s.renew, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
+	duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
+	duration(&s.leases.RenewInterval, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats: that of renewals")
-	duration(&s.discovery, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between discoveries; 0: TTL/3")
-	duration(&s.opTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
+	duration(&s.leases.DiscoveryInterval, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between discoveries; 0: TTL/3")
+	duration(&s.leases.OpTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	var delay, replicas string
 	text(&replicas, "replicas", "LEASESTORM_REPLICAS", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
-	duration(&s.interval, "poll", "LEASESTORM_POLL_MS", poll.DefaultInterval, "time between polls of a session")
-	duration(&s.timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
-	duration(&s.drain, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll timeout")
-	duration(&s.stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
+	duration(&s.polls.Interval, "poll", "LEASESTORM_POLL_MS", poll.DefaultInterval, "time between polls of a session")
+	duration(&s.polls.Timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
+	duration(&s.polls.DrainTimeout, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll timeout")
+	duration(&s.polls.Stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two reads of a follower; 0: TTL/2")
 	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
 		"ms; 0: none, empty: TTL/3")
@@ -138,23 +136,16 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
 	sovereign := election.Sovereign()
 	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+sovereign.LeaderKey+" if empty")
-	text(&s.sessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.DefaultSessionPrefix+" if empty")
-	text(&s.leasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next two need "+
+	text(&s.polls.SessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.DefaultSessionPrefix+" if empty")
+	text(&s.leases.LeasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next two need "+
 		"one hash tag")
-	text(&s.beatPrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+sovereign.HeartbeatPrefix+
+	text(&s.leases.NodePrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+sovereign.HeartbeatPrefix+
 		", if empty")
-	text(&s.epochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+sovereign.EpochKey+", if empty")
-}
-
-func printHelp(out io.Writer, usage, flags string) error {
-	if _, err := fmt.Fprintf(out, "%s\n%s", usage, flags); err != nil {
-		return fmt.Errorf("write the help: %w", err)
-	}
-	return errHelp
+	text(&s.leases.EpochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+sovereign.EpochKey+", if empty")
 }
 
 func (s *settings) setReplicas(text string) (err error) {
-	if s.replicas, err = strconv.Atoi(cmp.Or(text, "0")); err != nil || s.replicas < 0 || s.replicas > lease.ReplicasMax {
+	if s.leases.Replicas, err = strconv.Atoi(cmp.Or(text, "0")); err != nil || s.leases.Replicas < 0 || s.leases.Replicas > lease.ReplicasMax {
 		return fmt.Errorf("LEASESTORM_REPLICAS (--replicas) is %q; it must be a number, 0 to %d", text, lease.ReplicasMax)
 	}
 	return nil
@@ -162,7 +153,7 @@ func (s *settings) setReplicas(text string) (err error) {
 
 func (s *settings) setStartDelay(text string) error {
 	if text == "" {
-		s.startDelay = s.ttl / 3
+		s.startDelay = s.leases.TTL / 3
 		return nil
 	}
 	ms, err := strconv.ParseInt(text, 10, 64)
@@ -175,9 +166,9 @@ func (s *settings) setStartDelay(text string) error {
 
 func (s *settings) validate(level, renewals, long, pause string) error {
 	s.system = cmp.Or(s.system, systemPolling)
-	if _, known := systems[s.system]; !known {
+	if s.system != systemPolling && s.system != systemElection {
 		return fmt.Errorf("LEASESTORM_SYSTEM (--system) is %q; it must be one of %s", s.system,
-			strings.Join(append(slices.Sorted(maps.Keys(systems)), systemIntents), ", "))
+			strings.Join([]string{systemElection, systemPolling, systemIntents}, ", "))
 	}
 	if err := s.Complete(); err != nil {
 		return err
@@ -194,7 +185,7 @@ func (s *settings) validate(level, renewals, long, pause string) error {
 	default:
 		return fmt.Errorf("LEASESTORM_PAUSE (--pause) is %q; the only value is check-send", pause)
 	}
-	if s.system != systemElection && s.heartbeat != 0 && s.heartbeat != cmp.Or(s.renew, s.ttl/3) {
+	if s.system != systemElection && s.heartbeat != 0 && s.heartbeat != cmp.Or(s.leases.RenewInterval, s.leases.TTL/3) {
 		return fmt.Errorf("LEASESTORM_HEARTBEAT_MS (--heartbeat) is %v; the heartbeat is set with every renewal, so leave it "+
 			"out or give the time between renewals", s.heartbeat)
 	}
@@ -203,7 +194,7 @@ func (s *settings) validate(level, renewals, long, pause string) error {
 		if err != nil {
 			return fmt.Errorf("LEASESTORM_LONG_POLLS (--long-polls) is %q; it must be true or false", long)
 		}
-		if s.longPolls = v; v && s.timeout == 0 {
+		if s.polls.LongPolls = v; v && s.polls.Timeout == 0 {
 			return errors.New("LEASESTORM_LONG_POLLS (--long-polls) needs LEASESTORM_POLL_TIMEOUT_MS (--poll-timeout): the longest that " +
 				"a poll may take")
 		}
@@ -230,11 +221,7 @@ func (s *settings) target() (*url.URL, error) {
 }
 
 func (s *settings) lease() lease.Config {
-	return lease.Config{TTL: s.ttl, RenewInterval: s.renew, DiscoveryInterval: s.discovery, OpTimeout: s.opTimeout,
-		RenewLogLevel: &s.renewals, Replicas: s.replicas, LeasePrefix: s.leasePrefix, NodePrefix: s.beatPrefix, EpochKey: s.epochKey}
-}
-
-func (s *settings) poll() poll.Config {
-	return poll.Config{SessionPrefix: s.sessionPrefix, Interval: s.interval, Timeout: s.timeout, LongPolls: s.longPolls, Stuck: s.stuck,
-		DrainTimeout: s.drain}
+	cfg := s.leases
+	cfg.RenewLogLevel = &s.renewals
+	return cfg
 }

@@ -88,10 +88,12 @@ func (c *Cluster) Form(ctx context.Context, tag string) error {
 		return err
 	}
 	for i, n := range c.Nodes {
-		if of := masters[i/c.Size]; n != of {
-			if err := n.Client().ClusterReplicate(ctx, of.ID).Err(); err != nil {
-				return fmt.Errorf("server %d becomes a replica: %w", i+1, err)
-			}
+		of := masters[i/c.Size]
+		if n == of {
+			continue
+		}
+		if err := n.Client().ClusterReplicate(ctx, of.ID).Err(); err != nil {
+			return fmt.Errorf("server %d becomes a replica: %w", i+1, err)
 		}
 	}
 	return Await(ctx, c.Settled)

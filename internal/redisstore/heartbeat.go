@@ -70,11 +70,16 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 			others = append(others, g)
 		}
 	}
+	return s.readBeats(ctx, others)
+}
+
+// readBeats reads the heartbeats of owners that the caller did not know.
+func (s *Store) readBeats(ctx context.Context, others []*Glance) error {
 	if len(others) == 0 {
 		return nil
 	}
 	beats := make([]*redis.SliceCmd, len(others))
-	_, err = s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, g := range others {
 			beats[i] = p.MGet(ctx, g.Prefix+g.Owner)
 		}

@@ -122,7 +122,7 @@ func (w Wire) CheckLease(id string) error {
 	return checkName("lease", id)
 }
 
-// glob escapes the pattern characters of SCAN's MATCH.
-func glob(text string) string {
+// Glob escapes the pattern characters of SCAN's MATCH and of an ACL.
+func Glob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

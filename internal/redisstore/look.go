@@ -110,8 +110,8 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 		return nil, err
 	}
 	seen := make([]core.Seen, 0, len(found))
-	for start := 0; ; start += LookChunk {
-		chunk := found[min(start, len(found)):min(start+LookChunk, len(found))]
+	for start := 0; start == 0 || start < len(found); start += LookChunk { // at least one request, for its epoch
+		chunk := found[start:min(start+LookChunk, len(found))]
 		reply, err := r.Run(w.named(op, nodesScript, w.opt.NodePrefix, chunk))
 		if err != nil {
 			return nil, err
@@ -129,10 +129,8 @@ func (w Wire) readNodes(op *core.Op, r Reader, a *core.Answer) ([]core.Seen, err
 				seen = append(seen, core.Seen{ID: chunk[i], PTTL: r.PTTL})
 			}
 		}
-		if start+LookChunk >= len(found) {
-			return seen, nil
-		}
 	}
+	return seen, nil
 }
 
 // Nodes returns the live heartbeats in no particular order.

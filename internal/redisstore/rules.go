@@ -59,16 +59,16 @@ const commands = "ping info time eval evalsha get set del pexpire pttl hset hmge
 // Rules returns the rights that the user of a store with these options needs.
 func (o Options) Rules(use Use) Rules {
 	o = o.withDefaults()
-	r := Rules{Keys: []string{glob(o.EpochKey), glob(o.groupKey())}, Channels: []string{glob(o.Channel)},
+	r := Rules{Keys: []string{Glob(o.EpochKey), Glob(o.groupKey())}, Channels: []string{Glob(o.Channel)},
 		Commands: strings.Fields(commands)}
 	if o.Replicas > 0 {
 		r.Commands = append(r.Commands, "wait")
 	}
-	patterns := []string{glob(o.LeasePrefix) + "*"}
+	patterns := []string{Glob(o.LeasePrefix) + "*"}
 	if o.ExactKeys {
 		patterns = nil
 		for _, id := range use.Leases {
-			patterns = append(patterns, glob(id))
+			patterns = append(patterns, Glob(id))
 		}
 	}
 	for _, p := range patterns {
@@ -78,7 +78,7 @@ func (o Options) Rules(use Use) Rules {
 		}
 	}
 	if use.Registry {
-		r.Keys = append(r.Keys, glob(o.NodePrefix)+"*")
+		r.Keys = append(r.Keys, Glob(o.NodePrefix)+"*")
 		r.Commands = append(r.Commands, "mget", "scan")
 		if !o.ExactKeys {
 			r.Commands = append(r.Commands, "exists")

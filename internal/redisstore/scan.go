@@ -31,7 +31,7 @@ func Names(ctx context.Context, client redis.UniversalClient, prefix string, tak
 }
 
 func namesPage(ctx context.Context, server redis.Cmdable, prefix string, cursor uint64) (names []string, next uint64, err error) {
-	names, next, err = server.Scan(ctx, cursor, glob(prefix)+"*", scanCount).Result()
+	names, next, err = server.Scan(ctx, cursor, Glob(prefix)+"*", scanCount).Result()
 	for i := range names {
 		names[i] = strings.TrimPrefix(names[i], prefix)
 	}
@@ -52,9 +52,7 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 	}
 	var rest []int
 	for i, value := range values {
-		if text, _ := value.(string); text != "" {
-			texts[i] = text
-		} else {
+		if texts[i], _ = value.(string); texts[i] == "" {
 			rest = append(rest, i)
 		}
 	}
@@ -80,7 +78,7 @@ func Strings(ctx context.Context, client redis.UniversalClient, keys ...string) 
 
 // ScanDenied returns the error of a scan of the keys that begin with prefix. It reads no names.
 func ScanDenied(ctx context.Context, client redis.UniversalClient, prefix string) error {
-	return client.Scan(ctx, 0, glob(prefix)+"probe", 1).Err()
+	return client.Scan(ctx, 0, Glob(prefix)+"probe", 1).Err()
 }
 
 // pages reads a scan to its end. next returns the page at a cursor, and the next cursor.

@@ -81,15 +81,15 @@ func hear(ctx context.Context, client redis.UniversalClient, channel string, tim
 		msg, err := ps.ReceiveTimeout(ctx, timeout)
 		if err != nil {
 			var reply redis.Error
-			if asked && errors.As(err, &reply) { // a refused PING, as with MISCONF, is an answer too
-				asked = false
-				continue
-			}
 			var slow net.Error
-			if !errors.As(err, &slow) || !slow.Timeout() || asked || ps.Ping(ctx) != nil {
+			switch {
+			case asked && errors.As(err, &reply): // a refused PING, as with MISCONF, is an answer too
+				asked = false
+			case !errors.As(err, &slow) || !slow.Timeout() || asked || ps.Ping(ctx) != nil:
 				return err
+			default:
+				asked = true
 			}
-			asked = true
 			continue
 		}
 		asked = false

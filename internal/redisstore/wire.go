@@ -53,21 +53,29 @@ func (w Wire) Validate(op *core.Op) error {
 	if op.Kind.Extends() && (op.TTL < int64(time.Millisecond) || op.TTL%int64(time.Millisecond) != 0) {
 		return fmt.Errorf("the TTL is %v; it must be a positive number of whole milliseconds", time.Duration(op.TTL))
 	}
-	for i := range op.Items {
-		id, peer := op.Items[i].ID, op.Items[i].Peer
-		if op.Kind == core.OpNodes {
-			continue // any text that another program wrote as an owner: see Answer
-		}
-		err := w.CheckLease(id)
-		if err == nil && peer != "" {
-			err = CheckInstance(peer)
-		}
-		if err != nil {
-			return err
-		}
+	if err := w.validateItems(op); err != nil {
+		return err
 	}
 	if op.Kind == core.OpAsk && (len(op.Items) == 0 || op.Items[0].Peer == "") {
 		return errors.New("a request must name an owner and its leases")
+	}
+	return nil
+}
+
+func (w Wire) validateItems(op *core.Op) error {
+	if op.Kind == core.OpNodes {
+		return nil // any text that another program wrote as an owner: see Answer
+	}
+	for _, it := range op.Items {
+		if err := w.CheckLease(it.ID); err != nil {
+			return err
+		}
+		if it.Peer == "" {
+			continue
+		}
+		if err := CheckInstance(it.Peer); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package election
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode"
@@ -222,6 +223,13 @@ func (c *Config) store() redisstore.Options {
 func (c *Config) rules() rules.Config {
 	return rules.Config{Instance: c.InstanceID, TTL: int64(c.LeaderTTL), Interval: int64(c.ElectionInterval),
 		Heartbeat: int64(c.HeartbeatInterval), StartDelay: c.startDelay()}
+}
+
+func (c *Config) startDelay() int64 {
+	if c.StartDelayMax == 0 {
+		return 0
+	}
+	return rand.Int64N(int64(c.StartDelayMax))
 }
 
 // Shared implements admin.Fleet.

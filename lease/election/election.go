@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leasestorm/leasestorm/internal/core"
 	rules "github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -103,7 +102,7 @@ func (e *Election) Start(ctx context.Context) error {
 func (e *Election) permitted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.g.cfg.OpTimeout)
 	defer cancel()
-	err := e.g.hand.store.Permitted(ctx, redisstore.Use{Registry: true, Leases: []string{e.key}})
+	err := e.g.requests.store.Permitted(ctx, redisstore.Use{Registry: true, Leases: []string{e.key}})
 	if errors.Is(err, redisstore.ErrDenied) {
 		return fmt.Errorf("election %q: %w", e.key, err)
 	}
@@ -126,11 +125,11 @@ func (e *Election) Health() lease.Health {
 	case h.OK():
 		h.Reason = strings.Replace(h.Reason, "leases are granted", "a member can be elected", 1)
 	}
-	h = e.g.hand.beating.Add(h, "heartbeats cannot be set")
+	h = e.g.requests.beating.Add(h, "heartbeats cannot be set")
 	if e.State() == StateLeader { // a leader does not read: its last failed read is outdated
 		return h
 	}
-	return e.g.hand.looking.Add(h, "the leader cannot be read")
+	return e.g.requests.looking.Add(h, "the leader cannot be read")
 }
 
 func (e *Election) over() error {
@@ -309,31 +308,4 @@ func (e *Election) Stats() Stats {
 		HeartbeatsInvalid: n(EventHeartbeatInvalid), DuplicateInstances: n(EventDuplicateInstance),
 		HeartbeatsSwept: e.stats.swept.Load(), Cycles: e.stats.cycles.Load(),
 	}
-}
-
-// inputOf translates a lease event to an input of the rules. Kind 0: nothing to pass on.
-func (g *Group) inputOf(ev *lease.Event) rules.Input {
-	in := rules.Input{Kind: rules.Tell, Fence: ev.Fence, Owner: ev.Owner, Reason: ev.Reason,
-		Now: core.Now{Mono: core.Time(ev.At.Sub(g.base)), Wall: time.Now().UnixNano()}}
-	switch ev.Kind {
-	case lease.EventAcquiring:
-		in.Kind = rules.Attempt
-	case lease.EventAcquired:
-		in.Tell = core.TellAcquired
-	case lease.EventRenewed:
-		in.Tell = core.TellRenewed
-	case lease.EventUncertain:
-		in.Tell = core.TellUncertain
-	case lease.EventLost:
-		in.Tell = core.TellLost
-	case lease.EventReleased:
-		in.Tell = core.TellReleased
-	case lease.EventAcquireFailed:
-		in.Tell = core.TellRefused
-	case lease.EventYield:
-		in.Tell = core.TellYield
-	default:
-		in.Kind = 0
-	}
-	return in
 }

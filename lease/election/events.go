@@ -127,14 +127,14 @@ var messages = [...]string{
 	EventDuplicateInstance: "This member's instance ID is used twice; give every process its own",
 }
 
-// enter logs an event without waiting.
-func (g *Group) enter(e *Event) {
-	ce := g.log.Check(head(e))
+// enter logs an event of this instance without waiting.
+func enter(log *zap.Logger, instance string, e *Event) {
+	ce := log.Check(head(e))
 	if ce == nil {
 		return
 	}
 	ce.Time = e.At
-	ce.Write(fields(e, g.cfg.InstanceID)...)
+	ce.Write(fields(e, instance)...)
 }
 
 // fields returns the meaningful fields of e's entry: only a transition has a previous and a next state.

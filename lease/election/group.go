@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,11 +26,11 @@ import (
 // goroutine and, led or followed, no request of its own but its read. It is
 // safe for concurrent use.
 type Group struct {
-	cfg    Config
-	log    *zaplog.Log
-	keeper *lease.Keeper
-	hand   *hand
-	base   time.Time // zero of core.Time
+	cfg      Config
+	log      *zaplog.Log
+	keeper   *lease.Keeper
+	requests *requests
+	base     time.Time // zero of core.Time
 
 	life    *lifetime.Lifetime
 	quit    chan struct{} // ends the timer's goroutine
@@ -75,7 +74,8 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.keeper.Stop())
 	}
-	g.hand = newHand(g, st)
+	g.requests = newRequests(g.cfg, st, g.line)
+	g.requests.wrote, g.requests.looked = inner.OfKeeper(g.keeper).Wrote, g.looked
 	return g, nil
 }
 
@@ -87,7 +87,7 @@ func (g *Group) Election(leaderKey string) (*Election, error) {
 	if err := cfg.validateKeys(); err != nil {
 		return nil, err
 	}
-	if err := g.hand.store.CheckLease(cfg.LeaderKey); err != nil {
+	if err := g.requests.store.CheckLease(cfg.LeaderKey); err != nil {
 		return nil, configError("LeaderKey: %v", err)
 	}
 	e := &Election{
@@ -109,20 +109,13 @@ func (g *Group) Election(leaderKey string) (*Election, error) {
 	return e, nil
 }
 
-func (c *Config) startDelay() int64 {
-	if c.StartDelayMax == 0 {
-		return 0
-	}
-	return rand.Int64N(int64(c.StartDelayMax))
-}
-
 func (g *Group) start(ctx context.Context) error {
 	return g.life.Start(lease.ErrStopped, func() error {
 		if err := g.keeper.Start(ctx); err != nil {
 			return err
 		}
 		g.workers.Go(g.keepTime)
-		g.workers.Go(g.hand.work)
+		g.workers.Go(g.requests.work)
 		return nil
 	})
 }
@@ -158,12 +151,12 @@ func (g *Group) end(begun bool) error {
 	errs = append(errs, g.keeper.Stop())
 	close(g.quit)
 	if begun {
-		g.hand.finish()
+		g.requests.finish()
 		g.workers.Wait()
 	}
 	last, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	errs = append(errs, g.hand.close(), g.log.Flushed(last, inner.ErrStuck))
+	errs = append(errs, g.requests.close(), g.log.Flushed(last, inner.ErrStuck))
 	return errors.Join(errs...)
 }
 
@@ -193,9 +186,9 @@ func (g *Group) notify(ev lease.Event) {
 	case lease.EventAcquiring, lease.EventRenewing:
 		e.asked = ev.At
 	case lease.EventRenewed:
-		g.hand.beating.Wrote(e.asked, false)
+		g.requests.beating.Wrote(e.asked, false)
 	case lease.EventAcquired:
-		g.hand.beating.Wrote(e.asked, true)
+		g.requests.beating.Wrote(e.asked, true)
 		e.hold = ev.Lease
 		e.stats.acquired(&ev)
 	case lease.EventLost, lease.EventReleased:
@@ -204,6 +197,33 @@ func (g *Group) notify(ev lease.Event) {
 	if in := g.inputOf(&ev); in.Kind != 0 {
 		g.step(e, in)
 	}
+}
+
+// inputOf translates a lease event to an input of the rules. Kind 0: nothing to pass on.
+func (g *Group) inputOf(ev *lease.Event) rules.Input {
+	in := rules.Input{Kind: rules.Tell, Fence: ev.Fence, Owner: ev.Owner, Reason: ev.Reason,
+		Now: core.Now{Mono: core.Time(ev.At.Sub(g.base)), Wall: time.Now().UnixNano()}}
+	switch ev.Kind {
+	case lease.EventAcquiring:
+		in.Kind = rules.Attempt
+	case lease.EventAcquired:
+		in.Tell = core.TellAcquired
+	case lease.EventRenewed:
+		in.Tell = core.TellRenewed
+	case lease.EventUncertain:
+		in.Tell = core.TellUncertain
+	case lease.EventLost:
+		in.Tell = core.TellLost
+	case lease.EventReleased:
+		in.Tell = core.TellReleased
+	case lease.EventAcquireFailed:
+		in.Tell = core.TellRefused
+	case lease.EventYield:
+		in.Tell = core.TellYield
+	default:
+		in.Kind = 0
+	}
+	return in
 }
 
 // step passes one input to one machine and carries out the results. It never waits.
@@ -235,7 +255,8 @@ func (g *Group) step(e *Election, in rules.Input) {
 	if eff.Doubt {
 		inner.OfKeeper(g.keeper).Doubt()
 	}
-	g.hand.take(e, &eff)
+	eff.Unbeat = eff.Unbeat && !g.leadsWith(e.beatKey)
+	g.requests.take(e, &eff)
 	if elected && e.terms != nil {
 		e.take()
 	}
@@ -244,20 +265,62 @@ func (g *Group) step(e *Election, in rules.Input) {
 		g.order = slices.DeleteFunc(g.order, func(x *Election) bool { return x == e })
 		close(e.done)
 	}
-	if next := e.m.Next(); next != 0 && (g.next == 0 || next < g.next) {
-		g.next = next
-		select {
-		case g.wake <- struct{}{}:
-		default:
-		}
+	if g.wakesAt(e) {
+		poke(g.wake)
 	}
+}
+
+// wakesAt makes the timer wake for e's machine, and reports whether that is earlier than before.
+func (g *Group) wakesAt(e *Election) bool {
+	next := e.m.Next()
+	if next == 0 || g.next != 0 && next >= g.next {
+		return false
+	}
+	g.next = next
+	return true
+}
+
+// line returns the ACL line that grants what the elections need.
+func (g *Group) line() string {
+	g.mu.Lock()
+	var keys []string
+	for _, e := range g.order {
+		keys = append(keys, e.key)
+	}
+	g.mu.Unlock()
+	return g.requests.store.Line(redisstore.Use{Registry: true, Leases: keys})
+}
+
+// leadsWith reports whether an election that this process leads uses the heartbeat key. The caller holds g.mu.
+func (g *Group) leadsWith(key string) bool {
+	return slices.ContainsFunc(g.order, func(e *Election) bool { return e.beatKey == key && e.m.State() == rules.Leader })
+}
+
+// looked passes the results of reads to the machines.
+func (g *Group) looked(looks []look, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	for i := range looks {
+		e, gl := looks[i].e, &looks[i].glance
+		e.stats.cycles.Add(1)
+		g.step(e, rules.Input{Kind: rules.Looked, Now: now, Look: rules.Look{Failed: err != nil, Leader: gl.Owner,
+			Fence: gl.Fence, Of: gl.Of, Beats: gl.Beats, Heartbeat: gl.Heartbeat}})
+	}
+}
+
+// take passes the leadership to Run. The caller holds g.mu, so that no Stop comes between the election and the work. A busy machine is
+// elected only once, so the channel has room.
+func (e *Election) take() {
+	e.terms <- e.hold
+	e.m.Step(rules.Input{Kind: rules.Busy, Now: e.g.now()})
 }
 
 func (e *Election) tell(r *rules.Event) {
 	e.stats.events[r.Kind].Add(1)
 	ev := Event{Kind: EventKind(r.Kind), Election: e.key, From: State(r.From), To: State(r.To), Fence: r.Fence,
 		Leader: r.Leader, Reason: r.Reason, At: e.g.time(r.At)}
-	e.g.enter(&ev)
+	enter(e.g.log.Logger, e.g.cfg.InstanceID, &ev)
 	callback.Tell(e.g.log.Calls, "Config.Observe", e.g.cfg.Observe, ev)
 	for _, l := range e.listeners {
 		l.Put(ev)
@@ -292,9 +355,7 @@ func (g *Group) tick() core.Time {
 	}
 	g.next = 0
 	for _, e := range g.order {
-		if next := e.m.Next(); next != 0 && (g.next == 0 || next < g.next) {
-			g.next = next
-		}
+		g.wakesAt(e)
 	}
 	return g.next
 }

@@ -77,13 +77,6 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence in
 	}
 }
 
-// take passes the leadership to Run. The caller holds g.mu, so that no Stop comes between the election and the work. A busy machine is
-// elected only once, so the channel has room.
-func (e *Election) take() {
-	e.terms <- e.hold
-	e.m.Step(rules.Input{Kind: rules.Busy, Now: e.g.now()})
-}
-
 // reign calls f for one leadership. It reports whether another may follow.
 func (e *Election) reign(ctx context.Context, h *lease.Lease, f func(context.Context, int64) error) (again bool, err error) {
 	defer func() {

@@ -49,7 +49,7 @@ type SessionManager struct {
 	publishers map[string]*publisher
 	agenda     agenda
 	running    int
-	cutWarned  time.Time     // time of the last warning about polls that were cut off
+	warnings   warnings
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
@@ -84,6 +84,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		quit:       make(chan struct{}),
 		ended:      make(chan struct{}),
 	}
+	m.warnings = warnings{log: log.Logger, instance: leases.InstanceID, timeout: cfg.Timeout, publishers: m.publishers}
 	leases.Notify = m.notify
 	if cfg.Sessions == nil {
 		if m.sessions, err = newSessions(client, &cfg, &leases); err != nil {
@@ -127,7 +128,12 @@ func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx,
 // readiness probe. It counts malformed sessions and names some. It sends no
 // requests. Failing polls leave it ok, because another instance would reach the
 // target no better; Reason counts their sessions.
-func (m *SessionManager) Health() lease.Health { return m.failures(m.leases.Health()) }
+func (m *SessionManager) Health() lease.Health {
+	h := m.leases.Health()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.warnings.failures(h)
+}
 
 // Stop drains: no further poll begins, running polls may end within
 // Config.DrainTimeout and are then cancelled, and each lease is released once
@@ -219,29 +225,6 @@ func (m *SessionManager) notify(e lease.Event) {
 	case lease.EventKept:
 		m.do(p, p.polls.Kept(), nil)
 	}
-}
-
-// publisher polls one session. It exists while its lease is held or its poll runs. SessionManager.mu guards it.
-type publisher struct {
-	id     string
-	polls  policy.Poller
-	hold   *lease.Lease // the present term; nil: none
-	cut    int          // polls in a row that the timeout cut off
-	failed int          // polls in a row that failed otherwise
-	err    error        // of the last of them
-	run    *run         // the running poll
-	wakeAt core.Time    // next wake-up in the agenda
-	index  int          // position in the agenda; -1: not in it
-}
-
-type run struct {
-	hold    *lease.Lease
-	cancel  context.CancelCauseFunc
-	policy  policy.Result
-	outcome outcome
-	err     error // of the poll function
-
-	abandoned []*lease.Lease // holds given up until it returns
 }
 
 func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
@@ -392,8 +375,8 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	r.cancel(nil)
 	p.run = nil
 	m.running--
-	m.judge(p, r)
-	m.failing(p, r)
+	m.warnings.judge(p, r)
+	m.warnings.failing(p, r)
 	if m.idle != nil && m.running == 0 {
 		close(m.idle)
 	}
@@ -404,30 +387,4 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 		}
 	}
 	m.do(p, step, nil)
-}
-
-type agenda []*publisher
-
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].wakeAt < a[j].wakeAt }
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].index, a[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (a *agenda) Push(x any) {
-	p := x.(*publisher)
-	p.index = len(*a)
-	*a = append(*a, p)
-}
-
-// Pop implements heap.Interface.
-func (a *agenda) Pop() any {
-	old := *a
-	p := old[len(old)-1]
-	old[len(old)-1] = nil
-	*a = old[:len(old)-1]
-	p.index = -1
-	return p
 }

@@ -2,13 +2,10 @@ package poll
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,8 +39,6 @@ type sessions struct {
 	known  map[string]verdict // by key
 }
 
-var globEscape = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, `\`, `\\`)
-
 type verdict struct {
 	hash    uint64
 	string  bool
@@ -72,7 +67,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, permittedTimeout)
 	defer cancel()
-	all := globEscape.Replace(s.prefix) + "*"
+	all := redisstore.Glob(s.prefix) + "*"
 	key := s.prefix + "probe"
 	_, denied := s.values(ctx, []string{key})
 	err := redisstore.Explain(s.client, s.rules(), redisstore.ScanDenied(ctx, s.client, s.prefix), denied)
@@ -83,7 +78,7 @@ func (s *sessions) permitted(ctx context.Context) error {
 }
 
 func (s *sessions) rules() redisstore.Rules {
-	return redisstore.Rules{Keys: []string{globEscape.Replace(s.prefix) + "*"}}.And(s.leases)
+	return redisstore.Rules{Keys: []string{redisstore.Glob(s.prefix) + "*"}}.And(s.leases)
 }
 
 // list returns the IDs of all sessions that are not paused, with a *inner.Skipped if some are malformed. It is not safe for
@@ -106,26 +101,24 @@ func (s *sessions) read(ctx context.Context) ([]string, error) {
 	}
 	ids := make([]string, 0, len(keys))
 	known := make(map[string]verdict, len(keys))
-	for len(keys) > 0 {
-		n := min(len(keys), chunk)
-		found, err := s.values(ctx, keys[:n])
+	for keys := range slices.Chunk(keys, chunk) {
+		found, err := s.values(ctx, keys)
 		if err != nil {
 			return nil, fmt.Errorf("read sessions: %w", err)
 		}
-		for i, key := range keys[:n] {
+		for i, key := range keys {
 			if found[i] == nil { // deleted since
 				continue
 			}
-			v := s.judge(key, *found[i])
-			if _, twice := known[key]; v.problem != "" && !twice {
-				skipped.Skip(s.named(key) + ": " + v.problem)
-			}
-			known[key] = v
-			if v.polled {
+			_, twice := known[key]
+			known[key] = s.judge(key, *found[i])
+			switch v := known[key]; {
+			case v.polled:
 				ids = append(ids, key[len(s.prefix):])
+			case v.problem != "" && !twice:
+				skipped.Skip(plain.Name(key) + ": " + v.problem)
 			}
 		}
-		keys = keys[n:]
 	}
 	s.known = known
 	if skipped.Count > 0 {
@@ -144,8 +137,6 @@ func (s *sessions) keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-func (s *sessions) named(key string) string { return plain.Name(key) }
-
 // value is the value of a key: a string, or another type.
 type value struct {
 	text   string
@@ -163,7 +154,7 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) 
 		case redis.HasErrorPrefix(err, "WRONGTYPE"):
 			found[i] = &value{}
 		case !errors.Is(err, redis.Nil):
-			return nil, fmt.Errorf("%s: %w", s.named(keys[i]), err)
+			return nil, fmt.Errorf("%s: %w", plain.Name(keys[i]), err)
 		}
 	}
 	return found, nil
@@ -203,44 +194,6 @@ func (s *sessions) judge(key string, found value) verdict {
 	}
 	v.polled = !paused
 	return v
-}
-
-// DecodeSession decodes the form of a session that the package documents.
-// Config.Decode replaces it.
-func DecodeSession(id string, value []byte) (paused bool, err error) {
-	var session struct {
-		ID       string `json:"id"`
-		IsPaused *bool  `json:"isPaused"`
-	}
-	if err := json.Unmarshal(value, &session); err != nil {
-		return false, fmt.Errorf("not the JSON of a session: %w", err)
-	}
-	if session.ID != id {
-		return false, errors.New("its id is not that of its key")
-	}
-	if session.IsPaused == nil {
-		return false, misspelt(value)
-	}
-	return *session.IsPaused, nil
-}
-
-var spelling = strings.NewReplacer("_", "", "-", "", " ", "")
-
-// misspelt refuses an object without isPaused but with another member that seems to mean it.
-func misspelt(value []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(value, &members); err != nil {
-		return fmt.Errorf("not the JSON of a session: %w", err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		switch strings.ToLower(spelling.Replace(name)) {
-		case "ispaused", "paused":
-			if !strings.EqualFold(name, "isPaused") { // an isPaused here is null, the same as missing
-				return fmt.Errorf("it has %q and no \"isPaused\": write that, or read this form with Config.Decode", name)
-			}
-		}
-	}
-	return nil
 }
 
 func (s *sessions) close() {

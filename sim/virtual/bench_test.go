@@ -11,6 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/timing"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // fleet is a run at the specification's timings: TTL 30 s, renewal and look every 10 s, a poll every 5 s.
@@ -77,14 +78,14 @@ func BenchmarkEngine(b *testing.B) {
 const underWay = 300
 
 func emptyLoop(steps uint64) {
-	var q queue
+	var q loop.Queue
 	for i := range int64(underWay) {
-		q.push(event{at: i})
+		q.Push(loop.Event{At: i})
 	}
 	for range steps {
-		e := q.next()
-		e.at += underWay + e.at%7
-		q.push(e)
+		e := q.Pop()
+		e.At += underWay + e.At%7
+		q.Push(e)
 	}
 }
 

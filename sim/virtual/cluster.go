@@ -1,35 +1,12 @@
 package virtual
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
-// in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition, a server without a
-// majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with real servers.
-type cluster struct {
-	wire redisstore.Wire // finds the keys of a script
-	move *move
-}
-
-type member struct {
-	owns   bool   // it believes that it is the master of the leases' slot
-	owned  bool   // owns, or lost the slot in a move; its earlier writes may still be acknowledged
-	turn   uint32 // counts calls of ready; only the last has an effect
-	alone  bool   // it hears no majority
-	failed bool   // it serves nobody (CLUSTERDOWN)
-}
-
-type move struct {
-	from, to *peer
-	runs     [2]uint32 // generations of both processes, which forget the move when they end
-	pause    int64     // maximum between two commands, ns
-}
 
 // mapLife and mapPause are the client's times, the others those of redis-server.
 const (
@@ -47,28 +24,13 @@ const (
 	textAsk         = "ASK 1 127.0.0.1:6379"
 )
 
-func (w *world) clustered() bool { return w.sentinels != nil && w.sentinels.cluster != nil }
-
 func (w *world) formCluster() {
-	wire, err := redisstore.NewWire(redisstore.Options{
-		Quarantine: w.cfg.TTL, LeasePrefix: w.server.names.lease, NodePrefix: w.server.names.node, EpochKey: w.server.names.epoch,
-		Channel: w.server.names.channel, Replicas: w.cfg.Replicas,
-	})
-	if err != nil {
-		panic(err) // Config.Validate refuses such a TTL
-	}
 	se := w.sentinels
-	se.cluster = &cluster{wire: wire}
+	se.cluster = &cluster{}
 	if se.r.IntN(3) == 0 { // its default is half a TTL of 30 s
 		se.timeout += upTo(se.r, int64(w.cfg.TTL)*3/2)
 	}
 	se.home.master.takeSlot()
-}
-
-func (p *peer) takeSlot() { p.owns, p.owned = true, true }
-
-func (se *sentinels) of(sh *shard) []*peer {
-	return slices.DeleteFunc(slices.Clone(se.peers), func(p *peer) bool { return p.shard != sh })
 }
 
 const clusterMajority = 2 // of three masters
@@ -173,11 +135,6 @@ func (w *world) readMap(n *node) {
 	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
 }
 
-// waitsElsewhere reports whether a request is pending at a server other than the map's. A cluster client keeps it with a new map.
-func (w *world) waitsElsewhere(l *link) bool {
-	return w.clustered() && slices.ContainsFunc(l.flight, func(m *message) bool { return m.to != l.to && !m.told })
-}
-
 // passes reports whether a message published at one server reaches the subscribers of another, as in a cluster.
 func (w *world) passes(from, to int32) bool {
 	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
@@ -212,14 +169,7 @@ func (w *world) redirects(p *peer, op *core.Op) string {
 	if c.move == nil || c.move.from != p {
 		return w.redirectsKeys(p, nil)
 	}
-	asked := *op
-	if op.Kind == core.OpLook {
-		asked.Kind, asked.Items = core.OpObserve, nil
-		for _, id := range p.s.sessionSet.IDs {
-			asked.Items = append(asked.Items, core.Item{ID: id})
-		}
-	}
-	return w.redirectsKeys(p, c.wire.Call(&asked).Keys)
+	return w.redirectsKeys(p, p.s.KeysOf(op))
 }
 
 // redirectsKeys checks in Redis' order. A server that the slot is leaving executes only commands of which it still has all keys.
@@ -233,13 +183,7 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 	case move == nil || move.from != p:
 		return ""
 	}
-	there := 0
-	for _, name := range keys {
-		if p.s.get(p.s.keyAt(name), p.s.nowMs(w.t)).there {
-			there++
-		}
-	}
-	switch there {
+	switch p.s.CountKeys(w.t, keys) {
 	case len(keys):
 		return ""
 	case 0:
@@ -248,14 +192,7 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 	return textTryAgain
 }
 
-// refusesAll approximates a server that the slot is leaving: it refuses every command.
-func (p *peer) refusesAll() bool {
-	c := p.w.sentinels.cluster
-	return c != nil && (p.failed || c.move != nil && c.move.from == p)
-}
-
 // whole reports whether all servers of a shard run and know their master, so that none misses a move and serves on (docs/replicas.md).
-// (docs/replicas.md).
 func (w *world) whole(sh *shard) bool {
 	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
 		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
@@ -280,7 +217,7 @@ func (w *world) moveSoon(s *strike) {
 func (w *world) beginMove(from, to *peer) {
 	r := w.sentinels.r
 	w.discard(to)
-	keys := w.keysOf(from.s)
+	keys := from.s.Keys(w.t)
 	w.sentinels.cluster.move = &move{
 		from: from, to: to, runs: [2]uint32{from.s.gen, to.s.gen},
 		pause: upTo(r, int64(w.cfg.TTL)) / int64(1+len(keys)) / int64(1+r.IntN(8)),
@@ -292,10 +229,8 @@ func (w *world) beginMove(from, to *peer) {
 // discard deletes the keys that a failed move left at a server.
 func (w *world) discard(p *peer) {
 	defer p.untold()()
-	if s := p.s; len(w.keysOf(s)) > 0 {
-		sessions := s.sessionSet
-		s.flush()
-		s.setSessions(sessions)
+	if len(p.s.Keys(w.t)) > 0 {
+		p.s.DeleteKeys()
 	}
 }
 
@@ -310,7 +245,7 @@ func (w *world) migrate() {
 	c := w.sentinels.cluster
 	m := c.move
 	lost := func(p *peer, run uint32) bool { return p.shard.master != p || p.of != nil || p.s.gen != run }
-	switch keys := w.keysOf(m.from.s); {
+	switch keys := m.from.s.Keys(w.t); {
 	case lost(m.from, m.runs[0]) || lost(m.to, m.runs[1]):
 		c.move = nil
 		w.note("the slot stays at %s", w.server.name())
@@ -326,55 +261,15 @@ func (w *world) migrate() {
 }
 
 // carry is MIGRATE of some keys. No owner loses its lease, so history omits it.
-func (w *world) carry(m *move, keys []key) {
+func (w *world) carry(m *move, keys []redis.Key) {
 	defer m.from.untold()()
 	defer m.to.untold()()
 	r := w.sentinels.r
-	from, to := m.from.s, m.to.s
 	for range 1 + r.IntN(1+len(keys)/2) {
 		i := r.IntN(len(keys))
-		k := keys[i]
+		m.from.s.Migrate(w.t, keys[i], m.to.s.Server)
 		keys = slices.Delete(keys, i, i+1)
-		v := from.get(k, from.nowMs(w.t))
-		if v.expire != forever {
-			v.expire += to.nowMs(w.t) - from.nowMs(w.t)
-		}
-		if o := from.others[k.name]; k.kind == keyOther && o.kind == objHash {
-			to.cmdHSet(w.t, append([]string{k.name}, o.hash...))
-		} else {
-			to.put(w.t, k, v.text, v.expire)
-		}
-		switch k.kind {
-		case keyEpoch:
-			from.setEpoch("")
-		case keyFence:
-			from.setFence(k.i, 0, 0)
-		default:
-			from.del(k)
-		}
 	}
-}
-
-func (w *world) keysOf(s *server) []key {
-	now := s.nowMs(w.t)
-	var keys []key
-	add := func(k key) {
-		if s.get(k, now).there {
-			keys = append(keys, k)
-		}
-	}
-	add(key{kind: keyEpoch})
-	for i := range int32(len(s.leases)) {
-		add(key{kind: keyLease, i: i})
-		add(key{kind: keyFence, i: i})
-	}
-	for i := range int32(len(s.beats)) {
-		add(key{kind: keyBeat, i: i})
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.others)) {
-		add(key{kind: keyOther, name: name})
-	}
-	return keys
 }
 
 // settle is SETSLOT: the other shard owns the slot, and all servers of this shard know.

@@ -59,7 +59,7 @@ func TestSlotMovesAsInTheModelLong(t *testing.T) {
 	se := w.sentinels
 	source, target := se.shards[0].master, se.shards[1].master
 	for _, name := range []string{first, second} {
-		source.s.put(0, key{kind: keyOther, name: name}, "1", forever)
+		source.s.Obey(0, []string{"SET", name, "1"})
 	}
 	same := func(when string) {
 		t.Helper()
@@ -86,7 +86,7 @@ func TestSlotMovesAsInTheModelLong(t *testing.T) {
 	_, port, _ := net.SplitHostPort(to.Addr())
 	migrate := func(name string) {
 		from.Do("MIGRATE", "127.0.0.1", port, "", 0, 5000, "KEYS", name)
-		source.s.del(key{kind: keyOther, name: name})
+		source.s.Obey(0, []string{"DEL", name})
 	}
 	migrate(first)
 	same("with one moved")
@@ -102,7 +102,7 @@ func TestSlotMovesAsInTheModelLong(t *testing.T) {
 		s.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID"))
 	}
 	c.AwaitSettled()
-	target.s.put(0, key{kind: keyOther, name: first}, "1", forever)
+	target.s.Obey(0, []string{"SET", first, "1"})
 	w.settle(se.cluster.move)
 	same("after it")
 

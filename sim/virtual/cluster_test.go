@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // A slot that moves takes all keys along, in the replicas too; owners assert there what they hold, and no lease is without one.
@@ -17,10 +18,10 @@ func TestSlotMoves(t *testing.T) {
 	}
 	for _, s := range w.servers {
 		mine := s.peer.shard == to.peer.shard
-		if got := len(w.keysOf(s)) > 0; got != mine {
+		if got := len(s.Keys(w.t)) > 0; got != mine {
 			t.Errorf("%s has keys: %v", s.name(), got)
 		}
-		if mine && s != to && s.peer.offset() == to.peer.offset() && !same(s.redis, to.redis) {
+		if mine && s != to && s.peer.offset() == to.peer.offset() && !redis.Same(&s.Data, &to.Data) {
 			t.Errorf("%s holds other data than its master", s.name())
 		}
 	}
@@ -44,7 +45,7 @@ func TestMoveComesToNothing(t *testing.T) {
 	w, events := clustered(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: fault.SlotMoved, For: time.Second}}, func(w *world) {
 		var watch func()
 		watch = func() {
-			if m := w.sentinels.cluster.move; m != nil && len(w.keysOf(m.to.s)) > 0 {
+			if m := w.sentinels.cluster.move; m != nil && len(m.to.s.Keys(w.t)) > 0 {
 				began = true
 				w.failOver(w.sentinels.home)
 				return

@@ -7,12 +7,12 @@
 //
 // # The model
 //
-//   - Time: one true clock in nanoseconds. Each instance's monotonic and wall clocks have an offset, a rate error in parts per million,
-//     steps of the wall clock, and suspension, which stops the monotonic clock.
+//   - Time (package loop): one true clock in nanoseconds. Each instance's monotonic and wall clocks have an offset, a rate error in parts
+//     per million, steps of the wall clock, and suspension, which stops the monotonic clock.
 //   - Network: every request and reply has its own delay, so they overtake each other. Cut links reset connections, or hold messages back
 //     in one or both directions until they heal. Redis may still execute requests of a reset connection. Replies may be late, duplicated
 //     or lost.
-//   - Redis: the store's scripts are atomic steps on the server's own clock, with Redis' rounding to milliseconds. Redis can be frozen,
+//   - Redis (package redis): scripts are atomic steps on the server's own clock, with Redis' rounding to milliseconds. Redis can be frozen,
 //     killed, wiped, flushed, restarted, made read-only, or replaced by an older copy. SCAN may or may not show a key that changes
 //     meanwhile. A forgotten script costs one more round trip.
 //   - Replicas (Config.Sentinel): servers have their own clocks, data and streams, and several may act as masters. Sentinels replace a

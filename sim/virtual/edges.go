@@ -7,17 +7,13 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // Uniform draws seldom reach the limits of a guarantee. In a run at the edges (Net.Edge, Clock.Edge), messages arrive and faults begin
 // and end just before, at or just after the instants that matter.
 
 const streamEdges = 0x6564676573
-
-type edges struct {
-	r    *rand.Rand
-	near []int64 // candidate instants, reused
-}
 
 func newEdges(cfg Config, seed uint64) *edges {
 	if cfg.Net.Edge == 0 {
@@ -32,14 +28,6 @@ func (e *edges) beside(at int64) int64 {
 	return at + int64(e.r.IntN(3)-1)*int64(by)
 }
 
-// rate draws a clock's rate error in parts per million.
-func (c Clock) rate(r *rand.Rand) int64 {
-	if c.Edge {
-		return c.Drift * int64(2*r.IntN(2)-1)
-	}
-	return spread(r, c.Drift)
-}
-
 // mostHeld bounds how long a message is held back. It must stay below the allowances of the guarantees.
 const mostHeld = 30 * time.Millisecond
 
@@ -50,27 +38,22 @@ func (w *world) held(at int64, op *core.Op) int64 {
 	}
 	w.collect(at, at+min(int64(w.cfg.TTL)/100, int64(mostHeld)))
 	for _, item := range op.Items {
-		if i, known := w.server.leaseIdx[item.ID]; known {
-			w.expiry(&w.server.leases[i], at, at+int64(mostHeld))
+		if end, ok := w.server.EndOf(w.t, item.ID); ok {
+			w.candidate(end, at, at+int64(mostHeld))
 		}
 	}
 	return max(w.t, w.drawn(at))
 }
 
 // postponed moves the beginning or end of a fault once, by at most a renewal interval, and reports whether it did.
-func (w *world) postponed(kind eventKind, s *strike) bool {
+func (w *world) postponed(kind uint8, s *strike) bool {
 	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
 		return false
 	}
 	s.moved[kind-evFaultStart] = true
 	from, to := w.t, min(w.t+int64(w.cfg.Renew), w.calm()-1)
 	w.collect(from, to)
-	for k := range w.server.leases {
-		w.expiry(&w.server.leases[k], from, to)
-	}
-	for _, b := range w.server.live {
-		w.candidate(w.server.trueOf(w.t, w.server.beats[b].expire+1), from, to)
-	}
+	w.server.Ends(w.t, func(at int64) { w.candidate(at, from, to) })
 	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next discovery, renewal or timeout
 		w.candidate(n.tickAt, from, to)
 	}
@@ -78,27 +61,21 @@ func (w *world) postponed(kind eventKind, s *strike) bool {
 	if at <= w.t {
 		return false
 	}
-	w.q.push(event{at: at, kind: kind, arg: s.number})
+	w.q.Push(loop.Event{At: at, Kind: kind, Arg: s.number})
 	return true
 }
 
 // collect gathers the instants between from and to that concern all instances: the quarantine's end, and beginnings and ends of faults.
 func (w *world) collect(from, to int64) {
 	w.edges.near = w.edges.near[:0]
-	if run, end := parseEpoch(w.server.epoch); run != "" {
-		w.candidate(w.server.trueOf(w.t, end/1000+1), from, to)
+	if end, ok := w.server.QuarantineEnd(w.t); ok {
+		w.candidate(end, from, to)
 	}
 	for i := range w.plan {
 		s := &w.plan[i]
 		at := int64(w.cfg.Start + s.At)
 		w.candidate(at, from, to)
 		w.candidate(at+w.lasts(s.Fault), from, to)
-	}
-}
-
-func (w *world) expiry(k *leaseKey, from, to int64) {
-	if k.owner != "" && k.expire != forever {
-		w.candidate(w.server.trueOf(w.t, k.expire+1), from, to)
 	}
 }
 

@@ -3,19 +3,13 @@ package virtual
 import (
 	"cmp"
 	"strconv"
-	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/election"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// Election holds the timings of an election; see Config.Election.
-type Election struct {
-	Interval  time.Duration // between two cycles of a follower; default TTL / 2
-	Heartbeat time.Duration // between two heartbeats of the leader; default TTL / 3
-}
 
 type campaign struct {
 	plainProgram
@@ -56,7 +50,7 @@ func (c *campaign) asks(w *world, n *node, op *core.Op) {
 
 func (c *campaign) told(w *world, n *node, t *core.Tell) {
 	if t.ID == c.id {
-		c.step(w, n, election.TellInput(n.clock.now(w.t), t))
+		c.step(w, n, election.TellInput(n.clock.Now(w.t), t))
 	}
 }
 
@@ -66,7 +60,7 @@ func (c *campaign) drain(w *world, n *node) bool {
 }
 
 func (c *campaign) step(w *world, n *node, in election.Input) {
-	in.Now = n.clock.now(w.t)
+	in.Now = n.clock.Now(w.t)
 	eff := guarded(n, func() election.Effects { return through(w.cfg.Seams.Election, c.m.Step)(in) })
 	if w.fallen(n) {
 		return
@@ -75,11 +69,11 @@ func (c *campaign) step(w *world, n *node, in election.Input) {
 		c.publish(w, n, &eff.Events[i])
 	}
 	if eff.Beat {
-		c.send(w, n, "SET", electionBeats+n.instance, strconv.FormatInt(in.Now.Wall/core.Millisecond, 10), "PX",
+		c.send(w, n, "SET", redis.ElectionBeats+n.instance, strconv.FormatInt(in.Now.Wall/core.Millisecond, 10), "PX",
 			strconv.FormatInt(c.cfg.HeartbeatTTL()/core.Millisecond, 10))
 	}
 	if eff.Unbeat {
-		c.send(w, n, "DEL", electionBeats+n.instance)
+		c.send(w, n, "DEL", redis.ElectionBeats+n.instance)
 	}
 	if eff.Look {
 		c.lookUp(w, n, eff.LookOf)
@@ -107,7 +101,7 @@ func (c *campaign) send(w *world, n *node, args ...string) uint64 {
 func (c *campaign) lookUp(w *world, n *node, of string) {
 	args := []string{"MGET", c.id, "{" + c.id + "}:fence"}
 	if of != "" {
-		args = append(args, electionBeats+of)
+		args = append(args, redis.ElectionBeats+of)
 	}
 	c.look = looking{seq: c.send(w, n, args...), read: election.Look{Of: of}}
 }
@@ -132,7 +126,7 @@ func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 		}
 		if lead := l.read.Leader; lead != "" && lead != l.read.Of {
 			l.read.Of, l.read.Heartbeat, l.read.Beats = lead, "", false
-			l.seq, l.more = c.send(w, n, "GET", electionBeats+lead), true
+			l.seq, l.more = c.send(w, n, "GET", redis.ElectionBeats+lead), true
 			return
 		}
 	}

@@ -16,13 +16,6 @@ func init() {
 	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
 }
 
-// fall is the reason why a process must end. The zero value is none.
-type fall struct {
-	hang  bool // it looped instead of panicking
-	why   string
-	stack string
-}
-
 // caught must be deferred around every call of rules.
 func (n *node) caught() {
 	if p := recover(); p != nil {
@@ -84,11 +77,6 @@ const (
 	callsMax  = 1 << 14
 	callsHeld = 64 // additional calls for each held lease
 )
-
-type spin struct {
-	since        int64
-	ticks, calls int
-}
 
 func (w *world) spun(n *node) *spin {
 	if w.t-n.spin.since >= spinTime {

@@ -6,33 +6,14 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
-
-type strike struct {
-	fault.Fault
-	number  int32 // in world.plan
-	active  bool
-	node    int32  // -1: none
-	session int32  // -1: none
-	gen     uint32 // generation of the struck process
-	lead    int    // index of the fault whose node it strikes (fault.Same)
-	on      bool   // flapping: the link is cut now
-	narrow  narrow // bandwidth
-	was     int64  // clock drift before the fault
-	copy    *redis
-	dump    *dump
-	server  *server // struck server, of faults of Redis
-	shard   *shard  // struck shard, of faults of a cluster
-	moved   [2]bool // whether its beginning and its end were moved to an edge
-}
-
-func (s *strike) zone() int32 { return s.number + 1 }
 
 func (w *world) schedule(p fault.Plan) {
 	start, calm := int64(w.cfg.Start), w.calm()
-	w.q.push(event{at: 0, kind: evPhase, arg: phaseStart})
-	w.q.push(event{at: w.bucket(), kind: evCount})
-	w.q.push(event{at: start, kind: evPhase, arg: phaseStorm})
+	w.q.Push(loop.Event{At: 0, Kind: evPhase, Arg: phaseStart})
+	w.q.Push(loop.Event{At: w.bucket(), Kind: evCount})
+	w.q.Push(loop.Event{At: start, Kind: evPhase, Arg: phaseStorm})
 	for i, f := range p.Faults {
 		w.plan = append(w.plan, strike{Fault: f, number: int32(i), node: -1, session: -1})
 		if f.Target == fault.Same {
@@ -44,35 +25,24 @@ func (w *world) schedule(p fault.Plan) {
 			continue
 		}
 		if f.Kind == fault.RedisFailover { // before evFaultStart, in case the lag is 0
-			w.q.push(event{at: max(0, at-f.Ms*int64(time.Millisecond)), kind: evSnapshot, arg: int32(i)})
+			w.q.Push(loop.Event{At: max(0, at-f.Ms*int64(time.Millisecond)), Kind: evSnapshot, Arg: int32(i)})
 		}
-		w.q.push(event{at: at, kind: evFaultStart, arg: int32(i)})
+		w.q.Push(loop.Event{At: at, Kind: evFaultStart, Arg: int32(i)})
 	}
-	w.q.push(event{at: calm, kind: evPhase, arg: phaseCalm})
-	w.q.push(event{at: calm + int64(w.cfg.Calm), kind: evPhase, arg: phaseEnd})
+	w.q.Push(loop.Event{At: calm, Kind: evPhase, Arg: phaseCalm})
+	w.q.Push(loop.Event{At: calm + int64(w.cfg.Calm), Kind: evPhase, Arg: phaseEnd})
 }
 
-// lasts returns the duration of a fault in ns, 0 if it is instant.
-func (w *world) lasts(f fault.Fault) int64 {
-	switch {
-	case f.Kind == fault.CheckSend:
-		return int64(2 * w.cfg.TTL)
-	case f.Kind.Has(fault.Stops): // the clean stop decides when the next process starts
-		return 0
-	}
-	return int64(f.Lasts())
-}
-
-func (w *world) faultEvent(e *event) {
-	s := &w.plan[e.arg]
-	switch e.kind {
+func (w *world) faultEvent(e *loop.Event) {
+	s := &w.plan[e.Arg]
+	switch e.Kind {
 	case evSnapshot:
-		s.copy = w.server.copyData()
+		s.copy = w.server.Copy()
 	case evFaultStart, evFaultEnd:
-		if w.postponed(e.kind, s) {
+		if w.postponed(e.Kind, s) {
 			return
 		}
-		if e.kind == evFaultStart {
+		if e.Kind == evFaultStart {
 			w.start(s)
 		} else {
 			w.end(s)
@@ -97,7 +67,7 @@ func (w *world) start(s *strike) {
 	}
 	lasts := w.lasts(s.Fault)
 	if lasts > 0 && w.t+lasts < w.calm() {
-		w.q.push(event{at: w.t + lasts, kind: evFaultEnd, arg: s.number})
+		w.q.Push(loop.Event{At: w.t + lasts, Kind: evFaultEnd, Arg: s.number})
 	}
 	s.active = true
 	w.tellFault(history.FaultStart, s)
@@ -107,15 +77,13 @@ func (w *world) start(s *strike) {
 	}
 }
 
-func (w *world) calm() int64 { return int64(w.cfg.Start + w.cfg.Storm) }
-
 // tryAgain postpones a fault of an owner while there is no owner, by a renewal interval at most.
 func (w *world) tryAgain(s *strike) bool {
 	next := w.t + int64(fault.Retry(w.cfg.Renew))
 	if !s.Aims() || next > int64(w.cfg.Start+s.At+w.cfg.Renew) || next >= w.calm() {
 		return false
 	}
-	w.q.push(event{at: next, kind: evFaultStart, arg: s.number})
+	w.q.Push(loop.Event{At: next, Kind: evFaultStart, Arg: s.number})
 	return true
 }
 
@@ -221,9 +189,9 @@ func (w *world) owners() []int {
 			slots[n.instance] = n.slot
 		}
 	}
-	owners := make([]int, len(w.server.leases))
-	for i := range w.server.leases {
-		owners[i] = slots[w.server.leases[i].owner]
+	var owners []int
+	for _, owner := range w.server.Owners() {
+		owners = append(owners, slots[owner])
 	}
 	return owners
 }

@@ -114,7 +114,7 @@ func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 func (p *intentNode) heldHere(id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
 	if _, tm := p.n.term(id); tm != nil {
-		e.Wait = int64(max(0, tm.until-p.n.clock.monoAt(p.w.t)))
+		e.Wait = int64(max(0, tm.until-p.n.clock.MonoAt(p.w.t)))
 	}
 	return e
 }
@@ -217,7 +217,7 @@ func (p *intentNode) release(session string, holds []intentHold) {
 		p.confirmed(r)
 		return
 	}
-	p.w.inProcess(p.n, p.n.clock.trueOf(0, int64(storePatience)), func() { p.confirmed(r) })
+	p.w.inProcess(p.n, p.n.clock.TrueOf(0, int64(storePatience)), func() { p.confirmed(r) })
 	for _, h := range holds {
 		p.w.drop(p.n, h.id)
 	}
@@ -258,7 +258,7 @@ func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	}
 	j.pipeline = c
 	send := func() {
-		c.sent = int64(n.clock.monoAt(w.t))
+		c.sent = int64(n.clock.MonoAt(w.t))
 		w.after(w.hop(), func() { w.tune(c) })
 	}
 	if len(n.pauses) == 0 {
@@ -336,7 +336,7 @@ func (p *intentNode) stopWorker(r *routine) {
 	p.w.step(p.n, core.Event{Kind: core.EvDrain})
 	// Leases whose release is not confirmed by then expire.
 	timeout := membership.ReleaseTimeout(p.w.cfg.TTL, storePatience)
-	if !p.released.wait(r, p.n.clock.trueOf(0, int64(timeout))) {
+	if !p.released.wait(r, p.n.clock.TrueOf(0, int64(timeout))) {
 		return
 	}
 	_ = p.member.SignOff(context.Background()) // if it fails, the entry expires

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/membership"
-	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease"
 	prod "github.com/leasestorm/leasestorm/lease/intent"
@@ -31,63 +29,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// intentNode is a process of the intent system: production API, store, member and machine, and a shell like lease/intent/worker.
-type intentNode struct {
-	plainProgram
-	w    *world
-	n    *node
-	role string
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	store  *store.Store
-
-	// API.
-	handler   http.Handler
-	listening bool
-	open      map[int64]func(int, []byte) // pending requests; ranged over only in the order of their numbers
-	requests  int64
-
-	// Worker.
-	bus      intentbus.Bus
-	leasesOf *redisstore.Store // for passing leases on
-	member   *membership.Member
-	machine  *intent.Machine
-	jobs     map[string]*intentJob
-	inbox    []intentMessage
-	busy     bool // a step of the machine is being carried out
-	later    bool // pump runs again after the current step of the leases
-	passed   core.Passed
-	wants    policy.Waiters[string, intent.Event] // sessions that wait for a lease
-	releases policy.Releases[*intentRelease]
-	capacity latch // of the machine
-	kicked   latch // a beat is requested
-	nextBeat core.Time
-	up       bool // it has joined
-	beating  bool // a beat or the join is in progress
-
-	// Stop.
-	stopping bool
-	silent   latch // no request is pending
-	ended    latch // the machine has drained
-	beaten   latch // no beat is in progress
-	released latch // the leases are released
-}
-
-type intentJob struct {
-	entry    intentbus.Entry
-	terms    policy.Terms[intentHold]
-	pipeline *pipeline
-}
-
-type intentHold struct {
-	p     *intentNode
-	id    string
-	fence int64
-	gen   uint32
-}
 
 func (h intentHold) Name() string { return h.id }
 
@@ -101,18 +44,6 @@ func (h intentHold) term() *term {
 		return tm
 	}
 	return nil
-}
-
-// intentMessage is input for the machine: f runs first, then the machine gets event.
-type intentMessage struct {
-	f     func()
-	event intent.Event
-}
-
-type intentRelease struct {
-	session string
-	left    int
-	over    bool
 }
 
 func (w *world) newIntentNode(n *node) *intentNode {
@@ -137,12 +68,12 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 		Addr: "model:0", Protocol: 2, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			return &conn{ask: func(args []string) (reply, error) { return p.ask(args, patience) }}, nil
+			return &redis.Conn{Ask: func(args []string) (redis.Reply, error) { return p.ask(args, patience) }}, nil
 		},
 	})
 }
 
-func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err error) {
+func (p *intentNode) ask(args []string, patience time.Duration) (v redis.Reply, err error) {
 	r := p.w.current
 	if r == nil || r.dead {
 		return nil, errReset
@@ -153,7 +84,7 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v reply, err er
 			patience += ms
 		}
 	}
-	p.w.request(p.n, foreign.Command{Args: args}, patience, func(got reply, failed error) {
+	p.w.request(p.n, foreign.Command{Args: args}, patience, func(got redis.Reply, failed error) {
 		v, err = got, failed
 		r.wake()
 	})
@@ -190,7 +121,7 @@ func (p *intentNode) start(w *world, n *node) {
 		p.handler = must(api.NewHandler(p.store, api.Config{
 			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, Backlog: -1},
 			Names: prod.ADR003(), Tokens: intentTokens, LeaseFirst: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
-			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.wallAt(w.t)), nil },
+			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.WallAt(w.t)), nil },
 		}))
 	}
 	if p.role == roleAPI {
@@ -199,10 +130,9 @@ func (p *intentNode) start(w *world, n *node) {
 	}
 	p.machine = intent.New(membership.Settings(&intentnames.ADR003, n.instance, w.intents.slots, w.cfg.TTL, storePatience))
 	p.bus = must(intentbus.Open(p.store, n.instance))
-	p.leasesOf = must(redisstore.New(patient, redisstore.Options{
-		LeasePrefix: intentNames.lease, NodePrefix: intentNames.node, EpochKey: intentNames.epoch, Channel: intentNames.channel,
-		Quarantine: w.cfg.TTL, OpTimeout: never, PoolSize: poolSize, Replicas: w.cfg.Replicas,
-	}))
+	options := intentOptions(&w.cfg)
+	options.OpTimeout, options.PoolSize = never, poolSize
+	p.leasesOf = must(redisstore.New(patient, options))
 	p.member = p.newMember()
 	p.beating = true
 	w.goes(n, func(*routine) {
@@ -215,7 +145,7 @@ func (p *intentNode) start(w *world, n *node) {
 			w.after(0, func() { p.exit(err.Error()) })
 			return
 		}
-		p.nextBeat = n.clock.monoAt(w.t)
+		p.nextBeat = n.clock.MonoAt(w.t)
 		w.inProcess(n, 0, p.signedOn)
 	})
 }
@@ -297,7 +227,7 @@ func (p *intentNode) pause(_ context.Context, d time.Duration) {
 	if p.up {
 		r.sleep(d)
 	} else {
-		p.kicked.wait(r, p.n.clock.trueOf(0, int64(d)))
+		p.kicked.wait(r, p.n.clock.TrueOf(0, int64(d)))
 	}
 }
 
@@ -312,11 +242,11 @@ func (p *intentNode) beats(r *routine) {
 		p.beating = true
 		_ = p.member.Beat(p.ctx) // the next beat retries
 		p.beatOver()
-		now := p.n.clock.monoAt(p.w.t)
+		now := p.n.clock.MonoAt(p.w.t)
 		for p.nextBeat <= now {
 			p.nextBeat += every
 		}
-		p.kicked.wait(r, p.n.clock.trueOf(int64(now), int64(p.nextBeat)))
+		p.kicked.wait(r, p.n.clock.TrueOf(int64(now), int64(p.nextBeat)))
 	}
 }
 
@@ -373,7 +303,7 @@ func (p *intentNode) pump() {
 }
 
 func (p *intentNode) step(e intent.Event) {
-	e.Now = p.n.clock.monoAt(p.w.t)
+	e.Now = p.n.clock.MonoAt(p.w.t)
 	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(through(p.w.cfg.Seams.Intent, p.machine.Step)(e)) })
 	if p.w.fallen(p.n) {
 		return

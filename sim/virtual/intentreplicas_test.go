@@ -2,17 +2,14 @@ package virtual
 
 import (
 	"context"
-	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // intentsBehindSentinel is the configuration of two workers whose Redis has two replicas.
@@ -22,39 +19,6 @@ func intentsBehindSentinel() Config {
 		Sentinel: true, Replicas: 2,
 		Intents: &Intents{Tuners: 4, Role: func(int) string { return "both" }},
 	}.withDefaults()
-}
-
-// A replica has each object as its master has it, after whatever commands in whatever order, by one record of the stream for each write.
-func TestReplicasHaveTheObjects(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld(intentsBehindSentinel(), fault.Plan{}, 1, nil)
-		m, x := w.servers[0], w.servers[1]
-		for i := range rapid.IntRange(1, 60).Draw(r, "steps") {
-			w.t = int64(i) * int64(time.Millisecond)
-			words := strings.Fields(rapid.SampledFrom(objectSteps).Draw(r, "step"))
-			for k, word := range words {
-				n := strconv.Itoa(rapid.IntRange(0, 3).Draw(r, "n"))
-				open, id := strings.CutPrefix(word, "(")
-				switch word = strings.Replace(word, "%d", n, 1); {
-				case strings.HasPrefix(open, "id"):
-					word = "9999999999999-9"
-					if o := m.others["x"]; o != nil && o.stream != nil && len(o.stream.entries) > 0 {
-						word = o.stream.entries[i%len(o.stream.entries)].id.String()
-					}
-					if id {
-						word = "(" + word
-					}
-				}
-				words[k] = word
-			}
-			m.direct(w.t, words[0], words[1:])
-			x.peer.upTo = m.peer.offset()
-			x.peer.hear()
-			if !reflect.DeepEqual(cloneObjects(m.others), cloneObjects(x.others)) {
-				r.Fatalf("after %v the replica has other objects than its master", words)
-			}
-		}
-	})
 }
 
 // In a storm in which the master dies, hangs, is cut off and replaced, all servers of a shard come to hold what their master does.
@@ -78,12 +42,12 @@ func TestReplicasOfIntentsFollow(t *testing.T) {
 				continue
 			}
 			followed++
-			if !same(x.redis, m.redis) || !reflect.DeepEqual(cloneObjects(m.others), cloneObjects(x.others)) {
+			if !redis.Same(&x.Data, &m.Data) {
 				t.Errorf("seed %d: %s holds other data than its master at the same offset", seed, x.name())
 			}
 		}
-		if followed == 0 || len(m.others) == 0 {
-			t.Errorf("seed %d: %d replicas are where their master is, which has %d objects", seed, followed, len(m.others))
+		if keys := len(m.Keys(w.t)); followed == 0 || keys == 0 {
+			t.Errorf("seed %d: %d replicas are where their master is, which has %d keys", seed, followed, keys)
 		}
 	}
 	if accepted == 0 {
@@ -101,8 +65,8 @@ func TestDemotedMasterUnblocks(t *testing.T) {
 		for _, b := range old.blocked {
 			waited++
 			done := b.m.done
-			b.m.done = func(v reply, err error) {
-				if v == refusal(textUnblocked) {
+			b.m.done = func(v redis.Reply, err error) {
+				if v == redis.Refusal(textUnblocked) {
 					told++
 				}
 				done(v, err)

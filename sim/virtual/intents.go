@@ -2,24 +2,17 @@ package virtual
 
 import (
 	"encoding/binary"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// Intents configures the intent system; see Config.Intents.
-type Intents struct {
-	Tuners       int                   // slots that the workers share
-	Role         func(slot int) string // "api", "worker" or "both"
-	Phase1       func(slot int) bool   // the slot's API acquires the lease of a service itself; nil: none does
-	SingleWriter func(slot int) bool   // the slot's worker believes that it is the only one; nil: none does
-}
 
 const (
 	roleAPI    = "api"
@@ -33,17 +26,15 @@ const (
 	busKey       = intentPrefix + "bus"
 )
 
-var intentNames = names{"lease:", intentPrefix + "node:", intentPrefix + "epoch", intentPrefix + "leases"}
+// intentOptions are the store's options for the leases of the intent system.
+func intentOptions(c *Config) redisstore.Options {
+	return redisstore.Options{
+		LeasePrefix: "lease:", NodePrefix: intentPrefix + "node:", EpochKey: intentPrefix + "epoch", Channel: intentPrefix + "leases",
+		Quarantine: c.TTL, Replicas: c.Replicas,
+	}
+}
 
 const storePatience = 3 * time.Second
-
-type intentWorld struct {
-	clients client.Config
-	number  int64 // of the last request
-	slots   []string
-	tuners  tuners
-	ids     *rand.Rand // for IDs of sessions and processes
-}
 
 const streamIntents = 0x696e74656e7473
 
@@ -56,10 +47,10 @@ func (w *world) startIntents(seed uint64) {
 	}}
 	for i := range w.cfg.Intents.Tuners {
 		iw.slots = append(iw.slots, strconv.Itoa(i+1))
-		w.server.lease("tuner:" + iw.slots[i])
+		w.server.Lease("tuner:" + iw.slots[i])
 	}
 	for i := range w.cfg.Sessions {
-		w.server.lease("service:" + client.Service(i))
+		w.server.Lease("service:" + client.Service(i))
 		w.after(0, func() {
 			w.goes(nil, func(r *routine) { client.Live(clientWorld{r}, &iw.clients, i) })
 		})
@@ -144,34 +135,45 @@ func (w *world) arrives(n *node, req *client.Request, done func(int, []byte)) {
 	p.serve(req, func(code int, text []byte) { w.after(w.hop(), func() { done(code, text) }) })
 }
 
-// The tap records keys other than leases in the intent system only.
-
-func (x *streamTap) stored(name, text string, expire int64) { x.tellKeyed(x.s, name, text, expire, 0) }
-
-func (w *world) tellKeyed(s *server, name, text string, expire, n int64) {
-	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
-		e := history.Event{Kind: history.RedisKeyed, Session: text, Reason: id, N: n}
-		if expire != forever {
-			e.Until = s.trueOf(w.t, expire)
+// showRecord records a change of a key that leases do not use. Only the intent system has such keys.
+func (w *world) showRecord(s *server, c redis.Change, snapshot bool) {
+	record, isRecord := strings.CutPrefix(c.Name, recordPrefix)
+	idem, isIdem := strings.CutPrefix(c.Name, idemPrefix)
+	switch {
+	case c.Kind == redis.Stored && isIdem:
+		e := history.Event{Kind: history.RedisKeyed, Session: c.Text, Reason: idem, N: number(snapshot)}
+		if c.Expire != redis.Forever {
+			e.Until = s.TrueOf(w.t, c.Expire)
 		}
 		w.emitOf(s, e)
+	case c.Kind == redis.Hashed && isRecord:
+		w.showState(s, record, c.Words, snapshot)
+	case c.Kind == redis.Added && c.Name == busKey:
+		e := history.Event{Kind: history.RedisIntent}
+		for i := 0; i+1 < len(c.Words); i += 2 {
+			switch c.Words[i] {
+			case "session":
+				e.Session = c.Words[i+1]
+			case "type":
+				e.Reason = c.Words[i+1]
+			}
+		}
+		w.emitOf(s, e)
+	case c.Kind == redis.Removed && isIdem:
+		w.emitOf(s, history.Event{Kind: history.RedisUnkeyed, Reason: idem})
+	case c.Kind == redis.Removed && isRecord:
+		w.emitOf(s, history.Event{Kind: history.RedisState, Session: record, Reason: "gone"})
 	}
 }
 
-func (x *streamTap) hashed(name string, pairs []string) { x.tellState(x.s, name, pairs, 0) }
-
-func (w *world) tellState(s *server, name string, pairs []string, n int64) {
-	id, ok := strings.CutPrefix(name, recordPrefix)
-	if !ok {
-		return
-	}
-	e := history.Event{Kind: history.RedisState, Session: id, N: n}
+func (w *world) showState(s *server, id string, pairs []string, snapshot bool) {
+	e := history.Event{Kind: history.RedisState, Session: id, N: number(snapshot)}
 	var state, reason string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		switch pairs[i] {
 		case "stop":
 			if s.peer != nil { // with one server, the answers record it
-				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: n})
+				w.emitOf(s, history.Event{Kind: history.RedisIntent, Session: id, Reason: "stop", N: e.N})
 			}
 		case "state":
 			state = pairs[i+1]
@@ -184,49 +186,9 @@ func (w *world) tellState(s *server, name string, pairs []string, n int64) {
 	if state == "" {
 		return
 	}
-	if n != 0 {
+	if snapshot {
 		e.Fence = 0 // a snapshot does not show the fence
 	}
 	e.Reason = strings.TrimSpace(state + " " + reason)
 	w.emitOf(s, e)
-}
-
-func (x *streamTap) added(name string, pairs []string) {
-	if name != busKey {
-		return
-	}
-	e := history.Event{Kind: history.RedisIntent}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		switch pairs[i] {
-		case "session":
-			e.Session = pairs[i+1]
-		case "type":
-			e.Reason = pairs[i+1]
-		}
-	}
-	x.emitOf(x.s, e)
-}
-
-func (x *streamTap) removed(name string) {
-	if id, ok := strings.CutPrefix(name, idemPrefix); ok {
-		x.emitOf(x.s, history.Event{Kind: history.RedisUnkeyed, Reason: id})
-	}
-	if id, ok := strings.CutPrefix(name, recordPrefix); ok {
-		x.emitOf(x.s, history.Event{Kind: history.RedisState, Session: id, Reason: "gone"})
-	}
-}
-
-func (*streamTap) ran(string, []string, int64) {}
-
-func (w *world) tellRecords(s *server) {
-	for _, name := range slices.Sorted(maps.Keys(s.others)) {
-		if o := s.other(name, s.nowMs(w.t)); o != nil {
-			switch o.kind {
-			case objString:
-				w.tellKeyed(s, name, o.text, o.expire, 1)
-			case objHash:
-				w.tellState(s, name, o.hash, 1)
-			}
-		}
-	}
 }

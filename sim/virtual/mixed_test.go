@@ -80,16 +80,17 @@ func TestFleetOfTwoVersions(t *testing.T) { // G1, G2, G3
 			}
 		}
 		var events []history.Event
-		w := newWorld(cfg.withDefaults(), plan, seed, func(e history.Event) { events = append(events, e) })
+		var w *world
 		epochs := map[string]bool{}
-		w.server.lua.older = func(op *core.Op, c redisstore.Call) (string, []string, bool) {
-			epochs[w.server.epoch] = true
+		cfg.Seams.older = func(op *core.Op, c redisstore.Call) (string, []string, bool) {
+			epochs[w.server.Epoch] = true
 			if isOld(op.Owner) {
 				text, keys := script(c)
 				return text, keys, true
 			}
 			return c.Text(), c.Keys, false
 		}
+		w = newWorld(cfg.withDefaults(), plan, seed, func(e history.Event) { events = append(events, e) })
 		w.run()
 		r, err := check.Judge(params(cfg, plan), inOrder(events), nil)
 		if err != nil {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -8,62 +9,56 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/foreign"
+	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// message is an op and its answer. It is pooled; refs counts the events and lists that name it.
-type message struct {
-	op       core.Op
-	ans      core.Answer
-	cmd      *foreign.Command   // plain command of the node's program, instead of op
-	reply    reply              // to cmd
-	done     func(reply, error) // called with reply instead of the program; error: no answer
-	number   int32              // in world.messages
-	node     int32
-	gen      uint32 // generation of the sending process
-	run      uint32 // generation of the receiving server
-	to       int32
-	refs     int32
-	deadline int64 // true time
-	armed    bool  // its timeout is scheduled
-	told     bool  // the process has got an answer or a timeout
-	noReply  bool  // its connection is gone: no answer can come
-	lost     bool  // the request was lost
-	torn     bool  // a discovery whose first half has been read
-	since    int64 // true time of that read
+// The links count the commands that a process sends (G14), including those that the network holds back or refuses.
+
+// pageKeys is the page size of SCAN and of a script that reads many keys.
+const pageKeys = 1000
+
+// commands returns the number of commands that m sends: one, WAIT if acknowledgements count, and a second read of the epoch after an
+// acquisition. A discovery scans about three keys a session for sessions and again for heartbeats, then reads both and the owners.
+func (w *world) commands(m *message) int64 {
+	switch {
+	case m.cmd != nil:
+		return 1
+	case m.op.Probes():
+		return 3
+	case m.op.Confirm > 0:
+		return 2
+	case m.op.Kind != core.OpLook:
+		return 1
+	}
+	pages := func(keys int) int64 { return int64(1 + keys/pageKeys) }
+	sessions, nodes := len(w.sess), len(w.nodes)
+	return 2*pages(3*sessions+nodes) + 2*pages(sessions) + pages(nodes)
 }
 
-type notice struct {
-	core.Notice
-	text string // message that does not concern leases
-	refs int32  // pending deliveries
+func (w *world) bucket() int64 { return int64(history.Bucket(w.cfg.Renew)) }
+
+func (w *world) countAll() {
+	for _, n := range w.nodes {
+		w.count(n)
+	}
+	w.q.Push(loop.Event{At: w.t + w.bucket(), Kind: evCount})
 }
 
-// link is the network between a machine and Redis. It has counters, because faults may overlap.
-type link struct {
-	cut       int
-	holdOut   int           // requests are held back
-	holdIn    int           // answers and notices are held back
-	extra     time.Duration // latency, one way
-	jitter    time.Duration
-	narrow    []narrow // bandwidth limits in force
-	fragments int
-	double    int
-	reorder   time.Duration
-
-	heldOut  []event
-	heldIn   []event
-	flight   []*message // sent, neither answered nor given up
-	noticeAt int64      // arrival of the last notice; notices of a subscription arrive in order
-	to       int32      // server of its connections
-	zone     int32      // zone of the servers that it reaches
-	anywhere bool       // it reaches all zones
-	told     *server    // master that the process last learned; nil: none
-	astray   bool       // in history, it does not know or cannot reach the sentinels' master
-	hears    bool       // subscribed
-	trying   bool       // an attempt to subscribe is pending
-	sub      uint32     // counts subscriptions
-	sent     int64      // commands in this bucket (history.Commands)
+func (w *world) count(n *node) {
+	if n.link.sent > 0 {
+		w.emit(history.Event{Kind: history.Commands, Node: n.name, N: n.link.sent})
+		n.link.sent = 0
+	}
 }
+
+const (
+	textRefused  = "connection refused"
+	textReset    = "connection reset by peer"
+	textTimeout  = "i/o timeout"
+	textTornLook = "the epoch changed during the discovery"
+)
 
 func (w *world) message() *message {
 	i := slot(&w.messages, &w.free)
@@ -76,9 +71,9 @@ func (w *world) message() *message {
 	return m
 }
 
-func (w *world) post(at int64, kind eventKind, m *message) {
+func (w *world) post(at int64, kind uint8, m *message) {
 	m.refs++
-	w.q.push(event{at: at, kind: kind, node: m.node, arg: m.number})
+	w.q.Push(loop.Event{At: at, Kind: kind, Node: m.node, Arg: m.number})
 }
 
 func (w *world) release(m *message) {
@@ -88,12 +83,12 @@ func (w *world) release(m *message) {
 	}
 }
 
-func (w *world) lose(e *event) {
+func (w *world) lose(e *loop.Event) {
 	switch {
-	case e.named():
-		w.release(w.messages[e.arg])
-	case e.kind == evNotice:
-		w.heard(e.arg)
+	case named(e):
+		w.release(w.messages[e.Arg])
+	case e.Kind == evNotice:
+		w.heard(e.Arg)
 	}
 }
 
@@ -101,11 +96,6 @@ func (w *world) heard(i int32) {
 	if w.notices[i].refs--; w.notices[i].refs == 0 {
 		w.spare = append(w.spare, i)
 	}
-}
-
-type narrow struct {
-	kbps  int64 // kilobytes a second
-	until int64
 }
 
 // narrowed returns the delay of size bytes by bandwidth limits. It ends when the last limit is lifted.
@@ -153,7 +143,7 @@ func sizeOfAnswer(m *message) int {
 func (w *world) send(n *node, op *core.Op) {
 	m := w.message()
 	m.op, m.node, m.gen = *op, int32(n.slot-1), n.gen
-	m.deadline = n.clock.when(w.t, op.Deadline)
+	m.deadline = n.clock.When(w.t, op.Deadline)
 	if w.net.Int64N(8) == 0 {
 		w.post(w.t+upTo(w.net, int64(time.Millisecond)), evSend, m)
 		return
@@ -195,13 +185,13 @@ func (w *world) landed(l *link, m *message) {
 	}
 }
 
-func (w *world) answered(n *node, e *event) {
-	m := w.messages[e.arg]
+func (w *world) answered(n *node, e *loop.Event) {
+	m := w.messages[e.Arg]
 	defer w.release(m)
 	if m.gen != n.gen || !n.alive {
 		return
 	}
-	if e.kind == evTimeout {
+	if e.Kind == evTimeout {
 		if m.told {
 			return
 		}
@@ -270,7 +260,7 @@ func (w *world) deafen(n *node) {
 func (w *world) subscribe(n *node, after int64) {
 	if n.alive && !n.link.trying {
 		n.link.trying = true
-		w.q.push(event{at: w.t + after, kind: evSubUp, node: int32(n.slot - 1), gen: n.gen})
+		w.q.Push(loop.Event{At: w.t + after, Kind: evSubUp, Node: int32(n.slot - 1), Gen: n.gen})
 	}
 }
 
@@ -299,10 +289,6 @@ func (w *world) subUp(n *node, gen uint32) {
 	}
 }
 
-func (w *world) publish(no core.Notice) { w.deliver(notice{Notice: no}, 0, 100+40*len(no.IDs)) }
-
-func (w *world) shout(from int32, text string) { w.deliver(notice{text: text}, from, 60+len(text)) }
-
 func (w *world) deliver(no notice, from int32, size int) {
 	number := slot(&w.notices, &w.spare)
 	w.notices[number] = no
@@ -314,7 +300,7 @@ func (w *world) deliver(no notice, from int32, size int) {
 		}
 		l.noticeAt = max(l.noticeAt, w.t+w.delay(l, size))
 		w.notices[number].refs++
-		w.q.push(event{at: l.noticeAt, kind: evNotice, node: int32(i), arg: number, gen: l.sub})
+		w.q.Push(loop.Event{At: l.noticeAt, Kind: evNotice, Node: int32(i), Arg: number, Gen: l.sub})
 	}
 	w.heard(number)
 }
@@ -330,12 +316,66 @@ func (w *world) heal(n *node) {
 	}
 }
 
-func (w *world) replay(held *[]event) {
+func (w *world) replay(held *[]loop.Event) {
 	at := w.t
 	for _, e := range *held {
 		at += upTo(w.net, int64(200*time.Microsecond))
-		e.at = at
-		w.q.push(e)
+		e.At = at
+		w.q.Push(e)
 	}
 	*held = (*held)[:0]
 }
+
+func told(v redis.Reply) foreign.Reply {
+	if no, refused := v.(redis.Refusal); refused {
+		return foreign.Reply{Err: string(no)}
+	}
+	return foreign.Reply{Value: redis.Plain(v)}
+}
+
+func (w *world) finished(n *node, m *message, a core.Answer) {
+	switch {
+	case m.done != nil:
+		w.concluded(m, a)
+		return
+	case m.cmd == nil:
+		w.step(n, core.Event{Kind: core.EvAnswer, Answer: a})
+		if n.program != nil && n.alive {
+			kept := a // only a program costs an allocation
+			n.program.answered(w, n, &m.op, &kept)
+		}
+		return
+	}
+	r := told(m.reply)
+	if a.Failure != core.FailNone {
+		r = foreign.Reply{Err: a.Text}
+	}
+	r.Seq = m.cmd.Seq
+	n.program.replied(w, n, &r)
+	if n.alive {
+		w.setTick(n)
+	}
+}
+
+func (w *world) concluded(m *message, a core.Answer) {
+	done := m.done
+	m.done = func(redis.Reply, error) {} // a socket delivers every answer once
+	switch {
+	case a.Failure == core.FailNone:
+		done(m.reply, nil)
+	case a.Text == redis.TextLoading:
+		done(redis.Refusal(redis.TextLoading), nil)
+	case a.Failure == core.FailUnsent:
+		done(nil, errRefused)
+	case m.noReply:
+		done(nil, errReset)
+	default:
+		done(nil, errSilent)
+	}
+}
+
+var (
+	errRefused = errors.New(textRefused)
+	errReset   = errors.New(textReset)
+	errSilent  = errors.New(textTimeout)
+)

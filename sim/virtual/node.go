@@ -3,73 +3,24 @@ package virtual
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
-
-// node is a slot: a machine with its clocks and link, and its process, if one runs.
-type node struct {
-	slot  int // from 1
-	name  string
-	clock clock
-	link  link
-
-	// The process.
-	gen      uint32 // generation of the process
-	alive    bool
-	draining bool
-	frozen   int // number of faults that freeze it
-	instance string
-	pid      int64
-	machine  Machine
-	program  program // nil: it has only leases and polls
-	tickAt   int64   // true time of the pending tick; 0: none
-	inbox    []event
-	fall     fall
-	spin     spin
-	todo     []core.Event // for the core, after the current step
-	working  bool         // a step is being carried out
-	routines []*routine
-	spawned  bool // a process has run in this slot
-
-	terms   []term
-	vacant  []int32
-	held    map[string]int32 // lease → index in terms; never ranged over
-	left    []leftover
-	pauses  []int32       // check-send faults that wait for the next poll
-	again   time.Duration // delay of the restart after a clean stop
-	restart bool
-	witness int32 // the process is thawed once this session has another owner; -1: none
-	paused  int32 // check-send fault that froze it
-}
-
-type term struct {
-	gen     uint32 // 0: vacant
-	session int32
-	fence   int64
-	until   core.Time // end of the trust window
-	belief  policy.Belief
-	polls   policy.Poller
-	poll    int32 // running poll; -1: none
-}
-
-// trusts mirrors the library's IsOwned.
-func (n *node) trusts(t *term, at int64) bool {
-	return t.gen != 0 && t.belief.Holds(n.clock.now(at))
-}
 
 func (w *world) addNode(r *rand.Rand) *node {
 	slot := len(w.nodes) + 1
 	n := &node{slot: slot, name: fault.NodeTarget(slot), witness: -1}
-	n.clock = clock{
-		base: w.t,
-		mono: 1 + r.Int64N(int64(1000*time.Hour)),
-		wall: epochNs + w.t + spread(r, int64(w.cfg.Clock.Offset)),
-		ppm:  w.cfg.Clock.rate(r),
+	n.clock = loop.Clock{
+		Base: w.t,
+		Mono: 1 + r.Int64N(int64(1000*time.Hour)),
+		Wall: epochNs + w.t + spread(r, int64(w.cfg.Clock.Offset)),
+		PPM:  w.cfg.Clock.rate(r),
 	}
 	w.nodes = append(w.nodes, n)
 	return n
@@ -83,8 +34,8 @@ func (w *world) spawn(n *node) {
 	w.pids++
 	n.alive, n.draining, n.pid, n.spawned = true, false, w.pids, true
 	n.frozen, n.pauses, n.again, n.restart, n.witness = 0, nil, 0, false, -1
-	if n.clock.suspended { // a machine that starts a process is awake
-		n.clock.wake(w.t)
+	if n.clock.Suspended { // a machine that starts a process is awake
+		n.clock.Wake(w.t)
 	}
 	n.tickAt, n.working = 0, false
 	n.inbox, n.todo = n.inbox[:0], n.todo[:0]
@@ -107,7 +58,7 @@ func (w *world) spawn(n *node) {
 		n.machine = w.cfg.New(cfg)
 	}
 	w.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
-	w.server.beatKey(n.instance) // fixes its order in snapshots at its start
+	w.server.Beat(n.instance) // fixes its order in snapshots at its start
 	if w.cfg.Intents == nil {
 		w.say(n, history.Ready, "", 0, "")
 	}
@@ -172,98 +123,98 @@ func (w *world) die(n *node, code int64, reason string) {
 }
 
 // nodeEvent handles an event of a process, unless the network holds it back or the process is frozen.
-func (w *world) nodeEvent(n *node, e *event) {
-	if l := &n.link; l.holdIn > 0 && (e.kind == evReply || e.kind == evNotice) && !w.refusedHere(e) {
+func (w *world) nodeEvent(n *node, e *loop.Event) {
+	if l := &n.link; l.holdIn > 0 && (e.Kind == evReply || e.Kind == evNotice) && !w.refusedHere(e) {
 		l.heldIn = append(l.heldIn, *e)
-		if e.named() {
-			w.arm(w.messages[e.arg])
+		if named(e) {
+			w.arm(w.messages[e.Arg])
 		}
 		return
 	}
-	if n.alive && n.frozen > 0 && e.kind != evTick && e.kind != evKill {
+	if n.alive && n.frozen > 0 && e.Kind != evTick && e.Kind != evKill {
 		n.inbox = append(n.inbox, *e)
 		return
 	}
-	nodeEvents[e.kind](w, n, e)
+	nodeEvents[e.Kind](w, n, e)
 }
 
 // nodeEvents is set in init, because the handlers refer to it through step.
-var nodeEvents [evCount + 1]func(*world, *node, *event)
+var nodeEvents [evCount + 1]func(*world, *node, *loop.Event)
 
 func init() {
-	nodeEvents = [evCount + 1]func(*world, *node, *event){
+	nodeEvents = [evCount + 1]func(*world, *node, *loop.Event){
 		evTick:        (*world).tick,
 		evSend:        (*world).sent,
 		evReply:       (*world).answered,
 		evTimeout:     (*world).answered,
 		evNotice:      (*world).notified,
 		evProcess:     (*world).proceed,
-		evSubUp:       func(w *world, n *node, e *event) { w.subUp(n, e.gen) },
+		evSubUp:       func(w *world, n *node, e *loop.Event) { w.subUp(n, e.Gen) },
 		evWant:        (*world).wanted,
 		evHeld:        (*world).heldForLong,
-		evPoll:        func(w *world, n *node, e *event) { w.pollDue(n, e.arg, e.gen) },
-		evPollSend:    func(w *world, _ *node, e *event) { w.pollSent(e.arg, e.gen) },
+		evPoll:        func(w *world, n *node, e *loop.Event) { w.pollDue(n, e.Arg, e.Gen) },
+		evPollSend:    func(w *world, _ *node, e *loop.Event) { w.pollSent(e.Arg, e.Gen) },
 		evPollEnd:     (*world).pollReturned,
 		evPollTimeout: (*world).pollReturned,
-		evTerm:        func(w *world, n *node, e *event) { w.drain(n, e.gen) },
+		evTerm:        func(w *world, n *node, e *loop.Event) { w.drain(n, e.Gen) },
 		evKill:        (*world).killed,
 	}
 }
 
-func (w *world) sent(n *node, e *event) {
-	m := w.messages[e.arg]
+func (w *world) sent(n *node, e *loop.Event) {
+	m := w.messages[e.Arg]
 	if m.gen == n.gen && n.alive {
 		w.depart(n, m)
 	}
 	w.release(m)
 }
 
-func (w *world) notified(n *node, e *event) {
-	shared := &w.notices[e.arg]
+func (w *world) notified(n *node, e *loop.Event) {
+	shared := &w.notices[e.Arg]
 	switch {
-	case !n.alive || e.gen != n.link.sub:
+	case !n.alive || e.Gen != n.link.sub:
 	case shared.text != "" && n.program != nil:
 		n.program.heard(w, n, shared.text)
 	case shared.text == "":
 		w.step(n, core.Event{Kind: core.EvNotice, Notice: shared.Notice})
 	}
-	w.heard(e.arg)
+	w.heard(e.Arg)
 }
 
-func (w *world) proceed(n *node, e *event) {
-	if f := w.take(e.arg); n.alive && e.gen == n.gen && !w.called(n) {
+func (w *world) proceed(n *node, e *loop.Event) {
+	if f := w.take(e.Arg); n.alive && e.Gen == n.gen && !w.called(n) {
 		f()
 	}
 }
 
-func (w *world) wanted(n *node, e *event) {
-	if e.gen == n.gen {
-		w.want(n, w.sess[e.arg].id)
+func (w *world) wanted(n *node, e *loop.Event) {
+	if e.Gen == n.gen {
+		w.want(n, w.sess[e.Arg].id)
 	}
 }
 
-func (w *world) heldForLong(n *node, e *event) {
-	if int(e.arg) >= len(n.terms) {
+func (w *world) heldForLong(n *node, e *loop.Event) {
+	if int(e.Arg) >= len(n.terms) {
 		return
 	}
-	if t := &n.terms[e.arg]; n.alive && t.gen == e.gen {
+	if t := &n.terms[e.Arg]; n.alive && t.gen == e.Gen {
 		w.drop(n, w.sess[t.session].id)
 	}
 }
 
-func (w *world) killed(n *node, e *event) {
-	if n.alive && e.gen == n.gen {
+func (w *world) killed(n *node, e *loop.Event) {
+	if n.alive && e.Gen == n.gen {
 		w.die(n, -1, "killed: the clean stop took too long")
 		w.comeBack(n)
 	}
 }
 
-func (w *world) refusedHere(e *event) bool {
-	return e.named() && w.messages[e.arg].ans.Failure == core.FailUnsent
+func (w *world) refusedHere(e *loop.Event) bool {
+	return named(e) && w.messages[e.Arg].ans.Failure == core.FailUnsent
 }
 
-func (w *world) tick(n *node, e *event) {
-	if !n.alive || e.gen != n.gen || e.at != n.tickAt {
+func (w *world) tick(n *node, e *loop.Event) {
+	if !n.alive || e.Gen != n.gen || e.At != n.tickAt {
 		return
 	}
 	n.tickAt = 0
@@ -275,7 +226,7 @@ func (w *world) tick(n *node, e *event) {
 		return
 	}
 	if n.program != nil {
-		if next := n.program.next(); next != 0 && n.clock.monoAt(w.t) >= next {
+		if next := n.program.next(); next != 0 && n.clock.MonoAt(w.t) >= next {
 			n.program.tick(w, n)
 		}
 	}
@@ -290,10 +241,10 @@ func (w *world) setTick(n *node) {
 	if w.fallen(n) || next == 0 || n.frozen > 0 || !n.alive {
 		return
 	}
-	at := max(n.clock.when(w.t, next)+upTo(w.net, int64(w.cfg.Clock.Late)), w.t+1)
+	at := max(n.clock.When(w.t, next)+upTo(w.net, int64(w.cfg.Clock.Late)), w.t+1)
 	if n.tickAt == 0 || at < n.tickAt {
 		n.tickAt = at
-		w.q.push(event{at: at, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
+		w.q.Push(loop.Event{At: at, Kind: evTick, Node: int32(n.slot - 1), Gen: n.gen})
 	}
 }
 
@@ -321,7 +272,7 @@ func (w *world) step(n *node, ev core.Event) {
 }
 
 func (w *world) act(n *node, ev *core.Event) {
-	ev.Now = n.clock.now(w.t)
+	ev.Now = n.clock.Now(w.t)
 	eff := n.ask(ev)
 	if w.fallen(n) {
 		return
@@ -350,20 +301,20 @@ func (w *world) thaw(n *node) {
 	tick := w.t + upTo(w.net, int64(len(n.inbox)+1)*int64(20*time.Microsecond)+int64(w.cfg.Clock.Late)) + 1
 	for _, e := range n.inbox {
 		at += upTo(w.net, int64(40*time.Microsecond))
-		e.at = at
-		w.q.push(e)
+		e.At = at
+		w.q.Push(e)
 	}
 	n.inbox = n.inbox[:0]
 	n.tickAt = tick
-	w.q.push(event{at: tick, kind: evTick, node: int32(n.slot - 1), gen: n.gen})
+	w.q.Push(loop.Event{At: tick, Kind: evTick, Node: int32(n.slot - 1), Gen: n.gen})
 }
 
 // stop requests a clean stop. If again > 0, a new process starts that long after the end.
 func (w *world) stop(n *node, again time.Duration) {
 	n.again = again
 	n.restart = again > 0
-	w.q.push(event{at: w.t, kind: evTerm, node: int32(n.slot - 1), gen: n.gen})
-	w.q.push(event{at: w.t + 2*int64(w.cfg.TTL), kind: evKill, node: int32(n.slot - 1), gen: n.gen})
+	w.q.Push(loop.Event{At: w.t, Kind: evTerm, Node: int32(n.slot - 1), Gen: n.gen})
+	w.q.Push(loop.Event{At: w.t + 2*int64(w.cfg.TTL), Kind: evKill, Node: int32(n.slot - 1), Gen: n.gen})
 }
 
 func (w *world) drain(n *node, gen uint32) {
@@ -384,6 +335,38 @@ func (w *world) stopped(n *node) {
 
 func (w *world) comeBack(n *node) {
 	if n.restart {
-		w.q.push(event{at: w.t + int64(n.again), kind: evSpawn, node: int32(n.slot - 1)})
+		w.q.Push(loop.Event{At: w.t + int64(n.again), Kind: evSpawn, Node: int32(n.slot - 1)})
 	}
+}
+
+// yield lets the running poll end, then releases the lease.
+func (w *world) yield(n *node, id string) {
+	if i, tm := n.term(id); tm != nil {
+		w.polling(n, i, tm.polls.Yield(), "")
+		return
+	}
+	w.drop(n, id)
+}
+
+// drop releases a lease or stops wanting it. The core keeps the cause of a release that it requested.
+func (w *world) drop(n *node, id string) {
+	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
+}
+
+// placement is shared by all cores, which compute alike. It keeps the last result, because each would compute instances × sessions ranks.
+type placement struct {
+	core.Placer
+	sessions      *core.Sessions
+	instances     []uint64
+	owner         []int32
+	target, quota []int32
+}
+
+// Place implements core.Placement.
+func (p *placement) Place(s *core.Sessions, instances []uint64, owner []int32) (target, quota []int32) {
+	if p.sessions != s || !slices.Equal(p.instances, instances) || !slices.Equal(p.owner, owner) {
+		p.target, p.quota = p.Placer.Place(s, instances, owner)
+		p.sessions, p.instances, p.owner = s, append(p.instances[:0], instances...), append(p.owner[:0], owner...)
+	}
+	return p.target, p.quota
 }

@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// believer is one term, from the instance's acquired to its lost, released or death.
-type believer struct {
-	node, term int32
-	gen        uint32
-}
-
 // believes returns IsOwned of that process at this instant, on that machine's clocks.
 func (w *world) believes(b believer) bool {
 	n := w.nodes[b.node]
@@ -60,7 +54,7 @@ func (w *world) suspect(s int32) {
 	a, b := w.nodes[who[0].node], w.nodes[who[1].node]
 	ta, tb := &a.terms[who[0].term], &b.terms[who[1].term]
 	w.first("%s is believed in by %s (fence %d, for %v more) and %s (fence %d)", se.id,
-		a.instance, ta.fence, time.Duration(a.clock.windowEnd(w.t, ta.belief.Mono, ta.belief.Wall)-w.t), b.instance, tb.fence)
+		a.instance, ta.fence, time.Duration(a.clock.WindowEnd(w.t, ta.belief.Mono, ta.belief.Wall)-w.t), b.instance, tb.fence)
 }
 
 func (w *world) first(format string, args ...any) {

@@ -6,41 +6,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
-
-// poll is a poll from its start in a process to the end of its request.
-type poll struct {
-	gen      uint32 // 0: vacant
-	node     int32
-	term     int32
-	termGen  uint32
-	session  int32
-	fence    int64
-	id       string // of the session
-	instance string
-	ends     int64 // true time of its timeout; 0: set at the send
-	arrival  int64 // number at the target; 0: not arrived
-	accepted bool
-	refused  bool // the target refused its fence
-	ended    bool
-	over     bool // the process has given it up or ended
-}
-
-// slot returns an unused index of all, and extends all if necessary.
-func slot[T any](all *[]T, vacant *[]int32) int32 {
-	if k := len(*vacant); k > 0 {
-		i := (*vacant)[k-1]
-		*vacant = (*vacant)[:k-1]
-		return i
-	}
-	*all = append(*all, *new(T))
-	return int32(len(*all) - 1)
-}
-
-type pollTable struct {
-	polls  []poll
-	vacant []int32
-}
 
 func (p *pollTable) get(i int32, gen uint32) *poll {
 	if v := &p.polls[i]; v.gen == gen {
@@ -60,7 +27,7 @@ func (w *world) pollDue(n *node, ti int32, gen uint32) {
 	}
 	t := &n.terms[ti]
 	if t.gen == gen && !t.polls.Running() {
-		w.polling(n, ti, t.polls.Due(n.clock.monoAt(w.t), t.until, n.trusts(t, w.t), &w.timings), "")
+		w.polling(n, ti, t.polls.Due(n.clock.MonoAt(w.t), t.until, n.trusts(t, w.t), &w.timings), "")
 	}
 }
 
@@ -78,7 +45,7 @@ func (w *world) polling(n *node, ti int32, s policy.Step, why string) {
 	case s.Yield, s.Drop:
 		w.drop(n, w.sess[t.session].id)
 	case s.Wake != 0:
-		w.q.push(event{at: n.clock.when(w.t, s.Wake), kind: evPoll, node: int32(n.slot - 1), arg: ti, gen: t.gen})
+		w.q.Push(loop.Event{At: n.clock.When(w.t, s.Wake), Kind: evPoll, Node: int32(n.slot - 1), Arg: ti, Gen: t.gen})
 	}
 }
 
@@ -89,7 +56,7 @@ func (w *world) beginPoll(n *node, ti int32) {
 	id := w.sess[t.session].id
 	pi := slot(&w.polls.polls, &w.polls.vacant)
 	w.polls.polls[pi] = poll{
-		gen: w.gens, node: int32(n.slot - 1), term: ti, termGen: t.gen, ends: n.clock.when(w.t, t.polls.Ends),
+		gen: w.gens, node: int32(n.slot - 1), term: ti, termGen: t.gen, ends: n.clock.When(w.t, t.polls.Ends),
 		session: t.session, fence: t.fence, id: id, instance: n.instance,
 	}
 	t.poll = pi
@@ -101,7 +68,7 @@ func (w *world) beginPoll(n *node, ti int32) {
 		n.witness = t.session
 		w.polls.polls[pi].ends = 0
 		n.frozen++
-		n.inbox = append(n.inbox, event{kind: evPollSend, node: int32(n.slot - 1), arg: pi, gen: w.gens})
+		n.inbox = append(n.inbox, loop.Event{Kind: evPollSend, Node: int32(n.slot - 1), Arg: pi, Gen: w.gens})
 		return
 	}
 	w.pollSent(pi, w.gens)
@@ -112,7 +79,7 @@ func (w *world) pollSent(pi int32, gen uint32) {
 		if p.ends == 0 {
 			p.ends = w.t + int64(w.cfg.PollTimeout)
 		}
-		w.q.push(event{at: w.t + w.hop(), kind: evPollArrive, arg: pi, gen: gen})
+		w.q.Push(loop.Event{At: w.t + w.hop(), Kind: evPollArrive, Arg: pi, Gen: gen})
 	}
 }
 
@@ -136,13 +103,13 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	ev := history.Event{
 		Kind: history.Arrived, Session: p.id, Instance: p.instance, Fence: p.fence, N: p.arrival,
 	}
-	back := event{kind: evPollEnd, node: p.node, arg: pi, gen: gen}
+	back := loop.Event{Kind: evPollEnd, Node: p.node, Arg: pi, Gen: gen}
 	if p.fence != 0 && p.fence < s.fence {
 		ev.Kind, ev.Reason = history.Rejected, "an older fence than the highest seen"
 		p.refused = true
 		w.emit(ev)
-		back.at = w.t + w.hop()
-		w.q.push(back)
+		back.At = w.t + w.hop()
+		w.q.Push(back)
 		return
 	}
 	p.accepted = true
@@ -151,11 +118,11 @@ func (w *world) pollArrives(pi int32, gen uint32) {
 	serve := int64(w.cfg.Serve)/2 + upTo(w.load, int64(w.cfg.Serve))
 	serve = max(serve, int64(s.slow))
 	if s.hang == 0 {
-		w.q.push(event{at: w.t + serve, kind: evPollServed, arg: pi, gen: gen})
+		w.q.Push(loop.Event{At: w.t + serve, Kind: evPollServed, Arg: pi, Gen: gen})
 	}
 	if s.hang > 0 || w.t+serve+int64(w.cfg.Net.Delay+w.cfg.Net.Jitter) >= p.ends {
-		back.kind, back.at = evPollTimeout, max(w.t, p.ends)
-		w.q.push(back)
+		back.Kind, back.At = evPollTimeout, max(w.t, p.ends)
+		w.q.Push(back)
 	}
 }
 
@@ -174,11 +141,11 @@ func (w *world) pollServed(pi int32, gen uint32) {
 	}
 	p.accepted = false // served: nothing is left to abort
 	w.emit(ev)
-	w.q.push(event{at: w.t + w.hop(), kind: evPollEnd, node: p.node, arg: pi, gen: gen})
+	w.q.Push(loop.Event{At: w.t + w.hop(), Kind: evPollEnd, Node: p.node, Arg: pi, Gen: gen})
 }
 
-func (w *world) pollReturned(n *node, e *event) {
-	p := w.polls.get(e.arg, e.gen)
+func (w *world) pollReturned(n *node, e *loop.Event) {
+	p := w.polls.get(e.Arg, e.Gen)
 	if p == nil || p.over || !n.alive {
 		return
 	}
@@ -187,25 +154,18 @@ func (w *world) pollReturned(n *node, e *event) {
 		result = policy.Fenced
 	}
 	was := *p // removing the poll clears it
-	if e.kind == evPollTimeout {
-		w.cancel(n, e.arg, timedOut)
+	if e.Kind == evPollTimeout {
+		w.cancel(n, e.Arg, timedOut)
 	} else {
 		w.say(n, history.PollEnd, p.id, p.fence, "")
-		w.polls.remove(e.arg)
+		w.polls.remove(e.Arg)
 	}
 	if t := &n.terms[was.term]; t.gen == was.termGen {
 		t.poll = -1
 		w.polling(n, was.term, t.polls.Returned(result), "")
 		return
 	}
-	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.arg })
-}
-
-// leftover is a poll that outlasts its term. The next term of its session in this process takes it over.
-type leftover struct {
-	session int32
-	poll    int32
-	polls   policy.Poller
+	n.left = slices.DeleteFunc(n.left, func(l leftover) bool { return l.poll == e.Arg })
 }
 
 func (w *world) takeOver(n *node, ti int32) {
@@ -249,7 +209,7 @@ func (w *world) hangUp(pi int32) {
 		w.polls.remove(pi)
 		return
 	}
-	w.q.push(event{at: w.t + w.hop(), kind: evPollServed, arg: pi, gen: p.gen})
+	w.q.Push(loop.Event{At: w.t + w.hop(), Kind: evPollServed, Arg: pi, Gen: p.gen})
 }
 
 // thawWitness ends check-send: once the lease has another owner, the frozen process resumes and sends its poll.
@@ -257,7 +217,7 @@ func (w *world) thawWitness(s int32, owner string) {
 	for _, n := range w.nodes {
 		if n.witness == s && n.frozen > 0 && n.instance != owner {
 			n.witness = -1
-			w.q.push(event{at: w.t + int64(5*time.Millisecond), kind: evFaultEnd, arg: n.paused})
+			w.q.Push(loop.Event{At: w.t + int64(5*time.Millisecond), Kind: evFaultEnd, Arg: n.paused})
 		}
 	}
 }

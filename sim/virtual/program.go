@@ -1,50 +1,13 @@
 package virtual
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
-	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// program runs in a process beside the leases of its core and their polls. Polling alone needs none.
-type program interface {
-	start(w *world, n *node)
-	// next returns the time of the next tick on the node's monotonic clock, 0 for never.
-	next() core.Time
-	tick(w *world, n *node)
-	// asks is called before a core's op is sent.
-	asks(w *world, n *node, op *core.Op)
-	told(w *world, n *node, t *core.Tell)
-	// replied receives the result of the program's own command.
-	replied(w *world, n *node, r *foreign.Reply)
-	answered(w *world, n *node, op *core.Op, a *core.Answer)
-	// heard receives a message that does not concern leases. "" means that the process has subscribed and may have missed some.
-	heard(w *world, n *node, text string)
-	leases() bool
-	// drained is called after the core has drained. False ends the process.
-	drained(w *world, n *node) bool
-	died(w *world, n *node)
-	// drain begins a stop. False makes the shell drain the core.
-	drain(w *world, n *node) bool
-}
-
-type plainProgram struct{}
-
-func (plainProgram) asks(*world, *node, *core.Op)                   {}
-func (plainProgram) told(*world, *node, *core.Tell)                 {}
-func (plainProgram) replied(*world, *node, *foreign.Reply)          {}
-func (plainProgram) answered(*world, *node, *core.Op, *core.Answer) {}
-func (plainProgram) heard(*world, *node, string)                    {}
-func (plainProgram) leases() bool                                   { return true }
-func (plainProgram) drained(*world, *node) bool                     { return false }
-func (plainProgram) died(*world, *node)                             {}
 
 func (w *world) programOf(n *node) program {
 	if w.cfg.Foreign != nil {
@@ -65,115 +28,11 @@ func (w *world) programOf(n *node) program {
 func (w *world) command(n *node, c foreign.Command) { w.request(n, c, w.cfg.OpTimeout, nil) }
 
 // request sends a command and passes the result to done or, if that is nil, to the program.
-func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(reply, error)) {
+func (w *world) request(n *node, c foreign.Command, patience time.Duration, done func(redis.Reply, error)) {
 	m := w.message()
 	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
-	m.deadline = n.clock.when(w.t, n.clock.monoAt(w.t)+core.Time(patience))
+	m.deadline = n.clock.When(w.t, n.clock.MonoAt(w.t)+core.Time(patience))
 	w.depart(n, m)
-}
-
-func (s *server) obey(t int64, c *foreign.Command) reply {
-	s.why, s.dirty = "", false
-	switch c.Args[0] {
-	case "eval", "EVAL", "evalsha", "EVALSHA":
-		return s.script(t, c.Args)
-	}
-	return s.direct(t, c.Args[0], c.Args[1:])
-}
-
-func (s *server) script(t int64, args []string) reply {
-	keys, err := strconv.Atoi(args[2])
-	if err != nil || keys > len(args)-3 {
-		return refusal(textNotInteger)
-	}
-	if s.deniesOne(args[3 : 3+keys]) {
-		return refusal(textNoKey)
-	}
-	text := args[1]
-	if strings.EqualFold(args[0], "EVALSHA") {
-		known, ok := s.scripts[text]
-		if !ok {
-			return refusal("NOSCRIPT No matching script. Please use EVAL.")
-		}
-		text = known
-	} else {
-		sum := sha1.Sum([]byte(text))
-		s.scripts[hex.EncodeToString(sum[:])] = text
-	}
-	s.interpreter.t = t
-	got, err := s.interpreter.eval(text, args[3:3+keys], args[3+keys:])
-	var no refusal
-	if errors.As(err, &no) {
-		return no
-	}
-	return got
-}
-
-func (s *server) forget() {
-	s.loaded = 0
-	clear(s.scripts)
-}
-
-func told(v reply) foreign.Reply {
-	var plain func(reply) any
-	plain = func(v reply) any {
-		switch v := v.(type) {
-		case status:
-			return string(v)
-		case []reply:
-			all := make([]any, len(v))
-			for i := range v {
-				all[i] = plain(v[i])
-			}
-			return all
-		}
-		return v
-	}
-	if no, refused := v.(refusal); refused {
-		return foreign.Reply{Err: string(no)}
-	}
-	return foreign.Reply{Value: plain(v)}
-}
-
-func (w *world) finished(n *node, m *message, a core.Answer) {
-	switch {
-	case m.done != nil:
-		w.concluded(m, a)
-		return
-	case m.cmd == nil:
-		w.step(n, core.Event{Kind: core.EvAnswer, Answer: a})
-		if n.program != nil && n.alive {
-			kept := a // only a program costs an allocation
-			n.program.answered(w, n, &m.op, &kept)
-		}
-		return
-	}
-	r := told(m.reply)
-	if a.Failure != core.FailNone {
-		r = foreign.Reply{Err: a.Text}
-	}
-	r.Seq = m.cmd.Seq
-	n.program.replied(w, n, &r)
-	if n.alive {
-		w.setTick(n)
-	}
-}
-
-func (w *world) concluded(m *message, a core.Answer) {
-	done := m.done
-	m.done = func(reply, error) {} // a socket delivers every answer once
-	switch {
-	case a.Failure == core.FailNone:
-		done(m.reply, nil)
-	case a.Text == textLoading:
-		done(refusal(textLoading), nil)
-	case a.Failure == core.FailUnsent:
-		done(nil, errRefused)
-	case m.noReply:
-		done(nil, errReset)
-	default:
-		done(nil, errSilent)
-	}
 }
 
 type nothing struct{}
@@ -192,7 +51,7 @@ type foreigner struct {
 const endless = 24 * time.Hour
 
 func (f *foreigner) start(w *world, n *node) {
-	f.began = n.clock.monoAt(w.t)
+	f.began = n.clock.MonoAt(w.t)
 	f.step(w, n, foreign.Input{})
 }
 
@@ -217,7 +76,7 @@ func (f *foreigner) drain(w *world, n *node) bool {
 }
 
 func (f *foreigner) step(w *world, n *node, in foreign.Input) {
-	now := n.clock.now(w.t)
+	now := n.clock.Now(w.t)
 	in.Now, in.Wall = time.Duration(now.Mono-f.began), time.Unix(0, now.Wall)
 	eff := guarded(n, func() foreign.Effects { return f.machine.Step(in) })
 	if w.fallen(n) {
@@ -240,7 +99,7 @@ func (f *foreigner) say(w *world, n *node, word *foreign.Word) {
 	id := w.sess[0].id
 	switch kind, _ := history.ParseKind(word.Event); kind {
 	case history.Acquired:
-		now := n.clock.now(w.t)
+		now := n.clock.Now(w.t)
 		w.say(n, history.Acquired, id, 0, "")
 		w.hold(n, &core.Tell{Kind: core.TellAcquired, ID: id, Until: now.Mono + core.Time(endless), UntilWall: now.Wall + int64(endless)})
 	case history.Lost, history.Released:

@@ -6,71 +6,36 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// This file models replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT and INFO's counts. Tests check its
-// assumptions on real servers (replicas_test.go, replication_test.go of internal/redisstore). Sentinels and clients are in sentinel.go.
-
-// peer is a server's part in replication: its stream, written or received, and its replicas' acknowledgements.
-type peer struct {
-	w   *world
-	s   *server
-	tap tap // receives the writes for history
-
-	shard *shard
-	of    *peer // its master; nil: it is a master
-	backlog
-	acked    int    // number of its records that a majority has acknowledged, as recorded
-	told     bool   // history includes this server,
-	toldAs   string // under this name
-	applying bool   // a record of the master is being applied
-	again    bool   // a command of the master is being executed again
-
-	// As a replica: the connection to its master.
-	link    uint32 // number of the connection
-	linked  bool   // attached
-	copying bool   // a full synchronization is in progress
-	trying  bool   // an attempt to attach is scheduled
-	sent    int64  // true time at which the message in transit left the master; 0: none
-	upTo    int    // offset at the end of that message
-	lag     int64  // extra delay of each message
-	zone    int32  // servers in the same zone reach each other; the sentinels are in 0
-	pinned  int    // > 0: the sentinels do not change its master
-
-	// As a master: its replicas.
-	acks  []acknowledgement // by server number
-	waits []*waiting
-
-	frozen []func() // deferred while the process is frozen
-
-	member // of a cluster
+func (p *peer) save() *dump {
+	d := &dump{p.s.Copy(), p.backlog}
+	d.records, d.written = slices.Clip(d.records), slices.Clip(d.written)
+	return d
 }
 
-type backlog struct {
-	id      int // of the stream (replication ID)
-	id2     int // of the stream before the last promotion,
-	shared  int // which is the same before this offset
-	base    int // offset of the first record
-	records []func(*redis)
-	written []int64 // time of each record
+// reload restarts a replica from a dump. Half of the replicas need a full synchronization, as if the master's repl-backlog-size were too
+// small. A server that is down or has become a master is left alone.
+func (w *world) reload(s *server, d *dump) {
+	p := s.peer
+	if s.down || p.of == nil {
+		return
+	}
+	w.killServer(s)
+	s.Restore(d.data)
+	p.backlog = d.backlog
+	p.acked = min(p.acked, len(p.written))
+	if w.sentinels.r.IntN(2) == 0 {
+		p.id, p.id2 = w.sentinels.newID(), 0
+	}
+	w.startServer(s, false)
+	w.note("%s is back out of a dump at %d", s.name(), p.offset())
 }
-
-type acknowledgement struct {
-	attached bool
-	link     uint32 // connection that it belongs to
-	offset   int    // highest acknowledged; -1: none
-}
-
-type waiting struct {
-	m      *message
-	offset int
-}
-
-func (b *backlog) offset() int { return b.base + len(b.records) }
 
 // write appends a record to the stream and sends it to the replicas. A replica appends only its master's records.
-func (p *peer) write(record func(*redis)) {
-	if p.of != nil && !p.applying || p.again {
+func (p *peer) write(record redis.Change) {
+	if p.of != nil && !p.applying {
 		return
 	}
 	p.records, p.written = append(p.records, record), append(p.written, p.w.t)
@@ -108,7 +73,7 @@ func (p *peer) hear() {
 	p.applying = true
 	for p.offset() < p.upTo {
 		before := p.offset()
-		m.records[before-m.base](p.s.redis)
+		p.s.Apply(w.t, m.records[before-m.base])
 		if p.offset() != before+1 {
 			panic("virtual: a record of the stream is not one write")
 		}
@@ -140,32 +105,6 @@ func (p *peer) acknowledged(offset int) (n int64) {
 	return n
 }
 
-func (w *world) between(a, b *peer) int64 {
-	d := int64(w.cfg.Net.Delay) + upTo(w.sentinels.r, int64(w.cfg.Net.Delay+w.cfg.Net.Jitter))
-	if w.sentinels.r.IntN(50) == 0 {
-		d += upTo(w.sentinels.r, int64(w.cfg.OpTimeout))
-	}
-	return d + a.lag + b.lag
-}
-
-func (w *world) meet(a, b *peer) bool { return a.zone == b.zone && !a.s.down && !b.s.down }
-
-// toServer calls f on a server after d. A frozen process runs f when thawed, and a process that has ended never does.
-func (w *world) toServer(p *peer, d int64, f func()) {
-	run := p.s.gen
-	var due func()
-	due = func() {
-		switch {
-		case p.s.gen != run || p.s.down:
-		case p.s.hold > 0:
-			p.frozen = append(p.frozen, due)
-		default:
-			f()
-		}
-	}
-	w.after(d, due)
-}
-
 func (w *world) thawStream(s *server) {
 	p := s.peer
 	due := p.frozen
@@ -180,7 +119,7 @@ func (w *world) thawStream(s *server) {
 func (w *world) confirm(s *server, m *message) {
 	p := s.peer
 	before := p.offset()
-	s.do(w.t, &m.op, &m.ans)
+	s.Do(w.t, &m.op, &m.ans)
 	x := &waiting{m: m}
 	if p.offset() > before { // otherwise WAIT covers only earlier writes of the connection, acknowledged long ago
 		x.offset = p.offset()
@@ -209,7 +148,7 @@ func (w *world) waited(p *peer, x *waiting) {
 	probe := core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}
 	if m.op.Probes() && w.redirects(p, &probe) == "" {
 		var after core.Answer
-		p.s.do(w.t, &probe, &after)
+		p.s.Do(w.t, &probe, &after)
 		m.ans.After = after.Epoch
 	}
 	w.reply(m)
@@ -240,7 +179,7 @@ func (w *world) unlink(p *peer) {
 
 func (w *world) dropReplicas(p *peer) {
 	clear(p.acks)
-	p.s.connected = 0
+	p.s.Connected = 0
 	for _, x := range w.sentinels.peers {
 		if x.of == p {
 			w.unlink(x)
@@ -268,7 +207,7 @@ func (w *world) attach(p *peer) {
 	p.link++
 	at, same := p.offset(), p.id == m.id
 	if (same && at <= m.offset() || !same && p.id == m.id2 && at < m.shared) && at >= m.base {
-		m.s.syncPartial++
+		m.s.SyncPartial++
 		if !same {
 			p.id2, p.shared, p.id = p.id, at+1, m.id
 			w.dropReplicas(p)
@@ -276,17 +215,17 @@ func (w *world) attach(p *peer) {
 		w.attached(p, m)
 		return
 	}
-	m.s.syncFull++
-	m.s.relive()
+	m.s.SyncFull++
+	m.s.Relive()
 	p.copying = true
-	link, id, offset, copied := p.link, m.id, m.offset(), m.s.copyData()
+	link, id, offset, copied := p.link, m.id, m.offset(), m.s.Copy()
 	w.toServer(p, w.between(m, p)+upTo(w.sentinels.r, w.sentinels.downAfter/2), func() {
 		switch {
 		case p.link != link:
 		case !w.meet(p, m) || m.id != id:
 			w.unlink(p)
 		default:
-			p.s.restore(copied)
+			p.s.Restore(copied)
 			p.backlog, p.acked = backlog{id: id, base: offset}, 0
 			w.dropReplicas(p)
 			w.attached(p, m)
@@ -295,11 +234,11 @@ func (w *world) attach(p *peer) {
 }
 
 func (w *world) attached(p, m *peer) {
-	m.s.relive()
+	m.s.Relive()
 	p.linked, p.copying, p.upTo = true, false, p.offset()
 	a := &m.acks[p.s.number]
 	if !a.attached {
-		m.s.connected++
+		m.s.Connected++
 	}
 	*a = acknowledgement{attached: true, link: p.link, offset: -1}
 	w.note("%s is attached to %s at %d", p.s.name(), m.s.name(), p.offset())
@@ -313,7 +252,7 @@ func (w *world) attached(p, m *peer) {
 func (w *world) promote(p *peer) {
 	p.of = nil
 	w.unlink(p)
-	p.s.readonly--
+	p.s.Readonly--
 	p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
 	w.dropReplicas(p)
 	w.note("%s is promoted", p.s.name())
@@ -324,7 +263,7 @@ func (w *world) follow(p, m *peer) {
 		return
 	}
 	if p.of == nil {
-		p.s.readonly++
+		p.s.Readonly++
 	}
 	p.of, p.owns, p.owned = m, false, false
 	w.unlink(p)
@@ -358,96 +297,4 @@ func (w *world) beginStream(s *server, empty bool) {
 	w.unready(p)
 	w.note("%s is back, empty: %v", s.name(), empty)
 	w.retap()
-}
-
-// The stream is the store's tap. Each write is one record, which a replica repeats. History gets an acting master's writes.
-
-// tell passes a write to history if history includes the server.
-func (p *peer) tell(say func(tap)) {
-	if p.told {
-		say(p.tap)
-	}
-}
-
-func (p *peer) granted(i int32, owner string, expire int64) {
-	p.write(func(r *redis) { r.leases[i].foreign = false; r.set(i, owner, expire) })
-	p.tell(func(t tap) { t.granted(i, owner, expire) })
-}
-
-func (p *peer) extended(i int32, owner string, expire int64) {
-	p.write(func(r *redis) { r.leases[i].owner = owner; r.extend(i, expire) })
-	p.tell(func(t tap) { t.extended(i, owner, expire) })
-}
-
-func (p *peer) deleted(i int32) {
-	p.write(func(r *redis) { r.deleteLease(i) })
-	p.tell(func(t tap) { t.deleted(i) })
-}
-
-func (p *peer) fenced(i int32, fence int64) {
-	expire := p.s.leases[i].fenceExpire
-	p.write(func(r *redis) { r.setFence(i, fence, expire) })
-	p.tell(func(t tap) { t.fenced(i, fence) })
-}
-
-func (p *peer) epochSet(epoch string) {
-	p.write(func(r *redis) { r.setEpoch(epoch) })
-	p.tell(func(t tap) { t.epochSet(epoch) })
-}
-
-func (p *peer) beat(i int32, expire int64) {
-	since, text := p.w.t, p.s.beats[i].text
-	p.write(func(r *redis) { r.beats[i].text = text; r.putBeat(since, i, expire) })
-	p.tell(func(t tap) { t.beat(i, expire) })
-}
-
-func (p *peer) beatGone(i int32) {
-	p.write(func(r *redis) { r.deleteBeat(i) })
-	p.tell(func(t tap) { t.beatGone(i) })
-}
-
-// flushed keeps a replica's sessions, which belong to the application.
-func (p *peer) flushed() {
-	p.write(func(r *redis) {
-		sessions := r.sessionSet
-		r.flush()
-		r.setSessions(sessions)
-	})
-	p.tell(func(t tap) { t.flushed() })
-}
-
-func (p *peer) stored(name, text string, expire int64) {
-	p.write(func(r *redis) {
-		r.store(name, &object{text: text, expire: expire})
-		r.tap.stored(name, text, expire)
-	})
-	p.tell(func(t tap) { t.stored(name, text, expire) })
-}
-
-func (p *peer) hashed(name string, pairs []string) {
-	args := append([]string{name}, pairs...)
-	p.write(func(r *redis) { r.cmdHSet(p.w.t, args) })
-	p.tell(func(t tap) { t.hashed(name, pairs) })
-}
-
-// added only goes to history, because replicas execute its command again.
-func (p *peer) added(name string, pairs []string) {
-	p.tell(func(t tap) { t.added(name, pairs) })
-}
-
-func (p *peer) removed(name string) {
-	p.write(func(r *redis) { r.remove(name) })
-	p.tell(func(t tap) { t.removed(name) })
-}
-
-// ran makes replicas execute a command too. Its effects are part of that one record.
-func (p *peer) ran(verb string, args []string, now int64) {
-	args = slices.Clone(args)
-	p.write(func(r *redis) {
-		q := r.tap.(*peer)
-		r.at, q.again = now, true
-		verbs[verb].run(r, q.w.t, args)
-		r.at, q.again, r.fed = 0, false, nil
-		q.ran(verb, args, now)
-	})
 }

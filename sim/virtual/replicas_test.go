@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // replicated is a world of a master and two replicas, in which act happens in the middle of the storm, and the rest at the end.
@@ -39,13 +39,6 @@ func noted(events []history.Event, text string) (n int) {
 	return n
 }
 
-// same reports whether two servers hold the same leases, fences and epoch.
-func same(a, b *redis) bool {
-	return a.epoch == b.epoch && slices.EqualFunc(a.leases, b.leases, func(x, y leaseKey) bool {
-		return x.owner == y.owner && x.expire == y.expire && x.fence == y.fence
-	})
-}
-
 // Replicas have what the master has, as soon as it has arrived, and the fleet owns all there is with acknowledgements that count.
 func TestReplicasFollow(t *testing.T) {
 	w, _ := replicated(t, 2, nil, nil)
@@ -54,7 +47,7 @@ func TestReplicasFollow(t *testing.T) {
 		if x.peer.of != m.peer || x.peer.offset() == 0 || m.peer.acks[x.number].offset < x.peer.offset() {
 			t.Errorf("%s is at %d of %d, acknowledged %+v", x.name(), x.peer.offset(), m.peer.offset(), m.peer.acks[x.number])
 		}
-		if x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
+		if x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
 			t.Errorf("%s holds other data than the master at the same offset", x.name())
 		}
 	}
@@ -70,18 +63,18 @@ func TestAttachments(t *testing.T) {
 		epochs := map[string]bool{}
 		before := 0
 		w, _ := replicated(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: kind, For: 8 * time.Second}}, func(w *world) {
-			before = w.server.syncFull
-			epochs[w.server.epoch] = true
+			before = w.server.SyncFull
+			epochs[w.server.Epoch] = true
 		})
 		m := w.server
-		epochs[m.epoch] = true
-		if m.syncFull != before+full || m.syncPartial != 1-full || len(epochs) != 2 {
-			t.Errorf("%s: %d copies, %d resumed, epochs %v; want %d and %d more, and two epochs", kind, m.syncFull-before, m.syncPartial,
+		epochs[m.Epoch] = true
+		if m.SyncFull != before+full || m.SyncPartial != 1-full || len(epochs) != 2 {
+			t.Errorf("%s: %d copies, %d resumed, epochs %v; want %d and %d more, and two epochs", kind, m.SyncFull-before, m.SyncPartial,
 				epochs, full, 1-full)
 		}
 		for _, x := range w.servers[1:] {
-			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
-				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, same(x.redis, m.redis))
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
+				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, redis.Same(&x.Data, &m.Data))
 			}
 		}
 	}
@@ -92,9 +85,9 @@ func confirmed(w *world, s *server, kind core.OpKind, done func(a core.Answer, t
 	n := w.nodes[0]
 	m := w.message()
 	m.node, m.gen, m.to, m.refs = 0, n.gen+1, s.number, 2 // of no process that runs: what is seen is the message itself
-	now := n.clock.monoAt(w.t)
+	now := n.clock.MonoAt(w.t)
 	m.op = core.Op{
-		Kind: kind, Epoch: s.epoch, Confirm: 1, Owner: "test", TTL: int64(w.cfg.TTL), Sent: now, Deadline: now + core.Time(w.cfg.OpTimeout),
+		Kind: kind, Epoch: s.Epoch, Confirm: 1, Owner: "test", TTL: int64(w.cfg.TTL), Sent: now, Deadline: now + core.Time(w.cfg.OpTimeout),
 		Items: []core.Item{{ID: "a lease of the test"}},
 	}
 	began := w.t
@@ -184,9 +177,9 @@ func TestPromotion(t *testing.T) {
 		t.Fatalf("the master is %s, promoted %d times", w.server.name(), noted(events, w.server.name()+" is promoted"))
 	}
 	for _, x := range w.servers {
-		if x != w.server && (x.peer.of != w.server.peer || !x.peer.linked || x.peer.id != w.server.peer.id || x.readonly != 1) {
+		if x != w.server && (x.peer.of != w.server.peer || !x.peer.linked || x.peer.id != w.server.peer.id || x.Readonly != 1) {
 			t.Errorf("%s: of the master %v, linked %v, stream %d of %d, readonly %d", x.name(), x.peer.of == w.server.peer, x.peer.linked,
-				x.peer.id, w.server.peer.id, x.readonly)
+				x.peer.id, w.server.peer.id, x.Readonly)
 		}
 	}
 	for _, n := range w.nodes {
@@ -255,8 +248,8 @@ func TestMoreServersThanToldOf(t *testing.T) { // G1
 			w := newWorld(cfg, fault.Plan{Faults: []fault.Fault{{At: 20 * time.Second, Kind: fault.MasterCut, For: 25 * time.Second}}}, seed, nil)
 			w.cfg.Replicas = told
 			for _, s := range w.servers {
-				s.replicas = told
-				s.relive()
+				s.Config.Replicas = told
+				s.Relive()
 			}
 			w.run()
 			overlaps[told] += w.outcome().Overlaps
@@ -292,17 +285,17 @@ func TestOldDumps(t *testing.T) {
 	for i := range 8 {
 		old := fault.Fault{At: 30*time.Second + time.Duration(i)*time.Second, Kind: fault.ReplicaDump, For: 8 * time.Second}
 		full, partial := 0, 0
-		w, _ := replicated(t, 2, []fault.Fault{old}, func(w *world) { full, partial = w.server.syncFull, w.server.syncPartial })
+		w, _ := replicated(t, 2, []fault.Fault{old}, func(w *world) { full, partial = w.server.SyncFull, w.server.SyncPartial })
 		m := w.server
-		full, partial = m.syncFull-full, m.syncPartial-partial
+		full, partial = m.SyncFull-full, m.SyncPartial-partial
 		if full+partial != 1 {
 			t.Errorf("at %v: %d copies, %d resumed; want one of both", old.At, full, partial)
 		}
 		seen["full"] += full
 		seen["partial"] += partial
 		for _, x := range w.servers[1:] {
-			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !same(x.redis, m.redis) {
-				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, same(x.redis, m.redis))
+			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
+				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, redis.Same(&x.Data, &m.Data))
 			}
 		}
 	}

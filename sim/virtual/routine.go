@@ -6,25 +6,6 @@ import (
 	"time"
 )
 
-// routine runs blocking code of a process or a client in virtual time. wake returns when the routine parks again.
-type routine struct {
-	w       *world
-	n       *node
-	all     *[]*routine // list of its process or of the world
-	f       func(*routine)
-	on      *coroutine
-	running bool
-	dead    bool // its process or the run is over, so every wait fails at once
-}
-
-// coroutine runs one routine after another. Most are short and can share a stack that has grown.
-type coroutine struct {
-	resume func() (struct{}, bool)
-	stop   func()
-	yield  func(struct{}) bool
-	runs   *routine // nil: idle
-}
-
 func newCoroutine() *coroutine {
 	c := &coroutine{}
 	c.resume, c.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -88,16 +69,9 @@ func (r *routine) sleep(d time.Duration) bool {
 	if r.n == nil {
 		r.w.after(int64(d), r.wake)
 	} else {
-		r.w.inProcess(r.n, r.n.clock.trueOf(0, int64(d)), r.wake)
+		r.w.inProcess(r.n, r.n.clock.TrueOf(0, int64(d)), r.wake)
 	}
 	return r.park()
-}
-
-// latch is a condition that one routine of a process waits for. A set before the wait counts once.
-type latch struct {
-	on    bool
-	who   *routine
-	waits int
 }
 
 const endlessly = -1
@@ -148,27 +122,4 @@ func endAll(all *[]*routine) {
 		}
 	}
 	*all = nil
-}
-
-// after calls f after d, whether or not processes end.
-func (w *world) after(d int64, f func()) {
-	w.q.push(event{at: w.t + max(0, d), kind: evCall, arg: w.keep(f)})
-}
-
-// inProcess calls f in a process after d, unless the process has ended. A frozen process calls f when thawed.
-func (w *world) inProcess(n *node, d int64, f func()) {
-	w.q.push(event{at: w.t + max(0, d), kind: evProcess, node: int32(n.slot - 1), arg: w.keep(f), gen: n.gen})
-}
-
-func (w *world) keep(f func()) int32 {
-	i := slot(&w.calls, &w.vacant)
-	w.calls[i] = f
-	return i
-}
-
-func (w *world) take(i int32) func() {
-	f := w.calls[i]
-	w.calls[i] = nil
-	w.vacant = append(w.vacant, i)
-	return f
 }

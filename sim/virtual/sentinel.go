@@ -1,46 +1,16 @@
 package virtual
 
 import (
-	"fmt"
 	"math/rand/v2"
 
-	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 const streamReplicas = 0x7265706c
 
-// sentinels decide which server is the master. They replace a master that is out of sight for a while by a replica, and later make the
-// other servers follow it. Clients learn of it at different times, or when their connections break. Meanwhile, cut-off, frozen or
-// uninformed servers also act as masters. In a cluster, a majority of the masters decides (cluster.go).
-type sentinels struct {
-	r         *rand.Rand
-	peers     []*peer  // by server number
-	shards    []*shard // one, or two of a cluster
-	home      *shard   // shard with the leases
-	ids       int      // last ID of a stream
-	downAfter int64    // the sentinels' timeout, and the unit of other delays, ns
-	timeout   int64    // time out of sight until a master is replaced, ns; in a cluster cluster-node-timeout
-	patience  int      // a check redirects a server with a probability of 1 / patience
-	cluster   *cluster // nil: sentinels decide
-
-	serves bool   // the master can acknowledge writes, as recorded in history
-	lived  string // its life, as recorded
-	runID  string // of its process, as recorded
-	knew   *server
-}
-
-type shard struct {
-	master *peer // as the sentinels know
-	lost   int64 // true time since when it is out of sight; 0: in sight
-}
-
 // replicasUntold is the number of replicas if Config.Replicas is 0.
 const replicasUntold = 2
-
-func (se *sentinels) newID() int { se.ids++; return se.ids }
-
-func (s *server) name() string { return fmt.Sprintf("server %d", s.number+1) }
 
 // replicate adds replicas and sentinels. The servers' clocks differ by less than a TTL (docs/replicas.md).
 func (w *world) replicate(seed uint64) {
@@ -57,28 +27,17 @@ func (w *world) replicate(seed uint64) {
 		others += n + 1
 	}
 	for range others {
-		o := newRedis(ttl, nil, nil)
-		o.label = string(rune('a' + len(w.servers)))
-		o.restart()
-		s := w.addServer(o)
-		s.publish = func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) }
-		s.leaseIdx, s.beatIdx = first.leaseIdx, first.beatIdx
-		s.clock = clock{wall: first.clock.wall + spread(r, ttl/5), ppm: w.cfg.Clock.rate(r)}
+		s := w.addServer(string(rune('a' + len(w.servers))))
+		s.Clock = loop.Clock{Wall: first.Clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
 	}
 	for i, s := range w.servers {
-		s.peer = &peer{w: w, s: s, tap: s.tap, acks: make([]acknowledgement, len(w.servers))}
-		s.tap = s.peer
+		s.peer = &peer{w: w, s: s, acks: make([]acknowledgement, len(w.servers))}
 		w.sentinels.enrol(s.peer, i%(n+1) == 0)
-		for _, o := range w.servers {
-			if o != s {
-				s.alike = append(s.alike, o.redis)
-			}
-		}
 	}
 	for _, sh := range w.sentinels.shards {
 		sh.master.id = w.sentinels.newID()
-		sh.master.s.syncFull = n
-		sh.master.s.relive()
+		sh.master.s.SyncFull = n
+		sh.master.s.Relive()
 	}
 	w.sentinels.home, first.peer.told = first.peer.shard, true
 	if w.cfg.Cluster {
@@ -90,7 +49,7 @@ func (se *sentinels) enrol(p *peer, master bool) {
 	if master {
 		se.shards = append(se.shards, &shard{master: p})
 	} else {
-		p.s.readonly++
+		p.s.Readonly++
 	}
 	p.shard = se.shards[len(se.shards)-1]
 	se.peers = append(se.peers, p)
@@ -100,14 +59,12 @@ func (w *world) watchMaster() {
 	for _, x := range w.sentinels.peers {
 		if m := x.shard.master; x != m {
 			x.of, x.id, x.base = m, m.id, m.offset()
-			x.s.restore(m.s.copyData())
+			x.s.Restore(m.s.Copy())
 			w.attached(x, m)
 		}
 	}
 	w.look()
 }
-
-func (w *world) sees(p *peer) bool { return p.zone == 0 && !p.s.down && p.s.hold == 0 }
 
 func (w *world) look() {
 	se := w.sentinels
@@ -218,15 +175,6 @@ func (w *world) dial(n *node) {
 	if !w.clustered() && (l.hears || len(l.flight) > 0) {
 		w.reset(n)
 	}
-}
-
-// reaches reports whether a node can connect to a server or, for nil, to the sentinels. Without sentinels there is one zone.
-func (w *world) reaches(n *node, s *server) bool {
-	zone := int32(0)
-	if s != nil && s.peer != nil {
-		zone = s.peer.zone
-	}
-	return n.link.anywhere || n.link.zone == zone
 }
 
 // isolate puts a master, sometimes with replicas, into a zone of its own. Some clients are cut off with it, some reach all servers, and

@@ -2,29 +2,111 @@ package virtual
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// server is the Redis process. It executes its queued ops one after another.
-type server struct {
-	*redis
-	number  int32 // in world.servers
-	peer    *peer // part in replication; nil: a single server
-	down    bool
-	loading int   // > 0: the reply to every command is LOADING
-	hold    int   // > 0: frozen; requests wait
-	until   int64 // true time until which it is busy
-	gen     uint32
-	waiting []*message
-	loaded  uint16 // loaded scripts, a bit for each kind of op
+func (w *world) block(s *server, m *message, wait redis.WaitFor) {
+	b := &blockedRead{m, wait.Key}
+	m.refs++
+	s.blocked = append(s.blocked, b)
+	w.after(s.Clock.TrueOf(0, wait.Block*int64(time.Millisecond)), func() { w.unblock(s, b) })
+}
 
-	interpreter *interpreter      // runs scripts without a twin; nil: no process sends any
-	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
-	blocked     []*blockedRead
+// unblock replies that no entry came, once the server runs.
+func (w *world) unblock(s *server, b *blockedRead) {
+	i := slices.Index(s.blocked, b)
+	switch {
+	case i < 0:
+		return
+	case s.hold > 0:
+		w.after(int64(10*time.Millisecond), func() { w.unblock(s, b) })
+		return
+	}
+	s.blocked = slices.Delete(s.blocked, i, i+1)
+	b.m.reply = nil
+	w.reply(b.m)
+	w.release(b.m)
+}
+
+// feedBlocked answers reads of the streams that the last command added to.
+func (w *world) feedBlocked(s *server) {
+	for _, key := range s.TakeFed() {
+		for _, b := range slices.Clone(s.blocked) {
+			if b.key != key {
+				continue
+			}
+			n := w.nodes[b.m.node]
+			gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
+			got := redis.Reply(nil)
+			if !gone {
+				got = s.Obey(w.t, b.m.cmd.Args)
+				if _, still := got.(redis.WaitFor); still {
+					continue
+				}
+			}
+			s.blocked = slices.DeleteFunc(s.blocked, func(o *blockedRead) bool { return o == b })
+			if b.m.reply = got; !gone {
+				w.reply(b.m)
+			}
+			w.release(b.m)
+		}
+	}
+}
+
+func (w *world) unblockAll(s *server) {
+	for _, b := range s.blocked {
+		w.release(b.m)
+	}
+	s.blocked = nil
+}
+
+// textUnblocked is Redis' reply to a blocked read when the server becomes a replica.
+const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+
+func (w *world) demoteBlocked(p *peer) {
+	if len(p.s.blocked) == 0 {
+		return
+	}
+	w.toServer(p, 0, func() {
+		for _, b := range p.s.blocked {
+			b.m.reply = redis.Refusal(textUnblocked)
+			w.reply(b.m)
+		}
+		w.unblockAll(p.s)
+	})
+}
+
+// addServer adds the first server or, with a label, another one.
+func (w *world) addServer(label string) *server {
+	cfg, s := &w.cfg, &server{number: int32(len(w.servers))}
+	rc := redis.Config{
+		Options: redisstore.Options{Quarantine: cfg.TTL, Replicas: cfg.Replicas}, Label: label,
+		Local: cfg.Local && !cfg.replicated(), Lua: cfg.Lua, Loaded: cfg.Loaded,
+		Script: cfg.Seams.Script, Begun: cfg.Seams.Begun, Older: cfg.Seams.older,
+		Wrote:   func(c redis.Change) { w.wrote(s, c) },
+		Publish: func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
+		Shout:   func(text string) { w.deliver(notice{text: text}, s.number, 60+len(text)) },
+		Named: func(id string) {
+			w.sessIdx[id] = int32(len(w.sess))
+			w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
+		},
+	}
+	var like *redis.Server
+	if label != "" {
+		like, rc.Runs = w.servers[0].Server, 1
+	}
+	if cfg.Intents != nil {
+		rc.Options = intentOptions(cfg)
+	}
+	s.Server = redis.New(rc, like)
+	w.servers = append(w.servers, s)
+	return s
 }
 
 const (
@@ -32,15 +114,15 @@ const (
 	itemCost = int64(3 * time.Microsecond)
 )
 
-func (w *world) serverEvent(e *event) {
-	m := w.messages[e.arg]
+func (w *world) serverEvent(e *loop.Event) {
+	m := w.messages[e.Arg]
 	s := w.servers[m.to]
 	if m.lost || s.down || m.run != s.gen {
 		w.release(m)
 		return
 	}
-	n := w.nodes[e.node]
-	if e.kind == evArrive && n.link.holdOut > 0 {
+	n := w.nodes[e.Node]
+	if e.Kind == evArrive && n.link.holdOut > 0 {
 		n.link.heldOut = append(n.link.heldOut, *e)
 		w.arm(m)
 		return
@@ -50,7 +132,7 @@ func (w *world) serverEvent(e *event) {
 		w.arm(m)
 		return
 	}
-	if e.kind == evArrive {
+	if e.Kind == evArrive {
 		start := max(w.t, s.until)
 		s.until = start + opCost + itemCost*int64(len(m.op.Items))
 		if start > w.t {
@@ -67,7 +149,7 @@ func (w *world) execute(m *message) {
 	s := w.servers[m.to]
 	if why := w.redirected(s, m); why != "" {
 		if m.cmd != nil {
-			m.reply = refusal(why)
+			m.reply = redis.Refusal(why)
 		} else {
 			m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: why, Results: m.ans.Results[:0]}
 		}
@@ -75,22 +157,22 @@ func (w *world) execute(m *message) {
 		return
 	}
 	switch {
-	case s.loading == 0 && m.cmd == nil && !s.knows(m.op.Kind) && !s.deniesOp(&m.op):
+	case s.loading == 0 && m.cmd == nil && !s.Knows(m.op.Kind) && !s.DeniesOp(&m.op):
 		w.sendScript(m)
 		return
 	case s.loading > 0:
-		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: textLoading, Results: m.ans.Results[:0]}
+		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: redis.TextLoading, Results: m.ans.Results[:0]}
 	case m.cmd != nil:
 		w.out.Commands++
-		m.reply = s.obey(w.t, m.cmd)
+		m.reply = s.Obey(w.t, m.cmd.Args)
 		w.feedBlocked(s)
-		if wait, blocks := m.reply.(waitFor); blocks {
+		if wait, blocks := m.reply.(redis.WaitFor); blocks {
 			w.block(s, m, wait)
 			return
 		}
 	case m.op.Kind == core.OpLook && !m.torn:
 		w.out.Commands++
-		s.glance(w.t, &m.op, &m.ans)
+		s.Glance(w.t, &m.op, &m.ans)
 		if m.ans.Look != nil {
 			m.torn, m.since = true, w.t
 			w.post(w.t+w.delay(&w.nodes[m.node].link, 0), evExec, m)
@@ -98,7 +180,7 @@ func (w *world) execute(m *message) {
 		}
 	case m.torn:
 		first := m.ans
-		s.do(w.t, &m.op, &m.ans)
+		s.Do(w.t, &m.op, &m.ans)
 		w.join(&first, m)
 	default:
 		w.out.Commands++
@@ -106,17 +188,15 @@ func (w *world) execute(m *message) {
 			w.confirm(s, m)
 			return
 		}
-		s.do(w.t, &m.op, &m.ans)
+		s.Do(w.t, &m.op, &m.ans)
 	}
 	w.reply(m)
 }
 
-func (s *server) knows(k core.OpKind) bool { return k == core.OpAsk || s.loaded>>k&1 != 0 }
-
 // sendScript models NOSCRIPT: the client sends the op again, with the script's text. Faults can hit both requests.
 func (w *world) sendScript(m *message) {
 	n := w.nodes[m.node]
-	w.servers[m.to].loaded |= 1 << m.op.Kind
+	w.servers[m.to].Load(m.op.Kind)
 	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
 		w.arm(m)
 		return
@@ -145,7 +225,7 @@ func (w *world) join(first *core.Answer, m *message) {
 		look.Owners = slices.Concat(first.Look.Owners[:half], look.Owners[half:])
 	}
 	look.Nodes = slices.DeleteFunc(look.Nodes, func(n core.Seen) bool {
-		return w.server.beats[w.server.beatKey(n.ID)].since > m.since && w.net.Int64N(2) == 0
+		return w.server.BeatSince(n.ID) > m.since && w.net.Int64N(2) == 0
 	})
 	a.Look = &look
 }
@@ -179,7 +259,7 @@ func (w *world) reply(m *message) {
 	switch p := w.servers[m.to].peer; {
 	case p == nil || m.gen != n.gen:
 	case w.clustered():
-		if _, refused := m.reply.(refusal); refused || m.ans.Failure != core.FailNone {
+		if _, refused := m.reply.(redis.Refusal); refused || m.ans.Failure != core.FailNone {
 			w.readMap(n)
 		}
 	case p.of != nil: // the reply is READONLY or UNBLOCKED
@@ -240,18 +320,12 @@ func (w *world) startServer(s *server, empty bool) {
 		return
 	}
 	s.down = false
-	s.forget()
-	s.restart()
-	s.use.since = s.clock.wallAt(w.t)
+	s.Start(w.t)
 	s.until = w.t
 	kept := "kept"
 	if empty {
 		kept = "empty"
-		s.flush()
-		s.use.moved(w.cfg.Emptied)
-		if w.cfg.Emptied == EmptiedForeign {
-			s.epoch = "another 0"
-		}
+		s.Empty(w.cfg.Emptied)
 		w.application()
 	}
 	if s.peer != nil {
@@ -262,34 +336,10 @@ func (w *world) startServer(s *server, empty bool) {
 	w.snapshot(s)
 }
 
-func (w *world) application() {
-	w.q.push(event{at: w.t + upTo(w.load, int64(50*time.Millisecond)), kind: evSessionsBack})
-}
-
 // snapshot records all keys, as a replica reads them when it reconnects.
 func (w *world) snapshot(s *server) {
-	now := s.nowMs(w.t)
 	w.emitOf(s, history.Event{Kind: history.TapUp})
-	w.emitOf(s, history.Event{Kind: history.RedisEpoch, N: 1, Reason: s.epoch})
-	for i := range s.leases {
-		k := &s.leases[i]
-		s.expireLease(int32(i), now)
-		if k.owner != "" {
-			w.leaseTimer(s, int32(i))
-			if s == w.server {
-				w.thawWitness(int32(i), k.owner)
-			}
-			w.tellGrant(s, int32(i), k.owner, k.expire, "snapshot")
-		}
-	}
-	for i := range s.beats {
-		s.expireBeat(int32(i), now)
-		if b := &s.beats[i]; b.set {
-			w.beatTimer(s, int32(i))
-			w.tellBeat(s, int32(i), b.expire, "snapshot")
-		}
-	}
-	w.tellRecords(s)
+	s.Present(w.t, func(c redis.Change) { w.show(s, c, true) })
 }
 
 // emitOf records a server's action. It names a server other than the sentinels' master.
@@ -300,92 +350,72 @@ func (w *world) emitOf(s *server, e history.Event) {
 	w.emit(e)
 }
 
-// streamTap turns a replica's view of the store into history, and schedules the expiry events.
-type streamTap struct {
-	*world
-	s *server
-}
-
-func (x *streamTap) granted(i int32, owner string, expire int64) {
-	x.leaseTimer(x.s, i)
-	if x.s == x.server {
-		x.thawWitness(i, owner)
+// wrote appends a write to the server's stream. A server that history includes shows it.
+func (w *world) wrote(s *server, c redis.Change) {
+	p := s.peer
+	if p != nil && c.Kind != redis.Added {
+		p.write(c)
 	}
-	x.tellGrant(x.s, i, owner, expire, "")
-}
-
-func (w *world) tellGrant(s *server, i int32, owner string, expire int64, why string) {
-	w.emitOf(s, history.Event{
-		Kind: history.RedisGranted, Session: s.leases[i].id, Instance: owner, Until: s.trueOf(w.t, expire), Reason: why,
-	})
-}
-
-func (x *streamTap) extended(i int32, owner string, expire int64) {
-	x.emitOf(x.s, history.Event{
-		Kind: history.RedisExtended, Session: x.s.leases[i].id, Instance: owner, Until: x.s.trueOf(x.t, expire),
-	})
-}
-
-func (x *streamTap) deleted(i int32) {
-	x.emitOf(x.s, history.Event{Kind: history.RedisDeleted, Session: x.s.leases[i].id})
-}
-
-func (x *streamTap) fenced(i int32, fence int64) {
-	if fence != 0 {
-		x.emitOf(x.s, history.Event{Kind: history.RedisFence, Session: x.s.leases[i].id, Fence: fence})
+	if p == nil || p.told {
+		w.show(s, c, false)
 	}
 }
 
-func (x *streamTap) epochSet(epoch string) {
-	x.emitOf(x.s, history.Event{Kind: history.RedisEpoch, Reason: epoch})
+// show records a change of a server's keys in history, and schedules the check of the key's expiry. A snapshot shows the present keys.
+func (w *world) show(s *server, c redis.Change, snapshot bool) {
+	var e history.Event
+	switch c.Kind {
+	case redis.Granted:
+		w.timer(s, evLeaseExpiry, c.N)
+		if s == w.server {
+			w.thawWitness(c.N, c.Text)
+		}
+		e = history.Event{Kind: history.RedisGranted, Session: s.LeaseID(c.N), Instance: c.Text, Until: s.TrueOf(w.t, c.Expire)}
+	case redis.Extended:
+		e = history.Event{Kind: history.RedisExtended, Session: s.LeaseID(c.N), Instance: c.Text, Until: s.TrueOf(w.t, c.Expire)}
+	case redis.Deleted:
+		e = history.Event{Kind: history.RedisDeleted, Session: s.LeaseID(c.N)}
+	case redis.Fenced:
+		if c.At == 0 {
+			return
+		}
+		e = history.Event{Kind: history.RedisFence, Session: s.LeaseID(c.N), Fence: c.At}
+	case redis.EpochSet:
+		e = history.Event{Kind: history.RedisEpoch, N: number(snapshot), Reason: c.Text}
+	case redis.Beaten:
+		w.timer(s, evBeatExpiry, c.N)
+		e = history.Event{Kind: history.RedisBeat, Instance: s.BeatID(c.N), Until: s.TrueOf(w.t, c.Expire)}
+	case redis.BeatGone:
+		e = history.Event{Kind: history.RedisBeatGone, Instance: s.BeatID(c.N)}
+	case redis.Flushed:
+		e = history.Event{Kind: history.RedisFlushed}
+	default:
+		w.showRecord(s, c, snapshot)
+		return
+	}
+	if snapshot && c.Kind != redis.EpochSet {
+		e.Reason = "snapshot"
+	}
+	w.emitOf(s, e)
 }
 
-func (x *streamTap) beat(i int32, expire int64) {
-	x.beatTimer(x.s, i)
-	x.tellBeat(x.s, i, expire, "")
-}
-
-func (w *world) tellBeat(s *server, i int32, expire int64, why string) {
-	w.emitOf(s, history.Event{Kind: history.RedisBeat, Instance: s.beats[i].id, Until: s.trueOf(w.t, expire), Reason: why})
-}
-
-func (x *streamTap) beatGone(i int32) {
-	x.emitOf(x.s, history.Event{Kind: history.RedisBeatGone, Instance: x.s.beats[i].id})
-}
-
-func (x *streamTap) flushed() { x.emitOf(x.s, history.Event{Kind: history.RedisFlushed}) }
-
-// leaseTimer schedules the check of a lease at its expiry. Each lease has one pending event, however often it is renewed.
-func (w *world) leaseTimer(s *server, i int32) {
-	if k := &s.leases[i]; !k.timer && k.owner != "" && k.expire != forever {
-		k.timer = true
-		w.q.push(event{at: s.trueOf(w.t, k.expire+1), kind: evLeaseExpiry, node: s.number, arg: i})
+// timer schedules the check of a lease or heartbeat at its expiry. Each has one pending event, however often it is renewed.
+func (w *world) timer(s *server, kind uint8, i int32) {
+	pending := &s.timers[kind-evLeaseExpiry]
+	for len(*pending) <= int(i) {
+		*pending = append(*pending, false)
+	}
+	if end, ends := s.End(kind == evBeatExpiry, i); ends && !(*pending)[i] {
+		(*pending)[i] = true
+		w.q.Push(loop.Event{At: s.TrueOf(w.t, end+1), Kind: kind, Node: s.number, Arg: i})
 	}
 }
 
-func (w *world) beatTimer(s *server, i int32) {
-	if b := &s.beats[i]; !b.timer && b.set {
-		b.timer = true
-		w.q.push(event{at: s.trueOf(w.t, b.expire+1), kind: evBeatExpiry, node: s.number, arg: i})
+func (w *world) expires(e *loop.Event) {
+	s := w.servers[e.Node]
+	s.timers[e.Kind-evLeaseExpiry][e.Arg] = false
+	if !s.follows() {
+		s.Expire(e.Kind == evBeatExpiry, e.Arg, s.NowMs(w.t))
+		w.timer(s, e.Kind, e.Arg)
 	}
-}
-
-// stepServer steps the server's clock by nanoseconds, so keys may expire at once.
-func (w *world) stepServer(by int64) {
-	s := w.server
-	s.clock.rebase(w.t)
-	s.clock.wall += by
-	s.version++
-	now := s.nowMs(w.t)
-	for i := range s.leases {
-		s.expireLease(int32(i), now)
-	}
-	for i := range s.beats {
-		s.expireBeat(int32(i), now)
-	}
-}
-
-func cutText(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s[:min(len(s), 200)]
 }

@@ -70,18 +70,18 @@ func TestLookMayMissAHeartbeat(t *testing.T) {
 	shown := map[int]int{}
 	for seed := range uint64(50) {
 		w := newWorld(Config{Nodes: 1}.withDefaults(), fault.Plan{}, seed, nil)
-		r := w.server.redis
+		r := w.server.Server
 		look := core.Op{Kind: core.OpLook}
 		beat := func(t int64, id string) {
 			var a core.Answer
-			r.do(t, &core.Op{Kind: core.OpBeat, Owner: id, TTL: int64(time.Minute), Epoch: r.epoch}, &a)
+			r.Do(t, &core.Op{Kind: core.OpBeat, Owner: id, TTL: int64(time.Minute), Epoch: r.Epoch}, &a)
 		}
 		m := message{op: look, since: 2000}
 		beat(1000, "old")
-		r.glance(2000, &look, &m.ans)
+		r.Glance(2000, &look, &m.ans)
 		first := m.ans
 		beat(3000, "new")
-		r.do(4000, &look, &m.ans)
+		r.Do(4000, &look, &m.ans)
 		w.join(&first, &m)
 		shown[len(m.ans.Look.Nodes)]++
 		if !slices.ContainsFunc(m.ans.Look.Nodes, func(n core.Seen) bool { return n.ID == "old" }) {
@@ -97,12 +97,28 @@ func TestLookMayMissAHeartbeat(t *testing.T) {
 func TestLookAcrossALossFails(t *testing.T) {
 	w := newWorld(Config{Nodes: 1, Sessions: 3}.withDefaults(), fault.Plan{}, 1, nil)
 	m := message{op: core.Op{Kind: core.OpLook}}
-	w.server.glance(1000, &m.op, &m.ans)
+	w.server.Glance(1000, &m.op, &m.ans)
 	first := m.ans
-	w.server.redis.restart()
-	w.server.do(2000, &m.op, &m.ans)
+	w.server.Start(1500)
+	w.server.Do(2000, &m.op, &m.ans)
 	w.join(&first, &m)
 	if m.ans.Look != nil || m.ans.Failure != core.FailUnknown {
 		t.Errorf("answered %+v", m.ans)
+	}
+}
+
+// Behind a limit of bandwidth bytes arrive at its rate. What waits when it is lifted goes on then, as behind a real one.
+func TestWhatWaitsGoesOnWhenTheLimitIsLifted(t *testing.T) {
+	const kB, second = 1000, int64(1e9)
+	l := link{narrow: []narrow{{kbps: 50, until: 4 * second}, {kbps: 2, until: 10 * second}}}
+	for _, c := range []struct{ at, kB, takes int64 }{
+		{at: 1, kB: 4, takes: 2},
+		{at: 1, kB: 100, takes: 9},
+		{at: 9, kB: 4, takes: 1},
+		{at: 10, kB: 4, takes: 0},
+	} {
+		if takes := l.narrowed(c.at*second, int(c.kB*kB)); takes != c.takes*second {
+			t.Errorf("%d kB at %d s take %d ns, want %d s", c.kB, c.at, takes, c.takes)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // told carries out a tell as the production shell does: first the trust table, then its dependents.
@@ -34,7 +35,7 @@ func (w *world) carryOut(n *node, t *core.Tell) {
 		w.say(n, kind, t.ID, t.Fence, reason(t))
 		w.over(n, t.ID, reason(t))
 		if s, ok := w.sessIdx[t.ID]; ok && w.cfg.Candidates && n.program == nil {
-			w.q.push(event{at: w.t + int64(w.cfg.Rest), kind: evWant, node: int32(n.slot - 1), arg: s, gen: n.gen})
+			w.q.Push(loop.Event{At: w.t + int64(w.cfg.Rest), Kind: evWant, Node: int32(n.slot - 1), Arg: s, Gen: n.gen})
 		}
 	case core.TellYield:
 		if w.cfg.Intents == nil { // a worker releases its leases itself or lets them expire
@@ -58,7 +59,7 @@ func (w *world) log(n *node, t *core.Tell) {
 		return
 	}
 	e := &w.entry
-	e.Node, e.Wall, e.Level, e.Message = n.name, n.clock.wallAt(w.t), level, message
+	e.Node, e.Wall, e.Level, e.Message = n.name, n.clock.WallAt(w.t), level, message
 	e.Fields = logentry.Fields(e.Fields[:0], n.instance, t)
 	w.cfg.Log(e)
 }
@@ -100,11 +101,11 @@ func (w *world) hold(n *node, t *core.Tell) {
 	n.held[t.ID] = i
 	w.begins(believer{int32(n.slot - 1), i, w.gens}, s, t.Fence)
 	if w.cfg.Hold > 0 {
-		w.q.push(event{at: w.t + int64(w.cfg.Hold), kind: evHeld, node: int32(n.slot - 1), arg: i, gen: w.gens})
+		w.q.Push(loop.Event{At: w.t + int64(w.cfg.Hold), Kind: evHeld, Node: int32(n.slot - 1), Arg: i, Gen: w.gens})
 	}
 	if w.cfg.Poll > 0 && w.cfg.Intents == nil {
 		w.takeOver(n, i)
-		w.polling(n, i, n.terms[i].polls.Acquired(n.clock.monoAt(w.t)), "")
+		w.polling(n, i, n.terms[i].polls.Acquired(n.clock.MonoAt(w.t)), "")
 	}
 }
 
@@ -112,7 +113,7 @@ func (w *world) tellUncertain(n *node, t *core.Tell) {
 	w.say(n, history.RenewFailed, t.ID, t.Fence, reason(t))
 	if i, tm := n.term(t.ID); tm != nil {
 		tm.belief = tm.belief.After(t)
-		w.polling(n, i, tm.polls.Uncertain(n.clock.monoAt(w.t), &w.timings), reason(t))
+		w.polling(n, i, tm.polls.Uncertain(n.clock.MonoAt(w.t), &w.timings), reason(t))
 	}
 }
 
@@ -135,7 +136,7 @@ func (w *world) over(n *node, id, why string) {
 	if tm == nil {
 		return
 	}
-	if tm.polls.Over(n.clock.monoAt(w.t), &w.timings).Cancel && !w.cancel(n, tm.poll, why) {
+	if tm.polls.Over(n.clock.MonoAt(w.t), &w.timings).Cancel && !w.cancel(n, tm.poll, why) {
 		n.left = append(n.left, leftover{tm.session, tm.poll, tm.polls})
 	}
 	w.ends(believer{int32(n.slot - 1), i, tm.gen}, tm.session)
@@ -144,28 +145,10 @@ func (w *world) over(n *node, id, why string) {
 	n.vacant = append(n.vacant, i)
 }
 
-// yield lets the running poll end, then releases the lease.
-func (w *world) yield(n *node, id string) {
-	if i, tm := n.term(id); tm != nil {
-		w.polling(n, i, tm.polls.Yield(), "")
-		return
-	}
-	w.drop(n, id)
-}
-
-// drop releases a lease or stops wanting it. The core keeps the cause of a release that it requested.
-func (w *world) drop(n *node, id string) {
-	w.step(n, core.Event{Kind: core.EvDrop, ID: id, Cause: core.CauseRequested})
-}
-
-func (w *world) say(n *node, k history.Kind, id string, fence int64, why string) {
-	w.emit(history.Event{Kind: k, Node: n.name, Instance: n.instance, Session: id, Fence: fence, Reason: why})
-}
-
 func (w *world) sayUntil(n *node, k history.Kind, t *core.Tell) {
 	w.emit(history.Event{
 		Kind: k, Node: n.name, Instance: n.instance, Session: t.ID, Fence: t.Fence,
-		Until: n.clock.windowEnd(w.t, t.Until, t.UntilWall),
+		Until: n.clock.WindowEnd(w.t, t.Until, t.UntilWall),
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual/loop"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // striker starts and ends a kind of fault. end, which may be nil, is called once for each start of a lasting fault.
@@ -19,12 +21,11 @@ var strikers map[fault.Kind]striker
 
 func init() {
 	strikers = map[fault.Kind]striker{}
-	maps.Copy(strikers, processStrikers())
-	maps.Copy(strikers, networkStrikers())
-	maps.Copy(strikers, redisStrikers())
-	maps.Copy(strikers, serverStrikers())
-	maps.Copy(strikers, loadStrikers())
-	maps.Copy(strikers, clockStrikers())
+	for _, some := range []func() map[fault.Kind]striker{
+		processStrikers, networkStrikers, redisStrikers, serverStrikers, loadStrikers, clockStrikers,
+	} {
+		maps.Copy(strikers, some())
+	}
 }
 
 // counted applies change with 1 at the fault's start and with -1 at its end.
@@ -73,11 +74,11 @@ func processStrikers() map[fault.Kind]striker {
 		// The machine sleeps: nothing runs, the monotonic clock stops, the wall clock runs.
 		fault.Suspend: {func(w *world, s *strike) {
 			n := w.nodes[s.node]
-			n.clock.rebase(w.t)
-			n.clock.suspended = true
+			n.clock.Rebase(w.t)
+			n.clock.Suspended = true
 			n.frozen++
 		}, func(w *world, s *strike) {
-			w.nodes[s.node].clock.wake(w.t)
+			w.nodes[s.node].clock.Wake(w.t)
 			thaw(w, s)
 		}},
 	}
@@ -146,7 +147,7 @@ func (w *world) flap(s *strike) {
 	} else {
 		n.link.cut--
 	}
-	w.q.push(event{at: w.t + max(1, s.Ms)*int64(time.Millisecond), kind: evFlap, arg: s.number})
+	w.q.Push(loop.Event{At: w.t + max(1, s.Ms)*int64(time.Millisecond), Kind: evFlap, Arg: s.number})
 }
 
 func redisStrikers() map[fault.Kind]striker {
@@ -154,7 +155,7 @@ func redisStrikers() map[fault.Kind]striker {
 	wipe := func(w *world, s *strike) { w.startServer(s.server, true) }
 	promote := func(w *world, s *strike) {
 		start(w, s)
-		s.server.use.moved(EmptiedPromoted)
+		s.server.Moved(redis.EmptiedPromoted)
 	}
 	restart := func(w *world, s *strike) {
 		if !s.server.down {
@@ -172,8 +173,7 @@ func redisStrikers() map[fault.Kind]striker {
 		fault.RedisWipe:    {func(w *world, s *strike) { w.killServer(s.server) }, wipe},
 		fault.RedisRestart: {restart, nil},
 		fault.RedisFlush: {func(w *world, _ *strike) {
-			w.server.flush()
-			w.server.use.flushed = w.server.use.flushed || w.cfg.Emptied != EmptiedByKeys
+			w.server.FlushAll(w.cfg.Emptied)
 			w.application()
 		}, nil},
 		fault.RedisFreeze: hold,
@@ -182,12 +182,12 @@ func redisStrikers() map[fault.Kind]striker {
 			restart(w, s)
 			s.server.loading++
 		}, func(_ *world, s *strike) { s.server.loading-- }},
-		fault.RedisReadOnly:   counted(func(_ *world, s *strike, by int) { s.server.readonly += by }),
-		fault.RedisMemory:     counted(func(_ *world, s *strike, by int) { s.server.full += by }),
-		fault.RedisNoReplicas: counted(func(_ *world, s *strike, by int) { s.server.lonely += by }),
-		fault.RedisMisconf:    counted(func(_ *world, s *strike, by int) { s.server.unsaved += by }),
-		fault.RedisNoPerm:     counted(func(_ *world, s *strike, by int) { s.server.deny(s.Deny, by) }),
-		fault.ScriptFlush:     {func(w *world, _ *strike) { w.server.forget() }, nil},
+		fault.RedisReadOnly:   counted(func(_ *world, s *strike, by int) { s.server.Readonly += by }),
+		fault.RedisMemory:     counted(func(_ *world, s *strike, by int) { s.server.Full += by }),
+		fault.RedisNoReplicas: counted(func(_ *world, s *strike, by int) { s.server.Lonely += by }),
+		fault.RedisMisconf:    counted(func(_ *world, s *strike, by int) { s.server.Unsaved += by }),
+		fault.RedisNoPerm:     counted(func(_ *world, s *strike, by int) { *s.denial() += by }),
+		fault.ScriptFlush:     {func(w *world, _ *strike) { w.server.Forget() }, nil},
 		fault.ClientKill: {func(w *world, _ *strike) {
 			for _, n := range w.nodes {
 				w.reset(n)
@@ -196,11 +196,21 @@ func redisStrikers() map[fault.Kind]striker {
 		// The promoted replica's data is Ms old, and its clock is off by up to ± Jitter.
 		fault.RedisFailover: {func(w *world, s *strike) {
 			w.killServer(s.server)
-			w.server.tap.flushed() // the old server's keys are gone; startServer records the new server's
-			w.server.restore(s.copy)
-			w.stepServer(spread(w.pick, s.Jitter*core.Millisecond))
+			w.server.Wrote(redis.Change{Kind: redis.Flushed}) // the old server's keys are gone; startServer records the new server's
+			w.server.Restore(s.copy)
+			w.server.Step(w.t, spread(w.pick, s.Jitter*core.Millisecond))
 		}, promote},
 	}
+}
+
+func (s *strike) denial() *int {
+	switch s.Deny {
+	case fault.DenySet:
+		return &s.server.NoSet
+	case fault.DenyFences:
+		return &s.server.NoFences
+	}
+	return &s.server.NoLeases
 }
 
 func serverStrikers() map[fault.Kind]striker {
@@ -234,28 +244,19 @@ func serverStrikers() map[fault.Kind]striker {
 func loadStrikers() map[fault.Kind]striker {
 	return map[fault.Kind]striker{
 		fault.KeyDelete: {func(w *world, s *strike) {
-			k := &w.server.leases[s.session]
-			if k.owner == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
+			if w.server.Owners()[s.session] == "" || w.server.peer != nil && (w.server.down || w.server.follows()) {
 				return
 			}
 			// G1's exception: the judge bounds the overlap by a renewal interval and its timeout. A frozen owner can exceed that here.
 			se := &w.sess[s.session]
 			se.excused = w.t + int64(w.cfg.TTL)
-			w.server.deleteLease(s.session)
-			w.q.push(event{at: se.excused, kind: evOracle, arg: s.session})
+			w.server.DeleteLease(s.session)
+			w.q.Push(loop.Event{At: se.excused, Kind: evOracle, Arg: s.session})
 		}, nil},
 		fault.BeatStale: {func(w *world, s *strike) {
-			i := w.server.beatKey(w.nodes[s.node].instance)
-			if w.server.staleBeats == nil {
-				w.server.staleBeats = map[int32]string{}
-			}
-			w.server.staleBeats[i] = strconv.FormatInt((w.server.clock.wallAt(w.t)-2*int64(w.cfg.TTL))/core.Millisecond, 10)
-			if b := &w.server.beats[i]; b.set {
-				b.text = w.server.staleBeats[i]
-			}
-		}, func(w *world, s *strike) {
-			delete(w.server.staleBeats, w.server.beatKey(w.nodes[s.node].instance))
-		}},
+			stale := (w.server.Clock.WallAt(w.t) - 2*int64(w.cfg.TTL)) / core.Millisecond
+			w.server.ForceBeat(w.nodes[s.node].instance, strconv.FormatInt(stale, 10))
+		}, func(w *world, s *strike) { w.server.ForceBeat(w.nodes[s.node].instance, "") }},
 		fault.SessionAdd: {func(w *world, s *strike) {
 			for range max(1, s.Ms) {
 				w.addSession()
@@ -277,10 +278,10 @@ func loadStrikers() map[fault.Kind]striker {
 
 func clockStrikers() map[fault.Kind]striker {
 	// The process does not notice the change, but its next tick and its trust windows end at other true times.
-	changes := func(change func(c *clock, s *strike)) func(*world, *strike) {
+	changes := func(change func(c *loop.Clock, s *strike)) func(*world, *strike) {
 		return func(w *world, s *strike) {
 			n := w.nodes[s.node]
-			n.clock.rebase(w.t)
+			n.clock.Rebase(w.t)
 			change(&n.clock, s)
 			if !n.alive {
 				return
@@ -302,9 +303,9 @@ func clockStrikers() map[fault.Kind]striker {
 		return amount
 	}
 	return map[fault.Kind]striker{
-		fault.ClockStep: {changes(func(c *clock, s *strike) { c.wall += signed(s, s.Ms*core.Millisecond) }), nil},
+		fault.ClockStep: {changes(func(c *loop.Clock, s *strike) { c.Wall += signed(s, s.Ms*core.Millisecond) }), nil},
 		// The rate error of both clocks, in parts per million, until the fault heals.
-		fault.ClockDrift: {changes(func(c *clock, s *strike) { s.was, c.ppm = c.ppm, signed(s, min(s.Ms, maxDrift)) }),
-			changes(func(c *clock, s *strike) { c.ppm = s.was })},
+		fault.ClockDrift: {changes(func(c *loop.Clock, s *strike) { s.was, c.PPM = c.PPM, signed(s, min(s.Ms, maxDrift)) }),
+			changes(func(c *loop.Clock, s *strike) { c.PPM = s.was })},
 	}
 }

@@ -7,19 +7,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// tuners are the target of a storm of intents, as in the real engine. Slots serve pipelines under the fences of their slot and service. A
-// slot refuses a pipeline if slot or service has seen a newer fence, and a newer pipeline ends an older one.
-type tuners struct {
-	places map[string]*tunerPlace // slots and services; never ranged over
-	number int64
-}
-
-// tunerPlace is a slot or a service. It serves one pipeline at a time.
-type tunerPlace struct {
-	fence   int64
-	current *pipeline
-}
-
 func (u *tuners) place(name string) *tunerPlace {
 	p := u.places[name]
 	if p == nil {
@@ -28,36 +15,6 @@ func (u *tuners) place(name string) *tunerPlace {
 	}
 	return p
 }
-
-// pipeline is the work of one session on its slot, as internal/node/pipeline.go does it, with the slot's side of it.
-type pipeline struct {
-	p               *intentNode
-	instance        string
-	session         string
-	service, slot   string // leases
-	fence, slotFrom int64  // of the service, and of the slot
-
-	// In the process.
-	state  pipelineState
-	paused bool // frozen between the check of its leases and the send
-	sent   int64
-	ended  bool // a lease is no longer trusted
-	stop   bool // an end was requested
-
-	// At the tuner.
-	n      int64
-	served bool
-	gone   bool // its connection is closed
-}
-
-type pipelineState uint8
-
-const (
-	pipeSending pipelineState = iota
-	pipeUp
-	pipeLetting
-	pipeOver
-)
 
 const answerWithin = int64(time.Second)
 
@@ -131,7 +88,7 @@ func (c *pipeline) accepted() {
 	if c.state != pipeSending {
 		return
 	}
-	if int64(c.p.n.clock.monoAt(c.p.w.t))-c.sent >= answerWithin || c.ended && !c.paused {
+	if int64(c.p.n.clock.MonoAt(c.p.w.t))-c.sent >= answerWithin || c.ended && !c.paused {
 		c.refused("the slot answered too late")
 		return
 	}

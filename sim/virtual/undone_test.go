@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // switchBack makes the server that was deposed at a failover the master again, as it was then: its run and its data.
-func (w *world) switchBack(old *redis) {
+func (w *world) switchBack(old *redis.Data, run string) {
 	w.killServer(w.server)
-	w.server.tap.flushed()
-	w.server.restore(old)
+	w.server.Wrote(redis.Change{Kind: redis.Flushed})
+	w.server.Restore(old)
 	w.startServer(w.server, false)
-	w.server.runID = old.runID
+	w.server.RunID = run
 	w.snapshot(w.server)
 }
 
@@ -29,20 +30,21 @@ func TestFailoverThatIsUndone(t *testing.T) { // G1, G3
 				{At: 8600 * time.Millisecond, Kind: fault.Cut, For: 7 * time.Second, Target: fault.NodeTarget(2)},
 			}}
 			w := newWorld(cfg, plan, seed, nil)
-			var old *redis
+			var old *redis.Data
+			var run string
 			var epochs []string
 			at := int64(cfg.Start) + int64(8*time.Second)
 			w.after(at-1, func() {
-				old = w.server.copyData()
-				epochs = append(epochs, w.server.epoch)
+				old, run = w.server.Copy(), w.server.RunID
+				epochs = append(epochs, w.server.Epoch)
 			})
 			w.after(at+int64(back), func() {
-				epochs = append(epochs, w.server.epoch)
-				w.switchBack(old)
+				epochs = append(epochs, w.server.Epoch)
+				w.switchBack(old, run)
 			})
 			w.run()
 			out := w.outcome()
-			if epochs = append(epochs, w.server.epoch); epochs[2] == epochs[0] || epochs[2] == epochs[1] {
+			if epochs = append(epochs, w.server.Epoch); epochs[2] == epochs[0] || epochs[2] == epochs[1] {
 				t.Errorf("seed %d, back after %v: the old master was believed, or was not: epochs %q", seed, back, epochs)
 			}
 			if out.Overlaps+out.Falls > 0 || out.Unowned > 0 || out.Misowned > 0 {

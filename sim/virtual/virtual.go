@@ -4,16 +4,70 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/core/election"
+	"github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/foreign"
-	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/timing"
+	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
+
+// Seams alters the data that passes between the parts of a run, to break a guarantee on purpose. Config.New does so for cores.
+type Seams struct {
+	Script func(text string) string // a script before compilation (Config.Lua)
+
+	Election func(election.Input, func(election.Input) election.Effects) election.Effects
+	Intent   func(intent.Event, func(intent.Event) []intent.Effect) []intent.Effect
+
+	Status func(code int) int // status of an API's answer
+
+	// Begun receives the condition (a to f, docs/redis.md) that costs a new epoch a quarantine, "" if it has none. It is not called with
+	// Config.Lua, nor for an epoch that always has a quarantine. lost: Redis has lost all data before.
+	Begun func(condition string, lost bool)
+
+	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool) // see redisConfig.Older
+}
+
+func through[In, Out any](seam func(In, func(In) Out) Out, step func(In) Out) func(In) Out {
+	if seam == nil {
+		return step
+	}
+	return func(in In) Out { return seam(in, step) }
+}
+
+func altered[T any](seam func(T) T, v T) T {
+	if seam == nil {
+		return v
+	}
+	return seam(v)
+}
+
+// rate draws a clock's rate error in parts per million.
+func (c Clock) rate(r *rand.Rand) int64 {
+	if c.Edge {
+		return c.Drift * int64(2*r.IntN(2)-1)
+	}
+	return spread(r, c.Drift)
+}
+
+// Election holds the timings of an election; see Config.Election.
+type Election struct {
+	Interval  time.Duration // between two cycles of a follower; default TTL / 2
+	Heartbeat time.Duration // between two heartbeats of the leader; default TTL / 3
+}
+
+// Intents configures the intent system; see Config.Intents.
+type Intents struct {
+	Tuners       int                   // slots that the workers share
+	Role         func(slot int) string // "api", "worker" or "both"
+	Phase1       func(slot int) bool   // the slot's API acquires the lease of a service itself; nil: none does
+	SingleWriter func(slot int) bool   // the slot's worker believes that it is the only one; nil: none does
+}
 
 // ErrConfig reports that the configuration contradicts itself. The wrapping error names the field.
 var ErrConfig = errors.New("invalid virtual run")
@@ -67,7 +121,7 @@ type Config struct {
 	Unannounced bool // Redis was not bootstrapped, so the run begins with a quarantine
 	// Local: instances reach Redis at a loopback address, so a new one needs no quarantine. Emptied: the state after a wipe or flush.
 	Local   bool
-	Emptied Emptied
+	Emptied redis.Emptied
 
 	Net   Net
 	Clock Clock
@@ -224,20 +278,4 @@ func (c Config) timings() timing.Timings {
 		t.Poll, t.PollTimeout, t.Serve = c.TTL/3, c.TTL/3, timing.Min
 	}
 	return t
-}
-
-// Run plays plan against a fleet and passes every event to emit (which may be nil), in order of time. It is a pure function and safe for
-// concurrent use. An error wraps ErrConfig or names an impossible fault; then nothing ran.
-func Run(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)) (Outcome, error) {
-	if err := cfg.Validate(); err != nil {
-		return Outcome{}, err
-	}
-	for i, f := range plan.Faults {
-		if err := f.Possible(true); err != nil {
-			return Outcome{}, fmt.Errorf("fault %d of the plan: %w", i+1, err)
-		}
-	}
-	w := newWorld(cfg.withDefaults(), plan, seed, emit)
-	w.run()
-	return w.outcome(), nil
 }

@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -73,13 +74,7 @@ func Run(t *testing.T, start New) {
 		"Bootstrap": bootstrapChecks,
 		"Walk":      walkChecks,
 	}
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range groups {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range groups[name] {
 				t.Run(c.name, func(t *testing.T) {

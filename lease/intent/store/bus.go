@@ -43,6 +43,13 @@ func (s *Store) open(worker string) (*bus, error) {
 
 func (b *bus) Close() error { return b.reader.Close() }
 
+func (b *bus) Explain(err error) error {
+	if denied := redisstore.Explain(b.client, b.opt.workerRules(b.client), err); denied != nil {
+		return denied
+	}
+	return err
+}
+
 func (b *bus) Create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.opt.OpTimeout)
 	defer cancel()

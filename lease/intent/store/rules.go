@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -19,25 +20,30 @@ const (
 // channel of leases.
 func (o *Options) apiRules() redisstore.Rules {
 	leases := o.leaseOptions().Rules(redisstore.Use{})
-	keys := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}}.And(leases).Keys
-	return redisstore.Rules{Keys: keys, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
+	keys := redisstore.Rules{Keys: []string{redisstore.Glob(o.KeyPrefix) + "*"}}.And(leases).Keys
+	return redisstore.Rules{Keys: keys, Channels: []string{redisstore.Glob(o.KeyPrefix + "notify")},
 		Commands: strings.Fields("info time eval evalsha " + apiCommands)}
 }
 
 func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
-	own := redisstore.Rules{Keys: []string{glob.Replace(o.KeyPrefix) + "*"}, Channels: []string{glob.Replace(o.KeyPrefix + "notify")},
+	own := redisstore.Rules{Keys: []string{redisstore.Glob(o.KeyPrefix) + "*"}, Channels: []string{redisstore.Glob(o.KeyPrefix + "notify")},
 		Commands: strings.Fields(workerCommands)}
 	leases := o.leaseOptions()
 	leases.Channel = o.Leases.Channel
 	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
-func (b *bus) Explain(err error) error {
-	if denied := redisstore.Explain(b.client, b.opt.workerRules(b.client), err); denied != nil {
-		return denied
+// Ping returns nil if Redis could accept a request, otherwise ErrUnavailable,
+// with the rules to add if an ACL denies it.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
+	defer cancel()
+	err := s.client.XLen(ctx, s.bus).Err()
+	if denied := redisstore.Explain(s.client, s.opt.apiRules(), err); denied != nil {
+		err = denied
 	}
-	return err
+	if err != nil {
+		return unavailable(s.named(ctx, err))
+	}
+	return nil
 }
-
-// glob escapes the pattern characters of SCAN's MATCH and of an ACL.
-var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

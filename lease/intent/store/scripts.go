@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"embed"
+	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -44,4 +46,22 @@ func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) (any
 		return nil, unavailable(s.named(ctx, err))
 	}
 	return reply, nil
+}
+
+var errReply = errors.New("a reply of an unknown form")
+
+func wordsOf(reply any, n int) ([]string, error) {
+	list, ok := reply.([]any)
+	if !ok || len(list) < n {
+		return nil, unavailable(errReply)
+	}
+	words := make([]string, len(list))
+	for i, v := range list {
+		if text, ok := v.(string); ok {
+			words[i] = text
+			continue
+		}
+		words[i] = fmt.Sprint(v)
+	}
+	return words, nil
 }

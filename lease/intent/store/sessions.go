@@ -155,11 +155,7 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 			return nil, nil, unavailable(errReply)
 		}
 		if len(words) > 0 {
-			fields := make(map[string]string, len(words))
-			for k, name := range recordFields {
-				fields[name] = words[k]
-			}
-			record := s.decode(fields)
+			record := s.decode(words)
 			records[i] = &record
 		}
 	}
@@ -237,7 +233,12 @@ func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, er
 
 func (s *Store) session(id string) string { return s.opt.KeyPrefix + "session:" + id }
 
-func (s *Store) decode(f map[string]string) intent.Session {
+// decode decodes the values of recordFields.
+func (s *Store) decode(values []string) intent.Session {
+	f := make(map[string]string, len(values))
+	for k, name := range recordFields {
+		f[name] = values[k]
+	}
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(f[name], 10, 64) // a missing or malformed number is 0
 		return n
@@ -250,22 +251,4 @@ func (s *Store) decode(f map[string]string) intent.Session {
 		Fence: number("fence"), SlotFence: number("tunerFence"),
 		CreatedAt: time.UnixMilli(number("created")), UpdatedAt: time.UnixMilli(number("updated")),
 	}
-}
-
-var errReply = errors.New("a reply of an unknown form")
-
-func wordsOf(reply any, n int) ([]string, error) {
-	list, ok := reply.([]any)
-	if !ok || len(list) < n {
-		return nil, unavailable(errReply)
-	}
-	words := make([]string, len(list))
-	for i, v := range list {
-		if text, ok := v.(string); ok {
-			words[i] = text
-			continue
-		}
-		words[i] = fmt.Sprint(v)
-	}
-	return words, nil
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -175,21 +174,6 @@ func (o Options) Shared() (redisstore.Options, []string, error) {
 
 // Options returns the store's options with every default.
 func (s *Store) Options() Options { return s.opt }
-
-// Ping returns nil if Redis could accept a request, otherwise ErrUnavailable,
-// with the rules to add if an ACL denies it.
-func (s *Store) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
-	defer cancel()
-	err := s.client.XLen(ctx, s.bus).Err()
-	if denied := redisstore.Explain(s.client, s.opt.apiRules(), err); denied != nil {
-		err = denied
-	}
-	if err != nil {
-		return unavailable(s.named(ctx, err))
-	}
-	return nil
-}
 
 // Late returns the hook, or function of the client's options, that began before
 // that time and has not returned; "" for none.

@@ -51,12 +51,7 @@ func (b *bus) Leases(ctx context.Context, take func(names []string) error) error
 	for _, kind := range []string{b.names.ResourceLease(""), b.names.SlotLease("")} {
 		var failed error
 		err := redisstore.Names(whole, b.client, b.opt.Leases.LeasePrefix+kind, func(page []string) {
-			var names []string
-			for _, name := range page {
-				if redisstore.CheckLease(b.opt.leaseOptions(), kind+name) == nil {
-					names = append(names, kind+name)
-				}
-			}
+			names := b.ownLeases(kind, page)
 			if len(names) == 0 || failed != nil {
 				return
 			}
@@ -75,6 +70,16 @@ func (b *bus) Leases(ctx context.Context, take func(names []string) error) error
 		}
 	}
 	return nil
+}
+
+// ownLeases returns the names of page that are names of leases of that kind.
+func (b *bus) ownLeases(kind string, page []string) (names []string) {
+	for _, name := range page {
+		if redisstore.CheckLease(b.opt.leaseOptions(), kind+name) == nil {
+			names = append(names, kind+name)
+		}
+	}
+	return names
 }
 
 func (b *bus) DeleteAllLeases(ctx context.Context, others []intentbus.Worker) (deleted int, beats string, err error) {

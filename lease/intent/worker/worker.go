@@ -292,22 +292,8 @@ func (w *Worker) loop() {
 		case <-timer.C:
 			w.step(core.Event{Kind: core.EvTick})
 		}
-		for {
-			batch, closed := w.inbox.take()
-			for i := range batch {
-				if batch[i].f != nil {
-					batch[i].f()
-				}
-				if batch[i].event.Kind != 0 {
-					w.step(batch[i].event)
-				}
-			}
-			if closed {
-				return
-			}
-			if len(batch) == 0 {
-				break
-			}
+		if closed := w.drainInbox(); closed {
+			return
 		}
 		if w.machine.Idle() {
 			w.feed()
@@ -316,6 +302,24 @@ func (w *Worker) loop() {
 			timer.Reset(max(0, time.Duration(next-w.now())))
 		} else {
 			timer.Reset(time.Hour)
+		}
+	}
+}
+
+// drainInbox handles messages until there are none, and reports whether the inbox is closed.
+func (w *Worker) drainInbox() (closed bool) {
+	for {
+		batch, closed := w.inbox.take()
+		for i := range batch {
+			if batch[i].f != nil {
+				batch[i].f()
+			}
+			if batch[i].event.Kind != 0 {
+				w.step(batch[i].event)
+			}
+		}
+		if closed || len(batch) == 0 {
+			return closed
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/lease"
+	"github.com/leasestorm/leasestorm/lease/admin"
+)
+
+func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
+		return admin.Bootstrap(ctx, client, fleet)
+	}); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted now, and to waiting nodes within a "+
+		"third of a TTL; the quarantine is %v, for TTLs up to that (--ttl)\n", s.leases.TTL)
+	return exitOK, nil
+}
+
+func quarantineLength(args []string) (length time.Duration, rest []string, err error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return 0, args, errors.New(`how long? As in "node quarantine 30s --redis redis://127.0.0.1:6379"`)
+	}
+	if length, err = time.ParseDuration(args[0]); err != nil {
+		return 0, args, fmt.Errorf(`quarantine: %q is no duration such as "30s"`, args[0])
+	}
+	return length, args[1:], nil
+}
+
+func (s *settings) fleet() admin.Fleet {
+	if s.system == systemElection {
+		return s.members()
+	}
+	return lease.ManagerConfig{Config: s.lease()}
+}
+
+const commandWithin = 10 * time.Second
+
+func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
+	client, err := s.Universal("node", terminal(os.Stderr))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), commandWithin)
+	defer cancel()
+	return command(ctx, client)
+}
+
+func setQuarantine(s *settings, fleet admin.Fleet, length time.Duration) (int, error) {
+	var before time.Duration
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
+		before, err = admin.SetQuarantine(ctx, client, fleet, length)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: "+
+		"restart no node before\n", before, length, max(before, length))
+	return exitOK, nil
+}
+
+func replicasCount(args []string) (n int, rest []string, err error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return 0, args, errors.New(`how many? As in "node replicas 2 --redis redis://127.0.0.1:6379"`)
+	}
+	if n, err = strconv.Atoi(args[0]); err != nil || n < 0 || n > lease.ReplicasMax {
+		return 0, args, fmt.Errorf("replicas: %q is no number from 0 to %d", args[0], lease.ReplicasMax)
+	}
+	return n, args[1:], nil
+}
+
+func setReplicas(s *settings, fleet admin.Fleet) (int, error) {
+	var before, now int
+	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
+		before, now, err = admin.SetReplicas(ctx, client, fleet)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	if before == now {
+		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: what counts has to be acknowledged by %d of the replicas already; "+
+			"nodes with a higher --replicas raise that by themselves\n", before)
+		return exitOK, nil
+	}
+	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
+		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now,
+		s.leases.Replicas)
+	return exitOK, nil
+}

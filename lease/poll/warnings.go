@@ -1,0 +1,96 @@
+package poll
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/internal/policy"
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// warnings warns of sessions whose polls never succeed. SessionManager.mu guards it.
+type warnings struct {
+	log        *zap.Logger
+	instance   string
+	timeout    time.Duration // of a poll
+	publishers map[string]*publisher
+	cutWarned  time.Time // time of the last warning about polls that were cut off
+}
+
+const (
+	cutMany  = 3           // polls in a row cut off by the timeout that lead to a warning
+	cutEvery = time.Minute // least time between two warnings, for all sessions together
+)
+
+// judge warns of a session whose polls always end at their timeout: its target may need longer, and would never be polled to the end. The
+// caller holds mu.
+func (w *warnings) judge(p *publisher, r *run) {
+	switch r.outcome {
+	case ended:
+		p.cut = 0
+	case cutOff:
+		p.cut++
+	}
+	now := time.Now()
+	if r.outcome != cutOff || p.cut < cutMany || !w.cutWarned.IsZero() && now.Sub(w.cutWarned) < cutEvery {
+		return
+	}
+	w.cutWarned = now
+	sessions := 0
+	for _, other := range w.publishers {
+		if other.cut >= cutMany {
+			sessions++
+		}
+	}
+	w.log.Warn("Polls are cut off by their timeout, one after the other; a target that needs longer needs a longer poll timeout "+
+		"(poll.Config.Timeout, above nine tenths of the TTL with LongPolls)", zap.String("event", "pollCutOff"),
+		zap.String("instance", w.instance), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
+		zap.Int64("timeout", w.timeout.Milliseconds()), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
+}
+
+// failedMany is the number of failed polls of a session in a row that leads to a warning.
+const failedMany = 3
+
+// failing warns once of a session whose polls always fail, and logs once that they succeed again. A poll that its timeout cut off (judge
+// warns of those) or something else ended says nothing about that. The caller holds mu.
+func (w *warnings) failing(p *publisher, r *run) {
+	if r.policy == policy.Unbegun || r.outcome == cutOff || r.outcome == stopping {
+		return
+	}
+	failed := p.failed
+	p.failed, p.err = failed+1, r.err
+	if r.err == nil {
+		p.failed = 0
+	}
+	tell, message, event := w.log.Warn, "Several polls in a row failed", "pollsFail"
+	switch {
+	case p.failed == failedMany:
+	case p.failed == 0 && failed >= failedMany:
+		tell, message, event = w.log.Info, "Polls succeed again", "pollsSucceed"
+	default:
+		return
+	}
+	tell(message, zap.String("event", event), zap.String("instance", w.instance), zap.String("endpoint", p.id),
+		zap.Int64("fence", r.hold.Fence()), zap.Error(r.err))
+}
+
+// failures adds to h how many sessions have polls that always fail. The caller holds mu.
+func (w *warnings) failures(h lease.Health) lease.Health {
+	sessions, first := 0, ""
+	for id, p := range w.publishers {
+		if p.failed < failedMany {
+			continue
+		}
+		if sessions++; first == "" || id < first {
+			first = id
+		}
+	}
+	if sessions > 0 && h.OK() {
+		h.Reason += fmt.Sprintf("; polls of %d sessions fail, as of %s: %s", sessions, first,
+			plain.Text(plain.Cut(w.publishers[first].err.Error(), reasonMax)))
+	}
+	return h
+}
