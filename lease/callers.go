@@ -104,7 +104,8 @@ func (c *callers) want(name string, w *waiter) {
 	case h.Valid() && !h.asked():
 		w.answer(h, nil)
 	default:
-		w.answer(nil, c.diagnosis.failure(core.OpRenew).noResult(core.OpRenew, "renewal", name, "this instance holds the lease, but a renewal failed"))
+		why := c.diagnosis.failure(core.OpRenew)
+		w.answer(nil, why.noResult(core.OpRenew, "renewal", name, "this instance holds the lease, but a renewal failed"))
 	}
 }
 

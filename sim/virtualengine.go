@@ -19,7 +19,7 @@ import (
 type Virtual struct {
 	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped, so the run begins with a quarantine
 	// Local instances reach Redis at a loopback address, so an unused Redis grants at once. Emptied is the state after a wipe or flush.
-	Local   bool            `yaml:"local,omitempty"`
+	Local   bool          `yaml:"local,omitempty"`
 	Emptied redis.Emptied `yaml:"emptied,omitempty"`
 
 	Net   virtual.Net   `yaml:"net,omitempty"`

@@ -137,8 +137,8 @@ func (s *settings) keyFlags(text func(p *string, flag, variable, help string)) {
 	sovereign := election.Sovereign()
 	text(&s.leaderKey, "leader-key", "LEASESTORM_LEADER_KEY", "election: "+sovereign.LeaderKey+" if empty")
 	text(&s.polls.SessionPrefix, "session-prefix", "LEASESTORM_SESSION_PREFIX", "polling: "+poll.DefaultSessionPrefix+" if empty")
-	text(&s.leases.LeasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next two need "+
-		"one hash tag")
+	text(&s.leases.LeasePrefix, "lease-prefix", "LEASESTORM_LEASE_PREFIX", "polling: poll:lease: if empty; on a cluster it and the next "+
+		"two need one hash tag")
 	text(&s.leases.NodePrefix, "heartbeat-prefix", "LEASESTORM_HEARTBEAT_PREFIX", "poll:node:, of an election "+sovereign.HeartbeatPrefix+
 		", if empty")
 	text(&s.leases.EpochKey, "epoch-key", "LEASESTORM_EPOCH_KEY", "poll:epoch, of an election "+sovereign.EpochKey+", if empty")

@@ -140,11 +140,11 @@ func (b contained) Ended() <-chan struct{} { return b.Exited }
 
 func (b contained) End() (time.Time, int) { return b.When, b.Code }
 
-func (b contained) Kill() { b.Kill() }
+func (b contained) Kill() { b.Running.Kill() }
 
 func (b contained) Freeze() error { return b.Pause() }
 
-func (b contained) Signal(s syscall.Signal) error { return b.Signal(s) }
+func (b contained) Signal(s syscall.Signal) error { return b.Running.Signal(s) }
 
 // Thaw unpauses the container, if it is paused, and continues its program, which may have stopped itself.
 func (b contained) Thaw() error {

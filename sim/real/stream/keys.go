@@ -11,6 +11,7 @@ type Keys struct {
 // Kind is what a key holds.
 type Kind uint8
 
+// The kinds of keys.
 const (
 	KeyOther Kind = iota
 	KeyLease

@@ -16,6 +16,7 @@ type Clock struct {
 // elapsed converts d ns of true time to this clock. d × ppm stays far below 2⁶³ for a day at any rate of a plan.
 func (c *Clock) elapsed(d int64) int64 { return d + d*c.PPM/million }
 
+// MonoAt returns what the monotonic clock shows at the true time t.
 func (c *Clock) MonoAt(t int64) core.Time {
 	if c.Suspended {
 		return core.Time(c.Mono)
@@ -23,15 +24,19 @@ func (c *Clock) MonoAt(t int64) core.Time {
 	return core.Time(c.Mono + c.elapsed(t-c.Base))
 }
 
+// WallAt returns what the wall clock shows at the true time t, in ns since the epoch.
 func (c *Clock) WallAt(t int64) int64 { return c.Wall + c.elapsed(t-c.Base) }
 
+// Now returns what both clocks show at the true time t.
 func (c *Clock) Now(t int64) core.Now { return core.Now{Mono: c.MonoAt(t), Wall: c.WallAt(t)} }
 
+// Rebase lets a later change of rate count from the true time t.
 func (c *Clock) Rebase(t int64) {
 	c.Mono, c.Wall = int64(c.MonoAt(t)), c.WallAt(t)
 	c.Base = t
 }
 
+// Wake ends a suspension at the true time t.
 func (c *Clock) Wake(t int64) {
 	c.Rebase(t)
 	c.Suspended = false

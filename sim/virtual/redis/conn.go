@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// Conn is the client's end of a connection whose server is a function.
 type Conn struct {
 	// ask sends a command and waits for its reply. After an error the connection is broken.
 	Ask    func(args []string) (Reply, error)
@@ -124,8 +125,19 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-func (*Conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (*Conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (*Conn) SetDeadline(time.Time) error      { return nil }
-func (*Conn) SetReadDeadline(time.Time) error  { return nil }
+// The rest of net.Conn, of which nothing depends.
+
+// LocalAddr returns an address that nothing uses, as the methods below do nothing: they complete net.Conn.
+func (*Conn) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+// RemoteAddr is part of net.Conn.
+func (*Conn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// SetDeadline is part of net.Conn.
+func (*Conn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline is part of net.Conn.
+func (*Conn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline is part of net.Conn.
 func (*Conn) SetWriteDeadline(time.Time) error { return nil }

@@ -33,6 +33,7 @@ func (d *Data) DeleteKeys() {
 	d.SetSessions(sessions)
 }
 
+// SetSessions makes set the sessions that the server holds.
 func (d *Data) SetSessions(set *core.Sessions) {
 	d.sessionSet = set
 	d.sessionIdx = d.sessionIdx[:0]
@@ -109,8 +110,11 @@ func Same(d, o *Data) bool {
 	}) && reflect.DeepEqual(cloneObjects(d.others), cloneObjects(o.others))
 }
 
+// LeaseID returns the name of a lease by its number.
 func (d *Data) LeaseID(i int32) string { return d.leases[i].id }
-func (d *Data) BeatID(i int32) string  { return d.beats[i].id }
+
+// BeatID returns the instance of a heartbeat by its number.
+func (d *Data) BeatID(i int32) string { return d.beats[i].id }
 
 // End returns the last ms at which a heartbeat or else a lease lives, if it ends.
 func (d *Data) End(beat bool, i int32) (ms int64, ends bool) {

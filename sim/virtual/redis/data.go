@@ -22,6 +22,7 @@ type Change struct {
 
 type changeKind uint8
 
+// The kinds of changes. From Stored on, they concern keys that leases do not use.
 const (
 	Granted changeKind = iota
 	Extended
@@ -31,7 +32,6 @@ const (
 	Beaten
 	BeatGone
 	Flushed
-	// The following concern keys that leases do not use.
 	Stored
 	Hashed
 	Added // replicas execute its command
@@ -162,6 +162,7 @@ func (d *Data) ranAgain(verb string, args []string, now int64) {
 	d.Wrote(Change{Kind: ran, Name: verb, Words: slices.Clone(args), At: now})
 }
 
+// NowMs returns what the server's clock shows at the true time t, in ms.
 func (d *Data) NowMs(t int64) int64 {
 	if d.at != 0 {
 		return d.at
@@ -176,6 +177,7 @@ func (d *Data) TrueOf(t, ms int64) int64 {
 	return t + d.Clock.TrueOf(d.Clock.WallAt(t), ms*core.Millisecond)
 }
 
+// Lease returns the number of a lease by its name.
 func (d *Data) Lease(id string) int32 {
 	i, ok := d.numbers.leases[id]
 	if !ok {
@@ -189,6 +191,7 @@ func (d *Data) Lease(id string) int32 {
 	return i
 }
 
+// Beat returns the number of an instance's heartbeat.
 func (d *Data) Beat(id string) int32 {
 	i, ok := d.numbers.beats[id]
 	if !ok {
@@ -211,6 +214,7 @@ func (d *Data) expireLease(i int32, now int64) {
 	}
 }
 
+// DeleteLease deletes a lease by its number.
 func (d *Data) DeleteLease(i int32) {
 	d.leases[i].owner, d.leases[i].foreign = "", false
 	d.version++

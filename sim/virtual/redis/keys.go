@@ -20,6 +20,7 @@ const (
 	keyEpoch
 )
 
+// Key is a key by its kind and its number or name.
 type Key struct {
 	kind keyKind
 	i    int32
@@ -33,6 +34,7 @@ type value struct {
 	expire  int64 // ms, or forever
 }
 
+// Keys of an election: the leader key, and the prefix of the heartbeats.
 const (
 	electionLeader = "sovereign:leader"
 	ElectionBeats  = "sovereign:heartbeat:"

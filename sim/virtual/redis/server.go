@@ -109,12 +109,13 @@ func (r *Server) Relive() {
 	}
 }
 
+// Forget drops all scripts, as SCRIPT FLUSH does.
 func (r *Server) Forget() {
 	r.loaded = 0
 	clear(r.scripts)
 }
 
-// Knows reports whether the script of an op is loaded, and load loads it.
+// Knows reports whether the script of an op is loaded.
 func (r *Server) Knows(k core.OpKind) bool { return k == core.OpAsk || r.loaded>>k&1 != 0 }
 
 // TakeFed returns the streams that got an entry since the last call.
@@ -138,6 +139,7 @@ type refusals struct {
 // Refuses reports whether Redis refuses something.
 func (r *refusals) Refuses() bool { return *r != refusals{} }
 
+// TextLoading is the error of a server that reads its data.
 const TextLoading = "LOADING Redis is loading the dataset in memory"
 
 type verb struct {
@@ -153,6 +155,7 @@ func (v verb) needsMemory(args []string) bool {
 	return v.memory || v.makes != "" && strings.EqualFold(args[0], v.makes)
 }
 
+// Load loads the script of an op.
 func (r *Server) Load(k core.OpKind) { r.loaded |= 1 << k }
 
 // mayWrite checks a script's write. A refusal keeps the script's earlier effects. Memory matters only before the script's first write.

@@ -13,6 +13,7 @@ type Reply any
 
 type status string
 
+// Refusal is an error that the server replies.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -46,7 +47,7 @@ func texts(words []string) []Reply {
 	return out
 }
 
-// forever is the expiry of a key without one.
+// Forever is the expiry of a key without one.
 const Forever = int64(1) << 62
 
 // object is a key of the intent store or a mutant's scripts. kind selects the field. Unlike in Redis, hashes and sets are ordered.
