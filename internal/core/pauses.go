@@ -1,6 +1,6 @@
 package core
 
-// The waits of a core: how long it pauses before an action, in ns, and why. The state decides which wait applies; its length follows from
+// The pauses of a core: how long it waits before an action, in ns, and why. The state decides which pause applies; its length follows from
 // the configuration alone.
 
 // retryPause is the pause after n failures in a row. The first retry is immediate, because many causes pass at once. The cap makes the
