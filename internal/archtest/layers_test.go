@@ -18,7 +18,7 @@ var layers = []struct {
 	name  string
 	files []string // NAME.go and NAME_*.go
 }{
-	{"the boundary", []string{"ports", "config", "pauses", "hash"}},
+	{"the boundary", []string{"ports", "config", "pauses", "rank"}},
 	{"terms", []string{"terms"}},
 	{"registry", []string{"registry"}},
 	{"fleet", []string{"fleet", "place"}},

@@ -175,6 +175,15 @@ func (k *terms) extend(t *term, op *Op) bool {
 	return true
 }
 
+// doubt makes a held term uncertain (I3). again reports whether it was uncertain already, ok whether it is held.
+func (k *terms) doubt(t *term) (again, ok bool) {
+	if t.phase != owned {
+		return false, false
+	}
+	again, t.uncertain = t.uncertain, true
+	return again, true
+}
+
 // renewal returns the kind of op that keeps t. After the quarantine it is too late to reassert t, but a key that still exists can be
 // renewed.
 func (k *terms) renewal(t *term) OpKind {

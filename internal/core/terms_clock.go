@@ -41,15 +41,6 @@ func (k *terms) shift(t *term, step int64) (shorter bool) {
 	return step > 0
 }
 
-// doubt makes a held term uncertain (I3). again reports whether it was uncertain already, ok whether it is held.
-func (k *terms) doubt(t *term) (again, ok bool) {
-	if t.phase != owned {
-		return false, false
-	}
-	again, t.uncertain = t.uncertain, true
-	return again, true
-}
-
 func (k *terms) wall(t Time) int64 { return int64(t) + k.clock.offset }
 
 // watchRedisClock compares Redis' clock with the instance's own. Leases expire by Redis' clock: when it jumps forward by

@@ -30,7 +30,7 @@ type Server struct {
 
 // Run serves until ctx ends, which is no error. Besides polls and pipelines it serves GET /healthz, and GET /sessions with one JSON
 // object a line. Lines of one session follow the order of the target's decisions. A blocked Out blocks the polls, because a witness must
-// not omit anything. Its only error is ErrTarget.
+// not omit anything. Its only error is ErrServe.
 func (s Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
