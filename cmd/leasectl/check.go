@@ -77,7 +77,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 		return all, nil // the findings already name the cause, and the rest is unknown
 	case errors.Is(err, redisstore.ErrFormat):
 		return append(all, finding{"format", err.Error(), "no instance can be granted a lease",
-			"give the instances, and leasectl, another --epoch-key, or delete that key if nobody needs it"}), nil
+			"give the instances and leasectl another --epoch-key, or delete the existing key if nobody needs it"}), nil
 	case err != nil:
 		return nil, err
 	}

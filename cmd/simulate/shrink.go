@@ -171,6 +171,6 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 			break
 		}
 	}
-	fmt.Fprintf(text, "not confirmed: the real engine did not break %s with it in %d tries, see %s\n", s.Guarantee, confirmTries, dir)
+	fmt.Fprintf(text, "not confirmed: in %d runs of this plan, the real engine did not break %s, see %s\n", confirmTries, s.Guarantee, dir)
 	return verdictError(exitUnknown)
 }

@@ -215,7 +215,8 @@ func setLevel(level *zapcore.Level, text, name string) error {
 func (s *settings) target() (*url.URL, error) {
 	u, err := url.Parse(s.targetURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("target %q; set LEASESTORM_TARGET_URL or --target, as http://127.0.0.1:8080", s.targetURL)
+		return nil, fmt.Errorf("target %q is no HTTP URL; set LEASESTORM_TARGET_URL or --target, for example to http://127.0.0.1:8080",
+			s.targetURL)
 	}
 	return u, nil
 }

@@ -127,24 +127,24 @@ func (r *Redis) Lose(key string) {
 }
 
 // Take gives the lease to another, simulated instance with the ID owner, for
-// the duration lasts. The present owner loses the lease at once, as with Lose,
+// the duration d. The present owner loses the lease at once, as with Lose,
 // with the cause "taken" and the ID. Attempts to acquire it return that it is
 // held, the holder, and the remaining time.
 //
-// The simulated instance does not renew: at the end of lasts on the bubble's
-// clock, waiting instances may acquire the lease. Lose ends it earlier. Another
-// Take gives the lease to another instance or for longer.
-func (r *Redis) Take(key, owner string, lasts time.Duration) {
+// The simulated instance does not renew: at the end of d on the bubble's
+// clock, waiting instances may acquire the lease. Lose ends this ownership
+// earlier. Another Take changes the owner or the end.
+func (r *Redis) Take(key, owner string, d time.Duration) {
 	r.t.Helper()
-	if owner == "" || lasts < time.Millisecond {
-		r.t.Fatalf("leasetest: Take(%q) by %q for %v: an owner has an ID and keeps it for 1ms at least", key, owner, lasts)
+	if owner == "" || d < time.Millisecond {
+		r.t.Fatalf("leasetest: Take(%q) by %q for %v: an owner has an ID and keeps it for 1ms at least", key, owner, d)
 	}
 	r.settled(key)
 	r.end(key, func() {
 		if err := r.m.Set(key, owner); err != nil {
 			r.t.Fatalf("leasetest: Take(%q): %v", key, err)
 		}
-		r.m.SetTTL(key, lasts)
+		r.m.SetTTL(key, d)
 	})
 	if fence := r.fence(key); fence != 0 {
 		r.t.Fatalf("leasetest: Take(%q): an instance still has it, under the fence %d", key, fence)

@@ -119,7 +119,7 @@ func (g *g5) close(s *session) {
 	}
 }
 
-// promise returns the promise that an instance acquires the session. Grants to instances that are gone must expire first.
+// promise returns by when an instance must acquire the session. Leases that Redis granted to instances that are gone must expire first.
 func (g *g5) promise(to *takeover) promise {
 	base, limit := to.base, g.limit
 	if heir := g.heirSince(to); heir+int64(FailoverAllowance) > base+limit {

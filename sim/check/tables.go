@@ -100,7 +100,7 @@ func (s *session) covers(e *history.Event) {
 	}
 }
 
-// takeStart removes and returns the start of the instance's next poll; never: not reported.
+// takeStart removes and returns the start of the instance's next poll. It returns the constant never if no start was reported.
 func (s *session) takeStart(inst string) int64 {
 	at, ok := s.started[inst]
 	if delete(s.started, inst); !ok {

@@ -87,7 +87,7 @@ func (d *distinct) add(t *Token) error {
 // duplicate, it keeps the old ones and returns lease.ErrInvalidConfig.
 func (h *Handler) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
-		return fmt.Errorf("%w: no Tokens: nobody could use it", lease.ErrInvalidConfig)
+		return fmt.Errorf("%w: Tokens is empty: every request would be refused", lease.ErrInvalidConfig)
 	}
 	own := slices.Clone(tokens)
 	var apart distinct

@@ -22,8 +22,8 @@ const timeout = 2 * time.Second
 
 var number atomic.Uint64
 
-// Proxy connects a client, usually a node, to a server: a listener, and links of its own toxiproxy server, so that a hanging proxy harms no
-// other. Safe for concurrent use.
+// Proxy connects a client, usually a node, to a server. It has a listener and a toxiproxy server of its own, so that one that hangs does
+// not affect the others. Safe for concurrent use.
 type Proxy struct {
 	name     string
 	upstream string
