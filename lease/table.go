@@ -140,7 +140,7 @@ func (t *table) trust(tell *core.Tell) *Lease {
 	}
 }
 
-// believe applies a tell to the belief in its term, and returns the term.
+// believe updates the term that tell is about, and returns it.
 func (t *table) believe(tell *core.Tell) *Lease {
 	h := t.current(tell.ID)
 	if h == nil {

@@ -63,7 +63,7 @@ func (f *flags) bend() sim.Breaker {
 
 func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(image string)) (sim.Engine, error) {
 	if f.compose != "" && (c.Engine != sim.EngineReal || c.System != sim.SystemPolling || len(c.NodeCmd) > 0) {
-		return nil, fmt.Errorf("--compose %s storms a fleet of real pollers: leave out another engine, system or node", f.compose)
+		return nil, fmt.Errorf("--compose %s always runs real pollers: it cannot be combined with another engine, system or node", f.compose)
 	}
 	if c.Engine == sim.EngineVirtual {
 		if f.launcher == launchContainers {
@@ -134,7 +134,7 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	}
 	f.forgets(stderr, c)
 	if f.retargeted > 0 && !f.quiet {
-		fmt.Fprintf(text, "faults of owners that hit whom they hit in %s: %d (--aim-anew: who owns now)\n", plain.Text(f.saved),
+		fmt.Fprintf(text, "faults of owners that hit the same instances as in %s: %d (--aim-anew hits the present owners)\n", plain.Text(f.saved),
 			f.retargeted)
 	}
 	bar := newProgress(stderr, c.Duration())

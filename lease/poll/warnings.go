@@ -46,7 +46,7 @@ func (w *warnings) judge(p *publisher, r *run) {
 		}
 	}
 	w.log.Warn("Polls are cut off by their timeout, one after the other; a target that needs longer needs a longer poll timeout "+
-		"(poll.Config.Timeout, above nine tenths of the TTL with LongPolls)", zap.String("event", "pollCutOff"),
+		"(poll.Config.Timeout; one above nine tenths of the TTL also needs LongPolls)", zap.String("event", "pollCutOff"),
 		zap.String("instance", w.instance), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
 		zap.Int64("timeout", w.timeout.Milliseconds()), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
 }

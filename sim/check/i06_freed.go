@@ -144,8 +144,8 @@ func (g *i6) owe(d *obligation) {
 }
 
 // The second half of i6: a worker must give back leases that no session uses. It gives back all leases of a session before it writes the
-// session's end. So it holds a service only for a session that has not ended, and no more slots than services. Grants that it never heard
-// of, and leases that it reported as lost, expire.
+// session's end. So it holds a service's lease only for a session that has not ended, and no more slots than services. Two kinds of lease
+// are exempt, because they expire by themselves: those whose grant it never heard of, and those that it reported as lost.
 
 // idle is a service's lease that a worker holds without a session, or, without a lease, the worker's slots beyond its services.
 type idle struct {

@@ -52,7 +52,7 @@ func (inj *injection) has(any fault.Effect) bool { return inj.does&any != 0 }
 // ofRedis reports whether the fault takes Redis away from all instances for a while.
 func (inj *injection) ofRedis() bool { return inj.has(fault.Denies) }
 
-// forgets reports whether Redis returns from the fault as another one (run_id or marker). A quarantine follows.
+// forgets reports whether Redis returns from the fault with another identity (run_id or marker), so that a quarantine follows.
 func (inj *injection) forgets() bool { return inj.has(fault.Forgets) }
 
 // failsOver reports whether another server, with another clock, becomes the master.

@@ -90,7 +90,7 @@ func (w *world) reaching(from int64, but *injection, reach func(*injection) (spa
 	}
 }
 
-// overlapping returns the first injection other than but whose reach overlaps the time between from and to, or nil.
+// overlapping returns the first injection whose reach overlaps the time between from and to, or nil. It leaves out the injection but.
 func (w *world) overlapping(from, to int64, but *injection, reach func(*injection) (span, bool)) *injection {
 	for inj, r := range w.reaching(from, but, reach) {
 		if r.from <= to {
