@@ -113,11 +113,11 @@ func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration)
 	if r.unsaved != nil {
 		events, logs = rec.Events(), nil // the logs may be incomplete, too
 	}
-	sum := func() string { return r.Outcome.SHA256 }
+	summed, sum := events, func() string { return r.Outcome.SHA256 }
 	if sum() == "" {
-		events, sum = history.Summed(events)
+		summed, sum = history.Summed(events)
 	}
-	judged, err := check.Judge(p, events, logs)
+	judged, err := check.Judge(p, summed, logs)
 	if err != nil {
 		return harness{fmt.Errorf("the storm has no verdict: judge %s: %w", r.Dir, err)}
 	}

@@ -131,7 +131,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	},
 	frozenSenders: {
 		"G2, I1", "a poll or a pipeline of a process that was frozen", "250 ms after the thaw; counted apart",
-		"no lease can stop what was under way", "g2: Its process was frozen while the target served it",
+		"a freeze holds back a request that was sent in time", "g2: Its process was frozen while the target served it",
 	},
 	hungUps: {
 		"G2", "a poll that the target still serves after its client cancelled it", "250 ms", "the target notices that a moment later",

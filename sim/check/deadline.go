@@ -34,8 +34,8 @@ const widest = 2
 // settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
 func (p Params) settleAfter() int64 { return int64(p.TTL/10 + FailoverAllowance) }
 
-// due returns the deadline of the change, and the fault that moved it last; nil if none did. A fault that is still open when a deadline
-// comes moves it by the time to settle. So each deadline follows from what had happened by then.
+// due returns the deadline of the change, and the fault that moved it last; nil if none did. A fault that is still open at a deadline moves
+// it by the time to settle. What happens after a deadline does not move it.
 func (w *world) due(c promise) (until int64, by *injection) {
 	until = c.by
 	for {
@@ -90,7 +90,7 @@ func (w *world) reached(c promise, at, until int64, by *injection) (int64, *inje
 	return until, by
 }
 
-// reachOf returns the time in which the injection can delay this change, by what had happened at at.
+// reachOf returns the time in which the injection can delay this change. What happened after at does not count.
 func (w *world) reachOf(c promise, inj *injection, at int64) (span, bool) {
 	r, ok := w.reachBy(inj, at)
 	switch {

@@ -11,14 +11,31 @@ import (
 // Exercisable returns the guarantees that a run of these parameters can put to the test. They are the run's criteria if none are named. A
 // kind of fault counts only if the plan has one whose change no other fault could delay.
 func Exercisable(p check.Params) []string {
-	return slices.DeleteFunc(check.IDs(p.System), func(id string) bool { return !p.Judges(id) || !run(p).exercises(id) })
+	r := run{Params: p}
+	for _, f := range p.Plan.Faults {
+		from, to, delays := p.Reach(f)
+		if !delays {
+			from, to = f.At, f.At
+		}
+		r.reaches = append(r.reaches, reach{from, to, delays})
+	}
+	return slices.DeleteFunc(check.IDs(p.System), func(id string) bool { return !p.Judges(id) || !r.exercises(id) })
 }
 
 // run asks about the plan of a run.
-type run check.Params
+type run struct {
+	check.Params
+	reaches []reach // of the plan's faults
+}
+
+// reach is the time in which a fault delays others, or, if it delays nobody, in which it hits.
+type reach struct {
+	from, to time.Duration
+	delays   bool
+}
 
 // exercises reports whether a run of these parameters can put the guarantee to the test.
-func (p run) exercises(id string) bool {
+func (p *run) exercises(id string) bool {
 	limit := p.TTL + check.FailoverAllowance
 	several := p.Nodes > 1
 	switch id {
@@ -29,7 +46,7 @@ func (p run) exercises(id string) bool {
 	case "G5":
 		return several && p.alone(limit, fault.Crash) || p.alone(limit, fault.CrashAll)
 	case "G7":
-		settle := time.Duration(check.Params(p).Settle())
+		settle := time.Duration(p.Settle())
 		return p.apart(settle, max(p.TTL, settle), true, []fault.Kind{fault.Join, fault.Leave})
 	case "G8":
 		return p.alone(limit+p.Poll, append(fault.Having(fault.Starts|fault.Stops), fault.Crash, fault.SessionAdd)...) ||
@@ -61,29 +78,29 @@ func (p run) exercises(id string) bool {
 // silent has the effects of faults that cut a living owner off from Redis, or freeze it.
 const silent = fault.Partitions | fault.Freezes
 
-func (p run) any(is func(f fault.Fault) bool) bool { return slices.ContainsFunc(p.Plan.Faults, is) }
+func (p *run) any(is func(f fault.Fault) bool) bool { return slices.ContainsFunc(p.Plan.Faults, is) }
 
-func (p run) includes(k fault.Kind) bool {
+func (p *run) includes(k fault.Kind) bool {
 	return p.any(func(f fault.Fault) bool { return f.Kind == k })
 }
 
-func (p run) has(any fault.Effect) bool {
+func (p *run) has(any fault.Effect) bool {
 	return p.any(func(f fault.Fault) bool { return f.Kind.Has(any) })
 }
 
 // unanswered reports whether a fault with one of the effects keeps a node, or all nodes, from every renewal for at least d.
-func (p run) unanswered(d time.Duration, any fault.Effect) bool {
+func (p *run) unanswered(d time.Duration, any fault.Effect) bool {
 	return p.any(func(f fault.Fault) bool {
 		return f.Kind.Has(any) && f.Kind.Refuses() != fault.RefusesSome && f.For >= d
 	})
 }
 
 // aims reports whether the plan aims such a fault at the leader for at least d. Only the history shows whether it hit one.
-func (p run) aims(d time.Duration, any fault.Effect) bool {
+func (p *run) aims(d time.Duration, any fault.Effect) bool {
 	return p.includes(fault.CrashAll) || p.any(func(f fault.Fault) bool { return f.Kind.Has(any) && f.Aims() && f.For >= d })
 }
 
-func (p run) most() int {
+func (p *run) most() int {
 	n := p.Nodes
 	most := n
 	for _, f := range p.Plan.Faults { // in order of At
@@ -99,13 +116,13 @@ func (p run) most() int {
 }
 
 // alone reports whether the plan has a fault of these kinds that nothing overlaps until limit after it. Faults that delay nobody may.
-func (p run) alone(limit time.Duration, kinds ...fault.Kind) bool {
+func (p *run) alone(limit time.Duration, kinds ...fault.Kind) bool {
 	return p.apart(0, limit, false, kinds)
 }
 
 // apart reports whether the plan has a fault of these kinds that no other overlaps, from the time before it until the time after it. With
 // all, faults that delay nobody overlap too.
-func (p run) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
+func (p *run) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
 	for i, f := range p.Plan.Faults {
 		end := f.At + f.For
 		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
@@ -119,13 +136,9 @@ func (p run) apart(before, after time.Duration, all bool, kinds []fault.Kind) bo
 }
 
 // overlapped reports whether a fault other than that one delays others, or with all merely hits, between since and until.
-func (p run) overlapped(but int, since, until time.Duration, all bool) bool {
-	for i, f := range p.Plan.Faults {
-		from, to, delays := check.Params(p).Reach(f)
-		if !delays {
-			from, to = f.At, f.At
-		}
-		if i != but && (delays || all) && from <= until && to >= since {
+func (p *run) overlapped(but int, since, until time.Duration, all bool) bool {
+	for i, r := range p.reaches {
+		if i != but && (r.delays || all) && r.from <= until && r.to >= since {
 			return true
 		}
 	}
