@@ -43,25 +43,15 @@ func (m *Machine) written(s *session, w Wrote) {
 		m.gone(s)
 	default: // the answer to RUNNING came while the pipeline was being ended
 		s.acked = s.acked || w == WroteOK || w == WroteStop
-		m.disown(s, w)
+		s.disown(w)
 		if s.phase == ending {
 			m.proceed(s)
 		}
 	}
 }
 
-// disown records that this worker must not write the session's state any more, if w shows that.
-func (m *Machine) disown(s *session, w Wrote) {
-	switch w {
-	case WroteOver:
-		s.after = leaveIt
-	case WroteMissing:
-		s.after = buryIt
-	}
-}
-
 func (m *Machine) startingWritten(s *session, w Wrote) {
-	m.disown(s, w)
+	s.disown(w)
 	s.stop = s.stop || w == WroteStop
 	switch {
 	case w == WroteOver || w == WroteMissing:
@@ -101,7 +91,7 @@ func (m *Machine) launched(s *session, e *Event) {
 	case e.Launch == LaunchOK:
 		s.live = true
 		s.phase = up
-		m.arm(s, m.deadline(s))
+		m.timers.set(s, m.deadline(s))
 		if !m.interrupt(s) {
 			m.write(s)
 		}
@@ -114,19 +104,18 @@ func (m *Machine) launched(s *session, e *Event) {
 }
 
 func (m *Machine) runningWritten(s *session, w Wrote) {
-	m.disown(s, w)
+	s.disown(w)
 	switch w {
 	case WroteOK:
 		s.acked = true
 		s.phase = running
-		m.running++
-		m.leaveTurn(s)
+		m.turns.leave(s)
 	case WroteStop:
 		s.acked = true
 		s.stop = true
 		m.interrupt(s)
 	case WroteFailed:
-		m.arm(s, min(m.now+core.Time(m.cfg.Retry), m.deadline(s)))
+		m.timers.set(s, min(m.now+core.Time(m.cfg.Retry), m.deadline(s)))
 	default:
 		m.halt(s, LeaseLost, "its record is gone, or is another's")
 	}
@@ -134,7 +123,7 @@ func (m *Machine) runningWritten(s *session, w Wrote) {
 
 // deadline returns when the pipeline must be asked to end unless both leases are renewed.
 func (m *Machine) deadline(s *session) core.Time {
-	return min(s.service.until, s.tuner.until) - core.Time(m.cfg.Grace)
+	return s.until() - core.Time(m.cfg.Grace)
 }
 
 func (m *Machine) due(s *session) {
@@ -149,7 +138,7 @@ func (m *Machine) due(s *session) {
 		if s.phase == up && !s.asked {
 			m.write(s)
 		}
-		m.arm(s, m.deadline(s))
+		m.timers.set(s, m.deadline(s))
 	case launching, halting:
 		m.stuck(s)
 	}
@@ -199,7 +188,7 @@ func (m *Machine) interrupt(s *session) bool {
 			s.live = true
 			m.awaitEnd(s, Stopped, "stopped on request")
 		} else if s.lost { // the result of the launch, if it comes in time, decides whether to start over
-			m.arm(s, m.now+core.Time(m.cfg.StopTimeout))
+			m.timers.set(s, m.now+core.Time(m.cfg.StopTimeout))
 		}
 	}
 	return false
@@ -231,21 +220,20 @@ func (m *Machine) interrupted(s *session) bool {
 }
 
 func (m *Machine) halt(s *session, reason Reason, text string) {
-	m.leaveRunning(s)
 	m.awaitEnd(s, reason, text)
 	m.do(Effect{Kind: Halt, Session: s.entry.Session})
 }
 
 func (m *Machine) awaitEnd(s *session, reason Reason, text string) {
 	s.phase, s.reason, s.text = halting, reason, text
-	m.arm(s, m.now+core.Time(m.cfg.StopTimeout))
+	m.timers.set(s, m.now+core.Time(m.cfg.StopTimeout))
 }
 
 // stuck abandons a pipeline that does not return. It may still work, so its leases are neither renewed nor released, and this worker does
 // not use its slot again before the pipeline has returned.
 func (m *Machine) stuck(s *session) {
 	s.live = true // also while it is still being started
-	m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: m.unhold(s)})
+	m.do(Effect{Kind: Abandon, Session: s.entry.Session, Leases: m.leases.drop(s)})
 	s.reason, s.text = PipelineFailed, "the pipeline did not stop in time; its leases expire"
 	m.proceed(s)
 }
@@ -253,7 +241,6 @@ func (m *Machine) stuck(s *session) {
 func (m *Machine) returned(s *session, text string) {
 	s.live = false
 	m.ended()
-	m.leaveRunning(s)
 	switch s.phase {
 	case up, running:
 		s.reason, s.text = Stopped, "the pipeline ended"
@@ -268,18 +255,11 @@ func (m *Machine) returned(s *session, text string) {
 	}
 }
 
-func (m *Machine) leaveRunning(s *session) {
-	if s.phase == running {
-		s.phase = up
-		m.running--
-	}
-}
-
 // check writes RUNNING again for all running sessions: the answer shows which records are gone.
 func (m *Machine) check() {
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
 		if s := m.sessions[id]; s.phase == running && !s.asked {
-			m.leaveRunning(s)
+			s.phase = up
 			m.write(s)
 		}
 	}
@@ -293,9 +273,9 @@ func (m *Machine) end(s *session, reason Reason, text string) {
 
 // giveBack releases all leases of s; proceed follows when they are released.
 func (m *Machine) giveBack(s *session) {
-	m.disarm(s)
+	m.timers.cancel(s)
 	s.phase = releasing
-	names := m.unhold(s)
+	names := m.leases.drop(s)
 	if len(names) == 0 {
 		m.released(s)
 		return
@@ -303,20 +283,8 @@ func (m *Machine) giveBack(s *session) {
 	m.do(Effect{Kind: Release, Session: s.entry.Session, Leases: names})
 }
 
-func (m *Machine) unhold(s *session) []string {
-	var names []string
-	for _, t := range []*term{&s.service, &s.tuner} {
-		if t.fence != 0 {
-			names = append(names, t.name)
-			delete(m.leases, t.name)
-		}
-		*t = term{}
-	}
-	return names
-}
-
 func (m *Machine) released(s *session) {
-	m.freeSlot(s)
+	m.slots.free(s)
 	m.proceed(s)
 }
 
@@ -347,63 +315,18 @@ func (m *Machine) proceed(s *session) {
 func (m *Machine) gone(s *session) {
 	if s.live {
 		s.phase = stranded
-		m.leaveTurn(s)
+		m.turns.leave(s)
 		return
 	}
 	m.forget(s)
 }
 
 func (m *Machine) forget(s *session) {
-	m.disarm(s)
-	m.leaveTurn(s)
-	m.freeSlot(s)
+	m.timers.cancel(s)
+	m.turns.leave(s)
+	m.slots.free(s)
 	delete(m.sessions, s.entry.Session)
 	m.do(Effect{Kind: Forget, Session: s.entry.Session})
-}
-
-func (m *Machine) freeSlot(s *session) {
-	if s.slot >= 0 && m.mine[s.slot] == s {
-		m.mine[s.slot] = nil
-	}
-	s.slot = -1
-}
-
-func (m *Machine) leaveTurn(s *session) {
-	if s.turn {
-		s.turn = false
-		m.busy--
-	}
-}
-
-// renewed extends a trust window. The timer remains and checks the new deadline when it fires.
-func (m *Machine) renewed(e *Event) {
-	s := m.leases[e.Lease]
-	if s == nil {
-		return
-	}
-	for _, t := range []*term{&s.service, &s.tuner} {
-		if t.name == e.Lease && t.fence == e.Fence {
-			t.until = max(t.until, e.Until)
-		}
-	}
-}
-
-func (m *Machine) lostLease(e *Event) {
-	s := m.leases[e.Lease]
-	if s == nil {
-		return
-	}
-	for _, t := range []*term{&s.service, &s.tuner} {
-		if t.name == e.Lease && t.fence == e.Fence {
-			*t = term{}
-			delete(m.leases, e.Lease)
-			if !s.lost { // a second loss must not restart the timeout
-				s.lost = true
-				m.interrupt(s)
-			}
-			return
-		}
-	}
 }
 
 // ended counts the end of a pipeline. After the last one, a drain waits only for Redis' answers.
@@ -421,4 +344,5 @@ func (m *Machine) drain() {
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
 		m.interrupt(m.sessions[id])
 	}
+	m.turns.line = nil // interrupt has forgotten them
 }

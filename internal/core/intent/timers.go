@@ -12,7 +12,7 @@ type timer struct {
 	s   *session
 }
 
-// timers is a heap, earliest first. A newer gen of the session cancels a timer.
+// timers is a heap, earliest first. Each session has at most one timer: a newer gen of the session cancels an older one.
 type timers []timer
 
 func (h timers) Len() int           { return len(h) }
@@ -28,34 +28,28 @@ func (h *timers) Pop() any {
 	return t
 }
 
-func (m *Machine) arm(s *session, at core.Time) {
-	s.gen++
-	heap.Push(&m.timers, timer{at: at, gen: s.gen, s: s})
+func (h *timers) set(s *session, at core.Time) {
+	h.cancel(s)
+	heap.Push(h, timer{at: at, gen: s.gen, s: s})
 }
 
-func (m *Machine) disarm(s *session) { s.gen++ }
+func (h *timers) cancel(s *session) { s.gen++ }
 
-// wake handles all due timers. A step calls it before handling its event.
-func (m *Machine) wake() {
-	for len(m.timers) > 0 && m.timers[0].at <= m.now {
-		if t := heap.Pop(&m.timers).(timer); t.gen == t.s.gen {
-			m.due(t.s)
-		}
+// first returns when the next timer fires.
+func (h *timers) first() (at core.Time, ok bool) {
+	for len(*h) > 0 && (*h)[0].gen != (*h)[0].s.gen {
+		heap.Pop(h)
 	}
+	if len(*h) == 0 {
+		return 0, false
+	}
+	return (*h)[0].at, true
 }
 
-// Next returns when the machine needs an EvTick; zero: never.
-func (m *Machine) Next() core.Time {
-	for len(m.timers) > 0 && m.timers[0].gen != m.timers[0].s.gen {
-		heap.Pop(&m.timers)
+// fire takes a session whose timer is due, nil if there is none.
+func (h *timers) fire(now core.Time) *session {
+	if at, ok := h.first(); !ok || at > now {
+		return nil
 	}
-	switch {
-	case m.drained:
-		return 0
-	case len(m.timers) == 0:
-		return m.drainBy
-	case m.draining:
-		return min(m.timers[0].at, m.drainBy)
-	}
-	return m.timers[0].at
+	return heap.Pop(h).(timer).s
 }
