@@ -59,7 +59,7 @@ func (f *failedLast) repeats(t *core.Tell, interval time.Duration) bool {
 // announce logs one tell and, if it concerns a lease, adds it to the event stream.
 func (a *announcer) announce(t *core.Tell, h *Lease) {
 	repeated := a.failed.repeats(t, a.cfg.RenewInterval)
-	a.record(t, repeated)
+	a.record(t, repeated, h)
 	kind, isLease := tellEvents[t.Kind]
 	routine := t.Kind == core.TellRenewed && !t.Doubted
 	if !isLease || a.listened == nobody || routine && a.listened == ofChanges {
@@ -77,7 +77,7 @@ func (a *announcer) announce(t *core.Tell, h *Lease) {
 }
 
 // record logs one tell. A repeated failure has the level debug.
-func (a *announcer) record(t *core.Tell, repeated bool) {
+func (a *announcer) record(t *core.Tell, repeated bool, h *Lease) {
 	level, message, ok := logentry.Head(t)
 	at := zapcore.Level(level)
 	switch {
@@ -99,6 +99,12 @@ func (a *announcer) record(t *core.Tell, repeated bool) {
 		tell.Text = words(d.renewals().err)
 	case t.Kind == core.TellSilent || t.Kind == core.TellUncertain && t.Cause == core.CauseNoAnswer:
 		tell.Text = d.unreached(t.Text)
+	}
+	if h != nil && (t.Kind == core.TellLost || t.Kind == core.TellReleased) {
+		tell.Until = core.Time(h.until.Load())
+	}
+	if tell.UntilWall = 0; tell.Until != 0 {
+		tell.UntilWall = a.time(tell.Until).UnixNano()
 	}
 	a.log.Later(at, a.time(t.At), message, func() []zap.Field { return a.fields(&tell) })
 }
@@ -167,11 +173,8 @@ func (a *announcer) attempt(op *core.Op) {
 func (a *announcer) fields(t *core.Tell) []zap.Field {
 	var room [8]logentry.Field
 	fields := logentry.Fields(room[:0], a.cfg.InstanceID, t)
-	switch {
-	case t.Kind == core.TellEpoch && t.Wait > 0:
+	if t.Kind == core.TellEpoch && t.Wait > 0 {
 		fields = append(fields, logentry.Field{Key: "until", Text: stamp(a.time(t.At + core.Time(t.Wait)))})
-	case t.Kind == core.TellUncertain:
-		fields = append(fields, logentry.Field{Key: "until", Text: stamp(a.time(t.Until))})
 	}
 	return zaplog.Append(make([]zap.Field, 0, len(fields)), fields)
 }

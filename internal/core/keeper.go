@@ -192,7 +192,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		r := a.result(i)
 		switch r.Outcome {
 		case OutGranted, OutAdopted:
-			c.granted(l, in, r)
+			c.granted(l, in, r, a.RedisNow)
 		case OutHeld:
 			l.unanswered = false
 			l.holder = r.Owner
@@ -221,7 +221,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 	c.drainedYet()
 }
 
-func (c *Core) granted(l *lease, in *inflight, r *Result) {
+func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 	c.effective(OpAcquire)
 	if !c.begin(&l.term, &in.op, r.Fence) {
 		// The answer came too late, but the key is ours all the same: acquire again, to adopt it.
@@ -240,7 +240,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result) {
 	c.holds(l, true)
 	c.armHeld(l)
 	c.fleet.ownedBy(l.session, c.self)
-	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), TTL: l.ttl}
+	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), TTL: l.ttl, RedisNow: redis}
 	if r.Outcome == OutGranted { // an adopted lease was ours already
 		t.Vacant = c.vacancy(l)
 	}

@@ -227,7 +227,7 @@ type TellKind uint8
 
 // The notifications, with the fields of Tell that they set. Those about leases always set ID, Fence and At.
 const (
-	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, TTL, Vacant
+	TellAcquired      TellKind = iota + 1 // a term begins: Until, UntilWall, TTL, RedisNow, Vacant
 	TellRenewed                           // Until, UntilWall, Sent, Doubted
 	TellUncertain                         // an attempt failed (Cause, Text): believe nothing until renewed
 	TellLost                              // the term is over (Cause; Owner if another is known to hold it)
@@ -290,6 +290,7 @@ type Tell struct {
 	UntilWall int64 // and on the wall clock: trust ends at whichever comes first
 	TTL       int64 // ns
 	Sent      Time  // stamp of the attempt that succeeded
+	RedisNow  int64 // Redis TIME in µs as it granted the term, 0 if unknown
 	Owner     string
 	Wait      int64 // ns
 	Text      string

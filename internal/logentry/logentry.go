@@ -5,6 +5,7 @@ package logentry
 
 import (
 	"strings"
+	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 )
@@ -116,7 +117,8 @@ type Field struct {
 	Number int64
 }
 
-// Fields appends the fields of instance's entry for t to dst, without empty ones.
+// Fields appends the fields of instance's entry for t to dst, without empty ones. The shell sets t.UntilWall to the end of the window on
+// the clock that stamps its entries, also for the end of a term.
 func Fields(dst []Field, instance string, t *core.Tell) []Field {
 	f := formOf(t.Kind)
 	dst = append(dst, Field{Key: "event", Text: f.event}, Field{Key: "instance", Text: instance})
@@ -134,11 +136,20 @@ func Fields(dst []Field, instance string, t *core.Tell) []Field {
 	switch {
 	case t.Kind == core.TellAcquired:
 		dst = append(dst, Field{Key: "ttl", Kind: Number, Number: t.TTL / core.Millisecond})
+		if t.RedisNow != 0 {
+			dst = append(dst, Field{Key: "redis", Text: stamp(t.RedisNow * 1000)})
+		}
 	case !f.lease && t.Wait != 0:
 		dst = append(dst, Field{Key: "wait", Kind: Number, Number: t.Wait / core.Millisecond})
 	}
+	if t.UntilWall != 0 && t.Kind != core.TellRenewed { // renewals are most of a log
+		dst = append(dst, Field{Key: "until", Text: stamp(t.UntilWall)})
+	}
 	return dst
 }
+
+// stamp formats a time, in ns since 1970.
+func stamp(wall int64) string { return time.Unix(0, wall).UTC().Format(time.RFC3339Nano) }
 
 // Cause returns the cause of t as one of a few fixed texts, independent of the store's error.
 func Cause(t *core.Tell) string {

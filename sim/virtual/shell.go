@@ -60,7 +60,14 @@ func (w *world) log(n *node, t *core.Tell) {
 	}
 	e := &w.entry
 	e.Node, e.Wall, e.Level, e.Message = n.name, n.clock.WallAt(w.t), level, message
-	e.Fields = logentry.Fields(e.Fields[:0], n.instance, t)
+	said := *t
+	if _, tm := n.term(t.ID); tm != nil && (t.Kind == core.TellLost || t.Kind == core.TellReleased) {
+		said.Until = tm.until
+	}
+	if said.UntilWall = 0; said.Until != 0 {
+		said.UntilWall = e.Wall + int64(said.Until-n.clock.MonoAt(w.t))
+	}
+	e.Fields = logentry.Fields(e.Fields[:0], n.instance, &said)
 	w.cfg.Log(e)
 }
 
