@@ -7,12 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real"
-)
-
-// Names of the engines.
-const (
-	EngineReal    = "real"    // processes, sockets, Redis
-	EngineVirtual = "virtual" // one event loop: the same rules with virtual clocks, network and Redis
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // Engine runs one storm: call Open, then Supports and Run, and always Close.
@@ -96,3 +91,11 @@ type Outcome struct {
 	Virtual time.Duration // elapsed virtual time; 0 on the real engine
 	SHA256  string        // hash of the history's lines, hexadecimal; "" if the engine is not deterministic
 }
+
+// Names in a run's folder, besides report.FileName.
+const (
+	HistoryFile  = "history.jsonl"
+	ScenarioFile = report.ScenarioName
+	PlanFile     = report.PlanName
+	LogsDir      = report.LogsName
+)

@@ -11,22 +11,15 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
-
-// ScenarioVersion is the format that this program writes, and the newest that it reads. Only a change of a key's meaning raises it.
-const ScenarioVersion = 1
 
 // scenarioYAML is a scenario file. Pointers distinguish absent values from zeros.
 type scenarioYAML struct {
@@ -60,6 +53,33 @@ type timingsYAML struct {
 	Poll        *time.Duration `yaml:"poll,omitempty"`
 	PollTimeout *time.Duration `yaml:"pollTimeout,omitempty"`
 	Serve       *time.Duration `yaml:"serve,omitempty"`
+}
+
+// timingYAML is one duration: its key, its place in the file, and its place in Timings.
+type timingYAML struct {
+	key   string
+	given **time.Duration
+	value *time.Duration
+}
+
+// fields returns the durations of the file and of t side by side; none of a nil file.
+func (y *timingsYAML) fields(t *Timings) []timingYAML {
+	if y == nil {
+		return nil
+	}
+	return []timingYAML{
+		{"ttl", &y.TTL, &t.TTL}, {"renew", &y.Renew, &t.Renew}, {"heartbeat", &y.Heartbeat, &t.Heartbeat},
+		{"discovery", &y.Discovery, &t.Discovery}, {"poll", &y.Poll, &t.Poll}, {"pollTimeout", &y.PollTimeout, &t.PollTimeout},
+		{"serve", &y.Serve, &t.Serve},
+	}
+}
+
+func timingsOf(t Timings) *timingsYAML {
+	y := &timingsYAML{}
+	for _, f := range y.fields(&t) {
+		*f.given = some(*f.value)
+	}
+	return y
 }
 
 //go:embed builtin/*.yaml
@@ -110,7 +130,8 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 	if err != nil {
 		return Scenario{}, fmt.Errorf("%w: scenario: %w", ErrInvalid, err)
 	}
-	tree, y, err := decode(data)
+	var y scenarioYAML
+	tree, err := decode(data, &y)
 	switch {
 	case errors.Is(err, io.EOF):
 		return Scenario{}, fmt.Errorf("%w: scenario %s is empty, or its first document: write at least \"nodes: 10\"", ErrInvalid, file)
@@ -118,72 +139,14 @@ func load(file string, read func(string) ([]byte, error)) (Scenario, error) {
 		return Scenario{}, syntax(file, err)
 	}
 	s := y.scenario()
-	s.source, s.path = tree, file
+	s.source = &source{path: file, tree: tree}
 	if s.Name == "" {
 		s.Name = nameOf(file)
 	}
 	if err := y.check(); err != nil {
-		return Scenario{}, s.locate(err)
+		return Scenario{}, s.source.locate(err)
 	}
 	return s, nil
-}
-
-// decode parses the file. The YAML library panics on some invalid texts; decode reports these panics as errors.
-func decode(data []byte) (tree *ast.File, y scenarioYAML, err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("not YAML that can be read")
-		}
-	}()
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with a byte order mark
-	if tree, err = parser.ParseBytes(data, 0); err != nil {
-		return nil, y, err
-	}
-	var v struct {
-		Version int `yaml:"version"`
-	}
-	if yaml.Unmarshal(data, &v) == nil && (v.Version < 0 || v.Version > ScenarioVersion) { // checked before unknown keys
-		return nil, y, fmt.Errorf("it has version %d, this program reads version %d", v.Version, ScenarioVersion)
-	}
-	if err := cmp.Or(alone(tree), octal(tree)); err != nil {
-		return nil, y, err
-	}
-	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&y)
-	return tree, y, err
-}
-
-// octal refuses a number with a leading zero, which YAML readers interpret as octal or as decimal.
-func octal(tree *ast.File) error {
-	for _, d := range tree.Docs {
-		if d.Body == nil {
-			continue
-		}
-		for _, n := range ast.Filter(ast.IntegerType, d.Body) {
-			if at := n.GetToken(); at.Type == token.OctetIntegerType {
-				return &yaml.SyntaxError{Message: at.Value + ": leave out the leading zero, which makes it octal to some readers", Token: at}
-			}
-		}
-	}
-	return nil
-}
-
-// alone refuses a second document, even an empty one, which would be ignored.
-func alone(tree *ast.File) error {
-	first := true
-	for _, d := range tree.Docs {
-		if _, directive := d.Body.(*ast.DirectiveNode); directive {
-			continue
-		}
-		if !first {
-			at := d.Start // nil after a "..."
-			if at == nil {
-				at = d.Body.GetToken()
-			}
-			return &yaml.SyntaxError{Message: "a second document begins here: a file is one scenario", Token: at}
-		}
-		first = false
-	}
-	return nil
 }
 
 // check refuses unknown names, and zeros, which the conversion would treat as absent. Resolve checks the rest.
@@ -194,22 +157,12 @@ func (y scenarioYAML) check() error {
 		}
 		return nil
 	}
-	t := y.Timings
-	if t == nil {
-		t = &timingsYAML{}
-	}
 	err := cmp.Or(
 		zero("nodes", y.Nodes != nil && *y.Nodes <= 0), zero("sessions", y.Sessions != nil && *y.Sessions <= 0),
 		zero("speed", y.Speed != nil && !(*y.Speed > 0)), zero("duration", y.Duration != nil && *y.Duration <= 0),
 	)
-	for _, d := range []struct {
-		key string
-		is  *time.Duration
-	}{
-		{"ttl", t.TTL}, {"renew", t.Renew}, {"heartbeat", t.Heartbeat}, {"discovery", t.Discovery}, {"poll", t.Poll},
-		{"pollTimeout", t.PollTimeout}, {"serve", t.Serve},
-	} {
-		err = cmp.Or(err, zero("timings."+d.key, d.is != nil && *d.is <= 0))
+	for _, t := range y.Timings.fields(&Timings{}) {
+		err = cmp.Or(err, zero("timings."+t.key, *t.given != nil && **t.given <= 0))
 	}
 	for i, f := range y.Plan { // a flag may still change the engine
 		if e := f.Kind.AvailableOn(y.Engine != EngineReal); err == nil && e != nil {
@@ -230,11 +183,8 @@ func (y scenarioYAML) scenario() Scenario {
 		Plan: y.Plan,
 	}
 	s.Faults = kindsOf(y.Faults)
-	if t := y.Timings; t != nil {
-		s.Timings = Timings{
-			TTL: deref(t.TTL), Renew: deref(t.Renew), Heartbeat: deref(t.Heartbeat), Discovery: deref(t.Discovery),
-			Poll: deref(t.Poll), PollTimeout: deref(t.PollTimeout), Serve: deref(t.Serve),
-		}
+	for _, t := range y.Timings.fields(&s.Timings) {
+		*t.value = deref(*t.given)
 	}
 	return s
 }
@@ -264,73 +214,6 @@ func nameOf(file string) string {
 	return name[:min(len(name), 64)]
 }
 
-func syntax(file string, err error) error {
-	var y yaml.Error
-	if !errors.As(err, &y) {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Errorf("%w: %s: %s", ErrInvalid, file, line)
-	}
-	message := y.GetMessage()
-	var typed *yaml.TypeError
-	var large *yaml.OverflowError
-	switch {
-	case errors.As(err, &typed):
-		message = mistyped(typed)
-	case errors.As(err, &large):
-		message = large.SrcNum + " is out of range"
-	}
-	return fmt.Errorf("%w: %s: %s", ErrInvalid, position(file, y.GetToken()), message)
-}
-
-// mistyped names the kind of value that a key needs, without Go's type names.
-func mistyped(e *yaml.TypeError) string {
-	wants := "another kind of value"
-	switch t := e.DstType; {
-	case t == reflect.TypeFor[time.Duration]():
-		wants = "a duration with its unit, such as 30s or 500ms"
-	case t.Kind() == reflect.Bool:
-		wants = "true or false"
-	case t.Kind() == reflect.Float64:
-		wants = "a number"
-	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64, t.Kind() == reflect.Uint64:
-		wants = "a whole number"
-	case t.Kind() == reflect.String:
-		wants = "a text"
-	case t.Kind() == reflect.Slice:
-		wants = "a list"
-	case t.Kind() == reflect.Struct:
-		wants = "keys with values"
-	}
-	if e.Token == nil {
-		return "this needs " + wants
-	}
-	return fmt.Sprintf("%q: this needs %s", e.Token.Value, wants)
-}
-
-func position(file string, t *token.Token) string {
-	if t == nil || t.Position == nil {
-		return file
-	}
-	return fmt.Sprintf("%s:%d:%d", file, t.Position.Line, t.Position.Column)
-}
-
-// locate adds file, line and column to an error about a key of the scenario's file.
-func (s Scenario) locate(err error) error {
-	var k *KeyError
-	if s.source == nil || !errors.As(err, &k) {
-		return err
-	}
-	at, perr := yaml.PathString("$." + k.Key)
-	if perr != nil {
-		return err
-	}
-	node, perr := at.FilterFile(s.source)
-	if perr != nil || node == nil {
-		return err // a default or a flag is wrong
-	}
-	return fmt.Errorf("%s: %w", position(s.path, node.GetToken()), err)
-}
-
 // Save writes a scenario file that repeats the run. It contains the run's durations at speed 1. The plan is in plan.json.
 func (c Config) Save(file string) error {
 	y := c.yaml()
@@ -344,10 +227,7 @@ func (c Config) yaml() scenarioYAML {
 	y := scenarioYAML{
 		Version: ScenarioVersion, Name: c.Name, System: c.System, Nodes: &c.Nodes, Sessions: &c.Sessions, Speed: &one, Duration: &total,
 		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd, Virtual: some(c.Virtual),
-		Timings: &timingsYAML{
-			TTL: &c.TTL, Renew: &c.Renew, Heartbeat: &c.Heartbeat, Discovery: &c.Discovery, Poll: &c.Poll,
-			PollTimeout: &c.PollTimeout, Serve: &c.Serve,
-		},
+		Timings: timingsOf(c.Timings),
 	}
 	y.APILeases = c.APILeases
 	if c.onVirtual() {
@@ -375,18 +255,14 @@ type fixedYAML struct {
 
 // Given returns the scenario's explicit values as JSON, with the keys of a scenario file.
 func (s Scenario) Given() (json.RawMessage, error) {
-	t := s.Timings
 	y := givenYAML{scenarioYAML: scenarioYAML{
 		Name: s.Name, Engine: s.Engine, System: s.System, Nodes: some(s.Nodes), Sessions: some(s.Sessions), Speed: some(s.Speed),
 		Duration: some(s.Duration), Seed: some(s.Seed), LongPolls: s.LongPolls, APILeases: s.APILeases, Criteria: s.Criteria,
 		NodeCmd: s.NodeCmd, Virtual: some(s.Virtual), Topology: s.Topology, Replicas: s.Replicas,
 		Plan: s.Plan,
 	}}
-	if t != (Timings{}) {
-		y.Timings = &timingsYAML{
-			TTL: some(t.TTL), Renew: some(t.Renew), Heartbeat: some(t.Heartbeat), Discovery: some(t.Discovery), Poll: some(t.Poll),
-			PollTimeout: some(t.PollTimeout), Serve: some(t.Serve),
-		}
+	if s.Timings != (Timings{}) {
+		y.Timings = timingsOf(s.Timings)
 	}
 	if s.Fixed != (Fixed{}) {
 		fixed := fixedYAML(s.Fixed)

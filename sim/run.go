@@ -24,14 +24,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// Names in a run's folder, besides report.FileName.
-const (
-	HistoryFile  = "history.jsonl"
-	ScenarioFile = report.ScenarioName
-	PlanFile     = report.PlanName
-	LogsDir      = report.LogsName
-)
-
 // ErrUnsaved means that a run was judged but not saved completely. Result holds the verdict. The error also wraps ErrHarness.
 var ErrUnsaved = errors.New("judged, but not saved")
 

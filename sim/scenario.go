@@ -2,17 +2,12 @@ package sim
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sort"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/report"
-	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
 // Scenario describes a storm. Zero fields take their defaults. Durations hold for speed 1 and are divided by Speed, except Fixed.
@@ -39,98 +34,19 @@ type Scenario struct {
 
 	Fixed Fixed // durations that Speed does not divide
 
-	source *ast.File // syntax tree of the scenario file
-	path   string
+	source *source // of a scenario file; nil: none
 }
-
-// Timings are the nodes' durations. Defaults at speed 1: TTL 30 s, Renew TTL / 3, RenewTimeout TTL / 10 (fixed), Heartbeat as Renew,
-// Discovery TTL / 3, Poll 5 s, PollTimeout the smaller of Poll and TTL / 3, Serve 100 ms.
-type Timings = timing.Timings
 
 // Fixed holds durations that the speed does not divide. A nonzero one replaces the scenario's own.
 type Fixed struct {
 	Duration, TTL, Renew, Poll time.Duration
 }
 
-// Config is a Scenario with every parameter set. Only Scenario.Resolve creates one.
-type Config struct {
-	Name, Engine    string
-	Topology        string
-	Replicas        int
-	System          string
-	Nodes, Sessions int
-
-	Timings
-
-	LongPolls bool
-	APILeases string
-
-	Speed       float64
-	Storm, Calm time.Duration
-	Seed        uint64
-	Faults      []fault.Kind // kinds to draw from, as in Scenario
-	First       *fault.Plan  // faults before the drawn plan; nil: none
-	Plan        *fault.Plan  // nil: drawn when the engine is open
-	Criteria    []string
-	NodeCmd     []string
-	Virtual     Virtual
-}
-
-// Duration is the length of the storm and of the calm after it.
-func (c Config) Duration() time.Duration { return c.Storm + c.Calm }
-
-// Defaults of a Scenario.
-const (
-	DefaultName     = "storm"
-	DefaultNodes    = 10
-	DefaultSessions = 100
-	DefaultSpeed    = 10.0
-
-	SpeedDefaultVirtual = 1.0
-	DefaultTTL          = 30 * time.Second // at speed 1, as the durations below
-	DefaultPoll         = 5 * time.Second
-	DefaultServe        = 100 * time.Millisecond
-	DefaultDurationMin  = 60 * time.Second // minimum of a default run, at any speed
-	DefaultDuration     = 5 * time.Minute  // at speed 1
-)
-
-// Bounds of a Scenario's numbers. They keep a typing error from overloading the machine.
-const (
-	NodesMax        = 500
-	NodesMaxVirtual = 10_000
-	SessionsMax     = 200_000
-	SpeedMin        = 0.1
-	SpeedMax        = 60.0
-	TTLMin          = 500 * time.Millisecond
-	TTLMax          = time.Hour
-	DurationMin     = 2 * time.Second
-	DurationMax     = 24 * time.Hour
-)
-
-// ErrInvalid means that a scenario contradicts itself or is out of bounds.
-var ErrInvalid = errors.New("invalid scenario")
-
-// KeyError names the wrong key of a scenario and the allowed values. It wraps ErrInvalid.
-type KeyError struct {
-	Key string // as in a scenario file: "nodes", "timings.ttl", "plan[2]"
-	Err error  // the error and the allowed values
-}
-
-// Error returns the key and the text of Err.
-func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
-
-// Unwrap returns ErrInvalid and the cause.
-func (e *KeyError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
-
-func wrong(key, format string, args ...any) error {
-	return &KeyError{Key: key, Err: fmt.Errorf(format, args...)}
-}
-
 // Resolve sets the defaults, divides by the speed and refuses contradictions with a KeyError. For a file, the error has line and column.
 func (s Scenario) Resolve() (Config, error) {
 	c, err := s.resolve()
 	if err != nil {
-		return Config{}, s.locate(err)
+		return Config{}, s.source.locate(err)
 	}
 	return c, nil
 }
@@ -146,7 +62,7 @@ func (s Scenario) resolve() (Config, error) {
 	if err := c.checkSystem(); err != nil {
 		return Config{}, err
 	}
-	def(&c.Sessions, systems[c.System].sessions)
+	c.Sessions = cmp.Or(c.Sessions, systems[c.System].sessions)
 	if c.Speed == 0 {
 		c.Speed = DefaultSpeed
 		if c.onVirtual() {
@@ -255,41 +171,12 @@ func (s Scenario) plan(c *Config) error {
 	return nil
 }
 
-func (c Config) limits() fault.Limits {
-	return fault.Limits{Nodes: c.Nodes, Sessions: c.Sessions, Storm: c.Storm, Virtual: c.onVirtual()}
-}
-
-// Draw returns the given plan, or draws one from the seed with the supported kinds. It omits unsupported kinds, but returns an error for
-// a named one.
-func (c Config) Draw(supported func(fault.Kind) error) (fault.Plan, error) {
-	if c.Plan != nil {
-		for i, f := range c.Plan.Faults {
-			if err := supported(f.Kind); err != nil {
-				return fault.Plan{}, wrong(fmt.Sprintf("plan[%d]", i), "%w", err)
-			}
-		}
-		return *c.Plan, nil
+func (s Scenario) topology(c *Config) {
+	c.Topology = cmp.Or(s.Topology, TopologySingle)
+	switch {
+	case s.Replicas != nil:
+		c.Replicas = *s.Replicas
+	case c.replicated():
+		c.Replicas = DefaultReplicas
 	}
-	var usual []fault.Kind
-	for _, k := range append(fault.DefaultKinds(), fault.ServerKinds()...) {
-		if supported(k) == nil && c.pointless(k) == nil {
-			usual = append(usual, k)
-		}
-	}
-	kinds := fault.Wanted(c.Faults, usual)
-	for _, k := range kinds {
-		if err := supported(k); err != nil {
-			return fault.Plan{}, wrong("faults", "%w", err)
-		}
-	}
-	plan, err := c.drawn(fault.DrawParams{
-		Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Storm: c.Storm, Leader: c.System == SystemElection, Owns: c.owns(),
-		Kinds: kinds, Virtual: c.onVirtual(),
-		Mixed: c.replicated(), // lone faults test time limits, which faults of servers lack
-	})
-	if n := len(plan.Faults); err == nil && n > report.FaultsMax {
-		return fault.Plan{}, wrong("duration", "a storm of %d faults could not be read again, at most %d: a shorter one (--duration), one "+
-			"with a longer TTL (--ttl), or fewer nodes (--nodes)", n, report.FaultsMax)
-	}
-	return plan, err
 }

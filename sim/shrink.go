@@ -308,23 +308,12 @@ func (s *shrinker) plain() {
 // earlier moves each fault, and all later ones, towards the start of the storm.
 func (s *shrinker) earlier() {
 	for i := range s.best.Plan.Faults {
-		for _, part := range []time.Duration{0, 2, 4} {
-			faults := slices.Clone(s.best.Plan.Faults)
-			var before time.Duration
-			if i > 0 {
-				before = faults[i-1].At
-			}
-			gap := faults[i].At - before
-			shift := gap
-			if part > 0 {
-				shift = gap / part
-			}
+		for _, part := range []time.Duration{1, 2, 4} {
+			shift := gapBefore(s.best.Plan.Faults, i) / part
 			if shift < s.best.TTL/20 {
 				break
 			}
-			for j := i; j < len(faults); j++ {
-				faults[j].At = (faults[j].At - shift).Truncate(time.Millisecond)
-			}
+			faults := shifted(s.best.Plan.Faults, i, shift)
 			c, ok := lasting(s.with(faults), s.best.Storm-shift)
 			if s.try(s.with(faults)) || ok && s.try(c) {
 				break
@@ -332,6 +321,23 @@ func (s *shrinker) earlier() {
 		}
 	}
 	s.shorten()
+}
+
+// gapBefore returns the time between a fault and the one before it, or the start of the storm.
+func gapBefore(faults []fault.Fault, i int) time.Duration {
+	if i == 0 {
+		return faults[i].At
+	}
+	return faults[i].At - faults[i-1].At
+}
+
+// shifted returns the faults, from the i-th on that much earlier.
+func shifted(faults []fault.Fault, i int, shift time.Duration) []fault.Fault {
+	faults = slices.Clone(faults)
+	for j := i; j < len(faults); j++ {
+		faults[j].At = (faults[j].At - shift).Truncate(time.Millisecond)
+	}
+	return faults
 }
 
 func (s *shrinker) briefer() {
@@ -389,17 +395,11 @@ func (s Shrunk) saveScenario(file string) error {
 	if y.System == SystemPolling {
 		y.System = ""
 	}
-	t := y.Timings
-	for _, d := range []struct {
-		is       **time.Duration
-		ours, by time.Duration
-	}{
-		{&t.TTL, s.TTL, DefaultTTL}, {&t.Renew, s.Renew, plain.Renew}, {&t.Heartbeat, s.Heartbeat, s.Renew},
-		{&t.Discovery, s.Discovery, plain.Discovery}, {&t.Poll, s.Poll, plain.Poll},
-		{&t.PollTimeout, s.PollTimeout, min(s.Poll, s.TTL/3).Truncate(time.Millisecond)}, {&t.Serve, s.Serve, plain.Serve},
-	} {
-		if d.ours == d.by {
-			*d.is = nil
+	t, usual := y.Timings, plain.Timings
+	usual.TTL, usual.Heartbeat, usual.PollTimeout = DefaultTTL, s.Renew, min(s.Poll, s.TTL/3).Truncate(time.Millisecond)
+	for _, d := range t.fields(&usual) {
+		if deref(*d.given) == *d.value {
+			*d.given = nil
 		}
 	}
 	if *t == (timingsYAML{}) {

@@ -27,16 +27,6 @@ var ErrTopology = errors.New("not with this topology")
 
 func (c Config) replicated() bool { return check.Replicated(c.Topology) }
 
-func (s Scenario) topology(c *Config) {
-	c.Topology = cmp.Or(s.Topology, TopologySingle)
-	switch {
-	case s.Replicas != nil:
-		c.Replicas = *s.Replicas
-	case c.replicated():
-		c.Replicas = DefaultReplicas
-	}
-}
-
 // servers returns the topology's values in a scenario file, none for a single server.
 func (c Config) servers() (topology string, replicas *int) {
 	if !c.replicated() {

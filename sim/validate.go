@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -84,3 +86,11 @@ func (c Config) checkTimings() error {
 }
 
 var flagsOf = map[string]string{"renew": " (flags --renew, --ttl)", "poll": " (flag --poll)"}
+
+func (c Config) pointless(k fault.Kind) error {
+	s := systems[c.System]
+	if s == nil || s.faults == nil {
+		return c.misplaced(k)
+	}
+	return cmp.Or(c.misplaced(k), s.faults(k))
+}

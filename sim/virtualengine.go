@@ -11,22 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual"
-	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
-
-// Virtual describes the network and clocks of the virtual engine without faults. The zero value is perfect and exact. Speed does not
-// divide it.
-type Virtual struct {
-	Unannounced bool `yaml:"unannounced,omitempty"` // Redis was not bootstrapped, so the run begins with a quarantine
-	// Local instances reach Redis at a loopback address, so an unused Redis grants at once. Emptied is the state after a wipe or flush.
-	Local   bool          `yaml:"local,omitempty"`
-	Emptied redis.Emptied `yaml:"emptied,omitempty"`
-
-	Net   virtual.Net   `yaml:"net,omitempty"`
-	Clock virtual.Clock `yaml:"clock,omitempty"`
-}
-
-func (c Config) onVirtual() bool { return c.Engine == EngineVirtual }
 
 // Breaker changes a virtual run, such as to a deliberately broken core, to test the judge.
 type Breaker = func(*virtual.Config)
