@@ -116,7 +116,7 @@ func (h *hooks) listed() (all []Break) {
 			x.Session = b.session.id
 		}
 		if b.by != nil {
-			x.Fault = &Suspected{b.by.index, b.by.name()}
+			x.Fault = &Suspected{b.by.N, b.by.name()}
 		}
 		all = append(all, x)
 	}
@@ -145,7 +145,7 @@ func (b *breach) hadPart() (all []Owner) {
 func (w *world) blame(b *breach) *injection {
 	var other *injection
 	for _, inj := range slices.Backward(w.since(b.from)) {
-		if inj.start > b.from || !inj.open && max(inj.start, inj.end)+int64(w.TTL) < b.from || inj.has(fault.Alters) {
+		if inj.From > b.from || inj.To < b.from-int64(w.TTL) || inj.Has(fault.Alters) {
 			continue
 		}
 		switch {

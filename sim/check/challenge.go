@@ -54,7 +54,7 @@ func (c *challenges) injected(inj *injection) {
 
 // hits reports whether the fault hits the owner of the term, or its lease.
 func (inj *injection) hits(t *term) bool {
-	if inj.has(fault.Deletes) {
+	if inj.Has(fault.Deletes) {
 		return inj.session == t.session.id
 	}
 	return inj.ofRedis() || inj.node == t.inst.node || inj.Kind.Scope() == fault.ScopeNone
@@ -71,11 +71,7 @@ func (w *world) trusted(t *term) int64 {
 
 // outlasted reports whether the trust in the term ended during the fault. It is false for an owner that released the lease or was killed.
 func (w *world) outlasted(t *term, inj *injection) bool {
-	end := inj.end
-	if inj.open {
-		end = w.now
-	}
-	return w.trusted(t) <= end && (!t.over || t.how == endLost)
+	return w.trusted(t) <= min(inj.To, w.now) && (!t.over || t.how == endLost)
 }
 
 func (c *challenges) healed(inj *injection) {
@@ -95,7 +91,7 @@ func (c *challenges) taken(t *term) (by string) {
 	gave := last.over && last.how == endReleased
 	for _, inj := range last.injections {
 		if stops := inj.Kind.Has(fault.Stops); gave == stops &&
-			(gave || inj.open || inj.Kind.Has(ends|fault.Forgets) || c.w.outlasted(last, inj)) {
+			(gave || inj.lasts() || inj.Kind.Has(ends|fault.Forgets) || c.w.outlasted(last, inj)) {
 			by = string(inj.Kind)
 			c.by(by).Taken++
 		}

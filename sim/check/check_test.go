@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
@@ -308,22 +307,5 @@ func TestParamsJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{"ttlMs":1e300}`), &back); err == nil {
 		t.Error("an absurd time was read")
-	}
-}
-
-// Whatever writes Redis refuses, nobody can take a lease meanwhile, and no quarantine follows.
-func TestRefusalsAreOfRedis(t *testing.T) {
-	n := 0
-	for _, k := range fault.VirtualKinds() {
-		if k.Refuses() == fault.RefusesNothing {
-			continue
-		}
-		n++
-		if inj := planned(fault.Fault{Kind: k}); !inj.ofRedis() || inj.forgets() || inj.has(fault.Silences) {
-			t.Errorf("%s: of Redis %v, forgets %v, silences %v", k, inj.ofRedis(), inj.forgets(), inj.has(fault.Silences))
-		}
-	}
-	if n != 5 {
-		t.Errorf("%d kinds refuse writes, want 5", n)
 	}
 }

@@ -95,7 +95,7 @@ func (w *world) reachOf(c promise, inj *injection, at int64) (span, bool) {
 	r, ok := w.reachBy(inj, at)
 	switch {
 	case c.asserts:
-		if inj.did == didPlan && inj.has(fault.Silences) { // an attempt whose answer the fault took fails a timeout later
+		if inj.did == didPlan && inj.Has(fault.Silences) { // an attempt whose answer the fault took fails a timeout later
 			r.to += int64(w.RenewTimeout)
 		}
 		return r, ok && inj.did != didLife
@@ -161,7 +161,7 @@ func (w *world) since(from int64) []*injection {
 	for ; w.passed < len(w.injections); w.passed++ {
 		inj := w.injections[w.passed]
 		r, _ := w.reach(inj)
-		if inj.open || inj.forgets() && inj.detectedAt == 0 || max(inj.end, inj.start, r.to)+int64(w.TTL) >= horizon {
+		if inj.forgets() && inj.detectedAt == 0 || max(inj.To, r.to) >= horizon-int64(w.TTL) {
 			break
 		}
 	}
@@ -179,7 +179,7 @@ next:
 			continue
 		}
 		for _, inj := range late {
-			if inj.node == n && (inj.open || max(inj.start, inj.end) >= since) {
+			if inj.node == n && inj.To >= since {
 				continue next
 			}
 		}
@@ -272,7 +272,7 @@ func (x *wait) look() {
 		until = p.by + widest*int64(w.TTL)
 	}
 	if at := until + w.stall(p.base, max(w.now, until)); at > w.now {
-		if by != nil && by.open { // the deadline moves on with time, and nothing ends that before the next event
+		if by != nil && by.lasts() { // the deadline moves on with time, and nothing ends that before the next event
 			at = max(at, w.next)
 		}
 		w.at(at, x.look)

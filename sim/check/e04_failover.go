@@ -41,20 +41,20 @@ func (g *e4) lost(inj *injection) {
 	}
 	within, was := w.electionInterval()+int64(FailoverAllowance), w.epoch.value
 	base := func() int64 {
-		if inj.open || w.epoch.down {
+		if inj.lasts() || w.epoch.down {
 			return w.now
 		}
-		return w.availableSince(max(inj.start, inj.end))
+		return w.availableSince(inj.To)
 	}
 	g.expect(wait{
 		now: func() promise {
-			return promise{from: inj.start, base: base(), by: base() + within, settle: within, anybody: true, but: inj}
+			return promise{from: inj.From, base: base(), by: base() + within, settle: within, anybody: true, but: inj}
 		},
 		pending: func() bool { // else another epoch began while Redis was not watched, or an older one is back
 			return inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
 		},
 		missed: func(limit int64) {
-			g.breach(breach{from: inj.start, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
+			g.breach(breach{from: inj.From, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+
 				"the quarantine that follows begins when somebody does", inj, ms(limit))
 		},
 	})

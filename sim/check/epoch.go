@@ -60,8 +60,8 @@ func (p *epoch) stopped(w *world) {
 		return
 	}
 	for _, inj := range w.open {
-		if inj.did == didPlan && inj.forgets() && p.shown < inj.start {
-			p.lost(max(inj.start, w.earliest(w.now)), w.now)
+		if inj.did == didPlan && inj.forgets() && p.shown < inj.From {
+			p.lost(max(inj.From, w.earliest(w.now)), w.now)
 		}
 	}
 }

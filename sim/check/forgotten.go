@@ -5,7 +5,7 @@ import "slices"
 // Facts that an owner need not know yet: a deleted key, or a loss of Redis' data. Each guarantee defines for how long.
 
 func (s *session) deletedWithin(from, to int64) bool {
-	return slices.ContainsFunc(s.deletes, func(inj *injection) bool { return from <= inj.start && inj.start <= to })
+	return slices.ContainsFunc(s.deletes, func(inj *injection) bool { return from <= inj.From && inj.From <= to })
 }
 
 // deletedUnknown reports whether the owner need not know yet at t that the plan deleted the session's key. An owner learns of it when it
@@ -19,13 +19,17 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 	}
 	renewal := int64(w.Renew + w.RenewTimeout)
 	for _, inj := range s.deletes {
-		at := inj.start
+		at := inj.From
 		if at > t {
 			return 0
 		}
 		known := at + renewal
 		for _, loss := range w.losses {
-			if end := max(loss.start, loss.end); loss.start <= min(t, at+int64(w.TTL)) && end >= at {
+			end := loss.To
+			if loss.lasts() {
+				end = loss.From
+			}
+			if loss.From <= min(t, at+int64(w.TTL)) && end >= at {
 				known = max(known, end+int64(w.TTL)+renewal)
 			}
 		}
@@ -40,7 +44,7 @@ func (w *world) deletionKnown(s *session, t int64) int64 {
 // quarantine begins when an instance can write again.
 func (w *world) forgets(inj *injection) bool {
 	return inj.forgets() || inj.ofRedis() && slices.ContainsFunc(w.losses, func(loss *injection) bool {
-		return loss.start >= inj.start && (inj.open || loss.start <= inj.end)
+		return inj.From <= loss.From && loss.From <= inj.To
 	})
 }
 
@@ -57,5 +61,5 @@ func (w *world) quarantines(at int64) (losses []*injection) {
 // twoOwners reports whether two instances may assert the lease: its key was deleted by hand, and Redis lost the second owner's fence before
 // the first owner could know.
 func (w *world) twoOwners(s *session, at int64) bool {
-	return slices.ContainsFunc(w.quarantines(at), func(inj *injection) bool { return s.deletedWithin(inj.start-int64(w.TTL), inj.start) })
+	return slices.ContainsFunc(w.quarantines(at), func(inj *injection) bool { return s.deletedWithin(inj.From-int64(w.TTL), inj.From) })
 }

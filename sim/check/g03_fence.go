@@ -90,7 +90,7 @@ func (g *g3) terms(s *session) map[int64]bool {
 			top = t
 		default:
 			g.exercise(t.challenged)
-			if slices.ContainsFunc(g.w.losses, func(loss *injection) bool { return last.since < loss.start && loss.start <= t.since }) {
+			if slices.ContainsFunc(g.w.losses, func(loss *injection) bool { return last.since < loss.From && loss.From <= t.since }) {
 				g.across++
 			}
 			switch {

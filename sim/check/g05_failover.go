@@ -64,9 +64,9 @@ func (g *g5) ended(t *term, how ending) {
 
 func (g *g5) injected(inj *injection) {
 	switch {
-	case inj.has(fault.Kills):
+	case inj.Has(fault.Kills):
 		g.crashes++
-	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.has(fault.Partitions|fault.Freezes):
+	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.Has(fault.Partitions|fault.Freezes):
 	default:
 		for _, id := range g.w.leases(inj.node.current) {
 			g.cutOff(inj.node.current.held[id], inj)

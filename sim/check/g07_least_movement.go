@@ -27,7 +27,7 @@ type movement struct {
 
 // injected begins to watch a clean stop or a join from rest. Each fault ends the current watch, so that no other cause moves its leases.
 func (g *g7) injected(inj *injection) {
-	if inj.has(fault.Aside) {
+	if inj.Has(fault.Aside) {
 		return
 	}
 	g.stop(g.now)
@@ -35,16 +35,16 @@ func (g *g7) injected(inj *injection) {
 	switch {
 	case !g.w.rest.wasAtRest || inj.node == nil:
 		return
-	case inj.has(fault.Starts):
+	case inj.Has(fault.Starts):
 		live, _ := g.w.rest.live()
 		m.need = g.w.existing / (len(live) + 1) // the whole part of an equal share
-	case inj.has(fault.Stops) && inj.node.current != nil:
+	case inj.Has(fault.Stops) && inj.node.current != nil:
 		m.who, m.leave = inj.node.current, true
 	default:
 		return
 	}
 	g.now = m
-	g.w.at(m.start+max(int64(g.w.TTL), g.w.Settle()), func() { g.stop(m) })
+	g.w.at(m.From+max(int64(g.w.TTL), g.w.Settle()), func() { g.stop(m) })
 }
 
 // event ends the watch when something else changes: another process, the sessions, or the leaver returns.
@@ -81,7 +81,7 @@ func (g *g7) stop(m *movement) {
 	}
 	g.now = nil
 	g.moves(m)
-	if m.who == nil || m.start == g.w.now {
+	if m.who == nil || m.From == g.w.now {
 		return // the newcomer has not come, or no lease had time to move
 	}
 	var s *session
@@ -91,21 +91,21 @@ func (g *g7) stop(m *movement) {
 		first = fmt.Sprintf("session %s went from %s to %s at %s", s.id, m.from.inst.who(), t.inst.who(), clock(t.since))
 	}
 	extra := m.extra + max(0, m.taken-m.need)
-	if extra > 0 && g.w.stall(m.start, m.start+g.w.Settle()) > turn {
+	if extra > 0 && g.w.stall(m.From, m.From+g.w.Settle()) > turn {
 		g.excuse("a host that stalled")
 		return
 	}
 	g.exercise(string(m.Kind))
 	g.v.Value += int64(extra)
 	if extra > 0 {
-		g.broke(s, "the %s of %s at %s moved %d leases more than it had to; the first: %s", m.Kind, m.who.who(), clock(m.start), extra, first)
+		g.broke(s, "the %s of %s at %s moved %d leases more than it had to; the first: %s", m.Kind, m.who.who(), clock(m.From), extra, first)
 	}
 }
 
 // moves counts the leases that have moved since m began.
 func (g *g7) moves(m *movement) {
 	for _, s := range g.w.sessions.all {
-		for i := len(s.history) - 1; i > 0 && s.history[i].since >= m.start; i-- {
+		for i := len(s.history) - 1; i > 0 && s.history[i].since >= m.From; i-- {
 			switch t, last := s.history[i], s.history[i-1]; {
 			case t.unsaid, m.leave && last.inst == m.who:
 			case !m.leave && t.inst.node == m.node:

@@ -239,7 +239,7 @@ func (g *g8) beyond(inj *injection, from int64) bool {
 	case fault.Latency:
 		return 2*(inj.Ms+inj.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.alive < 2 || g.w.redundantSince > from
 	default:
-		return inj.has(fault.Silences) && (g.w.alive < 2 || g.w.redundantSince > from)
+		return inj.Has(fault.Silences) && (g.w.alive < 2 || g.w.redundantSince > from)
 	}
 }
 
@@ -248,11 +248,8 @@ func (g *g8) beyond(inj *injection, from int64) bool {
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
 	for _, inj := range g.w.since(from) {
 		r, ok := g.w.reach(inj)
-		if inj.has(fault.Holds | fault.Deletes) {
-			r, ok = span{inj.start, max(inj.end, inj.start+int64(g.w.TTL))}, inj.session == session
-			if inj.open {
-				r.to = to
-			}
+		if inj.Has(fault.Holds | fault.Deletes) {
+			r, ok = span{inj.From, max(inj.To, inj.From+int64(g.w.TTL))}, inj.session == session
 		}
 		if ok && r.from <= to && r.to >= from {
 			by = append(by, inj)

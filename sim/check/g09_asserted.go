@@ -29,7 +29,7 @@ func (a *asserted) limit() int64 { return int64(a.g.w.Renew)/4 + int64(assertAll
 
 func (a *asserted) healed(inj *injection) {
 	w := a.g.w
-	if !inj.has(fault.Silences) && !inj.ofRedis() || w.servers.outage != nil || w.servers.late != nil {
+	if !inj.Has(fault.Silences) && !inj.ofRedis() || w.servers.outage != nil || w.servers.late != nil {
 		return
 	}
 	for _, s := range w.sessions.all {
@@ -45,7 +45,7 @@ func (a *asserted) wait(t *term, after *injection) {
 	if old := a.waits[t]; old != nil {
 		old.over = true
 	}
-	from := a.g.w.now + after.lingers()
+	from := a.g.w.now + after.Lingers()
 	a.waits[t] = &assertion{after: after, wait: a.g.expect(wait{
 		now: func() promise {
 			return promise{

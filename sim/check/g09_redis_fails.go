@@ -43,17 +43,17 @@ func (g *g9) attach(w *world, v Verdict) {
 }
 
 func (g *g9) injected(inj *injection) {
-	if inj.has(fault.Deletes) { // its owner loses it for another cause
+	if inj.Has(fault.Deletes) { // its owner loses it for another cause
 		g.drop(g.w.sessions.byID[inj.session])
 	}
 	switch {
 	case !inj.ofRedis():
-	case inj.did == didLife || inj.did == didPlan && inj.has(fault.Instant):
+	case inj.did == didLife || inj.did == didPlan && inj.Has(fault.Instant):
 		g.returned(inj)
 	default:
 		g.failing = append(g.failing, inj)
 		if inj.did == didPlan && inj.Kind == fault.RedisSlow {
-			g.w.at(inj.start+inj.Ms*int64(time.Millisecond), func() { g.back(inj) })
+			g.w.at(inj.From+inj.Ms*int64(time.Millisecond), func() { g.back(inj) })
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (g *g9) refused(e *history.Event) {
 	}
 	last += int64(FailoverAllowance + g.w.RenewTimeout)
 	for _, inj := range g.w.injections {
-		if e.T > last && inj.node == g.w.reporter.node && inj.has(fault.BlocksAcquire) && g.w.allows(suspensions) {
+		if e.T > last && inj.node == g.w.reporter.node && inj.Has(fault.BlocksAcquire) && g.w.allows(suspensions) {
 			r, _ := g.w.reach(inj)
 			last = max(last, r.to)
 		}
@@ -170,7 +170,7 @@ func (g *g9) promise(r *recovery, s *session) promise {
 	if r.open {
 		limit = open
 	}
-	p := promise{from: r.injection.start, base: base, by: base + limit, settle: closed, session: s, but: r.injection}
+	p := promise{from: r.injection.From, base: base, by: base + limit, settle: closed, session: s, but: r.injection}
 	if heard := r.injection.detectedAt; heard != 0 { // the end of the quarantine is known; do not wait for it twice
 		p.settle, p.quarantineFrom = open, heard
 	}
@@ -201,7 +201,7 @@ func (g *g9) polled(s *session) {
 func (g *g9) finish() {
 	for _, other := range g.safety {
 		for _, c := range g.returns {
-			at := slices.IndexFunc(other.breaks, func(b *breach) bool { return b.at >= c.injection.start && b.at <= c.back+2*int64(g.w.TTL) })
+			at := slices.IndexFunc(other.breaks, func(b *breach) bool { return b.at >= c.injection.From && b.at <= c.back+2*int64(g.w.TTL) })
 			if c.judged && at >= 0 {
 				b := other.breaks[at]
 				g.breach(breach{from: b.at, to: b.at, by: c.injection},

@@ -32,7 +32,7 @@ func (g *g11) event(e *history.Event) {
 func (g *g11) joined(i *instance) {
 	var join *injection
 	for _, inj := range g.w.injections {
-		if inj.has(fault.Starts) && inj.node != nil && inj.node == i.node {
+		if inj.Has(fault.Starts) && inj.node != nil && inj.node == i.node {
 			join = inj
 		}
 	}

@@ -43,13 +43,13 @@ func (g *g13) ended(t *term, how ending) {
 	stop := n.asked
 	switch {
 	case how == endExited && !t.passed:
-		if by := g.w.hindered(n, stop.start, g.w.now, stop); by != nil {
+		if by := g.w.hindered(n, stop.From, g.w.now, stop); by != nil {
 			g.excuse(by.name())
 			return
 		}
 		g.exercise(string(stop.Kind))
 		g.broke(t.session, "%s was asked to stop at %s and ended at %s without releasing its lease of session %s%s",
-			t.inst.who(), clock(stop.start), clock(g.w.now), t.session.id, inBrackets(t.fence))
+			t.inst.who(), clock(stop.From), clock(g.w.now), t.session.id, inBrackets(t.fence))
 	case how == endReleased && g.takenFrom(t):
 		return // another instance owns it already
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n, nil):
@@ -105,7 +105,7 @@ func (g *g13) late(h *handover, limit int64) {
 	b := breach{session: h.session, from: h.at, size: took, due: h.at + limit, by: h.stop}
 	if h.taker == nil {
 		g.breach(b, "session %s was released by %s at %s, which was asked to stop at %s, and nobody had acquired it %d ms later", h.session.id,
-			h.from.who(), clock(h.at), clock(h.stop.start), ms(took))
+			h.from.who(), clock(h.at), clock(h.stop.From), ms(took))
 		return
 	}
 	g.breach(b, "session %s was released by %s at %s and acquired by %s %d ms later", h.session.id, h.from.who(), clock(h.at), h.taker.who(),
@@ -127,7 +127,7 @@ func (g *g13) event(e *history.Event) {
 }
 
 func (g *g13) injected(inj *injection) {
-	if inj.has(fault.Stops) && inj.node != nil && inj.node.current != nil {
+	if inj.Has(fault.Stops) && inj.node != nil && inj.node.current != nil {
 		g.stops[inj] = true
 		g.drains(inj, inj.node.current)
 	}
@@ -165,14 +165,14 @@ func (g *g13) drains(stop *injection, i *instance) {
 			if i.polls > 0 && g.w.allows(runningPolls) {
 				limit += int64(g.w.PollTimeout)
 			}
-			base := max(stop.start, i.idle)
-			return promise{from: stop.start, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
+			base := max(stop.From, i.idle)
+			return promise{from: stop.From, base: base, by: base + limit, settle: limit, only: stop.node, but: stop}
 		},
 		pending: func() bool { return len(i.held) > 0 && i.idle == idle && !i.gone },
 		missed: func(limit int64) {
 			kept := i.held[g.w.leases(i)[0]]
-			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.start, due: stop.start + limit, by: stop},
-				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.start), len(i.held),
+			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.From, due: stop.From + limit, by: stop},
+				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.From), len(i.held),
 				clock(g.w.now), ms(limit))
 		},
 	})
@@ -189,13 +189,13 @@ func (g *g13) left(i *instance) {
 		if until <= g.w.now || g.w.phase == "end" {
 			return
 		}
-		if by := g.w.hindered(i.node, stop.start, at, stop); by != nil {
+		if by := g.w.hindered(i.node, stop.From, at, stop); by != nil {
 			g.excuse(by.name())
 			return
 		}
 		g.exercise("")
 		g.breach(breach{from: at, by: stop, who: []*instance{i}, shown: true},
-			"%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.start), clock(at),
+			"%s was asked to stop at %s, ended at %s, and its heartbeat lives until %s", i.who(), clock(stop.From), clock(at),
 			clock(until))
 	})
 }

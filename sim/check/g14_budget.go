@@ -112,12 +112,15 @@ func (g *g14) failing(n *node) state {
 		s = stateAway
 	}
 	for _, inj := range g.w.since(g.since) {
-		lasts := inj.open && !inj.has(fault.StepsClock)
+		to := inj.To
+		if inj.lasts() && inj.Has(fault.StepsClock) { // the step is over
+			to = inj.From
+		}
 		switch {
-		case !lasts && max(inj.start, inj.end+inj.lingers()) <= g.since:
+		case to <= g.since-inj.Lingers():
 		case inj.node == nil || inj.node == n:
 			s = min(s, inj.state())
-		case !inj.open && inj.state() != stateQuiet: // the node is heard again
+		case !inj.lasts() && inj.state() != stateQuiet: // the node is heard again
 			s = min(s, stateJoin)
 		}
 	}
@@ -128,15 +131,15 @@ func (g *g14) failing(n *node) state {
 func (inj *injection) state() state {
 	const harmless = fault.Starts | fault.Kills | fault.Stops | fault.Deletes | fault.Alters | fault.Holds
 	switch {
-	case inj.has(harmless), inj.Kind == fault.ClockDrift, inj.did == didLife && !inj.ofRedis():
+	case inj.Has(harmless), inj.Kind == fault.ClockDrift, inj.did == didLife && !inj.ofRedis():
 		return stateQuiet
-	case inj.refuses:
+	case inj.did == didPlan && inj.Kind.Refuses() != fault.RefusesNothing:
 		return stateRefused
-	case inj.has(fault.Freezes):
+	case inj.Has(fault.Freezes):
 		return stateFrozen
 	case inj.ofRedis():
 		return stateAway
-	case inj.has(fault.Silences):
+	case inj.Has(fault.Silences):
 		return stateSilent
 	}
 	return stateDisturbed

@@ -223,11 +223,11 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 // stopped judges that a process that was asked to stop, and ended by itself, has given back the lease, unless a fault prevented it.
 func (g *i6) stopped(inst *instance, s *session) {
 	stop := inst.leave
-	if by := g.w.hindered(inst.node, stop.start, g.w.now, stop); by != nil {
+	if by := g.w.hindered(inst.node, stop.From, g.w.now, stop); by != nil {
 		g.excuse(by.name())
 		return
 	}
 	g.exercise("")
-	g.breach(breach{from: stop.start, by: stop, who: []*instance{inst}},
-		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.start), clock(g.w.now), s.id)
+	g.breach(breach{from: stop.From, by: stop, who: []*instance{inst}},
+		"%s was asked to stop at %s and ended at %s, and Redis still held %s for it", inst.who(), clock(stop.From), clock(g.w.now), s.id)
 }

@@ -3,29 +3,34 @@ package check
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// injection is a fault of the plan that was injected, or an effect of such a fault on servers.
+// injection is the interval of a fault of the plan that was injected, or of an effect of such a fault on servers, as the history shows it.
 type injection struct {
-	fault.Fault
-	index         int64
-	node          *node
-	session       string
-	start         int64
-	end           int64 // 0: not yet, or never
-	open          bool
-	detectedAt    int64        // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
-	did           did          // effect on servers; didPlan: the fault itself
-	does          fault.Effect // effects of the kind, or of did
-	refuses       bool         // Redis refuses writes
-	struck        []*term      // terms whose owners trusted them when it began
-	anew          bool         // an epoch ended while it lasted
-	blocksAcquire bool         // an instance sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
+	fault.Interval // To is never while it lasts
+	node           *node
+	session        string
+	detectedAt     int64   // when an instance first wrote to Redis after the healing, by which a quarantine has begun; 0: not yet
+	did            did     // effect on servers; didPlan: the fault itself
+	struck         []*term // terms whose owners trusted them when it began
+	anew           bool    // an epoch ended while it lasted
+	blocksAcquire  bool    // an instance sees only at its end that Redis' clock jumped, and acquires nothing for a TTL from then on
 }
+
+// injected returns an interval that begins at the given time.
+func injected(x fault.Interval, at int64) *injection {
+	x.From, x.To = at, never
+	if x.Has(fault.Instant) {
+		x.To = at
+	}
+	return &injection{Interval: x}
+}
+
+// lasts reports whether the end of the interval is not known yet.
+func (inj *injection) lasts() bool { return inj.To == never }
 
 func (inj *injection) String() string {
 	name := string(inj.Kind)
@@ -35,36 +40,26 @@ func (inj *injection) String() string {
 	case inj.session != "":
 		name += " of session " + inj.session
 	}
-	return fmt.Sprintf("%s at %s", name, clock(inj.start))
+	return fmt.Sprintf("%s at %s", name, clock(inj.From))
 }
 
 // event returns the event of the history in which the fault began.
 func (inj *injection) event() history.Event {
-	e := history.Event{T: inj.start, Kind: history.FaultStart, N: inj.index, Reason: string(inj.Kind)}
+	e := history.Event{T: inj.From, Kind: history.FaultStart, N: inj.N, Reason: string(inj.Kind)}
 	if inj.node != nil {
 		e.Node = inj.node.name
 	}
 	return e
 }
 
-func (inj *injection) has(any fault.Effect) bool { return inj.does&any != 0 }
-
 // ofRedis reports whether the fault takes Redis away from all instances for a while.
-func (inj *injection) ofRedis() bool { return inj.has(fault.Denies) }
+func (inj *injection) ofRedis() bool { return inj.Has(fault.Denies) }
 
 // forgets reports whether Redis returns from the fault with another identity (run_id or marker), so that a quarantine follows.
-func (inj *injection) forgets() bool { return inj.has(fault.Forgets) }
+func (inj *injection) forgets() bool { return inj.Has(fault.Forgets) }
 
 // failsOver reports whether another server, with another clock, becomes the master.
-func (inj *injection) failsOver() bool { return inj.has(fault.FailsOver) }
-
-// lingers returns for how many ns after the fault's end delayed messages may still arrive.
-func (inj *injection) lingers() int64 {
-	if inj.has(fault.Lingers) {
-		return (inj.Ms + inj.Jitter) * int64(time.Millisecond)
-	}
-	return 0
-}
+func (inj *injection) failsOver() bool { return inj.Has(fault.FailsOver) }
 
 func (w *world) nodeOf(e *history.Event) *node {
 	if i := w.instances[e.Instance]; i != nil {
@@ -84,26 +79,15 @@ func (w *world) observeHeartbeat(e *history.Event) {
 // lossDetected records that an instance sees all past losses of data now, unless one saw them earlier.
 func (w *world) lossDetected() {
 	for _, inj := range w.losses {
-		if !inj.open && inj.detectedAt == 0 {
+		if !inj.lasts() && inj.detectedAt == 0 {
 			inj.detectedAt = w.now
 		}
 	}
 }
 
-func planned(f fault.Fault) *injection {
-	return &injection{Fault: f, does: f.Kind.Effects(), refuses: f.Kind.Refuses() > fault.RefusesNothing}
-}
-
 func (w *world) inject(e *history.Event) {
-	var f fault.Fault
-	if e.N >= 0 && e.N < int64(len(w.Plan.Faults)) {
-		f = w.Plan.Faults[e.N]
-	}
-	if e.Reason != "" {
-		f.Kind = fault.Kind(e.Reason)
-	}
-	inj := planned(f)
-	inj.index, inj.session, inj.start, inj.open = e.N, e.Session, e.T, !inj.has(fault.Instant)
+	inj := injected(w.Plan.As(e.N, fault.Kind(e.Reason)), e.T)
+	inj.session = e.Session
 	if e.Node != "" {
 		inj.node = w.node(e.Node)
 	}
@@ -112,21 +96,21 @@ func (w *world) inject(e *history.Event) {
 	}
 	w.challenges.injected(inj)
 	if w.hitsServers(inj) {
-		inj.did, inj.does = didServers, 0
+		inj.did, inj.Does = didServers, 0
 		w.servers.cause = inj
 	}
 	w.begin(inj)
 }
 
 func (w *world) begin(inj *injection) {
-	if inj.open {
+	if inj.lasts() {
 		w.open = append(w.open, inj)
 	}
 	if inj.did == didServers {
 		return
 	}
 	at := len(w.injections)
-	for at > 0 && w.injections[at-1].start > inj.start { // some are noticed late
+	for at > 0 && w.injections[at-1].From > inj.From { // some are noticed late
 		at--
 	}
 	w.injections = slices.Insert(slices.Clone(w.injections), at, inj) // callers may still iterate over the old list
@@ -134,8 +118,8 @@ func (w *world) begin(inj *injection) {
 	if inj.forgets() {
 		w.losses = append(w.losses, inj)
 		// Redis may grant for a while after the fault began. If its stream shows when the fault takes the data, the epoch ends then.
-		if inj.did == didPlan && !w.shows() || inj.did != didPlan && w.servers.switched != inj.start {
-			w.epoch.lost(inj.start, inj.start)
+		if inj.did == didPlan && !w.shows() || inj.did != didPlan && w.servers.switched != inj.From {
+			w.epoch.lost(inj.From, inj.From)
 		}
 	}
 	w.process(inj)
@@ -148,7 +132,7 @@ func (w *world) begin(inj *injection) {
 // under reports whether an open fault has one of the effects, on the node or, if that is nil, on anything.
 func (w *world) under(n *node, any fault.Effect) bool {
 	for _, inj := range w.open {
-		if inj.has(any) && (n == nil || inj.node == n) {
+		if inj.Has(any) && (n == nil || inj.node == n) {
 			return true
 		}
 	}
@@ -157,21 +141,21 @@ func (w *world) under(n *node, any fault.Effect) bool {
 
 // process records the injection's effects on processes.
 func (w *world) process(inj *injection) {
-	if inj.has(fault.Deletes) && inj.session != "" {
+	if inj.Has(fault.Deletes) && inj.session != "" {
 		s := w.session(inj.session)
 		s.deletes = append(s.deletes, inj)
 	}
 	for _, n := range w.nodes {
 		switch all := inj.node == nil && n.current != nil; {
-		case inj.has(fault.Kills) && (all || n == inj.node):
+		case inj.Has(fault.Kills) && (all || n == inj.node):
 			n.killer = inj
 		case n != inj.node:
-		case inj.has(fault.Stops):
+		case inj.Has(fault.Stops):
 			n.asked = inj
 			if n.current != nil {
 				n.current.leave = inj
 			}
-		case inj.has(fault.Freezes):
+		case inj.Has(fault.Freezes):
 			if !n.frozen() {
 				n.freezes = append(n.freezes, span{w.now, never})
 			}
@@ -188,7 +172,7 @@ func (n *node) thawed(now int64) {
 
 func (w *world) heal(e *history.Event) {
 	for _, inj := range slices.Clone(w.open) {
-		if inj.index == e.N && (inj.did == didPlan || inj.did == didServers) {
+		if inj.N == e.N && (inj.did == didPlan || inj.did == didServers) {
 			w.over(inj)
 		}
 	}
@@ -196,15 +180,15 @@ func (w *world) heal(e *history.Event) {
 
 func (w *world) over(inj *injection) {
 	w.open = slices.DeleteFunc(w.open, func(o *injection) bool { return o == inj })
-	inj.end, inj.open = w.now, false
+	inj.To = w.now
 	w.challenges.healed(inj)
 	if inj.did == didServers {
 		return
 	}
-	if inj.has(fault.Silences|fault.Denies) && !w.forgets(inj) && w.allows(missedFailovers) && w.missedFailover(inj) {
+	if inj.Has(fault.Silences|fault.Denies) && !w.forgets(inj) && w.allows(missedFailovers) && w.missedFailover(inj) {
 		inj.blocksAcquire = true
 	}
-	if inj.has(fault.Freezes) && inj.node != nil && !w.under(inj.node, fault.Freezes) {
+	if inj.Has(fault.Freezes) && inj.node != nil && !w.under(inj.node, fault.Freezes) {
 		inj.node.thawed(w.now)
 	}
 	w.rest.healed(inj)

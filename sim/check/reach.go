@@ -3,7 +3,6 @@ package check
 import (
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
@@ -16,13 +15,13 @@ func (w *world) missedFailover(by *injection) bool {
 		return false
 	}
 	hears := int64(max(w.Renew, w.Heartbeat) + w.RenewTimeout)
-	since := by.start
-	lasted := func(inj *injection) bool { return inj.open || inj.end+inj.lingers()+hears >= since }
+	since := by.From
+	lasted := func(inj *injection) bool { return inj.To >= since-hears-inj.Lingers() }
 	for was := since + 1; since < was; {
 		was = since
 		for _, inj := range slices.Backward(w.since(since - hears)) {
-			if (inj.ofRedis() || inj.has(fault.Silences) && (by.node == nil || inj.node == by.node)) && lasted(inj) {
-				since = min(since, inj.start)
+			if (inj.ofRedis() || inj.Has(fault.Silences) && (by.node == nil || inj.node == by.node)) && lasted(inj) && !inj.Has(fault.Instant) {
+				since = min(since, inj.From)
 			}
 		}
 	}
@@ -37,50 +36,23 @@ func (w *world) reach(inj *injection) (span, bool) { return w.reachBy(inj, w.now
 
 // reachBy is reach by what had happened at at, when the injection may not have been healed yet.
 func (w *world) reachBy(inj *injection, at int64) (span, bool) {
-	end := inj.end
-	if inj.open || end > at {
-		end = at
-	}
-	end = max(end, inj.start)
+	x := inj.Interval
+	x.To = max(min(x.To, at), x.From)
 	if inj.did != didPlan {
-		return w.reachOfServers(inj, end), true
+		return w.reachOfServers(inj, x.To), true
 	}
-	switch {
-	case inj.has(fault.Kills): // its leases and its heartbeat outlive it
-		return span{inj.start, inj.start + int64(w.TTL)}, true
-	case inj.has(fault.Stops | fault.Disconnects):
-		return span{inj.start, inj.start + int64(FailoverAllowance)}, true
-	case inj.has(fault.StepsClock): // its node doubts its terms, and acquires nothing for a TTL
-		return span{inj.start, inj.start + int64(w.TTL+w.Renew)}, true
-	case inj.Kind == fault.RedisSlow:
-		return span{inj.start, max(end, inj.start+inj.Ms*int64(time.Millisecond))}, true
-	case w.forgets(inj) && inj.detectedAt != 0: // the quarantine began with the first script that saw the loss
-		return span{inj.start, inj.detectedAt + int64(w.TTL)}, true
-	case w.forgets(inj): // or begins with the next renewal
-		return span{inj.start, end + int64(w.TTL+w.Renew)}, true
-	case inj.refuses: // a refused request is retried within a quarter of a renewal interval (G14)
-		return span{inj.start, end + int64(w.Renew)/4}, true
-	case inj.has(fault.BlocksAcquire):
-		return span{inj.start, end + int64(w.TTL)}, true
-	case inj.ofRedis(), inj.has(fault.Silences):
-		return span{inj.start, end + inj.lingers()}, true
+	if w.forgets(inj) {
+		x.Does |= fault.Forgets
 	}
-	return span{}, false
-}
-
-// Reach returns the time of the run in which a fault of the plan can delay others. It returns false if the fault delays none.
-func (p Params) Reach(f fault.Fault) (from, to time.Duration, ok bool) {
-	inj := planned(f)
-	inj.start, inj.end = int64(f.At), int64(f.At+f.For)
-	r, ok := (&world{Params: p}).reachBy(inj, never)
-	return time.Duration(r.from), time.Duration(r.to), ok
+	to, ok := x.Reach(w.Timings, inj.detectedAt)
+	return span{x.From, to}, ok
 }
 
 // reaching yields the injections, other than but, whose reach ends at from or later. They come in order of their start.
 func (w *world) reaching(from int64, but *injection, reach func(*injection) (span, bool)) iter.Seq2[*injection, span] {
 	return func(yield func(*injection, span) bool) {
 		for _, inj := range w.since(from) {
-			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.index == but.index {
+			if inj == but || but != nil && but.Kind.Scope() == fault.ScopeNone && inj.N == but.N {
 				continue
 			}
 			if r, ok := reach(inj); ok && r.to >= from && !yield(inj, r) {

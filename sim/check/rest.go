@@ -92,7 +92,7 @@ func (r *rest) remains() (until int64) {
 func (r *rest) held() int64 {
 	timeout := int64(r.w.PollTimeout)
 	for _, inj := range r.w.since(r.since - timeout) {
-		if r.w.allows(heldPolls) && inj.has(fault.Holds) && (inj.open || inj.end+timeout >= r.since) {
+		if r.w.allows(heldPolls) && inj.Has(fault.Holds) && inj.To >= r.since-timeout {
 			return timeout
 		}
 	}
@@ -161,13 +161,13 @@ func (r *rest) injected(inj *injection) {
 	left := inj.node != nil && inj.node.current != nil && inj.node.current.id == r.left && r.w.now-r.leftAt <= int64(stampAllowance)
 	r.wasAtRest = r.atRest || left
 	r.forgot = r.forgot || inj.forgets()
-	if inj.has(fault.Aside) {
+	if inj.Has(fault.Aside) {
 		return
 	}
 	r.by = inj
 	settle := r.w.Settle()
 	switch {
-	case inj.has(fault.Kills | fault.Deletes):
+	case inj.Has(fault.Kills | fault.Deletes):
 		settle += int64(r.w.TTL)
 	case inj.forgets():
 		settle += int64(r.w.TTL + r.w.Renew)
@@ -176,17 +176,17 @@ func (r *rest) injected(inj *injection) {
 }
 
 func (r *rest) healed(inj *injection) {
-	if !inj.has(fault.Aside) {
+	if !inj.Has(fault.Aside) {
 		r.by = inj
 	}
-	settle := r.w.Settle() + inj.lingers()
+	settle := r.w.Settle() + inj.Lingers()
 	switch {
 	case r.w.forgets(inj): // nothing is granted during a quarantine, and sessions are restored
 		r.change(int64(r.w.TTL+r.w.Renew) + r.w.settleSessions())
 		return
-	case !inj.has(fault.Silences | fault.Denies):
+	case !inj.Has(fault.Silences | fault.Denies):
 		return
-	case inj.has(fault.BlocksAcquire), inj.blocksAcquire:
+	case inj.Has(fault.BlocksAcquire), inj.blocksAcquire:
 		settle += int64(r.w.TTL)
 	}
 	r.change(settle)

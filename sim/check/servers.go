@@ -43,17 +43,19 @@ const ackAllowance = int64(50 * time.Millisecond)
 // hitsServers reports whether a fault hits servers and delays nothing by itself. A flush does not count, because it delays.
 func (w *world) hitsServers(inj *injection) bool {
 	return w.replicated() && (inj.Kind.OfServers() ||
-		inj.Kind.Scope() == fault.ScopeRedis && inj.has(fault.Denies) && inj.Kind != fault.RedisFlush)
+		inj.Kind.Scope() == fault.ScopeRedis && inj.Has(fault.Denies) && inj.Kind != fault.RedisFlush)
 }
 
 // begin begins an effect, which delays every instance, or n alone.
 func (x *servers) begin(w *world, what did, does fault.Effect, n *node, at int64) *injection {
-	inj := &injection{Fault: fault.Fault{Kind: fault.Failover}, index: -1, node: n, start: at, did: what, does: does, open: what != didLife}
+	of := fault.Interval{Fault: fault.Fault{Kind: fault.Failover}, N: -1}
 	if x.cause != nil {
-		inj.Fault, inj.index = x.cause.Fault, x.cause.index
+		of = x.cause.Interval
 	}
-	if !inj.open {
-		inj.end = at
+	of.Does = does
+	inj := injected(of, at)
+	if inj.node, inj.did = n, what; what == didLife {
+		inj.To = at
 	}
 	w.begin(inj)
 	return inj
@@ -90,7 +92,7 @@ func (x *servers) together(w *world) {
 	inj := x.outage
 	x.outage, x.joined = nil, w.now
 	if inj.anew {
-		inj.does |= fault.Forgets
+		inj.Does |= fault.Forgets
 		inj.detectedAt = w.losses[len(w.losses)-1].detectedAt // 0: no instance has seen it yet
 		w.losses = append(w.losses, inj)
 	}
@@ -133,14 +135,10 @@ func (x *servers) overdue(w *world) {
 
 // led returns since when the connections of n have led to the master; never: they do not. n may be nil.
 func (x *servers) led(n *node) int64 {
-	switch inj := x.strays[n]; {
-	case inj == nil:
-		return 0
-	case inj.open:
-		return never
-	default:
-		return inj.end
+	if inj := x.strays[n]; inj != nil {
+		return inj.To
 	}
+	return 0
 }
 
 // servedSince returns since when a majority has been together at the known master, and the connections of n have led there.
@@ -158,8 +156,8 @@ func (x *servers) routed(w *world, n *node, there bool) {
 	case there && astray:
 		inj := x.strays[n]
 		// The process hears only now that the master's clock is another. One that began astray has never heard that clock.
-		began := n.current != nil && n.current.since >= inj.start
-		inj.blocksAcquire = x.switched >= inj.start || began && x.switched > 0
+		began := n.current != nil && n.current.since >= inj.From
+		inj.blocksAcquire = x.switched >= inj.From || began && x.switched > 0
 		w.over(inj)
 	}
 }
@@ -168,16 +166,16 @@ func (x *servers) routed(w *world, n *node, there bool) {
 // quarter of a renewal interval. The first script that finds a new epoch begins a quarantine; this is a renewal at the latest. An instance
 // that notices another server, whose clock may differ, acquires nothing for a TTL.
 func (w *world) reachOfServers(inj *injection, end int64) span {
-	seen := inj.start + int64(w.Renew)
+	seen := inj.From + int64(w.Renew)
 	switch {
 	case inj.did != didLife:
-		return span{inj.start, end + int64(w.Renew)/4}
+		return span{inj.From, end + int64(w.Renew)/4}
 	case inj.failsOver():
-		seen = max(inj.start+w.clockWithin(), inj.detectedAt)
+		seen = max(inj.From+w.clockWithin(), inj.detectedAt)
 	case inj.detectedAt != 0:
 		seen = inj.detectedAt
 	}
-	return span{inj.start, seen + int64(w.TTL)}
+	return span{inj.From, seen + int64(w.TTL)}
 }
 
 func (x *servers) epochOf(name string) *epoch {

@@ -76,7 +76,7 @@ func (w *world) renewed(inst *instance, e *history.Event) {
 		t.until = e.Until
 	}
 	t.doubt, t.confirmedAt = false, w.now
-	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.open }) // it has survived them
+	t.injections = slices.DeleteFunc(t.injections, func(inj *injection) bool { return !inj.lasts() }) // it has survived them
 	w.trust(t, t.until)
 }
 

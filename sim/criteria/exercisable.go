@@ -12,12 +12,12 @@ import (
 // kind of fault counts only if the plan has one whose change no other fault could delay.
 func Exercisable(p check.Params) []string {
 	r := run{Params: p}
-	for _, f := range p.Plan.Faults {
-		from, to, delays := p.Reach(f)
-		if !delays {
-			from, to = f.At, f.At
+	for n := range p.Plan.Faults {
+		x := planned{Interval: p.Plan.Interval(n)}
+		if x.until, x.delays = x.Reach(p.Timings, 0); !x.delays {
+			x.until = x.From
 		}
-		r.reaches = append(r.reaches, reach{from, to, delays})
+		r.faults = append(r.faults, x)
 	}
 	return slices.DeleteFunc(check.IDs(p.System), func(id string) bool { return !p.Judges(id) || !r.exercises(id) })
 }
@@ -25,13 +25,14 @@ func Exercisable(p check.Params) []string {
 // run asks about the plan of a run.
 type run struct {
 	check.Params
-	reaches []reach // of the plan's faults
+	faults []planned
 }
 
-// reach is the time in which a fault delays others, or, if it delays nobody, in which it hits.
-type reach struct {
-	from, to time.Duration
-	delays   bool
+// planned is a fault of the plan, and until when it delays others, or, if it delays nobody, when it hits.
+type planned struct {
+	fault.Interval
+	until  int64
+	delays bool
 }
 
 // exercises reports whether a run of these parameters can put the guarantee to the test.
@@ -78,33 +79,33 @@ func (p *run) exercises(id string) bool {
 // silent has the effects of faults that cut a living owner off from Redis, or freeze it.
 const silent = fault.Partitions | fault.Freezes
 
-func (p *run) any(is func(f fault.Fault) bool) bool { return slices.ContainsFunc(p.Plan.Faults, is) }
+func (p *run) any(is func(x planned) bool) bool { return slices.ContainsFunc(p.faults, is) }
 
 func (p *run) includes(k fault.Kind) bool {
-	return p.any(func(f fault.Fault) bool { return f.Kind == k })
+	return p.any(func(x planned) bool { return x.Kind == k })
 }
 
 func (p *run) has(any fault.Effect) bool {
-	return p.any(func(f fault.Fault) bool { return f.Kind.Has(any) })
+	return p.any(func(x planned) bool { return x.Has(any) })
 }
 
 // unanswered reports whether a fault with one of the effects keeps a node, or all nodes, from every renewal for at least d.
 func (p *run) unanswered(d time.Duration, any fault.Effect) bool {
-	return p.any(func(f fault.Fault) bool {
-		return f.Kind.Has(any) && f.Kind.Refuses() != fault.RefusesSome && f.For >= d
+	return p.any(func(x planned) bool {
+		return x.Has(any) && x.Kind.Refuses() != fault.RefusesSome && x.To-x.From >= int64(d)
 	})
 }
 
 // aims reports whether the plan aims such a fault at the leader for at least d. Only the history shows whether it hit one.
 func (p *run) aims(d time.Duration, any fault.Effect) bool {
-	return p.includes(fault.CrashAll) || p.any(func(f fault.Fault) bool { return f.Kind.Has(any) && f.Aims() && f.For >= d })
+	return p.includes(fault.CrashAll) || p.any(func(x planned) bool { return x.Has(any) && x.Aims() && x.To-x.From >= int64(d) })
 }
 
 func (p *run) most() int {
 	n := p.Nodes
 	most := n
-	for _, f := range p.Plan.Faults { // in order of At
-		switch f.Kind {
+	for _, x := range p.faults { // in order of their start
+		switch x.Kind {
 		case fault.Join:
 			n++
 		case fault.Leave:
@@ -123,12 +124,12 @@ func (p *run) alone(limit time.Duration, kinds ...fault.Kind) bool {
 // apart reports whether the plan has a fault of these kinds that no other overlaps, from the time before it until the time after it. With
 // all, faults that delay nobody overlap too.
 func (p *run) apart(before, after time.Duration, all bool, kinds []fault.Kind) bool {
-	for i, f := range p.Plan.Faults {
-		end := f.At + f.For
-		if f.Kind == fault.Crash || f.Kind == fault.Terminate {
-			end = f.At // For is the time until the restart
+	for i, x := range p.faults {
+		end := x.To
+		if x.Kind == fault.CrashAll { // nobody can take over before the restart
+			end += int64(x.For)
 		}
-		if slices.Contains(kinds, f.Kind) && !p.overlapped(i, f.At-before, end+after, all) {
+		if slices.Contains(kinds, x.Kind) && !p.overlapped(i, x.From-int64(before), end+int64(after), all) {
 			return true
 		}
 	}
@@ -136,9 +137,9 @@ func (p *run) apart(before, after time.Duration, all bool, kinds []fault.Kind) b
 }
 
 // overlapped reports whether a fault other than that one delays others, or with all merely hits, between since and until.
-func (p *run) overlapped(but int, since, until time.Duration, all bool) bool {
-	for i, r := range p.reaches {
-		if i != but && (r.delays || all) && r.from <= until && r.to >= since {
+func (p *run) overlapped(but int, since, until int64, all bool) bool {
+	for i, x := range p.faults {
+		if i != but && (x.delays || all) && x.From <= until && x.until >= since {
 			return true
 		}
 	}

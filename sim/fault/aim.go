@@ -3,9 +3,42 @@ package fault
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
+
+// Redis is the target of the faults of Redis.
+const Redis = "redis"
+
+const (
+	nodePrefix    = "node-"
+	sessionPrefix = "session-"
+)
+
+// NodeTarget names the i-th node slot, counted from 1. In a run of 10 nodes, nodes that join later are "node-11" and up.
+func NodeTarget(i int) string { return nodePrefix + strconv.Itoa(i) }
+
+// SessionTarget names the i-th session in the order of creation, counted from 1.
+func SessionTarget(i int) string { return sessionPrefix + strconv.Itoa(i) }
+
+// NodeIndex returns the slot number of a NodeTarget, false for another target.
+func NodeIndex(target string) (int, bool) { return index(target, nodePrefix) }
+
+// SessionIndex returns the number of a SessionTarget, false for another target.
+func SessionIndex(target string) (int, bool) { return index(target, sessionPrefix) }
+
+func index(target, prefix string) (int, bool) {
+	digits, ok := strings.CutPrefix(target, prefix)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.Atoi(digits)
+	if err != nil || i < 1 || strconv.Itoa(i) != digits {
+		return 0, false
+	}
+	return i, true
+}
 
 // Targets that are resolved when the fault of a node hits. Join and Leave need a named node.
 const (

@@ -129,7 +129,7 @@ func TestLoneInjectionsAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
 				}
 				switch f.Kind {
 				case Cut, BlackHole, RequestsLost, RepliesLost, Flapping, Freeze, Suspend, RedisFreeze, Crash:
-					if f.For <= p.TTL+failoverAllowance {
+					if f.For <= p.TTL+FailoverAllowance {
 						t.Errorf("%v: %s lasts %v: another cannot have taken over within it", total, f.Kind, f.For)
 					}
 				}

@@ -40,9 +40,6 @@ func DefaultKinds() []Kind { return ranked(func(r *row) int { return r.usual }) 
 // slack extends the aftermath of a lone injection. Like the guarantees' allowances, it ignores a run's speed.
 const slack = 300 * time.Millisecond
 
-// failoverAllowance is the allowance of G5 and G8 beyond the TTL.
-const failoverAllowance = 250 * time.Millisecond
-
 // Draw returns the seed's plan for the parameters. The plan is valid (Plan.Validate) and the same on every machine.
 //
 // First come lone injections, one kind after another, far enough apart to judge each change on its own. The storm's length limits their
@@ -101,7 +98,7 @@ func newDrawer(seed uint64, p DrawParams) *drawer {
 func (d *drawer) settle() time.Duration { return d.p.Discovery*12/10 + slack }
 
 // gap returns the time until another instance replaces a silent owner (G5, G8).
-func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + failoverAllowance }
+func (d *drawer) gap() time.Duration { return d.p.TTL + d.p.Poll + FailoverAllowance }
 
 func (d *drawer) node() (int, bool) {
 	free := slices.DeleteFunc(slices.Clone(d.live), func(i int) bool { return d.busy[i] > d.at })
@@ -122,6 +119,16 @@ func (d *drawer) healthy(owners bool) (n int) {
 	for _, end := range d.aimed {
 		if end > d.at {
 			n--
+		}
+	}
+	return n
+}
+
+// owners counts the participating slots that can own leases. The last one must not leave.
+func (d *drawer) owners() (n int) {
+	for _, i := range d.live {
+		if d.p.Owns == nil || d.p.Owns(i) {
+			n++
 		}
 	}
 	return n
@@ -182,6 +189,15 @@ func (d *drawer) aims() int {
 		return 3
 	}
 	return 2
+}
+
+// apart returns the minimum time to the next fault of a server. Half of the time it is 0, so that old and new masters coexist. If
+// replicas attached more than once a TTL, nobody could own anything.
+func (d *drawer) apart() time.Duration {
+	if d.rng.IntN(2) == 0 {
+		return 0
+	}
+	return d.between(0, 3*d.p.TTL)
 }
 
 // add appends a fault at the cursor. Its target gets no other fault for effect. It omits a fault that would heal at once.

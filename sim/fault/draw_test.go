@@ -99,7 +99,7 @@ func TestLoneInjectionsAreAlone(t *testing.T) {
 				seen[f.Kind]++
 			}
 		}
-		for _, k := range firsts {
+		for _, k := range firsts() {
 			if seen[k] == 0 {
 				t.Errorf("a default run has no lone %s:\n%s", k, text(plan))
 			}
@@ -126,9 +126,9 @@ func TestFiveMinutesExerciseEverything(t *testing.T) {
 			case CheckSend: // shares its time with the black hole: neither bounds a change that the other delays
 				continue
 			case RedisFlush: // what comes after is mixed
-				limit = p.Renew + p.Poll + failoverAllowance
+				limit = p.Renew + p.Poll + FailoverAllowance
 			case Crash: // stays dead until the calm
-				limit = p.TTL + failoverAllowance
+				limit = p.TTL + FailoverAllowance
 			}
 			if f.Lone && next.At < f.At+limit {
 				t.Errorf("%s at %v follows %s at %v by less than %v", next.Kind, next.At, f.Kind, f.At, limit)
@@ -222,4 +222,21 @@ func text(p Plan) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Whatever writes Redis refuses, nobody can take a lease meanwhile, and no quarantine follows.
+func TestRefusalsAreOfRedis(t *testing.T) {
+	n := 0
+	for _, k := range VirtualKinds() {
+		if k.Refuses() == RefusesNothing {
+			continue
+		}
+		n++
+		if !k.Has(Denies) || k.Has(Forgets|Silences) {
+			t.Errorf("%s has the effects %b", k, k.Effects())
+		}
+	}
+	if n != 5 {
+		t.Errorf("%d kinds refuse writes, want 5", n)
+	}
 }

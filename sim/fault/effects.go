@@ -35,19 +35,3 @@ const (
 
 // Silences are the effects that leave a process alive but silent, or delayed.
 const Silences = Freezes | Partitions | Degrades
-
-// Effects returns all effects of the kind, 0 for an unknown kind.
-func (k Kind) Effects() Effect { return k.row().does }
-
-// Has reports whether the kind has at least one of the effects.
-func (k Kind) Has(any Effect) bool { return k.row().does&any != 0 }
-
-// Having returns the kinds of either engine that have at least one of the effects, in a fixed order. The caller owns the slice.
-func Having(any Effect) (out []Kind) {
-	for _, k := range order {
-		if k.Has(any) {
-			out = append(out, k)
-		}
-	}
-	return out
-}

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// firsts are the kinds that hit alone before all others, in order. A short storm omits the spares among them, the first one first.
-var (
-	firsts = ranked(func(r *row) int { return r.first })
-	spares = ranked(func(r *row) int { return r.spare })
-)
+// firsts returns the kinds that hit alone before all others, in order. A short storm omits the spares among them, the first one first.
+func firsts() []Kind { return ranked(func(r *row) int { return r.first }) }
+
+func spares() []Kind { return ranked(func(r *row) int { return r.spare }) }
 
 // roundsMax bounds the rounds of lone injections of a short list of kinds.
 const roundsMax = 4
 
 func (d *drawer) lone() {
 	var want []Kind
-	for _, k := range firsts {
+	for _, k := range firsts() {
 		if slices.Contains(d.p.Kinds, k) {
 			want = append(want, k)
 		}
@@ -69,7 +68,7 @@ func (d *drawer) extra(first, rest []Kind, tight bool) {
 }
 
 func drop(ks []Kind) []Kind {
-	for _, k := range spares {
+	for _, k := range spares() {
 		if i := slices.Index(ks, k); i >= 0 {
 			return slices.Delete(slices.Clone(ks), i, i+1)
 		}
@@ -202,7 +201,7 @@ func polling(d *drawer, _ bool) (dur, tail time.Duration) { return 2 * d.p.Poll,
 // outlasting exceeds the trust window of an owner that cannot renew, so that others take over its leases during the fault.
 func (d *drawer) outlasting(tight bool) time.Duration {
 	if tight {
-		return d.p.TTL + failoverAllowance + slack
+		return d.p.TTL + FailoverAllowance + slack
 	}
 	return d.p.TTL + d.p.Renew
 }

@@ -89,16 +89,6 @@ func roomForSessions(d *drawer) bool { return d.sessions < d.p.Sessions*3/2+1 }
 
 func roomToRemove(d *drawer) bool { return len(d.gone) < d.p.Sessions/4 }
 
-// owners counts the participating slots that can own leases. The last one must not leave.
-func (d *drawer) owners() (n int) {
-	for _, i := range d.live {
-		if d.p.Owns == nil || d.p.Owns(i) {
-			n++
-		}
-	}
-	return n
-}
-
 // mixedFault returns an injection, and the time in which its target gets no other fault.
 func (d *drawer) mixedFault(k Kind) (f Fault, effect time.Duration) {
 	f = Fault{Kind: k}
@@ -131,15 +121,6 @@ func silence(d *drawer, brief, long time.Duration) (dur, effect time.Duration) {
 
 func stopping(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return 0, 2*d.p.TTL + d.p.Renew
-}
-
-// apart returns the minimum time to the next fault of a server. Half of the time it is 0, so that old and new masters coexist. If
-// replicas attached more than once a TTL, nobody could own anything.
-func (d *drawer) apart() time.Duration {
-	if d.rng.IntN(2) == 0 {
-		return 0
-	}
-	return d.between(0, 3*d.p.TTL)
 }
 
 // outlasting is mostly longer than a new master's quarantine.

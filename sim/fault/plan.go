@@ -27,6 +27,9 @@ type Fault struct {
 	Lone   bool          `yaml:"-"`                  // drawn so that no other fault overlaps its effects
 }
 
+// lengthMax bounds all durations of a fault. No run is longer than a day, and much longer times overflow an int64 of nanoseconds.
+const lengthMax = 24 * time.Hour
+
 // AmountsAt returns f with its amounts that are times divided by speed. A positive amount stays at least a millisecond.
 func (f Fault) AmountsAt(speed float64) Fault {
 	div := func(ms int64) int64 {

@@ -19,47 +19,61 @@ type Limits struct {
 // exist when they hit, and their amounts fit their kinds. The error wraps ErrInvalid, ErrUnknownKind or ErrUnavailable and names the
 // fault by its number, counted from 1.
 func (p Plan) Validate(l Limits) error {
-	alive := make(map[int]bool, l.Nodes)
+	v := validator{Limits: l, plan: p, nodes: make(map[int]bool, l.Nodes), nodesMax: l.Nodes + joinsMax}
 	for i := range l.Nodes {
-		alive[i+1] = true
+		v.nodes[i+1] = true
 	}
-	sessions, most := l.Sessions, l.Nodes+joinsMax
 	if l.Virtual {
-		most = l.Nodes + joinsMaxVirtual
+		v.nodesMax = l.Nodes + joinsMaxVirtual
 	}
-	for i, f := range p.Faults {
-		if err := f.validate(l); err != nil {
+	for i := range p.Faults {
+		if err := v.fault(i); err != nil {
 			return fmt.Errorf("fault %d: %w", i+1, err)
-		}
-		if i > 0 && f.At < p.Faults[i-1].At {
-			return fmt.Errorf("fault %d: %w: at %v, before the one above it (%v): give faults in order of time",
-				i+1, ErrInvalid, f.At, p.Faults[i-1].At)
-		}
-		if f.Kind == SessionAdd {
-			sessions += int(max(f.Ms, 1))
-		}
-		if sessions > sessionsMax {
-			return fmt.Errorf("fault %d: %w: %d sessions with those that it adds: at most %d", i+1, ErrInvalid, sessions, sessionsMax)
-		}
-		if err := f.validateTarget(alive, sessions); err != nil {
-			return fmt.Errorf("fault %d: %w", i+1, err)
-		}
-		if f.Target == Same && Lead(p.Faults, i) < 0 {
-			return fmt.Errorf("fault %d: %w: %s of %q: no fault of an owner is above it", i+1, ErrInvalid, f.Kind, Same)
-		}
-		if len(alive) > most {
-			return fmt.Errorf("fault %d: %w: %d nodes with those that joined: at most %d", i+1, ErrInvalid, len(alive), most)
 		}
 	}
 	return nil
 }
 
-// Limits of a fault's values. No run is longer than a day, and much longer times overflow an int64 of nanoseconds.
-const (
-	lengthMax = 24 * time.Hour
-	amountMax = int64(lengthMax / time.Millisecond)
+// validator checks the faults of a plan in order. It keeps the nodes and the number of sessions that the faults so far leave.
+type validator struct {
+	Limits
+	plan     Plan
+	nodes    map[int]bool // participating slots
+	nodesMax int
+}
 
-	// Limits of a plan's effects, far beyond what any machine can run.
+func (v *validator) fault(n int) error {
+	f := v.plan.Faults[n]
+	if err := f.Possible(v.Virtual); err != nil {
+		return err
+	}
+	if err := v.amounts(f); err != nil {
+		return err
+	}
+	if n > 0 && f.At < v.plan.Faults[n-1].At {
+		return fmt.Errorf("%w: at %v, before the one above it (%v): give faults in order of time", ErrInvalid, f.At, v.plan.Faults[n-1].At)
+	}
+	if f.Kind == SessionAdd {
+		v.Sessions += int(max(f.Ms, 1))
+	}
+	if v.Sessions > sessionsMax {
+		return fmt.Errorf("%w: %d sessions with those that it adds: at most %d", ErrInvalid, v.Sessions, sessionsMax)
+	}
+	if err := v.target(f); err != nil {
+		return err
+	}
+	if f.Target == Same && Lead(v.plan.Faults, n) < 0 {
+		return fmt.Errorf("%w: %s of %q: no fault of an owner is above it", ErrInvalid, f.Kind, Same)
+	}
+	if len(v.nodes) > v.nodesMax {
+		return fmt.Errorf("%w: %d nodes with those that joined: at most %d", ErrInvalid, len(v.nodes), v.nodesMax)
+	}
+	return nil
+}
+
+// Limits of a plan's effects, far beyond what any machine can run.
+const (
+	amountMax       = int64(lengthMax / time.Millisecond)
 	sessionsMax     = 1_000_000 // existing and added ones
 	joinsMax        = 1_000     // simultaneous nodes beyond those at the start
 	joinsMaxVirtual = 20_000
@@ -88,14 +102,11 @@ func (f Fault) Possible(virtual bool) error {
 	return nil
 }
 
-func (f Fault) validate(l Limits) error {
-	if err := f.Possible(l.Virtual); err != nil {
-		return err
-	}
+func (v *validator) amounts(f Fault) error {
 	takes := f.Kind.row().takes
 	switch {
-	case f.At > l.Storm:
-		return fmt.Errorf("%w: %s at %v is outside the storm, which lasts %v", ErrInvalid, f.Kind, f.At, l.Storm)
+	case f.At > v.Storm:
+		return fmt.Errorf("%w: %s at %v is outside the storm, which lasts %v", ErrInvalid, f.Kind, f.At, v.Storm)
 	case takes&takesFor != 0 && f.For == 0:
 		return fmt.Errorf("%w: %s needs a duration (for) after which it is healed", ErrInvalid, f.Kind)
 	case takes&(takesFor|mayFor) == 0 && f.For > 0:
@@ -104,22 +115,16 @@ func (f Fault) validate(l Limits) error {
 		return fmt.Errorf("%w: %s needs an amount (ms)", ErrInvalid, f.Kind)
 	case takes&takesKBps != 0 && f.KBps == 0:
 		return fmt.Errorf("%w: %s needs an amount (kbps)", ErrInvalid, f.Kind)
-	}
-	return f.validateDeny()
-}
-
-func (f Fault) validateDeny() error {
-	switch takes := f.Kind.row().takes&takesDeny != 0; {
-	case takes && !slices.Contains(denials, f.Deny):
+	case takes&takesDeny != 0 && !slices.Contains(denials, f.Deny):
 		return fmt.Errorf("%w: %s needs what the ACL takes away (deny), one of %s; got %q", ErrInvalid, f.Kind,
 			strings.Join(denials, ", "), f.Deny)
-	case !takes && f.Deny != "":
+	case takes&takesDeny == 0 && f.Deny != "":
 		return fmt.Errorf("%w: %s takes nothing away by an ACL (deny)", ErrInvalid, f.Kind)
 	}
 	return nil
 }
 
-func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
+func (v *validator) target(f Fault) error {
 	switch f.Kind.Scope() {
 	case ScopeNone, ScopeServers:
 		if f.Target != "" {
@@ -133,21 +138,21 @@ func (f Fault) validateTarget(slots map[int]bool, sessions int) error {
 		if f.Target == "" {
 			return nil
 		}
-		if i, ok := SessionIndex(f.Target); !ok || i > sessions {
+		if i, ok := SessionIndex(f.Target); !ok || i > v.Sessions {
 			return fmt.Errorf("%w: %s: no session %q: there are session-1 to session-%d", ErrInvalid, f.Kind, f.Target,
-				sessions)
+				v.Sessions)
 		}
 	case ScopeNode:
-		return f.validateNode(slots, sessions)
+		return v.node(f)
 	}
 	return nil
 }
 
-func (f Fault) validateNode(slots map[int]bool, sessions int) error {
+func (v *validator) node(f Fault) error {
 	target := f.Target
 	if f.Aims() {
 		of, _ := aimOf(f.Target)
-		if s, ok := SessionIndex(of); f.Target == Owner || f.Target == Same || ok && s <= sessions {
+		if s, ok := SessionIndex(of); f.Target == Owner || f.Target == Same || ok && s <= v.Sessions {
 			return nil
 		}
 		target = of
@@ -156,19 +161,19 @@ func (f Fault) validateNode(slots map[int]bool, sessions int) error {
 	switch {
 	case !ok && f.Aims():
 		return fmt.Errorf("%w: %s: target %q is nobody's: write owner, or owner:session-1 to owner:session-%d", ErrInvalid, f.Kind,
-			f.Target, sessions)
+			f.Target, v.Sessions)
 	case !ok && (f.Kind == Join || f.Kind == Leave):
 		return fmt.Errorf("%w: %s: target %q is no node: write node-1, node-2, …", ErrInvalid, f.Kind, f.Target)
 	case !ok:
 		return fmt.Errorf("%w: %s: target %q is no node: write node-1, node-2, …, or owner", ErrInvalid, f.Kind, f.Target)
-	case f.Kind == Join && slots[i]:
+	case f.Kind == Join && v.nodes[i]:
 		return fmt.Errorf("%w: %s of %s, which takes part already", ErrInvalid, f.Kind, f.Target)
 	case f.Kind == Join:
-		slots[i] = true
-	case !slots[i]:
+		v.nodes[i] = true
+	case !v.nodes[i]:
 		return fmt.Errorf("%w: %s: %s does not take part at that time", ErrInvalid, f.Kind, target)
 	case f.Kind == Leave:
-		delete(slots, i)
+		delete(v.nodes, i)
 	}
 	return nil
 }

@@ -6,6 +6,28 @@ import (
 	"strings"
 )
 
+// ParseKinds parses the comma-separated value of --faults. "-redis-wipe" removes a kind from the usual ones (Wanted). It ignores blanks
+// and duplicates and refuses an empty list. Its errors are those of AvailableOn, or wrap ErrInvalid.
+func ParseKinds(list string, virtual bool) ([]Kind, error) {
+	var out []Kind
+	for name := range strings.SplitSeq(list, ",") {
+		k := Kind(strings.TrimSpace(name))
+		if k == "" {
+			continue
+		}
+		if !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, knownKinds())
+	}
+	if _, err := CheckKinds(out, virtual, nil); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 const without = "-"
 
 // TakenOut returns the kind without a leading minus, and whether it had one. "-redis-wipe" in a list removes that kind.
