@@ -157,7 +157,7 @@ func all(pattern, text string) map[string]bool {
 func gather(t *testing.T) evidence {
 	t.Helper()
 	e := evidence{
-		guarantees: all(`(?m)^### ([GEI]\d+): `, read(t, "docs/guarantees.md")),
+		guarantees: all(`(?m)^### ([GEI]\d+): `, read(t, "docs/guarantees.md")+read(t, "docs/guarantees-systems.md")),
 		mutants:    mutants(t),
 		specs:      map[string]bool{}, tests: map[string]bool{},
 		exists: func(path string) bool {

@@ -2,7 +2,7 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/nodelogs"
 
-// intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees.md).
+// intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees-systems.md).
 var intentSystem = &system{
 	name: SystemIntents,
 	guarantees: []guarantee{

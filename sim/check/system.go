@@ -55,7 +55,7 @@ var polling = &system{
 	},
 }
 
-// electionSystem is the system of leader election: E1 to E7 (docs/guarantees.md). Leadership is one lease that every instance wants, and
+// electionSystem is the system of leader election: E1 to E7 (docs/guarantees-systems.md). Leadership is one lease that every instance wants, and
 // the leader's writes are its polls. So E1 to E5 reuse the rules for polling.
 var electionSystem = &system{
 	name: SystemElection,
