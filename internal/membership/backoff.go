@@ -11,14 +11,17 @@ type retries struct {
 	failed map[string]int
 }
 
-func (r *retries) fails(what string) (times int) {
+// fails records a failure and returns the pause before the next request. Pauses double, up to a quarter of the renewal interval, so that
+// doubts are settled soon after Redis recovers (I7).
+func (r *retries) fails(what string, life, renew time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed == nil {
 		r.failed = map[string]int{}
 	}
 	r.failed[what]++
-	return r.failed[what]
+	retry := Retry(life)
+	return max(retry, min(retry<<min(r.failed[what]-1, 16), renew/4))
 }
 
 func (r *retries) succeeds(what string) {
@@ -29,13 +32,3 @@ func (r *retries) succeeds(what string) {
 
 // Retry returns the shortest pause before a retry, in a fleet where a worker is dead after life without a beat.
 func Retry(life time.Duration) time.Duration { return max(life/100, 10*time.Millisecond) }
-
-// Failed records a failed request for a session and returns the pause before the next. Pauses double, up to a quarter of the renewal
-// interval, so that doubts are settled soon after Redis recovers (I7).
-func (m *Member) Failed(session string) time.Duration {
-	retry := Retry(m.Life)
-	return max(retry, min(retry<<min(m.retries.fails(session)-1, 16), m.Renew/4))
-}
-
-// Answered records that Redis has answered a request for a session.
-func (m *Member) Answered(session string) { m.retries.succeeds(session) }

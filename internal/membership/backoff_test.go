@@ -33,11 +33,16 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 		defer bus.Close()
 		const life, renew = 30 * time.Second, 10 * time.Second
 		began := time.Now()
+		goesOn := func() bool { return time.Since(began) < renew }
 		x := &Member{
-			Life: life, Renew: renew, Bus: bus, Kick: func() {}, Deliver: func([]intentbus.Entry) {}, Takes: func() bool { return time.Since(began) < renew },
-			Pause:         func(_ context.Context, d time.Duration) { <-time.After(d) },
-			Quit:          func() bool { return time.Since(began) >= renew },
-			AwaitCapacity: func() bool { return time.Since(began) < renew },
+			Registry: Registry{
+				Life: life, Bus: bus, Deliver: func([]intentbus.Entry) {},
+				Pause: func(_ context.Context, d time.Duration) { <-time.After(d) }, Quit: func() bool { return !goesOn() },
+			},
+			Renew: renew, Kick: func() {}, AwaitCapacity: goesOn, Query: func(f func(*core.Machine)) bool {
+				f(core.New(core.Config{}))
+				return goesOn()
+			},
 		}
 		x.Consume(t.Context())
 		if asked.n != 7 { // at 0, 0.3, 0.9, 2.1, 4.5, 7 and 9.5 s

@@ -39,21 +39,21 @@ func (m *Member) Write(ctx context.Context, e *core.Effect, resource string) (co
 	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
 	if err != nil || ev.Wrote == 0 {
 		ev.Wrote = core.WroteFailed
-		if more := m.Failed(e.Session) - Retry(m.Life); more > 0 {
+		if more := m.failed(e.Session) - Retry(m.Life); more > 0 {
 			m.Pause(ctx, more)
 		}
 		return ev, err
 	}
-	m.Answered(e.Session)
+	m.retries.succeeds(e.Session)
 	return ev, nil
 }
 
 // Attempted completes e, the result of an attempt at a lease, for the machine. If there was no answer, it sets Wait to the backoff.
 func (m *Member) Attempted(e core.Event) core.Event {
 	if e.Outcome == core.NoAnswer {
-		e.Wait = int64(m.Failed(e.Session))
+		e.Wait = int64(m.failed(e.Session))
 	} else {
-		m.Answered(e.Session)
+		m.retries.succeeds(e.Session)
 	}
 	return e
 }

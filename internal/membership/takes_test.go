@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease/intent"
@@ -50,9 +51,14 @@ func TestNothingIsTakenWhileItStops(t *testing.T) {
 	takes := false
 	var got []intentbus.Entry
 	m := &Member{
-		Me: Incarnation{Name: "w"}, Instance: "w", Life: time.Minute, Bus: bus("w"), Logger: zap.NewNop(),
-		Deliver: func(entries []intentbus.Entry) { got = append(got, entries...) }, Running: func() int { return 0 },
-		Takes: func() bool { return takes }, Unknown: func([]string) []string { return nil },
+		Registry: Registry{
+			Me: Incarnation{Name: "w"}, Instance: "w", Life: time.Minute, Bus: bus("w"), Logger: zap.NewNop(),
+			Deliver: func(entries []intentbus.Entry) { got = append(got, entries...) },
+		},
+		Query: func(f func(*core.Machine)) bool {
+			f(core.New(core.Config{}))
+			return takes
+		},
 	}
 	if err := m.Beat(ctx); err != nil || len(got) > 0 {
 		t.Errorf("it took %v, %v", got, err)

@@ -190,32 +190,38 @@ func (p *intentNode) newMember() *membership.Member {
 	w, n := p.w, p.n
 	single := w.cfg.Intents.SingleWriter
 	return &membership.Member{
-		Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance,
-		SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Renew: w.cfg.Renew, Bus: p.bus, Logger: zap.NewNop(),
-		Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
-			passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
-			if err != nil {
-				return passed, fmt.Errorf("%w: %w", inner.ErrUnknown, err)
-			}
-			return passed, nil
+		Registry: membership.Registry{
+			Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance,
+			SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Bus: p.bus, Logger: zap.NewNop(),
+			Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
+				passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
+				if err != nil {
+					return passed, fmt.Errorf("%w: %w", inner.ErrUnknown, err)
+				}
+				return passed, nil
+			},
+			// One process runs in a slot at a time, so another PID is that of a dead process.
+			FateOf: func(other membership.Incarnation) membership.Fate {
+				if other.PIDNS == n.name && other.PID != int(n.pid) {
+					return membership.Dead
+				}
+				return membership.Unknown
+			},
+			Deliver: func(entries []intentbus.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
+			Pause:   p.pause, Quit: p.quits,
 		},
-		// One process runs in a slot at a time, so another PID is that of a dead process.
-		FateOf: func(other membership.Incarnation) membership.Fate {
-			if other.PIDNS == n.name && other.PID != int(n.pid) {
-				return membership.Dead
+		Renew: w.cfg.Renew, Tell: p.tell, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
+		Query: func(f func(*intent.Machine)) bool {
+			if p.quits() {
+				return false
 			}
-			return membership.Unknown
+			f(p.machine)
+			return true
 		},
-		Deliver: func(entries []intentbus.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
-		Stop:    func(session string) { p.tell(intent.Event{Kind: intent.EvStop, Session: session}) },
-		Check:   func() { p.tell(intent.Event{Kind: intent.EvCheck}) },
-		Running: p.machine.Running, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
-		Takes:   func() bool { return !w.current.dead && p.ctx.Err() == nil && p.machine.Takes() },
-		Unknown: func(sessions []string) []string { return slices.DeleteFunc(sessions, p.machine.Has) },
-		Pause:   p.pause,
-		Quit:    func() bool { return w.current.dead || p.ctx.Err() != nil },
 	}
 }
+
+func (p *intentNode) quits() bool { return p.w.current.dead || p.ctx.Err() != nil }
 
 func (p *intentNode) awaitCapacity() bool {
 	return p.capacity.wait(p.w.current, endlessly) && p.ctx.Err() == nil

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,14 +19,14 @@ func (w *Worker) newMember() *membership.Member {
 	me := membership.WhoAmI(w.cfg.Name)
 	me.Life = w.cfg.life().Milliseconds()
 	return &membership.Member{
-		Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(),
+		Registry: membership.Registry{
+			Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(), Bus: w.bus, Logger: w.log.Logger,
+			Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf, Pause: w.pause, Tried: w.registry.Note,
+			Deliver: func(entries []intentbus.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
+			Quit:    func() bool { return w.ctx.Err() != nil },
+		},
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
-		Bus:   w.bus, Logger: w.log.Logger, Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf,
-		Deliver: func(entries []intentbus.Entry) { w.inbox.put(message{f: func() { w.deliver(entries) }}) },
-		Stop:    w.stopAsked,
-		Check:   func() { w.post(core.Event{Kind: core.EvCheck}) },
-		Running: w.running, Takes: w.takes, Unknown: w.unknown, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Pause: w.pause,
-		Quit: func() bool { return w.ctx.Err() != nil }, Tried: w.registry.Note, Fetched: w.fetched(),
+		Tell:  w.post, Query: w.query, AwaitCapacity: w.awaitCapacity, Kick: w.sweepNow, Fetched: w.fetched(),
 	}
 }
 
@@ -52,12 +51,11 @@ func (w *Worker) heard(e lease.Event) {
 	}
 }
 
-func (w *Worker) stopAsked(session string) { w.post(core.Event{Kind: core.EvStop, Session: session}) }
-
 // hinted handles a message that requests the stop of a session of this worker.
 // It waits for the loop, so that no flood fills the inbox.
 func (w *Worker) hinted(session string) {
-	if len(w.unknown([]string{session})) == 0 {
+	has := false
+	if w.query(func(m *core.Machine) { has = m.Has(session) }) && has {
 		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
 	}
 }
@@ -173,24 +171,18 @@ func (w *Worker) tellForeign(last time.Time) time.Time {
 	return time.Now()
 }
 
-// running returns how many sessions run. It waits for the loop, as takes and
-// unknown do.
-func (w *Worker) running() int { return asked(w, w.machine.Running) }
-
-func (w *Worker) takes() bool { return asked(w, w.machine.Takes) }
-
-func (w *Worker) unknown(sessions []string) []string {
-	return asked(w, func() []string { return slices.DeleteFunc(sessions, w.machine.Has) })
-}
-
-// asked runs f in the loop. In a stopping worker it returns the zero value.
-func asked[T any](w *Worker, f func() T) (none T) {
-	answer := make(chan T, 1)
-	w.inbox.put(message{f: func() { answer <- f() }})
+// query runs f in the loop and waits for it. It returns false in a stopping
+// worker, where f may run later.
+func (w *Worker) query(f func(*core.Machine)) bool {
+	done := make(chan struct{})
+	w.inbox.put(message{f: func() {
+		f(w.machine)
+		close(done)
+	}})
 	select {
-	case v := <-answer:
-		return v
+	case <-done:
+		return true
 	case <-w.ctx.Done():
-		return none
+		return false
 	}
 }
