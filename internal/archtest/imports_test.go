@@ -17,13 +17,17 @@ type rule struct {
 
 var rules = []rule{
 	{
+		From: []string{"internal/term"}, Never: []string{"lease", "internal", "sim", "cmd"},
+		Why: "safety is argued from the kernel alone",
+	},
+	{
 		From:  []string{"lease", "internal/node", "cmd/node", "cmd/leasectl"},
 		Never: []string{"sim", "scenarios", "cmd/simulate"},
 		Why:   "who imports the library compiles nothing of the storm",
 	},
 	{
 		From:  []string{"sim/history", "sim/fault", "sim/nodelogs", "sim/measure", "sim/check", "sim/criteria", "sim/report", "sim/page"},
-		Never: []string{"lease", "internal/core"},
+		Never: []string{"lease", "internal/core", "internal/term"},
 		Why:   "the judge shares nothing with the accused",
 	},
 	{
@@ -35,7 +39,7 @@ var rules = []rule{
 		Why: "the judge reads saved files and runs nothing",
 	},
 	{
-		From: []string{"sim/real"}, Never: []string{"internal/core", "lease"},
+		From: []string{"sim/real"}, Never: []string{"internal/core", "internal/term", "lease"},
 		Why: "the real engine knows a node only by its protocol",
 	},
 	{

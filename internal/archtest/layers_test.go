@@ -19,7 +19,6 @@ var layers = []struct {
 	files []string // NAME.go and NAME_*.go
 }{
 	{"the boundary", []string{"ports", "config", "pauses", "rank"}},
-	{"terms", []string{"terms"}},
 	{"registry", []string{"registry"}},
 	{"fleet", []string{"fleet", "place"}},
 }
@@ -37,13 +36,11 @@ func layerOf(file string) int {
 
 // driven are the fields of a layer that whoever drives it sets, too.
 var driven = map[string][]string{
-	"terms":    {"op", "phase", "rejected"},                                    // what a lease is asked for, and that an op was sent for it
 	"registry": {"beat", "leave", "written", "unable", "rejoin", "othersTake"}, // that the heartbeat is to be set, and what came of it
 	"fleet":    {"entered", "held"},                                            // what this instance has of a session
 }
 
-// Safety is argued from the files of terms alone: they refer to nothing of placement, heartbeats and looks, and no other file
-// changes what trust rests on. So with each layer: what is above it may be deleted in mind.
+// A layer refers to nothing above it, and no other file changes its fields.
 func TestLayersOfCoreStandAlone(t *testing.T) {
 	p, ok := loaded(t)[corePackage]
 	if !ok {

@@ -1,12 +1,13 @@
 package core
 
-import "cmp"
+import (
+	"cmp"
 
-// Defaults of Config, and units of time in ns.
+	"github.com/leasestorm/leasestorm/internal/term"
+)
+
+// Defaults of Config.
 const (
-	Millisecond = int64(1_000_000)
-	Second      = 1000 * Millisecond
-
 	DefaultTTL       = 30 * Second
 	DefaultRenew     = 10 * Second
 	DefaultDiscovery = 10 * Second
@@ -37,15 +38,15 @@ type Config struct {
 
 // Margin returns the part of a TTL that is not trusted, because clocks run at different rates.
 func (c *Config) Margin() int64 {
-	return max(c.TTL/1_000_000*c.MarginPPM, c.MarginMin)
+	t := c.terms()
+	return t.Margin()
 }
 
-// timeout returns how long an op waits for an answer. Of a lease with a shorter TTL, it leaves room for a second attempt in the window.
-func (c *Config) timeout(ttl int64) int64 {
-	if ttl < c.TTL {
-		return min(c.OpTimeout, ttl/10)
+// terms returns the part of c that the safety kernel needs.
+func (c *Config) terms() term.Config {
+	return term.Config{
+		Instance: c.Instance, TTL: c.TTL, Quarantine: c.Quarantine, OpTimeout: c.OpTimeout, MarginPPM: c.MarginPPM, MarginMin: c.MarginMin,
 	}
-	return c.OpTimeout
 }
 
 // WithDefaults returns c with every zero field set to its default.

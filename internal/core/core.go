@@ -1,9 +1,12 @@
 package core
 
+import "github.com/leasestorm/leasestorm/internal/term"
+
 // Core is one instance's view of the leases, the sessions and the other instances. It is not safe for concurrent use.
 type Core struct {
-	terms // the safety kernel
-	eff   Effects
+	cfg Config
+	k   *term.Kernel
+	eff Effects
 
 	started  bool
 	draining bool
@@ -24,8 +27,8 @@ type Core struct {
 	asking []*lease // scratch space of batch
 
 	silence silence
-	paces   [kinds]pace // by OpKind
-	slowed  Time        // no pace ends later
+	paces   [term.Kinds]pace // by OpKind
+	slowed  Time             // no pace ends later
 	refusal refusal
 
 	registry registry
@@ -37,7 +40,7 @@ type Core struct {
 // queue collects requests, so that they leave in as few ops as possible: at the end of the step, or later if requests of their kind
 // have failed (pace).
 type queue struct {
-	leases [kinds][]*lease // by OpKind
+	leases [term.Kinds][]*lease // by OpKind
 	probe  bool
 }
 
@@ -46,15 +49,16 @@ type queue struct {
 func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
 	c := &Core{
-		terms:  terms{cfg: cfg, margin: cfg.Margin(), self: cfg.Instance},
+		cfg:    cfg,
+		k:      term.New(cfg.terms()),
 		leases: map[string]*lease{},
 	}
 	if c.cfg.Placement == nil {
 		c.cfg.Placement = &Placer{}
 	}
-	c.registry = registry{k: &c.terms, wake: c.armNode, index: map[string]int32{}}
+	c.registry = registry{k: c.k, cfg: &c.cfg, wake: c.armNode, index: map[string]int32{}}
 	c.registry.know(cfg.Instance)
-	c.fleet = fleet{k: &c.terms, r: &c.registry, sessions: NewSessions(nil)}
+	c.fleet = fleet{k: c.k, cfg: &c.cfg, r: &c.registry, sessions: NewSessions(nil)}
 	return c
 }
 
@@ -67,7 +71,7 @@ func (c *Core) Step(ev Event) Effects {
 	c.eff.Tells = c.eff.Tells[:0]
 	c.eff.Ops = c.eff.Ops[:0]
 	c.advance(ev.Now)
-	if c.next != 0 && c.now.Mono-c.next > Time(c.cfg.OpTimeout) {
+	if c.next != 0 && c.k.Now()-c.next > Time(c.cfg.OpTimeout) {
 		c.fleet.discover(discoverSlept)
 	}
 	c.runTimers()
@@ -112,7 +116,7 @@ func (c *Core) start() {
 		return
 	}
 	c.started = true
-	c.nextRenew = c.now.Mono + Time(c.cfg.Renew)
+	c.nextRenew = c.k.Now() + Time(c.cfg.Renew)
 	if !c.cfg.NoHeartbeat {
 		c.registry.own.beat = true
 		if !c.draining {
@@ -154,7 +158,7 @@ func (c *Core) drainedYet() {
 // interval would drift and lose leases on a loaded machine.
 func (c *Core) runIntervals() {
 	if c.due(&c.nextRenew) {
-		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.now.Mono)
+		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.k.Now())
 		c.renewAll()
 	}
 	if c.due(&c.fleet.next) {
@@ -173,7 +177,7 @@ func (c *Core) runIntervals() {
 	}
 }
 
-func (c *Core) due(t *Time) bool { return *t != 0 && *t <= c.now.Mono }
+func (c *Core) due(t *Time) bool { return *t != 0 && *t <= c.k.Now() }
 
 // advanceBy returns the first t + k × step, k ≥ 1, that is after now.
 func advanceBy(t Time, step int64, now Time) Time {
@@ -181,7 +185,7 @@ func advanceBy(t Time, step int64, now Time) Time {
 }
 
 func (c *Core) tell(t Tell) {
-	t.At = c.now.Mono
+	t.At = c.k.Now()
 	c.eff.Tells = append(c.eff.Tells, t)
 }
 
@@ -195,11 +199,11 @@ func (c *Core) flush() {
 	switch {
 	case c.silence.on:
 		c.holdBack()
-	case c.epoch.value == "": // the queues wait for the first answer, which contains the epoch
+	case c.k.Epoch() == "": // the queues wait for the first answer, which contains the epoch
 	default:
 		c.batch(OpReassert)
 		c.batch(OpRenew)
-		if c.epoch.outside {
+		if c.k.Outside() {
 			c.refuseQueued(CauseGroup)
 		}
 		c.batch(OpAcquire) // see Blocked
@@ -209,7 +213,7 @@ func (c *Core) flush() {
 		own.leave = false
 		c.send(OpLeave, nil, nil)
 	}
-	if c.epoch.value != "" {
+	if c.k.Epoch() != "" {
 		c.batch(OpRelease)
 	}
 	if q.probe {
@@ -223,7 +227,7 @@ func (c *Core) flush() {
 	c.seek()
 	c.batch(OpObserve)
 	c.readHeartbeats()
-	if c.fleet.due && c.fleet.look == 0 && c.epoch.value != "" && !c.paced(OpLook) {
+	if c.fleet.due && c.fleet.look == 0 && c.k.Epoch() != "" && !c.paced(OpLook) {
 		c.fleet.lookSent(c.send(OpLook, nil, nil))
 	}
 }
@@ -232,8 +236,8 @@ func (c *Core) flush() {
 func (c *Core) holdBack() {
 	for _, kind := range []OpKind{OpRenew, OpReassert} {
 		for _, l := range c.queue.leases[kind] {
-			if c.stillFor(kind, &l.term) {
-				l.op = 0
+			if c.k.StillFor(kind, &l.Term) {
+				l.Cancel()
 				c.doubt(l, CauseNoAnswer, c.silence.text)
 			}
 		}
@@ -244,7 +248,7 @@ func (c *Core) holdBack() {
 
 func (c *Core) refuseQueued(cause Cause) {
 	for _, l := range c.queue.leases[OpAcquire] {
-		if c.stillFor(OpAcquire, &l.term) {
+		if c.k.StillFor(OpAcquire, &l.Term) {
 			c.refuse(l, refused{cause: cause, wait: c.cfg.MaxProbe, text: c.silence.text})
 		}
 	}
@@ -253,7 +257,7 @@ func (c *Core) refuseQueued(cause Cause) {
 }
 
 func (q *queue) add(kind OpKind, l *lease) {
-	l.op = queued
+	l.Queue()
 	q.leases[kind] = append(q.leases[kind], l)
 }
 
@@ -269,7 +273,7 @@ func (c *Core) batch(kind OpKind) {
 		return
 	}
 	for rest := list; len(rest) > 0; {
-		rest = c.batchOf(kind, c.ttlOf(kind, &rest[0].term), rest)
+		rest = c.batchOf(kind, c.k.TTLOf(kind, &rest[0].Term), rest)
 	}
 	c.queue.empty(kind)
 }
@@ -280,22 +284,22 @@ func (c *Core) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease) {
 	rest = list[:0]
 	leases := c.asking[:0]
 	for k, l := range list {
-		if !c.stillFor(kind, &l.term) {
+		if !c.k.StillFor(kind, &l.Term) {
 			continue
 		}
-		if kind.Extends() && c.ttlOf(kind, &l.term) != ttl {
+		if kind.Extends() && c.k.TTLOf(kind, &l.Term) != ttl {
 			rest = append(rest, l)
 			continue
 		}
 		if items == nil {
 			items = make([]Item, 0, min(len(list)-k, c.cfg.Batch))
 		}
-		it := c.item(kind, &l.term)
+		it := c.k.Item(kind, &l.Term)
 		if kind == OpRelease {
-			it.Peer = l.heir.peer(c.self)
+			it.Peer = l.heir.peer(c.cfg.Instance)
 		}
 		items, leases = append(items, it), append(leases, l)
-		l.op = c.seq + 1
+		c.k.Await(&l.Term)
 		if len(items) == c.cfg.Batch {
 			c.send(kind, items, leases)
 			items, leases = nil, leases[:0]
@@ -311,21 +315,21 @@ func (c *Core) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease) {
 
 // acknowledging reports whether an acquisition still waits for replicas to acknowledge it. Further acquisitions wait for its answer and
 // leave together. Otherwise, at a master without a majority, leases that expire one by one would each cost a WAIT (G14).
-func (c *Core) acknowledging() bool { return c.epoch.acks > 0 && c.ops.any(OpAcquire) }
+func (c *Core) acknowledging() bool { return c.k.Replicated() && c.ops.any(OpAcquire) }
 
 func (c *Core) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	ttl := c.cfg.TTL
 	if kind.Extends() && len(leases) > 0 {
-		ttl = c.ttlOf(kind, &leases[0].term)
+		ttl = c.k.TTLOf(kind, &leases[0].Term)
 	}
-	op := c.stamp(kind, ttl, items)
+	op := c.k.Stamp(kind, ttl, items)
 	if kind == OpLook {
-		op.Deadline = c.now.Mono + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
+		op.Deadline = c.k.Now() + Time(max(2*c.cfg.OpTimeout, c.cfg.Discovery))
 	}
 	c.ops.add(op, leases)
-	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.seq})
+	c.timers.push(timer{at: op.Deadline, kind: timerOp, n: c.k.Seq()})
 	c.eff.Ops = append(c.eff.Ops, op)
-	return c.seq
+	return c.k.Seq()
 }
 
 func (c *Core) timeout(seq uint64) {
@@ -338,7 +342,7 @@ func (c *Core) answer(a *Answer) {
 		return // the op timed out, and its leases are requested again or have expired
 	}
 	defer c.ops.recycle(in)
-	if a = c.distrusted(in, a).Counted(&in.op); a.Failure != FailNone {
+	if a = c.judged(in, a); a.Failure != FailNone {
 		c.failed(in, a)
 		return
 	}
@@ -367,7 +371,7 @@ func (c *Core) answer(a *Answer) {
 		c.lookAnswered(in, a)
 	case OpLeave:
 		if a.Stale {
-			c.registry.own.leaveFailed(c.now.Mono)
+			c.registry.own.leaveFailed(c.k.Now())
 		}
 		c.drainedYet()
 	case OpAsk, OpSupersede:
@@ -387,7 +391,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	c.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
-		if c.settles(&in.op, &l.term) {
+		if c.k.Settles(&in.op, &l.Term) {
 			c.failedFor(l, in, a, cause)
 		}
 	}
@@ -405,7 +409,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	case OpNodes:
 		c.registry.dueAgain(in.op.Items)
 	case OpLeave:
-		c.registry.own.leaveFailed(c.now.Mono)
+		c.registry.own.leaveFailed(c.k.Now())
 	}
 	c.drainedYet()
 }
@@ -415,7 +419,7 @@ func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 	case OpAcquire:
 		l.unanswered = true
 		if a.Failure == FailUnknown || a.Failure == FailUncounted {
-			c.traces.leave(l.id, in.op.TTL)
+			c.k.Trace(l.ID(), in.op.TTL)
 		}
 		c.refuse(l, refused{
 			cause: cause, text: a.Text, wait: max(c.cfg.retryPause(c.paces[OpAcquire].failed), c.cfg.MaxProbe),

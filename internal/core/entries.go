@@ -1,9 +1,11 @@
 package core
 
+import "github.com/leasestorm/leasestorm/internal/term"
+
 func (c *Core) lease(id string) *lease {
 	l, ok := c.leases[id]
 	if !ok {
-		l = &lease{term: term{id: id}, pos: -1, session: c.fleet.sessions.find(id)}
+		l = &lease{Term: term.NewTerm(id), pos: -1, session: c.fleet.sessions.find(id)}
 		c.leases[id] = l
 		if l.session != nobody {
 			c.fleet.known[l.session].entered = true
@@ -31,8 +33,8 @@ func (c *Core) entryOf(id string, i int32) *lease {
 // forget drops the entry of a lease that this instance neither holds, wants nor watches any more.
 func (c *Core) forget(l *lease) {
 	l.gen++ // cancels its timer
-	l.op = 0
-	delete(c.leases, l.id)
+	l.Cancel()
+	delete(c.leases, l.ID())
 	if l.session != nobody {
 		c.fleet.known[l.session].entered = false
 	}
@@ -61,9 +63,9 @@ func (c *Core) stands(id string, i int32, came *known) {
 	}
 	l.session = i
 	if came != nil {
-		came.entered, came.held = true, l.phase == owned
+		came.entered, came.held = true, l.Phase() == owned
 	}
-	if i == nobody && l.unanswered && l.phase == idle && len(l.stuck) == 0 {
+	if i == nobody && l.unanswered && l.Phase() == idle && len(l.stuck) == 0 {
 		c.rewatch(l)
 	}
 }

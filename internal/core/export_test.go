@@ -15,8 +15,8 @@ func (c *Core) Entries() error {
 		if i := c.fleet.sessions.find(id); l.session != i {
 			return fmt.Errorf("the entry of %s names session %d, which is %d", id, l.session, i)
 		}
-		if (l.pos >= 0) != (l.phase == owned) {
-			return fmt.Errorf("%s is in phase %d and stands at %d of what is held", id, l.phase, l.pos)
+		if (l.pos >= 0) != (l.Phase() == owned) {
+			return fmt.Errorf("%s is in phase %d and stands at %d of what is held", id, l.Phase(), l.pos)
 		}
 	}
 	return nil
@@ -40,16 +40,16 @@ func (c *Core) broken() error {
 	}
 	for _, l := range c.leases {
 		switch {
-		case !nextsOf[l.phase][l.next]:
-			return fmt.Errorf("%s is %s: there is no such state", l.id, l.state())
-		case l.phase != owned && (l.until != 0 || l.uncertain || l.reassert):
-			return fmt.Errorf("%s is not held, and %+v: what has ended is trusted", l.id, l.term)
-		case l.op != queued && l.op > c.seq:
-			return fmt.Errorf("%s waits for op %d of %d", l.id, l.op, c.seq)
-		case l.until != 0 && l.until > c.now.Mono+Time(l.ttl-c.margin):
-			return fmt.Errorf("%s is trusted until %d at %d: longer than a stamp gives (I1)", l.id, l.until, c.now.Mono)
-		case l.reassert && !l.uncertain:
-			return fmt.Errorf("%s is to be asserted again, and certain (I6)", l.id)
+		case !nextsOf[l.Phase()][l.next]:
+			return fmt.Errorf("%s is %s: there is no such state", l.ID(), l.state())
+		case l.Phase() != owned && (l.Until() != 0 || l.Uncertain() || l.Forgotten()):
+			return fmt.Errorf("%s is not held, and %+v: what has ended is trusted", l.ID(), l.Term)
+		case l.Op() != ^uint64(0) && l.Op() > c.k.Seq():
+			return fmt.Errorf("%s waits for op %d of %d", l.ID(), l.Op(), c.k.Seq())
+		case l.Until() != 0 && l.Until() > c.k.Now()+Time(l.TTL()-c.cfg.Margin()):
+			return fmt.Errorf("%s is trusted until %d at %d: longer than a stamp gives (I1)", l.ID(), l.Until(), c.k.Now())
+		case l.Forgotten() && !l.Uncertain():
+			return fmt.Errorf("%s is to be asserted again, and certain (I6)", l.ID())
 		}
 	}
 	return nil
@@ -66,14 +66,14 @@ func (c *Core) asleep() error {
 	}
 	for _, l := range c.leases {
 		switch {
-		case len(l.stuck) > 0 && l.phase == idle: // its work wakes it
-			if l.next != nextNothing || l.op != 0 {
-				return fmt.Errorf("%s is stuck, %s, and waits for op %d", l.id, l.state(), l.op)
+		case len(l.stuck) > 0 && l.Phase() == idle: // its work wakes it
+			if l.next != nextNothing || l.Op() != 0 {
+				return fmt.Errorf("%s is stuck, %s, and waits for op %d", l.ID(), l.state(), l.Op())
 			}
-		case l.phase == owned && !armed[l]:
-			return fmt.Errorf("%s is %s, and its window does not end", l.id, l.state())
-		case l.phase != owned && l.op == 0 && !(armed[l] && (l.phase == releasing || l.phase == idle && l.next != nextNothing)):
-			return fmt.Errorf("%s is %s, and has neither a request under way nor a timer", l.id, l.state())
+		case l.Phase() == owned && !armed[l]:
+			return fmt.Errorf("%s is %s, and its window does not end", l.ID(), l.state())
+		case l.Phase() != owned && l.Op() == 0 && !(armed[l] && (l.Phase() == releasing || l.Phase() == idle && l.next != nextNothing)):
+			return fmt.Errorf("%s is %s, and has neither a request under way nor a timer", l.ID(), l.state())
 		}
 	}
 	return nil

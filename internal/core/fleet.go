@@ -3,6 +3,8 @@ package core
 import (
 	"cmp"
 	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/term"
 )
 
 // fleet is this instance's view of the sessions and their owners, and the placement that follows from it. Discoveries set the view;
@@ -13,8 +15,9 @@ import (
 //   - target, live, place, owned and quota belong to one placement; while they are outdated, only placement and stagger read them.
 //   - A session without an owner is never held, and a held one is entered.
 type fleet struct {
-	k *terms // read only
-	r *registry
+	k   *term.Kernel // read only
+	cfg *Config
+	r   *registry
 
 	on       bool   // discoveries are on
 	next     Time   // when the next discovery is due
@@ -72,9 +75,9 @@ type tenth struct {
 }
 
 // add adds n and returns the count of the current tenth.
-func (t *tenth) add(k *terms, n int) int {
-	if k.now.Mono-t.from >= Time(k.cfg.Discovery/10) {
-		*t = tenth{from: k.now.Mono}
+func (t *tenth) add(now Time, discovery int64, n int) int {
+	if now-t.from >= Time(discovery/10) {
+		*t = tenth{from: now}
 	}
 	t.n += n
 	return t.n
@@ -114,7 +117,7 @@ func (f *fleet) placement() {
 			f.owners[i] = f.place[o]
 		}
 	}
-	target, quota := f.k.cfg.Placement.Place(f.sessions, f.hashes, f.owners)
+	target, quota := f.cfg.Placement.Place(f.sessions, f.hashes, f.owners)
 	f.target, f.quota = append(f.target[:0], target...), append(f.quota[:0], quota...)
 }
 
@@ -154,7 +157,7 @@ func (f *fleet) placeTurn() {
 		return
 	}
 	n := len(f.known)
-	if f.turned.add(f.k, n) <= max(n, placedMax) || len(f.target) != n {
+	if f.turned.add(f.k.Now(), f.cfg.Discovery, n) <= max(n, placedMax) || len(f.target) != n {
 		f.placement()
 	}
 }
@@ -171,7 +174,7 @@ func (f *fleet) stagger(i int32) int64 {
 	mine := rank(f.r.nodes[0].hash, h)
 	k := 1 // the target comes first
 	for _, j := range f.live {
-		if k >= f.k.cfg.StaggerMax {
+		if k >= f.cfg.StaggerMax {
 			break // all later ones share this turn
 		}
 		if j == 0 || j == t {
@@ -181,7 +184,7 @@ func (f *fleet) stagger(i int32) int64 {
 			k++
 		}
 	}
-	return f.k.cfg.turn(k)
+	return f.cfg.turn(k)
 }
 
 // heirNow returns the instance that session i should go to, which heir requested a while ago: heir if it is still below its quota, else

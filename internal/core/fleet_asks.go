@@ -81,7 +81,7 @@ func (f *fleet) wanted() (asks [][]Item) {
 	}
 	f.hoped = append(f.hoped, f.waits...)
 	f.askAgain(len(f.waits))
-	if len(f.waits) == 0 || f.askings.add(f.k, 1) > 2 { // two in a tenth of an interval: when it joins, and on the result
+	if len(f.waits) == 0 || f.askings.add(f.k.Now(), f.cfg.Discovery, 1) > 2 { // two in a tenth: when it joins, and on the result
 		return nil
 	}
 	for _, i := range f.waits {
@@ -142,7 +142,7 @@ func (f *fleet) hear(n *Notice) {
 		kept += f.asks[i].bytes
 	}
 	if kept <= askBytesMax {
-		f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: f.k.seq, at: f.k.now.Mono, bytes: bytes})
+		f.asks = append(f.asks, ask{from: n.From, ids: n.IDs, after: f.k.Seq(), at: f.k.Now(), bytes: bytes})
 	}
 }
 
@@ -154,7 +154,7 @@ func (f *fleet) forgetAsks() { f.asks = f.asks[:0] }
 func (f *fleet) decide(look uint64, give func(*ask) (lacking bool)) {
 	later := f.asks[:0]
 	for _, a := range f.asks {
-		if a.after >= look || f.stillAsks(&a, give) && f.k.now.Mono < a.at+Time(f.k.cfg.Discovery) {
+		if a.after >= look || f.stillAsks(&a, give) && f.k.Now() < a.at+Time(f.cfg.Discovery) {
 			later = append(later, a)
 		}
 	}

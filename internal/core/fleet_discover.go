@@ -82,15 +82,15 @@ func (f *fleet) discover(cause discoveryCause) {
 	if !f.on || r.limit != nil && !r.limit(f) {
 		return
 	}
-	at, spread := f.k.now.Mono, int64(0)
+	at, spread := f.k.Now(), int64(0)
 	switch {
 	case r.when != nil:
 		at, spread = r.when(f)
 	case r.share > 0:
-		spread = f.k.cfg.Discovery / r.share
+		spread = f.cfg.Discovery / r.share
 		at += Time(spread)
 	}
-	if at <= f.k.now.Mono {
+	if at <= f.k.Now() {
 		f.due = true
 		return
 	}
@@ -118,7 +118,7 @@ func (f *fleet) intervalOver() {
 
 func (f *fleet) lookSent(seq uint64) {
 	f.due = false
-	f.look, f.lookedAt = seq, f.k.now.Mono
+	f.look, f.lookedAt = seq, f.k.Now()
 	f.touched = f.touched[:0]
 }
 
@@ -137,37 +137,37 @@ func (f *fleet) lookFailed(seq uint64) {
 }
 
 func (f *fleet) discoveryInterval() int64 {
-	return f.k.cfg.discoveryPause(len(f.sessions.IDs), max(1, len(f.live)))
+	return f.cfg.discoveryPause(len(f.sessions.IDs), max(1, len(f.live)))
 }
 
 func (f *fleet) afterInterval() (at Time, spread int64) {
-	return f.k.now.Mono + Time(f.discoveryInterval()), 0
+	return f.k.Now() + Time(f.discoveryInterval()), 0
 }
 
 func (f *fleet) cheaply() (at Time, spread int64) {
-	d := f.k.cfg.cheapPause(f.discoveryInterval(), len(f.known))
-	return f.k.now.Mono + Time(d), d
+	d := f.cfg.cheapPause(f.discoveryInterval(), len(f.known))
+	return f.k.Now() + Time(d), d
 }
 
 // sinceLast returns now, unless the last discovery is very recent. Otherwise instances that disagree for a while would exchange requests
 // and run discoveries at the speed of the network.
 func (f *fleet) sinceLast() (at Time, spread int64) {
 	if f.lookedAt == 0 {
-		return f.k.now.Mono, 0
+		return f.k.Now(), 0
 	}
-	return f.lookedAt + Time(f.k.cfg.Discovery/50), 0
+	return f.lookedAt + Time(f.cfg.Discovery/50), 0
 }
 
 // whenHeard returns now for the first two subscriptions in a tenth of an interval, and the end of that tenth for the others. Otherwise
 // a connection that breaks right after each subscription would cause reads at that rate.
 func (f *fleet) whenHeard() (at Time, spread int64) {
 	if f.hearings.n <= 2 {
-		return f.k.now.Mono, 0
+		return f.k.Now(), 0
 	}
-	return f.hearings.from + Time(f.k.cfg.Discovery/10), 0
+	return f.hearings.from + Time(f.cfg.Discovery/10), 0
 }
 
-func (f *fleet) whenUnblocked() (at Time, spread int64) { return f.blocked, f.k.cfg.Discovery / 10 }
+func (f *fleet) whenUnblocked() (at Time, spread int64) { return f.blocked, f.cfg.Discovery / 10 }
 
 // asksOn reports whether the next discovery, and with it the next requests, may come soon: sessions are missing, and the last five
 // attempts or fewer have not changed that.

@@ -78,7 +78,7 @@ func TestAfterMuchHearsayTurnsCome(t *testing.T) {
 	}
 	s.sleep(Time(s.core.cfg.Stagger * int64(s.core.cfg.StaggerMax)))
 	s.step(Event{Kind: EvTick})
-	if k := slices.IndexFunc(ids, func(id string) bool { return s.core.leases[id].phase != acquiring }); k >= 0 {
+	if k := slices.IndexFunc(ids, func(id string) bool { return s.core.leases[id].Phase() != acquiring }); k >= 0 {
 		t.Errorf("%s is %s in the last turn", ids[k], s.core.leases[ids[k]].state())
 	}
 }
@@ -94,16 +94,16 @@ func TestATurnIsNotPutOff(t *testing.T) {
 			}
 			free("")
 			l, from := s.core.leases[ids[k]], s.now.Mono
-			if l.phase == idle {
+			if l.Phase() == idle {
 				turns++
 			}
-			for l.phase == idle && s.now.Mono < from+Time(Second) {
+			for l.Phase() == idle && s.now.Mono < from+Time(Second) {
 				s.sleep(Time(5 * Millisecond))
 				free(to)
 				s.step(Event{Kind: EvTick})
 			}
 			if late := s.now.Mono - from; late > Time(int64(s.core.cfg.StaggerMax)*s.core.cfg.Stagger) {
-				t.Errorf("released to %q again and again, %s is asked for after %v", to, l.id, late)
+				t.Errorf("released to %q again and again, %s is asked for after %v", to, l.ID(), late)
 			}
 		}
 	}

@@ -25,11 +25,11 @@ func askedAfter(t *testing.T, n int) Time {
 		s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeFreed, From: "b", IDs: []string{id}, Peers: []string{"c"}}})
 	}
 	last := s.core.leases[sessions.IDs[n-1]]
-	for last.phase == idle && s.core.Next() != 0 {
+	for last.Phase() == idle && s.core.Next() != 0 {
 		s.sleep(s.core.Next() - s.now.Mono)
 		s.step(Event{Kind: EvTick})
 	}
-	if last.phase != acquiring {
+	if last.Phase() != acquiring {
 		t.Fatalf("of %d leases the last is never asked for", n)
 	}
 	return s.now.Mono - from

@@ -10,13 +10,13 @@ func (c *Core) beat() {
 		return
 	}
 	own.beat = false
-	if own.leaving || own.rejoin != 0 || c.epoch.outside {
+	if own.leaving || own.rejoin != 0 || c.k.Outside() {
 		return
 	}
 	ttl := c.cfg.TTL
 	for _, l := range c.held {
-		if l.until > c.now.Mono {
-			ttl = min(ttl, int64(l.until-c.now.Mono)+c.margin)
+		if l.Until() > c.k.Now() {
+			ttl = min(ttl, int64(l.Until()-c.k.Now())+c.cfg.Margin())
 		}
 	}
 	c.send(OpBeat, nil, nil)
@@ -60,7 +60,7 @@ func (c *Core) watch(o int32) {
 			continue
 		}
 		l := c.lease(c.fleet.sessions.IDs[i])
-		if l.phase == idle && len(l.stuck) == 0 && !l.place {
+		if l.Phase() == idle && len(l.stuck) == 0 && !l.place {
 			l.place = true
 			c.observe(l)
 		}

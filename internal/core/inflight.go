@@ -7,7 +7,7 @@ import (
 
 type inflight struct {
 	op     Op
-	leases []*lease // aligned with op.Items; an item counts only while lease.op is still this op
+	leases []*lease // aligned with op.Items; an item counts only while lease.Op() is still this op
 }
 
 // inflights holds the ops under way, in order of Op.Seq. Mostly there is one or none.

@@ -3,11 +3,13 @@ package core
 import (
 	"maps"
 	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/term"
 )
 
 // lease is one lease as this instance sees it. An instance has entries only for leases that it holds, wants or watches.
 type lease struct {
-	term
+	term.Term
 
 	heir   heir   // releasing, yielding: the next owner
 	past   string // idle, acquiring: its last owner, if since is known
@@ -38,8 +40,8 @@ type lease struct {
 func (c *Core) want(id string, wait bool, ttl int64) {
 	l := c.lease(id)
 	l.want, l.wait = true, wait
-	c.wanted(&l.term, ttl)
-	if l.phase == idle {
+	l.Want(ttl)
+	if l.Phase() == idle {
 		c.tryAcquire(l)
 	}
 }
@@ -48,7 +50,7 @@ func (c *Core) want(id string, wait bool, ttl int64) {
 func (c *Core) tryAcquire(l *lease) {
 	until, cause := c.Blocked()
 	switch {
-	case l.phase != idle:
+	case l.Phase() != idle:
 		return
 	case c.draining || !c.started:
 		c.refuse(l, refused{cause: CauseDrain})
@@ -57,10 +59,10 @@ func (c *Core) tryAcquire(l *lease) {
 		c.refuse(l, refused{cause: CauseStuck})
 		return
 	case until != 0:
-		c.refuse(l, refused{cause: cause, wait: int64(until - c.now.Mono), text: c.refusal.text})
+		c.refuse(l, refused{cause: cause, wait: int64(until - c.k.Now()), text: c.refusal.text})
 		return
 	}
-	l.phase = acquiring
+	l.Acquire()
 	l.will(nextNothing)
 	c.acquiring++
 	c.queue.add(OpAcquire, l)
@@ -79,9 +81,9 @@ func (c *Core) refuse(l *lease, by refused) {
 	c.answered(l)
 	cause, wait := by.cause, by.wait
 	if cause == CauseHeld {
-		wait = int64(l.exp - c.now.Mono)
+		wait = int64(l.exp - c.k.Now())
 	}
-	c.tell(Tell{Kind: TellRefused, Cause: cause, ID: l.id, Owner: by.owner, Wait: wait, Text: by.text})
+	c.tell(Tell{Kind: TellRefused, Cause: cause, ID: l.ID(), Owner: by.owner, Wait: wait, Text: by.text})
 	if l.want && !l.wait {
 		l.want = false
 	}
@@ -111,31 +113,31 @@ func (c *Core) refuse(l *lease, by refused) {
 		return
 	}
 	l.will(nextAcquire)
-	c.armLease(l, c.now.Mono+Time(max(wait, Millisecond)+c.stagger(l)))
+	c.armLease(l, c.k.Now()+Time(max(wait, Millisecond)+c.stagger(l)))
 }
 
 // awaitExpiry sets l's timer to shortly before the holder's lease expires, to read it once more. After that read, it sets the timer to
 // the expiry itself, plus this instance's stagger. Leases that expire at about the same time are read in one request: if all leases
 // outlast an outage and no heartbeat does, every instance watches all leases of the others (G14).
 func (c *Core) awaitExpiry(l *lease) {
-	if lead, together := l.exp-Time(c.cfg.Lead), Time(c.cfg.Lead/2); lead > c.now.Mono {
+	if lead, together := l.exp-Time(c.cfg.Lead), Time(c.cfg.Lead/2); lead > c.k.Now() {
 		l.will(nextRead)
 		c.armLease(l, (lead+together-1)/together*together)
 		return
 	}
 	l.will(nextAcquire)
-	c.armLease(l, max(l.exp, c.now.Mono)+Time(c.stagger(l)))
+	c.armLease(l, max(l.exp, c.k.Now())+Time(c.stagger(l)))
 }
 
 // wakeLease handles l's timer, which was due at at.
 func (c *Core) wakeLease(l *lease, at Time) {
-	switch l.phase {
+	switch l.Phase() {
 	case owned:
-		if c.now.Mono >= l.until {
+		if c.k.Now() >= l.Until() {
 			c.lost(l, CauseExpired, "")
 			return
 		}
-		if l.ttl < c.cfg.TTL {
+		if l.TTL() < c.cfg.TTL {
 			c.renew(l)
 		}
 		c.armHeld(l)
@@ -148,11 +150,11 @@ func (c *Core) wakeLease(l *lease, at Time) {
 			c.forget(l)
 		case c.silence.on:
 			// In a silence the grant would not arrive.
-			c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
+			c.armLease(l, c.k.Now()+Time(c.cfg.MaxProbe))
 		case l.next == nextTurn:
 			l.will(nextAcquire)
-			c.armLease(l, c.now.Mono+Time(max(c.stagger(l), c.cfg.Stagger)))
-		case l.next == nextRead || c.unwanted(l) || c.now.Mono > at+Time(c.cfg.Lead):
+			c.armLease(l, c.k.Now()+Time(max(c.stagger(l), c.cfg.Stagger)))
+		case l.next == nextRead || c.unwanted(l) || c.k.Now() > at+Time(c.cfg.Lead):
 			c.observe(l) // also if this instance slept past its turn
 		default:
 			c.tryAcquire(l)
@@ -167,9 +169,7 @@ func (c *Core) unwanted(l *lease) bool {
 }
 
 func (c *Core) answered(l *lease) {
-	l.op = 0
-	if l.phase == acquiring {
-		l.phase = idle
+	if l.Cancel() {
 		l.will(nextNothing)
 		c.acquiring--
 	}
@@ -180,7 +180,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		c.fleet.discover(discoverAble)
 	}
 	for i, l := range in.leases {
-		if !c.settles(&in.op, &l.term) {
+		if !c.k.Settles(&in.op, &l.Term) {
 			continue
 		}
 		meant := l.next
@@ -196,7 +196,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			l.unanswered = false
 			l.holder = r.Owner
-			l.exp = c.heldUntil(&in.op, r.PTTL)
+			l.exp = c.k.HeldUntil(&in.op, r.PTTL)
 			if meant == nextAgain {
 				c.tryAcquire(l) // it may have been given back since
 				continue
@@ -206,7 +206,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			switch {
 			case meant == nextInherit:
 				c.fleet.discover(discoverHeir)
-			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.self:
+			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.cfg.Instance:
 				c.fleet.discover(discoverOvertaken)
 			}
 			c.refuse(l, refused{cause: CauseHeld, owner: r.Owner})
@@ -223,14 +223,14 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 
 func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 	c.effective(OpAcquire)
-	if !c.begin(&l.term, &in.op, r.Fence) {
+	if !c.k.Begin(&l.Term, &in.op, r.Fence) {
 		// The answer came too late, but the key is ours all the same: acquire again, to adopt it.
 		l.unanswered = true
 		c.tryAcquire(l)
 		return
 	}
-	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.self && c.registry.accuse(l.holder, l.exp) {
-		c.tell(Tell{Kind: TellSuspect, ID: l.id, Owner: l.holder})
+	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.cfg.Instance && c.registry.accuse(l.holder, l.exp) {
+		c.tell(Tell{Kind: TellSuspect, ID: l.ID(), Owner: l.holder})
 	}
 	l.unanswered = false
 	l.yielding, l.wait = false, false
@@ -239,8 +239,9 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 	c.held = append(c.held, l)
 	c.holds(l, true)
 	c.armHeld(l)
-	c.fleet.ownedBy(l.session, c.self)
-	t := Tell{Kind: TellAcquired, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), TTL: l.ttl, RedisNow: redis}
+	c.fleet.ownedBy(l.session, c.cfg.Instance)
+	t := Tell{Kind: TellAcquired, ID: l.ID(), Fence: l.Fence(), Until: l.Until(), UntilWall: c.k.Wall(l.Until()), TTL: l.TTL(),
+		RedisNow: redis}
 	if r.Outcome == OutGranted { // an adopted lease was ours already
 		t.Vacant = c.vacancy(l)
 	}
@@ -259,7 +260,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 // renewAll is the renewal tick. It renews all held leases and then the heartbeat, so that they expire together if the instance dies.
 func (c *Core) renewAll() {
 	c.tellSilent()
-	c.traces.age(c.now.Mono, c.cfg.TTL)
+	c.k.AgeTraces()
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
 		c.renew(l)
@@ -272,34 +273,34 @@ func (c *Core) renew(l *lease) {
 	switch {
 	case c.silence.on:
 		c.doubt(l, CauseNoAnswer, c.silence.text)
-	case l.op == 0:
+	case l.Op() == 0:
 		c.requestRenew(l)
 	}
 }
 
 // armHeld sets l's timer to the end of its window, or to its next renewal if its TTL is too short for the renewal tick.
 func (c *Core) armHeld(l *lease) {
-	at := l.until
-	if l.ttl < c.cfg.TTL {
-		at = min(at, c.now.Mono+Time(l.ttl/3))
+	at := l.Until()
+	if l.TTL() < c.cfg.TTL {
+		at = min(at, c.k.Now()+Time(l.TTL()/3))
 	}
 	c.armLease(l, at)
 }
 
 // renewNow renews one held lease before its tick, unless a request for it is under way or Redis is silent.
 func (c *Core) renewNow(id string) {
-	if l := c.leases[id]; l != nil && l.phase == owned && l.op == 0 && !c.silence.on {
+	if l := c.leases[id]; l != nil && l.Phase() == owned && l.Op() == 0 && !c.silence.on {
 		c.requestRenew(l)
 	}
 }
 
 func (c *Core) requestRenew(l *lease) {
-	c.queue.add(c.renewal(&l.term), l)
+	c.queue.add(c.k.Renewal(&l.Term), l)
 }
 
 func (c *Core) renewAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if !c.settles(&in.op, &l.term) {
+		if !c.k.Settles(&in.op, &l.Term) {
 			continue
 		}
 		if a.Stale {
@@ -318,7 +319,7 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 		case OutSuperseded:
 			c.lost(l, CauseSuperseded, r.Owner)
 		case OutClosed:
-			c.closed(&l.term)
+			l.Closed()
 			c.requestRenew(l)
 		case OutWrongType:
 			c.lost(l, CauseWrongType, "")
@@ -331,30 +332,31 @@ func (c *Core) renewAnswered(in *inflight, a *Answer) {
 
 // renewed extends a term. If the answer came after its own window, the term is doubted and renewed again.
 func (c *Core) renewed(l *lease, in *inflight) {
-	doubted := l.uncertain
-	if !c.extend(&l.term, &in.op) {
+	doubted := l.Uncertain()
+	if !c.k.Extend(&l.Term, &in.op) {
 		c.doubt(l, CauseNoAnswer, "answered after its own window")
 		c.requestRenew(l)
 		return
 	}
-	c.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.id, Fence: l.fence, Until: l.until, UntilWall: c.wall(l.until), Sent: in.op.Sent})
+	c.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.ID(), Fence: l.Fence(), Until: l.Until(), UntilWall: c.k.Wall(l.Until()),
+		Sent: in.op.Sent})
 }
 
 // doubt makes a term uncertain: no work begins under it until it is renewed (G4).
 func (c *Core) doubt(l *lease, cause Cause, text string) {
-	again, ok := c.terms.doubt(&l.term)
+	again, ok := c.k.Doubt(&l.Term)
 	if !ok {
 		return
 	}
-	c.tell(Tell{Kind: TellUncertain, Cause: cause, Again: again, ID: l.id, Fence: l.fence, Until: l.until,
-		UntilWall: c.wall(l.until), Text: text})
+	c.tell(Tell{Kind: TellUncertain, Cause: cause, Again: again, ID: l.ID(), Fence: l.Fence(), Until: l.Until(),
+		UntilWall: c.k.Wall(l.Until()), Text: text})
 }
 
 func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.unhold(l, idle)
-	c.traces.leave(l.id, l.ttl)
+	c.k.Trace(l.ID(), l.TTL())
 	l.holder = owner
-	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.id, Fence: l.fence, Owner: owner})
+	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: owner})
 	c.fleet.ownedBy(l.session, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
@@ -367,7 +369,7 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.drainedYet()
 }
 
-func (c *Core) unhold(l *lease, to phase) {
+func (c *Core) unhold(l *lease, to term.Phase) {
 	last := len(c.held) - 1
 	c.held[l.pos] = c.held[last]
 	c.held[l.pos].pos = l.pos
@@ -377,7 +379,7 @@ func (c *Core) unhold(l *lease, to phase) {
 	l.pos = -1
 	l.gen++
 	l.yielding = false
-	c.end(&l.term, to)
+	l.End(to)
 	if to == idle {
 		l.vacant(Vacancy{})
 	}
@@ -385,14 +387,14 @@ func (c *Core) unhold(l *lease, to phase) {
 }
 
 func (c *Core) observe(l *lease) {
-	if l.op == 0 {
+	if l.Op() == 0 {
 		c.queue.add(OpObserve, l)
 	}
 }
 
 // subscribed reads what notices may have been missed about, as often as whenHeard allows.
 func (c *Core) subscribed() {
-	c.fleet.hearings.add(&c.terms, 1)
+	c.fleet.hearings.add(c.k.Now(), c.cfg.Discovery, 1)
 	if c.nextHeard, _ = c.fleet.whenHeard(); c.due(&c.nextHeard) {
 		c.observeWanted()
 	}
@@ -403,7 +405,7 @@ func (c *Core) subscribed() {
 func (c *Core) observeWanted() {
 	c.nextHeard = 0
 	for _, id := range slices.Sorted(maps.Keys(c.leases)) {
-		if l := c.leases[id]; l.wait && l.phase == idle && len(l.stuck) == 0 {
+		if l := c.leases[id]; l.wait && l.Phase() == idle && len(l.stuck) == 0 {
 			c.observe(l)
 		}
 	}
@@ -411,15 +413,15 @@ func (c *Core) observeWanted() {
 
 func (c *Core) rewatch(l *lease) {
 	l.will(nextRead)
-	c.armLease(l, c.now.Mono+Time(c.cfg.MaxProbe))
+	c.armLease(l, c.k.Now()+Time(c.cfg.MaxProbe))
 }
 
 func (c *Core) observeAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if !c.settles(&in.op, &l.term) {
+		if !c.k.Settles(&in.op, &l.Term) {
 			continue
 		}
-		if l.phase != idle {
+		if l.Phase() != idle {
 			continue
 		}
 		switch r := a.result(i); r.Outcome {
@@ -434,7 +436,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 				c.forget(l)
 				continue
 			}
-			l.exp = c.now.Mono
+			l.exp = c.k.Now()
 			c.awaitExpiry(l)
 		default:
 			c.refuse(l, refused{cause: CauseWrongType, text: a.Text})
@@ -445,14 +447,14 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	c.fleet.ownedBy(l.session, r.Owner)
 	l.holder = r.Owner
-	l.exp = c.heldUntil(&in.op, r.PTTL)
+	l.exp = c.k.HeldUntil(&in.op, r.PTTL)
 	c.heldBy(l, r)
 	switch {
-	case r.Owner == c.self && c.traces.has(l.id):
+	case r.Owner == c.cfg.Instance && c.k.Traced(l.ID()):
 		c.tryAcquire(l) // an unanswered attempt succeeded: adopt it
 	case c.unwanted(l):
 		c.forget(l)
-	case l.place && !l.want && c.registry.fresh(r.Owner) && l.exp > c.now.Mono+Time(c.cfg.Lead):
+	case l.place && !l.want && c.registry.fresh(r.Owner) && l.exp > c.k.Now()+Time(c.cfg.Lead):
 		c.forget(l) // it was renewed, and its owner's heartbeat is watched instead
 	default:
 		c.awaitExpiry(l)

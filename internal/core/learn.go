@@ -1,67 +1,65 @@
 package core
 
+import "github.com/leasestorm/leasestorm/internal/term"
+
 // advance moves time. If the clocks stepped, it shortens and doubts every term.
 func (c *Core) advance(now Now) {
-	step := c.terms.advance(now)
+	step := c.k.Advance(now)
 	if step == 0 {
 		return
 	}
 	c.tell(Tell{Kind: TellClock, Cause: CauseClock, Wait: step})
 	for _, l := range c.held {
-		if c.shift(&l.term, step) {
-			c.armLease(l, max(l.until, c.now.Mono))
+		if c.k.Shift(&l.Term, step) {
+			c.armLease(l, max(l.Until(), c.k.Now()))
 		}
 		c.doubt(l, CauseClock, "")
 		c.requestRenew(l)
 	}
 }
 
-// distrusted returns a if it is believed, and otherwise a failed answer.
-func (c *Core) distrusted(in *inflight, a *Answer) *Answer {
+// judged returns a if it is believed and counts, and otherwise a failed answer.
+func (c *Core) judged(in *inflight, a *Answer) *Answer {
 	if a.Failure != FailNone {
 		return a
 	}
-	cause, text := c.distrust(a)
-	if cause == CauseNone {
-		return a
+	about := a.about()
+	v := c.k.Judge(&in.op, about)
+	if v.Cause != CauseNone && c.k.Reject(&in.op, about) {
+		c.tell(Tell{Kind: TellRejected, Cause: v.Cause, Text: a.Epoch, Wait: a.Group})
 	}
-	said, told := c.reject(&in.op, a, text)
-	if told {
-		c.tell(Tell{Kind: TellRejected, Cause: cause, Text: a.Epoch, Wait: a.Group})
-	}
-	return &said
+	return a.worth(v)
 }
 
 // learn updates Redis' clock and epoch from an answer. After a loss of data it doubts all held terms, reasserts them (or renews them, if
 // the quarantine is over) and starts a discovery.
 func (c *Core) learn(in *inflight, a *Answer) {
-	if jump := c.watchRedisClock(&in.op, a); jump != 0 {
-		c.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: jump, Text: "redis"})
+	news := c.k.Learn(&in.op, a.about())
+	if news.Jump != 0 {
+		c.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: news.Jump, Text: "redis"})
 	}
-	before, quarantined := c.epoch.value, c.epoch.quarantine > c.now.Mono
-	news := c.terms.learn(&in.op, a)
-	if news == epochSame {
+	if news.Epoch == term.EpochSame {
 		return
 	}
-	c.tell(Tell{Kind: TellEpoch, Cause: follows(before, a), Text: a.Epoch, Wait: a.Quarantine})
-	if c.epoch.outside {
+	c.tell(Tell{Kind: TellEpoch, Cause: news.Cause, Text: a.Epoch, Wait: a.Quarantine})
+	if c.k.Outside() {
 		c.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
 	}
-	if news == epochFirst {
+	if news.Epoch == term.EpochFirst {
 		return
 	}
-	if c.epoch.acks > 0 { // each attachment of a replica ends an epoch, so earlier failures are no reason to wait
+	if c.k.Replicated() { // each attachment of a replica ends an epoch, so earlier failures are no reason to wait
 		c.paces[OpReassert] = pace{}
 	}
 	for _, l := range c.held {
 		if l.yielding && l.cause == CauseRebalance && !c.draining {
 			c.keep(l, CauseForgot) // in a quarantine nobody could acquire it; a draining instance keeps nothing
 		}
-		c.forgot(&l.term)
+		l.Forgot()
 		c.doubt(l, CauseForgot, a.Epoch)
 		c.requestRenew(l)
 	}
-	if quarantined && c.epoch.quarantine == 0 {
+	if news.Open {
 		c.observeWanted() // the quarantine ended early, and waiters wait for its planned end
 	}
 	c.registry.own.beat = !c.cfg.NoHeartbeat
@@ -69,24 +67,19 @@ func (c *Core) learn(in *inflight, a *Answer) {
 }
 
 func (c *Core) supersede() {
-	if c.epoch.rejected == "" || c.paced(OpSupersede) || c.ops.any(OpSupersede) {
+	if !c.k.Supersedes() || c.paced(OpSupersede) || c.ops.any(OpSupersede) {
 		return
 	}
 	c.send(OpSupersede, nil, nil)
-	c.epoch.rejected = ""
+	c.k.Superseding()
 }
 
 // Disbelieved returns the epoch of the server if it is not believed, "" once the answer to a later op is believed.
-func (c *Core) Disbelieved() string {
-	if e := &c.epoch; e.disbelieved.sent > e.sent {
-		return e.disbelieved.epoch
-	}
-	return ""
-}
+func (c *Core) Disbelieved() string { return c.k.Disbelieved() }
 
 // Blocked returns until when nothing may be acquired, and why; 0 if it may.
 func (c *Core) Blocked() (Time, Cause) {
-	until, cause := c.blocked()
+	until, cause := c.k.Blocked()
 	if cause == CauseNone && c.paced(OpAcquire) {
 		return c.paces[OpAcquire].until, CauseFailed
 	}

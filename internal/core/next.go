@@ -1,5 +1,7 @@
 package core
 
+import "github.com/leasestorm/leasestorm/internal/term"
+
 // next is the planned next action on a lease. For an idle lease, its timer says when.
 type next uint8
 
@@ -13,6 +15,14 @@ const (
 	nextYield               // owned: the last discovery did not show its session; if the next does not either, end its work
 
 	nexts
+)
+
+// The phases of a lease.
+const (
+	idle      = term.Idle
+	acquiring = term.Acquiring
+	owned     = term.Owned
+	releasing = term.Releasing
 )
 
 // nextsOf lists the only valid states of a lease, by its phase.
@@ -29,16 +39,16 @@ var (
 		nextInherit: "inherit", nextYield: "yield"}
 )
 
-func (l *lease) state() string { return phaseNames[l.phase] + "/" + nextNames[l.next] }
+func (l *lease) state() string { return phaseNames[l.Phase()] + "/" + nextNames[l.next] }
 
 // Unlisted is called for a lease in a state that nextsOf does not list. Tests and virtual time set it before they begin; in production
 // it is nil.
 var Unlisted func(lease, state string)
 
-// will sets l.next; nothing else does. The caller must have set l.phase before.
+// will sets l.next; nothing else does. The caller must have set l.Phase() before.
 func (l *lease) will(n next) {
 	l.next = n
-	if !nextsOf[l.phase][n] && Unlisted != nil {
-		Unlisted(l.id, l.state())
+	if !nextsOf[l.Phase()][n] && Unlisted != nil {
+		Unlisted(l.ID(), l.state())
 	}
 }

@@ -3,7 +3,7 @@ package core
 import "slices"
 
 func (c *Core) notice(n *Notice) {
-	if n.From == c.self || !c.started || c.draining {
+	if n.From == c.cfg.Instance || !c.started || c.draining {
 		return
 	}
 	switch n.Kind {
@@ -22,7 +22,7 @@ func (c *Core) notice(n *Notice) {
 			c.freed(id, c.fleet.sessions.find(id), n.From, n.heir(k))
 		}
 	case NoticeAsked:
-		if len(n.Peers) > 0 && n.Peers[0] == c.self && c.cfg.Place && c.mayHave(n.IDs) {
+		if len(n.Peers) > 0 && n.Peers[0] == c.cfg.Instance && c.cfg.Place && c.mayHave(n.IDs) {
 			c.fleet.hear(n)
 			c.fleet.discover(discoverAsked)
 		}
@@ -33,7 +33,7 @@ func (c *Core) notice(n *Notice) {
 // of grants that too few replicas acknowledged. At a master without a majority these are all leases: the others request them at each
 // discovery, and a discovery here for each request would be in vain (G14).
 func (c *Core) mayHave(ids []string) bool {
-	return c.epoch.acks == 0 || slices.ContainsFunc(ids, func(id string) bool { l := c.leases[id]; return l != nil && l.phase == owned })
+	return !c.k.Replicated() || slices.ContainsFunc(ids, func(id string) bool { l := c.leases[id]; return l != nil && l.Phase() == owned })
 }
 
 func (n *Notice) heir(k int) heir {
@@ -46,14 +46,14 @@ func (n *Notice) heir(k int) heir {
 // taken handles a notice that owner acquired id, which is session i or nobody's.
 func (c *Core) taken(id string, i int32, owner string) {
 	l := c.entryOf(id, i)
-	if l != nil && l.phase == owned {
+	if l != nil && l.Phase() == owned {
 		return // a notice ends no term: the next renewal decides
 	}
 	if l == nil && c.cfg.Place && i < 0 {
 		c.fleet.discover(discoverUnknown)
 		return
 	}
-	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.phase != idle || len(l.stuck) > 0 {
+	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.Phase() != idle || len(l.stuck) > 0 {
 		return
 	}
 	l.holder = owner
@@ -70,8 +70,8 @@ func (c *Core) taken(id string, i int32, owner string) {
 // An instance whose user wants the lease does too. The others leave it to the heir for a moment and then follow in order.
 func (c *Core) freed(id string, i int32, from string, to heir) {
 	l := c.entryOf(id, i)
-	if l != nil && (l.phase != idle || len(l.stuck) > 0) {
-		if l.phase == acquiring {
+	if l != nil && (l.Phase() != idle || len(l.stuck) > 0) {
+		if l.Phase() == acquiring {
 			c.givenBackBy(l, from)
 			l.will(nextAgain) // the answer under way may be older than the release
 		}
@@ -101,11 +101,11 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
 	l = c.placed(i)
 	l.holder = ""
-	l.exp = c.now.Mono
+	l.exp = c.k.Now()
 	c.givenBackBy(l, from)
-	if to.id == c.self {
+	if to.id == c.cfg.Instance {
 		c.retry(l)
-		if l.phase == acquiring {
+		if l.Phase() == acquiring {
 			l.will(nextInherit)
 		}
 		return
@@ -114,18 +114,18 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	if to.id == "" {
 		turn, wait = nextAcquire, c.stagger(l)
 	}
-	switch at := c.now.Mono + Time(wait); {
+	switch at := c.k.Now() + Time(wait); {
 	case wait == 0:
 		c.retry(l)
 	case inLine && (to.id != "" || l.due <= at): // a repeated notice does not postpone the turn
 	default:
-		l.op = 0
+		l.Cancel()
 		l.will(turn)
 		c.armLease(l, at)
 	}
 }
 
 func (c *Core) retry(l *lease) {
-	l.op = 0
+	l.Cancel()
 	c.tryAcquire(l)
 }

@@ -25,8 +25,8 @@ func (c *Core) setback(in *inflight, silent bool) {
 		return
 	}
 	p.failed++
-	p.at, p.silent = c.now.Mono, silent
-	p.until = c.now.Mono + Time(c.cfg.retryPause(p.failed))
+	p.at, p.silent = c.k.Now(), silent
+	p.until = c.k.Now() + Time(c.cfg.retryPause(p.failed))
 	c.slowed = max(c.slowed, p.until)
 }
 
@@ -58,19 +58,19 @@ func (c *Core) effective(kind OpKind) {
 // of requests that are no longer repeated.
 func (c *Core) fails() bool {
 	for k := range c.paces {
-		if p := &c.paces[k]; p.failed > 0 && OpKind(k).writes() && c.now.Mono-p.at < Time(c.cfg.Renew) {
+		if p := &c.paces[k]; p.failed > 0 && OpKind(k).Writes() && c.k.Now()-p.at < Time(c.cfg.Renew) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.now.Mono }
+func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.k.Now() }
 
 // refusedBy keeps the error of a refused write. tellRefusing reports it once a read is answered; until then, Redis may refuse everything.
 func (c *Core) refusedBy(in *inflight, a *Answer) {
-	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.writes() { // with an epoch, it is reject that refused
-		c.refusal.text, c.refusal.at = a.Text, c.now.Mono
+	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.Writes() { // with an epoch, it is reject that refused
+		c.refusal.text, c.refusal.at = a.Text, c.k.Now()
 	}
 }
 

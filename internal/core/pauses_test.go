@@ -20,14 +20,14 @@ func TestShortPausesWithinOneRequest(t *testing.T) { // G1
 	}
 	for range 3 {
 		now.Mono += Time(Second / 1000)
-		now.Wall += Second/1000 + c.margin
+		now.Wall += Second/1000 + c.cfg.Margin()
 		step(Event{Kind: EvTick})
 	}
 	told := step(Event{Kind: EvAnswer, Answer: Answer{Seq: sent.Seq, Epoch: "r1", Results: []Result{{Outcome: OutGranted, Fence: 1}}}}).Tells
 	if len(told) != 1 || told[0].Kind != TellAcquired {
 		t.Fatalf("%+v", told)
 	}
-	if most := begun + c.cfg.TTL - c.margin; told[0].UntilWall > most || told[0].Until > Time(most-3*c.margin) {
+	if most := begun + c.cfg.TTL - c.cfg.Margin(); told[0].UntilWall > most || told[0].Until > Time(most-3*c.cfg.Margin()) {
 		t.Errorf("the window ends at %d, and on the wall clock at %d, want %d at most", told[0].Until, told[0].UntilWall, most)
 	}
 }

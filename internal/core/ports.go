@@ -1,18 +1,69 @@
 package core
 
+import "github.com/leasestorm/leasestorm/internal/term"
+
 // This file is the core's whole boundary: its input (Event), its requests to a store (Op), their results (Answer) and its notifications
 // to the shell (Tell). All of it is plain data, so that production, virtual time and text scenarios drive the same rules.
 
-// Time is a reading of the instance's own monotonic clock in nanoseconds. Only differences of one instance's readings
-// are meaningful. Zero means never.
-type Time int64
+// Time and the types after it are those of the safety kernel.
+type (
+	Time    = term.Time
+	Now     = term.Now
+	OpKind  = term.OpKind
+	Op      = term.Op
+	Item    = term.Item
+	Failure = term.Failure
+	Cause   = term.Cause
+)
 
-// Now is one reading of both clocks of an instance. Trust windows are checked against both: on most systems the monotonic clock stops
-// while the machine is suspended, and the wall clock may be stepped (G1, G4).
-type Now struct {
-	Mono Time
-	Wall int64 // ns since the epoch
-}
+// The constants of package term.
+const (
+	Millisecond = term.Millisecond
+	Second      = term.Second
+
+	OpAcquire   = term.OpAcquire
+	OpRenew     = term.OpRenew
+	OpReassert  = term.OpReassert
+	OpRelease   = term.OpRelease
+	OpObserve   = term.OpObserve
+	OpBeat      = term.OpBeat
+	OpLeave     = term.OpLeave
+	OpNodes     = term.OpNodes
+	OpLook      = term.OpLook
+	OpAsk       = term.OpAsk
+	OpSupersede = term.OpSupersede
+
+	FailNone      = term.FailNone
+	FailUnknown   = term.FailUnknown
+	FailUnsent    = term.FailUnsent
+	FailRefused   = term.FailRefused
+	FailUncounted = term.FailUncounted
+
+	CauseNone       = term.CauseNone
+	CauseExpired    = term.CauseExpired
+	CauseTaken      = term.CauseTaken
+	CauseGone       = term.CauseGone
+	CauseSuperseded = term.CauseSuperseded
+	CauseNoAnswer   = term.CauseNoAnswer
+	CauseFailed     = term.CauseFailed
+	CauseClock      = term.CauseClock
+	CauseStuck      = term.CauseStuck
+	CauseRequested  = term.CauseRequested
+	CauseRebalance  = term.CauseRebalance
+	CauseDrain      = term.CauseDrain
+	CauseHeld       = term.CauseHeld
+	CauseQuarantine = term.CauseQuarantine
+	CauseWrongType  = term.CauseWrongType
+	CauseUnwanted   = term.CauseUnwanted
+	CauseForgot     = term.CauseForgot
+	CauseGroup      = term.CauseGroup
+	CauseUncounted  = term.CauseUncounted
+	CauseAttached   = term.CauseAttached
+	CauseOperator   = term.CauseOperator
+)
+
+// LifeOf is term.LifeOf.
+func LifeOf(epoch string) (run, attachments string, acks int64) { return term.LifeOf(epoch) }
 
 // EventKind is the kind of an Event.
 type EventKind uint8
@@ -60,80 +111,6 @@ type Event struct {
 	Notice Notice
 }
 
-// OpKind is a request to the store.
-type OpKind uint8
-
-// The requests. After an attempt without an answer, those that extend (OpAcquire, OpRenew, OpReassert, OpBeat) wait until a read
-// (OpObserve, OpNodes, OpLook) is answered (G5).
-const (
-	OpAcquire   OpKind = iota + 1 // SET NX PX each item, adopt if the owner is the same and not Fresh, grant a fence
-	OpRenew                       // extend each item that its owner still holds
-	OpReassert                    // after a loss of data, in quarantine only: restore each item with its fence
-	OpRelease                     // delete each item whose owner and fence match; publish, naming Item.Peer as heir
-	OpObserve                     // read owner and PTTL of each item; with no item, only the epoch
-	OpBeat                        // set the instance's heartbeat; publish if it is new
-	OpLeave                       // delete the instance's heartbeat; publish
-	OpNodes                       // read the PTTL of the heartbeats of the instances in the items
-	OpLook                        // read everything: sessions, heartbeats, owners
-	OpAsk                         // publish that Owner wants the items of Item.Peer (all items name one peer)
-	OpSupersede                   // begin a new epoch in place of Op.Epoch, which must not be believed, if that is still the present one
-
-	kinds // number of kinds, plus one
-)
-
-// Extends reports whether an executed op of this kind begins or lengthens a lease or a heartbeat of its instance.
-func (k OpKind) Extends() bool {
-	return k == OpAcquire || k == OpRenew || k == OpReassert || k == OpBeat
-}
-
-// writes reports whether Redis may refuse an op of this kind because it refuses to write.
-func (k OpKind) writes() bool { return k.Extends() || k == OpRelease || k == OpLeave }
-
-// reads reports whether an answered op of this kind ends a silence.
-func (k OpKind) reads() bool { return k == OpObserve || k == OpNodes || k == OpLook }
-
-// Item is one lease (or, in OpNodes, one instance) in an Op.
-type Item struct {
-	ID    string
-	Fence int64  // OpRenew, OpReassert, OpRelease: the term's fence
-	Peer  string // OpRelease: heir, "" for anyone, Owner itself for nobody; OpAsk: the owner to publish the request to
-	Fresh bool   // OpAcquire: do not adopt, because no earlier attempt or term of this core can have left the key in its name
-}
-
-// Op is one attempt. A store executes it at most once; the shell must not retry it.
-type Op struct {
-	Seq   uint64 // echoed in the Answer
-	Kind  OpKind
-	Epoch string // the epoch the instance knows; in any other the store does nothing (G9)
-
-	Quarantine int64 // ns of quarantine, if this op begins an epoch; 0: as the store is configured
-	Confirm    int64 // replicas that must acknowledge the op's writes before they count; 0: none
-
-	Owner    string // the instance
-	TTL      int64  // ns, whole milliseconds
-	Fence    int64  // OpAcquire: the highest fence the instance has seen
-	Items    []Item // owned by the shell once the op is returned
-	Sent     Time   // stamp that trust counts from; it precedes the send
-	Deadline Time   // when the core gives the op up as unanswered
-
-	offset int64 // wall − mono when it was sent
-}
-
-// Probes reports whether the store must read the epoch again after replicas acknowledged op.
-func (op *Op) Probes() bool { return op.Confirm > 0 && op.Kind == OpAcquire }
-
-// Failure says why an op has no result.
-type Failure uint8
-
-// The failures. An unanswered op that extends begins a silence (G5).
-const (
-	FailNone      Failure = iota
-	FailUnknown           // sent but not answered: it may have been executed
-	FailUnsent            // not sent, because there was no connection or no time: certainly not executed
-	FailRefused           // not executed: Redis or the store refused it
-	FailUncounted         // executed, but not to be believed: too few replicas acknowledged it, or its epoch ended meanwhile
-)
-
 // Outcome is the result of an op for one item.
 type Outcome uint8
 
@@ -180,6 +157,31 @@ type Answer struct {
 	RedisNow   int64    // Redis TIME in µs, 0 if unknown
 	Results    []Result // one per item
 	Look       *Look    // OpLook
+}
+
+// about returns what the safety kernel judges of a.
+func (a *Answer) about() *term.Answer {
+	return &term.Answer{
+		Epoch: a.Epoch, After: a.After, Stale: a.Stale, Operator: a.Operator,
+		Quarantine: a.Quarantine, Acked: a.Acked, Group: a.Group, RedisNow: a.RedisNow,
+	}
+}
+
+// worth returns a if v believes it, and otherwise a failed answer.
+func (a *Answer) worth(v term.Verdict) *Answer {
+	if v.Failure == FailNone {
+		return a
+	}
+	return &Answer{Seq: a.Seq, Failure: v.Failure, Text: v.Text, Epoch: a.Epoch}
+}
+
+// Counted returns a if op counts. If too few replicas have acknowledged op, or its epoch ended meanwhile, Counted returns a failed
+// answer.
+func (a *Answer) Counted(op *Op) *Answer {
+	if a.Failure != FailNone {
+		return a
+	}
+	return a.worth(term.Counted(op, a.about()))
 }
 
 // Look is one reading of the whole namespace. It is immutable and may be shared by many instances.
@@ -247,34 +249,6 @@ const (
 	TellRefusing                          // Redis answers, but refuses writes (Text: its error)
 	TellAccepting                         // Redis accepts writes again (Text: its earlier error)
 	TellDrained                           // EvDrain is done: no lease is held and none is being released
-)
-
-// Cause is the reason for a Tell.
-type Cause uint8
-
-// The causes; String gives the form that logs use.
-const (
-	CauseNone       Cause = iota
-	CauseExpired          // the trust window ended
-	CauseTaken            // another owner holds it
-	CauseGone             // the key no longer exists
-	CauseSuperseded       // a higher fence was granted
-	CauseNoAnswer         // an attempt was not answered in time
-	CauseFailed           // an attempt failed
-	CauseClock            // clocks stepped against each other
-	CauseStuck            // the guarded work made no progress
-	CauseRequested        // the user asked
-	CauseRebalance        // another instance asked for it
-	CauseDrain            // this instance stops
-	CauseHeld             // another owner holds it
-	CauseQuarantine       // Redis lost its data and grants nothing yet
-	CauseWrongType        // the key holds another type
-	CauseUnwanted         // its session went or was paused
-	CauseForgot           // Redis may have lost it: to be reasserted
-	CauseGroup            // the group's quarantine is shorter than this instance's TTL
-	CauseUncounted        // too few replicas acknowledged it
-	CauseAttached         // a replica attached itself
-	CauseOperator         // an operator changed the group's quarantine or replicas
 )
 
 // Tell is one notification of the core to its shell. The shell carries out the tells of a step before its ops.

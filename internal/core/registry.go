@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/term"
+)
 
 // registry is this instance's view of the instances by their heartbeats: which live, and which are suspect. It does not depend on
 // sessions and leases. Its errors make a takeover late or a share uneven, but never give a lease two owners: terms do not use it.
@@ -9,7 +13,8 @@ import "slices"
 //   - An instance that is alive and not suspect counts; version changes with the set of those that count.
 //   - A heartbeat has a timer while it lives, or is being read, so its end is noticed.
 type registry struct {
-	k    *terms                             // read only
+	k    *term.Kernel // read only
+	cfg  *Config
 	wake func(i int32, gen uint32, at Time) // calls due(i) at at, unless gen is outdated by then
 
 	nodes   []node
@@ -58,7 +63,7 @@ func (r *registry) know(id string) int32 {
 	if i, ok := r.index[id]; ok {
 		return i
 	}
-	n := node{id: id, hash: hashID(id), alive: id == r.k.self}
+	n := node{id: id, hash: hashID(id), alive: id == r.cfg.Instance}
 	var i int32
 	if k := len(r.vacant); k > 0 {
 		i = r.vacant[k-1]
@@ -77,7 +82,7 @@ func (r *registry) know(id string) int32 {
 // fresh reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
 func (r *registry) fresh(owner string) bool {
 	i, ok := r.index[owner]
-	return ok && i > 0 && r.nodes[i].alive && r.nodes[i].exp > r.k.now.Mono+Time(r.k.cfg.Lead)
+	return ok && i > 0 && r.nodes[i].alive && r.nodes[i].exp > r.k.Now()+Time(r.cfg.Lead)
 }
 
 func (r *registry) arm(i int32, at Time) {
@@ -90,18 +95,18 @@ func (r *registry) shown(i int32, exp Time) (changed bool) {
 	n := &r.nodes[i]
 	changed = !n.alive
 	n.alive = true
-	if n.suspect && exp > n.since+Time(r.k.cfg.Renew/4) {
+	if n.suspect && exp > n.since+Time(r.cfg.Renew/4) {
 		n.suspect = false
 		changed = true
 	}
 	if changed {
 		r.version++
 	}
-	n.seen = r.k.now.Mono
+	n.seen = r.k.Now()
 	if exp > n.exp {
 		n.exp = exp
 		n.checked = false
-		r.arm(i, exp-Time(r.k.cfg.Lead))
+		r.arm(i, exp-Time(r.cfg.Lead))
 	}
 	return changed
 }
@@ -121,7 +126,7 @@ func (r *registry) left(id string) bool {
 	i, ok := r.index[id]
 	if ok {
 		r.gone(i)
-		r.nodes[i].seen = r.k.now.Mono
+		r.nodes[i].seen = r.k.Now()
 	}
 	return ok
 }
@@ -135,9 +140,9 @@ func (r *registry) accuse(holder string, exp Time) bool {
 	}
 	n := &r.nodes[i]
 	switch {
-	case exp > r.k.now.Mono:
+	case exp > r.k.Now():
 		return false // it cannot have expired, so it was given back
-	case n.exp > exp+Time(r.k.cfg.Renew/4):
+	case n.exp > exp+Time(r.cfg.Renew/4):
 		return false // its heartbeat was set later: it lives, and lost a race
 	}
 	r.suspect(n)
@@ -168,7 +173,7 @@ func (r *registry) dueAgain(items []Item) {
 // reads returns the heartbeats to be read now, including those that expire within about a renewal interval. Otherwise every instance of a
 // large fleet would read every other's heartbeat in a call of its own.
 func (r *registry) reads() (items []Item) {
-	soon := r.k.now.Mono + Time(r.k.cfg.Lead+r.k.cfg.Renew)
+	soon := r.k.Now() + Time(r.cfg.Lead+r.cfg.Renew)
 	for i := 1; i < len(r.nodes); i++ {
 		if n := &r.nodes[i]; n.alive && !n.reading && n.exp <= soon {
 			r.unread = append(r.unread, int32(i))
@@ -202,7 +207,7 @@ func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 	case i == 0:
 		return i, heartbeatLives
 	case res.Outcome == OutUnknown:
-		r.arm(i, r.k.now.Mono+Time(r.k.cfg.MaxProbe))
+		r.arm(i, r.k.Now()+Time(r.cfg.MaxProbe))
 		return i, heartbeatLives
 	case res.Outcome == OutGone && n.seen > op.Sent:
 		if n.alive { // it was seen alive after op was sent, so the order is unknown
@@ -213,8 +218,8 @@ func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 		r.gone(i)
 		return i, heartbeatGone
 	}
-	r.shown(i, r.k.expiry(op, res.PTTL))
-	if n.exp-r.k.now.Mono > 2*Time(r.k.cfg.Lead) {
+	r.shown(i, r.k.Expiry(op, res.PTTL))
+	if n.exp-r.k.Now() > 2*Time(r.cfg.Lead) {
 		return i, heartbeatLives
 	}
 	// The heartbeat is about to expire, and its instance's leases at about the same time. The instance stops counting now, so that the
@@ -225,18 +230,18 @@ func (r *registry) read(op *Op, id string, res *Result) (int32, heartbeat) {
 		r.suspect(n)
 		said = heartbeatOverdue
 	}
-	r.arm(i, max(n.exp, r.k.now.Mono)+Time(Millisecond))
+	r.arm(i, max(n.exp, r.k.Now())+Time(Millisecond))
 	return i, said
 }
 
 // rearm has instance i's heartbeat read shortly before it expires, or at its expiry if that moment has passed.
 func (r *registry) rearm(i int32) {
 	exp := r.nodes[i].exp
-	if lead := exp - Time(r.k.cfg.Lead); lead > r.k.now.Mono {
+	if lead := exp - Time(r.cfg.Lead); lead > r.k.Now() {
 		r.arm(i, lead)
 		return
 	}
-	r.arm(i, max(exp, r.k.now.Mono)+Time(Millisecond))
+	r.arm(i, max(exp, r.k.Now())+Time(Millisecond))
 }
 
 // see records the heartbeats of a discovery. It reports whether the set of instances that count changed.
@@ -247,7 +252,7 @@ func (r *registry) see(op *Op, seen []Seen) (changed bool) {
 		if i == 0 {
 			continue
 		}
-		if r.shown(i, r.k.expiry(op, s.PTTL)) {
+		if r.shown(i, r.k.Expiry(op, s.PTTL)) {
 			changed = true
 		}
 		r.nodes[i].look = r.looks
@@ -277,7 +282,7 @@ func (r *registry) prune(owns []int32) {
 // leaves removes this instance for good, so that its placement gives it nothing more.
 func (r *registry) leaves(started bool) {
 	r.own.leaving, r.own.rejoin = true, 0
-	r.own.leave = started && !r.k.cfg.NoHeartbeat
+	r.own.leave = started && !r.cfg.NoHeartbeat
 	r.countSelf(false)
 }
 
@@ -317,20 +322,20 @@ func (m *membership) doubtful() bool { return m.unable > 0 || m.withdrawals > 0 
 // long, 0 if it does not leave. sent is when the failed request was sent.
 func (r *registry) acquisitionFailed(sent Time) (pause int64) {
 	m := &r.own
-	m.beat = m.beat || !r.k.cfg.NoHeartbeat // shows before the next attempt whether this instance can write at all
+	m.beat = m.beat || !r.cfg.NoHeartbeat // shows before the next attempt whether this instance can write at all
 	if !m.written || !m.othersTake {
 		return 0 // Redis may be the reason: not even heartbeats succeed, or no instance takes anything
 	}
 	if sent < m.unableAt {
 		return 0 // it was under way when the last one failed, so it is no new failure
 	}
-	m.written, m.othersTake, m.unableAt = false, false, r.k.now.Mono
-	if m.unable++; m.unable < 3 || r.k.cfg.NoHeartbeat || m.rejoin != 0 || m.leaving {
+	m.written, m.othersTake, m.unableAt = false, false, r.k.Now()
+	if m.unable++; m.unable < 3 || r.cfg.NoHeartbeat || m.rejoin != 0 || m.leaving {
 		return 0
 	}
-	pause = r.k.cfg.rejoinPause(m.withdrawals)
+	pause = r.cfg.rejoinPause(m.withdrawals)
 	m.withdrawals++
-	m.rejoin = r.k.now.Mono + Time(pause)
+	m.rejoin = r.k.Now() + Time(pause)
 	m.leave = true
 	r.countSelf(false)
 	return pause

@@ -27,13 +27,13 @@ func heirNamed(peer, from string) heir {
 // instances would work under the lease.
 func (c *Core) yield(l *lease, to string, cause Cause) {
 	l.yielding = true
-	l.heir, l.cause, l.since = heir{id: to}, cause, c.now.Mono
-	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.id, Fence: l.fence, Owner: to})
+	l.heir, l.cause, l.since = heir{id: to}, cause, c.k.Now()
+	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: to})
 }
 
 func (c *Core) keep(l *lease, cause Cause) {
 	l.yielding, l.heir = false, heir{}
-	c.tell(Tell{Kind: TellKept, Cause: cause, ID: l.id, Fence: l.fence})
+	c.tell(Tell{Kind: TellKept, Cause: cause, ID: l.ID(), Fence: l.Fence()})
 }
 
 func (c *Core) drop(id string, cause Cause) {
@@ -42,7 +42,7 @@ func (c *Core) drop(id string, cause Cause) {
 		return
 	}
 	l.want, l.wait = false, false
-	switch l.phase {
+	switch l.Phase() {
 	case owned:
 		if l.yielding {
 			cause = l.cause
@@ -64,7 +64,7 @@ func (c *Core) release(l *lease, cause Cause) {
 	case CauseDrain:
 		l.heir = heir{id: c.fleet.heirOf(l.session)}
 	case CauseRebalance:
-		if c.now.Mono-l.since >= Time(c.cfg.Discovery/10) && l.session != nobody { // its work took long to end
+		if c.k.Now()-l.since >= Time(c.cfg.Discovery/10) && l.session != nobody { // its work took long to end
 			l.heir.id = c.fleet.heirNow(l.session, l.heir.id)
 		}
 	case CauseUnwanted:
@@ -74,10 +74,10 @@ func (c *Core) release(l *lease, cause Cause) {
 	}
 	c.unhold(l, releasing)
 	l.place, l.told = false, false
-	l.since = c.now.Mono
+	l.since = c.k.Now()
 	c.releasing++
 	c.fleet.ownedBy(l.session, l.heir.id)
-	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.id, Fence: l.fence, Owner: l.heir.id})
+	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: l.heir.id})
 	c.requestRelease(l)
 }
 
@@ -88,20 +88,20 @@ func (c *Core) requestRelease(l *lease) {
 
 func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
-		if !c.settles(&in.op, &l.term) {
+		if !c.k.Settles(&in.op, &l.Term) {
 			continue
 		}
 		switch r := a.result(i); {
 		case a.Stale:
 			c.requestRelease(l)
-		case r.Outcome == OutLost && r.Owner == c.self && len(l.stuck) > 0:
-			c.traces.leave(l.id, c.ttlOf(OpRelease, &l.term))
+		case r.Outcome == OutLost && r.Owner == c.cfg.Instance && len(l.stuck) > 0:
+			c.k.Trace(l.ID(), c.k.TTLOf(OpRelease, &l.Term))
 			c.released(l)
-		case r.Outcome == OutLost && r.Owner == c.self:
+		case r.Outcome == OutLost && r.Owner == c.cfg.Instance:
 			c.overtaken(l)
 		case r.Outcome == OutUnknown:
 			c.releaseFailed(l, CauseFailed, a.Text)
-			c.armLease(l, min(c.now.Mono+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
+			c.armLease(l, min(c.k.Now()+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
 		default:
 			c.released(l)
 		}
@@ -113,18 +113,17 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 func (c *Core) overtaken(l *lease) {
 	c.releasing--
 	c.acquiring++
-	c.traces.leave(l.id, c.ttlOf(OpRelease, &l.term))
+	c.k.Trace(l.ID(), c.k.TTLOf(OpRelease, &l.Term))
 	l.unanswered = true
 	l.vacant(Vacancy{})
-	l.phase = acquiring
+	l.Acquire()
 	l.will(nextNothing)
 	c.queue.add(OpAcquire, l)
 }
 
 func (c *Core) released(l *lease) {
-	l.phase = idle
+	l.End(idle)
 	l.will(nextNothing)
-	l.op = 0
 	c.releasing--
 	c.fleet.touch(l.session)
 	if l.session != nobody && c.fleet.known[l.session].owner == 0 {
@@ -147,15 +146,15 @@ func (c *Core) released(l *lease) {
 func (c *Core) releaseFailed(l *lease, cause Cause, text string) {
 	if !l.told {
 		l.told = true
-		c.tell(Tell{Kind: TellReleaseFailed, Cause: cause, ID: l.id, Fence: l.fence, Text: text})
+		c.tell(Tell{Kind: TellReleaseFailed, Cause: cause, ID: l.ID(), Fence: l.Fence(), Text: text})
 	}
 }
 
 func (c *Core) retryRelease(l *lease) {
 	switch {
-	case c.now.Mono >= l.since+Time(c.cfg.TTL):
+	case c.k.Now() >= l.since+Time(c.cfg.TTL):
 		c.released(l) // the key has expired by now
-	case l.op == 0:
+	case l.Op() == 0:
 		c.requestRelease(l)
 	}
 }
@@ -167,13 +166,13 @@ func (c *Core) abandon(id string, fence int64) {
 	if !slices.Contains(l.stuck, fence) {
 		l.stuck = append(l.stuck, fence)
 	}
-	switch l.phase {
+	switch l.Phase() {
 	case owned:
-		if l.fence == fence {
+		if l.Fence() == fence {
 			c.lost(l, CauseStuck, "")
 		}
 	case acquiring:
-		c.traces.leave(id, c.ttlOf(OpAcquire, &l.term)) // a key that the attempt wins is left to expire, too
+		c.k.Trace(id, c.k.TTLOf(OpAcquire, &l.Term)) // a key that the attempt wins is left to expire, too
 		c.block(l)
 		c.drainedYet()
 	case idle:
@@ -201,7 +200,7 @@ func (c *Core) recovered(id string, fence int64) {
 	}
 	l.stuck = slices.DeleteFunc(l.stuck, func(f int64) bool { return f == fence })
 	switch {
-	case len(l.stuck) > 0 || l.phase != idle:
+	case len(l.stuck) > 0 || l.Phase() != idle:
 	case l.want: // a user waits for it
 		c.tryAcquire(l)
 	default:

@@ -4,7 +4,7 @@ import "slices"
 
 func (c *Core) lookAnswered(in *inflight, a *Answer) {
 	f := &c.fleet
-	if !f.lookEnded(in.op.Seq) || a.Look == nil || c.draining || c.registry.own.rejoin != 0 || c.epoch.outside {
+	if !f.lookEnded(in.op.Seq) || a.Look == nil || c.draining || c.registry.own.rejoin != 0 || c.k.Outside() {
 		return
 	}
 	changed := c.registry.see(&in.op, a.Look.Nodes)
@@ -27,7 +27,7 @@ func (c *Core) lookAnswered(in *inflight, a *Answer) {
 // askRedis renews the held leases that a discovery showed as not this instance's, to find out whether they are.
 func (c *Core) askRedis() {
 	for _, i := range c.fleet.denied {
-		if l := c.entry(i); l.op == 0 {
+		if l := c.entry(i); l.Op() == 0 {
 			c.requestRenew(l)
 		}
 	}
@@ -45,7 +45,7 @@ func (c *Core) answerAsks(look uint64) {
 	if len(f.asks) == 0 {
 		return
 	}
-	if c.epoch.quarantine > c.now.Mono {
+	if c.k.InQuarantine() {
 		f.forgetAsks() // in a quarantine nobody could acquire a released lease
 		return
 	}
@@ -64,7 +64,7 @@ func (c *Core) answerAsks(look uint64) {
 func (c *Core) give(a *ask, excess *int) (lacking bool) {
 	for _, id := range a.ids {
 		l := c.leases[id]
-		if l == nil || l.phase != owned || l.yielding || l.want && !l.place {
+		if l == nil || l.Phase() != owned || l.yielding || l.want && !l.place {
 			continue
 		}
 		if *excess <= 0 {
@@ -110,12 +110,12 @@ func (c *Core) takeUp(i int32) (free bool) {
 
 // decided reports whether l, of owner o, needs no action of takeUp: it is held, stuck, under way, or waited for already.
 func (c *Core) decided(l *lease, o int32) bool {
-	return l.phase != idle || len(l.stuck) > 0 || l.place && o != 0 && (o > 0 || !c.givenBack(l))
+	return l.Phase() != idle || len(l.stuck) > 0 || l.place && o != 0 && (o > 0 || !c.givenBack(l))
 }
 
 // givenBack reports whether l, found free, had an owner that must have released it before its expiry. The key of another program has no
 // owner's name: it is tried once a TTL only.
-func (c *Core) givenBack(l *lease) bool { return l.holder != "" && l.exp > c.now.Mono }
+func (c *Core) givenBack(l *lease) bool { return l.holder != "" && l.exp > c.k.Now() }
 
 func (c *Core) takeFound(i int32) {
 	now, turn := c.fleet.found(i)
@@ -123,7 +123,7 @@ func (c *Core) takeFound(i int32) {
 		return
 	}
 	l := c.placed(i)
-	l.exp = c.now.Mono
+	l.exp = c.k.Now()
 	if now {
 		c.tryAcquire(l)
 	} else {
@@ -137,7 +137,7 @@ func (c *Core) dropUnwanted() {
 	for _, l := range c.held {
 		switch {
 		case !l.place || l.want || l.yielding:
-		case l.session != nobody || c.epoch.quarantine > c.now.Mono:
+		case l.session != nobody || c.k.InQuarantine():
 			l.will(nextNothing)
 		case l.next != nextYield:
 			l.will(nextYield)

@@ -33,12 +33,12 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	}
 	if in.op.Seq != probe && !(in.op.Kind.Extends() && a.Failure == FailUnknown) {
 		// A refused op or a read has extended nothing. It is a reason to probe, but not with every failure of many.
-		if s.asked == 0 || c.now.Mono-s.asked >= Time(c.cfg.MaxProbe) {
+		if s.asked == 0 || c.k.Now()-s.asked >= Time(c.cfg.MaxProbe) {
 			c.queue.probe = true
 		}
 		return
 	}
-	s.on, s.since, s.from, s.text = true, c.now.Mono, in.op.Sent, a.Text
+	s.on, s.since, s.from, s.text = true, c.k.Now(), in.op.Sent, a.Text
 	s.again = max(c.paces[in.op.Kind].failed, s.failed) > 1
 	if s.failed == 0 {
 		c.queue.probe = true
@@ -46,7 +46,7 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if c.fleet.look != 0 { // its answer may come long after the fault; a new discovery follows the silence
 		c.fleet.lookFailed(c.fleet.look)
 	}
-	if s.toldAt == 0 || c.now.Mono-s.toldAt >= Time(c.cfg.Renew) {
+	if s.toldAt == 0 || c.k.Now()-s.toldAt >= Time(c.cfg.Renew) {
 		c.tellSilent()
 	}
 }
@@ -54,20 +54,20 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 // tellSilent reports a silence once. If one follows another within a renewal interval, it is reported at the next renewal, if it lasts.
 func (c *Core) tellSilent() {
 	if s := &c.silence; s.on && !s.told {
-		s.told, s.toldAt = true, c.now.Mono
+		s.told, s.toldAt = true, c.k.Now()
 		c.tell(Tell{Kind: TellSilent, Text: s.text})
 	}
 }
 
 func (c *Core) probeLater() {
-	c.nextProbe = c.now.Mono + Time(c.cfg.probePause(c.silence.failed, c.epoch.acks > 0))
+	c.nextProbe = c.k.Now() + Time(c.cfg.probePause(c.silence.failed, c.k.Replicated()))
 }
 
 // seek plans a probe while held leases wait for their next attempt, because Redis refused it or too few replicas acknowledged it. A new
 // master begins another epoch, and so does a replica that attaches itself. Then the instance reasserts its leases at once.
 func (c *Core) seek() {
-	if c.epoch.acks > 0 && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
-		c.nextProbe = c.now.Mono + Time(c.cfg.seekPause())
+	if c.k.Replicated() && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
+		c.nextProbe = c.k.Now() + Time(c.cfg.seekPause())
 	}
 }
 
@@ -78,9 +78,9 @@ func (c *Core) probe() {
 		return
 	}
 	seq := c.send(OpObserve, c.silence.items, nil)
-	c.silence.op, c.silence.asked = seq, c.now.Mono
+	c.silence.op, c.silence.asked = seq, c.k.Now()
 	in := c.ops.find(seq)
-	in.op.Deadline = c.now.Mono + Time(c.cfg.probeTimeout(c.silence.failed))
+	in.op.Deadline = c.k.Now() + Time(c.cfg.probeTimeout(c.silence.failed))
 	c.eff.Ops[len(c.eff.Ops)-1].Deadline = in.op.Deadline
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }
@@ -97,11 +97,11 @@ func (c *Core) heard(in *inflight) {
 		s.failed = 0
 		c.tellRefusing()
 	}
-	if !s.on || !in.op.Kind.reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
+	if !s.on || !in.op.Kind.Reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
 		c.queue.probe = c.queue.probe || s.on && probe // a probe sent before the silence does not end it: send another
 		return
 	}
-	was, brief := *s, s.again && c.now.Mono-s.from < Time(c.cfg.Discovery/100)
+	was, brief := *s, s.again && c.k.Now()-s.from < Time(c.cfg.Discovery/100)
 	*s = silence{op: s.op, asked: s.asked, toldAt: s.toldAt}
 	c.nextProbe = 0
 	if was.told {
@@ -114,7 +114,7 @@ func (c *Core) heard(in *inflight) {
 	} else {
 		c.fleet.discover(discoverHeard)
 	}
-	if c.now.Mono-was.from >= Time(c.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
+	if c.k.Now()-was.from >= Time(c.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
 		c.resume()
 	}
 	c.catchUp()
@@ -123,7 +123,7 @@ func (c *Core) heard(in *inflight) {
 func (c *Core) catchUp() {
 	c.registry.own.beat = !c.cfg.NoHeartbeat
 	for _, l := range c.held {
-		if (l.uncertain || l.reassert) && l.op == 0 {
+		if (l.Uncertain() || l.Forgotten()) && l.Op() == 0 {
 			c.requestRenew(l)
 		}
 	}

@@ -166,7 +166,7 @@ func (s *story) fence(a datadriven.CmdArg) int64 {
 		return n
 	}
 	if l := s.core.leases[a.Key]; l != nil {
-		return l.fence
+		return l.Fence()
 	}
 	return 0
 }

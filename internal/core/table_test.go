@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/leasestorm/leasestorm/internal/term"
 )
 
 // Table is testdata/table.txt: what each event makes of a lease in each state.
@@ -253,7 +255,7 @@ func TestTableHasEveryState(t *testing.T) {
 	for p := range nextsOf {
 		for n := range nexts {
 			for flags := range 1 << 4 {
-				l := &lease{term: term{phase: phase(p), uncertain: flags&1 > 0, reassert: flags&3 == 3}, next: n, stuck: make([]int64, flags>>2&1), yielding: flags&8 > 0}
+				l := &lease{Term: termIn(term.Phase(p), flags), next: n, stuck: make([]int64, flags>>2&1), yielding: flags&8 > 0}
 				if nextsOf[p][n] {
 					for _, s := range l.states() {
 						states[s] = true

@@ -89,7 +89,7 @@ func (c *Core) armNode(i int32, gen uint32, at Time) {
 // runTimers handles all due timers. A step calls it before handling its event: an answer that arrives at the end of a window finds the
 // window closed.
 func (c *Core) runTimers() {
-	for len(c.timers.a) > 0 && c.timers.a[0].at <= c.now.Mono {
+	for len(c.timers.a) > 0 && c.timers.a[0].at <= c.k.Now() {
 		t := c.timers.pop()
 		if !c.live(&t) {
 			continue
@@ -127,7 +127,7 @@ func (c *Core) earliest() Time {
 	earlier(c.nextProbe)
 	earlier(c.nextHeard)
 	earlier(c.registry.own.rejoin)
-	if c.slowed > c.now.Mono {
+	if c.slowed > c.k.Now() {
 		for k := range c.paces {
 			if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
 				earlier(c.paces[k].until)
@@ -149,7 +149,7 @@ func (c *Core) queued(kind OpKind) bool {
 	case OpNodes:
 		return len(c.registry.unread) > 0
 	case OpSupersede:
-		return c.epoch.rejected != ""
+		return c.k.Supersedes()
 	default:
 		return len(q.leases[kind]) > 0
 	}

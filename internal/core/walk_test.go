@@ -24,7 +24,7 @@ func newWalk(seed uint64, seen func(Happening)) *walk {
 	r := rand.New(rand.NewPCG(seed, 1))
 	cfg := Config{Instance: "a", Place: r.IntN(3) > 0}
 	cfg.NoHeartbeat = !cfg.Place
-	w := &walk{Rand: r, core: &Witness{New(cfg), seen}, now: Now{1, 1}, ids: []string{"s1", "s2", "s3", "s4", "s5"}}
+	w := &walk{Rand: r, core: &Witness{New(cfg), seen}, now: Now{Mono: 1, Wall: 1}, ids: []string{"s1", "s2", "s3", "s4", "s5"}}
 	if r.IntN(10) == 0 {
 		w.group = Second
 	}
@@ -98,14 +98,14 @@ func (w *walk) told(ev Event) {
 		stuck = l.stuck
 	}
 	switch {
-	case ev.Kind == EvAbandon && w.core.epoch.value == "":
+	case ev.Kind == EvAbandon && w.core.k.Epoch() == "":
 		ev.Kind = EvTick // there was no term yet
 	case ev.Kind == EvRecovered && len(stuck) > 0 && w.IntN(4) > 0:
 		ev.Fence = stuck[0]
 	case ev.Kind == EvRecovered || ev.Kind == EvAbandon && (l == nil || w.IntN(4) == 0):
 		ev.Fence = 1
 	case l != nil:
-		ev.Fence = l.fence
+		ev.Fence = l.Fence()
 	}
 	w.step(ev)
 }
@@ -155,7 +155,7 @@ func (w *walk) result(kind OpKind) Result {
 	if len(outcomes) == 0 {
 		return Result{}
 	}
-	r := Result{Outcome: outcomes[w.IntN(len(outcomes))], Fence: int64(w.core.seq), PTTL: w.Int64N(1 << (20 + w.IntN(16)))}
+	r := Result{Outcome: outcomes[w.IntN(len(outcomes))], Fence: int64(w.core.k.Seq()), PTTL: w.Int64N(1 << (20 + w.IntN(16)))}
 	if r.Outcome == OutHeld || r.Outcome == OutLost {
 		r.Owner = w.peer()
 	}
@@ -176,7 +176,7 @@ func (w *walk) seen() *Look {
 	}
 	for _, id := range l.Sessions.IDs {
 		owner := w.peer()
-		if lease := w.core.leases[id]; lease != nil && lease.phase == owned && w.IntN(8) > 0 {
+		if lease := w.core.leases[id]; lease != nil && lease.Phase() == owned && w.IntN(8) > 0 {
 			owner = "a"
 		}
 		l.Owners = append(l.Owners, owner)

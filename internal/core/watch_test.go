@@ -25,11 +25,11 @@ func (l *lease) states() []string {
 	switch {
 	case l == nil:
 		return []string{"none"}
-	case l.phase == owned:
+	case l.Phase() == owned:
 		return []string{l.trust(), l.work()}
-	case l.phase == releasing:
+	case l.Phase() == releasing:
 		return []string{"releasing"}
-	case l.phase == acquiring:
+	case l.Phase() == acquiring:
 		return []string{map[next]string{nextNothing: "acquiring", nextAgain: "again", nextInherit: "inherit"}[l.next]}
 	case len(l.stuck) > 0:
 		return []string{"stuck"}
@@ -49,9 +49,9 @@ func (c *Core) states() map[string][]string {
 
 func (l *lease) trust() string {
 	switch {
-	case l.reassert:
+	case l.Forgotten():
 		return "forgotten"
-	case l.uncertain:
+	case l.Uncertain():
 		return "uncertain"
 	default:
 		return "certain"
@@ -153,8 +153,8 @@ func (w *Witness) tell(id string, from, events, to []string) {
 func (w *Witness) before(ev *Event) *before {
 	c := w.Core
 	b := &before{
-		states: c.states(), due: map[string][]string{}, owners: map[string]int32{}, read: map[int32]bool{}, epoch: c.epoch.value, silent: c.silence.on,
-		outside: c.epoch.outside, tick: c.nextRenew != 0 && c.nextRenew <= ev.Now.Mono,
+		states: c.states(), due: map[string][]string{}, owners: map[string]int32{}, read: map[int32]bool{}, epoch: c.k.Epoch(), silent: c.silence.on,
+		outside: c.k.Outside(), tick: c.nextRenew != 0 && c.nextRenew <= ev.Now.Mono,
 	}
 	for i, id := range c.fleet.sessions.IDs {
 		b.owners[id] = c.fleet.known[i].owner
@@ -172,7 +172,7 @@ func (w *Witness) before(ev *Event) *before {
 		switch t := late.pop(); {
 		case !c.live(&t):
 		case t.kind == timerLease:
-			b.due[t.l.id] = append(b.due[t.l.id], "timer")
+			b.due[t.l.ID()] = append(b.due[t.l.ID()], "timer")
 		case t.kind == timerOp && !over[t.n]:
 			over[t.n] = true
 			if ev.Kind == EvAnswer && ev.Answer.Seq == t.n {
@@ -180,8 +180,8 @@ func (w *Witness) before(ev *Event) *before {
 			}
 			in := c.ops.find(t.n)
 			for _, l := range in.leases {
-				if l.op == t.n {
-					b.due[l.id] = append(b.due[l.id], asked(in.op.Kind)+" failed")
+				if l.Op() == t.n {
+					b.due[l.ID()] = append(b.due[l.ID()], asked(in.op.Kind)+" failed")
 				}
 			}
 		}
@@ -221,7 +221,7 @@ func (w *Witness) main(ev *Event) func(id string) string {
 
 func (w *Witness) heard(n *Notice) func(id string) string {
 	c := w.Core
-	deaf := n.From == c.self || !c.started || c.draining
+	deaf := n.From == c.cfg.Instance || !c.started || c.draining
 	return func(id string) string {
 		k := slices.Index(n.IDs, id)
 		if deaf || k < 0 {
@@ -234,7 +234,7 @@ func (w *Witness) heard(n *Notice) func(id string) string {
 			switch to := n.heir(k); {
 			case to.none:
 				return "freed to nobody"
-			case to.id == c.self:
+			case to.id == c.cfg.Instance:
 				return "freed to it"
 			case to.id != "":
 				return "freed to another"
@@ -264,14 +264,11 @@ func (w *Witness) answered(a *Answer) func(id string) string {
 	op := in.op
 	of := map[string]int{}
 	for i, l := range in.leases {
-		if l.op == op.Seq {
-			of[l.id] = i
+		if l.Op() == op.Seq {
+			of[l.ID()] = i
 		}
 	}
-	failed := a.Failure != FailNone
-	if cause, _ := c.distrust(a); cause != CauseNone || a.Counted(&op).Failure != FailNone {
-		failed = true
-	}
+	failed := a.Failure != FailNone || c.k.Judge(&op, a.about()).Failure != FailNone
 	kind := op.Kind
 	if kind == OpReassert {
 		kind = OpRenew
@@ -288,7 +285,7 @@ func (w *Witness) answered(a *Answer) func(id string) string {
 			return asked(kind) + " failed"
 		case a.Stale && kind != OpObserve:
 			return asked(kind) + " stale"
-		case kind == OpRelease && r.Outcome == OutLost && r.Owner == c.self:
+		case kind == OpRelease && r.Outcome == OutLost && r.Owner == c.cfg.Instance:
 			return "overtaken"
 		default:
 			return name
@@ -301,7 +298,7 @@ func (w *Witness) after(ev *Event, b *before, id string) (events []string) {
 	c := w.Core
 	main := b.main(id)
 	held := len(b.states[id]) == 2
-	other := b.epoch != "" && b.epoch != c.epoch.value
+	other := b.epoch != "" && b.epoch != c.k.Epoch()
 	if other && held {
 		main = "" // what it was asked for is void
 	}
@@ -310,7 +307,7 @@ func (w *Witness) after(ev *Event, b *before, id string) (events []string) {
 		events = append(events, main)
 	case other:
 		events = append(events, "epoch")
-	case c.epoch.outside && !b.outside:
+	case c.k.Outside() && !b.outside:
 		events = append(events, "outside")
 	case b.silent && !c.silence.on:
 		events = append(events, "heard")
@@ -336,7 +333,7 @@ func (w *Witness) fleetSaid(ev *Event, b *before, id string) string {
 			return "heartbeat"
 		}
 		return ""
-	case c.fleet.sessions != a.Look.Sessions || c.draining || c.registry.own.rejoin != 0 || c.epoch.outside:
+	case c.fleet.sessions != a.Look.Sessions || c.draining || c.registry.own.rejoin != 0 || c.k.Outside():
 		return ""
 	}
 	s := a.Look.Sessions.find(id)

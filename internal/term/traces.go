@@ -1,0 +1,45 @@
+package term
+
+// traces are the leases that may be in this instance's name at Redis without a term here: an attempt was not answered, or
+// a term ended before its key. Only those are adopted. Any other lease in its name belongs to another process with the same
+// ID, or to an earlier life of this one, so the instance waits for it as for any other owner's (G1).
+type traces struct {
+	young, old map[string]int64 // the shortest TTL of a lease's traces; never ranged over
+	aged       Time             // when old was last thrown away
+}
+
+// traceTTLs is how long a trace is kept at least, in TTLs: far longer than a request can be under way, but not forever, because
+// sessions come and go.
+const traceTTLs = 100
+
+// Trace notes that the lease id may be in this instance's name at Redis, with this TTL.
+func (k *Kernel) Trace(id string, ttl int64) {
+	t := &k.traces
+	if t.young == nil {
+		t.young = map[string]int64{}
+	}
+	if left, ok := t.ttl(id); ok {
+		ttl = min(ttl, left)
+	}
+	t.young[id] = ttl
+}
+
+func (t *traces) ttl(id string) (ttl int64, ok bool) {
+	if ttl, ok = t.young[id]; !ok {
+		ttl, ok = t.old[id]
+	}
+	return ttl, ok
+}
+
+// Traced reports whether an attempt or a term of this instance left a trace of the lease id.
+func (k *Kernel) Traced(id string) bool {
+	_, ok := k.traces.ttl(id)
+	return ok
+}
+
+// AgeTraces forgets old traces.
+func (k *Kernel) AgeTraces() {
+	if t := &k.traces; k.now.Mono-t.aged >= Time(traceTTLs*k.cfg.TTL) {
+		t.young, t.old, t.aged = nil, t.young, k.now.Mono
+	}
+}
