@@ -42,6 +42,7 @@ type scenarioYAML struct {
 	Plan        []fault.Fault  `yaml:"plan,omitempty"`
 	Criteria    []string       `yaml:"criteria,omitempty"`
 	NodeCmd     []string       `yaml:"nodeCmd,omitempty"`
+	LeaseCmd    []string       `yaml:"leaseCmd,omitempty"`
 	Virtual     *Virtual       `yaml:"virtual,omitempty"`
 }
 
@@ -164,6 +165,9 @@ func (y scenarioYAML) check() error {
 	for _, t := range y.Timings.fields(&Timings{}) {
 		err = cmp.Or(err, zero("timings."+t.key, *t.given != nil && **t.given <= 0))
 	}
+	if err == nil && len(y.NodeCmd) > 0 && len(y.LeaseCmd) > 0 {
+		err = wrong("leaseCmd", "nodeCmd names the node already: leave one of them out")
+	}
 	for i, f := range y.Plan { // a flag may still change the engine
 		if e := f.Kind.AvailableOn(y.Engine != EngineReal); err == nil && e != nil {
 			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
@@ -182,11 +186,21 @@ func (y scenarioYAML) scenario() Scenario {
 		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Topology: y.Topology, Replicas: y.Replicas, Virtual: deref(y.Virtual),
 		Plan: y.Plan,
 	}
+	if len(y.LeaseCmd) > 0 {
+		s.NodeCmd = LeaseNode(y.LeaseCmd)
+	}
 	s.Faults = kindsOf(y.Faults)
 	for _, t := range y.Timings.fields(&s.Timings) {
 		*t.value = deref(*t.given)
 	}
 	return s
+}
+
+// splitNodeCmd moves an adapter from NodeCmd to the key of its own.
+func (y *scenarioYAML) splitNodeCmd() {
+	if adapter, ok := LeaseAdapter(y.NodeCmd); ok {
+		y.NodeCmd, y.LeaseCmd = nil, adapter
+	}
 }
 
 func kindsOf(names []string) (kinds []fault.Kind) {
@@ -229,6 +243,7 @@ func (c Config) yaml() scenarioYAML {
 		Seed: &c.Seed, LongPolls: c.LongPolls, Criteria: c.Criteria, NodeCmd: c.NodeCmd, Virtual: some(c.Virtual),
 		Timings: timingsOf(c.Timings),
 	}
+	y.splitNodeCmd()
 	y.APILeases = c.APILeases
 	if c.onVirtual() {
 		y.Engine = c.Engine
@@ -261,6 +276,7 @@ func (s Scenario) Given() (json.RawMessage, error) {
 		NodeCmd: s.NodeCmd, Virtual: some(s.Virtual), Topology: s.Topology, Replicas: s.Replicas,
 		Plan: s.Plan,
 	}}
+	y.splitNodeCmd()
 	if s.Timings != (Timings{}) {
 		y.Timings = timingsOf(s.Timings)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -45,13 +46,17 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	if len(node) == 0 && e.launch.Image == "" && e.choice.Kind != RedisCompose {
 		node = e.launch.Node
 	}
+	_, isLease := LeaseAdapter(s.NodeCmd)
+	if isLease {
+		node = slices.Concat(e.launch.Lease, node[1:])
+	}
 	if s.LongPolls {
 		env = append(env, "LEASESTORM_LONG_POLLS=true")
 	}
 	rc := real.Config{
 		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, LogsDir),
-		Seed: s.Seed, Speed: s.Speed,
+		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease,
 		Progress: func(p real.Progress) {
 			s.Progress(Progress{
 				Elapsed: p.Elapsed, Total: p.Total, Phase: p.Phase, Alive: p.Alive, Nodes: p.Nodes,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
@@ -31,15 +32,46 @@ func programOf(words []string) []string {
 	return argv
 }
 
+// LeaseNode returns the NodeCmd of nodes that leave their leases to an adapter: NAME=value …, options, program and arguments.
+func LeaseNode(adapter []string) []string {
+	env, argv := NodeCommand(adapter)
+	return slices.Concat(env, []string{report.LeaseNode}, argv)
+}
+
+// LeaseAdapter returns what LeaseNode got, or false for a NodeCmd of other nodes.
+func LeaseAdapter(nodeCmd []string) (adapter []string, ok bool) {
+	env, argv := NodeCommand(nodeCmd)
+	if len(argv) == 0 || argv[0] != report.LeaseNode {
+		return nil, false
+	}
+	return slices.Concat(env, argv[1:]), true
+}
+
+// StartedBy returns the program with its arguments that a NodeCmd starts: the node, or the adapter of its leases.
+func StartedBy(nodeCmd []string) []string {
+	adapter, ok := LeaseAdapter(nodeCmd)
+	if !ok {
+		return programOf(nodeCmd)
+	}
+	argv := programOf(adapter)
+	for len(argv) > 0 && strings.HasPrefix(argv[0], "--") {
+		argv = argv[1:]
+	}
+	return argv
+}
+
 // checkEngine refuses unknown engines, and settings that the chosen engine lacks.
 func (c Config) checkEngine() error {
+	_, isLease := LeaseAdapter(c.NodeCmd)
 	switch {
 	case c.Engine != EngineReal && c.Engine != EngineVirtual:
 		return wrong("engine", "%q: unknown engine: known are %s, %s (flag --engine)", c.Engine, EngineReal, EngineVirtual)
-	case len(c.NodeCmd) > 0 && len(programOf(c.NodeCmd)) == 0:
+	case len(c.NodeCmd) > 0 && len(StartedBy(c.NodeCmd)) == 0:
 		return wrong("nodeCmd", "%q names no program to start (flag --node-cmd)", c.NodeCmd)
 	case c.onVirtual() && len(c.NodeCmd) > 0:
 		return wrong("nodeCmd", "the virtual engine runs this library's own rules and starts no program (flag --node-cmd)")
+	case isLease && (c.System != SystemPolling || c.Topology != TopologySingle):
+		return wrong("leaseCmd", "an adapter keeps leases of polling on one Redis: leave out system and topology (flag --lease-cmd)")
 	case !c.onVirtual() && c.Virtual != (Virtual{}):
 		return wrong("virtual", "these are the virtual engine's surroundings: add engine: virtual (flag --engine)")
 	}

@@ -316,7 +316,7 @@ func stops(ts *testscript.TestScript, neg bool, args []string) {
 
 // Help says first what a command does, with a verb.
 func TestHelpBeginsWithAVerb(t *testing.T) {
-	verbs := strings.Fields("Add Break Check Compare Judge List Make Open Run Search Serve Show Start")
+	verbs := strings.Fields("Add Break Check Compare Judge List Make Open Run Search Serve Show Start Write")
 	root := newRoot()
 	for _, c := range append(root.Commands(), root) {
 		for _, text := range []string{c.Short, c.Long} {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
@@ -22,7 +23,7 @@ import (
 
 // splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME from the environment. It refuses anything that
 // needs a shell, such as pipes.
-func splitCommand(line string) ([]string, error) {
+func splitCommand(flag, line string) ([]string, error) {
 	var words []*syntax.Word
 	var err error
 	for w, werr := range syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).WordsSeq(strings.NewReader(line)) {
@@ -37,12 +38,39 @@ func splitCommand(line string) ([]string, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("--node-cmd %q: %w: give a program and its arguments, behind any NAME=value, or sh -c '…' for what needs a shell",
-			line, err)
+		return nil, fmt.Errorf("--%s %q: %w: give a program and its arguments, behind any NAME=value, or sh -c '…' for what needs a shell",
+			flag, line, err)
 	case len(fields) == 0:
-		return nil, errors.New("--node-cmd is empty: give a program, or leave it out for the reference node")
+		return nil, fmt.Errorf("--%s is empty: give a program, or leave it out for the reference node", flag)
 	}
 	return fields, nil
+}
+
+const (
+	nodeCmdFlag  = "node-cmd"
+	leaseCmdFlag = "lease-cmd"
+)
+
+// nodeOf returns the node of --node-cmd or --lease-cmd, or else the one given.
+func (f *flags) nodeOf(fs *pflag.FlagSet, otherwise []string) ([]string, error) {
+	switch node, lease := fs.Changed(nodeCmdFlag), fs.Changed(leaseCmdFlag); {
+	case node && lease:
+		return nil, errors.New("--lease-cmd with --node-cmd: each names the nodes: leave one of them out")
+	case node:
+		return splitCommand(nodeCmdFlag, f.nodeCmd)
+	case lease:
+		words, err := splitCommand(leaseCmdFlag, f.leaseCmd)
+		return sim.LeaseNode(words), err
+	}
+	return otherwise, nil
+}
+
+// flagOf returns the flag that names a node, and its words.
+func flagOf(command []string) (flag string, words []string) {
+	if adapter, ok := sim.LeaseAdapter(command); ok {
+		return leaseCmdFlag, adapter
+	}
+	return nodeCmdFlag, command
 }
 
 // bugVariable selects a deliberate bug of nodes such as scenarios/testdata/foreign_node.py.
@@ -119,7 +147,8 @@ func nodeFlag(command []string) string {
 	if len(command) == 0 {
 		return ""
 	}
-	return " --node-cmd " + plain.Word(quoted(command))
+	flag, words := flagOf(command)
+	return " --" + flag + " " + plain.Word(quoted(words))
 }
 
 func quoted(command []string) string {
@@ -135,12 +164,13 @@ func quoted(command []string) string {
 }
 
 func exists(command []string) error {
-	_, argv := sim.NodeCommand(command)
+	argv := sim.StartedBy(command)
 	if len(argv) == 0 {
 		return nil // Resolve reports it
 	}
 	if _, err := exec.LookPath(argv[0]); err != nil {
-		return fmt.Errorf("the node %s cannot be started: %w: nothing was started (flag --node-cmd)", quoted(command), err)
+		flag, words := flagOf(command)
+		return fmt.Errorf("the node %s cannot be started: %w: nothing was started (flag --%s)", quoted(words), err, flag)
 	}
 	return nil
 }
@@ -153,6 +183,9 @@ func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
 	if len(command) == 0 {
 		return nil
 	}
+	if _, isLease := sim.LeaseAdapter(command); isLease && f.launcher == launchContainers {
+		return errors.New("--lease-cmd with --launcher container: adapters run as processes of this machine: leave one of them out")
+	}
 	if err := f.allowed(cmd, command); err != nil || f.launcher == launchContainers {
 		return err
 	}
@@ -162,15 +195,16 @@ func (f *flags) mayStart(cmd *cobra.Command, command []string) error {
 // allowed accepts a node command from the command line, and one from a scenario file with --allow-node-cmd. It never accepts one from a
 // saved run, because the author of the folder chose it.
 func (f *flags) allowed(cmd *cobra.Command, command []string) error {
+	flag, words := flagOf(command)
 	switch {
-	case cmd.Flags().Changed("node-cmd"):
+	case cmd.Flags().Changed(nodeCmdFlag) || cmd.Flags().Changed(leaseCmdFlag):
 		return nil
 	case f.saved != "":
-		return fmt.Errorf("%w: %s says that its nodes were %s: give --node-cmd to say what to start", errNotAllowed, f.saved, quoted(command))
+		return fmt.Errorf("%w: %s says that its nodes were %s: give --%s to say what to start", errNotAllowed, f.saved, quoted(words), flag)
 	case !f.allowNodeCmd:
-		return fmt.Errorf("%w: scenario %s names %s as node: give --allow-node-cmd to start it, or --node-cmd", errNotAllowed, f.scenario,
-			quoted(command))
+		return fmt.Errorf("%w: scenario %s names %s as node: give --allow-node-cmd to start it, or --%s", errNotAllowed, f.scenario,
+			quoted(words), flag)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "the scenario starts as node: %s\n", quoted(command))
+	fmt.Fprintf(cmd.ErrOrStderr(), "the scenario starts as node: %s\n", quoted(words))
 	return nil
 }

@@ -17,17 +17,17 @@ func TestCommandLines(t *testing.T) {
 		`"$WHERE/node" a$WHERE`:             {"some where/node", "asome", "where"},
 		`sh -c 'exec "$0" | cat' ''`:        {"sh", "-c", `exec "$0" | cat`, ""},
 	} {
-		got, err := splitCommand(line)
+		got, err := splitCommand(nodeCmdFlag, line)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v", line, got, err)
 			continue
 		}
-		flags, err := splitCommand(nodeFlag(got))
+		flags, err := splitCommand(nodeCmdFlag, nodeFlag(got))
 		if err != nil || len(flags) != 2 || flags[0] != "--node-cmd" {
 			t.Errorf("%s: printed as %s", line, nodeFlag(got))
 			continue
 		}
-		if again, err := splitCommand(flags[1]); err != nil || !slices.Equal(again, want) {
+		if again, err := splitCommand(nodeCmdFlag, flags[1]); err != nil || !slices.Equal(again, want) {
 			t.Errorf("%s: printed as %s, which is read as %q, %v", line, nodeFlag(got), again, err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestCommandLines(t *testing.T) {
 		t.Errorf("prints%s, want%s", got, want)
 	}
 	for _, line := range []string{"", "  ", "'node", "node | cat", "node > file", "node $(id)", "node; node"} {
-		if got, err := splitCommand(line); err == nil {
+		if got, err := splitCommand(nodeCmdFlag, line); err == nil {
 			t.Errorf("%q is read as %q", line, got)
 		}
 	}

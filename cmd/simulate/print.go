@@ -49,7 +49,8 @@ func nodeOf(s sim.Start) string {
 	node := "reference node"
 	switch {
 	case len(s.Config.NodeCmd) > 0:
-		node = quoted(s.Config.NodeCmd)
+		_, words := flagOf(s.Config.NodeCmd)
+		node = quoted(words)
 	case s.Config.Engine == sim.EngineVirtual:
 		node = "the library's rules, in virtual time"
 	}

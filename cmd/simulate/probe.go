@@ -39,7 +39,8 @@ whether a node is safe, run --scenario safety, or --scenario locks if it has no 
 Exit codes: 0 no rule is broken, and the criteria have all that they need; 1 a rule is broken; 2 something is missing, so that a
 criterion would be unknown or less exact; 3 the command line or the harness was wrong.`,
 		Example: `  simulate probe --node-cmd 'LEVEL=debug python3 node.py'
-  simulate probe --node-cmd ./node --criteria G1,G2   for a node without fences`,
+  simulate probe --node-cmd ./node --criteria G1,G2   for a node without fences
+  simulate probe --lease-cmd 'python3 lock.py'        an adapter of docs/lease-protocol.md`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.probe(cmd) },
 	}
@@ -61,10 +62,8 @@ func (f *flags) probe(cmd *cobra.Command) error {
 		Name: "probe", Engine: f.engine, Nodes: probeNodes, Sessions: probeSessions, Seed: 1,
 		Fixed: sim.Fixed{Duration: probeFor}, Plan: []fault.Fault{},
 	}
-	if cmd.Flags().Changed("node-cmd") {
-		if s.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
-			return err
-		}
+	if s.NodeCmd, err = f.nodeOf(cmd.Flags(), nil); err != nil {
+		return err
 	}
 	c, err := s.Resolve()
 	if err != nil {

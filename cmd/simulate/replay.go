@@ -67,8 +67,8 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
-			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", "node-cmd", "report", "json",
-			"quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
+			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "report",
+			"json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
@@ -100,12 +100,8 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 			return sim.Config{}, err
 		}
 	}
-	if fs.Changed("node-cmd") {
-		if c.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
-			return sim.Config{}, err
-		}
-	}
-	return c, nil
+	c.NodeCmd, err = f.nodeOf(fs, c.NodeCmd)
+	return c, err
 }
 
 func isSaved(command, arg string) error {

@@ -48,6 +48,7 @@ type flags struct {
 	nodeImage        string
 	passwordFile     string // file with the password of Redis
 	nodeCmd          string
+	leaseCmd         string
 	allowNodeCmd     bool // allows the node of the scenario file
 	report           string
 	json, quiet      bool
@@ -89,7 +90,8 @@ or the harness was wrong and nothing was judged.`,
   simulate --engine virtual --seed 42           the same storm in virtual time: the same history, byte by byte
   simulate --engine virtual --seeds 1-10000     ten thousand drawn storms
   simulate --node-cmd "python3 node.py" --criteria G1,G2,G3
-                                                anybody's node that speaks docs/node-protocol.md`,
+                                                anybody's node that speaks docs/node-protocol.md
+  simulate --lease-cmd ./lock --scenario locks  anybody's lock library, behind docs/lease-protocol.md`,
 		Version:       version.String(),
 		Args:          noArgs,
 		SilenceErrors: true,
@@ -114,7 +116,7 @@ or the harness was wrong and nothing was judged.`,
 	cmd.SetFlagErrorFunc(flagError)
 	groupFlags(cmd)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff())
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff(), newNewLease())
 	return cmd
 }
 
@@ -139,7 +141,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 		"draw only these kinds of faults, `A,B`, or all usual kinds except `-A,-B` (an unknown kind lists them)")
 	fs.StringVar(&f.criteria, "criteria", "",
 		"guarantees that decide the verdict, `G1,G2` (default: those that the plan can exercise, and any that breaks)")
-	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd of the scenario file")
+	fs.BoolVar(&f.allowNodeCmd, "allow-node-cmd", false, "start the nodeCmd or leaseCmd of the scenario file")
 	f.registerRun(fs)
 }
 
@@ -160,8 +162,10 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 	fs.StringVar(&f.passwordFile, "redis-password-file", os.Getenv(redisurl.PasswordFileVariable),
 		"`FILE` whose first line is the password for --redis URL ("+
 			redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" holds the password itself)")
-	fs.StringVar(&f.nodeCmd, "node-cmd", "",
+	fs.StringVar(&f.nodeCmd, nodeCmdFlag, "",
 		"start this `COMMAND` as each node; NAME=value and quotes work as in a shell (default: the reference node)")
+	fs.StringVar(&f.leaseCmd, leaseCmdFlag, "",
+		"start this `COMMAND` beside each node to keep its leases (docs/lease-protocol.md); --check before it asks it before each poll")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` in which the run gets a folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
 	_ = fs.MarkHidden("lua") // an error would mean that the flag does not exist
@@ -211,10 +215,8 @@ func (f *flags) given(fs *pflag.FlagSet) (sim.Scenario, error) {
 	set("ttl", func() { s.Fixed.TTL = f.ttl })
 	set("renew", func() { s.Fixed.Renew = f.renew })
 	set("poll", func() { s.Fixed.Poll = f.poll })
-	if fs.Changed("node-cmd") {
-		if s.NodeCmd, err = splitCommand(f.nodeCmd); err != nil {
-			wrong = append(wrong, err)
-		}
+	if s.NodeCmd, err = f.nodeOf(fs, s.NodeCmd); err != nil {
+		wrong = append(wrong, err)
 	}
 	if fs.Changed("faults") {
 		s.Plan = nil
@@ -259,7 +261,7 @@ func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 	if strings.ContainsAny(f.compose, "/.") {
 		return fmt.Errorf("--compose %q: give the project, and not its file: it is \"docker\" for docker/compose.yaml", f.compose)
 	}
-	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", "node-cmd"} {
+	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag} {
 		if fs.Changed(own) {
 			return fmt.Errorf("--compose with --%s: the fleet has its own: leave it out", own)
 		}

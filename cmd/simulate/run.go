@@ -84,7 +84,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it as a node: %w", err)
 	}
-	launch := sim.Launcher{Node: []string{self, nodeArg}, Containers: f.launcher == launchContainers, Image: f.nodeImage}
+	launch := sim.Launcher{Node: []string{self, nodeArg}, Lease: []string{self, leaseArg}, Containers: f.launcher == launchContainers, Image: f.nodeImage}
 	if launch.Containers && len(c.NodeCmd) > 0 && launch.Image == "" {
 		return nil, errors.New("--node-cmd with --launcher container: give --node-image too, the image that has the program")
 	}

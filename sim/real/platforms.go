@@ -63,6 +63,7 @@ func (p processes) launch(s *slot, stdout, stderr *os.File) (process.Program, er
 	if err != nil {
 		return nil, err
 	}
+	started.Parent = s.run.cfg.NodeParent
 	return started, nil
 }
 

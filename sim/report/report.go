@@ -110,6 +110,9 @@ type Stats struct {
 	HistorySHA256 string `json:"historySha256,omitempty"`
 }
 
+// LeaseNode in a NodeCmd stands for this program's own node that leaves its leases to an adapter, whose command follows.
+const LeaseNode = "@lease"
+
 // Meta holds the parts of a report that are neither parameters nor judgement.
 type Meta struct {
 	Engine        string

@@ -243,6 +243,8 @@ func (r Report) Again() (a Again) {
 	case !r.Config.Foreign:
 	case len(r.NodeCmd) == 0:
 		lacks("--node-cmd", "")
+	case slices.Contains(r.NodeCmd, LeaseNode):
+		lacks("--lease-cmd", "an adapter kept its leases: "+r.Nodes())
 	default:
 		lacks("--node-cmd", "its nodes were: "+r.Nodes())
 	}
@@ -280,9 +282,11 @@ func (r Redis) Chosen() string {
 
 // Nodes returns the command of the run's nodes for a reader, such as "BUG=x python3 node.py".
 func (r Report) Nodes() string {
-	words := make([]string, len(r.NodeCmd))
-	for i, w := range r.NodeCmd {
-		words[i] = plain.Word(w)
+	var words []string
+	for _, w := range r.NodeCmd {
+		if w != LeaseNode {
+			words = append(words, plain.Word(w))
+		}
 	}
 	return strings.Join(words, " ")
 }

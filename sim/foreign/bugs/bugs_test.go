@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +15,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/leasestorm/leasestorm/examples/leases"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/leasenode"
 	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -24,11 +27,17 @@ import (
 var (
 	all     = flag.Bool("all", false, "ten seeds of each, not one")
 	repeats = flag.Int("repeats", 1, "play each seed so often, and count how often its verdicts agree")
-	only    = flag.String("only", "", "only the `BUG`; sound: that without one")
+	only    = flag.String("only", "", "only the `BUG`; sound: that without one; lease: all adapters")
 )
+
+// leaseArg makes the test binary the node of a lease command.
+const leaseArg = "__lease"
 
 func TestMain(m *testing.M) {
 	real.ReaperMain()
+	if len(os.Args) > 1 && os.Args[1] == leaseArg {
+		os.Exit(leasenode.Main(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 
@@ -64,6 +73,67 @@ var table = []row{
 	{"renew-any", "deleted", "G10"},
 	{"recreate", "alone", "G10"},
 	{"fence-incr", "flushed", "G3"},
+	{soundLease, "safety", ""},
+	{soundLease, "locks", ""},
+	{soundLease, "partitions", "G1,G2,G3,G10"},
+	{soundLease, "deleted", "G10"},
+	{"lease: believes after its deadline", "partitions", "G1"},
+	{"lease: ignores a failed renewal", "partitions", "G1"},
+	{"lease: renews without comparing", "deleted", "G10"},
+	{"lease: releases without comparing", "partitions", "G10"},
+	{"lease: no TTL", "crashes", "G5"},
+	{"lease: TTL never renewed", "partitions", "G1"},
+	{"lease: a fence that falls", "partitions", "G3"},
+	{"lease: acquires without NX", "partitions", "G1"},
+}
+
+// soundLease is examples/leases/lock.py.
+const soundLease = "lease: sound"
+
+const renews = `"renew": IF_OWNED + "redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"`
+
+// edits break soundLease: each replaces texts of it.
+var edits = map[string][]string{
+	soundLease:                           {},
+	"lease: believes after its deadline": {"sent + q[\"ttl_ms\"]", "sent + 1e7"},
+	"lease: ignores a failed renewal": {
+		"ok=got > 0", `ok=got > 0 or q["op"] == "renew"`,
+		"ok=False, error=str(err), retry=True", `ok=q["op"] == "renew", until_unix_ms=int(sent + q["ttl_ms"] * 0.99)`,
+	},
+	"lease: renews without comparing":   {renews, `"renew": "return redis.call('pexpire', KEYS[1], ARGV[2])"`},
+	"lease: releases without comparing": {`IF_OWNED + "redis.call('del', KEYS[1]) end return 0"`, `"return redis.call('del', KEYS[1])"`},
+	"lease: no TTL":                     {"'nx', 'px', ARGV[2]", "'nx'", renews, `"renew": IF_OWNED + "1 end return 0"`},
+	"lease: TTL never renewed":          {renews, `"renew": IF_OWNED + "1 end return 0"`},
+	"lease: a fence that falls": {
+		"math.max((redis.call('get', KEYS[2]) or 0) + 1, t[1] * 1e6 + t[2])", "4e15 - t[1] * 1e6 - t[2]",
+	},
+	"lease: acquires without NX": {"'nx', ", ""},
+}
+
+// broken writes the example with its edits, and returns the command that starts it.
+func broken(t *testing.T, bug string) []string {
+	text := string(leases.Adapter("python").Source)
+	for old, now := range pairs(edits[bug]) {
+		if strings.Count(text, old) != 1 {
+			t.Errorf("%s: the example has not once %s", bug, old)
+		}
+		text = strings.Replace(text, old, now, 1)
+	}
+	file := filepath.Join(t.TempDir(), "lock.py")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Error(err)
+	}
+	return sim.LeaseNode([]string{"python3", file})
+}
+
+func pairs(all []string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for two := range slices.Chunk(all, 2) {
+			if !yield(two[0], two[1]) {
+				return
+			}
+		}
+	}
 }
 
 const (
@@ -104,7 +174,10 @@ var scenarios = map[string]sim.Scenario{
 		return []fault.Fault{{Kind: fault.KeyDelete, Target: fault.SessionTarget(i)}}
 	}),
 	"flushed": short(ttl, flushed),
-	"alone":   alone(short(ttl, flushed)),
+	"crashes": short(3*ttl, func(i int) []fault.Fault {
+		return []fault.Fault{{Kind: fault.Crash, Target: fault.NodeTarget(i), For: ttl / 2}}
+	}),
+	"alone": alone(short(ttl, flushed)),
 }
 
 func flushed(int) []fault.Fault { return []fault.Fault{{Kind: fault.RedisFlush, Target: fault.Redis}} }
@@ -136,7 +209,7 @@ func TestKnownFaultsAreCaught(t *testing.T) {
 	slots := make(chan struct{}, atOnce)
 	results := map[row][][]played{}
 	for _, r := range table {
-		if *only != "" && *only != r.bug {
+		if *only != "" && *only != r.bug && !(*only == "lease" && strings.HasPrefix(r.bug, "lease:")) {
 			continue
 		}
 		results[r] = make([][]played, n)
@@ -187,7 +260,7 @@ func judge(t *testing.T, w *tabwriter.Writer, r row, seen [][]played) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%d/%d\t%d/%d\t%s\n", r.bug, r.scenario, cmp.Or(r.guarantees, "verdict"), right, n, same, n,
 		strings.Join(verdicts, " "))
 	least := (n*agreed + seeds - 1) / seeds
-	if r.bug == sound {
+	if r.want() == check.Pass {
 		least = n
 	}
 	if right < least || same < (n*agreed+seeds-1)/seeds {
@@ -197,7 +270,7 @@ func judge(t *testing.T, w *tabwriter.Writer, r row, seen [][]played) {
 }
 
 func (r row) want() check.Outcome {
-	if r.bug == sound {
+	if r.bug == sound || r.bug == soundLease {
 		return check.Pass
 	}
 	return check.Fail
@@ -213,15 +286,24 @@ func play(t *testing.T, r row, seed uint64) played {
 			return played{}
 		}
 	}
-	s.Name, s.Seed = r.bug+"-"+r.scenario, seed
-	s.NodeCmd = []string{"BUG=" + strings.TrimPrefix(r.bug, sound), "python3", foreignNode}
+	s.Name, s.Seed = strings.NewReplacer(": ", "-", " ", "-").Replace(strings.ToLower(r.bug))+"-"+r.scenario, seed
+	if _, ok := edits[r.bug]; ok {
+		s.NodeCmd = broken(t, r.bug)
+	} else {
+		s.NodeCmd = []string{"BUG=" + strings.TrimPrefix(r.bug, sound), "python3", foreignNode}
+	}
 	c, err := s.Resolve()
 	if err != nil {
 		t.Error(err)
 		return played{}
 	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Error(err)
+		return played{}
+	}
 	res, err := sim.Run(t.Context(), c, sim.Options{
-		Engine: sim.NewReal(sim.RedisChoice{}, sim.Launcher{}), Reports: filepath.Join("..", "..", "..", "reports", "foreign"),
+		Engine: sim.NewReal(sim.RedisChoice{}, sim.Launcher{Lease: []string{self, leaseArg}}), Reports: filepath.Join("..", "..", "..", "reports", "foreign"),
 	})
 	if err != nil {
 		t.Error(err)

@@ -25,6 +25,8 @@ type Process struct {
 	pid    int
 	start  time.Time
 	exited chan struct{} // closed when all its processes have ended, or escaped is set
+	// Parent is set, before Stop, if the child is no launcher: SIGTERM reaches only its group.
+	Parent bool
 	// Escaped describes a process of the program that cannot be controlled. Valid once exited is closed.
 	Escaped error
 
@@ -182,7 +184,7 @@ func (p *Process) Stop(begin, sent func()) {
 	p.mu.Lock()
 	if !p.gone {
 		p.asked, p.wrapper = true, len(all) > 1
-		if len(nodes) == 0 || slices.ContainsFunc(nodes, func(m treeProcess) bool { return m.pid == p.pid }) {
+		if p.Parent || len(nodes) == 0 || slices.ContainsFunc(nodes, func(m treeProcess) bool { return m.pid == p.pid }) {
 			_ = p.send(syscall.SIGTERM)
 		} else {
 			for _, m := range nodes {
