@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 // Exited replaces the panic value of a function that ended its goroutine, as FailNow of a test does.
@@ -60,6 +61,15 @@ func (p *Panic) Error() string { return p.text }
 func Call(name string, f func() error) (err error) {
 	guarded(func() { err = f() }, func(with any) { err = &Panic{fmt.Sprintf("%s panicked: %v", name, with), debug.Stack()} })
 	return err
+}
+
+// Call is like the function Call and records f, which may take as long as patience.
+func (c *Calls) Call(name string, patience time.Duration, f func() error) error {
+	if c == nil {
+		return Call(name, f)
+	}
+	defer c.Begin(name, patience).End()
+	return Call(name, f)
 }
 
 // Stack returns the stack trace of the *Panic in err, nil if there is none.

@@ -23,15 +23,6 @@ type Running struct {
 	turn     uint64
 }
 
-// Call is like the function Call and records f, which may take as long as patience.
-func (c *Calls) Call(name string, patience time.Duration, f func() error) error {
-	if c == nil {
-		return Call(name, f)
-	}
-	defer c.Begin(name, patience).End()
-	return Call(name, f)
-}
-
 // Begin records that the function name begins and may take as long as patience. A nil c returns a nil *Running, whose methods do nothing.
 func (c *Calls) Begin(name string, patience time.Duration) *Running {
 	if c == nil {

@@ -19,12 +19,16 @@ import (
 // URLVariable is the environment variable of the URL.
 const URLVariable = "LEASESTORM_REDIS_URL"
 
+const clusterVariable = "LEASESTORM_CLUSTER"
+
 // Settings are the address of Redis and its password. Call Register, parse the flags, then call Complete.
 type Settings struct {
 	URL, PasswordFile                    string
 	envURL, envPassword, envPasswordFile string
 	sentinelSettings
-	clusterSettings
+
+	Cluster, envCluster string
+	nodes               []string // some servers of the cluster; empty: no cluster
 }
 
 // Register adds the flags. The URL in the environment is not the default of its flag, because --help prints defaults and the URL may
@@ -37,6 +41,13 @@ func (r *Settings) Register(fs *pflag.FlagSet, getenv func(string) string) {
 	fs.StringVar(&r.PasswordFile, "redis-password-file", r.envPasswordFile, "file whose first line is the password "+
 		"of Redis, in the place of the URL's ("+redisurl.PasswordFileVariable+"; "+redisurl.PasswordVariable+" is the password itself)")
 	r.sentinelFlags(fs, getenv)
+}
+
+// RegisterCluster adds the flag of programs that use Universal.
+func (r *Settings) RegisterCluster(fs *pflag.FlagSet, getenv func(string) string) {
+	r.envCluster = getenv(clusterVariable) // not the flag's default, as in Register
+	fs.StringVar(&r.Cluster, "cluster", "", "servers of a Redis Cluster, as host:port,host:port, not necessarily all; the URL of Redis "+
+		"then gives only user and password ("+clusterVariable+")")
 }
 
 // WithholdPassword forgets the password of the environment if flags name another Redis than the environment does. Call it before Complete
@@ -89,6 +100,36 @@ func (r *Settings) Client(program string, warn io.Writer) (*redis.Client, error)
 	opt.Dialer = redisclient.Dialer(opt)
 	c := redis.NewClient(opt)
 	c.AddHook(redisclient.Masking{})
+	return c, nil
+}
+
+// Universal is like Client, for a program that can also use a cluster.
+func (r *Settings) Universal(program string, warn io.Writer) (redis.UniversalClient, error) {
+	if len(r.nodes) == 0 {
+		c, err := r.Client(program, warn)
+		if err != nil {
+			return nil, err // not c: an interface with a nil pointer is not nil
+		}
+		return c, nil
+	}
+	o, err := r.options(program, warn)
+	if err != nil {
+		return nil, err
+	}
+	if o.DB != 0 {
+		return nil, errors.New(URLVariable + " (--redis) names a database: a cluster has the first only; leave it out")
+	}
+	dial, err := r.dialer(o)
+	if err != nil {
+		return nil, err
+	}
+	c := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: r.nodes, Dialer: dial, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, DisableIdentity: o.DisableIdentity,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,
+	})
+	c.AddHook(redisclient.Masking{})
+	c.OnNewNode(func(server *redis.Client) { server.AddHook(redisclient.Masking{}) })
 	return c, nil
 }
 

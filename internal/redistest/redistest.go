@@ -47,6 +47,11 @@ func Password(password string) Option {
 	}
 }
 
+// TLS makes the server accept only TLS, with a certificate of its own authority. Other packages' clients need SSL_CERT_FILE.
+func TLS() Option {
+	return func(s *Server) { s.authority = newAuthority(s.t) }
+}
+
 // Args appends command-line arguments of redis-server, such as "--maxmemory", "2mb".
 func Args(args ...string) Option {
 	return func(s *Server) { s.args = append(s.args, args...) }
@@ -141,6 +146,16 @@ func (s *Server) options() *redis.Options {
 	return &redis.Options{
 		Addr: s.Addr(), Password: s.password, TLSConfig: s.authority.config(), ContextTimeoutEnabled: true, MaxRetries: -1,
 	}
+}
+
+// CAFile returns the file of the authority's certificate.
+func (s *Server) CAFile() string { return s.authority.path("ca") }
+
+// Certify gives a TLS server a new certificate that expires at until. Existing connections continue.
+func (s *Server) Certify(until time.Time) {
+	s.t.Helper()
+	s.authority.certify(until)
+	s.Do("CONFIG", "SET", "tls-cert-file", s.authority.path("server"))
 }
 
 // IsCluster reports whether the server was started with Cluster.
@@ -294,4 +309,11 @@ func (s *Server) spawn(ready string, extra ...string) error {
 			s.proc, err = redisfixture.Run(s.cmd)
 			return s.proc, err
 		})
+}
+
+func await(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	if err := redisfixture.Await(context.Background(), func(context.Context) bool { return so() }); err != nil {
+		t.Fatalf("redistest: %s: %v", what, err)
+	}
 }

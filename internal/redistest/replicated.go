@@ -103,10 +103,3 @@ func (r *Replicated) AwaitSettled() {
 	r.t.Helper()
 	await(r.t, "two replicas attached", func() bool { return r.master.node.Replicas(context.Background()) == 2 })
 }
-
-func await(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	if err := redisfixture.Await(context.Background(), func(context.Context) bool { return so() }); err != nil {
-		t.Fatalf("redistest: %s: %v", what, err)
-	}
-}

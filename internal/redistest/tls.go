@@ -16,21 +16,6 @@ import (
 	"time"
 )
 
-// TLS makes the server accept only TLS, with a certificate of its own authority. Other packages' clients need SSL_CERT_FILE.
-func TLS() Option {
-	return func(s *Server) { s.authority = newAuthority(s.t) }
-}
-
-// CAFile returns the file of the authority's certificate.
-func (s *Server) CAFile() string { return s.authority.path("ca") }
-
-// Certify gives a TLS server a new certificate that expires at until. Existing connections continue.
-func (s *Server) Certify(until time.Time) {
-	s.t.Helper()
-	s.authority.certify(until)
-	s.Do("CONFIG", "SET", "tls-cert-file", s.authority.path("server"))
-}
-
 // authority signs the certificates of one server. Both share one key.
 type authority struct {
 	t    testing.TB
