@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/leasestorm/leasestorm/internal/core"
 )
 
 // ErrInUse means that a lease or heartbeat is alive, another quarantine is agreed, or an instance just began to use Redis.
@@ -57,49 +57,25 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 	return nil
 }
 
-func (s *Store) epoch(ctx context.Context) (string, error) {
+// Begin reads the epoch, and begins one if there is none. It must run before any other script, because an executed script is a sign
+// against a new Redis. If Begin finds no epoch and the new one has a quarantine, it returns the reason, otherwise "".
+func (s *Store) Begin(ctx context.Context) (why string) {
+	before, err := s.epoch(ctx)
+	if err != nil {
+		return "" // the following operations report it
+	}
+	a := s.Do(ctx, &core.Op{Kind: core.OpObserve})
+	if a.Failure != core.FailNone || a.Quarantine == 0 {
+		return ""
+	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	epoch, err := s.client.Get(ctx, s.wire.opt.EpochKey).Result()
-	if errors.Is(err, redis.Nil) {
-		return "", nil
+	noted, _ := s.client.HGet(ctx, s.wire.opt.groupKey(), "doubt").Result()
+	if why, ok := strings.CutPrefix(noted, a.Epoch+" "); ok {
+		return why
 	}
-	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		return "", fmt.Errorf("the epoch key %s holds no string; another program uses it: choose another EpochKey: %w",
-			s.wire.opt.EpochKey, err)
+	if before == "" {
+		return "it is not at a loopback address"
 	}
-	return epoch, err
-}
-
-// living returns the keys of live leases and heartbeats. Unless all is set, it reads heartbeats only if there is no lease.
-func (s *Store) living(ctx context.Context, leases []string, all bool) ([]string, error) {
-	var keys []string
-	for _, key := range leases {
-		ctx, cancel := s.deadline(ctx)
-		n, err := s.client.Exists(ctx, key).Result()
-		cancel()
-		if err != nil {
-			return nil, fmt.Errorf("look for %s: %w", key, err)
-		}
-		if n > 0 {
-			keys = append(keys, key)
-		}
-	}
-	prefixes := []string{s.wire.opt.LeasePrefix, s.wire.opt.NodePrefix}
-	if s.wire.opt.ExactKeys {
-		prefixes = prefixes[1:]
-	}
-	for _, prefix := range prefixes {
-		if len(keys) > 0 && !all {
-			break
-		}
-		names, err := s.scan(ctx, prefix)
-		if err != nil {
-			return nil, fmt.Errorf("look for %s*: %w", prefix, err)
-		}
-		for _, name := range names {
-			keys = append(keys, prefix+name)
-		}
-	}
-	return keys, nil
+	return ""
 }

@@ -141,20 +141,6 @@ func judgeVersion(info Info) []Finding {
 	return nil
 }
 
-func (s *Store) info(ctx context.Context, sections ...string) (Info, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	server, err := s.server(ctx)
-	if err != nil {
-		return Info{}, err
-	}
-	text, err := server.Info(ctx, sections...).Result()
-	if err != nil {
-		return Info{}, err
-	}
-	return parseInfo(text), nil
-}
-
 // Diagnose wraps an error of the first contact with a server in the Err value that names its cause.
 func Diagnose(err error) error {
 	for _, told := range []error{ErrDenied, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -85,12 +84,4 @@ func clustered(from *redis.ClusterOptions, opt *Options) *redis.ClusterOptions {
 	o.PushNotificationProcessor = nil
 	o.AutoPipelineOptions = nil
 	return &o
-}
-
-// server returns the server of the keys, in a cluster the master of their slot, for commands that have no key or need one connection.
-func (s *Store) server(ctx context.Context) (redis.Cmdable, error) {
-	if c, ok := s.client.(*redis.ClusterClient); ok {
-		return c.MasterForKey(ctx, s.wire.opt.EpochKey)
-	}
-	return s.client, nil
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -103,14 +102,6 @@ func (s *Store) ask(ctx context.Context, op *core.Op) core.Answer {
 		}
 	}
 	return core.Answer{Seq: op.Seq, Results: make([]core.Result, len(op.Items))}
-}
-
-// deposed makes the master's watcher ask the sentinels if err shows that the server is no longer a master.
-func (s *Store) deposed(err error) {
-	c, ok := s.client.(*masterClient)
-	if ok && err != nil && (strings.Contains(err.Error(), "READONLY") || strings.Contains(err.Error(), "UNBLOCKED")) {
-		c.master.doubt()
-	}
 }
 
 func (s *Store) fail(ctx context.Context, op *core.Op, err error) core.Answer {

@@ -3,12 +3,9 @@ package redisstore
 import (
 	"context"
 	"net"
-	"strings"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/internal/core"
 )
 
 // fresh decides whether a script may treat a Redis without an epoch as new (doubt.lua). A new Redis grants leases at once.
@@ -56,44 +53,13 @@ func (*fresh) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-func (s *Store) mayBeNew(ctx context.Context) bool {
-	f := s.fresh
+// mayBeNew reports whether the Redis may be new. dial makes a connection.
+func (f *fresh) mayBeNew(dial func()) bool {
 	if !f.possible || f.known.Load() {
 		return false
 	}
 	if !f.assumed && !f.local.Load() {
-		_ = s.client.Ping(ctx).Err() // dials
+		dial()
 	}
 	return f.assumed || f.local.Load() && !f.remote.Load()
-}
-
-// AsNew returns c for a caller that knows no epoch and accepts a new Redis if all its signs agree.
-func (c Call) AsNew() Call {
-	if us, ok := c.Args[1].(int64); ok {
-		c.Args[1] = newEpoch(us, optionNew)
-	}
-	return c
-}
-
-// Begin reads the epoch, and begins one if there is none. It must run before any other script, because an executed script is a sign
-// against a new Redis. If Begin finds no epoch and the new one has a quarantine, it returns the reason, otherwise "".
-func (s *Store) Begin(ctx context.Context) (why string) {
-	before, err := s.epoch(ctx)
-	if err != nil {
-		return "" // the following operations report it
-	}
-	a := s.Do(ctx, &core.Op{Kind: core.OpObserve})
-	if a.Failure != core.FailNone || a.Quarantine == 0 {
-		return ""
-	}
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	noted, _ := s.client.HGet(ctx, s.wire.opt.groupKey(), "doubt").Result()
-	if why, ok := strings.CutPrefix(noted, a.Epoch+" "); ok {
-		return why
-	}
-	if before == "" {
-		return "it is not at a loopback address"
-	}
-	return ""
 }

@@ -8,8 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// heartbeats reads and writes the heartbeats of elections, whose keys the caller names.
+type heartbeats struct{ *conn }
+
 // Heartbeats sets each key of set to now, in ms since the Unix epoch, for ttl, and deletes the keys of del, in one request.
-func (s *Store) Heartbeats(ctx context.Context, set []string, now time.Time, ttl time.Duration, del []string) error {
+func (s heartbeats) Heartbeats(ctx context.Context, set []string, now time.Time, ttl time.Duration, del []string) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -37,7 +40,7 @@ type Glance struct {
 }
 
 // Glances fills in every element, with one command each and one more if the owner is not Of. A key of another type counts as missing.
-func (s *Store) Glances(ctx context.Context, all []Glance) error {
+func (s heartbeats) Glances(ctx context.Context, all []Glance) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	read := make([]*redis.SliceCmd, len(all))
@@ -74,7 +77,7 @@ func (s *Store) Glances(ctx context.Context, all []Glance) error {
 }
 
 // readBeats reads the heartbeats of owners that the caller did not know.
-func (s *Store) readBeats(ctx context.Context, others []*Glance) error {
+func (s heartbeats) readBeats(ctx context.Context, others []*Glance) error {
 	if len(others) == 0 {
 		return nil
 	}
@@ -100,7 +103,7 @@ type Sweep struct{ cursor uint64 }
 
 // SweepHeartbeats deletes dead heartbeats on the next page of the keys that begin with prefix, and reports whether there are more pages.
 // A dead heartbeat does not expire and is older than age by Redis' clock. Its value has 13 digits, in ms since the Unix epoch.
-func (s *Store) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
+func (s heartbeats) SweepHeartbeats(ctx context.Context, prefix string, w *Sweep, age time.Duration) (more bool, swept int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	names, next, err := namesPage(ctx, s.client, prefix, w.cursor)

@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"context"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // Info is a server's INFO. The zero value means that INFO is denied.
@@ -28,4 +30,32 @@ func parseInfo(text string) Info {
 		}
 	}
 	return info
+}
+
+func (s *conn) info(ctx context.Context, sections ...string) (Info, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	server, err := s.server(ctx)
+	if err != nil {
+		return Info{}, err
+	}
+	text, err := server.Info(ctx, sections...).Result()
+	if err != nil {
+		return Info{}, err
+	}
+	return parseInfo(text), nil
+}
+
+func (s *conn) time(ctx context.Context) (time.Time, error) {
+	server, err := s.server(ctx)
+	if err != nil {
+		return time.Time{}, Diagnose(err)
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	now, err := server.Time(ctx).Result()
+	if err != nil {
+		return now, Diagnose(err)
+	}
+	return now, nil
 }

@@ -108,9 +108,6 @@ func CheckInstance(id string) error {
 }
 
 // CheckLease returns why id cannot be a lease's ID in this store, or nil if it can.
-func (s *Store) CheckLease(id string) error { return s.wire.CheckLease(id) }
-
-// CheckLease is Store.CheckLease.
 func (w Wire) CheckLease(id string) error {
 	if w.opt.ExactKeys && (id == w.opt.EpochKey || id == w.opt.groupKey() || strings.HasSuffix(id, fenceSuffix)) {
 		return fmt.Errorf("the key %q is that of the epoch or of a fence, not of a lease", id)

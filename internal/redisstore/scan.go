@@ -96,7 +96,7 @@ func pages(next func(cursor uint64) ([]string, uint64, error), take func(page []
 }
 
 // scan returns the distinct names of the keys with a prefix, without it. With a hash tag, it drops fences, which have that prefix too.
-func (s *Store) scan(ctx context.Context, prefix string) ([]string, error) {
+func (s *conn) scan(ctx context.Context, prefix string) ([]string, error) {
 	server, err := s.server(ctx)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"embed"
 
 	"github.com/redis/go-redis/v9"
@@ -50,25 +49,4 @@ var (
 func guarded(name string) *script {
 	text := EpochText() + Lua(lua, name)
 	return &script{redis.NewScript(text), text}
-}
-
-// run calls a guarded script by its SHA. After NOSCRIPT, which means that Redis executed nothing, it sends the text.
-func (s *Store) run(ctx context.Context, c Call) ([]any, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	if s.mayBeNew(ctx) {
-		c = c.AsNew()
-	}
-	reply, err := c.script.Run(ctx, s.client, c.Keys, c.Args...).Slice()
-	if err == nil {
-		s.fresh.known.Store(true)
-	}
-	return reply, err
-}
-
-func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, s.wire.opt.OpTimeout)
 }

@@ -160,9 +160,9 @@ func (o *Options) validate(cluster bool) error {
 
 // Store executes operations on Redis. It is safe for concurrent use.
 type Store struct {
-	client redis.UniversalClient
-	wire   Wire
-	fresh  *fresh
+	*conn
+	survey
+	heartbeats
 }
 
 // New returns a store on the server of client, a *redis.Client (plain or failover) or a *redis.ClusterClient. It opens no connection.
@@ -183,13 +183,7 @@ func New(client redis.UniversalClient, options Options) (*Store, error) {
 		return nil, err
 	}
 	wire.opt = wire.opt.In(own)
-	s := &Store{own, wire, newFresh(client, &wire.opt)}
-	own.AddHook(s.fresh)
-	return s, nil
+	c := &conn{own, wire, newFresh(client, &wire.opt)}
+	own.AddHook(c.fresh)
+	return &Store{c, survey{c}, heartbeats{c}}, nil
 }
-
-// Options returns the store's options with every default.
-func (s *Store) Options() Options { return s.wire.opt }
-
-// Close closes the store's own connections, not the client given to New. Running operations end at once, without an answer.
-func (s *Store) Close() error { return s.client.Close() }

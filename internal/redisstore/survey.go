@@ -14,7 +14,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// This file reads state for the operator with commands that change nothing. Lease scripts could begin a new epoch.
+// survey reads state for the operator with commands that change nothing. Lease scripts could begin a new epoch.
+type survey struct{ *conn }
 
 // ErrFormat means that no version of this store wrote the value of a key of the group.
 var ErrFormat = errors.New("another format")
@@ -44,7 +45,7 @@ func (g *Group) Versions() bool { return g.Epoch != "" && (g.RecordEpoch != g.Ep
 func (g *Group) Acknowledging() (n int, known bool) { return g.Info.Acknowledging, g.Info.Known() }
 
 // Group reads what the group agreed on, and its state. It returns ErrFormat if a key holds another value.
-func (s *Store) Group(ctx context.Context) (Group, error) {
+func (s survey) Group(ctx context.Context) (Group, error) {
 	var g Group
 	if _, err := s.time(ctx); err != nil { // connects, so that the next call measures only the round trip
 		return g, err
@@ -72,20 +73,6 @@ func (s *Store) Group(ctx context.Context) (Group, error) {
 	return g, s.readRecord(ctx, &g)
 }
 
-func (s *Store) time(ctx context.Context) (time.Time, error) {
-	server, err := s.server(ctx)
-	if err != nil {
-		return time.Time{}, Diagnose(err)
-	}
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	now, err := server.Time(ctx).Result()
-	if err != nil {
-		return now, Diagnose(err)
-	}
-	return now, nil
-}
-
 func (g *Group) readEpoch(key string) error {
 	if g.Epoch == "" {
 		return nil
@@ -106,6 +93,20 @@ func (g *Group) readEpoch(key string) error {
 	return nil
 }
 
+func (s survey) epoch(ctx context.Context) (string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	epoch, err := s.client.Get(ctx, s.wire.opt.EpochKey).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		return "", fmt.Errorf("the epoch key %s holds no string; another program uses it: choose another EpochKey: %w",
+			s.wire.opt.EpochKey, err)
+	}
+	return epoch, err
+}
+
 func cut(text string) string { return text[:min(len(text), 100)] }
 
 // attached counts how often a replica attached itself to the server, as life.lua does.
@@ -115,7 +116,7 @@ func attached(info map[string]string) string {
 	return strconv.FormatInt(full+partial, 10)
 }
 
-func (s *Store) readRecord(ctx context.Context, g *Group) error {
+func (s survey) readRecord(ctx context.Context, g *Group) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	noted, err := s.client.HMGet(ctx, s.wire.opt.groupKey(), "epoch", "quarantine").Result()
@@ -148,7 +149,7 @@ const Forever = time.Duration(-1)
 
 // Holdings reads the existing leases of ids. Without ids it reads all leases, sorted by ID, unless Options.ExactKeys is set. It reads a
 // lease's owner and fence together, but each lease separately.
-func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
+func (s survey) Holdings(ctx context.Context, ids ...string) ([]Holding, error) {
 	if !s.wire.opt.ExactKeys && len(ids) == 0 {
 		var err error
 		if ids, err = s.scan(ctx, s.wire.opt.LeasePrefix); err != nil {
@@ -166,7 +167,7 @@ func (s *Store) Holdings(ctx context.Context, ids ...string) ([]Holding, error) 
 	return all, nil
 }
 
-func (s *Store) holdings(ctx context.Context, all []Holding, ids []string) ([]Holding, error) {
+func (s survey) holdings(ctx context.Context, all []Holding, ids []string) ([]Holding, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	k := newKeys(2 * len(ids))
@@ -221,7 +222,7 @@ type Beat struct {
 }
 
 // Beats reads the existing heartbeats, sorted by instance.
-func (s *Store) Beats(ctx context.Context) ([]Beat, error) {
+func (s survey) Beats(ctx context.Context) ([]Beat, error) {
 	names, err := s.scan(ctx, s.wire.opt.NodePrefix)
 	if err != nil {
 		return nil, Diagnose(err)
@@ -236,7 +237,7 @@ func (s *Store) Beats(ctx context.Context) ([]Beat, error) {
 	return beats, nil
 }
 
-func (s *Store) beats(ctx context.Context, beats []Beat, names []string) ([]Beat, error) {
+func (s survey) beats(ctx context.Context, beats []Beat, names []string) ([]Beat, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	pipe := s.client.Pipeline()
@@ -253,4 +254,37 @@ func (s *Store) beats(ctx context.Context, beats []Beat, names []string) ([]Beat
 		}
 	}
 	return beats, nil
+}
+
+// living returns the keys of live leases and heartbeats. Unless all is set, it reads heartbeats only if there is no lease.
+func (s survey) living(ctx context.Context, leases []string, all bool) ([]string, error) {
+	var keys []string
+	for _, key := range leases {
+		ctx, cancel := s.deadline(ctx)
+		n, err := s.client.Exists(ctx, key).Result()
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", key, err)
+		}
+		if n > 0 {
+			keys = append(keys, key)
+		}
+	}
+	prefixes := []string{s.wire.opt.LeasePrefix, s.wire.opt.NodePrefix}
+	if s.wire.opt.ExactKeys {
+		prefixes = prefixes[1:]
+	}
+	for _, prefix := range prefixes {
+		if len(keys) > 0 && !all {
+			break
+		}
+		names, err := s.scan(ctx, prefix)
+		if err != nil {
+			return nil, fmt.Errorf("look for %s*: %w", prefix, err)
+		}
+		for _, name := range names {
+			keys = append(keys, prefix+name)
+		}
+	}
+	return keys, nil
 }

@@ -37,6 +37,14 @@ type Call struct {
 // Text returns the script's text.
 func (c Call) Text() string { return c.script.text }
 
+// AsNew returns c for a caller that knows no epoch and accepts a new Redis if all its signs agree.
+func (c Call) AsNew() Call {
+	if us, ok := c.Args[1].(int64); ok {
+		c.Args[1] = newEpoch(us, optionNew)
+	}
+	return c
+}
+
 // Validate refuses ops whose keys or notices would be ambiguous, or that would block Redis for long.
 func (w Wire) Validate(op *core.Op) error {
 	if op.Kind < core.OpAcquire || op.Kind > core.OpSupersede || op.Kind == core.OpLook {
