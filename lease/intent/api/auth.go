@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasestorm/leasestorm/lease"
@@ -83,16 +84,20 @@ func (d *distinct) add(t *Token) error {
 	return nil
 }
 
-// SetTokens replaces the accepted tokens at once. If they are unusable or
-// duplicate, it keeps the old ones and returns lease.ErrInvalidConfig.
-func (h *Handler) SetTokens(tokens []Token) error {
+// tokens are the accepted tokens. It is safe for concurrent use.
+type tokens struct {
+	names intent.Names
+	all   atomic.Pointer[[]Token]
+}
+
+func (s *tokens) set(tokens []Token) error {
 	if len(tokens) == 0 {
 		return fmt.Errorf("%w: Tokens is empty: every request would be refused", lease.ErrInvalidConfig)
 	}
 	own := slices.Clone(tokens)
 	var apart distinct
 	for i := range own {
-		err := own[i].validate(h.cfg.Names)
+		err := own[i].validate(s.names)
 		if err == nil {
 			err = apart.add(&own[i])
 		}
@@ -100,7 +105,7 @@ func (h *Handler) SetTokens(tokens []Token) error {
 			return fmt.Errorf("%w: %w", lease.ErrInvalidConfig, err)
 		}
 	}
-	h.tokens.Store(&own)
+	s.all.Store(&own)
 	return nil
 }
 
@@ -136,8 +141,8 @@ func (t *Token) validate(names intent.Names) error {
 	return nil
 }
 
-func (h *Handler) authorize(r *http.Request, scope string) (*Token, *problem) {
-	scope = h.names.Scope + scope
+func (s *tokens) authorize(r *http.Request, scope string) (*Token, *problem) {
+	scope = s.names.Table().Scope + scope
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		return nil, unauthorized("", "send Authorization: Bearer <token>")
@@ -146,7 +151,7 @@ func (h *Handler) authorize(r *http.Request, scope string) (*Token, *problem) {
 	if len(values) > 1 || !strings.EqualFold(kind, "Bearer") || !tokenForm(secret) {
 		return nil, unauthorized("invalid_request", "the Authorization header is malformed; send Bearer <token>, once")
 	}
-	token := h.find(secret)
+	token := s.find(secret)
 	switch {
 	case token == nil:
 		return nil, unauthorized("invalid_token", "the token is not known")
@@ -187,10 +192,10 @@ func tokenForm(s string) bool {
 
 // find compares with every token in constant time, so that the time does not
 // reveal a near match.
-func (h *Handler) find(secret string) *Token {
+func (s *tokens) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Token
-	tokens := *h.tokens.Load()
+	tokens := *s.all.Load()
 	for i := range tokens {
 		if subtle.ConstantTimeCompare(sum[:], tokens[i].SHA256[:]) == 1 {
 			found = &tokens[i]

@@ -20,7 +20,8 @@ type request struct {
 	start   intent.Request
 }
 
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+// readBody reads a body of at most most bytes that arrives within timeout.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, timeout time.Duration) ([]byte, *problem) {
 	if kinds := r.Header["Content-Type"]; len(kinds) != 1 || !jsonMedia(kinds[0]) {
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "send Content-Type: application/json")
 	}
@@ -28,20 +29,20 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *pro
 		return nil, refused(http.StatusUnsupportedMediaType, "media-type", "the body must not be encoded")
 	}
 	large := func() *problem {
-		return refused(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("the body has more than %d bytes", h.cfg.BodyMax))
+		return refused(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("the body has more than %d bytes", most))
 	}
-	if r.ContentLength > h.cfg.BodyMax {
+	if r.ContentLength > most {
 		return nil, large()
 	}
 	// If the ResponseWriter does not support it, the server's own limits hold.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
-	body, err := io.ReadAll(io.LimitReader(r.Body, h.cfg.BodyMax+1))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refused(http.StatusRequestTimeout, "timeout", fmt.Sprintf("the body did not arrive within %v", h.cfg.BodyTimeout))
+		return nil, refused(http.StatusRequestTimeout, "timeout", fmt.Sprintf("the body did not arrive within %v", timeout))
 	case err != nil:
 		return nil, refused(http.StatusBadRequest, "invalid", "the body cannot be read")
-	case int64(len(body)) > h.cfg.BodyMax:
+	case int64(len(body)) > most:
 		return nil, large()
 	}
 	return body, nil
@@ -101,11 +102,4 @@ func parse(names intent.Names, body []byte) (request, error) {
 	}
 	req.start, err = req.start.Canonical(names)
 	return req, err
-}
-
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }

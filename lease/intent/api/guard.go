@@ -72,18 +72,25 @@ func within(a netip.Addr, nets []netip.Prefix) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-func (h *Handler) guard(r *http.Request) *problem {
-	addr, err := clientAddr(r, h.cfg.TrustedProxies)
+// guard refuses requests by where they come from.
+type guard struct {
+	allowed, trusted []netip.Prefix // Config.AllowedNets, Config.TrustedProxies
+	log              *zap.Logger
+	proxied          told // requests through untrusted proxies
+}
+
+func (g *guard) check(r *http.Request) *problem {
+	addr, err := clientAddr(r, g.trusted)
 	if errors.Is(err, errUntrusted) {
-		if more, now := h.proxied.due(time.Now()); now {
-			h.cfg.Logger.Warn("request through a proxy that is not trusted was refused; if the proxy is yours, add its network to "+
+		if more, now := g.proxied.due(time.Now()); now {
+			g.log.Warn("request through a proxy that is not trusted was refused; if the proxy is yours, add its network to "+
 				"TrustedProxies (--trusted-proxies) and have it send X-Forwarded-For", zap.Stringer("proxy", addr), zap.Int("sinceLast", more))
 		}
 	}
 	if err != nil {
 		return refused(http.StatusForbidden, "address", err.Error())
 	}
-	if !within(addr, h.cfg.AllowedNets) {
+	if !within(addr, g.allowed) {
 		return refused(http.StatusForbidden, "address", "requests from "+addr.String()+" are not allowed")
 	}
 	return nil

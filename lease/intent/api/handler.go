@@ -86,16 +86,15 @@ type Config struct {
 type Handler struct {
 	cfg    Config
 	log    *zaplog.Log // writes to cfg.Logger
-	tokens atomic.Pointer[[]Token]
+	guard  guard
+	tokens tokens
+	quotas *quotas
 	store  Store
 	names  *intentnames.Names
+	texts  documents
 
-	sessions, openAPIText *strings.Replacer // neutral names to names
-
-	faults  told // answers with 503
-	foreign told // keys that hold another type
-	proxied told // requests through untrusted proxies
-	quotas  *quotas
+	faults  told          // answers with 503
+	foreign told          // keys that hold another type
 	lists   chan struct{} // one slot for each list in progress
 	stuck   atomic.Int64  // start of the call that was last logged as not returning
 
@@ -135,16 +134,21 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	if err := proxies.Check(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("%w: %w", lease.ErrInvalidConfig, err)
 	}
-	h := &Handler{cfg: cfg, log: log, store: st, names: cfg.Names.Table(), lists: make(chan struct{}, listsMax),
-		faults: told{every: time.Second}, proxied: told{every: time.Minute}, foreign: told{every: time.Minute}}
+	names := cfg.Names.Table()
+	h := &Handler{cfg: cfg, log: log, store: st, names: names, texts: newDocuments(names), quotas: newQuotas(cfg.Quotas, cfg.Retention),
+		guard:  guard{allowed: cfg.AllowedNets, trusted: cfg.TrustedProxies, log: cfg.Logger, proxied: told{every: time.Minute}},
+		tokens: tokens{names: cfg.Names}, lists: make(chan struct{}, listsMax),
+		faults: told{every: time.Second}, foreign: told{every: time.Minute}}
 	if err := h.SetTokens(cfg.Tokens); err != nil {
 		return nil, err
 	}
-	h.translate()
 	h.writes.Life, h.stops.Life = refusedFor, refusedFor
-	h.quotas = newQuotas(cfg.Quotas, cfg.Retention)
 	return h, nil
 }
+
+// SetTokens replaces the accepted tokens at once. If they are unusable or
+// duplicate, it keeps the old ones and returns lease.ErrInvalidConfig.
+func (h *Handler) SetTokens(tokens []Token) error { return h.tokens.set(tokens) }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -172,7 +176,7 @@ func status(w http.ResponseWriter, text string, p *problem) *problem {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 	path, under := strings.CutPrefix(r.URL.Path, h.names.Path)
 	intents := under && path == "/intents"
-	p := h.guard(r)
+	p := h.guard.check(r)
 	if p == nil {
 		switch id, one := strings.CutPrefix(path, "/sessions/"); {
 		case intents:
@@ -222,11 +226,11 @@ func (h *Handler) intent(w http.ResponseWriter, r *http.Request) *problem {
 	if p := only(r, http.MethodPost); p != nil {
 		return p
 	}
-	token, p := h.authorize(r, intent.ScopeWrite)
+	token, p := h.tokens.authorize(r, intent.ScopeWrite)
 	if p != nil {
 		return p
 	}
-	body, p := h.readBody(w, r)
+	body, p := readBody(w, r, h.cfg.BodyMax, h.cfg.BodyTimeout)
 	if p != nil {
 		return p
 	}
@@ -288,7 +292,7 @@ func (h *Handler) publish(ctx context.Context, start intent.Request) (id string,
 }
 
 func (h *Handler) failed(r *http.Request, err error) *problem {
-	p := h.storeProblem(err)
+	p := storeProblem(h.names.Resource, err)
 	if p.Status != http.StatusServiceUnavailable || r.Context().Err() != nil { // the client is gone
 		return p
 	}
@@ -297,27 +301,6 @@ func (h *Handler) failed(r *http.Request, err error) *problem {
 			zap.Int("sinceLast", more))
 	}
 	return p
-}
-
-type told struct {
-	every time.Duration
-
-	mu     sync.Mutex
-	last   time.Time
-	silent int // occurrences since then
-}
-
-// due counts an occurrence. If a new entry is due, it returns how many occurred
-// since the last one.
-func (t *told) due(now time.Time) (since int, due bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.last.IsZero() && now.Sub(t.last) < t.every {
-		t.silent++
-		return 0, false
-	}
-	since, t.silent, t.last = t.silent, 0, now
-	return since, true
 }
 
 // refusedFor is how long the API is not ready after a failed start or stop. A

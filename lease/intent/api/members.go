@@ -76,3 +76,10 @@ func (n *memberNames) flatObject(body []byte) (m members, err error) {
 	}
 	return m, nil
 }
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}

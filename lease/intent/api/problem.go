@@ -76,12 +76,12 @@ var causes = map[string]string{
 	"MASTERDOWN": "its master is away",
 }
 
-// storeProblem reports a store's error without its text, which names users and scripts.
-func (h *Handler) storeProblem(err error) *problem {
+// storeProblem reports a store's error without its text, which names users and scripts. resource is what the application calls a resource.
+func storeProblem(resource string, err error) *problem {
 	var busy *store.BusyError
 	switch {
 	case errors.As(err, &busy):
-		p := refused(http.StatusConflict, "conflict", "the "+h.names.Resource+" is in use; stop that session, or wait for its end")
+		p := refused(http.StatusConflict, "conflict", "the "+resource+" is in use; stop that session, or wait for its end")
 		if id, ok := strings.CutPrefix(busy.Holder, core.SessionOwner("")); ok && sessionid.Valid(id) {
 			p.SessionID = id
 		}

@@ -46,7 +46,7 @@ func (h *Handler) readable(r *http.Request) *problem {
 	if p := only(r, http.MethodGet, http.MethodHead); p != nil {
 		return p
 	}
-	_, p := h.authorize(r, intent.ScopeRead)
+	_, p := h.tokens.authorize(r, intent.ScopeRead)
 	return p
 }
 
@@ -61,7 +61,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, id string) *pr
 	if err != nil {
 		return h.failed(r, err)
 	}
-	writeJSON(w, http.StatusOK, "application/json", h.named(view(&s)))
+	writeJSON(w, http.StatusOK, "application/json", h.texts.named(view(&s)))
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request, sessions []intent
 	for i := range sessions {
 		body.Sessions = append(body.Sessions, view(&sessions[i]))
 	}
-	writeJSON(w, http.StatusOK, "application/json", h.named(&body))
+	writeJSON(w, http.StatusOK, "application/json", h.texts.named(&body))
 	return nil
 }
 
@@ -145,6 +145,6 @@ func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = h.openAPIText.WriteString(w, openAPIDocument)
+	_, _ = h.texts.openAPI.WriteString(w, openAPIDocument)
 	return nil
 }
