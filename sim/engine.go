@@ -40,6 +40,7 @@ type RedisChoice struct {
 type Launcher struct {
 	Node       []string           // command of the reference node, for a Config without NodeCmd
 	Lease      []string           // command of the node of a NodeCmd by LeaseNode
+	Stores     []real.Store       // other services that each node reaches through a proxy
 	Containers bool               // nodes run in containers with their own addresses, not as local processes
 	Image      string             // image of the containers; "": one is built from Node's program
 	Pulling    func(image string) // called before a pull of the image

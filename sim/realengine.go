@@ -56,7 +56,7 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	rc := real.Config{
 		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, LogsDir),
-		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease,
+		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease, Stores: e.launch.Stores,
 		Progress: func(p real.Progress) {
 			s.Progress(Progress{
 				Elapsed: p.Elapsed, Total: p.Total, Phase: p.Phase, Alive: p.Alive, Nodes: p.Nodes,

@@ -132,6 +132,9 @@ func (f *flags) replayFlags(r sim.Result) string {
 		add("launcher", f.launcher)
 		add("node-image", f.nodeImage)
 	}
+	for _, p := range f.proxies {
+		add("proxy", p)
+	}
 	return b.String() + nodeFlag(r.Config.NodeCmd)
 }
 

@@ -67,8 +67,8 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	var wrong error
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
-			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "report",
-			"json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
+			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "proxy",
+			"report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)

@@ -49,7 +49,8 @@ type flags struct {
 	passwordFile     string // file with the password of Redis
 	nodeCmd          string
 	leaseCmd         string
-	allowNodeCmd     bool // allows the node of the scenario file
+	proxies          []string // NAME=host:port
+	allowNodeCmd     bool     // allows the node of the scenario file
 	report           string
 	json, quiet      bool
 	verbose          bool
@@ -116,7 +117,8 @@ or the harness was wrong and nothing was judged.`,
 	cmd.SetFlagErrorFunc(flagError)
 	groupFlags(cmd)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff(), newNewLease())
+	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff(),
+		newNewLease())
 	return cmd
 }
 
@@ -166,6 +168,8 @@ func (f *flags) registerRun(fs *pflag.FlagSet) {
 		"start this `COMMAND` as each node; NAME=value and quotes work as in a shell (default: the reference node)")
 	fs.StringVar(&f.leaseCmd, leaseCmdFlag, "",
 		"start this `COMMAND` beside each node to keep its leases (docs/lease-protocol.md); --check before it asks it before each poll")
+	fs.StringArrayVar(&f.proxies, "proxy", nil,
+		"reach the service `NAME=host:port` through a proxy per node, told as LEASESTORM_PROXY_NAME; network faults affect it too (repeatable)")
 	fs.StringVar(&f.report, "report", "reports", "`DIR` in which the run gets a folder")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
 	_ = fs.MarkHidden("lua") // an error would mean that the flag does not exist
@@ -261,7 +265,7 @@ func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 	if strings.ContainsAny(f.compose, "/.") {
 		return fmt.Errorf("--compose %q: give the project, and not its file: it is \"docker\" for docker/compose.yaml", f.compose)
 	}
-	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag} {
+	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag, "proxy"} {
 		if fs.Changed(own) {
 			return fmt.Errorf("--compose with --%s: the fleet has its own: leave it out", own)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -65,6 +66,10 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	if f.compose != "" && (c.Engine != sim.EngineReal || c.System != sim.SystemPolling || len(c.NodeCmd) > 0) {
 		return nil, fmt.Errorf("--compose %s always runs real pollers: it cannot be combined with another engine, system or node", f.compose)
 	}
+	stores, err := f.stores(c)
+	if err != nil {
+		return nil, err
+	}
 	if c.Engine == sim.EngineVirtual {
 		if f.launcher == launchContainers {
 			return nil, errors.New("--launcher container: the virtual engine starts nothing: leave it out")
@@ -84,7 +89,10 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it as a node: %w", err)
 	}
-	launch := sim.Launcher{Node: []string{self, nodeArg}, Lease: []string{self, leaseArg}, Containers: f.launcher == launchContainers, Image: f.nodeImage}
+	launch := sim.Launcher{
+		Node: []string{self, nodeArg}, Lease: []string{self, leaseArg}, Stores: stores, Containers: f.launcher == launchContainers,
+		Image: f.nodeImage,
+	}
 	if launch.Containers && len(c.NodeCmd) > 0 && launch.Image == "" {
 		return nil, errors.New("--node-cmd with --launcher container: give --node-image too, the image that has the program")
 	}
@@ -95,6 +103,27 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	}
 	redis.Pulling, launch.Pulling = pulling, pulling
 	return sim.NewReal(redis, launch), nil
+}
+
+var storeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+// stores parses --proxy.
+func (f *flags) stores(c sim.Config) (all []real.Store, err error) {
+	for _, p := range f.proxies {
+		name, addr, _ := strings.Cut(p, "=")
+		if !storeName.MatchString(name) || listenable(addr) != nil {
+			return nil, fmt.Errorf("--proxy %q: must be NAME=host:port, such as POSTGRES=127.0.0.1:5432", p)
+		}
+		all = append(all, real.Store{Name: name, Addr: addr})
+	}
+	switch {
+	case len(all) == 0:
+	case c.Engine == sim.EngineVirtual:
+		return nil, errors.New("--proxy: the virtual engine has no network: leave it out")
+	case c.Topology != sim.TopologySingle:
+		return nil, fmt.Errorf("--proxy with --topology %s: leave one of them out", c.Topology)
+	}
+	return all, nil
 }
 
 // ownServers refuses flags that contradict several servers, which run as processes of this program.

@@ -22,7 +22,7 @@ type Example struct {
 var examples = []Example{
 	{
 		Language: "go", File: "redislock.go", Command: "'--check ./lock'",
-		Build: []string{"go mod init lock && go mod tidy && go build -o lock redislock.go   # for another library than redislock, change the calls"},
+		Build: []string{"go mod init lock && go mod tidy && go build -o lock redislock.go   # change the calls for another library"},
 	},
 	{Language: "python", File: "lock.py", Command: "'python3 lock.py'"},
 	{Language: "sh", File: "lock.sh", Command: "'sh lock.sh'"},

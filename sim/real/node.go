@@ -70,6 +70,9 @@ func (s *slot) env() []string {
 	if more := s.run.system.env; more != nil {
 		env = append(env, more(s)...)
 	}
+	if w, ok := s.conn.(*storeLines); ok {
+		env = append(env, w.env...)
+	}
 	if w, ok := s.conn.(*proxies); ok {
 		env = append(env, s.run.redis.replicated.env(w)...)
 		env = append(env, "LEASESTORM_REPLICAS="+strconv.Itoa(c.Replicas))

@@ -44,6 +44,9 @@ func (p processes) open(s *slot, stream uint64) (err error) {
 	} else {
 		s.conn, err = p.redis.replicated.open(s, stream)
 	}
+	if err == nil && len(s.run.cfg.Stores) > 0 {
+		s.conn, err = withStores(s.conn, s, p.at, stream)
+	}
 	if err != nil || !s.serves() {
 		return err
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	NodeCmd []string // argv of a node
 	NodeEnv []string // additional KEY=VALUE of nodes, after those of docs/node-protocol.md
 
+	Stores []Store // other services that each node reaches through a proxy; single Redis only
+
 	NodeParent bool // a node starts processes of its own, which SIGTERM must not reach; false: NodeCmd may be a launcher
 
 	Logs string // existing folder for <slot>.log, the nodes' standard error
