@@ -45,7 +45,7 @@ const (
 // allowances is the table. story names a file of testdata/stories, and how the comment on the story in it begins.
 var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	otherFaults: {
-		"all deadlines", "a change that another fault can delay", "that fault's reach (reach.go) and the time to settle; excused above 2 TTL",
+		"all deadlines", "a change that another fault can delay", "that fault's reach and the time to settle; excused above 2 TTL",
 		"a promise is about one fault", "g11: Redis stood still until 7 s",
 	},
 	stalledHost: {
@@ -177,6 +177,3 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"e6: It was elected so late",
 	},
 }
-
-// allows reports whether the judge tolerates it. A test takes out one at a time.
-func (w *world) allows(a allowance) bool { return w.without != a }

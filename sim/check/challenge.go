@@ -1,9 +1,6 @@
 package check
 
-import (
-	"github.com/leasestorm/leasestorm/sim/fault"
-	"github.com/leasestorm/leasestorm/sim/history"
-)
+import "github.com/leasestorm/leasestorm/sim/fault"
 
 // Challenge counts how often one kind of fault, or of change, challenged owners of leases. Without challenges, G1 and G2 prove nothing.
 type Challenge struct {
@@ -15,7 +12,8 @@ type Challenge struct {
 
 // challenges counts the effects of faults and of the fleet's own changes on leases.
 type challenges struct {
-	w     *world
+	*run
+	fleet *fleet
 	tally map[string]*Challenge
 	total int
 }
@@ -41,9 +39,9 @@ func (c *challenges) injected(inj *injection) {
 		return
 	}
 	x := c.by(string(inj.Kind))
-	for _, s := range c.w.sessions.all {
+	for _, s := range c.fleet.sessions {
 		for _, t := range s.terms {
-			if t.believes(c.w.now) && inj.hits(t) {
+			if t.believes(c.now) && inj.hits(t) {
 				x.Struck++
 				t.injections = append(t.injections, inj)
 				inj.struck = append(inj.struck, t)
@@ -61,8 +59,8 @@ func (inj *injection) hits(t *term) bool {
 }
 
 // trusted returns until when the owner may trust its lease: at most a TTL after its last confirmation, and no longer than its window.
-func (w *world) trusted(t *term) int64 {
-	end := t.confirmedAt + int64(w.TTL)
+func (c *challenges) trusted(t *term) int64 {
+	end := t.confirmedAt + int64(c.TTL)
 	if t.until != 0 {
 		end = min(end, t.until)
 	}
@@ -70,13 +68,13 @@ func (w *world) trusted(t *term) int64 {
 }
 
 // outlasted reports whether the trust in the term ended during the fault. It is false for an owner that released the lease or was killed.
-func (w *world) outlasted(t *term, inj *injection) bool {
-	return w.trusted(t) <= min(inj.To, w.now) && (!t.over || t.how == endLost)
+func (c *challenges) outlasted(t *term, inj *injection) bool {
+	return c.trusted(t) <= min(inj.To, c.now) && (!t.over || t.how == endLost)
 }
 
 func (c *challenges) healed(inj *injection) {
 	for _, t := range inj.struck {
-		if c.w.outlasted(t, inj) {
+		if c.outlasted(t, inj) {
 			c.by(string(inj.Kind)).Outlasted++
 		}
 	}
@@ -91,7 +89,7 @@ func (c *challenges) taken(t *term) (by string) {
 	gave := last.over && last.how == endReleased
 	for _, inj := range last.injections {
 		if stops := inj.Kind.Has(fault.Stops); gave == stops &&
-			(gave || inj.lasts() || inj.Kind.Has(ends|fault.Forgets) || c.w.outlasted(last, inj)) {
+			(gave || inj.lasts() || inj.Kind.Has(ends|fault.Forgets) || c.outlasted(last, inj)) {
 			by = string(inj.Kind)
 			c.by(by).Taken++
 		}
@@ -102,7 +100,7 @@ func (c *challenges) taken(t *term) (by string) {
 			by = "handover"
 		case last.over && last.how == endExited: // its process ended, but no fault killed it
 			by = "exit"
-		case c.w.trusted(last) <= c.w.now: // its trust ended unrenewed, as a slow network may cause
+		case c.trusted(last) <= c.now: // its trust ended unrenewed, as a slow network may cause
 			by = "lapse"
 		default:
 			return "" // unknown: the owner may still believe
@@ -114,25 +112,6 @@ func (c *challenges) taken(t *term) (by string) {
 	c.total++
 	return by
 }
-
-// Watch counts challenges during a run. The count is not exact, because events may come late. A Watch is not safe for concurrent use.
-type Watch struct{ w *world }
-
-// NewWatch returns a Watch for a new run.
-func NewWatch(p Params) *Watch {
-	w := newWorld(p)
-	w.watches = true
-	return &Watch{w}
-}
-
-// See takes the next event.
-func (x *Watch) See(e history.Event) {
-	e.T = max(e.T, x.w.now)
-	x.w.take(&e)
-}
-
-// Challenges returns how many leases were taken over from challenged owners so far.
-func (x *Watch) Challenges() int { return x.w.challenges.total }
 
 func (c *challenges) list() (all []Challenge) {
 	for _, name := range sortedKeys(c.tally) {

@@ -5,7 +5,7 @@ package check
 type e2 struct{ g2 }
 
 func (g *e2) finish() {
-	for _, s := range g.w.sessions.sorted() {
+	for _, s := range g.w.fleet.sorted() {
 		g.older(s)
 	}
 	g.g2.finish()

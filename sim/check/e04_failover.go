@@ -36,22 +36,22 @@ func (g *e4) finish()               { g.failover.finish(); g.handover.finish() }
 // finds it gone begins the epoch. If a replica took over, the key exists, and the next request begins the quarantine.
 func (g *e4) lost(inj *injection) {
 	w := g.w
-	if inj.did != didPlan || !inj.forgets() || w.Foreign || w.epoch.value == "" {
+	if inj.did != didPlan || !inj.forgets() || w.Foreign || w.servers.epoch.value == "" {
 		return
 	}
-	within, was := w.electionInterval()+int64(FailoverAllowance), w.epoch.value
+	within, was := w.electionInterval()+int64(FailoverAllowance), w.servers.epoch.value
 	base := func() int64 {
-		if inj.lasts() || w.epoch.down {
+		if inj.lasts() || w.servers.epoch.down {
 			return w.now
 		}
-		return w.availableSince(inj.To)
+		return w.fleet.availableSince(inj.To)
 	}
 	g.expect(wait{
 		now: func() promise {
 			return promise{from: inj.From, base: base(), by: base() + within, settle: within, anybody: true, but: inj}
 		},
 		pending: func() bool { // else another epoch began while Redis was not watched, or an older one is back
-			return inj.detectedAt == 0 && (w.epoch.value == was || w.epoch.value == "")
+			return inj.detectedAt == 0 && (w.servers.epoch.value == was || w.servers.epoch.value == "")
 		},
 		missed: func(limit int64) {
 			g.breach(breach{from: inj.From, due: w.now, size: limit, by: inj}, "%s took Redis its data, and nobody had noticed %d ms later: "+

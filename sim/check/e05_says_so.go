@@ -31,17 +31,17 @@ func (g *e5) event(e *history.Event) {
 		}
 		k.passed = true
 		switch {
-		case e.Kind == history.RedisDeleted && k.until != 0 && len(g.w.quarantines(e.T)) == 0:
+		case e.Kind == history.RedisDeleted && k.until != 0 && len(g.w.faults.quarantines(e.T)) == 0:
 			g.passes(k, e, "expired")
 		case e.Kind == history.RedisGranted && k.holder != e.Instance && e.Instance != "" && e.Reason != snapshotReason:
-			g.passes(k, e, "went to "+g.w.instance(e.Instance).who())
+			g.passes(k, e, "went to "+g.w.fleet.who(e.Instance))
 		}
 	}
 }
 
 // passes judges the messages of the former holder of a lease. Events are stamped a moment after the fact.
 func (g *e5) passes(k *grant, e *history.Event, what string) {
-	s, inst, at := g.w.subject, g.w.instance(k.holder), e.T
+	s, inst, at := g.w.subject, g.w.fleet.instance(k.holder), e.T
 	if inst.gone || inst.node == nil || s.deletedWithin(at-int64(g.w.TTL), at) {
 		return
 	}
@@ -51,8 +51,8 @@ func (g *e5) passes(k *grant, e *history.Event, what string) {
 		return
 	}
 	since := t.confirmedAt
-	g.w.at(g.w.stampedBy(at)+g.w.stall(at-eventAllowance, at), func() {
-		if t.over || t.doubt || t.confirmedAt != since || inst.gone || g.w.woke(inst.node, at) {
+	g.w.at(g.w.host.stampedBy(at)+g.w.host.stall(at-eventAllowance, at), func() {
+		if t.over || t.doubt || t.confirmedAt != since || inst.gone || g.w.fleet.woke(inst.node, at) {
 			return
 		}
 		g.broke(s, "at %s the leader key %s %s, and %s, who held it, had last said at %s that it leads, and nothing since", clock(at),

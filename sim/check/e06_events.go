@@ -124,7 +124,7 @@ func (g *e6) publishes(i *instance, e *history.Event) {
 // believes judges that exactly the holder of the lease is LEADER, a moment after e.
 func (g *e6) believes(i *instance, e *history.Event) {
 	s, m, at, kind := g.w.subject, &i.member, e.T, e.Kind
-	g.w.at(g.w.stampedBy(at)+g.w.stall(at-eventAllowance, at), func() {
+	g.w.at(g.w.host.stampedBy(at)+g.w.host.stall(at-eventAllowance, at), func() {
 		t, leads, has := i.held[s.id], m.state == stateLeader, "does not hold"
 		if t != nil {
 			has = "holds"
@@ -132,7 +132,7 @@ func (g *e6) believes(i *instance, e *history.Event) {
 		switch {
 		case t != nil && leads && m.led != t.fence:
 			g.broke(s, "%s acquired fence %d at %s, but its LeadershipAcquired says %d", i.who(), t.fence, clock(t.since), m.led)
-		case leads == (t != nil), m.change == "", i.gone, g.w.woke(i.node, at):
+		case leads == (t != nil), m.change == "", i.gone, g.w.fleet.woke(i.node, at):
 		default:
 			g.broke(s, "%s %s the lease after %s at %s, but its state is %s", i.who(), has, kind, clock(at), cmp.Or(m.state, stateFollower))
 		}
@@ -143,16 +143,16 @@ func (g *e6) believes(i *instance, e *history.Event) {
 func (g *e6) agree() {
 	// This is an election interval to notice a loss of data, a quarantine, and an election. A replica may attach itself, which ends an
 	// epoch, and find its master long after its fault was healed.
-	quiet := max(g.w.calm, g.w.epoch.since, g.w.servers.servedSince(g.w, nil))
-	if g.w.calm == 0 || g.w.now-quiet-g.w.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
+	quiet := max(g.w.calm, g.w.servers.epoch.since, g.w.servers.servedSince(nil))
+	if g.w.calm == 0 || g.w.now-quiet-g.w.host.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
 		return
 	}
 	var members []*instance
 	var leader *instance
 	var leaders []string
-	for _, id := range sortedKeys(g.w.instances) {
-		i := g.w.instances[id]
+	for _, id := range sortedKeys(g.w.fleet.instances) {
+		i := g.w.fleet.instances[id]
 		if !i.ready || i.gone {
 			continue
 		}
@@ -171,7 +171,7 @@ func (g *e6) agree() {
 		return
 	}
 	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
-	if since := leader.member.moved; g.w.now-since-g.w.stall(since, g.w.now) < int64(g.w.TTL)*6/10 && g.w.allows(newLeaders) {
+	if since := leader.member.moved; g.w.now-since-g.w.host.stall(since, g.w.now) < int64(g.w.TTL)*6/10 && g.w.allows(newLeaders) {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return
 	}
@@ -186,7 +186,7 @@ func (g *e6) agree() {
 // agrees judges whether a member reports this leader and its fence. A member that does not report the leader disagrees.
 func (g *e6) agrees(i, leader *instance) {
 	m, led := &i.member, leader.member.led
-	looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(g.w, i.node)) // a deposed master names another leader
+	looks := max(i.since+g.w.startDelay(), g.w.servers.servedSince(i.node)) // a deposed master names another leader
 	switch {
 	case g.w.Foreign && !g.tells || g.w.now-looks < int64(g.w.TTL)*6/10: // or it has not read the leader key yet
 	case m.leads != leader.id:

@@ -62,7 +62,7 @@ func (x *endings) cause(t *term, e *history.Event) {
 				clock(at), s.id, inBrackets(t.fence))
 		}
 	case "taken":
-		x.w.at(x.w.recordedBy(at), func() { // the stream may come after the answer
+		x.w.at(x.w.host.recordedBy(at), func() { // the stream may come after the answer
 			if !x.w.givenAway(t) {
 				x.broke(s, "%s said at %s that its lease of session %s%s was taken, and Redis had given it to nobody else since the term began at %s",
 					t.inst.who(), clock(at), s.id, inBrackets(t.fence), clock(t.since))

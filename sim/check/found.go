@@ -3,11 +3,11 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/measure"
 )
@@ -59,7 +59,7 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 // depends on an event in Redis whose exact time is unknown.
 func (h *hooks) breach(b breach, format string, args ...any) bool {
 	b.at = cmp.Or(b.at, h.w.now)
-	if (b.shown || h.v.ID == "G10") && h.w.placedBadly(b.from, b.at) {
+	if (b.shown || h.v.ID == "G10") && h.w.host.placedBadly(b.from, b.at) {
 		h.unplaced++
 		return false
 	}
@@ -82,7 +82,7 @@ const stalledShare = 4
 // stalled reports whether a stalled host may have caused a break between from and to. A TTL before the break counts as well.
 func (h *hooks) stalled(from, to int64) bool {
 	from = max(0, from-int64(h.w.TTL))
-	stall := h.w.stall(from, to)
+	stall := h.w.host.stall(from, to)
 	if stall == 0 || stall*stalledShare < to-from {
 		return false
 	}
@@ -111,7 +111,7 @@ func (h *hooks) within(took, limit, from int64) bool {
 
 func (h *hooks) applied(took, limit, from int64) int64 {
 	if took > limit {
-		if stall := h.w.stall(from, from+took); took <= limit+stall {
+		if stall := h.w.host.stall(from, from+took); took <= limit+stall {
 			return limit + stall
 		}
 	}
@@ -137,7 +137,7 @@ func (h *hooks) verdict() Verdict {
 		v.Around = h.w.around(worst)
 	case h.unplaced > 0:
 		say = append(say, fmt.Sprintf("the host was too busy: the stream of Redis was read %.1f s late; breaks that depend on the exact time of "+
-			"what it shows: %d", time.Duration(h.w.latest()).Seconds(), h.unplaced))
+			"what it shows: %d", time.Duration(h.w.host.latest()).Seconds(), h.unplaced))
 	case h.stalls > 0:
 		v.Stalled = h.stall
 		say = append(say, fmt.Sprintf("breaks that a host that stalled may have caused: %d", h.stalls))
@@ -164,29 +164,6 @@ func (h *hooks) verdict() Verdict {
 	return v
 }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-func (w *world) leases(i *instance) []string { return sortedKeys(i.held) }
-
-// who names an instance by its slot, if known, and its ID.
-func (i *instance) who() string {
-	if i == nil {
-		return "nobody"
-	}
-	if name := i.short(); name != i.id {
-		return name + " (" + i.id + ")"
-	}
-	return i.id
-}
-
-// short names an instance that the text has introduced: by its slot, if it has one.
-func (i *instance) short() string {
-	if i.node == nil {
-		return i.id
-	}
-	return cmp.Or(i.node.name, i.id)
-}
-
 // inBrackets formats a fence in brackets; "" for no fence.
 func inBrackets(fence int64) string {
 	if fence == 0 {
@@ -207,4 +184,179 @@ func until(t int64) string {
 		return "it says otherwise"
 	}
 	return clock(t)
+}
+
+// exercise counts a judged change by its cause; "" if that is unknown.
+func (h *hooks) exercise(kind string) {
+	h.exercised++
+	h.kinds.of(kind).Exercised++
+}
+
+// excuse counts a change that is not judged, by the kind of fault that could delay it, or another reason.
+func (h *hooks) excuse(why string) { h.kinds.of(why).Excused++ }
+
+// prolong counts a change whose limit a fault moved, and by how much.
+func (h *hooks) prolong(by *injection, allowance int64) {
+	h.kinds.of(string(by.Kind)).Prolonged++
+	half := int64(h.w.TTL) / 2
+	h.spread[min((allowance-1)/half, 2*widest-1)]++
+}
+
+func (h *hooks) measures(of string) *measure.Times {
+	t := measure.NewTimes(of)
+	h.measured = append(h.measured, t)
+	return t
+}
+
+// counted adds the counts and measured times to the verdict.
+func (h *hooks) counted(v *Verdict) {
+	for _, b := range h.breaks {
+		h.kinds.of(b.by.name()).Broken++
+	}
+	v.Exercised, v.Kinds = h.exercised, h.kinds.list()
+	switch {
+	case v.Value != 0: // the rule's own
+	case strings.HasPrefix(v.Unit, "ms"):
+		v.Value, v.Limit = ms(h.worst), cmp.Or(ms(h.allowed), v.Limit)
+	default:
+		v.Value = int64(len(h.breaks))
+	}
+	for _, t := range h.measured {
+		if t.N > 0 {
+			t.Read()
+			v.Times = append(v.Times, *t)
+		}
+	}
+}
+
+// breaksMax is how many breaks of a guarantee are listed one by one. The others are only counted.
+const breaksMax = 50
+
+// textsMax is how many breaks the detail describes.
+const textsMax = 3
+
+// breach is a break as its rule reports it. The last fields are the judge's.
+type breach struct {
+	session *session
+	from    int64
+	size    int64 // share of the break in the verdict's value; 0 where breaks are counted
+	seen    int32 // number of events before those that its evidence shows as following; 0: all so far
+
+	to    int64       // end; 0: now
+	due   int64       // missed deadline; 0: unknown
+	by    *injection  // the fault that caused it; nil: blame finds it
+	shown bool        // it depends on when exactly Redis executed an event of its stream
+	timed bool        // a stalled host can cause it, as it can cause every missed deadline
+	terms []*term     // terms with a part in it; nil: the session's open and last ones
+	who   []*instance // instances with a part in a break of no lease
+
+	at     int64 // when it was noticed; 0: now
+	text   string
+	owners []Owner
+}
+
+func (w *world) around(b *breach) Around {
+	a := Around{Seen: b.seen, Since: b.at - 2*int64(w.TTL)}
+	if b.session != nil {
+		a.Session = b.session.id
+	}
+	if b.by != nil {
+		e := b.by.event()
+		a.Fault = &e
+	}
+	return a
+}
+
+// largest returns the largest break, the earliest noticed of equals.
+func (h *hooks) largest() *breach {
+	return slices.MaxFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.size, b.size) })
+}
+
+// first returns the break that began first.
+func (h *hooks) first() *breach {
+	return slices.MinFunc(h.breaks, func(a, b *breach) int { return cmp.Compare(a.from, b.from) })
+}
+
+// texts describes the largest break, the first one, and those that were noticed first.
+func (h *hooks) texts() []string {
+	largest, first := h.largest(), h.first()
+	say := []string{largest.text}
+	if first != largest {
+		say = append(say, "the first began at "+clock(first.from)+": "+first.text)
+	}
+	for _, b := range h.breaks[:min(textsMax, len(h.breaks))] {
+		if len(say) < textsMax && b != largest && b != first {
+			say = append(say, b.text)
+		}
+	}
+	return say
+}
+
+// listed returns the first breaksMax breaks as noticed, always including the one that began first.
+func (h *hooks) listed() (all []Break) {
+	first := h.first()
+	list := h.breaks[:min(breaksMax, len(h.breaks))]
+	if !slices.Contains(list, first) {
+		list = append(slices.Clone(list[:breaksMax-1]), first)
+	}
+	for _, b := range list {
+		x := Break{From: b.from, To: b.to, Deadline: b.due, Owners: b.owners, First: b == first, Text: b.text}
+		if b.session != nil {
+			x.Session = b.session.id
+		}
+		if b.by != nil {
+			x.Fault = &Suspected{b.by.N, b.by.name()}
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// hadPart returns the terms and instances that the rule names. Without named terms, these are the session's open terms and its last one.
+func (b *breach) hadPart() (all []Owner) {
+	terms := b.terms
+	if terms == nil && b.session != nil {
+		if terms = slices.Clone(b.session.terms); b.session.last != nil && !slices.Contains(terms, b.session.last) {
+			terms = append(terms, b.session.last)
+		}
+	}
+	for _, t := range terms {
+		all = append(all, Owner{t.inst.id, t.fence})
+	}
+	for _, i := range b.who {
+		all = append(all, Owner{Instance: i.id})
+	}
+	return all
+}
+
+// blame returns the last fault that hit an owner and was over for a TTL at most. Without one, it returns the last such fault of the lease
+// or of Redis; nil if there is none.
+func (w *world) blame(b *breach) *injection {
+	var other *injection
+	for _, inj := range slices.Backward(w.faults.since(b.from)) {
+		if inj.From > b.from || inj.To < b.from-int64(w.TTL) || inj.Has(fault.Alters) {
+			continue
+		}
+		switch {
+		case inj.node != nil:
+			if slices.ContainsFunc(b.owners, func(o Owner) bool { i := w.fleet.instances[o.Instance]; return i != nil && i.node == inj.node }) {
+				return inj
+			}
+		case inj.session == "" || b.session != nil && inj.session == b.session.id:
+			other = cmp.Or(other, inj)
+		}
+	}
+	return other
+}
+
+// ails returns the kind of the last fault that hit the instance's term and that the term has not survived; "" if there is none.
+func (w *world) ails(s *session, i *instance) string {
+	t := s.heldBy(i)
+	if t == nil && s.last != nil && s.last.inst == i {
+		t = s.last
+	}
+	if t == nil || len(t.injections) == 0 {
+		return ""
+	}
+	return string(t.injections[len(t.injections)-1].Kind)
 }

@@ -30,7 +30,7 @@ type claim struct {
 }
 
 func (g *g1) finish() {
-	for _, s := range g.w.sessions.sorted() {
+	for _, s := range g.w.fleet.sorted() {
 		g.overlaps(s, g.claims(s))
 		if g.w.shows() {
 			g.beyondGrants(s)
@@ -96,7 +96,7 @@ func (g *g1) overlap(s *session, first, second claim, to int64) {
 	asleep := freeze.to >= from // it cannot know before its thaw or the end of its window
 	// A thawed owner renews at once. Without an answer, it knows when the renewal times out.
 	woke := length <= renewal && freeze.to >= from-thawGrace-int64(g.w.RenewTimeout)
-	if g.w.deletedUnknown(s, from) && (asleep || length <= renewal) || (asleep || woke) && g.asleepSince(first, freeze.from, from) {
+	if g.w.faults.deletedUnknown(s, from) && (asleep || length <= renewal) || (asleep || woke) && g.asleepSince(first, freeze.from, from) {
 		g.deleted++
 		g.deletedW = max(g.deletedW, length)
 		return
@@ -121,15 +121,15 @@ func (g *g1) asleepSince(first claim, frozen, from int64) bool {
 // beyondGrants judges the windows that exceeded their grants. Redis' stream may show the grant's extension a moment later.
 func (g *g1) beyondGrants(s *session) {
 	for _, x := range s.beyond {
-		shown := g.w.recordedBy(x.at)
+		shown := g.w.host.recordedBy(x.at)
 		if x.grant.gone <= shown || g.w.now <= shown || x.shown <= shown {
 			continue
 		}
 		g.breach(breach{
 			session: s, from: x.at, to: x.until, at: shown, due: x.end, size: x.until - x.end, seen: x.seen, shown: true,
-			terms: []*term{g.w.part(s, x.inst, x.fence)}, // an overlap is a break of its own
+			terms: []*term{g.w.fleet.part(s, x.inst, x.fence)}, // an overlap is a break of its own
 		}, "%s said at %s that it trusts its lease of session %s%s until %s, but Redis had granted it until %s: another can "+
-			"own it for %d ms while it still believes", g.w.instance(x.inst).who(), clock(x.at), s.id, inBrackets(x.fence), clock(x.until),
+			"own it for %d ms while it still believes", g.w.fleet.who(x.inst), clock(x.at), s.id, inBrackets(x.fence), clock(x.until),
 			clock(x.end), ms(x.until-x.end))
 	}
 }

@@ -30,17 +30,14 @@ type g2 struct {
 	staleDeleted int // such polls of owners that could not know yet that the plan had deleted their key
 }
 
-// sentLate is how long after a thaw a poll from before the freeze may arrive.
-const sentLate = int64(FailoverAllowance)
-
 func (g *g2) finish() {
-	for _, s := range g.w.sessions.sorted() {
+	for _, s := range g.w.fleet.sorted() {
 		g.taken(s)
 		g.fences(s)
 		for _, p := range s.polls {
 			if p.refused {
 				g.rejected++
-				if g.w.sentAsleep(p.inst, p.at, p.at) {
+				if g.w.fleet.sentAsleep(p.inst, p.at, p.at) {
 					g.late++
 				}
 			} else {
@@ -98,11 +95,11 @@ func (g *g2) fences(s *session) {
 	}
 }
 
-func (g *g2) who(p *poll) string { return g.w.instance(p.inst).who() }
+func (g *g2) who(p *poll) string { return g.w.fleet.who(p.inst) }
 
 func (g *g2) broken(s *session, p, other *poll, format string, args ...any) {
 	p.broken = true
-	parts := []*term{g.w.part(s, other.inst, other.fence), g.w.part(s, p.inst, p.fence)}
+	parts := []*term{g.w.fleet.part(s, other.inst, other.fence), g.w.fleet.part(s, p.inst, p.fence)}
 	g.breach(breach{session: s, from: p.at, at: p.at, seen: p.seen, terms: parts}, format, args...)
 }
 
@@ -113,9 +110,9 @@ func (g *g2) meetings(s *session, p *poll) {
 	for _, a := range p.meets {
 		switch {
 		case a.inst == p.inst:
-		case g.w.sentAsleep(a.inst, a.at, p.at), g.w.sentAsleep(p.inst, p.at, p.at):
+		case g.w.fleet.sentAsleep(a.inst, a.at, p.at), g.w.fleet.sentAsleep(p.inst, p.at, p.at):
 			g.frozen++
-		case a.fence < p.fence && g.w.deletedUnknown(s, p.at):
+		case a.fence < p.fence && g.w.faults.deletedUnknown(s, p.at):
 			g.deleted++
 		case g.w.allows(hungUps) && a.hungUp != 0 && a.hungUp < p.seen && (a.aborted && a.end <= noticed || a.end == never && noticed >= g.w.now):
 			g.hungUp++
@@ -146,28 +143,28 @@ func (g *g2) stale(s *session, p *poll) {
 		return
 	}
 	whose, begun := turns[last], g.startOf(p)
-	until := g.w.recordedBy(p.at)
+	until := g.w.host.recordedBy(p.at)
 	regained := func(x *grant) bool { return x.owner == p.inst && x.since <= until && !x.snapshot }
 	switch {
 	case begun <= whose.since:
 		return
-	case g.w.sentAsleep(p.inst, p.at, p.at):
+	case g.w.fleet.sentAsleep(p.inst, p.at, p.at):
 		g.staleFrozen++
 		return
-	case g.w.deletedUnknown(s, begun):
+	case g.w.faults.deletedUnknown(s, begun):
 		g.staleDeleted++
 		return
 	case p.broken || until >= g.w.now || slices.ContainsFunc(turns[last+1:], regained):
 		return
 	}
-	other := g.w.instance(whose.owner).who()
+	other := g.w.fleet.who(whose.owner)
 	since := fmt.Sprintf("%s said at %s that it had acquired it", other, clock(whose.since))
 	if byRedis {
 		since = fmt.Sprintf("Redis had granted it to %s at %s", other, clock(whose.since))
 	}
 	g.breach(breach{
 		session: s, from: begun, at: until, seen: p.seen, shown: byRedis,
-		terms: []*term{g.w.part(s, p.inst, p.fence), g.w.part(s, whose.owner, 0)},
+		terms: []*term{g.w.fleet.part(s, p.inst, p.fence), g.w.fleet.part(s, whose.owner, 0)},
 	}, "%s polled session %s (poll %d%s, begun %s, arrived %s), although %s: a poll of one who has lost it",
 		g.who(p), s.id, p.n, fenced(p.fence), clock(begun), clock(p.at), since)
 }
@@ -175,9 +172,9 @@ func (g *g2) stale(s *session, p *poll) {
 // startOf returns the start of the poll: as reported, unless that poll must be over, else a moment before the arrival. A stall of the host
 // makes it earlier. A frozen sender has the rest of its time-out after its thaw, and its clock may run 1 % slow.
 func (g *g2) startOf(p *poll) int64 {
-	at, awake := p.at-int64(stampAllowance), max(p.started, min(p.at, g.w.lastFreeze(p.inst, p.at).to))
-	if p.started != never && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.stall(awake-eventAllowance, p.at) {
+	at, awake := p.at-int64(stampAllowance), max(p.started, min(p.at, g.w.fleet.lastFreeze(p.inst, p.at).to))
+	if p.started != never && p.at <= awake+int64(g.w.PollTimeout)*101/100+eventAllowance+g.w.host.stall(awake-eventAllowance, p.at) {
 		at = p.started
 	}
-	return at - g.w.stall(at-eventAllowance, p.at)
+	return at - g.w.host.stall(at-eventAllowance, p.at)
 }

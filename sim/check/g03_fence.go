@@ -53,7 +53,7 @@ func (g *g3) aside(e *history.Event) {
 }
 
 func (g *g3) finish() {
-	for _, s := range g.w.sessions.sorted() {
+	for _, s := range g.w.fleet.sorted() {
 		reported := g.terms(s)
 		g.senders(s)
 		if !g.w.replicated() {
@@ -62,7 +62,7 @@ func (g *g3) finish() {
 		for _, x := range s.fences {
 			reported[x.fence] = true
 		}
-		if g.w.ends {
+		if g.w.progress.ends {
 			g.strange(s, reported)
 		}
 	}
@@ -90,7 +90,7 @@ func (g *g3) terms(s *session) map[int64]bool {
 			top = t
 		default:
 			g.exercise(t.challenged)
-			if slices.ContainsFunc(g.w.losses, func(loss *injection) bool { return last.since < loss.From && loss.From <= t.since }) {
+			if slices.ContainsFunc(g.w.faults.losses, func(loss *injection) bool { return last.since < loss.From && loss.From <= t.since }) {
 				g.across++
 			}
 			switch {
@@ -113,9 +113,9 @@ func (g *g3) senders(s *session) {
 	top := &poll{}
 	for _, p := range s.polls {
 		if p.fence != 0 && p.fence == top.fence && p.inst != top.inst {
-			parts := []*term{g.w.part(s, top.inst, top.fence), g.w.part(s, p.inst, p.fence)}
+			parts := []*term{g.w.fleet.part(s, top.inst, top.fence), g.w.fleet.part(s, p.inst, p.fence)}
 			g.breach(breach{session: s, from: p.at, at: p.at, seen: p.seen, terms: parts},
-				"%s and %s polled session %s with one fence, %d; the second at %s", g.w.instance(top.inst).who(), g.w.instance(p.inst).who(),
+				"%s and %s polled session %s with one fence, %d; the second at %s", g.w.fleet.who(top.inst), g.w.fleet.who(p.inst),
 				s.id, p.fence, clock(p.at))
 		}
 		if p.fence > top.fence {
@@ -130,9 +130,9 @@ func (g *g3) falls(s *session, reported map[int64]bool) {
 	var top fenceSet
 	for _, x := range s.fences {
 		if x.fence < top.fence && (reported[top.fence] || x.holder != top.holder) && !s.deletedWithin(0, x.at) {
-			g.breach(breach{
-				session: s, from: x.at, at: x.at, seen: x.seen, terms: []*term{g.w.part(s, top.holder, top.fence), g.w.part(s, x.holder, x.fence)},
-			}, "at %s Redis' fence of session %s fell from %d to %d", clock(x.at), s.id, top.fence, x.fence)
+			parts := []*term{g.w.fleet.part(s, top.holder, top.fence), g.w.fleet.part(s, x.holder, x.fence)}
+			g.breach(breach{session: s, from: x.at, at: x.at, seen: x.seen, terms: parts},
+				"at %s Redis' fence of session %s fell from %d to %d", clock(x.at), s.id, top.fence, x.fence)
 		}
 		if x.fence > top.fence {
 			top = x
@@ -145,11 +145,11 @@ func (g *g3) falls(s *session, reported map[int64]bool) {
 func (g *g3) strange(s *session, given map[int64]bool) {
 	whole := len(s.fences) > 0 && g.w.shows() && !g.gap
 	for _, p := range s.polls {
-		i := g.w.instance(p.inst)
+		i := g.w.fleet.instance(p.inst)
 		if p.fence == 0 || given[p.fence] || !whole && (!i.tells || i.gone && !i.stopped && g.w.allows(lostMessages)) {
 			continue
 		}
-		g.breach(breach{session: s, from: p.at, at: g.w.now, seen: p.seen, terms: []*term{g.w.part(s, p.inst, p.fence)}},
+		g.breach(breach{session: s, from: p.at, at: g.w.now, seen: p.seen, terms: []*term{g.w.fleet.part(s, p.inst, p.fence)}},
 			"%s polled session %s with fence %d at %s (poll %d), which nobody was given: neither did any instance say that it acquired it, nor "+
 				"did Redis show it", i.who(), s.id, p.fence, clock(p.at), p.n)
 		return // one break for each lease

@@ -91,7 +91,7 @@ func (g *g4) started(r *renewal, now int64) {
 	case r.closes != 0 && g.late(r, r.closes):
 		g.broke(r.session, "%s began a poll of session %s at %s, after its trust window had closed at %s", r.inst.who(), r.session.id,
 			clock(now), clock(r.closes))
-	case !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.w.stampedBy(g.due(r)):
+	case !g.w.Foreign && g.w.RenewTimeout > 0 && r.sent != 0 && now > g.w.host.stampedBy(g.due(r)):
 		g.exercise(g.w.ails(r.session, r.inst))
 		if g.late(r, g.due(r)) {
 			r.overdue = now
@@ -101,10 +101,10 @@ func (g *g4) started(r *renewal, now int64) {
 
 // late reports whether a poll that begins now began after since. A process that has just been thawed cannot know better.
 func (g *g4) late(r *renewal, since int64) bool {
-	if g.w.now <= g.w.stampedBy(since) {
+	if g.w.now <= g.w.host.stampedBy(since) {
 		return false
 	}
-	if g.w.woke(r.inst.node, g.w.now) {
+	if g.w.fleet.woke(r.inst.node, g.w.now) {
 		g.frozen++
 		return false
 	}
@@ -118,13 +118,13 @@ func (g *g4) due(r *renewal) int64 { return r.sent + int64(g.w.RenewTimeout)*101
 // notices both at once, and the host may have delayed the answer too.
 func (g *g4) noticed(r *renewal, e *history.Event) {
 	patience := int64(stampAllowance)
-	if stall := g.w.stall(r.sent, e.T); stall > 0 {
+	if stall := g.w.host.stall(r.sent, e.T); stall > 0 {
 		patience = thawGrace + stall
 	}
 	answers, inTime := e.Kind == history.Acquired || e.Kind == history.Renewed, e.T <= r.overdue+patience
 	fails := e.Kind == history.RenewFailed || e.Kind == history.Lost || e.Kind == history.Released
 	switch {
-	case inTime && (fails || answers && g.w.stall(r.sent, r.overdue) > 0):
+	case inTime && (fails || answers && g.w.host.stall(r.sent, r.overdue) > 0):
 		g.stalled++
 	case inTime && !answers:
 		return
@@ -149,7 +149,7 @@ func (g *g4) returned(r *renewal, e *history.Event) {
 	r.overrun = 0
 	g.cancelled++
 	g.exercise(g.w.ails(r.session, r.inst))
-	if e.T > closed+g.w.margin()+g.w.stall(closed, e.T) && !r.inst.node.frozenWithin(closed) {
+	if e.T > closed+g.w.margin()+g.w.host.stall(closed, e.T) && !r.inst.node.frozenWithin(closed) {
 		g.broke(r.session, "a poll of session %s that %s began at %s ran until %s, although its trust window had closed "+
 			"at %s", r.session.id, r.inst.who(), clock(r.begun), clock(e.T), clock(closed))
 	}

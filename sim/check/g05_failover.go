@@ -68,7 +68,7 @@ func (g *g5) injected(inj *injection) {
 		g.crashes++
 	case !g.partitions || inj.node == nil || inj.node.current == nil || !inj.Has(fault.Partitions|fault.Freezes):
 	default:
-		for _, id := range g.w.leases(inj.node.current) {
+		for _, id := range inj.node.current.leases() {
 			g.cutOff(inj.node.current.held[id], inj)
 		}
 	}
@@ -92,7 +92,7 @@ func (g *g5) healed(inj *injection) {
 	if !g.partitions {
 		return
 	}
-	for _, s := range g.w.sessions.sorted() {
+	for _, s := range g.w.fleet.sorted() {
 		if to := s.pending(); to != nil && to.crash == inj && to.alive && to.limit == 0 {
 			g.close(s)
 		}
@@ -155,14 +155,14 @@ func (g *g5) late(to *takeover, took, limit int64) {
 func (g *g5) lagged(to *takeover) {
 	ends := to.ends
 	if len(to.grantees) > 0 {
-		ends = max(ends, g.w.leftBehind(to.session).to)
+		ends = max(ends, g.w.fleet.leftBehind(to.session).to)
 	}
 	lag := g.w.now - ends
 	if to.ends == 0 || lag <= 0 {
 		return
 	}
 	g.lags.Add(lag)
-	if g.w.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(FailoverAllowance), ends) {
+	if g.w.faults.delayed(to.at, g.w.now, to.crash) == nil && !g.within(lag, int64(FailoverAllowance), ends) {
 		g.near(lag, int64(FailoverAllowance))
 		g.breach(breach{session: to.session, from: to.base, size: g.w.now - to.base, due: ends + int64(FailoverAllowance), by: to.crash},
 			"session %s was acquired by %s at %s, %d ms after its lease and its owner's heartbeat had ended at %s: its owner %s %s",
@@ -180,14 +180,14 @@ func (to *takeover) fate() string {
 // heirSince returns when the first instance that can take the session came; now if there is none. If that is after the limit, the 250 ms of
 // a takeover count from there.
 func (g *g5) heirSince(to *takeover) int64 {
-	if to.alive && g.w.alive == 1 { // its owner is the only one
+	if to.alive && g.w.fleet.alive == 1 { // its owner is the only one
 		return g.w.now
 	}
-	return max(g.w.availableSince(to.at), g.w.candidateSince(to.victim.inst))
+	return max(g.w.fleet.availableSince(to.at), g.w.fleet.candidateSince(to.victim.inst))
 }
 
 func (g *g5) event(e *history.Event) {
-	if i := g.w.instances[e.Instance]; e.Kind == history.RedisBeat && i != nil && i.gone {
+	if i := g.w.fleet.instances[e.Instance]; e.Kind == history.RedisBeat && i != nil && i.gone {
 		g.beat(i, e.Until)
 	}
 	if g.w.subject == nil || g.w.subject.pending() == nil {
@@ -208,13 +208,13 @@ func (g *g5) event(e *history.Event) {
 
 // granted handles a grant of the session while its takeover is pending.
 func (g *g5) granted(to *takeover, e *history.Event) {
-	switch i := g.w.instances[e.Instance]; {
+	switch i := g.w.fleet.instances[e.Instance]; {
 	case e.Instance == to.victim.inst.id:
 		if g.w.allows(lateCommands) {
 			to.base = e.T
 		}
 	case i != nil && i.node != nil:
-		if g.w.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
+		if g.w.faults.under(i.node, fault.Silences) && g.w.allows(deafGrantees) { // it may not hear of the grant
 			to.base, to.ends = e.T, 0
 		}
 		to.grantees = append(to.grantees, i.node)
@@ -223,7 +223,7 @@ func (g *g5) granted(to *takeover, e *history.Event) {
 
 // beat handles a heartbeat of a dead instance that Redis executes after the death.
 func (g *g5) beat(i *instance, until int64) {
-	for _, s := range g.w.sessions.all {
+	for _, s := range g.w.fleet.sessions {
 		if to := s.pending(); to != nil && to.victim.inst == i && g.w.allows(lateBeats) {
 			if to.ends != 0 {
 				to.ends = max(to.ends, until)

@@ -18,7 +18,7 @@ func (g *g6) attach(w *world, v Verdict) {
 func (g *g6) rested(stalled int64) {
 	g.told = false
 	live, absent := g.w.rest.live()
-	n, m := int64(len(live)), int64(g.w.existing)
+	n, m := int64(len(live)), int64(g.w.fleet.existing)
 	if n == 0 || m == 0 {
 		return
 	}
@@ -33,7 +33,7 @@ func (g *g6) rested(stalled int64) {
 		}
 	}
 	owned := map[*instance]int64{}
-	for _, s := range g.w.sessions.all {
+	for _, s := range g.w.fleet.sessions {
 		if t := s.owner(g.w.now); s.unpaused() && t != nil {
 			owned[t.inst]++
 		}
@@ -71,7 +71,7 @@ func (g *g6) moved() {
 		return
 	}
 	g.told = true
-	if g.w.stall(g.w.now-int64(g.w.TTL), g.w.now) > int64(g.w.Renew) {
+	if g.w.host.stall(g.w.now-int64(g.w.TTL), g.w.now) > int64(g.w.Renew) {
 		g.excuse("a host that stalled")
 		return
 	}

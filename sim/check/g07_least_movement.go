@@ -37,7 +37,7 @@ func (g *g7) injected(inj *injection) {
 		return
 	case inj.Has(fault.Starts):
 		live, _ := g.w.rest.live()
-		m.need = g.w.existing / (len(live) + 1) // the whole part of an equal share
+		m.need = g.w.fleet.existing / (len(live) + 1) // the whole part of an equal share
 	case inj.Has(fault.Stops) && inj.node.current != nil:
 		m.who, m.leave = inj.node.current, true
 	default:
@@ -91,7 +91,7 @@ func (g *g7) stop(m *movement) {
 		first = fmt.Sprintf("session %s went from %s to %s at %s", s.id, m.from.inst.who(), t.inst.who(), clock(t.since))
 	}
 	extra := m.extra + max(0, m.taken-m.need)
-	if extra > 0 && g.w.stall(m.From, m.From+g.w.Settle()) > turn {
+	if extra > 0 && g.w.host.stall(m.From, m.From+g.w.Settle()) > turn {
 		g.excuse("a host that stalled")
 		return
 	}
@@ -104,7 +104,7 @@ func (g *g7) stop(m *movement) {
 
 // moves counts the leases that have moved since m began.
 func (g *g7) moves(m *movement) {
-	for _, s := range g.w.sessions.all {
+	for _, s := range g.w.fleet.sessions {
 		for i := len(s.history) - 1; i > 0 && s.history[i].since >= m.From; i-- {
 			switch t, last := s.history[i], s.history[i-1]; {
 			case t.unsaid, m.leave && last.inst == m.who:

@@ -135,7 +135,7 @@ func (g *g8) released(e *history.Event) {
 func (g *g8) since(p *polled) int64 {
 	since := max(p.last, g.storm)
 	if g.w.allows(nobodyThere) {
-		since = max(since, g.w.populatedSince)
+		since = max(since, g.w.fleet.populatedSince)
 	}
 	if g.w.allows(lostLeases) {
 		since = max(since, p.left)
@@ -169,15 +169,15 @@ func (g *g8) polled(p *polled, e *history.Event) {
 
 // unwanted judges a poll of a removed or paused session. Its owner notices at its second discovery after that.
 func (g *g8) unwanted(e *history.Event) {
-	s := g.w.subject
-	if !s.added || g.w.nodeOf(e) == nil {
+	s, by := g.w.subject, g.w.fleet.instances[e.Instance]
+	if !s.added || by == nil || by.node == nil {
 		return
 	}
 	limit := int64(2*g.w.Discovery + g.w.PollTimeout)
-	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: g.w.nodeOf(e)}
+	c := promise{from: s.addedAt, base: s.addedAt, by: s.addedAt + limit, settle: limit, only: by.node}
 	if limit, stands := g.held(c); stands == tooLate {
 		g.broke(s, "session %s was polled by %s at %s, %d ms after it had been removed or paused (limit %d ms)", s.id,
-			g.w.instance(e.Instance).who(), clock(e.T), ms(e.T-s.addedAt), ms(limit))
+			by.who(), clock(e.T), ms(e.T-s.addedAt), ms(limit))
 	}
 }
 
@@ -199,7 +199,7 @@ func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.
 			around = "around " + by[0].String()
 		}
 	}
-	if until, _ := g.w.due(due); e == nil && g.w.now <= until {
+	if until, _ := g.w.deadlines.due(due); e == nil && g.w.now <= until {
 		return // the run ended before it was due
 	}
 	limit, stands := g.held(due)
@@ -219,7 +219,7 @@ func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.
 		return
 	}
 	g.breach(b, "session %s was not polled for %d ms, from %s to %s, when %s polled it (%s; limit %d ms)", p.of.id, ms(gap), clock(from),
-		clock(e.T), g.w.instance(e.Instance).who(), around, ms(limit))
+		clock(e.T), g.w.fleet.who(e.Instance), around, ms(limit))
 }
 
 // simple returns the one fault that explains a gap if it is only the loss of an instance, which the limit allows for; else nil.
@@ -237,17 +237,17 @@ func (g *g8) beyond(inj *injection, from int64) bool {
 	case fault.Reorder:
 		return true
 	case fault.Latency:
-		return 2*(inj.Ms+inj.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.alive < 2 || g.w.redundantSince > from
+		return 2*(inj.Ms+inj.Jitter)*int64(time.Millisecond) > int64(g.w.RenewTimeout) || g.w.fleet.alive < 2 || g.w.fleet.redundantSince > from
 	default:
-		return inj.Has(fault.Silences) && (g.w.alive < 2 || g.w.redundantSince > from)
+		return inj.Has(fault.Silences) && (g.w.fleet.alive < 2 || g.w.fleet.redundantSince > from)
 	}
 }
 
 // causes returns the faults that could prevent polls of the session between from and to. The owner of a deleted key renews, and learns of
 // the deletion, well within a TTL.
 func (g *g8) causes(session string, from, to int64) (by []*injection) {
-	for _, inj := range g.w.since(from) {
-		r, ok := g.w.reach(inj)
+	for _, inj := range g.w.faults.since(from) {
+		r, ok := g.w.faults.reach(inj)
 		if inj.Has(fault.Holds | fault.Deletes) {
 			r, ok = span{inj.From, max(inj.To, inj.From+int64(g.w.TTL))}, inj.session == session
 		}
@@ -260,10 +260,10 @@ func (g *g8) causes(session string, from, to int64) (by []*injection) {
 
 // remaining judges the sessions that are unpolled when the run ends.
 func (g *g8) remaining() {
-	if g.w.alive == 0 {
+	if g.w.fleet.alive == 0 {
 		return // no instance is left to poll
 	}
-	for _, s := range g.w.sessions.sorted() {
+	for _, s := range g.w.fleet.sorted() {
 		p := &s.polled
 		if !p.known || p.serving > 0 || !s.unpaused() {
 			continue

@@ -1,8 +1,6 @@
 package check
 
 import (
-	"time"
-
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/measure"
@@ -21,9 +19,6 @@ type assertion struct {
 	after *injection
 }
 
-// assertAllowance is how long an attempt takes, without the pause before it.
-const assertAllowance = 250 * time.Millisecond
-
 // limit returns the longest pause between two attempts, plus the time of one.
 func (a *asserted) limit() int64 { return int64(a.g.w.Renew)/4 + int64(assertAllowance) }
 
@@ -32,7 +27,7 @@ func (a *asserted) healed(inj *injection) {
 	if !inj.Has(fault.Silences) && !inj.ofRedis() || w.servers.outage != nil || w.servers.late != nil {
 		return
 	}
-	for _, s := range w.sessions.all {
+	for _, s := range w.fleet.sessions {
 		for _, t := range s.terms {
 			if n := t.inst.node; t.doubt && n != nil && w.servers.led(n) != never && (inj.node == nil || inj.node == n) {
 				a.wait(t, inj)
@@ -76,7 +71,7 @@ func (a *asserted) event(e *history.Event) {
 		return
 	}
 	delete(a.waits, t)
-	_, by := a.g.w.reached(x.now(), a.g.w.now, a.g.w.now, nil)
+	_, by := a.g.w.deadlines.reached(x.now(), a.g.w.now, a.g.w.now, nil)
 	if took, _, stands := x.came(); stands != unjudged && by == nil && (x.after.anew || x.after.did == didStray) {
 		a.took.Add(took)
 	}

@@ -44,7 +44,7 @@ func (g *g9) attach(w *world, v Verdict) {
 
 func (g *g9) injected(inj *injection) {
 	if inj.Has(fault.Deletes) { // its owner loses it for another cause
-		g.drop(g.w.sessions.byID[inj.session])
+		g.drop(g.w.fleet.byID[inj.session])
 	}
 	switch {
 	case !inj.ofRedis():
@@ -94,28 +94,28 @@ func (g *g9) event(e *history.Event) {
 // refused judges a request refused for a quarantine, which must last or have just ended. An instance whose machine was suspended acquires
 // nothing for a TTL afterwards, because its clock stood still.
 func (g *g9) refused(e *history.Event) {
-	_, last := g.w.epoch.quarantine(g.w)
+	_, last := g.w.servers.epoch.quarantine()
 	for _, p := range g.w.servers.beside { // the message does not say which of several masters refused
-		_, other := p.quarantine(g.w)
+		_, other := p.quarantine()
 		last = max(last, other)
 	}
 	if last == never || !strings.HasPrefix(e.Reason, quarantined) {
 		return
 	}
 	last += int64(FailoverAllowance + g.w.RenewTimeout)
-	for _, inj := range g.w.injections {
+	for _, inj := range g.w.faults.all {
 		if e.T > last && inj.node == g.w.reporter.node && inj.Has(fault.BlocksAcquire) && g.w.allows(suspensions) {
-			r, _ := g.w.reach(inj)
+			r, _ := g.w.faults.reach(inj)
 			last = max(last, r.to)
 		}
 	}
-	began := g.w.epoch.until
-	if e.T <= last+g.w.stall(began, e.T) {
+	began := g.w.servers.epoch.until
+	if e.T <= last+g.w.host.stall(began, e.T) {
 		return
 	}
 	subject, who, at, session := g.w.subject, g.w.reporter.who(), e.T, e.Session
 	g.w.at(at+g.w.blur(), func() {
-		if g.w.epoch.until != began { // the epoch that the node saw was shown later
+		if g.w.servers.epoch.until != began { // the epoch that the node saw was shown later
 			return
 		}
 		g.breach(breach{session: subject, from: at, shown: true}, "at %s %s was refused session %s for a quarantine, but the epoch of Redis' "+
@@ -127,14 +127,14 @@ func (g *g9) refused(e *history.Event) {
 func (g *g9) returned(inj *injection) {
 	c := &comeback{injection: inj, back: g.w.now}
 	g.returns = append(g.returns, c)
-	for _, s := range g.w.sessions.all {
+	for _, s := range g.w.fleet.sessions {
 		if !s.unpaused() {
 			continue
 		}
-		if g.w.forgets(inj) {
+		if g.w.faults.forgets(inj) {
 			g.drop(s)
 		}
-		r := &recovery{comeback: c, open: trusted(s, g.w.now) && !g.w.deletedUnknown(s, c.back)} // else its owner may find its key gone
+		r := &recovery{comeback: c, open: trusted(s, g.w.now) && !g.w.faults.deletedUnknown(s, c.back)} // else its owner may find its key gone
 		r.wait = g.expect(wait{
 			now: func() promise { return g.promise(r, s) }, took: g.took,
 			missed: func(limit int64) {
@@ -163,10 +163,10 @@ func (g *g9) drop(s *session) {
 func (g *g9) promise(r *recovery, s *session) promise {
 	open := int64(g.w.Renew + g.w.Poll + FailoverAllowance)
 	closed := open
-	if g.w.forgets(r.injection) {
+	if g.w.faults.forgets(r.injection) {
 		closed += int64(g.w.TTL)
 	}
-	base, limit := g.w.availableSince(r.back), closed
+	base, limit := g.w.fleet.availableSince(r.back), closed
 	if r.open {
 		limit = open
 	}

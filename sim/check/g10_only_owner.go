@@ -36,7 +36,7 @@ type key struct {
 
 func (g *g10) attach(w *world, v Verdict) {
 	g.hooks.attach(w, v)
-	g.stores, g.said = map[string]*store{"": newStore(&w.epoch)}, map[[2]string]*said{}
+	g.stores, g.said = map[string]*store{"": newStore(&w.servers.epoch)}, map[[2]string]*said{}
 	if !w.Tap {
 		g.untested = "what Redis granted was not recorded"
 	}
@@ -95,8 +95,8 @@ func (g *g10) granted(k *key, e *history.Event) {
 	asserts := false
 	if k.held() && !snapshot && !k.stale {
 		g.changed(k.holder)
-		over := k.holder != e.Instance && k.lives(e.T+expirySlack) && !g.w.twoOwners(k.session, e.T)
-		_, last := k.store.epoch.quarantine(g.w)
+		over := k.holder != e.Instance && k.lives(e.T+expirySlack) && !g.w.faults.twoOwners(k.session, e.T)
+		_, last := k.store.epoch.quarantine()
 		asserts = over && g.w.replicated() && k.store.epoch.since != 0 && e.T <= last
 		if over && !asserts {
 			g.broke(k.session, "at %s Redis gave the lease of session %s to %s although %s held it until %s: the acquisition did not look "+
@@ -104,7 +104,7 @@ func (g *g10) granted(k *key, e *history.Event) {
 		}
 	}
 	k.set(true, e.Instance, e.T, e.Until)
-	k.stale = g.w.allows(replicaCopies) && snapshot && g.w.shows() && slices.ContainsFunc(g.w.quarantines(e.T), (*injection).failsOver)
+	k.stale = g.w.allows(replicaCopies) && snapshot && g.w.shows() && slices.ContainsFunc(g.w.faults.quarantines(e.T), (*injection).failsOver)
 	k.asserts = asserts
 	k.token = k.token || g.w.Foreign && g.nobody(e.Instance)
 	g.did(k, e.T)
@@ -143,7 +143,7 @@ func (g *g10) served(k *key, e *history.Event) {
 	if e.Until != 0 && at != since {
 		return
 	}
-	g.w.at(g.w.recordedBy(at), func() {
+	g.w.at(g.w.host.recordedBy(at), func() {
 		if !k.held() || k.since != since {
 			return
 		}
@@ -173,7 +173,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 // holder that gets one without a grant adopts its lease, which counts as a grant.
 func (g *g10) fenced(k *key, e *history.Event) {
 	g.fences = true
-	first, _ := k.store.epoch.quarantine(g.w)
+	first, _ := k.store.epoch.quarantine()
 	if first > 0 && k.held() {
 		g.changed(k.holder)
 	}
@@ -206,10 +206,10 @@ func (g *g10) deleted(k *key, e *history.Event) {
 	if until != 0 && at >= until-expirySlack || g.nobody(holder) {
 		return
 	}
-	s, i := g.by(k.session, holder), g.w.instances[holder]
-	g.w.at(g.w.recordedBy(at)+int64(g.w.RenewTimeout), func() {
+	s, i := g.by(k.session, holder), g.w.fleet.instances[holder]
+	g.w.at(g.w.host.recordedBy(at)+int64(g.w.RenewTimeout), func() {
 		reported := s.released != 0 && s.released >= since-eventAllowance
-		silenced := i.gone && i.killed || g.w.hindered(i.node, at-int64(g.w.TTL), at+eventAllowance, nil) != nil
+		silenced := i.gone && i.killed || g.w.faults.hindered(i.node, at-int64(g.w.TTL), at+eventAllowance, nil) != nil
 		if reported || silenced || k.session.deletedWithin(at-eventAllowance, at+eventAllowance) {
 			return
 		}
@@ -218,11 +218,11 @@ func (g *g10) deleted(k *key, e *history.Event) {
 	})
 }
 
-func (g *g10) who(inst string) string { return g.w.instance(cmp.Or(inst, "nobody")).who() }
+func (g *g10) who(inst string) string { return g.w.fleet.who(cmp.Or(inst, "nobody")) }
 
 // nobody reports whether the holder that Redis shows is no node's ID. Such a holder has sent no messages.
 func (g *g10) nobody(holder string) bool {
-	i := g.w.instances[holder]
+	i := g.w.fleet.instances[holder]
 	return i == nil || i.node == nil
 }
 

@@ -39,7 +39,7 @@ func (s *said) explains(list []int64, at int64) []int64 {
 
 // used matches an extension to one of the holder's attempts. An extension without one is a break.
 func (g *g10) used(k *key, at int64) {
-	i := g.w.instances[k.holder]
+	i := g.w.fleet.instances[k.holder]
 	if i == nil || !i.sends || i.asks {
 		return
 	}
@@ -47,7 +47,7 @@ func (g *g10) used(k *key, at int64) {
 	for len(s.done) > 0 {
 		answered := s.done[0]
 		k.spent, s.done = answered, s.done[1:]
-		if at <= answered+g.w.blur()+g.w.stall(answered, at) {
+		if at <= answered+g.w.blur()+g.w.host.stall(answered, at) {
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func (g *g10) used(k *key, at int64) {
 		}
 	}
 	s.early = append(s.early, at)
-	g.w.at(g.w.recordedBy(at)+int64(g.w.RenewTimeout), func() {
+	g.w.at(g.w.host.recordedBy(at)+int64(g.w.RenewTimeout), func() {
 		n := slices.Index(s.early, at)
 		if n < 0 || i.gone && i.killed && g.w.allows(lostMessages) { // of a killed one, the last events were lost
 			return
@@ -74,7 +74,7 @@ func (g *g10) used(k *key, at int64) {
 // may arrive as long after a fault as the fault lasted.
 func (g *g10) underWay(i *instance, sent int64) int64 {
 	until := sent + 2*int64(g.w.TTL)
-	for inj, r := range g.w.reaching(sent, nil, g.w.reach) {
+	for inj, r := range g.w.faults.reaching(sent, nil, g.w.faults.reach) {
 		if r.from > until {
 			break
 		}
@@ -128,7 +128,7 @@ func (g *g10) claimed(k *key, s *said, e history.Event, asked int64) {
 	if e.Kind == history.Acquired {
 		since, fence, what = e.T-int64(g.w.TTL), e.Fence, "acquired"
 	}
-	g.w.at(e.T+g.w.blur()+g.w.stall(e.T-eventAllowance, e.T), func() {
+	g.w.at(e.T+g.w.blur()+g.w.host.stall(e.T-eventAllowance, e.T), func() {
 		without := k.known && k.holder != e.Instance && k.since < asked && !k.token
 		if g.w.replicated() && g.w.Foreign || !g.w.replicated() && !without {
 			return

@@ -48,7 +48,7 @@ func (g *g10) interrupted(e *history.Event) {
 	}
 	if e.Kind == history.TapDown && e.Reason != "" {
 		on.epoch = g.w.servers.epochOf(e.Reason)
-		g.stores[e.Reason], g.stores[""] = on, newStore(&g.w.epoch)
+		g.stores[e.Reason], g.stores[""] = on, newStore(&g.w.servers.epoch)
 	}
 }
 
@@ -62,12 +62,12 @@ func (g *g10) did(k *key, at int64) *said {
 // unheard judges a script for an instance that has trusted one of these leases, or of all, since before the present epoch. Such an instance
 // has not heard of the epoch, because one that hears first reports that it does not trust them. No script may serve it.
 func (g *g10) unheard(on *store, inst string, ids ...string) {
-	p, at, i := *on.epoch, g.w.now, g.w.instances[inst]
+	p, at, i := *on.epoch, g.w.now, g.w.fleet.instances[inst]
 	if i == nil || i.asks || g.w.Foreign || p.until == never {
 		return
 	}
 	if ids == nil {
-		ids = g.w.leases(i)
+		ids = i.leases()
 	}
 	for _, id := range ids {
 		t := i.held[id]

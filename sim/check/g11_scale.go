@@ -23,7 +23,7 @@ func (g *g11) attach(w *world, v Verdict) {
 }
 
 func (g *g11) event(e *history.Event) {
-	g.most = max(g.most, g.w.alive)
+	g.most = max(g.most, g.w.fleet.alive)
 	if e.Kind == history.Ready && g.w.phase == "storm" && g.w.reporter.since == e.T {
 		g.joined(g.w.reporter)
 	}
@@ -31,14 +31,14 @@ func (g *g11) event(e *history.Event) {
 
 func (g *g11) joined(i *instance) {
 	var join *injection
-	for _, inj := range g.w.injections {
+	for _, inj := range g.w.faults.all {
 		if inj.Has(fault.Starts) && inj.node != nil && inj.node == i.node {
 			join = inj
 		}
 	}
 	spare := func() int { // sessions beyond one for each instance
 		live, _ := g.w.rest.live()
-		return g.w.existing - len(live)
+		return g.w.fleet.existing - len(live)
 	}
 	if join == nil || spare() < 1 {
 		return // another cause started it, or there is no work for it

@@ -49,13 +49,13 @@ func (g *g12) finish() {
 		g.v.Value += int64(n)
 		g.broke(nil, "log entries that lack one of instance, endpoint, fence, ts: %d, first %s", n, first)
 	}
-	if !g.w.ends { // the nodes went on to report and log
+	if !g.w.progress.ends { // the nodes went on to report and log
 		g.untested = "the history has no end up to which logs could be held against it"
 		return
 	}
 	var blind []string
 	for _, id := range sortedKeys(g.said) {
-		i := g.w.instance(id)
+		i := g.w.fleet.instance(id)
 		if len(g.logs.Said[id]) == 0 && g.logs.Blind(i.short()) {
 			blind = append(blind, i.short())
 			continue
@@ -82,7 +82,7 @@ func (g *g12) compare(i *instance, kind history.Kind, events, entries []nodelogs
 	}
 	leases := g.held[i] + len(i.held)
 	if kind == history.AcquireFailed {
-		leases = len(g.w.sessions.all)
+		leases = len(g.w.fleet.sessions)
 	}
 	cut := (i.killed || !i.gone) && g.w.allows(lostMessages) // it was cut off, or still runs
 	differ, begins := len(events)-len(entries), alike(events, entries)

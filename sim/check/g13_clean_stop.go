@@ -43,7 +43,7 @@ func (g *g13) ended(t *term, how ending) {
 	stop := n.asked
 	switch {
 	case how == endExited && !t.passed:
-		if by := g.w.hindered(n, stop.From, g.w.now, stop); by != nil {
+		if by := g.w.faults.hindered(n, stop.From, g.w.now, stop); by != nil {
 			g.excuse(by.name())
 			return
 		}
@@ -55,7 +55,7 @@ func (g *g13) ended(t *term, how ending) {
 	case how == endReleased && (t.session.unpaused() || !t.session.added) && g.others(n, nil):
 		h := &handover{session: t.session, from: t.inst, stop: stop, at: g.w.now}
 		if !g.others(n, t.session) {
-			h.known = g.w.deletionKnown(t.session, h.at)
+			h.known = g.w.faults.deletionKnown(t.session, h.at)
 		}
 		g.handovers[t.session.id] = h
 		h.wait = g.expect(wait{
@@ -72,7 +72,7 @@ func (g *g13) takenFrom(t *term) bool {
 
 // others reports whether an instance other than the leaver, and not a believing holder of the session, can acquire its leases.
 func (g *g13) others(leaver *node, believes *session) bool {
-	for _, n := range g.w.nodes {
+	for _, n := range g.w.fleet.nodes {
 		if n != leaver && n.current != nil && n.current.ready && !n.current.gone && n.asked == nil &&
 			g.w.now-n.current.since >= g.w.startDelay() && (believes == nil || !believes.believedBy(n.current, g.w.now)) {
 			return true
@@ -93,7 +93,7 @@ func (g *g13) promise(h *handover) promise {
 	if !g.w.allows(probes) {
 		probe = 0
 	}
-	base := max(g.w.availableSince(h.at), g.w.candidateSince(h.from), h.known)
+	base := max(g.w.fleet.availableSince(h.at), g.w.fleet.candidateSince(h.from), h.known)
 	return promise{
 		from: h.at - probe, base: base, by: base + int64(FailoverAllowance), settle: g.w.settleAfter(), session: h.session, but: h.stop,
 	}
@@ -170,7 +170,7 @@ func (g *g13) drains(stop *injection, i *instance) {
 		},
 		pending: func() bool { return len(i.held) > 0 && i.idle == idle && !i.gone },
 		missed: func(limit int64) {
-			kept := i.held[g.w.leases(i)[0]]
+			kept := i.held[i.leases()[0]]
 			g.breach(breach{session: kept.session, terms: []*term{kept}, from: stop.From, due: stop.From + limit, by: stop},
 				"%s was asked to stop at %s and still held %d leases at %s (limit %d ms)", i.who(), clock(stop.From), len(i.held),
 				clock(g.w.now), ms(limit))
@@ -189,7 +189,7 @@ func (g *g13) left(i *instance) {
 		if until <= g.w.now || g.w.phase == "end" {
 			return
 		}
-		if by := g.w.hindered(i.node, stop.From, at, stop); by != nil {
+		if by := g.w.faults.hindered(i.node, stop.From, at, stop); by != nil {
 			g.excuse(by.name())
 			return
 		}

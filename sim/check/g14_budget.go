@@ -70,7 +70,7 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 		reads := 1 + window*4/3/max(1, int64(g.w.Poll)) // of each session, by its client, which waits for half a poll interval at least
 		n += b.intents + window/int64(time.Second) + reads*int64(len(g.open))
 	default:
-		listed := max(g.w.alive, len(g.w.rest.beats))
+		listed := max(g.w.fleet.alive, len(g.w.rest.beats))
 		batches += (listed + 99) / 100
 		looks := 2 + window*11/10/max(1, int64(g.w.Discovery))                   // clocks may be fast, and timers early
 		n += b.polling + b.looks*looks*g.look(listed) + int64(2*min(30, listed)) // who lacks leases asks up to 30 owners
@@ -86,7 +86,7 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 // its lease, its fence). They are read 1,000 at a time.
 func (g *g14) look(listed int) int64 {
 	pages := func(keys int) int64 { return int64(1 + keys/1000) }
-	sessions := len(g.w.created)
+	sessions := len(g.w.fleet.created)
 	return 2*pages(3*sessions+listed) + 2*pages(sessions) + pages(listed)
 }
 
@@ -108,10 +108,10 @@ func (g *g14) state(l *load, held int) state {
 // timeout, that counts as a Redis that does not answer.
 func (g *g14) failing(n *node) state {
 	s := stateQuiet
-	if _, longest := g.w.stallsWithin(g.since, g.w.now); longest > int64(g.w.RenewTimeout) {
+	if _, longest := g.w.host.stallsWithin(g.since, g.w.now); longest > int64(g.w.RenewTimeout) {
 		s = stateAway
 	}
-	for _, inj := range g.w.since(g.since) {
+	for _, inj := range g.w.faults.since(g.since) {
 		to := inj.To
 		if inj.lasts() && inj.Has(fault.StepsClock) { // the step is over
 			to = inj.From

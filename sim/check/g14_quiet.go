@@ -30,15 +30,6 @@ type causes [states][]int64
 
 func (c *causes) add(s state, at int64) { c[s] = append(c[s], at) }
 
-// Load is the number of commands that instances sent in one state. Sent and Limit are of the window that came closest to its limit.
-type Load struct {
-	State   string `json:"state"`
-	Windows int    `json:"windows"`
-	Most    int64  `json:"most"`
-	Sent    int64  `json:"sent"`  // commands in the window that came closest to its limit
-	Limit   int64  `json:"limit"` // limit of that window
-}
-
 const windowBuckets, sinceBuckets = 11, 21 // of a window, and of a window and the interval before it
 
 // load is the commands that the process of a node sends, and the facts that its budget depends on.
@@ -75,9 +66,9 @@ func (g *g14) changed(s state) { g.add(s, g.w.now) }
 func (g *g14) event(e *history.Event) {
 	switch e.Kind {
 	case history.Commands:
-		g.judge(g.load(g.w.node(e.Node)), e.N)
+		g.judge(g.load(g.w.fleet.node(e.Node)), e.N)
 	case history.Spawned:
-		n := g.w.node(e.Node)
+		n := g.w.fleet.node(e.Node)
 		g.loads[n] = &load{node: n, causes: causes{stateCold: {g.w.now}}}
 	case history.Ready:
 		g.changed(stateJoin)
@@ -100,7 +91,7 @@ func (g *g14) event(e *history.Event) {
 		g.changed(stateBusy)
 		g.record(e)
 	case history.Asked:
-		g.load(g.w.node(e.Node)).add(stateBusy, g.w.now)
+		g.load(g.w.fleet.node(e.Node)).add(stateBusy, g.w.now)
 	}
 }
 

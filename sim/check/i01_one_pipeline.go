@@ -22,7 +22,7 @@ func (g *i1) event(e *history.Event) {
 	case history.Rejected:
 		g.rejected++
 		g.exercise("")
-		if g.w.sentAsleep(e.Instance, e.T, e.T) {
+		if g.w.fleet.sentAsleep(e.Instance, e.T, e.T) {
 			g.late++
 		}
 	}
@@ -32,12 +32,12 @@ func (g *i1) aside(e *history.Event) { g.book.aside(e) }
 
 func (g *i1) arrived(p *pipeline) {
 	g.streams++
-	s, who, last := g.w.subject, g.w.instance(p.inst).who(), g.newest[p.place]
+	s, who, last := g.w.subject, g.w.fleet.who(p.inst), g.newest[p.place]
 	if last != nil && (last.inst != p.inst || last.fence != p.fence) {
 		g.exercise("")
 		if p.fence <= last.fence {
 			g.broke(s, "%s accepted pipeline %d of %s with fence %d at %s, after it had accepted fence %d of %s", s.id, p.n, who, p.fence,
-				clock(p.at), last.fence, g.w.instance(last.inst).who())
+				clock(p.at), last.fence, g.w.fleet.who(last.inst))
 		}
 	}
 	if last == nil || p.fence >= last.fence {
@@ -46,11 +46,11 @@ func (g *i1) arrived(p *pipeline) {
 	for _, a := range g.book.pipelines {
 		switch {
 		case a.place != p.place || a == p:
-		case g.w.sentAsleep(a.inst, a.at, p.at), g.w.sentAsleep(p.inst, p.at, p.at):
+		case g.w.fleet.sentAsleep(a.inst, a.at, p.at), g.w.fleet.sentAsleep(p.inst, p.at, p.at):
 			g.frozen++
 		default:
 			g.broke(s, "%s served pipeline %d of %s (fence %d, since %s) when pipeline %d of %s (fence %d) began at %s: two at once, and "+
-				"the plan had frozen neither", s.id, a.n, g.w.instance(a.inst).who(), a.fence, clock(a.at), p.n, who, p.fence, clock(p.at))
+				"the plan had frozen neither", s.id, a.n, g.w.fleet.who(a.inst), a.fence, clock(a.at), p.n, who, p.fence, clock(p.at))
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (g *i2) keyed(v *want, s *intent, e *history.Event) {
 // runs judges that the key of a running session has no end. The history may show one step of Redis as several events.
 func (g *i2) runs(s *intent) {
 	since := s.since
-	g.w.at(g.w.recordedBy(since), func() {
+	g.w.at(g.w.host.recordedBy(since), func() {
 		if v := s.want; v.inForce == s && s.since == since && v.until != 0 {
 			g.broke(s.session, "session %s of %s runs since %s, and its key ends at %s", s.id, v.payload, clock(since), clock(v.until))
 		}
@@ -80,7 +80,7 @@ func (g *i2) accepted(r *request, s *intent, e *history.Event) {
 	case s.want != r.want && s.want.payload != "":
 		g.broke(s.session, "request %d asked for %s and was given session %s at %s, which is that of %s", e.N, r.want.payload, s.id,
 			clock(e.T), s.want.payload)
-	case s.passed != 0 && s.passed < r.at && g.book.ledSince(g.w.node(e.Node), r.at):
+	case s.passed != 0 && s.passed < r.at && g.book.ledSince(g.w.fleet.node(e.Node), r.at):
 		g.broke(s.session, "request %d, sent at %s, was given session %s of %s, whose key had passed to another at %s", e.N, clock(r.at),
 			s.id, r.want.payload, clock(s.passed))
 	}

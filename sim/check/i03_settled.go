@@ -15,18 +15,6 @@ type i3 struct {
 	took *measure.Times // time until a session was in order again
 }
 
-// settleAllowance is the fixed part of I3's limit.
-const settleAllowance = time.Second
-
-// slotAllowance is the time that a worker may need to find one tuner slot taken. It tries one slot after the other.
-const slotAllowance = 50 * time.Millisecond
-
-// settleIntents returns how long an intent may take if nothing delays it. A session whose answer was lost is found again with the second
-// heartbeat of its worker, of which there are ten per TTL.
-func (p Params) settleIntents() time.Duration {
-	return p.TTL/5 + settleAllowance + time.Duration(p.Tuners)*slotAllowance
-}
-
 func (g *i3) attach(w *world, v Verdict) {
 	v.Limit = w.settleIntents().Milliseconds()
 	g.intentRule.attach(w, v)
@@ -56,10 +44,10 @@ func (g *i3) over(s *intent) {
 	}
 	g.w.at(from+endAllowance, func() {
 		p := b.serving(s)
-		if p == nil || s.since != at || g.w.phase == "end" || g.w.stall(at, g.w.now) != 0 {
+		if p == nil || s.since != at || g.w.phase == "end" || g.w.host.stall(at, g.w.now) != 0 {
 			return
 		}
-		if who := g.w.instance(p.inst); b.ledSince(who.node, before) && !who.node.frozenWithin(before) {
+		if who := g.w.fleet.instance(p.inst); b.ledSince(who.node, before) && !who.node.frozenWithin(before) {
 			g.broke(s.session, "session %s has said ENDED %s since %s, and at %s a tuner still served it to %s", s.id, s.reason, clock(at),
 				clock(g.w.now), who.who())
 		}
@@ -116,7 +104,7 @@ func (g *i3) late(s *intent, limit int64) {
 		state += " and a stop had been accepted at " + clock(s.stopped)
 	}
 	if p := g.book.serving(s); p != nil {
-		by = "a tuner served it to " + g.w.instance(p.inst).who()
+		by = "a tuner served it to " + g.w.fleet.who(p.inst)
 	}
 	g.breach(breach{session: s.session, from: from, size: g.w.now - from},
 		"session %s, accepted at %s, was %s at %s and %s, %d ms after it had to come to an end or run (limit %d ms)", s.id, clock(s.accepted),

@@ -34,7 +34,7 @@ func (g *i4) aside(e *history.Event) {
 
 // suspects judges a start that was refused or has a key now. The stamp of the key may be a little before that of its request.
 func (g *i4) suspects(v *want) {
-	g.w.at(g.w.recordedBy(g.w.now), func() {
+	g.w.at(g.w.host.recordedBy(g.w.now), func() {
 		if v.payload != "" && v.open == 0 && v.accepted == 0 && v.first != nil && !v.told {
 			v.told = true
 			g.breach(breach{session: v.first.session, from: v.firstAt}, "at %s Redis held a session (%s) of %s, and every request for it had been "+

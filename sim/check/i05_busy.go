@@ -22,14 +22,6 @@ type i5 struct {
 
 const busyLimit = int64(time.Second)
 
-// Reasons for the end of a session that the judge knows.
-const (
-	reasonBusy     = "R_LEASE_BUSY"
-	reasonNoTuner  = "R_NO_TUNER"
-	reasonLost     = "R_LEASE_LOST"
-	reasonPipeline = "R_PIPELINE_FAILED"
-)
-
 func (g *i5) attach(w *world, v Verdict) {
 	g.intentRule.attach(w, v)
 	g.took = g.measures("busy")
@@ -70,7 +62,7 @@ func (g *i5) uses(e *history.Event, until int64) { g.used[e.Session] = max(g.use
 // owner trusts it, although Redis does not show it: no other session may have it yet.
 func (g *i5) held(name string, t int64) bool {
 	at, used := g.used[name]
-	s := g.w.sessions.byID[name]
+	s := g.w.fleet.byID[name]
 	return used && at >= t || s != nil && s.granted != nil ||
 		slices.ContainsFunc(g.book.pipelines, func(p *pipeline) bool { return p.place == name })
 }
@@ -124,7 +116,7 @@ func (g *i5) closed(s *intent) {
 			g.took.Add(max(0, now-s.accepted))
 		}
 		if lease := s.want.service; seen && lease != "" && !g.held(lease, s.created) {
-			g.broke(g.w.session(lease), "session %s ended with %s at %s, and nobody had held %s since it was created at %s", s.id, s.reason,
+			g.broke(g.w.fleet.session(lease), "session %s ended with %s at %s, and nobody had held %s since it was created at %s", s.id, s.reason,
 				clock(now), lease, clock(s.created))
 		}
 	case reasonNoTuner:
@@ -150,15 +142,16 @@ func (g *i5) harmed(s *intent) (_ bool, why string) {
 	id, from := s.worker, g.w.now-int64(g.w.TTL+g.w.Renew)
 	if id == "" {
 		n := 0
-		for range g.w.reaching(s.created, nil, g.w.reach) {
+		for range g.w.faults.reaching(s.created, nil, g.w.faults.reach) {
 			n++
 		}
 		return s.reason == reasonPipeline && n >= maxTries, fmt.Sprintf("no worker had begun it, and since it was created %d faults had hit "+
 			"that could take it from one", n)
 	}
-	worker := g.w.instance(id)
-	return worker.gone || g.w.stall(from, g.w.now) >= int64(g.w.RenewTimeout) || g.w.hindered(worker.node, from, g.w.now, nil) != nil,
-		fmt.Sprintf("no fault of %s, which ran it, nor of Redis had hit for %v", worker.who(), time.Duration(g.w.now-from))
+	worker, now := g.w.fleet.instance(id), g.w.now
+	stalled := g.w.host.stall(from, now) >= int64(g.w.RenewTimeout)
+	return worker.gone || stalled || g.w.faults.hindered(worker.node, from, now, nil) != nil,
+		fmt.Sprintf("no fault of %s, which ran it, nor of Redis had hit for %v", worker.who(), time.Duration(now-from))
 }
 
 func (g *i5) finish() {

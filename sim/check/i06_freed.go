@@ -47,13 +47,13 @@ func (g *i6) event(e *history.Event) {
 		g.moves(g.w.subject)
 		g.idles(g.w.subject)
 	case history.RedisState:
-		if s := g.w.sessions.byID[g.book.session(e.Session).want.service]; s != nil {
+		if s := g.w.fleet.byID[g.book.session(e.Session).want.service]; s != nil {
 			g.idles(s)
 		}
 	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
 		g.drop()
 	case history.Exited:
-		if inst := g.w.instances[e.Instance]; inst != nil && g.w.phase != "end" {
+		if inst := g.w.fleet.instances[e.Instance]; inst != nil && g.w.phase != "end" {
 			g.exited(inst)
 		}
 	case history.Ready: // what this worker left behind when it crashed is due earlier now
@@ -156,10 +156,10 @@ type idle struct {
 // idles begins or ends the waits for idle leases of the workers that have the lease, or had it last.
 func (g *i6) idles(s *session) {
 	for _, k := range []*grant{s.before, s.granted} {
-		if k == nil || g.w.instances[k.holder] == nil {
+		if k == nil || g.w.fleet.instances[k.holder] == nil {
 			continue
 		}
-		worker := g.w.instances[k.holder]
+		worker := g.w.fleet.instances[k.holder]
 		if strings.HasPrefix(s.id, servicePrefix) {
 			g.follow(idle{worker, s}, s.id, func() bool { return worker.knows(s) && s.granted.lives(g.w.now) && !g.book.uses(s.id) })
 		}
@@ -223,7 +223,7 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 // stopped judges that a process that was asked to stop, and ended by itself, has given back the lease, unless a fault prevented it.
 func (g *i6) stopped(inst *instance, s *session) {
 	stop := inst.leave
-	if by := g.w.hindered(inst.node, stop.From, g.w.now, stop); by != nil {
+	if by := g.w.faults.hindered(inst.node, stop.From, g.w.now, stop); by != nil {
 		g.excuse(by.name())
 		return
 	}

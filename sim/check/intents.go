@@ -87,6 +87,14 @@ const (
 	stateGone    = "gone"
 )
 
+// Reasons for the end of a session that the judge knows.
+const (
+	reasonBusy     = "R_LEASE_BUSY"
+	reasonNoTuner  = "R_NO_TUNER"
+	reasonLost     = "R_LEASE_LOST"
+	reasonPipeline = "R_PIPELINE_FAILED"
+)
+
 const (
 	servicePrefix = "service:"
 	tunerPrefix   = "tuner:"
@@ -125,7 +133,7 @@ func (b *intents) key(hash string) *want {
 func (b *intents) session(id string) *intent {
 	s := b.sessions[id]
 	if s == nil {
-		s = &intent{session: b.w.session(id), want: &want{}, created: b.w.now, asked: b.w.now}
+		s = &intent{session: b.w.fleet.session(id), want: &want{}, created: b.w.now, asked: b.w.now}
 		b.sessions[id] = s
 		b.order = append(b.order, s)
 	}
@@ -242,7 +250,7 @@ func (b *intents) answer(e *history.Event) {
 			s.accepted = e.T
 		}
 		b.changed = append(b.changed, s)
-	case r.at > b.lostAt && b.ledSince(b.w.node(e.Node), r.at):
+	case r.at > b.lostAt && b.ledSince(b.w.fleet.node(e.Node), r.at):
 		b.stops(s)
 	}
 }

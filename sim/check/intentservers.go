@@ -77,7 +77,7 @@ func (b *intents) ledSince(n *node, since int64) bool {
 
 // staff tracks whether a worker is there. A process that gets requests for starts and has never acquired a lease is only an API.
 func (b *intents) staff() {
-	for _, n := range b.w.nodes {
+	for _, n := range b.w.fleet.nodes {
 		if i := n.current; i != nil && i.ready && !i.gone && !b.apis[n.name] {
 			if b.staffedSince < 0 {
 				b.staffedSince = b.w.now

@@ -19,7 +19,7 @@ func TestHorizonPassesWhatIsOver(t *testing.T) {
 	w.now = 1000 * ttl
 	w.inject(&history.Event{T: w.now - 10*ttl, Kind: history.FaultStart, N: many, Node: "n", Reason: string(fault.Crash)})
 	for back, want := range map[int64]int{1: 1, 10: 1, 1000: many + 1} {
-		if got := len(w.since(w.now - back*ttl)); got != want {
+		if got := len(w.faults.since(w.now - back*ttl)); got != want {
 			t.Errorf("%d TTLs back: %d faults, want %d", back, got, want)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
 // KindCount counts the changes of a guarantee that one kind of fault affected. The counts of all kinds add up to the verdict's.
@@ -57,59 +55,4 @@ func counts(m map[string]int) string {
 		parts = append(parts, fmt.Sprintf("%s × %d", k, m[k]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// exercise counts a judged change by its cause; "" if that is unknown.
-func (h *hooks) exercise(kind string) {
-	h.exercised++
-	h.kinds.of(kind).Exercised++
-}
-
-// excuse counts a change that is not judged, by the kind of fault that could delay it, or another reason.
-func (h *hooks) excuse(why string) { h.kinds.of(why).Excused++ }
-
-// prolong counts a change whose limit a fault moved, and by how much.
-func (h *hooks) prolong(by *injection, allowance int64) {
-	h.kinds.of(string(by.Kind)).Prolonged++
-	half := int64(h.w.TTL) / 2
-	h.spread[min((allowance-1)/half, 2*widest-1)]++
-}
-
-func (h *hooks) measures(of string) *measure.Times {
-	t := measure.NewTimes(of)
-	h.measured = append(h.measured, t)
-	return t
-}
-
-// counted adds the counts and measured times to the verdict.
-func (h *hooks) counted(v *Verdict) {
-	for _, b := range h.breaks {
-		h.kinds.of(b.by.name()).Broken++
-	}
-	v.Exercised, v.Kinds = h.exercised, h.kinds.list()
-	switch {
-	case v.Value != 0: // the rule's own
-	case strings.HasPrefix(v.Unit, "ms"):
-		v.Value, v.Limit = ms(h.worst), cmp.Or(ms(h.allowed), v.Limit)
-	default:
-		v.Value = int64(len(h.breaks))
-	}
-	for _, t := range h.measured {
-		if t.N > 0 {
-			t.Read()
-			v.Times = append(v.Times, *t)
-		}
-	}
-}
-
-// ails returns the kind of the last fault that hit the instance's term and that the term has not survived; "" if there is none.
-func (w *world) ails(s *session, i *instance) string {
-	t := s.heldBy(i)
-	if t == nil && s.last != nil && s.last.inst == i {
-		t = s.last
-	}
-	if t == nil || len(t.injections) == 0 {
-		return ""
-	}
-	return string(t.injections[len(t.injections)-1].Kind)
 }

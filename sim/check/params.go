@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
@@ -70,6 +69,13 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, p.json())
 }
 
+// The systems that a run can have (Params.System).
+const (
+	SystemPolling  = "polling"  // many leases, each on a polling session
+	SystemElection = "election" // one lease that all instances want: leadership
+	SystemIntents  = "intents"  // leases on demand, acquired in pairs by workers
+)
+
 // TopologySentinel is a Redis of a master and replicas with sentinels. TopologyCluster is a Redis Cluster, of which one shard has the
 // leases. A grant by one server need not count, and a deposed master may live on. So the guarantees that are never excused are judged by
 // the nodes' messages and the target's record. The others are judged if the history shows acknowledgements (Params.Followed).
@@ -82,11 +88,6 @@ const (
 func Replicated(topo string) bool { return topo == TopologySentinel || topo == TopologyCluster }
 
 func (p Params) replicated() bool { return Replicated(p.Topology) }
-
-// Judges reports whether a run of these parameters can be judged by a guarantee.
-func (p Params) Judges(id string) bool {
-	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
-}
 
 // shows reports whether the grants that Redis shows count, as they do with one server.
 func (p Params) shows() bool { return p.Tap && !p.replicated() }
@@ -160,4 +161,22 @@ func (p Params) blur() int64 {
 		return 0
 	}
 	return eventAllowance
+}
+
+// sentLate is how long after a thaw a poll from before the freeze may arrive.
+const sentLate = int64(FailoverAllowance)
+
+// assertAllowance is how long an attempt takes, without the pause before it.
+const assertAllowance = 250 * time.Millisecond
+
+// settleAllowance is the fixed part of I3's limit.
+const settleAllowance = time.Second
+
+// slotAllowance is the time that a worker may need to find one tuner slot taken. It tries one slot after the other.
+const slotAllowance = 50 * time.Millisecond
+
+// settleIntents returns how long an intent may take if nothing delays it. A session whose answer was lost is found again with the second
+// heartbeat of its worker, of which there are ten per TTL.
+func (p Params) settleIntents() time.Duration {
+	return p.TTL/5 + settleAllowance + time.Duration(p.Tuners)*slotAllowance
 }

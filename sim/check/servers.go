@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"sort"
 	"time"
 
@@ -16,6 +17,14 @@ import (
 //   - another life: another master, process or attachment, which begins an epoch and with it a quarantine;
 //   - astray: the connections of one process do not lead to the master.
 type servers struct {
+	*run
+	host   *host
+	fleet  *fleet
+	faults *faults
+	begin  func(*injection) // begins the interval of an effect
+	over   func(*injection) // ends it
+
+	epoch    epoch                // of the one Redis, or of the master that the sentinels know
 	cause    *injection           // the last fault of the plan that hit servers, to which effects are attributed; nil: none
 	outage   *injection           // the effect "no majority"; nil: a majority is together
 	late     *injection           // the effect "the last write is acknowledged late"; nil: it is not late
@@ -27,27 +36,17 @@ type servers struct {
 	beside   map[string]*epoch    // epochs of servers other than the master that the sentinels know, by name
 }
 
-type did uint8
-
-const (
-	didPlan    did = iota // the fault of the plan itself
-	didServers            // nothing: the fault of the plan hit servers, and its effects are injections of their own
-	didOutage             // no majority is together
-	didLife               // an epoch ended
-	didStray              // a process was led elsewhere
-)
-
 // ackAllowance is the time from which an acknowledgement is late. It is well within the 250 ms allowed for an acquisition.
 const ackAllowance = int64(50 * time.Millisecond)
 
-// hitsServers reports whether a fault hits servers and delays nothing by itself. A flush does not count, because it delays.
-func (w *world) hitsServers(inj *injection) bool {
-	return w.replicated() && (inj.Kind.OfServers() ||
+// hits reports whether a fault hits servers and delays nothing by itself. A flush does not count, because it delays.
+func (x *servers) hits(inj *injection) bool {
+	return x.replicated() && (inj.Kind.OfServers() ||
 		inj.Kind.Scope() == fault.ScopeRedis && inj.Has(fault.Denies) && inj.Kind != fault.RedisFlush)
 }
 
-// begin begins an effect, which delays every instance, or n alone.
-func (x *servers) begin(w *world, what did, does fault.Effect, n *node, at int64) *injection {
+// effect begins an effect, which delays every instance, or n alone.
+func (x *servers) effect(what did, does fault.Effect, n *node, at int64) *injection {
 	of := fault.Interval{Fault: fault.Fault{Kind: fault.Failover}, N: -1}
 	if x.cause != nil {
 		of = x.cause.Interval
@@ -57,18 +56,18 @@ func (x *servers) begin(w *world, what did, does fault.Effect, n *node, at int64
 	if inj.node, inj.did = n, what; what == didLife {
 		inj.To = at
 	}
-	w.begin(inj)
+	x.begin(inj)
 	return inj
 }
 
-func (x *servers) event(w *world, e *history.Event) {
+func (x *servers) event(e *history.Event) {
 	switch e.Kind {
 	case history.RedisMajority:
 		switch {
 		case e.N == 0 && x.outage == nil:
-			x.outage = x.begin(w, didOutage, fault.Denies, nil, w.now)
+			x.outage = x.effect(didOutage, fault.Denies, nil, x.now)
 		case e.N == 1 && x.outage != nil:
-			x.together(w)
+			x.together()
 		}
 	case history.RedisLife:
 		does := fault.Forgets
@@ -78,43 +77,43 @@ func (x *servers) event(w *world, e *history.Event) {
 			x.outage.anew = true
 		}
 		if e.Reason == history.LifeSwitch {
-			x.switched, does = w.now, does|fault.FailsOver
+			x.switched, does = x.now, does|fault.FailsOver
 		}
-		x.begin(w, didLife, does, nil, w.now)
+		x.effect(didLife, does, nil, x.now)
 	case history.RedisAcked:
-		x.acked(w, e.Until)
+		x.acked(e.Until)
 	case history.Routed:
-		x.routed(w, w.node(e.Node), e.N == 1)
+		x.routed(x.fleet.node(e.Node), e.N == 1)
 	}
 }
 
-func (x *servers) together(w *world) {
+func (x *servers) together() {
 	inj := x.outage
-	x.outage, x.joined = nil, w.now
+	x.outage, x.joined = nil, x.now
 	if inj.anew {
 		inj.Does |= fault.Forgets
-		inj.detectedAt = w.losses[len(w.losses)-1].detectedAt // 0: no instance has seen it yet
-		w.losses = append(w.losses, inj)
+		inj.detectedAt = x.faults.losses[len(x.faults.losses)-1].detectedAt // 0: no instance has seen it yet
+		x.faults.losses = append(x.faults.losses, inj)
 	}
-	w.over(inj)
+	x.over(inj)
 }
 
 // writes records a write of the master, to see whether it is acknowledged in time.
-func (x *servers) writes(w *world, e *history.Event) {
-	if !w.replicated() || w.Replicas == 0 || e.Reason == snapshotReason {
+func (x *servers) writes(e *history.Event) {
+	if !x.replicated() || x.Replicas == 0 || e.Reason == snapshotReason {
 		return
 	}
 	switch n := len(x.pending); {
 	case e.Kind == history.TapDown:
-		x.acked(w, w.now)
-	case e.Kind != history.RedisGranted && e.Kind != history.RedisExtended || n > 0 && x.pending[n-1] == w.now:
+		x.acked(x.now)
+	case e.Kind != history.RedisGranted && e.Kind != history.RedisExtended || n > 0 && x.pending[n-1] == x.now:
 	default:
-		x.pending = append(x.pending, w.now)
-		w.at(w.now+ackAllowance, func() { x.overdue(w) })
+		x.pending = append(x.pending, x.now)
+		x.at(x.now+ackAllowance, x.overdue)
 	}
 }
 
-func (x *servers) acked(w *world, until int64) {
+func (x *servers) acked(until int64) {
 	n := sort.Search(len(x.pending), func(i int) bool { return x.pending[i] > until })
 	if n == 0 {
 		return
@@ -122,14 +121,14 @@ func (x *servers) acked(w *world, until int64) {
 	x.pending = x.pending[n:]
 	if inj := x.late; inj != nil {
 		x.late = nil
-		w.over(inj)
+		x.over(inj)
 	}
-	x.overdue(w)
+	x.overdue()
 }
 
-func (x *servers) overdue(w *world) {
-	if x.late == nil && len(x.pending) > 0 && w.now-x.pending[0] >= ackAllowance {
-		x.late = x.begin(w, didOutage, fault.Denies, nil, x.pending[0])
+func (x *servers) overdue() {
+	if x.late == nil && len(x.pending) > 0 && x.now-x.pending[0] >= ackAllowance {
+		x.late = x.effect(didOutage, fault.Denies, nil, x.pending[0])
 	}
 }
 
@@ -141,54 +140,106 @@ func (x *servers) led(n *node) int64 {
 	return 0
 }
 
-// servedSince returns since when a majority has been together at the known master, and the connections of n have led there.
-func (x *servers) servedSince(w *world, n *node) int64 {
-	if x.outage != nil {
-		return w.now
+// lost ends the epoch if Redis loses its data with the interval. Redis may grant for a while after a fault began. If its stream shows when
+// the fault takes the data, the epoch ends then.
+func (x *servers) lost(inj *injection) {
+	if inj.did == didPlan && !x.shows() || inj.did != didPlan && x.switched != inj.From {
+		x.epoch.lost(inj.From, inj.From)
 	}
-	return min(w.now, max(x.joined, x.led(n)))
 }
 
-func (x *servers) routed(w *world, n *node, there bool) {
+// servedSince returns since when a majority has been together at the known master, and the connections of n have led there.
+func (x *servers) servedSince(n *node) int64 {
+	if x.outage != nil {
+		return x.now
+	}
+	return min(x.now, max(x.joined, x.led(n)))
+}
+
+func (x *servers) routed(n *node, there bool) {
 	switch astray := x.led(n) == never; {
 	case !there && !astray:
-		x.strays[n] = x.begin(w, didStray, fault.Degrades, n, w.now)
+		x.strays[n] = x.effect(didStray, fault.Degrades, n, x.now)
 	case there && astray:
 		inj := x.strays[n]
 		// The process hears only now that the master's clock is another. One that began astray has never heard that clock.
 		began := n.current != nil && n.current.since >= inj.From
 		inj.blocksAcquire = x.switched >= inj.From || began && x.switched > 0
-		w.over(inj)
+		x.over(inj)
 	}
-}
-
-// reachOfServers returns how long a fault of the servers can have an effect. An instance retries a refused or unanswered request within a
-// quarter of a renewal interval. The first script that finds a new epoch begins a quarantine; this is a renewal at the latest. An instance
-// that notices another server, whose clock may differ, acquires nothing for a TTL.
-func (w *world) reachOfServers(inj *injection, end int64) span {
-	seen := inj.From + int64(w.Renew)
-	switch {
-	case inj.did != didLife:
-		return span{inj.From, end + int64(w.Renew)/4}
-	case inj.failsOver():
-		seen = max(inj.From+w.clockWithin(), inj.detectedAt)
-	case inj.detectedAt != 0:
-		seen = inj.detectedAt
-	}
-	return span{inj.From, seen + int64(w.TTL)}
 }
 
 func (x *servers) epochOf(name string) *epoch {
 	if x.beside[name] == nil {
-		x.beside[name] = &epoch{}
+		x.beside[name] = &epoch{of: x}
 	}
 	return x.beside[name]
 }
 
-// aside handles an event of a server other than the master that the sentinels know.
-func (w *world) aside(e *history.Event) {
-	w.servers.epochOf(e.Node).follow(w, e)
-	for _, c := range w.checkers {
-		c.aside(e)
+// epoch is one life of Redis' data. The first script that finds another Redis begins it. Owners assert their earlier leases anew, and
+// nothing else is granted for one quarantine. Its length follows from the run's TTL, not from the key.
+type epoch struct {
+	of    *servers
+	value string
+	since int64 // earliest possible start; 0: not in this history
+	until int64 // latest possible start; never: the start was not seen
+	shown int64 // when its start was shown
+	blind int64 // when the view of Redis' data was last lost
+	down  bool  // the view is lost now
+}
+
+// quarantined is the prefix of the reason of a request that is refused during a quarantine (docs/log.md).
+const quarantined = "quarantine"
+
+func (p *epoch) follow(e *history.Event) {
+	switch e.Kind {
+	case history.RedisEpoch:
+		switch {
+		case p.of.replicated() && e.N != 0: // another server, whose epoch may have gone on
+			began := p.of.began[e.Reason]
+			p.since, p.until, p.shown = began, cmp.Or(began, never), began
+		case e.N == 0 && len(p.of.fleet.instances) > 0:
+			p.since, p.until, p.shown = max(p.since, p.of.host.earliest(p.of.now)), p.of.now, p.of.now
+			p.of.began[e.Reason] = max(1, e.T)
+		case e.N != 0 && e.Reason != p.value && p.blind != 0:
+			p.since, p.until = max(p.since, p.blind), never
+		}
+		p.value = e.Reason
+	case history.RedisFlushed:
+		p.lost(p.of.host.earliest(e.T), e.T)
+	case history.TapDown:
+		p.blind, p.down = p.of.host.earliest(e.T), true
+		p.stopped()
+	case history.RedisUp:
+		p.stopped()
+	case history.TapUp:
+		p.down = false
 	}
+}
+
+// stopped ends the epoch if a fault of the plan takes the data, as the server has ended or is back.
+func (p *epoch) stopped() {
+	if !p.of.shows() {
+		return
+	}
+	for _, inj := range p.of.faults.lasting {
+		if inj.did == didPlan && inj.forgets() && p.shown < inj.From {
+			p.lost(max(inj.From, p.of.host.earliest(p.of.now)), p.of.now)
+		}
+	}
+}
+
+// lost ends an epoch, at the earliest at the given time. The next epoch begins when an instance notices.
+func (p *epoch) lost(at, shown int64) { p.since, p.until, p.shown = at, never, shown }
+
+// quarantine returns until when nothing is granted, at least and at most. Redis' clock may run fast or slow by the margin of a window.
+func (p *epoch) quarantine() (first, last int64) {
+	length, off := int64(p.of.TTL), p.of.margin()+expirySlack
+	switch {
+	case p.since == 0 || p.of.Foreign: // another program chooses its own wait, which G1 judges
+		return 0, never
+	case p.until == never || p.down:
+		return p.since + length - off, never
+	}
+	return p.since + length - off, p.until + length + off
 }

@@ -1,14 +1,9 @@
 package check
 
 import (
-	"github.com/leasestorm/leasestorm/sim/nodelogs"
-)
+	"slices"
 
-// The systems that a run can have (Params.System).
-const (
-	SystemPolling  = "polling"  // many leases, each on a polling session
-	SystemElection = "election" // one lease that all instances want: leadership
-	SystemIntents  = "intents"  // leases on demand, acquired in pairs by workers
+	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
 // system is a list of guarantees and the checkers that judge them.
@@ -55,8 +50,8 @@ var polling = &system{
 	},
 }
 
-// electionSystem is the system of leader election: E1 to E7 (docs/guarantees-systems.md). Leadership is one lease that every instance wants, and
-// the leader's writes are its polls. So E1 to E5 reuse the rules for polling.
+// electionSystem is the system of leader election: E1 to E7 (docs/guarantees-systems.md). Leadership is one lease that every instance
+// wants, and the leader's writes are its polls. So E1 to E5 reuse the rules for polling.
 var electionSystem = &system{
 	name: SystemElection,
 	guarantees: []guarantee{
@@ -71,6 +66,29 @@ var electionSystem = &system{
 	safety: 3,
 	checkers: func(*nodelogs.Logs) []checker {
 		return []checker{&g1{}, &e2{}, &g3{}, &e4{}, &e5{}, &e6{}, &g14{}}
+	},
+}
+
+// intentSystem is the system of intents and workers: I1 to I7 (docs/guarantees-systems.md).
+var intentSystem = &system{
+	name: SystemIntents,
+	guarantees: []guarantee{
+		{Verdict{ID: "I1", Spec: []string{"ADR-003 3.2"}, Unit: "pipelines too many"}, "one pipeline"},
+		{Verdict{ID: "I2", Spec: []string{"ADR-003 3.3", "ADR-003 5.1"}, Unit: "starts too many or lost"}, "one session"},
+		{Verdict{ID: "I3", Spec: []string{"ADR-003 3.2"}, Unit: "ms"}, "nothing is lost"},
+		{Verdict{ID: "I4", Spec: []string{"ADR-003 6"}, Unit: "effects of refused requests"}, "refused, no effect"},
+		{Verdict{ID: "I5", Spec: []string{"ADR-003 3.5", "ADR-003 5.2"}, Unit: "breaches of contract"}, "busy contract"},
+		{Verdict{ID: "I6", Spec: []string{"ADR-003 5.3"}, Unit: "ms"}, "slots come back"},
+		{Verdict{ID: "I7", Spec: []string{}, Unit: "commands"}, "quiet"},
+	},
+	safety: 2,
+	checkers: func(*nodelogs.Logs) []checker {
+		of := intentRule{book: newIntents()}
+		return []checker{
+			&i1{intentRule: of, newest: map[string]*pipeline{}}, &i2{intentRule: of}, &i3{intentRule: of},
+			&i4{intentRule: of}, &i5{intentRule: of, used: map[string]int64{}, busy: map[string]int{}},
+			&i6{intentRule: of, idle: map[idle]*spell{}}, &g14{},
+		}
 	},
 }
 
@@ -105,6 +123,11 @@ func IDs(system string) (ids []string) {
 
 // Safety returns the IDs of the guarantees of a system that are never excused. They decide every run.
 func Safety(system string) []string { return IDs(system)[:systemOf(system).safety] }
+
+// Judges reports whether a run of these parameters can be judged by a guarantee.
+func (p Params) Judges(id string) bool {
+	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
+}
 
 // Promise returns the short form of what a guarantee promises, "" for an unknown ID.
 func Promise(id string) string {

@@ -63,16 +63,6 @@ type session struct {
 	deletes []*injection
 }
 
-// sessions holds all sessions of a history, by ID and in the order of their first mention.
-type sessions struct {
-	all  []*session
-	byID map[string]*session
-}
-
-func (s *sessions) sorted() []*session {
-	return slices.SortedFunc(slices.Values(s.all), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
-}
-
 // grant is a lease as Redis holds it. It is known from its grant until the key goes or the tap goes down.
 type grant struct {
 	holder   string // value of its key: an instance's ID, or a token
@@ -88,66 +78,12 @@ type grant struct {
 	gone     int64 // when Redis ceased to show it; never: not yet
 }
 
-func (w *world) grants(e *history.Event) {
-	s := w.subject
-	switch e.Kind {
-	case history.RedisGranted:
-		w.freed(s)
-		k := &grant{holder: e.Instance, since: e.T, until: e.Until, seen: w.seen, snapshot: e.Reason == snapshotReason, gone: never}
-		if i := w.instances[k.holder]; i != nil && i.node != nil {
-			k.owner = k.holder
-		}
-		if s.grants = append(s.grants, k); k.holder != "" {
-			s.granted = k
-		}
-	case history.RedisExtended:
-		if s.granted != nil && s.granted.until != 0 {
-			s.granted.until = max(s.granted.until, e.Until)
-		}
-	case history.RedisDeleted:
-		w.freed(s)
-	case history.RedisFlushed, history.TapDown:
-		unknown := &grant{since: e.T, seen: w.seen}
-		for _, s := range w.sessions.all {
-			s.left = w.leftBehind(s) // the key may still exist; the next snapshot shows it
-			s.grants = append(s.grants, unknown)
-			s.gives(w.now)
-		}
-	}
-}
-
-func (w *world) freed(s *session) {
-	if k := s.granted; k != nil && w.gone(k.holder) {
-		s.left = span{w.leftBehind(s).from, w.now}
-		w.rest.change(w.Settle()) // the first instance that acquires it may hand it over
-	}
-	s.gives(w.now)
-}
-
 // gives records that Redis shows the lease's grant no more.
 func (s *session) gives(now int64) {
 	if s.granted != nil {
 		s.granted.gone = now
 		s.before, s.granted = s.granted, nil
 	}
-}
-
-// gone reports whether the instance with that ID has stopped or ended.
-func (w *world) gone(id string) bool {
-	i := w.instances[id]
-	return i != nil && i.gone
-}
-
-// leftBehind returns the time in which Redis holds, or last held, a lease of an instance that is gone.
-func (w *world) leftBehind(s *session) span {
-	k := s.granted
-	switch {
-	case k == nil || !w.gone(k.holder):
-		return s.left
-	case s.left.to >= k.since: // the same lease, or one that follows at once
-		return span{s.left.from, k.until}
-	}
-	return span{k.since, k.until}
 }
 
 func (s *session) unpaused() bool { return s.exists && !s.paused }
@@ -197,3 +133,138 @@ const (
 	endReleased
 	endExited
 )
+
+// tables holds what happened to one lease, in order of time. Rules ask at the end, when all ends are known. The number of events until then
+// (seen) orders rows of one time, and leads to the events around a row in the history.
+type tables struct {
+	history  []*term  // all terms, also those that are over
+	grants   []*grant // as Redis shows them; without an owner if it is unknown from then on
+	reported []*grant // as nodes report them, if the grant was not over by then
+	beyond   []window
+	polls    []*poll
+	serving  []*poll          // accepted polls without an answer yet
+	started  map[string]int64 // reported starts of polls that have not arrived yet, by instance
+}
+
+// window is a trust window that an instance reported, beyond the end of the lease as Redis had shown it by then.
+type window struct {
+	inst  string
+	fence int64
+	at    int64
+	until int64
+	seen  int32
+	grant *grant
+	end   int64 // end of the grant, as shown by then
+	shown int64 // when Redis showed an extension that covers it; never: not yet
+}
+
+// poll is a poll that reached the target.
+type poll struct {
+	n       int64
+	inst    string
+	fence   int64
+	at      int64
+	started int64 // its start, as its instance reported it; never: it did not
+	seen    int32
+	hungUp  int32 // number of events until its instance reported that it cancelled the poll; 0: it did not
+	refused bool
+	broken  bool    // it is reported as a break
+	aborted bool    // the client hung up before the answer
+	meets   []*poll // polls that the target still served as it arrived
+	end     int64   // never: not seen
+}
+
+// belief is a time in which an instance trusts its term.
+type belief struct {
+	from, to int64 // to may be later than now; never: until it says otherwise
+	seen     int32
+}
+
+func (s *session) heldBy(i *instance) *term {
+	if i == nil {
+		return nil
+	}
+	return i.held[s.id]
+}
+
+// believes reports whether the instance trusts the term at that time.
+func (t *term) believes(at int64) bool {
+	return len(t.beliefs) > 0 && t.beliefs[len(t.beliefs)-1].to > at
+}
+
+// believesSince returns the start of the last belief.
+func (t *term) believesSince() int64 { return t.beliefs[len(t.beliefs)-1].from }
+
+// covers records which windows the extension covers.
+func (s *session) covers(e *history.Event) {
+	for i := range s.beyond {
+		if x := &s.beyond[i]; x.shown == never && e.Until+int64(stampAllowance) >= x.until {
+			x.shown = e.T
+		}
+	}
+}
+
+// takeStart removes and returns the start of the instance's next poll. It returns the constant never if no start was reported.
+func (s *session) takeStart(inst string) int64 {
+	at, ok := s.started[inst]
+	if delete(s.started, inst); !ok {
+		return never
+	}
+	return at
+}
+
+// grantedUntil returns the end of the last grant to the instance before at; 0: unknown.
+func (s *session) grantedUntil(i *instance, at int64) int64 {
+	for _, k := range slices.Backward(s.grants) {
+		if k.since <= at && cmp.Or(k.owner, k.reporter) == i.id {
+			return k.until
+		}
+	}
+	return 0
+}
+
+// thawed ends a freeze. The end of a frozen process ends it too, so that rules see the process as frozen until its last moment.
+func (n *node) thawed(now int64) {
+	if n.frozen() {
+		n.freezes[len(n.freezes)-1].to = now
+	}
+}
+
+// lastFreeze returns the last freeze of the node's process that began by at; an empty span if there was none.
+func (n *node) lastFreeze(at int64) span {
+	if n != nil {
+		for _, f := range slices.Backward(n.freezes) {
+			if f.from <= at {
+				return f
+			}
+		}
+	}
+	return span{to: -never}
+}
+
+func (n *node) frozen() bool { return n.lastFreeze(never).to == never }
+
+// frozenWithin reports whether the node's process was frozen at any moment between from and now.
+func (n *node) frozenWithin(from int64) bool { return n.lastFreeze(never).to >= from }
+
+// leases returns the sessions whose leases the instance holds, in order.
+func (i *instance) leases() []string { return sortedKeys(i.held) }
+
+// who names an instance by its slot, if known, and its ID.
+func (i *instance) who() string {
+	if i == nil {
+		return "nobody"
+	}
+	if name := i.short(); name != i.id {
+		return name + " (" + i.id + ")"
+	}
+	return i.id
+}
+
+// short names an instance that the text has introduced: by its slot, if it has one.
+func (i *instance) short() string {
+	if i.node == nil {
+		return i.id
+	}
+	return cmp.Or(i.node.name, i.id)
+}
