@@ -189,12 +189,14 @@ func (a *adapter) take(line []byte) {
 	}
 	r := a.pending[i]
 	a.pending = slices.Delete(a.pending, i, i+1)
-	late := r.late
+	left, late := r.left, r.late
 	a.mu.Unlock()
-	if late {
+	switch {
+	case late:
 		fmt.Fprintf(os.Stderr, "adapter %s, session %s: late answer to %s: %s\n", a.name, r.session, r.Op, show(line))
+	case !left:
+		r.answered <- got
 	}
-	r.answered <- got
 }
 
 // refuse reports a wrong line and fails the oldest request in its place.
@@ -202,8 +204,7 @@ func (a *adapter) refuse(why string, line []byte) {
 	a.mu.Lock()
 	r, session := a.oldest(), "none"
 	if r != nil {
-		a.pending = slices.DeleteFunc(a.pending, func(p *request) bool { return p == r })
-		session = r.session
+		r.left, session = true, r.session // its own answer may follow
 	}
 	a.mu.Unlock()
 	text := fmt.Sprintf("adapter %s, session %s: %s: %s", a.name, session, why, show(line))

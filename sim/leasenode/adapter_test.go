@@ -25,6 +25,7 @@ func TestWrongAnswers(t *testing.T) {
 		"right":          {yes, "", ""},
 		"no JSON":        {"read l; echo hello;" + yes, "session s: no JSON", "hello"},
 		"another id":     {`read l; echo '{"id":99,"ok":true}';` + yes, "without one (id 99)", "id"},
+		"also prints":    {"read l; echo hello; echo '{\"id\":1,\"ok\":true}';" + yes, "session s: no JSON", "hello"},
 		"no ok":          {`read l; echo '{"id":1}';` + yes, "not an answer", "id"},
 		"too long":       {"read l; head -c 70000 /dev/zero | tr '\\0' x; echo;" + yes, "longer than 64 KiB", "xxx"},
 		"dies":           {"read l; exit 5", "session s, acquire: it ended with exit status 5", ""},
