@@ -103,7 +103,7 @@ type Config struct {
 	// granted leases, for a compose file or a test. If that Redis shows no sign
 	// of earlier use, the instance skips the Quarantine. A sign is a restart
 	// within the last seconds, an executed script, or a key of these leases;
-	// docs/redis.md has all. At a loopback address or a Unix socket, AssumeNew
+	// docs/concepts.md has all. At a loopback address or a Unix socket, AssumeNew
 	// is not needed. It has no effect with Replicas, Sentinel or Cluster.
 	AssumeNew bool
 
@@ -219,7 +219,7 @@ func (c *Config) validate() error {
 	case c.Replicas < 0 || c.Replicas > ReplicasMax:
 		return configError("Replicas is %d; it must be 0 to %d", c.Replicas, ReplicasMax)
 	case c.Quarantine < c.TTL:
-		return configError("Quarantine %v is shorter than TTL %v: leases that Redis forgot may still be believed in",
+		return configError("Quarantine %v is shorter than TTL %v: after a loss of data, an owner could trust a lease that Redis grants to another",
 			c.Quarantine, c.TTL)
 	}
 	if err := checkName(c.InstanceID); err != nil {

@@ -154,7 +154,7 @@ func (d *diagnosis) diagnose(now time.Time) Health {
 		return h.as(HealthRefused, words(f.err))
 	case d.disbelieved != "":
 		return h.as(HealthSuperseded, "redis claims the epoch \""+d.disbelieved+
-			"\", which was superseded or begun by an instance with a shorter TTL; this instance asks for another")
+			"\", which was superseded or begun by an instance with a shorter TTL; this instance requests a new epoch")
 	case d.silentSince != 0 || !d.met && f.err != nil:
 		since := d.silentSince
 		if d.unanswered != 0 {
@@ -245,7 +245,7 @@ func (d *diagnosis) refusal(t *core.Tell) error {
 	case core.CauseHeld:
 		return &heldError{name: t.ID, owner: t.Owner, ttl: wait}
 	case core.CauseStuck:
-		return fmt.Errorf("%w: work under it in this instance was given up, but has not returned yet",
+		return fmt.Errorf("%w: this instance gave up its work under the lease, but the work has not returned yet",
 			&heldError{name: t.ID, owner: d.cfg.InstanceID})
 	case core.CauseQuarantine:
 		return &quarantineError{until: time.Now().Add(wait), doubt: d.doubt, began: d.began}
@@ -307,7 +307,7 @@ func (d *diagnosis) stalled(due core.Time) {
 		return
 	}
 	d.stallTold = now
-	d.log.Warn("this process did not run; nothing was renewed meanwhile", zap.String("event", "stalled"),
+	d.log.Warn("this process was paused, and renewed no lease meanwhile", zap.String("event", "stalled"),
 		zap.String("instance", d.cfg.InstanceID), zap.Int64("wait", int64(late)/core.Millisecond))
 }
 

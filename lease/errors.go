@@ -84,7 +84,7 @@ var (
 	// errQuarantineTooShort: the group that shares the epoch has agreed on a quarantine shorter than this instance's TTL or Quarantine.
 	errQuarantineTooShort = redisstore.ErrQuarantineTooShort
 	// errNested: a Do or Acquire inside a Do of the same lease, which would wait for itself.
-	errNested     = &kindError{"the lease is held by the Do that this call is made in", ErrInvalidConfig}
+	errNested     = &kindError{"the lease is held by the Do that makes this call", ErrInvalidConfig}
 	errNotStarted = &kindError{"not started: call Start first", ErrStopped}
 	// errName: the lease name is empty, too long or has spaces or control characters.
 	errName = &kindError{"invalid lease name", ErrInvalidConfig}

@@ -154,7 +154,7 @@ func (s *shell) leave(last context.Context) string {
 	case left := <-unconfirmed:
 		return left
 	case <-last.Done():
-		return "what it held" // the loop is stuck, so nothing more is known
+		return "an unknown number of leases" // the loop is stuck, so nothing more is known
 	}
 }
 

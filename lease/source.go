@@ -92,7 +92,7 @@ func (s *source) valid(ids []string, left *inner.Skipped) []string {
 		left.Skip(err.Error())
 		bad[id] = true
 		if !s.bad[id] {
-			s.log.Warn("session left out", zap.String("event", "sessionRefused"),
+			s.log.Warn("a session is malformed, and nobody polls it", zap.String("event", "sessionRefused"),
 				zap.String("instance", s.cfg.InstanceID), zap.String("error", plain.Text(plain.Cut(err.Error(), inner.SkippedText))))
 		}
 	}

@@ -41,7 +41,7 @@ func (t *trouble) is(err error, log *zaplog.Log, instance string) {
 
 // troubles are the lasting problems of an instance.
 type troubles struct {
-	blocking trouble // a function of the caller's does not return
+	blocking trouble // a function of your program does not return
 	unread   trouble // the sessions cannot be read
 	denied   trouble // the ACL denies a request
 	surplus  trouble // more replicas acknowledge than configured
@@ -56,10 +56,10 @@ func newTroubles() troubles {
 		denied: trouble{event: "warning", message: "the ACL of Redis denies what leases need"},
 		surplus: trouble{event: "replicasSurplus", message: "more replicas acknowledge than configured",
 			overEvent: "replicasFit", overMessage: "no more replicas acknowledge than configured"},
-		deaf: trouble{event: "noticesRefused", message: "redis refuses to let notices be heard",
-			overEvent: "noticesHeard", overMessage: "notices are heard again"},
-		blocking: trouble{event: "blocked", message: "a function of the caller's does not return",
-			overEvent: "unblocked", overMessage: "the caller's functions return again"},
+		deaf: trouble{event: "noticesRefused", message: "redis refuses the subscription to notices",
+			overEvent: "noticesHeard", overMessage: "redis accepts the subscription to notices again"},
+		blocking: trouble{event: "blocked", message: "a function of your program does not return",
+			overEvent: "unblocked", overMessage: "the functions of your program return again"},
 		unfit: trouble{event: "warning", message: "redis cannot be used"},
 	}
 }

@@ -31,11 +31,11 @@ type finding struct {
 func newCheck(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Find what is wrong with Redis and the group, with the consequence and the command that mends it",
+		Short: "Find problems of Redis and of the group, each with its consequence and the command that mends it",
 		Long: `Check a Redis for settings that make leases unsafe or impossible. Connect as the user that the instances use, so that missing ACL
-rights show up. check changes nothing. To learn its rights, it sends writes that Redis refuses for their syntax, and one
-message that nobody understands to the group's channel.
-Exit code 1: it found something.`,
+rights show up. check changes nothing. To test rights, it sends writes with a syntax error, which Redis refuses, and publishes one
+message on the group's channel, which instances ignore.
+Exit code 1: check found a problem.`,
 		Args: noArgs,
 		RunE: f.with(func(cmd *cobra.Command, g *group, _ []string) error {
 			all, err := g.findings(cmd.Context(), f)
@@ -77,7 +77,7 @@ func (g *group) findings(ctx context.Context, f *flags) ([]finding, error) {
 		return all, nil // the findings already name the cause, and the rest is unknown
 	case errors.Is(err, redisstore.ErrFormat):
 		return append(all, finding{"format", err.Error(), "no instance can be granted a lease",
-			"give the instances and leasectl another --epoch-key, or delete the existing key if nobody needs it"}), nil
+			"give the instances and leasectl another --epoch-key or, if no program needs the existing key, delete it"}), nil
 	case err != nil:
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 
 // refusals are Redis' error codes while it refuses writes, with the remedies.
 var refusals = map[string]string{
-	"OOM":        "CONFIG SET maxmemory <more>, and maxmemory-policy noeviction",
+	"OOM":        "CONFIG SET maxmemory <more>; CONFIG SET maxmemory-policy noeviction",
 	"NOREPLICAS": "bring replicas back, or have more than min-replicas-to-write",
 	"MISCONF":    "make room on the disk of Redis, or mend the permissions of its directory; then BGSAVE",
 	"READONLY":   "name the master (--redis), or the sentinels that know it (--sentinels)",
@@ -141,7 +141,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	if ahead := now.Ahead.Abs(); ahead-now.Within > clockMax {
 		all = append(all, finding{"clock", fmt.Sprintf("Redis' clock and this machine's differ by %v (± %v)",
 			now.Ahead.Round(time.Millisecond), now.Within.Round(time.Millisecond)),
-			"a step of Redis' clock ends leases early, and a master whose clock is a TTL behind grants fences that fall",
+			"if Redis' clock steps, leases end early; a master whose clock is a TTL behind grants lower fences than before",
 			"synchronise the clocks of all servers (chronyc tracking)"})
 	}
 	set := func(name string) (value string, known bool) {
@@ -156,7 +156,7 @@ func (g *group) server(ctx context.Context, now *redisstore.Group, f *flags) (al
 	if saves && save == "" && info["aof_enabled"] == "0" {
 		all = append(all, finding{"persistence", "Redis keeps nothing on disk (save \"\" and appendonly no)",
 			"a restart loses leases, fences and epoch: no free lease is granted for a quarantine",
-			"CONFIG SET appendonly yes, and CONFIG REWRITE, or the next start forgets that"})
+			"CONFIG SET appendonly yes, and then CONFIG REWRITE, so that a restart keeps the setting"})
 	}
 	for _, last := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
 		if status := info[last]; status != "" && status != "ok" {
@@ -179,8 +179,8 @@ func ofReplication(now *redisstore.Group, f *flags, set func(string) (string, bo
 				now.Acks), "nothing is granted or renewed", "start the others, and look at their logs"})
 		}
 	case known && n == 0 && mayFailOver:
-		all = append(all, finding{"min-replicas", "min-replicas-to-write is 0 and the instances' Replicas too", "an old master that lives on " +
-			"renews leases that the new one grants: two owners", "CONFIG SET min-replicas-to-write 1, or better Config.Replicas " +
+		all = append(all, finding{"min-replicas", "min-replicas-to-write is 0 and the instances' Replicas too", "an old master that still " +
+			"runs renews leases that the new master grants to others: two owners", "CONFIG SET min-replicas-to-write 1, or better Config.Replicas " +
 			"(docs/replicas.md)"})
 	case !known && mayFailOver:
 		all = append(all, finding{"min-replicas", "CONFIG GET is denied: min-replicas-to-write is not known", "if it is 0, an old master " +
@@ -197,27 +197,27 @@ func ofGroup(now *redisstore.Group) (all []finding) {
 	add := func(name, what, consequence, mend string) { all = append(all, finding{name, what, consequence, mend}) }
 	switch {
 	case now.Epoch == "":
-		add("no-epoch", "there is no epoch: nobody has asked this Redis for a lease, or it has lost all its data",
+		add("no-epoch", "there is no epoch: no instance has used this Redis yet, or it has lost all its data",
 			"the first instance waits for a quarantine before it is granted anything",
 			"if it is new: leasectl bootstrap; if it should have data: wait for the quarantine")
 		return all
 	case now.Over:
-		add("epoch-over", "Redis was restarted, failed over, or a replica attached itself, and no instance has asked it since",
-			"the next request begins a quarantine; while nobody asks, nobody renews either", "check that the instances run and reach this Redis")
+		add("epoch-over", "Redis was restarted, failed over, or a replica attached itself, and no instance has sent a request since",
+			"the next request begins a quarantine; until then, no instance renews its leases", "check that the instances run and reach this Redis")
 	}
 	if now.Versions() {
-		add("versions", "the epoch has no record of the group's: an instance of a version that keeps none began it",
+		add("versions", "the epoch has no record of its group, because an instance of an older version began it",
 			"instances of two versions end each other's epochs, with a quarantine each time", "run one version (docs/fleets.md)")
 	}
 	switch {
 	case now.Agreed > 0 && now.Left > now.Agreed+clockMax:
-		add("quarantine", fmt.Sprintf("%v of a quarantine are left, and %v were agreed on: Redis' clock was ahead when it began, "+
-			"and was set back (or it was shortened since)", now.Left.Round(100*time.Millisecond), now.Agreed),
+		add("quarantine", fmt.Sprintf("the quarantine ends only in %v, but the group has agreed on %v: Redis' clock was set back "+
+			"since the quarantine began, or somebody shortened it", now.Left.Round(100*time.Millisecond), now.Agreed),
 			"no free lease is granted; held leases stay",
 			fmt.Sprintf("if the clock was ahead and is right now: leasectl quarantine %v, which begins it anew; else wait", now.Agreed))
 	case now.Left > 0:
-		add("quarantine", fmt.Sprintf("%v of a quarantine are left", now.Left.Round(100*time.Millisecond)),
-			"no free lease is granted; held leases stay", "wait; why it began is in the instances' logs (event epoch)")
+		add("quarantine", fmt.Sprintf("the quarantine ends in %v", now.Left.Round(100*time.Millisecond)),
+			"no free lease is granted; held leases stay", "wait; the instances' logs say why it began (event epoch)")
 	}
 	return all
 }
@@ -229,7 +229,7 @@ const quarantineFar = 3
 func ofLeases(st *status) (all []finding) {
 	if st.Doubtful > 0 {
 		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
-			"each says why: leasectl status --help", "leasectl status --doubtful; if an owner hangs, stop that instance"})
+			"each may have no owner, or a dead one; leasectl status --help explains the doubts", "leasectl status --doubtful; if an owner hangs, stop that instance"})
 	}
 	var least, most *instance
 	for i := range st.Instances {
@@ -249,21 +249,21 @@ func ofLeases(st *status) (all []finding) {
 	}
 	if agreed := st.group.Agreed; agreed > 0 && most.longest > agreed {
 		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", plain.Name(most.ID),
-			most.longest.Round(time.Millisecond), agreed), "after a loss of data, others acquire leases that it still believes in: two owners",
+			most.longest.Round(time.Millisecond), agreed), "after a loss of data, other instances can acquire leases that it still trusts: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
 	}
 	// Without a heartbeat, the remaining keys may belong to a stopped fleet and expire soon.
 	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest && len(st.alive) > 0 {
 		all = append(all, finding{"quarantine-long", fmt.Sprintf("the quarantine is %v, and no key lives for more than %v", agreed,
-			most.longest.Round(time.Millisecond)), "after each loss of data, free leases wait that long; the longest TTL of any instance would do",
+			most.longest.Round(time.Millisecond)), "after each loss of data, nobody can acquire a free lease for that long; the longest TTL of any instance is enough",
 			"leasectl quarantine <the longest TTL of any instance>, once all instances run"})
 	}
 	// An instance that renews every third of its TTL has at least two thirds of it left.
 	if 2*least.longest < most.longest {
 		all = append(all, finding{"ttl-differs", fmt.Sprintf("keys of %s live for another %v, those of %s for %v", plain.Name(least.ID),
 			least.longest.Round(time.Millisecond), plain.Name(most.ID), most.longest.Round(time.Millisecond)),
-			"they have other TTLs, or the first does not renew: its leases are free that much sooner",
-			"give all instances one TTL, or look at the log of " + plain.Name(least.ID)})
+			"the two have different TTLs, or the first does not renew its leases, which then expire that much sooner",
+			"give all instances the same TTL, or read the log of " + plain.Name(least.ID)})
 	}
 	return all
 }
@@ -324,13 +324,13 @@ func ofSessions(st *status, faults map[string]error) (all []finding) {
 	case len(faults) == 0 && (held == 0 || len(gone) > 0):
 		return []finding{{"no-sessions", fmt.Sprintf("there is no key %s*, but there are heartbeats (%d) and leases of their owners (%d)",
 			poll.DefaultSessionPrefix, len(st.alive), held), "pollers release these leases, and poll nothing",
-			"have the application write its sessions again; if they are kept elsewhere (Config.Sessions, SessionPrefix), ignore this"}}
+			"make the application write its sessions again; if they are stored elsewhere (Config.Sessions, SessionPrefix), ignore this"}}
 	case held > 0 && !known && len(bad) == len(faults):
 		return nil
 	}
 	if len(gone) > 0 {
 		all = append(all, finding{"sessions-gone", fmt.Sprintf("leases have no session (%d), such as %s", len(gone), gone[0]),
-			"their owners release them at the next discoveries", "have the application write the sessions again if it did not delete them"})
+			"their owners release them at the next discoveries", "if the application did not delete the sessions, make it write them again"})
 	}
 	if len(bad) > 0 && !decoded {
 		all = append(all, finding{"sessions-malformed", fmt.Sprintf("sessions are malformed (%d), such as %s%s: %v", len(bad),

@@ -14,10 +14,10 @@ func newBootstrap(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Declare the first deployment on an empty Redis, once",
-		Long: `Declare that nobody can still believe in a lease of this Redis, so that leases are granted at once. Without it, the first
-instances wait for a quarantine, as after a loss of data. bootstrap is refused while a lease or a heartbeat lives, and if the group has
-agreed on another quarantine. Never call it at every start, nor on a Redis that has lost its data: running instances may believe in
-their leases for up to a TTL more, while others acquire them at once: two owners.`,
+		Long: `Declare that no instance trusts a lease of this Redis any more, so that Redis grants leases at once. Without bootstrap, the
+first instances wait for a quarantine, as after a loss of data. bootstrap fails while a lease or a heartbeat exists, and if the group
+has agreed on another quarantine. Do not run it at every start. Never run it on a Redis that has lost its data: running instances may
+trust their leases for up to a TTL longer, while others acquire the same leases at once.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			length, err := lengthOf(quarantine)
@@ -32,8 +32,8 @@ their leases for up to a TTL more, while others acquire them at once: two owners
 				if f.json {
 					return writeJSON(cmd, map[string]any{"bootstrapped": true, "quarantineMs": length.Milliseconds()})
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "the first deployment of %s is declared: leases are granted now, and to waiting instances "+
-					"within a third of a TTL; the quarantine is %v, for TTLs up to that\n", f.system, length)
+				fmt.Fprintf(cmd.OutOrStdout(), "the first deployment of %s is declared: Redis grants leases now, which waiting instances "+
+					"notice within a third of a TTL; the quarantine is %v, so no instance may have a longer TTL\n", f.system, length)
 				return nil
 			})(cmd, args)
 		},
@@ -48,7 +48,8 @@ func newQuarantine(f *flags) *cobra.Command {
 		Short: "Show, or change, how long nothing is granted after Redis lost its data",
 		Long: `Show or change the quarantine: at least the longest TTL of any instance. To give a fleet a longer TTL, raise the quarantine,
 wait until free leases are granted again, then restart the instances. For a shorter TTL, restart them first. Free leases are granted
-again after the longer of both quarantines; owned leases stay. Refused while a lease or a heartbeat lives longer than the new one.`,
+again after the longer of both quarantines; owners keep their leases. The command fails while a lease or a heartbeat has a longer TTL
+than the new quarantine.`,
 		Args: cobra.MatchAll(atMostOne),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var length time.Duration
@@ -65,7 +66,7 @@ again after the longer of both quarantines; owned leases stay. Refused while a l
 
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return fmt.Errorf("%w: %s takes one length, as in \"%s 30s\"", errUsage, cmd.Name(), cmd.CommandPath())
+		return fmt.Errorf("%w: %s takes one duration, as in \"%s 30s\"", errUsage, cmd.Name(), cmd.CommandPath())
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) e
 	if f.json {
 		return writeJSON(cmd, map[string]any{"quarantineMs": length.Milliseconds(), "beforeMs": before.Milliseconds()})
 	}
-	_, err = fmt.Fprintf(out, "the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: "+
-		"restart no instance before\n", before, length, max(before, length))
+	_, err = fmt.Fprintf(out, "the quarantine was %v and is now %v; owners keep their leases, and free leases are granted "+
+		"again in %v: restart no instance before that\n", before, length, max(before, length))
 	return err
 }

@@ -60,13 +60,13 @@ func newRelease(f *flags) *cobra.Command {
 		Use:   "release LEASE...",
 		Short: "Ask the owners of leases to end their work and release them",
 		Long: `Ask each owner to end its work and to release the lease. For an owner that does not do so within --within, release says when the
-lease expires, or, if the owner still renews it, which instance to stop. It takes no lease from an owner.
+lease expires or, if the owner still renews it, which instance to stop. release never takes a lease from an owner.
 
 The next owner is the first instance that acquires the lease, which may be the same one under a new fence. To keep a lease from an
 instance, stop the instance.
 
-Leaders of elections and workers of intents are not asked, because they would leave for good or drop a pipeline: stop the instance that
-release names. Exit code 1: an owner still has a lease, or nobody holds a lease of that name.`,
+release asks no leader of an election, which would leave for good, and no worker of intents, which would drop a pipeline. Stop the
+instance that release names instead. Exit code 1: an owner still has a lease, or nobody holds a lease of that name.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("%w: which lease? leasectl status lists them", errUsage)
@@ -87,7 +87,7 @@ release names. Exit code 1: an owner still has a lease, or nobody holds a lease 
 			return f.release(cmd, g, args, within, fence)
 		}),
 	}
-	cmd.Flags().DurationVar(&within, "within", within, "how long an owner may take to release a lease; 0: none is asked")
+	cmd.Flags().DurationVar(&within, "within", within, "how long an owner may take to release a lease; 0: ask no owner")
 	cmd.Flags().Int64Var(&fence, "fence", 0, "release only this term; if another is current, do nothing (exit code 3)")
 	return cmd
 }
@@ -157,7 +157,7 @@ func (e *ended) line() string {
 	case e.Now != "":
 		now = "; now " + plain.Name(e.Now) + "'s"
 	case e.Named != "":
-		now = "; its key names " + plain.Name(e.Named) + ", but too few replicas acknowledge for an owner to count"
+		now = "; its key names " + plain.Name(e.Named) + ", but too few replicas have acknowledged that"
 	}
 	switch e.Result {
 	case endFree:
@@ -186,7 +186,7 @@ func (r *releasing) run(ctx context.Context, names []string, fence int64) ([]*en
 	}
 	if fence != 0 {
 		if h := found[names[0]]; h == nil || h.Fence != fence {
-			return nil, fmt.Errorf("%w: %q: fence %d was named, and %s", errNotCurrent, names[0], fence, holderText(h))
+			return nil, fmt.Errorf("%w: %q: --fence is %d, but %s", errNotCurrent, names[0], fence, holderText(h))
 		}
 	}
 	for name, t := range r.left {
@@ -253,7 +253,7 @@ func (r *releasing) begin(ctx context.Context, name string, t *term, h *redissto
 	t.end.Owner, t.end.Fence = h.Owner, h.Fence
 	if r.asks && h.Fence > 0 {
 		if err := r.g.AskBack(ctx, askerHere(), r.within, *h); err != nil {
-			r.say(name, "its owner cannot be asked: "+oneLine(err))
+			r.say(name, "cannot ask the owner to release it: "+oneLine(err))
 		}
 	}
 }
@@ -317,7 +317,7 @@ func (t *term) advice(asked bool, within time.Duration) string {
 	case t.renewed:
 		return why + ", and renews it: stop the instance " + owner
 	default:
-		return fmt.Sprintf("%s, and has not renewed it meanwhile: it expires in %s; if %s still renews it, stop that instance", why,
+		return fmt.Sprintf("%s, and has not renewed it since: it expires in %s; if %s renews it again, stop that instance", why,
 			leftText(leftMs(t.Left)), owner)
 	}
 }

@@ -82,7 +82,7 @@ func TestRelease(t *testing.T) {
 	}
 	for i, want := range []struct{ lease, result, owner, text string }{
 		{"works", endGiven, owner, ""},
-		{"hangs", endKept, "hangs-1", "hangs-1 did not release it within 1s, and has not renewed it meanwhile: it expires in 5"},
+		{"hangs", endKept, "hangs-1", "hangs-1 did not release it within 1s, and has not renewed it since: it expires in 5"},
 		{"renews", endKept, "renews", "renews did not release it within 1s, and renews it: stop the instance renews"},
 		{"endless", endKept, "endless-1", "its key never expires: if no instance is endless-1, delete the key"},
 		{"nobody", endFree, "", ""},
@@ -115,7 +115,7 @@ func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 	}()
 	var out bytes.Buffer
 	execute(t.Context(), []string{"release", "--redis", s.URL(), "x"}, &out, &out)
-	if !strings.Contains(out.String(), "its key names b, but too few replicas acknowledge") {
+	if !strings.Contains(out.String(), "its key names b, but too few replicas have acknowledged that") {
 		t.Error(out.String())
 	}
 }

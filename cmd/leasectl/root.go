@@ -23,17 +23,16 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-const about = `Show who owns which lease, find what is wrong with a Redis that carries leases, and ask owners to release leases.
+const about = `Show who owns which lease, check a Redis that holds leases, and ask owners to release leases.
 
 status, watch and check change nothing. release asks the owner to release a lease; if it does not, release says when the lease expires
 or which instance to stop. Nothing that leasectl does gives a lease two owners, except bootstrap on a Redis that has lost its data.
 
 Exit codes:
   0  fine
-  1  findings: check found something, status or watch shows a doubtful lease, or what Redis holds does not allow what was asked (a key
-     of another format, a lease that lives where a first deployment is declared or a shorter quarantine, a lease that was not released
-     or that nobody holds)
-  2  Redis cannot be reached, is none, or refuses (password, ACL, read-only replica)
+  1  check found a problem, status or watch shows a doubtful lease, release could not release a lease, or the data in Redis forbids the
+     command (a key of another format; a lease or a heartbeat that exists at bootstrap, or outlives a shorter quarantine)
+  2  Redis cannot be reached or refuses the command (password, ACL, read-only replica), or the server is no Redis
   3  bad input: an unknown flag, a name that no lease can have, a fence that is no longer current; nothing was done
 
 These variables also say where Redis is: LEASESTORM_REDIS_URL, LEASESTORM_REDIS_PASSWORD(_FILE), LEASESTORM_SENTINELS,
@@ -73,10 +72,10 @@ func newRoot(getenv func(string) string) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "leasectl",
-		Short: "See who owns which lease on Redis, find what is wrong, and ask owners to release leases",
+		Short: "Show who owns which lease on Redis, find problems, and ask owners to release leases",
 		Long:  about,
 		Example: `  leasectl status --redis redis://127.0.0.1:6379     owners, fences, TTLs, epoch, instances, doubtful leases
-  leasectl watch                                     the same, as changes
+  leasectl watch                                     each change of them
   leasectl check --replicas 2                        what is wrong, its consequence, and the command that mends it
   leasectl release nightly-report
   leasectl --system polling status                   the sessions of managers and pollers
@@ -126,7 +125,7 @@ func (g *group) close() {
 func (f *flags) open(cmd *cobra.Command) (*group, error) {
 	usage := func(err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
 	if !slices.Contains(systems, f.system) {
-		return nil, usage(fmt.Errorf("--system %q: known are %s", f.system, strings.Join(systems, ", ")))
+		return nil, usage(fmt.Errorf("--system %q is unknown: give one of %s", f.system, strings.Join(systems, ", ")))
 	}
 	if f.timeout < time.Millisecond {
 		return nil, usage(fmt.Errorf("--timeout %v: at least 1ms", f.timeout))
@@ -164,7 +163,7 @@ func (f *flags) options() (o redisstore.Options, leaders []string, err error) {
 	case err != nil:
 		return o, nil, err
 	case leaders != nil && f.leasePrefix != "":
-		return o, nil, fmt.Errorf("--lease-prefix with --system %s: give --leader-key", f.system)
+		return o, nil, fmt.Errorf("--lease-prefix does not apply to --system %s: give --leader-key instead", f.system)
 	case leaders != nil && f.leaders != nil:
 		leaders = f.leaders
 	}

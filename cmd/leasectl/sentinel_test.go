@@ -91,7 +91,7 @@ func TestBehindSentinel(t *testing.T) {
 		t.Fatal("the master is still the same")
 	}
 	b.says("quarantine: 2s", "quarantine")
-	b.says("and is 3s", "quarantine", "3s", "--replicas", "2")
+	b.says("and is now 3s", "quarantine", "3s", "--replicas", "2")
 
 	for _, s := range b.Servers {
 		if s != b.Master() {

@@ -77,15 +77,15 @@ func newStatus(f *flags) *cobra.Command {
 		SuggestFor: []string{"list", "ls", "show", "get", "why", "who", "owners"},
 
 		Short: "Show owners, fences, TTLs, epoch, quarantine, instances and doubtful leases",
-		Long: `Show what instances hold. status changes nothing, and reads in pages, so it is no snapshot. Exit code 1: a lease is
-doubtful, for one of these reasons:
+		Long: `Show which instance holds which lease. status changes nothing. It reads the leases page by page, so not all at one moment.
+Exit code 1: a lease is doubtful, for one of these reasons:
 
-  foreign       its key holds no string: nobody can acquire it
-  no-expiry     its key never expires: nobody has it once its owner is dead
-  no-fence      another program took it or deleted its fence
-  odd-name      no instance can have such a name, or such an owner
-  overdue       it expires in half of the time of the others, or less: it is not renewed, or its TTL is shorter than theirs
-  no-heartbeat  others have heartbeats and its owner has none: it is dead or cut off, or a Keeper, which never has one`,
+  foreign       the key holds no string, so nobody can acquire the lease
+  no-expiry     the key never expires, so nobody can acquire the lease after its owner is dead
+  no-fence      another program wrote the lease key, or deleted the fence
+  odd-name      no lease can have this name, or no instance the owner's name
+  overdue       the lease has at most half the time left that others have: its owner does not renew it, or its TTL is shorter
+  no-heartbeat  other instances have heartbeats, but the owner has none: it is dead or cut off, or a Keeper, which never has one`,
 		RunE: f.with(func(cmd *cobra.Command, g *group, args []string) error {
 			if err := g.checkNames(args); err != nil {
 				return err
@@ -108,7 +108,7 @@ doubtful, for one of these reasons:
 			return err
 		}),
 	}
-	cmd.Flags().BoolVar(&doubtful, "doubtful", false, "show only leases that are doubtful")
+	cmd.Flags().BoolVar(&doubtful, "doubtful", false, "show only doubtful leases")
 	return cmd
 }
 
@@ -256,7 +256,7 @@ func (st *status) majorityText() string {
 	case n == nil:
 		return ""
 	case *n < st.Group.Acknowledgements:
-		return fmt.Sprintf(", and %d do: nothing is granted or renewed, and owners below may have lost what they had", *n)
+		return fmt.Sprintf(", and %d do: nothing is granted or renewed, and the owners below may have lost their leases", *n)
 	}
 	return fmt.Sprintf(", and %d do", *n)
 }
@@ -265,11 +265,11 @@ func (st *status) epochText() string {
 	epoch := st.Group.Epoch
 	switch {
 	case st.Group.Epoch == "":
-		return "none: nobody has asked this Redis for a lease, or it has lost all its data"
+		return "none: no instance has used this Redis yet, or it has lost all its data"
 	case st.Group.EpochOver:
-		return epoch + ", over: Redis was restarted, failed over, or a replica attached itself; the next request begins another"
+		return epoch + ", ended: Redis was restarted, failed over, or a replica attached itself; the next request begins a new epoch"
 	case st.Group.NoRecord:
-		return epoch + ", begun by a version that keeps no record: the next request of another version ends it"
+		return epoch + ", begun by an older version: the next request of a newer version ends it"
 	}
 	return epoch
 }

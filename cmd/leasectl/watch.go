@@ -44,9 +44,9 @@ func newWatch(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [LEASE]...",
 		Short: "Show what changes, until Ctrl-C or until the reader of a pipe has gone",
-		Long: `Read what status reads, over and over, and show each change. A change that is undone within --every is not seen. watch itself
-changes nothing. If Redis cannot be read, watch says so and goes on; at the first reading, it ends with exit code 2. Ctrl-C and a pipe
-that closes end it with 0.`,
+		Long: `Read the same data as status once per --every, and show each change. watch does not see a change that is undone before the next
+reading. It changes nothing itself. If a reading fails, watch says so and goes on; if the first reading fails, it ends with exit code
+2. Ctrl-C, or a pipe that closes, ends it with exit code 0.`,
 		RunE: f.with(func(cmd *cobra.Command, g *group, args []string) error {
 			if every < 50*time.Millisecond {
 				return fmt.Errorf("%w: --every %v: at least 50ms", errUsage, every)

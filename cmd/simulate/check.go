@@ -52,7 +52,7 @@ func (f *flags) again(cmd *cobra.Command, dir string) error {
 	f.folder = dir
 	if cmd.Flags().Changed("min-exercised") {
 		if f.least < 1 {
-			return fmt.Errorf("--min-exercised %d: must be more than zero; leave it out for what the run was asked", f.least)
+			return fmt.Errorf("--min-exercised %d: must be more than zero; leave it out to use the number of the saved run", f.least)
 		}
 		r.Config.Least = f.least
 		r.Verdict = criteria.Decide(r.Params(), check.Result{Verdicts: r.Guarantees, Complete: judged.Complete})

@@ -130,7 +130,7 @@ func printParting(out io.Writer, a, z string, p page.Parting) {
 func showParting(out io.Writer, to string, p page.Parting) {
 	r, _, damage := report.Judge(to)
 	if !report.Readable(damage) {
-		fmt.Fprintf(out, "note: no page of it: %v\n", redisurl.Line(damage))
+		fmt.Fprintf(out, "note: diff.html was not written: %v\n", redisurl.Line(damage))
 		return
 	}
 	if err := page.SaveParting(to, r, p); err != nil {

@@ -100,7 +100,7 @@ func (f *flags) forgets(out io.Writer, c sim.Config) {
 	has, _ := sim.NodeCommand(c.NodeCmd)
 	for _, v := range had {
 		if !slices.Contains(has, v) {
-			fmt.Fprintf(out, "note: the nodes of %s had %s, these have not: this is another run\n", plain.Text(f.saved), plain.Word(v))
+			fmt.Fprintf(out, "note: the nodes of %s had %s, but these nodes do not: the outcome may differ\n", plain.Text(f.saved), plain.Word(v))
 		}
 	}
 }
@@ -208,6 +208,6 @@ func (f *flags) allowed(cmd *cobra.Command, command []string) error {
 		return fmt.Errorf("%w: scenario %s names %s as node: give --allow-node-cmd to start it, or --%s", errNotAllowed, f.scenario,
 			quoted(words), flag)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "the scenario starts as node: %s\n", quoted(words))
+	fmt.Fprintf(cmd.ErrOrStderr(), "the scenario names this node program: %s\n", quoted(words))
 	return nil
 }

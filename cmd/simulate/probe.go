@@ -45,7 +45,7 @@ criterion would be unknown or less exact; 3 the command line or the harness was 
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.probe(cmd) },
 	}
 	f.registerRun(cmd.Flags())
-	cmd.Flags().StringVar(&f.criteria, "criteria", strings.Join(probe.Criteria(), ","), "guarantees for which something must not be missing")
+	cmd.Flags().StringVar(&f.criteria, "criteria", strings.Join(probe.Criteria(), ","), "guarantees that a storm must be able to judge")
 	cmd.SetFlagErrorFunc(flagError)
 	return cmd
 }
@@ -132,6 +132,6 @@ func (p *probing) print(out io.Writer, asJSON bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nverdict: %s\n  look further:    %s\n", strings.ToUpper(string(p.Verdict)), p.Folder)
+	_, err := fmt.Fprintf(out, "\nverdict: %s\n  files:           %s\n", strings.ToUpper(string(p.Verdict)), p.Folder)
 	return err
 }

@@ -71,7 +71,7 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 			"report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
-			wrong = fmt.Errorf("--%s: a saved run says it itself: leave it out", flag.Name)
+			wrong = fmt.Errorf("--%s: the saved run determines this: leave the flag out", flag.Name)
 		}
 	})
 	if wrong != nil {
@@ -124,7 +124,7 @@ func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 	case fs.Changed("seed"):
 		return sim.Config{}, fmt.Errorf("--seed %d: the seed is %d already: leave it out", f.seed, seed)
 	case fs.Changed("engine") && f.engine != sim.EngineVirtual:
-		return sim.Config{}, fmt.Errorf("--engine %s: a seed is a run in virtual time; shrink --confirm-real goes to the real engine",
+		return sim.Config{}, fmt.Errorf("--engine %s: a seed is a run in virtual time; to play it on the real engine, give shrink --confirm-real",
 			f.engine)
 	}
 	f.engine = sim.EngineVirtual

@@ -267,11 +267,11 @@ func (f *flags) checkCompose(fs *pflag.FlagSet) error {
 	}
 	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag, "proxy"} {
 		if fs.Changed(own) {
-			return fmt.Errorf("--compose with --%s: the fleet has its own: leave it out", own)
+			return fmt.Errorf("--compose with --%s: the running fleet determines this: leave the flag out", own)
 		}
 	}
 	if f.shrinks || fs.Changed("seeds") {
-		return errors.New("--compose: no fleet runs in virtual time: leave it out")
+		return errors.New("--compose: a compose fleet runs on the real engine only: leave it out")
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (f *flags) checkRun(fs *pflag.FlagSet) error {
 		wrong = append(wrong, fmt.Errorf("--min-exercised %d: must be more than zero; without the flag, once is enough", f.least))
 	}
 	if f.engine != sim.EngineReal && f.engine != sim.EngineVirtual {
-		wrong = append(wrong, fmt.Errorf("--engine %q: unknown engine: known are %s, %s", f.engine, sim.EngineReal, sim.EngineVirtual))
+		wrong = append(wrong, fmt.Errorf("--engine %q is unknown: give %s or %s", f.engine, sim.EngineReal, sim.EngineVirtual))
 	}
 	if fs.Changed("redis") && strings.TrimSpace(f.redis) == "" {
 		wrong = append(wrong, errors.New("--redis is empty: give server, container, embedded or a URL, or leave it out"))
@@ -292,7 +292,7 @@ func (f *flags) checkRun(fs *pflag.FlagSet) error {
 	}
 	switch {
 	case f.launcher != launchProcesses && f.launcher != launchContainers:
-		wrong = append(wrong, fmt.Errorf("--launcher %q: unknown: known are %s, %s", f.launcher, launchProcesses, launchContainers))
+		wrong = append(wrong, fmt.Errorf("--launcher %q is unknown: give %s or %s", f.launcher, launchProcesses, launchContainers))
 	case fs.Changed("node-image") && f.launcher != launchContainers:
 		wrong = append(wrong, errors.New("--node-image goes with --launcher container only"))
 	case fs.Changed("node-image") && strings.TrimSpace(f.nodeImage) == "":

@@ -72,7 +72,7 @@ func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(imag
 	}
 	if c.Engine == sim.EngineVirtual {
 		if f.launcher == launchContainers {
-			return nil, errors.New("--launcher container: the virtual engine starts nothing: leave it out")
+			return nil, errors.New("--launcher container: the virtual engine starts no processes: leave it out")
 		}
 		if f.ownImage {
 			return nil, fmt.Errorf("--redis-image %s: the virtual engine has a Redis of its own: leave it out", f.redisImage)
@@ -130,11 +130,11 @@ func (f *flags) stores(c sim.Config) (all []real.Store, err error) {
 func (f *flags) ownServers(topology string) error {
 	switch {
 	case f.launcher == launchContainers:
-		return fmt.Errorf("--launcher container with --topology %s: servers are named by addresses of this machine: leave it out", topology)
+		return fmt.Errorf("--launcher container with --topology %s: containers cannot reach the servers, which have addresses of this machine: leave it out", topology)
 	case f.compose != "":
 		return fmt.Errorf("--compose %s with --topology %s: its Redis is one server: leave one of them out", f.compose, topology)
 	case f.redis != "" && f.redis != "server":
-		return fmt.Errorf("--redis %s with --topology %s: all servers are processes of the simulator's own: leave --redis out",
+		return fmt.Errorf("--redis %s with --topology %s: the simulator starts all servers itself: leave --redis out",
 			f.shownRedis(), topology)
 	}
 	return nil
@@ -251,7 +251,7 @@ func (f *flags) judged(r report.Report, text io.Writer) error {
 		fmt.Fprint(text, r.Commands(f.folder))
 	}
 	dir := plain.Text(f.folder) // a newline in its name must not begin a line here
-	fmt.Fprintf(text, "  look further:    %s\n", filepath.Join(dir, "{"+strings.Join([]string{
+	fmt.Fprintf(text, "  files:           %s\n", filepath.Join(dir, "{"+strings.Join([]string{
 		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
 	}, ",")+"}"))
 	if sum := r.Stats.HistorySHA256; sum != "" {

@@ -61,7 +61,7 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	text := f.forPeople(stdout, stderr)
 	ours := ""
 	if len(nodeCmd) > 0 {
-		ours = fmt.Sprintf("the run's node is %s, but shrink accuses this program's own lease only, in virtual time", quoted(nodeCmd))
+		ours = fmt.Sprintf("the run's node is %s, but shrink plays this program's own library only, in virtual time", quoted(nodeCmd))
 		fmt.Fprintf(stderr, "note: %s; what breaks that node is played again by simulate replay\n", ours)
 	}
 	progress := func(s sim.Size) { fmt.Fprintf(stderr, "still broken with %v\n", s) }
@@ -109,7 +109,7 @@ func (f *flags) enlarge(text io.Writer, smaller string) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(text, "note: the page of %s does not show it: %v\n", plain.Text(f.saved), redisurl.Line(err))
+		fmt.Fprintf(text, "note: the page of %s has no link to the smaller run: %v\n", plain.Text(f.saved), redisurl.Line(err))
 	}
 }
 
@@ -124,7 +124,7 @@ func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, er
 			return sim.Config{}, "", fmt.Errorf("--criteria: %w", err)
 		}
 		if len(ids) != 1 {
-			return sim.Config{}, "", fmt.Errorf("--criteria %s: shrink keeps one guarantee broken: name one", f.criteria)
+			return sim.Config{}, "", fmt.Errorf("--criteria %s: shrink searches for the smallest break of one guarantee: name only one", f.criteria)
 		}
 		guarantee = ids[0]
 	}
@@ -150,7 +150,7 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(text, "\nconfirming on the real engine, TTL %v, %v a try\n", c.TTL, c.Duration())
+	fmt.Fprintf(text, "\nconfirming on the real engine, TTL %v, %v per try\n", c.TTL, c.Duration())
 	dir := ""
 	for try := 1; try <= confirmTries; try++ {
 		engine, err := f.newEngine(c, choice, nil)

@@ -8,5 +8,5 @@ var (
 	// acquired. It wraps an error of the connection (no route, an untrusted certificate) unchanged.
 	ErrUnknown = errors.New("no answer from redis: the outcome is not known")
 	// ErrStuck: Stop has ended, but Sessions, Notify, one of Hooks, or Logger's writer has not returned. It may go on; the leases do not.
-	ErrStuck = errors.New("stopped, and something of the configuration has not returned")
+	ErrStuck = errors.New("stopped, but a function of the configuration has not returned")
 )

@@ -50,7 +50,7 @@ var forms = [...]form{
 	core.TellAccepting: {"redisAccepts", Info, "Redis writes again", false},
 	core.TellWithdrawn: {"withdrawn", Warn, "Left the registry: cannot acquire leases that others release", false},
 	core.TellSuspect:   {"suspect", Info, "An instance let a lease expire while its heartbeat lived", false},
-	core.TellDrained:   {"drained", Info, "Everything is released", false},
+	core.TellDrained:   {"drained", Info, "All leases are released", false},
 }
 
 func formOf(k core.TellKind) form {

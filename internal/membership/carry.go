@@ -119,7 +119,7 @@ func malformed(n intent.Names, e *intentbus.Entry) string {
 	case err != nil:
 		return err.Error()
 	case canonical != e.Request:
-		return "what it is to start is not in canonical form"
+		return "its resource or profile is not in canonical form"
 	}
 	return ""
 }

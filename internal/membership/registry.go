@@ -20,7 +20,7 @@ import (
 var ErrOtherWorker = errors.New("another worker is alive")
 
 // ErrQuit means that Quit returned true before the worker had signed on.
-var ErrQuit = errors.New("stopped before it was in the registry")
+var ErrQuit = errors.New("stopped before this worker was in the registry")
 
 // Registry is one worker's part in the registry of workers: its entry, and how it treats dead workers.
 type Registry struct {

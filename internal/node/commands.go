@@ -64,8 +64,8 @@ func setQuarantine(s *settings, fleet admin.Fleet, length time.Duration) (int, e
 	}); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is %v; owned leases stay, free leases are granted again in %v: "+
-		"restart no node before\n", before, length, max(before, length))
+	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is now %v; owners keep their leases, and free leases are granted "+
+		"again in %v: restart no node before that\n", before, length, max(before, length))
 	return exitOK, nil
 }
 

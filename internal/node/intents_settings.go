@@ -38,7 +38,7 @@ is in use. GET /healthz: the API runs; /readyz: it reaches Redis; /metrics: its 
 If a worker is killed, and a new one starts on the same host, the new one frees the old leases at once; docs/intents.md has the
 conditions in containers.
 
-Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
+Standard output: the node's messages, one JSON object a line (docs/node-protocol.md).
 Standard error:  the log, JSON.
 SIGTERM, SIGINT: stop cleanly: sessions end, leases are released, exit 0. A second one: exit 1 at once.
 
@@ -104,12 +104,12 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", connsDefault, "connections of the API at once; 0: no limit")
 	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", 100, "starts a second of one token; 0: no limit")
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", 20_000,
-		"starts of one token at once, and an hour after that; 0: no limit")
+		"starts of one token at once, and as many again per hour; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "the server of the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // it may have a password, and --help prints it
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
-		"name of this worker, the same after a restart: it takes back what it left; if empty, of the host and the role")
+		"name of this worker, the same after a restart, so that it frees the leases of its last process; if empty: host and role")
 	v.duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	v.duration(&s.leases.RenewInterval, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
 	v.text(&replicas, "replicas", "LEASESTORM_REPLICAS", "", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
@@ -117,8 +117,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.BoolVar(&s.singleWriter, "single-writer", false,
 		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
-	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "level of each renewal that succeeds; info if empty")
-	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: stop at the first pipeline between its check and its send")
+	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "log level of successful renewals; info if empty")
+	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: at the first pipeline, stop the process after the check of the lease and before the request")
 	var help bool
 	v.BoolVarP(&help, "help", "h", false, "this text")
 	if err := v.read(args, &help, intentsUsage, out, "see node --system intents --help"); err != nil {
@@ -147,7 +147,7 @@ func (s *intentSettings) complete(tuners, tokens, file string, now time.Time) (e
 	case min(s.conns, s.quotas.StartRate, s.quotas.Backlog) < 0:
 		return errors.New("--conns, --start-rate and --backlog must not be negative; 0 is no limit")
 	case s.role == roleAPI && s.singleWriter:
-		return errors.New("--single-writer is a worker's; with LEASESTORM_ROLE (--role) api there is none")
+		return errors.New("--single-writer needs a worker, but LEASESTORM_ROLE (--role) is api: leave it out")
 	}
 	if !slices.Contains([]string{roleAPI, roleWorker, roleBoth}, s.role) {
 		return fmt.Errorf("LEASESTORM_ROLE (--role) is %q; it must be api, worker or both", s.role)

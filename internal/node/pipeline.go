@@ -92,7 +92,7 @@ func (p *pipeline) paused() (bool, error) {
 var errTooLate = errors.New("the slot answered too late")
 
 // errEnded means that the slot stopped serving without a request.
-var errEnded = errors.New("the slot ended it")
+var errEnded = errors.New("the slot ended the pipeline")
 
 // Wait returns once the slot no longer serves the session.
 func (p *pipeline) Wait() error {

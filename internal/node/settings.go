@@ -30,27 +30,28 @@ const usage = `Share polling sessions with other nodes through Redis, and poll t
   node --system intents --help
   node --version
 
-It finds sessions by SCAN session:* (JSON with "id", a UUID, and "isPaused"), owns its share of them by leases
-(poll:lease:<id>), and sends POST <target>/poll/<id> with the headers X-Instance and X-Fence once every interval. The
-target should refuse a fence lower than the highest it has seen, with 409. With --system election it shares one thing with
-the others, leadership (sovereign:leader), and while it leads it sends POST <target>/poll/sovereign:leader in the same way.
-With --system intents it is another program, with settings of its own.
+The node finds sessions by SCAN session:* (JSON with "id", a UUID, and "isPaused") and acquires leases of its share
+(poll:lease:<id>). For each of them, it sends POST <target>/poll/<id> with the headers X-Instance and X-Fence once per
+interval. The target should refuse a fence lower than the highest it has seen, with 409. With --system election, the
+nodes elect one leader (sovereign:leader), which sends POST <target>/poll/sovereign:leader in the same way. With
+--system intents, node is another program, with its own settings.
 
-Standard output: one JSON object a line, what the node believes and does (docs/node-protocol.md).
+Standard output: the node's messages, one JSON object a line (docs/node-protocol.md).
 Standard error:  the log, JSON.
 SIGTERM, SIGINT: stop cleanly: running polls end, leases are released, exit 0. A second one: exit 1 at once.
-SIGUSR1:         at the next poll, between its check and its send, print "paused" and stop (SIGSTOP).
+SIGUSR1:         at the next poll, after the check of the lease and before the request, print "paused" and stop (SIGSTOP).
 
-node bootstrap   declares the first deployment on an empty Redis, once. Without it the first nodes wait for one TTL, as
-                 they do when Redis has lost its data. Refused while any lease or heartbeat lives.
-node quarantine  changes how long nothing is granted after Redis lost its data, for all nodes: at least the longest TTL of
-                 any. To give a fleet a longer TTL, raise it, wait for that long, restart the nodes; for a shorter one restart
-                 them first. Free leases are granted again after the longer of both quarantines; owned leases stay.
-node replicas    lowers how many replicas Redis is meant to have, for all nodes: when the replicas that are too many have ended
-                 for good, and every node was restarted with the lower number (--replicas raises it by itself).
+node bootstrap   declares the first deployment on an empty Redis, once. Without it, the first nodes wait for one TTL, as
+                 after a loss of data. It fails while a lease or heartbeat exists.
+node quarantine  changes the quarantine of all nodes: how long Redis grants nothing after a loss of data. It must be at
+                 least the longest TTL of any node. For a longer TTL, raise the quarantine, wait for that long, and restart
+                 the nodes. For a shorter TTL, restart the nodes first. Free leases are granted again after the longer of
+                 both quarantines; owners keep their leases.
+node replicas    lowers the number of replicas that Redis should have, for all nodes. First stop the surplus replicas for
+                 good, and restart every node with the lower --replicas. (A higher --replicas raises the number by itself.)
 
-node health      asks the node that serves --health there, or at LEASESTORM_HEALTH_ADDR, whether it is ready, and exits with 0
-                 or, if it is not or does not answer, 1: the health check of a container without a shell.
+node health      asks the node whose --health has this address (default: LEASESTORM_HEALTH_ADDR) whether it is ready. Exit
+                 code 0: ready; 1: not ready, or no answer. It is a health check for containers without a shell.
 
 Exit codes: 0 stopped cleanly; 1 not everything could be released; 3 a setting or the Redis is wrong, nothing was done.
 
@@ -102,24 +103,24 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
 	duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	duration(&s.leases.RenewInterval, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
-	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats: that of renewals")
+	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats; if given, it must be the time between renewals")
 	duration(&s.leases.DiscoveryInterval, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between discoveries; 0: TTL/3")
 	duration(&s.leases.OpTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	var delay, replicas string
 	text(&replicas, "replicas", "LEASESTORM_REPLICAS", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
 	duration(&s.polls.Interval, "poll", "LEASESTORM_POLL_MS", poll.DefaultInterval, "time between polls of a session")
-	duration(&s.polls.Timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "longest poll; 0: TTL/3")
+	duration(&s.polls.Timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "timeout of a poll; 0: TTL/3")
 	duration(&s.polls.DrainTimeout, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll timeout")
-	duration(&s.polls.Stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "when a poll that does not end loses its lease; 0: TTL/3")
+	duration(&s.polls.Stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "how long a poll may take to return after its context ended, before its lease is given up; 0: TTL/3")
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two reads of a follower; 0: TTL/2")
 	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
 		"ms; 0: none, empty: TTL/3")
 	s.keyFlags(text)
 	var level, renewals, long, pause string
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
-	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "level of each renewal that succeeds; info if empty")
+	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "log level of successful renewals; info if empty")
 	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed, up to --poll-timeout")
-	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: stop at the first poll between its check and its send")
+	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: at the first poll, stop the process after the check of the lease and before the request")
 	fs.Lookup("long-polls").NoOptDefVal = "true"
 	var help bool
 	fs.BoolVarP(&help, "help", "h", false, "this text")

@@ -69,7 +69,7 @@ func addresses(list, variable, flag string) ([]string, error) {
 	all := strings.Split(list, ",")
 	for _, addr := range all {
 		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" || strings.Contains(addr, "@") {
-			return nil, fmt.Errorf("%s (%s) has %q; it must be host:port,host:port, and user and password stand in the URL of Redis", variable,
+			return nil, fmt.Errorf("%s (%s) has %q; it must be host:port,host:port; give user and password in the URL of Redis", variable,
 				flag, shown(addr))
 		}
 	}

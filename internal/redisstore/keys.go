@@ -102,7 +102,7 @@ func checkName(what, id string) error {
 // CheckInstance returns why id cannot be an instance's ID, or nil if it can.
 func CheckInstance(id string) error {
 	if id == nobody {
-		return fmt.Errorf("the instance ID is %q, which means nobody", id)
+		return fmt.Errorf("the instance ID is %q, which is reserved for leases without an owner", id)
 	}
 	return checkName("instance", id)
 }

@@ -27,12 +27,12 @@ func Check(id string, names bool) error {
 	case !names && Valid(id):
 		return nil
 	case !names:
-		return fmt.Errorf("%w: %q (wanted like 0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e, in lower case; NamedSessions admits names)",
+		return fmt.Errorf("%w: %q (it must be a lower-case UUID such as 0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e; set NamedSessions to allow names)",
 			ErrInvalid, plain.Cut(id, nameMax))
 	case id == "" || len(id) > nameMax || strings.ContainsFunc(id, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("{}:/", r)
 	}):
-		return fmt.Errorf("%w: %q (wanted are 1 to %d bytes of printable ASCII without space, braces, colon and slash)",
+		return fmt.Errorf("%w: %q (it must have 1 to %d bytes of printable ASCII without space, braces, colon and slash)",
 			ErrInvalid, plain.Cut(id, nameMax), nameMax)
 	}
 	return nil

@@ -156,7 +156,7 @@ func (c *Config) validate() error {
 		return configError("ElectionInterval is %v; it must be less than LeaderTTL %v, or a member that renews on it loses "+
 			"its leadership", c.ElectionInterval, c.LeaderTTL)
 	case c.HeartbeatInterval >= c.LeaderTTL:
-		return configError("HeartbeatInterval is %v; it must be less than LeaderTTL %v, or a living leader looks dead",
+		return configError("HeartbeatInterval is %v; it must be less than LeaderTTL %v, or a living leader's heartbeat looks stale",
 			c.HeartbeatInterval, c.LeaderTTL)
 	case c.StartDelayMax < 0:
 		return configError("StartDelayMax is %v; it must not be negative", c.StartDelayMax)

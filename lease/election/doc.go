@@ -36,7 +36,7 @@
 //	election:notify                channel for acquisitions and releases
 //
 // On an empty Redis, nobody is elected for one TTL, unless it is evidently new
-// (docs/redis.md) or admin.Bootstrap declares it new.
+// (docs/concepts.md) or admin.Bootstrap declares it new.
 //
 // # States and events
 //

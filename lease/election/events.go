@@ -120,7 +120,7 @@ func head(e *Event) (zapcore.Level, string) {
 }
 
 var messages = [...]string{
-	EventStateChanged: "Member's state changed", EventLeadershipAcquired: "Leadership acquired",
+	EventStateChanged: "The member's state changed", EventLeadershipAcquired: "Leadership acquired",
 	EventLeadershipLost: "Leadership lost", EventElectionFailed: "Election failed", EventLeaderChanged: "Leader changed",
 	EventHeartbeatStale:    "The leader's heartbeat is stale; only the leader key decides",
 	EventHeartbeatInvalid:  "The leader's heartbeat is malformed",

@@ -25,7 +25,7 @@ type member struct{ e *election.Election }
 var (
 	leaderDesc         = describe("election_leader", "1 while this member leads.")
 	memberHealthDesc   = describe("election_health", "1 for the current state of the member's Health.", "state")
-	memberBlockedDesc  = describe("election_blocked_seconds", "How much longer nobody can be elected at this member.")
+	memberBlockedDesc  = describe("election_blocked_seconds", "Time until this member can be elected.")
 	memberWarningDesc  = describe("election_warning", warningHelp, "warning")
 	leaderTakeoverDesc = describe("election_takeover_seconds", "From the expiry of the last leader's key until this member led.")
 	leaderHandoverDesc = describe("election_handover_seconds", "From the last leader's notice of release until this member led.")

@@ -135,7 +135,7 @@ func newLeases(source Source) *leases {
 		yield:        histogram("lease_yield_seconds", "From the request to end the work under a lease until its release.", windows),
 		takeover:     histogram("lease_takeover_seconds", "From the expiry of the last owner's key until the lease was acquired.", lags),
 		handover:     histogram("lease_handover_seconds", "From the notice of a release until the lease was acquired.", lags),
-		uncertain:    counter("lease_uncertain_seconds_total", "Time that terms were uncertain."),
+		uncertain:    counter("lease_uncertain_seconds_total", "Time that a term was uncertain, from a failed renewal to a success or the end."),
 		dropped:      counter("events_dropped_total", "Events that a slow listener missed."),
 	}
 	// Series that alerts read start at 0.
@@ -226,17 +226,17 @@ func since(h prometheus.Histogram, from *time.Time, at time.Time) {
 
 const (
 	renewalsHelp = "Renewals of leases."
-	warningHelp  = "1 for each condition that limits an instance that can be granted leases."
+	warningHelp  = "1 for each warning about an instance that can acquire leases."
 )
 
 var (
 	renewalsDesc  = describe("lease_renewals_total", renewalsHelp, "result")
 	renewalDesc   = describe("lease_renewal_seconds", "From sending a renewal to its success.")
-	marginDesc    = describe("lease_margin_seconds", "Rest of the trust window when a renewal succeeded.")
+	marginDesc    = describe("lease_margin_seconds", "Time left in the trust window when a renewal succeeded.")
 	heldDesc      = describe("leases_held", "Leases under which work may begin now.")
 	uncertainDesc = describe("leases_uncertain", "Terms under which no work may begin until a renewal succeeds.")
 	healthDesc    = describe("instance_health", "1 for the current state of the instance's Health.", "state")
-	blockedDesc   = describe("instance_blocked_seconds", "How much longer nothing is granted or acquired.")
+	blockedDesc   = describe("instance_blocked_seconds", "Time until this instance can acquire leases again.")
 	warningDesc   = describe("instance_warning", warningHelp, "warning")
 	sessionsDesc  = describe("sessions", "Sessions that are known and shared.")
 	skippedDesc   = describe("sessions_skipped", "Sessions that are left out because they are malformed.")

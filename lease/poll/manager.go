@@ -331,7 +331,7 @@ func (m *SessionManager) abandon(p *publisher) {
 		hold = p.hold
 	}
 	// The entry comes first, so that the log explains the following loss.
-	m.log.Error("Poll is stuck; its lease is given up", zap.String("event", "pollStuck"),
+	m.log.Error("A poll does not return after its context ended; its lease will expire", zap.String("event", "pollStuck"),
 		zap.String("instance", m.leases.InstanceID()), zap.String("endpoint", p.id), zap.Int64("fence", hold.Fence()))
 	p.run.abandoned = append(p.run.abandoned, hold)
 	inner.OfLease(hold).Abandon()

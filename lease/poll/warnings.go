@@ -45,7 +45,7 @@ func (w *warnings) judge(p *publisher, r *run) {
 			sessions++
 		}
 	}
-	w.log.Warn("Polls are cut off by their timeout, one after the other; a target that needs longer needs a longer poll timeout "+
+	w.log.Warn("Several polls of a session in a row timed out; if the target needs longer, set a longer poll timeout "+
 		"(poll.Config.Timeout; one above nine tenths of the TTL also needs LongPolls)", zap.String("event", "pollCutOff"),
 		zap.String("instance", w.instance), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
 		zap.Int64("timeout", w.timeout.Milliseconds()), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
@@ -65,11 +65,11 @@ func (w *warnings) failing(p *publisher, r *run) {
 	if r.err == nil {
 		p.failed = 0
 	}
-	tell, message, event := w.log.Warn, "Several polls in a row failed", "pollsFail"
+	tell, message, event := w.log.Warn, "Several polls of a session in a row failed", "pollsFail"
 	switch {
 	case p.failed == failedMany:
 	case p.failed == 0 && failed >= failedMany:
-		tell, message, event = w.log.Info, "Polls succeed again", "pollsSucceed"
+		tell, message, event = w.log.Info, "Polls of the session succeed again", "pollsSucceed"
 	default:
 		return
 	}
@@ -89,7 +89,7 @@ func (w *warnings) failures(h lease.Health) lease.Health {
 		}
 	}
 	if sessions > 0 && h.OK() {
-		h.Reason += fmt.Sprintf("; polls of %d sessions fail, as of %s: %s", sessions, first,
+		h.Reason += fmt.Sprintf("; polls of %d sessions fail, such as %s: %s", sessions, first,
 			plain.Text(plain.Cut(w.publishers[first].err.Error(), reasonMax)))
 	}
 	return h

@@ -125,7 +125,7 @@ func TestFailingPollsAreTold(t *testing.T) {
 		}
 		h, lasts := w.failures(lease.Health{State: lease.HealthOK}), begins <= i && i < ends
 		if told != map[int]string{begins: "pollsFail", ends: "pollsSucceed"}[i] || !h.OK() || strings.Contains(h.Reason, "\n") ||
-			strings.Contains(h.Reason, "polls of 1 sessions fail, as of "+id+": away\\u000afor now") != lasts {
+			strings.Contains(h.Reason, "polls of 1 sessions fail, such as "+id+": away\\u000afor now") != lasts {
 			t.Errorf("%d: told %q; Health %q", i, told, h.Reason)
 		}
 	}

@@ -108,7 +108,7 @@ func (c *pipeline) refused(why string) {
 
 func (c *pipeline) pushedOut() {
 	if c.state == pipeUp {
-		c.over("the slot ended it")
+		c.over("the slot ended the pipeline")
 	}
 }
 

@@ -135,7 +135,7 @@ func (t *Token) validate(names intent.Names) error {
 	write, read := names.Table().Scope+intent.ScopeWrite, names.Table().Scope+intent.ScopeRead
 	for _, s := range t.Scopes {
 		if s != write && s != read {
-			return fmt.Errorf("token %q has the scope %q; there are %s and %s", t.Name, s, write, read)
+			return fmt.Errorf("token %q has the scope %q; known scopes are %s and %s", t.Name, s, write, read)
 		}
 	}
 	return nil

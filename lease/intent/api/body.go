@@ -73,13 +73,13 @@ func parse(names intent.Names, body []byte) (request, error) {
 	var refused error
 	switch kind := m[mType].text; {
 	case !m[mType].given:
-		return bad("type is missing; it is %q or %q", typeStart, typeStop)
+		return bad("type is missing; it must be %q or %q", typeStart, typeStop)
 	case kind == typeStop:
 		refused = known.only(&m, kind, mType, mSession)
 	case kind == typeStart:
 		refused = known.only(&m, kind, mType, mRef, mProfile, mAt)
 	default:
-		return bad("type is %q; it is %q or %q", clip(kind), typeStart, typeStop)
+		return bad("type is %q; it must be %q or %q", clip(kind), typeStart, typeStop)
 	}
 	if refused != nil {
 		return bad("%v", refused)

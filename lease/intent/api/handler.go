@@ -128,7 +128,7 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	case cfg.KeyTTL < time.Second:
 		return nil, fmt.Errorf("%w: KeyTTL is %v; it must be at least 1s", lease.ErrInvalidConfig, cfg.KeyTTL)
 	case cfg.BodyMax < 1 || cfg.BodyTimeout < time.Millisecond:
-		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; at least 1 and 1ms are wanted", lease.ErrInvalidConfig, cfg.BodyMax,
+		return nil, fmt.Errorf("%w: BodyMax is %d and BodyTimeout %v; they must be at least 1 and 1ms", lease.ErrInvalidConfig, cfg.BodyMax,
 			cfg.BodyTimeout)
 	}
 	if err := proxies.Check(cfg.TrustedProxies); err != nil {
@@ -336,7 +336,7 @@ func (h *Handler) blocked(ok lease.Health) lease.Health {
 	}
 	ok.State, ok.Since, ok.Reason = lease.HealthBlocked, since, what+" has not returned since "+since.Format(time.RFC3339Nano)
 	if h.stuck.Swap(since.UnixNano()) != since.UnixNano() {
-		h.cfg.Logger.Warn("a function of the caller's does not return", zap.String("event", "blocked"), zap.String("error", ok.Reason))
+		h.cfg.Logger.Warn("a function of your program does not return", zap.String("event", "blocked"), zap.String("error", ok.Reason))
 	}
 	return ok
 }

@@ -104,7 +104,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	cursor := query.Get("cursor")
 	if cursor != "" && !sessionid.Valid(cursor) {
-		return refused(http.StatusBadRequest, "invalid", "cursor is not one that a page ended with")
+		return refused(http.StatusBadRequest, "invalid", "cursor must be the one that the last page returned")
 	}
 	wait, cancel := context.WithTimeout(r.Context(), listPatience)
 	defer cancel()

@@ -42,7 +42,7 @@ func New(r prometheus.Registerer, names intent.Names) (*Metrics, error) {
 			Name: n.Replays, Help: "Starts answered with an existing session.",
 		}),
 		starts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: n.Starts, Help: "Starts that a worker has dealt with.",
+			Name: n.Starts, Help: "Starts that a worker has run or ended.",
 		}, []string{"outcome"}),
 	}
 	for _, c := range []prometheus.Collector{m.intents, m.replays, m.starts} {

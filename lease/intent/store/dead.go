@@ -33,7 +33,7 @@ func letterID(id string) error {
 		_, err = strconv.ParseUint(seq, 10, 64)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %q; they look like 1700000000000-0", ErrLetterID, id)
+		return fmt.Errorf("%w: %q; an ID has the form 1700000000000-0", ErrLetterID, id)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (sess
 	case "L":
 		return "", fmt.Errorf("%w: its session %q has not ended", ErrRequeue, w[1])
 	}
-	return "", fmt.Errorf("%w: its session %q has no record; start anew", ErrRequeue, w[1])
+	return "", fmt.Errorf("%w: its session %q has no record; send the start again", ErrRequeue, w[1])
 }
 
 // Drop deletes a dead letter. It returns false if no dead letter has this ID.

@@ -42,7 +42,7 @@ func (w *Worker) carry(e core.Effect) {
 		for _, h := range j.terms.Abandon() {
 			inner.OfLease(h).Abandon()
 		}
-		w.log.Error("a pipeline does not stop; its leases are left to expire", w.fields(e)...)
+		w.log.Error("a pipeline does not stop; its leases will expire", w.fields(e)...)
 	case core.Write:
 		entry := j.entry
 		w.tasks.Go(func() { w.write(e, entry.Resource) })
@@ -239,7 +239,7 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 	w.tasks.Go(func() { w.await(session, p, end) })
 }
 
-var errDoubt = errors.New("a lease is in doubt")
+var errDoubt = errors.New("a lease is uncertain")
 
 // errExited is the error of a pipeline's method that called runtime.Goexit, as
 // a test's FailNow does.

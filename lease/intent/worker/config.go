@@ -161,7 +161,7 @@ func (c *Config) validate() error {
 		return bad("Store.Leases.RenewInterval and OpTimeout, %v together, leave no time before pipelines are asked to stop: trust ends %v "+
 			"after a renewal, and Grace is %v", c.renewed(), trust, c.Grace)
 	case c.StopTimeout < time.Millisecond || c.MaxTries < 1 || c.Starting < 1:
-		return bad("StopTimeout is %v, MaxTries %d and Starting %d; at least 1ms, 1 and 1 are wanted", c.StopTimeout, c.MaxTries,
+		return bad("StopTimeout is %v, MaxTries %d and Starting %d; they must be at least 1ms, 1 and 1", c.StopTimeout, c.MaxTries,
 			c.Starting)
 	}
 	return nil
