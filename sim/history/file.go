@@ -155,48 +155,56 @@ func Read(r io.Reader, name string, yield func(Event, error) bool) error {
 	var (
 		d       Decoder
 		e       Event
-		in      = bufio.NewReaderSize(r, 1<<18)
-		long    []byte
-		lineNo  int
+		in      = lines{in: bufio.NewReaderSize(r, 1<<18)}
 		decoded int
 	)
 	for {
-		part, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if long = append(long, part...); len(long) > lineMax {
-				return fmt.Errorf("%w: %s line %d: more than %d bytes; %d events before it are readable", ErrMalformed, name, lineNo+1,
-					lineMax, decoded)
-			}
-			continue
-		}
-		text := part
-		if len(long) > 0 {
-			long = append(long, part...)
-			text = long
-		}
-		lineNo++
+		text, err := in.next()
 		whole := err == nil
 		switch {
-		case err != nil && !errors.Is(err, io.EOF):
-			return broken(name, lineNo, decoded, err)
-		case !whole && len(text) == 0:
-			if decoded == 0 {
-				return fmt.Errorf("%w: %s holds no event", ErrEmpty, name)
-			}
+		case errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("%w: %s line %d: more than %d bytes; %d events before it are readable", ErrMalformed, name, in.n, lineMax, decoded)
+		case !whole && !errors.Is(err, io.EOF):
+			return broken(name, in.n, decoded, err)
+		case len(text) == 0 && decoded == 0:
+			return fmt.Errorf("%w: %s holds no event", ErrEmpty, name)
+		case len(text) == 0:
 			return nil
 		}
-		if err := d.Decode(text, &e); err != nil {
-			if !whole {
-				return fmt.Errorf("%w: %s ends in the middle of line %d; %d events before it are readable",
-					ErrTruncated, name, lineNo, decoded)
-			}
-			return fmt.Errorf("%s line %d: %w; %d events before it are readable", name, lineNo, err, decoded)
+		switch err := d.Decode(text, &e); {
+		case err != nil && !whole:
+			return fmt.Errorf("%w: %s ends in the middle of line %d; %d events before it are readable", ErrTruncated, name, in.n, decoded)
+		case err != nil:
+			return fmt.Errorf("%s line %d: %w; %d events before it are readable", name, in.n, err, decoded)
 		}
 		decoded++
 		if !yield(e, nil) || !whole {
 			return nil
 		}
-		long = long[:0]
+	}
+}
+
+// lines reads lines of up to lineMax bytes.
+type lines struct {
+	in   *bufio.Reader
+	long []byte
+	n    int // number of the last line, from 1
+}
+
+// next returns the next line, which is valid until the next call. The error is io.EOF at the end, also after a line without a line feed,
+// and bufio.ErrBufferFull for a line that is too long.
+func (l *lines) next() ([]byte, error) {
+	l.n++
+	l.long = l.long[:0]
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if len(l.long) == 0 && !errors.Is(err, bufio.ErrBufferFull) {
+			return part, err
+		}
+		l.long = append(l.long, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(l.long) > lineMax {
+			return l.long, err
+		}
 	}
 }
 

@@ -29,21 +29,6 @@ type Mutant struct {
 // Edit replaces Old, which occurs exactly once in the script, by New.
 type Edit struct{ Script, Old, New string }
 
-// All returns all mutants.
-func All() []Mutant {
-	return slices.Concat(rules, replicas, scripts, fresh, others, elections, intents)
-}
-
-// Named returns the mutant of that name, or an error.
-func Named(name string) (Mutant, error) {
-	all := All()
-	i := slices.IndexFunc(all, func(m Mutant) bool { return m.Name == name })
-	if i < 0 {
-		return Mutant{}, fmt.Errorf("no mutant is called %q; sim/mutant lists them", name)
-	}
-	return all[i], nil
-}
-
 // Bend applies the mutant to a virtual run.
 func (m *Mutant) Bend(v *virtual.Config) {
 	switch {

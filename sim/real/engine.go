@@ -102,12 +102,6 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 	if err := r.prepare(ctx); err != nil {
 		return out, err
 	}
-	if image := r.redis.Nodes(); image != "" {
-		r.record(history.Event{Kind: history.Note, Reason: "nodes run in containers of " + image})
-	}
-	if r.redis.note != "" {
-		r.notef("%s", r.redis.note)
-	}
 	if p := r.redis.replicated; p == nil {
 		r.openStream(ctx)
 	} else {

@@ -52,15 +52,8 @@ func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			malformed(show(line) + " (longer than 64 KiB)")
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = in.ReadSlice('\n')
-			}
-			if err != nil {
-				return
-			}
-			continue
-		}
-		if text := strings.TrimSpace(string(line)); text != "" {
+			err = skipLine(in)
+		} else if text := strings.TrimSpace(string(line)); text != "" {
 			if m, why := parseEvent(text); why != "" {
 				malformed(show([]byte(text)) + " (" + why + ")")
 			} else {
@@ -71,6 +64,15 @@ func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 			return
 		}
 	}
+}
+
+// skipLine reads the rest of a line.
+func skipLine(in *bufio.Reader) error {
+	_, err := in.ReadSlice('\n')
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.ReadSlice('\n')
+	}
+	return err
 }
 
 // parseEvent parses a line. why is not empty if the line violates the protocol, for example by a value of the wrong type.

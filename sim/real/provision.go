@@ -277,25 +277,8 @@ func (p *replicated) addMember(ctx context.Context, binary string, number int, d
 }
 
 func (p *replicated) connect() error {
-	lead := func(name string, to *member, stream int) (*proxy.Proxy, error) {
-		return proxy.New(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.abort)
-	}
 	for _, to := range p.members {
-		var err error
-		for _, from := range p.members {
-			if from == to {
-				continue
-			}
-			if to.router.Servers[from.from], err = lead(from.name, to, from.number); err != nil {
-				return err
-			}
-			if to.bus != nil {
-				if err := to.bus.join(from, to, p.abort); err != nil {
-					return err
-				}
-			}
-		}
-		if to.router.Sentinel, err = lead("sentinels", to, 0); err != nil {
+		if err := p.joinServer(to); err != nil {
 			return err
 		}
 		to.router.Open()
@@ -304,6 +287,28 @@ func (p *replicated) connect() error {
 		}
 	}
 	return nil
+}
+
+// joinServer makes the proxies through which the other servers and the sentinels reach a server.
+func (p *replicated) joinServer(to *member) (err error) {
+	through := func(name string, stream int) (*proxy.Proxy, error) {
+		return proxy.New(name+" to "+to.name, loopback, to.addr, 0, uint64(stream), p.abort)
+	}
+	for _, from := range p.members {
+		if from == to {
+			continue
+		}
+		if to.router.Servers[from.from], err = through(from.name, from.number); err != nil {
+			return err
+		}
+		if to.bus != nil {
+			if err = to.bus.join(from, to, p.abort); err != nil {
+				return err
+			}
+		}
+	}
+	to.router.Sentinel, err = through("sentinels", 0)
+	return err
 }
 
 func (p *replicated) settle(ctx context.Context, so func(context.Context) bool) error {
@@ -391,29 +396,33 @@ func refuseUsed(ctx context.Context, r *Redis) error {
 }
 
 // deleteRunKeys deletes a run's keys and returns their number. The claim goes last: otherwise a new storm could lose its own keys.
-func deleteRunKeys(ctx context.Context, c *redis.Client) (int, error) {
-	n := 0
+func deleteRunKeys(ctx context.Context, c *redis.Client) (n int, err error) {
 	for _, pattern := range runPatterns {
-		var cursor uint64
-		for {
-			keys, next, err := c.Scan(ctx, cursor, pattern, 1000).Result()
-			if err != nil {
-				return n, err
-			}
-			keys = slices.DeleteFunc(keys, func(key string) bool { return key == claimKey })
-			if len(keys) > 0 {
-				if err := c.Unlink(ctx, keys...).Err(); err != nil {
-					return n, err
-				}
-				n += len(keys)
-			}
-			if cursor = next; cursor == 0 {
-				break
-			}
+		deleted, err := deleteKeys(ctx, c, pattern)
+		if n += deleted; err != nil {
+			return n, err
 		}
 	}
 	claims, err := c.Unlink(ctx, claimKey).Result()
 	return n + int(claims), err
+}
+
+// deleteKeys deletes the keys that match the pattern, except the claim, and returns their number.
+func deleteKeys(ctx context.Context, c *redis.Client, pattern string) (n int, err error) {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var keys []string
+		if keys, cursor, err = c.Scan(ctx, cursor, pattern, 1000).Result(); err != nil {
+			return n, err
+		}
+		if keys = slices.DeleteFunc(keys, func(key string) bool { return key == claimKey }); len(keys) == 0 {
+			continue
+		}
+		if err = c.Unlink(ctx, keys...).Err(); err != nil {
+			return n, err
+		}
+		n += len(keys)
+	}
+	return n, nil
 }
 
 // ReaperMain must be called first in main. It returns at once, except in a stall meter's container and in the reaper, which cleans up after

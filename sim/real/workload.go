@@ -86,17 +86,9 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 	for start := 0; start < len(ids); start += batch {
 		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, id := range ids[start:min(start+batch, len(ids))] {
-				if w.removed[id] {
-					p.Del(ctx, w.run.system.sessions+id)
-					continue
-				}
-				text, err := json.Marshal(document{
-					ID: id, Name: "session " + id[:8], Endpoint: w.run.target.URL + "/poll/" + id, IsPaused: w.paused[id] > 0,
-				})
-				if err != nil {
+				if err := w.put(ctx, p, id); err != nil {
 					return err
 				}
-				p.Set(ctx, w.run.system.sessions+id, text, 0)
 			}
 			return nil
 		})
@@ -106,6 +98,21 @@ func (w *workload) write(ctx context.Context, ids []string) error {
 		}
 	}
 	return nil
+}
+
+// put queues the command that stores the current state of a session. mu is held.
+func (w *workload) put(ctx context.Context, p redis.Pipeliner, id string) error {
+	if w.removed[id] {
+		p.Del(ctx, w.run.system.sessions+id)
+		return nil
+	}
+	text, err := json.Marshal(document{
+		ID: id, Name: "session " + id[:8], Endpoint: w.run.target.URL + "/poll/" + id, IsPaused: w.paused[id] > 0,
+	})
+	if err == nil {
+		p.Set(ctx, w.run.system.sessions+id, text, 0)
+	}
+	return err
 }
 
 func (w *workload) restore(ctx context.Context) error {
@@ -175,11 +182,19 @@ func (r *run) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r.work = newWorkload(r)
-	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil || r.redis.kind == kindCompose { // a composed fleet is already bootstrapped
+	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil {
 		return err
 	}
-	if err := bootstrap(ctx, r.redis, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
-		return fmt.Errorf("epoch cannot be written: %w", err)
+	if r.redis.kind != kindCompose { // a composed fleet is already bootstrapped
+		if err := bootstrap(ctx, r.redis, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
+			return fmt.Errorf("epoch cannot be written: %w", err)
+		}
+	}
+	if image := r.redis.Nodes(); image != "" {
+		r.record(history.Event{Kind: history.Note, Reason: "nodes run in containers of " + image})
+	}
+	if r.redis.note != "" {
+		r.notef("%s", r.redis.note)
 	}
 	return nil
 }

@@ -105,9 +105,6 @@ func tapped(dir string) bool {
 	return false
 }
 
-// ErrLogs reports logs other than those that the report was made from. Judge has judged the history.
-var ErrLogs = errors.New("report: lines of the nodes' logs are missing, added or changed")
-
 // ErrBrokeOff reports that the simulator ended before the run did. Judge has judged the events so far.
 var ErrBrokeOff = errors.New("report: the run broke off and was not judged")
 

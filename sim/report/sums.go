@@ -3,6 +3,7 @@ package report
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -13,6 +14,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
+
+// ErrLogs reports logs other than those that the report was made from. Judge has judged the history.
+var ErrLogs = errors.New("report: lines of the nodes' logs are missing, added or changed")
 
 // summed lists the files that every run has from its start, and whose sums are in its report.
 var summed = []string{PlanName, ScenarioName}

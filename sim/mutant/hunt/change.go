@@ -68,38 +68,45 @@ var accused = []string{
 	"lease/intent/store/*.go", "internal/redisstore/lua/*.lua", "lease/intent/store/lua/*.lua",
 }
 
-// changes returns all possible changes under root.
-func changes(root string) (all []change, err error) {
+// changes returns all possible changes of the files under root whose path contains only.
+func changes(root, only string) (all []change, err error) {
 	for _, pattern := range accused {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") || !strings.Contains(file, *only) {
+			if strings.HasSuffix(file, "_test.go") || !strings.Contains(file, only) {
 				continue
 			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			of := ofGo
-			if strings.HasSuffix(file, ".lua") {
-				of = ofLua
-			}
-			some, err := of(string(text))
+			some, err := changesOf(file)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			for _, c := range some {
-				before := string(text[:c.From])
-				c.File, c.Line, c.old = file, 1+strings.Count(before, "\n"), string(text[c.From:c.To])
-				c.line, _, _ = strings.Cut(string(text[1+strings.LastIndexByte(before, '\n'):]), "\n")
-				all = append(all, c)
-			}
+			all = append(all, some...)
 		}
 	}
 	return all, nil
+}
+
+// changesOf returns all possible changes of a file.
+func changesOf(file string) ([]change, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	of := ofGo
+	if strings.HasSuffix(file, ".lua") {
+		of = ofLua
+	}
+	all, err := of(string(text))
+	for i := range all {
+		c := &all[i]
+		before := string(text[:c.From])
+		c.File, c.Line, c.old = file, 1+strings.Count(before, "\n"), string(text[c.From:c.To])
+		c.line, _, _ = strings.Cut(string(text[1+strings.LastIndexByte(before, '\n'):]), "\n")
+	}
+	return all, err
 }
 
 // moved maps an operator or a truth value to its replacement.
@@ -109,42 +116,54 @@ var moved = map[string]string{
 }
 
 // ofGo returns the changes of a Go file: drop a statement, negate a condition, move a comparison, raise a number, flip a truth value.
-func ofGo(text string) (all []change, err error) {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, "", text, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
+func ofGo(text string) ([]change, error) {
+	f := goFile{text: text, set: token.NewFileSet()}
+	tree, err := parser.ParseFile(f.set, "", text, parser.SkipObjectResolution)
+	if err == nil {
+		ast.Inspect(tree, f.visit)
 	}
-	at := func(p token.Pos) int { return set.Position(p).Offset }
-	add := func(from, to token.Pos, by string) { all = append(all, change{From: at(from), To: at(to), New: by}) }
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GenDecl:
-			return n.Tok == token.VAR
-		case *ast.ExprStmt, *ast.IncDecStmt:
-			add(n.Pos(), n.End(), "")
-		case *ast.AssignStmt:
-			if n.Tok != token.DEFINE {
-				add(n.Pos(), n.End(), "")
-			}
-		case *ast.IfStmt:
-			add(n.Cond.Pos(), n.Cond.End(), "!("+text[at(n.Cond.Pos()):at(n.Cond.End())]+")")
-		case *ast.BinaryExpr:
-			if by := moved[n.Op.String()]; by != "" {
-				add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), by)
-			}
-		case *ast.BasicLit:
-			if i, err := strconv.Atoi(n.Value); err == nil && n.Kind == token.INT {
-				add(n.Pos(), n.End(), strconv.Itoa(i+1))
-			}
-		case *ast.Ident:
-			if by := moved[n.Name]; by != "" {
-				add(n.Pos(), n.End(), by)
-			}
+	return f.all, err
+}
+
+type goFile struct {
+	text string
+	set  *token.FileSet
+	all  []change
+}
+
+func (f *goFile) at(p token.Pos) int { return f.set.Position(p).Offset }
+
+func (f *goFile) add(from, to token.Pos, by string) {
+	f.all = append(f.all, change{From: f.at(from), To: f.at(to), New: by})
+}
+
+// visit adds the changes of a node, and reports whether its children have any.
+func (f *goFile) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GenDecl:
+		return n.Tok == token.VAR
+	case *ast.ExprStmt, *ast.IncDecStmt:
+		f.add(n.Pos(), n.End(), "")
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE {
+			f.add(n.Pos(), n.End(), "")
 		}
-		return true
-	})
-	return all, nil
+	case *ast.IfStmt:
+		f.add(n.Cond.Pos(), n.Cond.End(), "!("+f.text[f.at(n.Cond.Pos()):f.at(n.Cond.End())]+")")
+	case *ast.BinaryExpr:
+		if by := moved[n.Op.String()]; by != "" {
+			f.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), by)
+		}
+	case *ast.BasicLit:
+		if i, err := strconv.Atoi(n.Value); err == nil && n.Kind == token.INT {
+			f.add(n.Pos(), n.End(), strconv.Itoa(i+1))
+		}
+	case *ast.Ident:
+		if by := moved[n.Name]; by != "" {
+			f.add(n.Pos(), n.End(), by)
+		}
+	}
+	return true
 }
 
 var (

@@ -35,7 +35,7 @@ func main() {
 	defer stop()
 	run := hunt
 	if *playing {
-		run = play
+		run = func(ctx context.Context) error { return play(ctx, *script) }
 	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "hunt:", err)
@@ -43,14 +43,11 @@ func main() {
 	}
 }
 
-// Results of a change.
-const (
-	survived = "survived"
-	unbuilt  = "" // it does not compile
-)
+// unbuilt is the result of a change that does not compile.
+const unbuilt = ""
 
 func hunt(ctx context.Context) error {
-	all, err := changes(".")
+	all, err := changes(".", *only)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// play plays a fixed set of seeds of each system and prints the first broken guarantee, or survived.
-func play(ctx context.Context) error {
+// survived is the result of a change that breaks no guarantee.
+const survived = "survived"
+
+// play plays a fixed set of seeds of each system and prints the first broken guarantee, or survived. script names a script that the text on
+// standard input replaces; "": none.
+func play(ctx context.Context, script string) error {
 	two := 2
-	bend, err := replaced(*script)
+	bend, err := replaced(script)
 	if err != nil {
 		return err
 	}

@@ -282,40 +282,48 @@ func (t *Stream) stream(in *bufio.Reader) (flowed bool, err error) {
 	var words [][]byte
 	var told *mark
 	for {
-		words, err = readCommand(in, words)
-		if err != nil {
+		if words, err = readCommand(in, words); err != nil {
 			t.placed(t.clock.Now())
 			return told != nil, err
 		}
 		if len(words) == 0 {
 			continue
 		}
-		m, text := t.mark.Load(), t.marked(words)
-		if now, ok := t.timeOf(text); ok {
-			t.placed(now)
-			continue
-		}
-		if told != nil && m == told {
-			t.command(words)
-			continue
-		}
-		if told != nil {
-			t.placed(t.clock.Now())
-			told, t.gap = nil, true
-			t.add(history.Event{T: t.clock.Now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
-		}
-		if strings.EqualFold(string(words[0]), "select") {
-			t.command(words) // the snapshot does not contain the selected database
-		}
-		if m != nil && text == m.nonce {
-			s, ok := awaitSnapshot(m.taken)
-			if !ok {
-				return false, errors.New("no snapshot of the leases")
-			}
-			t.begin(s)
-			told = m
+		if told, err = t.take(words, told); err != nil {
+			return false, err
 		}
 	}
+}
+
+// take handles the next command. told is the mark at which the recorded part of the stream began, nil while nothing is recorded. take
+// returns it for the command after this one.
+func (t *Stream) take(words [][]byte, told *mark) (*mark, error) {
+	m, text := t.mark.Load(), t.marked(words)
+	if now, ok := t.timeOf(text); ok {
+		t.placed(now)
+		return told, nil
+	}
+	if told != nil && m == told {
+		t.command(words)
+		return told, nil
+	}
+	if told != nil {
+		t.placed(t.clock.Now())
+		t.gap = true
+		t.add(history.Event{T: t.clock.Now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
+	}
+	if strings.EqualFold(string(words[0]), "select") {
+		t.command(words) // the snapshot does not contain the selected database
+	}
+	if m == nil || text != m.nonce {
+		return nil, nil //nolint:nilnil // nothing is recorded yet
+	}
+	s, ok := awaitSnapshot(m.taken)
+	if !ok {
+		return nil, errors.New("no snapshot of the leases")
+	}
+	t.begin(s)
+	return m, nil
 }
 
 func (t *Stream) marked(words [][]byte) string {

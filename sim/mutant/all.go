@@ -6,3 +6,23 @@
 //
 // sim/mutant/hunt changes random statements of the code itself and measures the share that the storms detect.
 package mutant
+
+import (
+	"fmt"
+	"slices"
+)
+
+// All returns all mutants.
+func All() []Mutant {
+	return slices.Concat(rules, replicas, scripts, fresh, others, elections, intents)
+}
+
+// Named returns the mutant of that name, or an error.
+func Named(name string) (Mutant, error) {
+	all := All()
+	i := slices.IndexFunc(all, func(m Mutant) bool { return m.Name == name })
+	if i < 0 {
+		return Mutant{}, fmt.Errorf("no mutant is called %q; sim/mutant lists them", name)
+	}
+	return all[i], nil
+}
