@@ -82,7 +82,7 @@ type adapter struct {
 	ended   chan struct{}
 }
 
-// startAdapter starts the program in a process group of its own: SIGTERM to the node's group does not reach it, while the simulator
+// startAdapter starts the program in a process group of its own. SIGTERM to the node's group does not reach it, while on Linux the simulator
 // freezes and kills all descendants of a node.
 func startAdapter(argv, env []string, lost func(key string), wrong func(text string)) (*adapter, error) {
 	a := &adapter{name: strings.Join(argv, " "), cmd: exec.Command(argv[0], argv[1:]...), lost: lost, wrong: wrong, ended: make(chan struct{})}

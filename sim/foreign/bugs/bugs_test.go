@@ -76,12 +76,12 @@ var table = []row{
 	{soundLease, "safety", ""},
 	{soundLease, "locks", ""},
 	{soundLease, "partitions", "G1,G2,G3,G10"},
-	{soundLease, "deleted", "G10"},
+	{soundLease, "robbed", "G10"},
 	{"lease: believes after its deadline", "partitions", "G1"},
 	{"lease: ignores a failed renewal", "partitions", "G1"},
-	{"lease: renews without comparing", "deleted", "G10"},
+	{"lease: renews without comparing", "robbed", "G10"},
 	{"lease: releases without comparing", "partitions", "G10"},
-	{"lease: no TTL", "crashes", "G5"},
+	{"lease: no TTL", "crashes", "G10"},
 	{"lease: TTL never renewed", "partitions", "G1"},
 	{"lease: a fence that falls", "partitions", "G3"},
 	{"lease: acquires without NX", "partitions", "G1"},
@@ -172,6 +172,12 @@ var scenarios = map[string]sim.Scenario{
 	}),
 	"deleted": short(ttl/2, func(i int) []fault.Fault {
 		return []fault.Fault{{Kind: fault.KeyDelete, Target: fault.SessionTarget(i)}}
+	}),
+	"robbed": short(ttl, func(i int) (all []fault.Fault) {
+		for n := range 3 {
+			all = append(all, fault.Fault{Kind: fault.KeyDelete, Target: fault.SessionTarget(3*n + i), At: time.Duration(n) * ttl / 4})
+		}
+		return all
 	}),
 	"flushed": short(ttl, flushed),
 	"crashes": short(3*ttl, func(i int) []fault.Fault {
