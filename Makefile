@@ -44,7 +44,7 @@ unit: ## Tests of all packages
 
 .PHONY: race
 race: setup ## Tests of the library and the core under the race detector
-	go test -race -short -count=1 $$(go list ./lease/... ./internal/core ./internal/policy ./internal/redisstore)
+	go test -race -short -count=1 $$(go list ./lease/... ./internal/core ./internal/member ./internal/place ./internal/policy ./internal/redisstore)
 
 .PHONY: race-all
 race-all: setup ## Tests of everything with goroutines under the race detector, and the determinism of what it builds (part of nightly)

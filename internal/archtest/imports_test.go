@@ -15,6 +15,9 @@ type rule struct {
 	Why                 string
 }
 
+// coreParts are the core and the packages that it consists of.
+var coreParts = []string{"internal/core", "internal/place", "internal/member", "internal/pause", "internal/term"}
+
 var rules = []rule{
 	{
 		From: []string{"internal/term"}, Never: []string{"lease", "internal", "sim", "cmd"},
@@ -27,7 +30,7 @@ var rules = []rule{
 	},
 	{
 		From:  []string{"sim/history", "sim/fault", "sim/nodelogs", "sim/measure", "sim/check", "sim/criteria", "sim/report", "sim/page"},
-		Never: []string{"lease", "internal/core", "internal/term"},
+		Never: append([]string{"lease"}, coreParts...),
 		Why:   "the judge shares nothing with the accused",
 	},
 	{
@@ -39,7 +42,7 @@ var rules = []rule{
 		Why: "the judge reads saved files and runs nothing",
 	},
 	{
-		From: []string{"sim/real"}, Never: []string{"internal/core", "internal/term", "lease"},
+		From: []string{"sim/real"}, Never: append([]string{"lease"}, coreParts...),
 		Why: "the real engine knows a node only by its protocol",
 	},
 	{

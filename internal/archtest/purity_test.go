@@ -14,7 +14,7 @@ import (
 
 // pure are the packages that must give the same output for the same input, on any machine, in any run. The linter keeps clocks,
 // random sources and the world out of them (.golangci.yml); this test keeps out what no linter sees.
-var pure = []string{"internal/term", "internal/core", "internal/policy", "sim/virtual", "sim/fault"}
+var pure = []string{"internal/term", "internal/member", "internal/pause", "internal/place", "internal/core", "internal/policy", "sim/virtual", "sim/fault"}
 
 func TestPurePackagesArePure(t *testing.T) {
 	for path, p := range loaded(t) {

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 
+	"github.com/leasestorm/leasestorm/internal/pause"
 	"github.com/leasestorm/leasestorm/internal/term"
 )
 
@@ -49,6 +50,14 @@ func (c *Config) terms() term.Config {
 	}
 }
 
+// pauses returns the durations that pauses follow from.
+func (c *Config) pauses() pause.Config {
+	return pause.Config{
+		TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.OpTimeout, Stagger: c.Stagger, Lead: c.Lead,
+		HeirGrace: c.HeirGrace, LookBudget: c.LookBudget, MaxProbe: c.MaxProbe, StaggerMax: c.StaggerMax,
+	}
+}
+
 // WithDefaults returns c with every zero field set to its default.
 func (c Config) WithDefaults() Config {
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)
@@ -65,14 +74,4 @@ func (c Config) WithDefaults() Config {
 	c.Batch = cmp.Or(c.Batch, DefaultBatch)
 	c.StaggerMax = cmp.Or(c.StaggerMax, 6)
 	return c
-}
-
-// Placement decides which instance should own which session. For each session it returns the instance that should take it, or -1 if
-// the owner keeps it; for each instance it returns the quota.
-//
-// instances holds the hashes of the live instances' IDs, ascending by ID. owner holds an index into it for each session, or -1 if the
-// session is free or its owner is not live. Every instance computes the placement for itself, so equal arguments must give equal
-// results. The results are valid until the next call.
-type Placement interface {
-	Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32)
 }

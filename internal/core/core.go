@@ -1,16 +1,20 @@
 package core
 
-import "github.com/leasestorm/leasestorm/internal/term"
+import (
+	"github.com/leasestorm/leasestorm/internal/member"
+	"github.com/leasestorm/leasestorm/internal/pause"
+	"github.com/leasestorm/leasestorm/internal/place"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
 
 // Core is one instance's view of the leases, the sessions and the other instances. It is not safe for concurrent use.
 type Core struct {
-	cfg Config
-	k   *term.Kernel
-	eff Effects
+	cfg   Config
+	k     *term.Kernel
+	pause pause.Config
+	eff   Effects
 
-	started  bool
-	draining bool
-	drained  bool
+	drained bool
 
 	next      Time // as of the last step
 	timers    timerHeap
@@ -31,8 +35,9 @@ type Core struct {
 	slowed  Time             // no pace ends later
 	refusal refusal
 
-	registry registry
-	fleet    fleet
+	members *member.Registry
+	own     *member.Membership // this instance's part among the members
+	table   *place.Table
 
 	queue queue
 }
@@ -51,14 +56,12 @@ func New(cfg Config) *Core {
 	c := &Core{
 		cfg:    cfg,
 		k:      term.New(cfg.terms()),
+		pause:  cfg.pauses(),
 		leases: map[string]*lease{},
 	}
-	if c.cfg.Placement == nil {
-		c.cfg.Placement = &Placer{}
-	}
-	c.registry = registry{k: c.k, cfg: &c.cfg, wake: c.armNode, index: map[string]int32{}}
-	c.registry.know(cfg.Instance)
-	c.fleet = fleet{k: c.k, cfg: &c.cfg, r: &c.registry, sessions: NewSessions(nil)}
+	c.members = member.NewRegistry(c.k, &c.pause, cfg.Instance, c.armNode)
+	c.own = member.NewMembership(c.members, !cfg.NoHeartbeat)
+	c.table = place.NewTable(c.k, &c.pause, c.members, c.own, cfg.Placement)
 	return c
 }
 
@@ -72,7 +75,7 @@ func (c *Core) Step(ev Event) Effects {
 	c.eff.Ops = c.eff.Ops[:0]
 	c.advance(ev.Now)
 	if c.next != 0 && c.k.Now()-c.next > Time(c.cfg.OpTimeout) {
-		c.fleet.discover(discoverSlept)
+		c.table.Discover(place.DiscoverSlept)
 	}
 	c.runTimers()
 	switch ev.Kind {
@@ -112,27 +115,21 @@ func (c *Core) Step(ev Event) Effects {
 }
 
 func (c *Core) start() {
-	if c.started {
+	if !c.own.Start() {
 		return
 	}
-	c.started = true
 	c.nextRenew = c.k.Now() + Time(c.cfg.Renew)
-	if !c.cfg.NoHeartbeat {
-		c.registry.own.beat = true
-		if !c.draining {
-			c.fleet.starts()
-		}
+	if !c.cfg.NoHeartbeat && !c.own.Leaving() {
+		c.table.Start()
 	}
 	c.queue.probe = true // most requests need the epoch, which is not known yet
 }
 
 func (c *Core) drain() {
-	if c.draining {
+	if !c.own.Leave() { // before heirs are chosen, so that one placement without this instance balances them
 		return
 	}
-	c.draining = true
-	c.fleet.stops()
-	c.registry.leaves(c.started) // before heirs are chosen, so that one placement without this instance balances them
+	c.table.Stop()
 	for _, l := range c.held {
 		if !l.yielding {
 			c.yield(l, "", CauseDrain)
@@ -146,7 +143,7 @@ func (c *Core) Unreleased() bool { return len(c.held) > 0 || c.releasing > 0 || 
 
 // drainedYet reports the end of a drain once nothing of this instance is left in Redis, as far as it can know.
 func (c *Core) drainedYet() {
-	if !c.draining || c.drained || c.Unreleased() || c.registry.own.leave || c.ops.any(OpBeat, OpLeave) {
+	if !c.own.Leaving() || c.drained || c.Unreleased() || c.own.LeaveDue() || c.ops.any(OpBeat, OpLeave) {
 		return
 	}
 	c.drained = true
@@ -157,27 +154,27 @@ func (c *Core) drainedYet() {
 // runIntervals starts the periodic work that is due. The next renewal counts from the planned time, not from now: otherwise the
 // interval would drift and lose leases on a loaded machine.
 func (c *Core) runIntervals() {
-	if c.due(&c.nextRenew) {
+	if c.due(c.nextRenew) {
 		c.nextRenew = advanceBy(c.nextRenew, c.cfg.Renew, c.k.Now())
 		c.renewAll()
 	}
-	if c.due(&c.fleet.next) {
-		c.fleet.intervalOver()
+	if c.due(c.table.Next()) {
+		c.table.IntervalOver()
 	}
-	if c.due(&c.registry.own.rejoin) {
-		c.registry.rejoins()
-		c.fleet.discover(discoverRejoined)
+	if c.due(c.own.Rejoin()) {
+		c.own.Rejoins()
+		c.table.Discover(place.DiscoverRejoined)
 	}
-	if c.due(&c.nextProbe) {
+	if c.due(c.nextProbe) {
 		c.nextProbe = 0
 		c.queue.probe = true
 	}
-	if c.due(&c.nextHeard) {
+	if c.due(c.nextHeard) {
 		c.observeWanted()
 	}
 }
 
-func (c *Core) due(t *Time) bool { return *t != 0 && *t <= c.k.Now() }
+func (c *Core) due(t Time) bool { return t != 0 && t <= c.k.Now() }
 
 // advanceBy returns the first t + k × step, k ≥ 1, that is after now.
 func advanceBy(t Time, step int64, now Time) Time {
@@ -193,7 +190,7 @@ func (c *Core) tell(t Tell) {
 // can no longer use (G5).
 func (c *Core) flush() {
 	q := &c.queue
-	if !c.started {
+	if !c.own.Started() {
 		return
 	}
 	switch {
@@ -209,8 +206,8 @@ func (c *Core) flush() {
 		c.batch(OpAcquire) // see Blocked
 		c.beat()
 	}
-	if own := &c.registry.own; own.leave && !c.paced(OpLeave) {
-		own.leave = false
+	if c.own.LeaveDue() && !c.paced(OpLeave) {
+		c.own.LeaveSent()
 		c.send(OpLeave, nil, nil)
 	}
 	if c.k.Epoch() != "" {
@@ -227,8 +224,8 @@ func (c *Core) flush() {
 	c.seek()
 	c.batch(OpObserve)
 	c.readHeartbeats()
-	if c.fleet.due && c.fleet.look == 0 && c.k.Epoch() != "" && !c.paced(OpLook) {
-		c.fleet.lookSent(c.send(OpLook, nil, nil))
+	if c.table.Due() && c.table.UnderWay() == 0 && c.k.Epoch() != "" && !c.paced(OpLook) {
+		c.table.LookSent(c.send(OpLook, nil, nil))
 	}
 }
 
@@ -364,14 +361,14 @@ func (c *Core) answer(a *Answer) {
 	case OpObserve:
 		c.observeAnswered(in, a)
 	case OpBeat:
-		c.beatAnswered(a)
+		c.own.BeatAnswered(a.Stale)
 	case OpNodes:
 		c.nodesAnswered(in, a)
 	case OpLook:
 		c.lookAnswered(in, a)
 	case OpLeave:
 		if a.Stale {
-			c.registry.own.leaveFailed(c.k.Now())
+			c.own.LeaveFailed()
 		}
 		c.drainedYet()
 	case OpAsk, OpSupersede:
@@ -401,15 +398,15 @@ func (c *Core) failed(in *inflight, a *Answer) {
 			c.acquisitionsFail(in)
 		}
 	case OpRenew:
-		c.registry.own.unable = 0 // not only acquisitions fail
+		c.own.Unfit() // not only acquisitions fail
 	case OpBeat:
-		c.registry.own.beatFailed()
+		c.own.BeatFailed()
 	case OpLook:
-		c.fleet.lookFailed(in.op.Seq)
+		c.table.LookFailed(in.op.Seq)
 	case OpNodes:
-		c.registry.dueAgain(in.op.Items)
+		c.members.DueAgain(in.op.Items)
 	case OpLeave:
-		c.registry.own.leaveFailed(c.k.Now())
+		c.own.LeaveFailed()
 	}
 	c.drainedYet()
 }
@@ -422,7 +419,7 @@ func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 			c.k.Trace(l.ID(), in.op.TTL)
 		}
 		c.refuse(l, refused{
-			cause: cause, text: a.Text, wait: max(c.cfg.retryPause(c.paces[OpAcquire].failed), c.cfg.MaxProbe),
+			cause: cause, text: a.Text, wait: max(c.pause.Retry(c.paces[OpAcquire].failed), c.cfg.MaxProbe),
 		})
 	case OpRenew, OpReassert:
 		c.doubt(l, cause, a.Text)

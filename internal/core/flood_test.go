@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/place"
 )
 
 // placings counts what is placed.
@@ -59,7 +61,7 @@ func TestHearsayIsPlacedSoOften(t *testing.T) {
 						s.core.Settled() // whose state is shown after each
 					}
 				}
-				if most := (from + 1) * placedMax; p.sessions == 0 || p.sessions > most {
+				if most := (from + 1) * place.PlacedMax; p.sessions == 0 || p.sessions > most {
 					t.Errorf("%s, %d sessions: %d were placed, want some and at most %d", name, n, p.sessions, most)
 				}
 				s.sleep(Time(s.core.cfg.Discovery / 10))

@@ -3,6 +3,8 @@ package core
 import (
 	"strconv"
 	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/pause"
 )
 
 // askedAfter is how long after n leases were released to another instance, which takes none, a third asks for the last of them.
@@ -42,7 +44,7 @@ func TestManyAreLeftToHeirsForLonger(t *testing.T) {
 	if few := askedAfter(t, 10); few < grace || few > 4*grace {
 		t.Errorf("the last of ten is asked for after %v", few)
 	}
-	if many := askedAfter(t, 10*heirMoves); many < 10*grace || many > 14*grace {
-		t.Errorf("the last of %d is asked for after %v", 10*heirMoves, many)
+	if many := askedAfter(t, 10*pause.HeirMoves); many < 10*grace || many > 14*grace {
+		t.Errorf("the last of %d is asked for after %v", 10*pause.HeirMoves, many)
 	}
 }

@@ -1,16 +1,18 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/place"
+)
 
 // beat sets the heartbeat once the renewals under way are answered, so that it expires no later than any held lease. The others watch
 // it in place of the leases, so it must not outlive them (G5).
 func (c *Core) beat() {
-	own := &c.registry.own
-	if !own.beat || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
+	if !c.own.BeatDue() || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
 		return
 	}
-	own.beat = false
-	if own.leaving || own.rejoin != 0 || c.k.Outside() {
+	if !c.own.Beat() {
 		return
 	}
 	ttl := c.cfg.TTL
@@ -22,26 +24,32 @@ func (c *Core) beat() {
 	c.send(OpBeat, nil, nil)
 	op := &c.eff.Ops[len(c.eff.Ops)-1]
 	op.TTL = ttl / Millisecond * Millisecond
-	own.sent(op.Deadline + Time(ttl))
+	c.own.BeatSent(op.Deadline + Time(ttl))
 }
 
 func (c *Core) readHeartbeats() {
-	if len(c.registry.unread) == 0 || c.paced(OpNodes) {
+	if !c.members.Reading() || c.paced(OpNodes) {
 		return
 	}
-	for items := range slices.Chunk(c.registry.reads(), c.cfg.Batch) {
+	for items := range slices.Chunk(c.members.Reads(), c.cfg.Batch) {
 		c.send(OpNodes, items, nil)
 	}
 }
 
 func (c *Core) nodesAnswered(in *inflight, a *Answer) {
 	for k, it := range in.op.Items {
-		switch i, said := c.registry.read(&in.op, it.ID, a.result(k)); said {
-		case heartbeatOverdue:
-			c.watch(i)
-		case heartbeatGone:
-			c.watch(i)
-			c.fleet.discover(discoverGone)
+		switch r := a.result(k); r.Outcome {
+		case OutUnknown:
+			c.members.Unread(it.ID)
+		case OutGone:
+			if i, gone := c.members.Absent(&in.op, it.ID); gone {
+				c.watch(i)
+				c.table.Discover(place.DiscoverGone)
+			}
+		default:
+			if i, overdue := c.members.Present(&in.op, it.ID, r.PTTL); overdue {
+				c.watch(i)
+			}
 		}
 	}
 }
@@ -52,14 +60,11 @@ func (c *Core) watch(o int32) {
 	if until, _ := c.Blocked(); !c.cfg.Place || until != 0 {
 		return
 	}
-	if c.fleet.anyFree {
-		c.fleet.discover(discoverGoneHeir)
+	if c.table.AnyFree() {
+		c.table.Discover(place.DiscoverGoneHeir)
 	}
-	for i := range c.fleet.known {
-		if c.fleet.known[i].owner != o {
-			continue
-		}
-		l := c.lease(c.fleet.sessions.IDs[i])
+	for _, i := range c.table.Owned(o) {
+		l := c.lease(c.table.ID(i))
 		if l.Phase() == idle && len(l.stuck) == 0 && !l.place {
 			l.place = true
 			c.observe(l)
@@ -67,15 +72,8 @@ func (c *Core) watch(o int32) {
 	}
 }
 
-func (c *Core) beatAnswered(a *Answer) {
-	own := &c.registry.own
-	own.written = !a.Stale
-	own.beat = own.beat || a.Stale
-	own.beatEnded()
-}
-
 func (c *Core) acquisitionsFail(in *inflight) {
-	if pause := c.registry.acquisitionFailed(in.op.Sent); pause > 0 {
+	if pause := c.own.AcquisitionFailed(in.op.Sent); pause > 0 {
 		c.tell(Tell{Kind: TellWithdrawn, Wait: pause})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/leasestorm/leasestorm/internal/place"
 	"github.com/leasestorm/leasestorm/internal/term"
 )
 
@@ -52,7 +53,7 @@ func (c *Core) tryAcquire(l *lease) {
 	switch {
 	case l.Phase() != idle:
 		return
-	case c.draining || !c.started:
+	case c.own.Leaving() || !c.own.Started():
 		c.refuse(l, refused{cause: CauseDrain})
 		return
 	case len(l.stuck) > 0:
@@ -105,7 +106,7 @@ func (c *Core) refuse(l *lease, by refused) {
 		return
 	}
 	if cause == CauseHeld {
-		if l.place && !l.want && c.registry.fresh(by.owner) {
+		if l.place && !l.want && c.members.Fresh(by.owner) {
 			c.forget(l) // its owner's heartbeat is watched instead
 			return
 		}
@@ -165,7 +166,7 @@ func (c *Core) wakeLease(l *lease, at Time) {
 // unwanted reports whether no user wants l, and placement does not either, or its session is gone or paused. If an attempt to acquire it
 // was not answered, l is still read once, to give back what that attempt may have won.
 func (c *Core) unwanted(l *lease) bool {
-	return !l.want && (!l.place || l.session == nobody)
+	return !l.want && (!l.place || l.session == place.Nobody)
 }
 
 func (c *Core) answered(l *lease) {
@@ -176,8 +177,8 @@ func (c *Core) answered(l *lease) {
 }
 
 func (c *Core) acquireAnswered(in *inflight, a *Answer) {
-	if c.registry.own.able() {
-		c.fleet.discover(discoverAble)
+	if c.own.Able() {
+		c.table.Discover(place.DiscoverAble)
 	}
 	for i, l := range in.leases {
 		if !c.k.Settles(&in.op, &l.Term) {
@@ -202,12 +203,12 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				continue
 			}
 			c.heldBy(l, r)
-			c.fleet.ownedBy(l.session, r.Owner)
+			c.table.OwnedBy(l.session, r.Owner)
 			switch {
 			case meant == nextInherit:
-				c.fleet.discover(discoverHeir)
-			case l.place && c.fleet.anyFree && r.Owner != "" && r.Owner != c.cfg.Instance:
-				c.fleet.discover(discoverOvertaken)
+				c.table.Discover(place.DiscoverHeir)
+			case l.place && c.table.AnyFree() && r.Owner != "" && r.Owner != c.cfg.Instance:
+				c.table.Discover(place.DiscoverOvertaken)
 			}
 			c.refuse(l, refused{cause: CauseHeld, owner: r.Owner})
 		case OutQuarantine:
@@ -229,7 +230,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 		c.tryAcquire(l)
 		return
 	}
-	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.cfg.Instance && c.registry.accuse(l.holder, l.exp) {
+	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.cfg.Instance && c.members.Accuse(l.holder, l.exp) {
 		c.tell(Tell{Kind: TellSuspect, ID: l.ID(), Owner: l.holder})
 	}
 	l.unanswered = false
@@ -237,9 +238,9 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 	l.will(nextNothing)
 	l.pos = int32(len(c.held))
 	c.held = append(c.held, l)
-	c.holds(l, true)
+	c.table.Hold(l.session, true)
 	c.armHeld(l)
-	c.fleet.ownedBy(l.session, c.cfg.Instance)
+	c.table.OwnedBy(l.session, c.cfg.Instance)
 	t := Tell{Kind: TellAcquired, ID: l.ID(), Fence: l.Fence(), Until: l.Until(), UntilWall: c.k.Wall(l.Until()), TTL: l.TTL(),
 		RedisNow: redis}
 	if r.Outcome == OutGranted { // an adopted lease was ours already
@@ -248,12 +249,12 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 	l.vacant(Vacancy{})
 	c.tell(t)
 	switch { // it may have become unwanted meanwhile
-	case c.draining:
+	case c.own.Leaving():
 		c.release(l, CauseDrain)
 	case !l.want && !l.place:
 		c.release(l, CauseRequested)
 	case c.unwanted(l):
-		c.fleet.discover(discoverUnwanted) // is its session really gone?
+		c.table.Discover(place.DiscoverUnwanted) // is its session really gone?
 	}
 }
 
@@ -261,7 +262,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 func (c *Core) renewAll() {
 	c.tellSilent()
 	c.k.AgeTraces()
-	c.registry.own.beat = !c.cfg.NoHeartbeat
+	c.own.Refresh()
 	for _, l := range c.held {
 		c.renew(l)
 	}
@@ -357,14 +358,14 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.k.Trace(l.ID(), l.TTL())
 	l.holder = owner
 	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: owner})
-	c.fleet.ownedBy(l.session, owner)
+	c.table.OwnedBy(l.session, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
 	if len(l.stuck) == 0 {
 		c.forget(l)
 	}
 	if placed && !c.silence.on {
-		c.fleet.discover(discoverLost)
+		c.table.Discover(place.DiscoverLost)
 	}
 	c.drainedYet()
 }
@@ -375,7 +376,7 @@ func (c *Core) unhold(l *lease, to term.Phase) {
 	c.held[l.pos].pos = l.pos
 	c.held[last] = nil
 	c.held = c.held[:last]
-	c.holds(l, false)
+	c.table.Hold(l.session, false)
 	l.pos = -1
 	l.gen++
 	l.yielding = false
@@ -394,11 +395,10 @@ func (c *Core) observe(l *lease) {
 
 // subscribed reads what notices may have been missed about, as often as whenHeard allows.
 func (c *Core) subscribed() {
-	c.fleet.hearings.add(c.k.Now(), c.cfg.Discovery, 1)
-	if c.nextHeard, _ = c.fleet.whenHeard(); c.due(&c.nextHeard) {
+	if c.nextHeard = c.table.Subscribed(); c.due(c.nextHeard) {
 		c.observeWanted()
 	}
-	c.fleet.discover(discoverSubscribed)
+	c.table.Discover(place.DiscoverSubscribed)
 }
 
 // observeWanted reads every idle lease that a user waits for, because a notice of its release may have been lost.
@@ -431,7 +431,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 			if !c.vacated(l) {
 				l.vacant(Vacancy{}) // it was freed early, at an unknown time
 			}
-			c.fleet.ownedBy(l.session, "")
+			c.table.OwnedBy(l.session, "")
 			if c.unwanted(l) {
 				c.forget(l)
 				continue
@@ -445,7 +445,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 }
 
 func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
-	c.fleet.ownedBy(l.session, r.Owner)
+	c.table.OwnedBy(l.session, r.Owner)
 	l.holder = r.Owner
 	l.exp = c.k.HeldUntil(&in.op, r.PTTL)
 	c.heldBy(l, r)
@@ -454,7 +454,7 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 		c.tryAcquire(l) // an unanswered attempt succeeded: adopt it
 	case c.unwanted(l):
 		c.forget(l)
-	case l.place && !l.want && c.registry.fresh(r.Owner) && l.exp > c.k.Now()+Time(c.cfg.Lead):
+	case l.place && !l.want && c.members.Fresh(r.Owner) && l.exp > c.k.Now()+Time(c.cfg.Lead):
 		c.forget(l) // it was renewed, and its owner's heartbeat is watched instead
 	default:
 		c.awaitExpiry(l)
@@ -470,8 +470,8 @@ func (a *Answer) result(i int) *Result {
 }
 
 func (c *Core) stagger(l *lease) int64 {
-	if !l.place || l.session == nobody {
+	if !l.place || l.session == place.Nobody {
 		return 0
 	}
-	return c.fleet.stagger(l.session)
+	return c.table.Stagger(l.session)
 }

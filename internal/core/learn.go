@@ -1,6 +1,9 @@
 package core
 
-import "github.com/leasestorm/leasestorm/internal/term"
+import (
+	"github.com/leasestorm/leasestorm/internal/place"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
 
 // advance moves time. If the clocks stepped, it shortens and doubts every term.
 func (c *Core) advance(now Now) {
@@ -52,7 +55,7 @@ func (c *Core) learn(in *inflight, a *Answer) {
 		c.paces[OpReassert] = pace{}
 	}
 	for _, l := range c.held {
-		if l.yielding && l.cause == CauseRebalance && !c.draining {
+		if l.yielding && l.cause == CauseRebalance && !c.own.Leaving() {
 			c.keep(l, CauseForgot) // in a quarantine nobody could acquire it; a draining instance keeps nothing
 		}
 		l.Forgot()
@@ -62,8 +65,8 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	if news.Open {
 		c.observeWanted() // the quarantine ended early, and waiters wait for its planned end
 	}
-	c.registry.own.beat = !c.cfg.NoHeartbeat
-	c.fleet.discover(discoverEpoch)
+	c.own.Refresh()
+	c.table.Discover(place.DiscoverEpoch)
 }
 
 func (c *Core) supersede() {
@@ -90,7 +93,7 @@ func (c *Core) Blocked() (Time, Cause) {
 // acquire yet. Such an instance sends no other requests. Without this read it would notice a loss of data, or a jump of Redis' clock, only
 // when it wants a lease. It would then be blocked for a TTL from that moment on (G9, I3, I5).
 func (c *Core) askIdle() {
-	if !c.cfg.NoHeartbeat || len(c.held) > 0 || c.silence.on || c.draining {
+	if !c.cfg.NoHeartbeat || len(c.held) > 0 || c.silence.on || c.own.Leaving() {
 		return
 	}
 	if until, _ := c.Blocked(); until != 0 || len(c.leases) == 0 {

@@ -1,30 +1,34 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/place"
+)
 
 func (c *Core) notice(n *Notice) {
-	if n.From == c.cfg.Instance || !c.started || c.draining {
+	if n.From == c.cfg.Instance || !c.own.Started() || c.own.Leaving() {
 		return
 	}
 	switch n.Kind {
 	case NoticeJoined: // any client can publish it, so the instance counts only after a discovery shows its heartbeat
-		c.fleet.discover(discoverJoined)
+		c.table.Discover(place.DiscoverJoined)
 	case NoticeLeft:
-		if c.registry.left(n.From) {
-			c.fleet.discover(discoverLeft)
+		if c.members.Left(n.From) {
+			c.table.Discover(place.DiscoverLeft)
 		}
 	case NoticeTaken:
 		for _, id := range n.IDs {
-			c.taken(id, c.fleet.sessions.find(id), n.From)
+			c.taken(id, c.table.Find(id), n.From)
 		}
 	case NoticeFreed:
 		for k, id := range n.IDs {
-			c.freed(id, c.fleet.sessions.find(id), n.From, n.heir(k))
+			c.freed(id, c.table.Find(id), n.From, n.heir(k))
 		}
 	case NoticeAsked:
 		if len(n.Peers) > 0 && n.Peers[0] == c.cfg.Instance && c.cfg.Place && c.mayHave(n.IDs) {
-			c.fleet.hear(n)
-			c.fleet.discover(discoverAsked)
+			c.table.Hear(n.From, n.IDs)
+			c.table.Discover(place.DiscoverAsked)
 		}
 	}
 }
@@ -50,16 +54,16 @@ func (c *Core) taken(id string, i int32, owner string) {
 		return // a notice ends no term: the next renewal decides
 	}
 	if l == nil && c.cfg.Place && i < 0 {
-		c.fleet.discover(discoverUnknown)
+		c.table.Discover(place.DiscoverUnknown)
 		return
 	}
-	if !c.fleet.said(i, c.fleet.shown(owner)) || l == nil || l.Phase() != idle || len(l.stuck) > 0 {
+	if !c.table.Said(i, c.table.Shown(owner)) || l == nil || l.Phase() != idle || len(l.stuck) > 0 {
 		return
 	}
 	l.holder = owner
 	l.vacant(Vacancy{})
 	switch {
-	case l.place && !l.want && c.registry.fresh(owner):
+	case l.place && !l.want && c.members.Fresh(owner):
 		c.forget(l)
 	case l.want || l.place:
 		l.will(nextRead) // a notice does not postpone the timer: the lease is read when it fires
@@ -84,12 +88,12 @@ func (c *Core) freed(id string, i int32, from string, to heir) {
 		return
 	}
 	if i < 0 {
-		c.fleet.discover(discoverUnknown)
+		c.table.Discover(place.DiscoverUnknown)
 		return
 	}
 	if to.none {
-		c.fleet.said(i, "") // its session is gone or paused, as a discovery will show
-		c.fleet.discover(discoverToNobody)
+		c.table.Said(i, "") // its session is gone or paused, as a discovery will show
+		c.table.Discover(place.DiscoverToNobody)
 		return
 	}
 	c.leftTo(i, l, from, to)
@@ -97,7 +101,7 @@ func (c *Core) freed(id string, i int32, from string, to heir) {
 
 // leftTo is freed for session i under placement, whose entry is l, nil without one. Placement takes the heir as the owner already.
 func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
-	c.fleet.said(i, c.fleet.shown(to.id))
+	c.table.Said(i, c.table.Shown(to.id))
 	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
 	l = c.placed(i)
 	l.holder = ""
@@ -110,7 +114,7 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 		}
 		return
 	}
-	turn, wait := nextTurn, c.cfg.heirGrace(len(c.leases)-len(c.held)) // after that, most have a notice of the acquisition and need no turn
+	turn, wait := nextTurn, c.pause.Heir(len(c.leases)-len(c.held)) // after that, most have a notice of the acquisition and need no turn
 	if to.id == "" {
 		turn, wait = nextAcquire, c.stagger(l)
 	}

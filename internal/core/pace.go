@@ -26,7 +26,7 @@ func (c *Core) setback(in *inflight, silent bool) {
 	}
 	p.failed++
 	p.at, p.silent = c.k.Now(), silent
-	p.until = c.k.Now() + Time(c.cfg.retryPause(p.failed))
+	p.until = c.k.Now() + Time(c.pause.Retry(p.failed))
 	c.slowed = max(c.slowed, p.until)
 }
 
@@ -42,7 +42,7 @@ func (c *Core) resume() {
 
 func (c *Core) effective(kind OpKind) {
 	if kind == OpBeat && c.paces[kind].failed > 0 { // without a heartbeat, the others may have released nothing to it
-		c.fleet.countedAgain()
+		c.table.CountedAgain()
 	}
 	c.paces[kind] = pace{}
 	if c.refusal.text == "" || c.fails() {

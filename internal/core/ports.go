@@ -1,6 +1,10 @@
 package core
 
-import "github.com/leasestorm/leasestorm/internal/term"
+import (
+	"github.com/leasestorm/leasestorm/internal/member"
+	"github.com/leasestorm/leasestorm/internal/place"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
 
 // This file is the core's whole boundary: its input (Event), its requests to a store (Op), their results (Answer) and its notifications
 // to the shell (Tell). All of it is plain data, so that production, virtual time and text scenarios drive the same rules.
@@ -61,6 +65,18 @@ const (
 	CauseAttached   = term.CauseAttached
 	CauseOperator   = term.CauseOperator
 )
+
+// Seen and the types after it are those of the members and their placement.
+type (
+	Seen      = member.Seen
+	Look      = place.Look
+	Sessions  = place.Sessions
+	Placement = place.Placement
+	Placer    = place.Placer
+)
+
+// NewSessions is place.NewSessions.
+func NewSessions(ids []string) *Sessions { return place.NewSessions(ids) }
 
 // LifeOf is term.LifeOf.
 func LifeOf(epoch string) (run, attachments string, acks int64) { return term.LifeOf(epoch) }
@@ -182,26 +198,6 @@ func (a *Answer) Counted(op *Op) *Answer {
 		return a
 	}
 	return a.worth(term.Counted(op, a.about()))
-}
-
-// Look is one reading of the whole namespace. It is immutable and may be shared by many instances.
-type Look struct {
-	Sessions *Sessions
-	Owners   []string // aligned with Sessions.IDs; "" free
-	Nodes    []Seen   // live heartbeats, in any order
-}
-
-// Seen is a heartbeat.
-type Seen struct {
-	ID   string
-	PTTL int64 // ns
-}
-
-// Sessions is the set of sessions that need an owner, which are not paused. They ascend by ID. Immutable; NewSessions builds it.
-type Sessions struct {
-	IDs    []string
-	hashes []uint64
-	index  map[string]int32 // never ranged over
 }
 
 // NoticeKind is the kind of a Notice.

@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/place"
+)
 
 // heir is the instance that should take a released lease.
 type heir struct {
@@ -62,10 +66,10 @@ func (c *Core) drop(id string, cause Cause) {
 func (c *Core) release(l *lease, cause Cause) {
 	switch cause {
 	case CauseDrain:
-		l.heir = heir{id: c.fleet.heirOf(l.session)}
+		l.heir = heir{id: c.table.HeirOf(l.session)}
 	case CauseRebalance:
-		if c.k.Now()-l.since >= Time(c.cfg.Discovery/10) && l.session != nobody { // its work took long to end
-			l.heir.id = c.fleet.heirNow(l.session, l.heir.id)
+		if c.k.Now()-l.since >= Time(c.cfg.Discovery/10) && l.session != place.Nobody { // its work took long to end
+			l.heir.id = c.table.HeirNow(l.session, l.heir.id)
 		}
 	case CauseUnwanted:
 		l.heir = heir{none: true}
@@ -76,7 +80,7 @@ func (c *Core) release(l *lease, cause Cause) {
 	l.place, l.told = false, false
 	l.since = c.k.Now()
 	c.releasing++
-	c.fleet.ownedBy(l.session, l.heir.id)
+	c.table.OwnedBy(l.session, l.heir.id)
 	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: l.heir.id})
 	c.requestRelease(l)
 }
@@ -125,15 +129,15 @@ func (c *Core) released(l *lease) {
 	l.End(idle)
 	l.will(nextNothing)
 	c.releasing--
-	c.fleet.touch(l.session)
-	if l.session != nobody && c.fleet.known[l.session].owner == 0 {
-		c.fleet.ownedBy(l.session, l.heir.id) // a discovery answered meanwhile still showed it as ours
+	c.table.Touch(l.session)
+	if l.session != place.Nobody && c.table.Owner(l.session) == 0 {
+		c.table.OwnedBy(l.session, l.heir.id) // a discovery answered meanwhile still showed it as ours
 	}
 	l.vacant(Vacancy{})
 	switch {
 	case len(l.stuck) > 0:
 		c.block(l)
-	case l.want && !c.draining:
+	case l.want && !c.own.Leaving():
 		c.tryAcquire(l)
 	default:
 		c.forget(l)
@@ -205,6 +209,6 @@ func (c *Core) recovered(id string, fence int64) {
 		c.tryAcquire(l)
 	default:
 		c.forget(l)
-		c.fleet.discover(discoverRecovered)
+		c.table.Discover(place.DiscoverRecovered)
 	}
 }

@@ -1,32 +1,33 @@
 package core
 
-import "slices"
+import (
+	"github.com/leasestorm/leasestorm/internal/place"
+)
 
 func (c *Core) lookAnswered(in *inflight, a *Answer) {
-	f := &c.fleet
-	if !f.lookEnded(in.op.Seq) || a.Look == nil || c.draining || c.registry.own.rejoin != 0 || c.k.Outside() {
+	f := c.table
+	if !f.LookEnded(in.op.Seq) || a.Look == nil || c.own.Leaving() || c.own.Rejoin() != 0 || c.k.Outside() {
 		return
 	}
-	changed := c.registry.see(&in.op, a.Look.Nodes)
+	changed := c.members.See(&in.op, a.Look.Nodes)
 	if c.cfg.Place {
-		changed = f.see(in.op.Seq, a.Look, c.stands) || changed
+		changed = f.See(in.op.Seq, a.Look, c.stands) || changed
 	}
 	blocked, _ := c.Blocked()
-	f.seen(changed, blocked)
+	f.Seen(changed, blocked)
 	if c.cfg.Place {
 		c.askRedis()
 		c.answerAsks(in.op.Seq)
 		c.takeFree()
-		c.ask(f.wanted())
+		c.ask(f.Wanted())
 		c.dropUnwanted()
 	}
-	f.placement()
-	c.registry.prune(f.owned)
+	c.members.Prune(f.Owns())
 }
 
 // askRedis renews the held leases that a discovery showed as not this instance's, to find out whether they are.
 func (c *Core) askRedis() {
-	for _, i := range c.fleet.denied {
+	for _, i := range c.table.Denied() {
 		if l := c.entry(i); l.Op() == 0 {
 			c.requestRenew(l)
 		}
@@ -41,28 +42,28 @@ func (c *Core) ask(asks [][]Item) {
 
 // answerAsks yields leases above this instance's quota that others requested.
 func (c *Core) answerAsks(look uint64) {
-	f := &c.fleet
-	if len(f.asks) == 0 {
+	f := c.table
+	if !f.Asked() {
 		return
 	}
 	if c.k.InQuarantine() {
-		f.forgetAsks() // in a quarantine nobody could acquire a released lease
+		f.Forget() // in a quarantine nobody could acquire a released lease
 		return
 	}
 	held := 0
 	for _, l := range c.held {
-		if l.place && !l.yielding && l.session != nobody {
+		if l.place && !l.yielding && l.session != place.Nobody {
 			held++
 		}
 	}
-	if excess, ok := f.excess(held); ok {
-		f.decide(look, func(a *ask) bool { return c.give(a, &excess) })
+	if excess, ok := f.Excess(held); ok {
+		f.Decide(look, func(from string, ids []string) bool { return c.give(from, ids, &excess) })
 	}
 }
 
 // give yields the requested leases within excess, and reports whether excess did not suffice.
-func (c *Core) give(a *ask, excess *int) (lacking bool) {
-	for _, id := range a.ids {
+func (c *Core) give(from string, ids []string, excess *int) (lacking bool) {
+	for _, id := range ids {
 		l := c.leases[id]
 		if l == nil || l.Phase() != owned || l.yielding || l.want && !l.place {
 			continue
@@ -71,7 +72,7 @@ func (c *Core) give(a *ask, excess *int) (lacking bool) {
 			return true
 		}
 		*excess--
-		c.yield(l, a.from, CauseRebalance)
+		c.yield(l, from, CauseRebalance)
 	}
 	return false
 }
@@ -81,24 +82,24 @@ func (c *Core) give(a *ask, excess *int) (lacking bool) {
 // large fleet would watch all of them. fleet.wanted plans a discovery for later.
 func (c *Core) takeFree() {
 	anyFree := false
-	for _, i := range c.fleet.unowned() {
+	for _, i := range c.table.Unowned() {
 		anyFree = c.takeUp(i) || anyFree
 	}
-	c.ask(c.fleet.formers())
-	c.fleet.leaves(anyFree)
+	c.ask(c.table.Formers())
+	c.table.Leaves(anyFree)
 }
 
 // takeUp handles session i, which has no living owner, and reports whether it is free and may come to this instance.
 func (c *Core) takeUp(i int32) (free bool) {
-	f := &c.fleet
-	o, l := f.known[i].owner, c.entry(i)
+	f := c.table
+	o, l := f.Owner(i), c.entry(i)
 	switch {
 	case l != nil && c.decided(l, o):
-		return o == nobody && len(l.stuck) == 0
+		return o == place.Nobody && len(l.stuck) == 0
 	case o == 0: // ours in Redis without a term here: an attempt was not answered
 		c.tryAcquire(c.placed(i))
-	case o != nobody:
-		if f.blocked == 0 {
+	case o != place.Nobody:
+		if f.Blocked() == 0 {
 			c.observe(c.placed(i))
 		}
 	default:
@@ -118,7 +119,7 @@ func (c *Core) decided(l *lease, o int32) bool {
 func (c *Core) givenBack(l *lease) bool { return l.holder != "" && l.exp > c.k.Now() }
 
 func (c *Core) takeFound(i int32) {
-	now, turn := c.fleet.found(i)
+	now, turn := c.table.Found(i)
 	if !now && !turn {
 		return
 	}
@@ -137,11 +138,11 @@ func (c *Core) dropUnwanted() {
 	for _, l := range c.held {
 		switch {
 		case !l.place || l.want || l.yielding:
-		case l.session != nobody || c.k.InQuarantine():
+		case l.session != place.Nobody || c.k.InQuarantine():
 			l.will(nextNothing)
 		case l.next != nextYield:
 			l.will(nextYield)
-			c.fleet.discover(discoverMissing)
+			c.table.Discover(place.DiscoverMissing)
 		default:
 			c.yield(l, "", CauseUnwanted)
 		}
@@ -150,41 +151,15 @@ func (c *Core) dropUnwanted() {
 
 // PreferredOwner returns the instance that should own id: its target, or its owner if that keeps it. For an unknown session, it is the
 // live instance that ranks the session highest; "" if no instance is live.
-func (c *Core) PreferredOwner(id string) string {
-	f := &c.fleet
-	f.placement()
-	if i := f.sessions.find(id); i >= 0 && c.cfg.Place {
-		if t := f.placedOn(i); t != nobody {
-			return f.r.nodes[t].id
-		}
-		if o := f.known[i].owner; o != nobody {
-			return f.r.nodes[o].id
-		}
-	}
-	best, owner, h := uint64(0), "", hashID(id)
-	for _, i := range f.live {
-		if r := rank(f.r.nodes[i].hash, h); owner == "" || r > best {
-			best, owner = r, f.r.nodes[i].id
-		}
-	}
-	return owner
-}
+func (c *Core) PreferredOwner(id string) string { return c.table.PreferredOwner(id) }
 
 // LiveNodes returns the IDs of the instances that count, in ascending order. This one is included unless it is draining or withdrawn.
-func (c *Core) LiveNodes() []string {
-	c.fleet.placement()
-	ids := make([]string, 0, len(c.fleet.live))
-	for _, i := range c.fleet.live {
-		ids = append(ids, c.registry.nodes[i].id)
-	}
-	return ids
-}
+func (c *Core) LiveNodes() []string { return c.table.Live() }
 
 // Settled reports whether this instance sees no session left to move: every session has a live owner, and none has another target.
 func (c *Core) Settled() bool {
-	if !c.started || c.draining || c.silence.on || c.cfg.Place && c.registry.looks == 0 {
+	if !c.own.Started() || c.own.Leaving() || c.silence.on || c.cfg.Place && !c.members.Looked() {
 		return false
 	}
-	c.fleet.placeTurn()
-	return !c.fleet.outdated() && !slices.ContainsFunc(c.fleet.target, func(t int32) bool { return t != nobody })
+	return c.table.Balanced()
 }

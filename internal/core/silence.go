@@ -1,5 +1,7 @@
 package core
 
+import "github.com/leasestorm/leasestorm/internal/place"
+
 type silence struct {
 	on     bool
 	since  Time   // when it was noticed: only the answer to a read that was sent later ends the silence
@@ -43,8 +45,8 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if s.failed == 0 {
 		c.queue.probe = true
 	}
-	if c.fleet.look != 0 { // its answer may come long after the fault; a new discovery follows the silence
-		c.fleet.lookFailed(c.fleet.look)
+	if c.table.UnderWay() != 0 { // its answer may come long after the fault; a new discovery follows the silence
+		c.table.LookFailed(c.table.UnderWay())
 	}
 	if s.toldAt == 0 || c.k.Now()-s.toldAt >= Time(c.cfg.Renew) {
 		c.tellSilent()
@@ -60,14 +62,14 @@ func (c *Core) tellSilent() {
 }
 
 func (c *Core) probeLater() {
-	c.nextProbe = c.k.Now() + Time(c.cfg.probePause(c.silence.failed, c.k.Replicated()))
+	c.nextProbe = c.k.Now() + Time(c.pause.Probe(c.silence.failed, c.k.Replicated()))
 }
 
 // seek plans a probe while held leases wait for their next attempt, because Redis refused it or too few replicas acknowledged it. A new
 // master begins another epoch, and so does a replica that attaches itself. Then the instance reasserts its leases at once.
 func (c *Core) seek() {
 	if c.k.Replicated() && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
-		c.nextProbe = c.k.Now() + Time(c.cfg.seekPause())
+		c.nextProbe = c.k.Now() + Time(c.pause.Seek())
 	}
 }
 
@@ -80,7 +82,7 @@ func (c *Core) probe() {
 	seq := c.send(OpObserve, c.silence.items, nil)
 	c.silence.op, c.silence.asked = seq, c.k.Now()
 	in := c.ops.find(seq)
-	in.op.Deadline = c.k.Now() + Time(c.cfg.probeTimeout(c.silence.failed))
+	in.op.Deadline = c.k.Now() + Time(c.pause.ProbeTimeout(c.silence.failed))
 	c.eff.Ops[len(c.eff.Ops)-1].Deadline = in.op.Deadline
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }
@@ -110,9 +112,9 @@ func (c *Core) heard(in *inflight) {
 	c.tellRefusing()
 	c.observeWanted()
 	if brief {
-		c.fleet.discover(discoverHeardBriefly)
+		c.table.Discover(place.DiscoverHeardBriefly)
 	} else {
-		c.fleet.discover(discoverHeard)
+		c.table.Discover(place.DiscoverHeard)
 	}
 	if c.k.Now()-was.from >= Time(c.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
 		c.resume()
@@ -121,7 +123,7 @@ func (c *Core) heard(in *inflight) {
 }
 
 func (c *Core) catchUp() {
-	c.registry.own.beat = !c.cfg.NoHeartbeat
+	c.own.Refresh()
 	for _, l := range c.held {
 		if (l.Uncertain() || l.Forgotten()) && l.Op() == 0 {
 			c.requestRenew(l)

@@ -18,11 +18,11 @@ func TestStrangersAreNotRemembered(t *testing.T) {
 		s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: uint64(seq + 1), Epoch: s.epoch, Look: look}})
 	}
 	c := s.core
-	before := len(c.registry.nodes)
+	before := c.members.Len()
 	if before != 2 {
 		t.Fatalf("%d instances are known, want a and b", before)
 	}
-	for n := range 2 * asksMax {
+	for n := range 2000 {
 		from := "stranger" + strconv.Itoa(n)
 		for kind, peer := range map[NoticeKind]string{
 			NoticeJoined: "", NoticeTaken: "", NoticeFreed: from, NoticeAsked: "a", NoticeLeft: "",
@@ -30,25 +30,8 @@ func TestStrangersAreNotRemembered(t *testing.T) {
 			s.step(Event{Kind: EvNotice, Notice: Notice{Kind: kind, From: from, IDs: []string{"s1"}, Peers: []string{peer}}})
 		}
 	}
-	if len(c.registry.nodes) != before || len(c.fleet.asks) > asksMax {
-		t.Errorf("%d instances are known and %d asks kept, want %d and at most %d", len(c.registry.nodes), len(c.fleet.asks), before, asksMax)
-	}
-}
-
-// Nor do they have what they ask for kept beyond a bound, in as few askings as they like.
-func TestStrangersAskForSoMuch(t *testing.T) {
-	s := &story{epoch: "r1", core: New(Config{Instance: "a", Place: true}), now: Now{Mono: 1, Wall: 1}}
-	s.step(Event{Kind: EvStart})
-	ids := slices.Repeat([]string{"x"}, 100_000)
-	for n := range 100 {
-		s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeAsked, From: "stranger" + strconv.Itoa(n), IDs: ids, Peers: []string{"a"}}})
-	}
-	kept := 0
-	for _, a := range s.core.fleet.asks {
-		kept += bytesOf(a.ids)
-	}
-	if kept == 0 || kept > askBytesMax {
-		t.Errorf("%d bytes of names that nobody has are kept, want some and at most %d", kept, askBytesMax)
+	if c.members.Len() != before {
+		t.Errorf("%d instances are known, want %d", c.members.Len(), before)
 	}
 }
 
@@ -129,7 +112,7 @@ func TestStrangersDoNotKeepWhatIsFree(t *testing.T) {
 		x := &talkedTo{c: New(Config{Instance: "a", Place: true}), now: Now{Mono: 1, Wall: 1}}
 		x.step(Event{Kind: EvStart})
 		for n := 0; !x.taking && x.now.Mono < within; n++ {
-			if x.looks >= looksWhole && row.when(x.c.fleet.look != 0) {
+			if x.looks >= looksWhole && row.when(x.c.table.UnderWay() != 0) {
 				x.step(Event{Kind: EvNotice, Notice: row.says(n)})
 			}
 			x.next()

@@ -70,7 +70,7 @@ func (c *Core) live(t *timer) bool {
 	case timerLease:
 		return t.l.gen == t.gen
 	case timerNode:
-		return c.registry.nodes[t.n].gen == t.gen
+		return c.members.Armed(int32(t.n), t.gen)
 	default:
 		return c.ops.find(t.n) != nil
 	}
@@ -98,7 +98,7 @@ func (c *Core) runTimers() {
 		case timerLease:
 			c.wakeLease(t.l, t.at)
 		case timerNode:
-			c.registry.due(int32(t.n))
+			c.members.Due(int32(t.n))
 		case timerOp:
 			c.timeout(t.n)
 		}
@@ -123,10 +123,10 @@ func (c *Core) earliest() Time {
 		earlier(c.timers.a[0].at)
 	}
 	earlier(c.nextRenew)
-	earlier(c.fleet.next)
+	earlier(c.table.Next())
 	earlier(c.nextProbe)
 	earlier(c.nextHeard)
-	earlier(c.registry.own.rejoin)
+	earlier(c.own.Rejoin())
 	if c.slowed > c.k.Now() {
 		for k := range c.paces {
 			if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
@@ -141,13 +141,13 @@ func (c *Core) queued(kind OpKind) bool {
 	q := &c.queue
 	switch kind {
 	case OpBeat:
-		return c.registry.own.beat
+		return c.own.BeatDue()
 	case OpLeave:
-		return c.registry.own.leave
+		return c.own.LeaveDue()
 	case OpLook:
-		return c.fleet.due
+		return c.table.Due()
 	case OpNodes:
-		return len(c.registry.unread) > 0
+		return c.members.Reading()
 	case OpSupersede:
 		return c.k.Supersedes()
 	default:

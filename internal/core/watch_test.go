@@ -3,6 +3,8 @@ package core
 import (
 	"maps"
 	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/place"
 )
 
 // Witness is a core that sees what each step makes of each lease: in which state it was, what happened to it, and in which state it is then.
@@ -112,7 +114,7 @@ func (w *Witness) Step(ev Event) Effects {
 	for _, id := range ev.Notice.IDs {
 		ids[id] = true
 	}
-	for _, id := range c.fleet.sessions.IDs {
+	for _, id := range c.table.Sessions().IDs {
 		ids[id] = true
 	}
 	for id := range b.owners {
@@ -156,12 +158,12 @@ func (w *Witness) before(ev *Event) *before {
 		states: c.states(), due: map[string][]string{}, owners: map[string]int32{}, read: map[int32]bool{}, epoch: c.k.Epoch(), silent: c.silence.on,
 		outside: c.k.Outside(), tick: c.nextRenew != 0 && c.nextRenew <= ev.Now.Mono,
 	}
-	for i, id := range c.fleet.sessions.IDs {
-		b.owners[id] = c.fleet.known[i].owner
+	for i, id := range c.table.Sessions().IDs {
+		b.owners[id] = c.table.Owner(int32(i))
 	}
 	if in := c.ops.find(ev.Answer.Seq); ev.Kind == EvAnswer && ev.Answer.Failure == FailNone && in != nil && in.op.Kind == OpNodes {
 		for _, it := range in.op.Items {
-			if i := c.registry.index[it.ID]; i > 0 {
+			if i, _ := c.members.Find(it.ID); i > 0 {
 				b.read[i] = true
 			}
 		}
@@ -211,7 +213,7 @@ func (w *Witness) main(ev *Event) func(id string) string {
 		return w.heard(&ev.Notice)
 	case ev.Kind == EvAnswer:
 		return w.answered(&ev.Answer)
-	case ev.Kind == EvDrain && !c.draining:
+	case ev.Kind == EvDrain && !c.own.Leaving():
 		said = "drain"
 	case ev.Kind == EvSubscribed:
 		said = "subscribed"
@@ -221,7 +223,7 @@ func (w *Witness) main(ev *Event) func(id string) string {
 
 func (w *Witness) heard(n *Notice) func(id string) string {
 	c := w.Core
-	deaf := n.From == c.cfg.Instance || !c.started || c.draining
+	deaf := n.From == c.cfg.Instance || !c.own.Started() || c.own.Leaving()
 	return func(id string) string {
 		k := slices.Index(n.IDs, id)
 		if deaf || k < 0 {
@@ -333,26 +335,26 @@ func (w *Witness) fleetSaid(ev *Event, b *before, id string) string {
 			return "heartbeat"
 		}
 		return ""
-	case c.fleet.sessions != a.Look.Sessions || c.draining || c.registry.own.rejoin != 0 || c.k.Outside():
+	case c.table.Sessions() != a.Look.Sessions || c.own.Leaving() || c.own.Rejoin() != 0 || c.k.Outside():
 		return ""
 	}
-	s := a.Look.Sessions.find(id)
+	s := a.Look.Sessions.Find(id)
 	if s < 0 {
 		return "look gone"
 	}
-	owner := c.fleet.known[s].owner // a notice that was heard since the look was sent counts more than the look
+	owner := c.table.Owner(s) // a notice that was heard since the look was sent counts more than the look
 	if len(b.states[id]) == 2 {
-		owner = nobody
-		if i, known := c.registry.index[a.Look.Owners[s]]; known {
+		owner = place.Nobody
+		if i, known := c.members.Find(a.Look.Owners[s]); known {
 			owner = i
 		}
 	}
 	switch {
-	case owner == nobody:
+	case owner == place.Nobody:
 		return "look free"
 	case owner == 0:
 		return "look ours"
-	case c.registry.nodes[owner].alive:
+	case c.members.Alive(owner):
 		return "look held"
 	default:
 		return "look dead"

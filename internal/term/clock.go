@@ -1,16 +1,5 @@
 package term
 
-// clockState watches the clocks that trust rests on.
-type clockState struct {
-	known    bool
-	offset   int64 // wall − mono as of the last event
-	redis    bool
-	lo, hi   int64  // Redis' clock − mono lies between
-	at       Time   // when lo and hi were last narrowed
-	acquires Time   // nothing is acquired before, because Redis' clock jumped
-	stepped  uint64 // ops up to this one were stamped before the own clocks stepped
-}
-
 // Advance moves time. It returns how far the wall clock stepped against the monotonic one, 0 if by no more than the margin. Either the
 // machine slept, and the monotonic clock may have stopped while Redis' did not, or somebody set the wall clock. The stamps of ops under
 // way may come from a stopped clock, so those ops begin no term (I7).

@@ -5,25 +5,6 @@ import (
 	"strings"
 )
 
-// epochState is what the instance knows of the epoch of Redis' data (G9).
-type epochState struct {
-	value      string // poll:epoch as last read, "" before the first answer
-	sent       Time   // stamp of the op that read it: an older op cannot bring an older epoch back
-	quarantine Time   // until then nothing is granted; an upper bound
-	fence      int64  // highest fence ever seen: every acquire carries it
-	acks       int64  // replicas that must acknowledge an op in this epoch
-
-	group    int64               // ns: quarantine that the epoch's group has agreed on
-	outside  bool                // group is too short for this instance, which takes no part
-	past     map[string]struct{} // epochs that were seen superseded; never ranged over
-	rejected string              // epoch that a server must end
-
-	disbelieved struct { // the last answer that was not believed
-		sent  Time
-		epoch string
-	}
-}
-
 // Epoch returns the epoch that is known, "" before the first answer.
 func (k *Kernel) Epoch() string { return k.epoch.value }
 
@@ -54,14 +35,6 @@ func (k *Kernel) Disbelieved() string {
 // than it needs, which is how a fleet changes its TTL.
 func (k *Kernel) tooShort(group int64) bool {
 	return group > 0 && group < max(k.cfg.TTL, k.cfg.Quarantine)
-}
-
-// quarantine returns how long a quarantine that this instance begins must last: as long as any of its group may believe in a lease.
-func (k *Kernel) quarantine() int64 {
-	if k.epoch.outside {
-		return k.epoch.group
-	}
-	return max(k.cfg.TTL, k.cfg.Quarantine, k.epoch.group)
 }
 
 // Forgot makes t a term of an earlier epoch, which must be reasserted (I6).

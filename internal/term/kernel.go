@@ -39,7 +39,37 @@ type Kernel struct {
 	seq    uint64 // of the last op
 	epoch  epochState
 	clock  clockState
-	traces traces
+	traces
+}
+
+// epochState is what the instance knows of the epoch of Redis' data (G9).
+type epochState struct {
+	value      string // poll:epoch as last read, "" before the first answer
+	sent       Time   // stamp of the op that read it: an older op cannot bring an older epoch back
+	quarantine Time   // until then nothing is granted; an upper bound
+	fence      int64  // highest fence ever seen: every acquire carries it
+	acks       int64  // replicas that must acknowledge an op in this epoch
+
+	group    int64               // ns: quarantine that the epoch's group has agreed on
+	outside  bool                // group is too short for this instance, which takes no part
+	past     map[string]struct{} // epochs that were seen superseded; never ranged over
+	rejected string              // epoch that a server must end
+
+	disbelieved struct { // the last answer that was not believed
+		sent  Time
+		epoch string
+	}
+}
+
+// clockState watches the clocks that trust rests on.
+type clockState struct {
+	known    bool
+	offset   int64 // wall − mono as of the last event
+	redis    bool
+	lo, hi   int64  // Redis' clock − mono lies between
+	at       Time   // when lo and hi were last narrowed
+	acquires Time   // nothing is acquired before, because Redis' clock jumped
+	stepped  uint64 // ops up to this one were stamped before the own clocks stepped
 }
 
 // Config configures a Kernel. All durations are in nanoseconds.
@@ -118,6 +148,14 @@ func (k *Kernel) Stamp(kind OpKind, ttl int64, items []Item) Op {
 	return op
 }
 
+// quarantine returns how long a quarantine that this instance begins must last: as long as any of its group may believe in a lease.
+func (k *Kernel) quarantine() int64 {
+	if k.epoch.outside {
+		return k.epoch.group
+	}
+	return max(k.cfg.TTL, k.cfg.Quarantine, k.epoch.group)
+}
+
 // NewTerm returns the idle term of a lease.
 func NewTerm(id string) Term { return Term{id: id} }
 
@@ -176,7 +214,7 @@ func (k *Kernel) TTLOf(kind OpKind, t *Term) int64 {
 	if kind != OpAcquire {
 		return ttl
 	}
-	if left, ok := k.traces.ttl(t.id); ok {
+	if left, ok := k.shortest(t.id); ok {
 		ttl = min(ttl, left)
 	}
 	return ttl
@@ -294,6 +332,9 @@ func (k *Kernel) HeldUntil(op *Op, pttl int64) Time {
 	}
 	return k.Expiry(op, pttl)
 }
+
+// AgeTraces forgets old traces.
+func (k *Kernel) AgeTraces() { k.age(k.now.Mono, k.cfg.TTL) }
 
 // Blocked returns until when safety forbids acquisitions, and why; 0 if it allows them (I5, I6, I7).
 func (k *Kernel) Blocked() (Time, Cause) {

@@ -13,18 +13,17 @@ type traces struct {
 const traceTTLs = 100
 
 // Trace notes that the lease id may be in this instance's name at Redis, with this TTL.
-func (k *Kernel) Trace(id string, ttl int64) {
-	t := &k.traces
+func (t *traces) Trace(id string, ttl int64) {
 	if t.young == nil {
 		t.young = map[string]int64{}
 	}
-	if left, ok := t.ttl(id); ok {
+	if left, ok := t.shortest(id); ok {
 		ttl = min(ttl, left)
 	}
 	t.young[id] = ttl
 }
 
-func (t *traces) ttl(id string) (ttl int64, ok bool) {
+func (t *traces) shortest(id string) (ttl int64, ok bool) {
 	if ttl, ok = t.young[id]; !ok {
 		ttl, ok = t.old[id]
 	}
@@ -32,14 +31,14 @@ func (t *traces) ttl(id string) (ttl int64, ok bool) {
 }
 
 // Traced reports whether an attempt or a term of this instance left a trace of the lease id.
-func (k *Kernel) Traced(id string) bool {
-	_, ok := k.traces.ttl(id)
+func (t *traces) Traced(id string) bool {
+	_, ok := t.shortest(id)
 	return ok
 }
 
-// AgeTraces forgets old traces.
-func (k *Kernel) AgeTraces() {
-	if t := &k.traces; k.now.Mono-t.aged >= Time(traceTTLs*k.cfg.TTL) {
-		t.young, t.old, t.aged = nil, t.young, k.now.Mono
+// age forgets old traces.
+func (t *traces) age(now Time, ttl int64) {
+	if now-t.aged >= Time(traceTTLs*ttl) {
+		t.young, t.old, t.aged = nil, t.young, now
 	}
 }

@@ -10,39 +10,40 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/leasestorm/leasestorm/internal/place"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
 // served is the guarantee that fails or comes late without a cause, and the story that shows it.
-var served = [discoveryCauses]struct{ guarantee, story string }{
-	discoverStart:        {"G6", "join.txt"},
-	discoverInterval:     {"G6", "crash.txt"},
-	discoverSubscribed:   {"G6", "discovery.txt"},
-	discoverSlept:        {"G5", "discovery.txt"},
-	discoverEpoch:        {"G9", "forgets.txt"},
-	discoverHeard:        {"G8", "late.txt"},
-	discoverHeardBriefly: {"G14", "discovery.txt"},
-	discoverRejoined:     {"G6", "refused.txt"},
-	discoverRecovered:    {"G8", "discovery.txt"},
-	discoverLost:         {"G6", "discovery.txt"},
-	discoverChanged:      {"G6", "asked.txt"},
-	discoverJoined:       {"G6", "discovery.txt"},
-	discoverLeft:         {"G13", "discovery.txt"},
-	discoverGone:         {"G5", "discovery.txt"},
-	discoverGoneHeir:     {"G5", "crash.txt"},
-	discoverUnknown:      {"G6", "waiting.txt"},
-	discoverToNobody:     {"G8", "refused.txt"},
-	discoverFree:         {"G5", "waiting.txt"},
-	discoverVanished:     {"G5", "discovery.txt"},
-	discoverOvertaken:    {"G5", "join.txt"},
-	discoverHeir:         {"G6", "discovery.txt"},
-	discoverAble:         {"G6", "discovery.txt"},
-	discoverCounted:      {"G6", "refused.txt"},
-	discoverUnwanted:     {"G8", "unwanted.txt"},
-	discoverMissing:      {"G8", "unwanted.txt"},
-	discoverAsked:        {"G6", "join.txt"},
-	discoverAsking:       {"G6", "discovery.txt"},
-	discoverBlocked:      {"G6", "blocked.txt"},
+var served = [place.Causes]struct{ guarantee, story string }{
+	place.DiscoverStart:        {"G6", "join.txt"},
+	place.DiscoverInterval:     {"G6", "crash.txt"},
+	place.DiscoverSubscribed:   {"G6", "discovery.txt"},
+	place.DiscoverSlept:        {"G5", "discovery.txt"},
+	place.DiscoverEpoch:        {"G9", "forgets.txt"},
+	place.DiscoverHeard:        {"G8", "late.txt"},
+	place.DiscoverHeardBriefly: {"G14", "discovery.txt"},
+	place.DiscoverRejoined:     {"G6", "refused.txt"},
+	place.DiscoverRecovered:    {"G8", "discovery.txt"},
+	place.DiscoverLost:         {"G6", "discovery.txt"},
+	place.DiscoverChanged:      {"G6", "asked.txt"},
+	place.DiscoverJoined:       {"G6", "discovery.txt"},
+	place.DiscoverLeft:         {"G13", "discovery.txt"},
+	place.DiscoverGone:         {"G5", "discovery.txt"},
+	place.DiscoverGoneHeir:     {"G5", "crash.txt"},
+	place.DiscoverUnknown:      {"G6", "waiting.txt"},
+	place.DiscoverToNobody:     {"G8", "refused.txt"},
+	place.DiscoverFree:         {"G5", "waiting.txt"},
+	place.DiscoverVanished:     {"G5", "discovery.txt"},
+	place.DiscoverOvertaken:    {"G5", "join.txt"},
+	place.DiscoverHeir:         {"G6", "discovery.txt"},
+	place.DiscoverAble:         {"G6", "discovery.txt"},
+	place.DiscoverCounted:      {"G6", "refused.txt"},
+	place.DiscoverUnwanted:     {"G8", "unwanted.txt"},
+	place.DiscoverMissing:      {"G8", "unwanted.txt"},
+	place.DiscoverAsked:        {"G6", "join.txt"},
+	place.DiscoverAsking:       {"G6", "discovery.txt"},
+	place.DiscoverBlocked:      {"G6", "blocked.txt"},
 }
 
 // Every cause of looks serves a guarantee and has a story that comes out otherwise without it.
@@ -52,11 +53,11 @@ func TestEveryDiscoveryIsNeeded(t *testing.T) {
 		t.Fatal(stories, err)
 	}
 	for _, path := range stories {
-		if differs(t, path, discoveryCauses-1, false) {
+		if differs(t, path, place.Causes-1, false) {
 			t.Errorf("%s comes out otherwise although nothing is different", path)
 		}
 	}
-	for cause := range discoveryCauses {
+	for cause := range place.Causes {
 		guarantee, story := served[cause].guarantee, served[cause].story
 		if !slices.Contains(check.IDs(""), guarantee) {
 			t.Errorf("cause %d serves %q, which is no guarantee", cause, guarantee)
@@ -78,13 +79,13 @@ func TestEveryDiscoveryIsNeeded(t *testing.T) {
 }
 
 // differs reports whether the stories of a file come out otherwise when nothing is looked at for cause.
-func differs(t *testing.T, path string, cause discoveryCause, without bool) (differs bool) {
-	r := &discoveryRules[cause]
-	limit := r.limit
+func differs(t *testing.T, path string, cause place.Cause, without bool) (differs bool) {
+	r := &place.Rules[cause]
+	limit := r.Limit
 	if without {
-		r.limit = func(*fleet) bool { return false }
+		r.Limit = func(*place.Discoveries) bool { return false }
 	}
-	defer func() { r.limit = limit }()
+	defer func() { r.Limit = limit }()
 	s := &story{epoch: "r1"}
 	steps(t, path, func(d *datadriven.TestData, want string) {
 		s.out.Reset()

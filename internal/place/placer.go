@@ -1,27 +1,19 @@
-package core
+// Package place keeps which instance owns each session and which should: quotas, ranks, and the table of discoveries.
+package place
 
 import (
 	"cmp"
 	"slices"
 )
 
-// NewSessions returns the set of ids. It sorts ids, drops duplicates and keeps the slice.
-func NewSessions(ids []string) *Sessions {
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	s := &Sessions{IDs: ids, hashes: make([]uint64, len(ids)), index: make(map[string]int32, len(ids))}
-	for i, id := range ids {
-		s.hashes[i] = hashID(id)
-		s.index[id] = int32(i)
-	}
-	return s
-}
-
-func (s *Sessions) find(id string) int32 {
-	if i, ok := s.index[id]; ok {
-		return i
-	}
-	return -1
+// Placement decides which instance should own which session. For each session it returns the instance that should take it, or -1 if
+// the owner keeps it; for each instance it returns the quota.
+//
+// instances holds the hashes of the live instances' IDs, ascending by ID. owner holds an index into it for each session, or -1 if the
+// session is free or its owner is not live. Every instance computes the placement for itself, so equal arguments must give equal
+// results. The results are valid until the next call.
+type Placement interface {
+	Place(s *Sessions, instances []uint64, owner []int32) (target, quota []int32)
 }
 
 // Placer is the Placement of all instances. It keeps its working memory between calls; the zero value is ready. Not safe for concurrent
@@ -53,7 +45,7 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) (target, 
 	p.quota = resize(p.quota, n)
 	clear(p.owned)
 	for i := range p.target {
-		p.target[i] = nobody
+		p.target[i] = Nobody
 	}
 	if n == 0 {
 		return p.target, p.quota
@@ -200,4 +192,13 @@ func resize(a []int32, n int) []int32 {
 		return make([]int32, n, n+n/4)
 	}
 	return a[:n]
+}
+
+// rank returns the weight of a session at an instance: the session prefers the instance with the highest rank. FNV-1a avalanches badly,
+// and concatenated IDs are ambiguous, so each ID is hashed once and a finalizer mixes the pair.
+func rank(instance, session uint64) uint64 {
+	x := instance ^ session
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }

@@ -1,4 +1,4 @@
-package core
+package place
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/leasestorm/leasestorm/internal/member"
 )
 
 // world is a placement and what comes of carrying it out.
@@ -37,12 +39,12 @@ func (w *world) place() (moved, taken int) {
 	hashes := make([]uint64, len(w.instances))
 	at := map[string]int32{}
 	for i, id := range w.instances {
-		hashes[i] = hashID(id)
+		hashes[i] = member.Hash(id)
 		at[id] = int32(i)
 	}
 	owner := make([]int32, len(w.sessions.IDs))
 	for i, s := range w.sessions.IDs {
-		owner[i] = nobody
+		owner[i] = Nobody
 		if o, ok := at[w.owner[s]]; ok {
 			owner[i] = o
 		}
@@ -50,10 +52,10 @@ func (w *world) place() (moved, taken int) {
 	var p Placer
 	target, _ := p.Place(w.sessions, hashes, owner)
 	for i, t := range target {
-		if t == nobody {
+		if t == Nobody {
 			continue
 		}
-		if owner[i] == nobody {
+		if owner[i] == Nobody {
 			taken++
 		} else {
 			moved++
@@ -207,11 +209,11 @@ func BenchmarkPlace(b *testing.B) {
 	s := NewSessions(ids)
 	hashes := make([]uint64, n+1)
 	for i := range hashes {
-		hashes[i] = hashID(fmt.Sprintf("host-%d", i))
+		hashes[i] = member.Hash(fmt.Sprintf("host-%d", i))
 	}
 	free := make([]int32, m)
 	for i := range free {
-		free[i] = nobody
+		free[i] = Nobody
 	}
 	var p Placer
 	target, _ := p.Place(s, hashes[:n], free)

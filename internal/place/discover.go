@@ -1,0 +1,245 @@
+package place
+
+import (
+	"github.com/leasestorm/leasestorm/internal/pause"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
+
+// Cause is a reason for a discovery.
+type Cause uint8
+
+// The causes. TestEveryDiscoveryIsNeeded shows that each is needed.
+const (
+	DiscoverStart        Cause = iota // this instance starts
+	DiscoverInterval                  // an interval is over: any message may have been lost
+	DiscoverSubscribed                // the channel is subscribed again
+	DiscoverSlept                     // this instance did not run for a while, so its view is old
+	DiscoverEpoch                     // Redis lost its data
+	DiscoverHeard                     // a silence is over
+	DiscoverHeardBriefly              // a short, repeated silence is over: little can have changed
+	DiscoverRejoined                  // this instance is back in the registry
+	DiscoverRecovered                 // stuck work has returned
+	DiscoverLost                      // a placed lease is lost
+	DiscoverChanged                   // a discovery showed other instances or sessions than before
+	DiscoverJoined                    // a notice: an instance joins
+	DiscoverLeft                      // a notice: an instance leaves
+	DiscoverGone                      // a heartbeat is gone
+	DiscoverGoneHeir                  // an instance seems dead that may be the heir of free sessions
+	DiscoverUnknown                   // a notice names an unknown session or owner
+	DiscoverToNobody                  // a lease was released to nobody: its session is gone
+	DiscoverFree                      // a discovery showed a session without an owner
+	DiscoverVanished                  // a lease vanished under a living owner, mostly by a release whose notice was lost
+	DiscoverOvertaken                 // another instance took a free lease that this one wanted
+	DiscoverHeir                      // this instance came too late for a lease that was released to it
+	DiscoverAble                      // acquisitions of this instance are answered again
+	DiscoverCounted                   // the heartbeat is written again: until now others may have placed nothing here
+	DiscoverUnwanted                  // this instance acquired a lease whose session the last discovery did not show
+	DiscoverMissing                   // the session of a held lease is gone, for the first time
+	DiscoverAsked                     // another instance requests leases of this one
+	DiscoverAsking                    // this instance requested leases of others
+	DiscoverBlocked                   // acquisitions are blocked, and will be allowed again
+
+	Causes // number of causes
+)
+
+// Rule says when a cause leads to a discovery.
+type Rule struct {
+	Share int64                                           // within Discovery / share, 0: at once
+	When  func(*Discoveries) (at term.Time, spread int64) // replaces share
+	Limit func(*Discoveries) bool                         // whether the cause leads to a discovery; nil: always
+}
+
+// Rules say when each cause leads to a discovery; without a rule it is at once. A discovery is the most expensive request. An
+// instance has at most one under way, and after a failure the next one waits for its pace. The causes together limit what an instance
+// sends (G14): one discovery an interval, ten while something changes, and one for each cause without a rule.
+var Rules = [Causes]Rule{
+	DiscoverInterval:     {When: (*Discoveries).afterInterval},
+	DiscoverSubscribed:   {When: (*Discoveries).whenHeard},
+	DiscoverHeardBriefly: {Share: 10},
+	DiscoverChanged:      {Share: 10},
+	DiscoverJoined:       {Share: 10},
+	DiscoverLeft:         {Share: 10},
+	DiscoverGone:         {Share: 10},
+	DiscoverUnknown:      {Share: 100},
+	DiscoverToNobody:     {Share: 100},
+	DiscoverFree:         {Share: 10},
+	DiscoverVanished:     {Share: 60},
+	DiscoverOvertaken:    {When: (*Discoveries).cheaply},
+	DiscoverHeir:         {Share: 10},
+	DiscoverAble:         {Share: 10},
+	DiscoverCounted:      {Share: 10},
+	DiscoverUnwanted:     {Share: 10},
+	DiscoverMissing:      {Share: 10},
+	DiscoverAsked:        {When: (*Discoveries).sinceLast},
+	DiscoverAsking:       {Share: 10, Limit: (*Discoveries).asksOn},
+	DiscoverBlocked:      {When: (*Discoveries).whenUnblocked},
+}
+
+// Discoveries decide when this instance reads all owners.
+type Discoveries struct {
+	k    *term.Kernel // read only
+	cfg  *pause.Config
+	hash uint64                           // of this instance
+	size func() (sessions, instances int) // of the fleet
+
+	on       bool      // discoveries are on
+	next     term.Time // when the next discovery is due
+	due      bool      // a discovery is to be sent
+	look     uint64    // the discovery under way, 0 none
+	lookedAt term.Time // when the last discovery was sent
+	blocked  term.Time // as of the last discovery, nothing may be acquired before; 0 if allowed
+	missing  int       // sessions to ask others for, at the last discovery
+	asked    int       // discoveries in a row with the same missing
+	hearings tenth     // subscriptions to the channel
+}
+
+// Next returns when the next discovery is due; 0: no time is set.
+func (d *Discoveries) Next() term.Time { return d.next }
+
+// Due reports whether a discovery is to be sent.
+func (d *Discoveries) Due() bool { return d.due }
+
+// Blocked returns until when nothing may be acquired, as of the last discovery; 0 if it may.
+func (d *Discoveries) Blocked() term.Time { return d.blocked }
+
+// UnderWay returns the discovery under way, 0 for none.
+func (d *Discoveries) UnderWay() uint64 { return d.look }
+
+// Start begins discoveries.
+func (d *Discoveries) Start() {
+	d.on = true
+	d.Discover(DiscoverStart)
+}
+
+// Stop ends them.
+func (d *Discoveries) Stop() { d.on, d.next = false, 0 }
+
+// Discover plans the next discovery by cause's rule, unless one is due earlier. Each instance adds a small delay that depends on its
+// hash, so that one event does not make all instances read at the same instant.
+func (d *Discoveries) Discover(cause Cause) {
+	r := &Rules[cause]
+	if !d.on || r.Limit != nil && !r.Limit(d) {
+		return
+	}
+	at, spread := d.k.Now(), int64(0)
+	switch {
+	case r.When != nil:
+		at, spread = r.When(d)
+	case r.Share > 0:
+		spread = d.cfg.Discovery / r.Share
+		at += term.Time(spread)
+	}
+	if at <= d.k.Now() {
+		d.due = true
+		return
+	}
+	at += term.Time(int64(d.hash%64) * spread / 256)
+	if d.next == 0 || at < d.next {
+		d.next = at
+	}
+}
+
+// IntervalOver is called when the next discovery is due.
+func (d *Discoveries) IntervalOver() {
+	d.next = 0
+	d.Discover(DiscoverInterval)
+	d.due = true
+}
+
+// sent records the discovery seq.
+func (d *Discoveries) sent(seq uint64) {
+	d.due = false
+	d.look, d.lookedAt = seq, d.k.Now()
+}
+
+// LookEnded ends a discovery. It reports whether that was the last one sent, whose answer counts.
+func (d *Discoveries) LookEnded(seq uint64) bool {
+	counts := d.look == seq
+	if counts {
+		d.look = 0
+	}
+	return counts
+}
+
+// LookFailed has a discovery without a result repeated.
+func (d *Discoveries) LookFailed(seq uint64) {
+	d.LookEnded(seq)
+	d.due = true
+}
+
+func (d *Discoveries) discoveryInterval() int64 {
+	sessions, instances := d.size()
+	return d.cfg.Discovering(sessions, max(1, instances))
+}
+
+func (d *Discoveries) afterInterval() (at term.Time, spread int64) {
+	return d.k.Now() + term.Time(d.discoveryInterval()), 0
+}
+
+func (d *Discoveries) cheaply() (at term.Time, spread int64) {
+	sessions, _ := d.size()
+	pause := d.cfg.Cheap(d.discoveryInterval(), sessions)
+	return d.k.Now() + term.Time(pause), pause
+}
+
+// sinceLast returns now, unless the last discovery is very recent. Otherwise instances that disagree for a while would exchange requests
+// and run discoveries at the speed of the network.
+func (d *Discoveries) sinceLast() (at term.Time, spread int64) {
+	if d.lookedAt == 0 {
+		return d.k.Now(), 0
+	}
+	return d.lookedAt + term.Time(d.cfg.Discovery/50), 0
+}
+
+// whenHeard returns now for the first two subscriptions in a tenth of an interval, and the end of that tenth for the others. Otherwise
+// a connection that breaks right after each subscription would cause reads at that rate.
+func (d *Discoveries) whenHeard() (at term.Time, spread int64) {
+	if d.hearings.n <= 2 {
+		return d.k.Now(), 0
+	}
+	return d.hearings.from + term.Time(d.cfg.Discovery/10), 0
+}
+
+func (d *Discoveries) whenUnblocked() (at term.Time, spread int64) {
+	return d.blocked, d.cfg.Discovery / 10
+}
+
+// Subscribed records that the channel is subscribed again. It returns when to read what notices may have been missed about.
+func (d *Discoveries) Subscribed() (at term.Time) {
+	d.hearings.add(d.k.Now(), d.cfg.Discovery, 1)
+	at, _ = d.whenHeard()
+	return at
+}
+
+// asksOn reports whether the next discovery, and with it the next requests, may come soon: sessions are missing, and the last five
+// attempts or fewer have not changed that.
+func (d *Discoveries) asksOn() bool { return d.missing > 0 && d.asked <= 5 }
+
+func (d *Discoveries) askAgain(missing int) {
+	if missing != d.missing {
+		d.missing, d.asked = missing, 0
+	}
+	d.asked++
+	d.Discover(DiscoverAsking)
+}
+
+// CountedAgain restarts the requests of this instance, because the others may not have counted it until now.
+func (d *Discoveries) CountedAgain() {
+	d.asked = 0
+	d.Discover(DiscoverCounted)
+}
+
+// tenth counts events within a tenth of the discovery interval.
+type tenth struct {
+	from term.Time
+	n    int
+}
+
+// add adds n and returns the count of the current tenth.
+func (t *tenth) add(now term.Time, discovery int64, n int) int {
+	if now-t.from >= term.Time(discovery/10) {
+		*t = tenth{from: now}
+	}
+	t.n += n
+	return t.n
+}

@@ -1,0 +1,218 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/member"
+	"github.com/leasestorm/leasestorm/internal/pause"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
+
+// placement is which instance should own each session, and the order in which instances take a free one.
+//
+//   - target, live, place, owned and quota belong to one placement; while they are outdated, only Place and Stagger read them.
+//   - owners and target are aligned with the sessions.
+type placement struct {
+	k   *term.Kernel // read only
+	cfg *pause.Config
+	r   *member.Registry
+	of  *view
+	by  Placement
+
+	dirty  bool    // target is outdated
+	counts uint64  // version of the registry that target was computed for
+	turned tenth   // sessions that were placed again only to find this instance's turn
+	live   []int32 // instances that count, ascending by ID: index into the registry
+	place  []int32 // registry → index into live, or Nobody
+	owned  []int32 // aligned with the registry: how many sessions each owns
+	owners []int32 // aligned with sessions; index into live, or Nobody
+	target []int32 // aligned with sessions; index into live, or Nobody if the owner keeps it
+	quota  []int32 // aligned with live
+	hashes []uint64
+}
+
+func (p *placement) outdated() bool { return p.dirty || p.counts != p.r.Version() }
+
+// Place brings the placement up to date.
+func (p *placement) Place() {
+	if !p.outdated() {
+		return
+	}
+	p.dirty, p.counts = false, p.r.Version()
+	p.live = p.live[:0]
+	for i := range int32(p.r.Len()) {
+		if p.r.Counts(i) {
+			p.live = append(p.live, i)
+		}
+	}
+	slices.SortFunc(p.live, func(a, b int32) int { return cmp.Compare(p.r.ID(a), p.r.ID(b)) })
+	p.place = resize(p.place, p.r.Len())
+	for i := range p.place {
+		p.place[i] = Nobody
+	}
+	p.hashes = p.hashes[:0]
+	for k, i := range p.live {
+		p.place[i] = int32(k)
+		p.hashes = append(p.hashes, p.r.Hash(i))
+	}
+	p.owned = resize(p.owned, p.r.Len())
+	clear(p.owned)
+	p.owners = resize(p.owners, len(p.of.known))
+	for i := range p.of.known {
+		p.owners[i] = Nobody
+		if o := p.of.known[i].owner; o != Nobody {
+			p.owned[o]++
+			p.owners[i] = p.place[o]
+		}
+	}
+	target, quota := p.by.Place(p.of.sessions, p.hashes, p.owners)
+	p.target, p.quota = append(p.target[:0], target...), append(p.quota[:0], quota...)
+}
+
+// targetOf returns the instance that should take session i, Nobody if its owner keeps it.
+func (p *placement) targetOf(i int32) int32 {
+	p.Place()
+	return p.placedOn(i)
+}
+
+// placedOn is targetOf as of the last placement.
+func (p *placement) placedOn(i int32) int32 {
+	if t := p.target[i]; t != Nobody {
+		return p.live[t]
+	}
+	return Nobody
+}
+
+// HeirOf returns the instance that should take session i after this instance, "" for any.
+func (p *placement) HeirOf(i int32) string {
+	if i == Nobody {
+		return ""
+	}
+	if t := p.targetOf(i); t > 0 {
+		return p.r.ID(t)
+	}
+	return ""
+}
+
+// PlacedMax bounds the sessions that are placed again in a tenth of an interval only to find turns: about a hundred releases in a fleet
+// of a thousand sessions. A client that may publish can send release notices without end, and a core that places sessions handles no
+// answers.
+const PlacedMax = 1 << 17
+
+// placeTurn brings target up to date, unless PlacedMax is exceeded; then the older order has to do.
+func (p *placement) placeTurn() {
+	if !p.outdated() {
+		return
+	}
+	n := len(p.of.known)
+	if p.turned.add(p.k.Now(), p.cfg.Discovery, n) <= max(n, PlacedMax) || len(p.target) != n {
+		p.Place()
+	}
+}
+
+// Stagger returns how long this instance leaves session i to those before it. The target acquires at once; the others follow in order of
+// how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
+func (p *placement) Stagger(i int32) int64 {
+	p.placeTurn()
+	t := p.placedOn(i)
+	if t == 0 {
+		return 0
+	}
+	h := p.of.sessions.hashes[i]
+	mine := rank(p.r.Hash(0), h)
+	k := 1 // the target comes first
+	for _, j := range p.live {
+		if k >= p.cfg.StaggerMax {
+			break // all later ones share this turn
+		}
+		if j == 0 || j == t {
+			continue
+		}
+		if p.owned[j] < p.owned[0] || p.owned[j] == p.owned[0] && rank(p.r.Hash(j), h) > mine {
+			k++
+		}
+	}
+	return p.cfg.Turn(k)
+}
+
+// HeirNow returns the instance that session i should go to, which heir requested a while ago: heir if it is still below its quota, else
+// the instance below its quota that ranks i highest, else heir all the same.
+func (p *placement) HeirNow(i int32, heir string) string {
+	p.Place()
+	if k, ok := p.r.Find(heir); ok {
+		if lacks, _ := p.lacks(k); lacks {
+			return heir
+		}
+	}
+	best := uint64(0)
+	for _, k := range p.live {
+		lacks, _ := p.lacks(k)
+		if r := rank(p.r.Hash(k), p.of.sessions.hashes[i]); k != 0 && lacks && r >= best {
+			heir, best = p.r.ID(k), r
+		}
+	}
+	return heir
+}
+
+// lacks reports whether instance i is below its quota. placed is false if no sessions are placed on i.
+func (p *placement) lacks(i int32) (lacks, placed bool) {
+	at := p.place[i]
+	if at == Nobody {
+		return false, false
+	}
+	return p.owned[i] < p.quota[at], true
+}
+
+// Excess returns how many of its held placed leases this instance has above its quota. ok is false if no sessions are placed on it.
+func (p *placement) Excess(held int) (n int, ok bool) {
+	p.Place()
+	me := p.place[0]
+	if me == Nobody {
+		return 0, false
+	}
+	return held - int(p.quota[me]), true
+}
+
+// Owns returns how many sessions each instance owns, aligned with the registry.
+func (p *placement) Owns() []int32 {
+	p.Place()
+	return p.owned
+}
+
+// PreferredOwner returns the instance that should own session id: its target, or its owner if that keeps it. For an unknown session, it
+// is the live instance that ranks the session highest; "" if no instance is live.
+func (p *placement) PreferredOwner(id string) string {
+	p.Place()
+	if i := p.of.Find(id); i >= 0 {
+		if t := p.placedOn(i); t != Nobody {
+			return p.r.ID(t)
+		}
+		if o := p.of.known[i].owner; o != Nobody {
+			return p.r.ID(o)
+		}
+	}
+	best, owner, h := uint64(0), "", member.Hash(id)
+	for _, i := range p.live {
+		if r := rank(p.r.Hash(i), h); owner == "" || r > best {
+			best, owner = r, p.r.ID(i)
+		}
+	}
+	return owner
+}
+
+// Live returns the IDs of the instances that count, in ascending order.
+func (p *placement) Live() []string {
+	p.Place()
+	ids := make([]string, 0, len(p.live))
+	for _, i := range p.live {
+		ids = append(ids, p.r.ID(i))
+	}
+	return ids
+}
+
+// Balanced reports whether every session has a live owner, and none has another target.
+func (p *placement) Balanced() bool {
+	p.placeTurn()
+	return !p.outdated() && !slices.ContainsFunc(p.target, func(t int32) bool { return t != Nobody })
+}

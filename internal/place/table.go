@@ -1,0 +1,299 @@
+package place
+
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/member"
+	"github.com/leasestorm/leasestorm/internal/pause"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
+
+// Table is this instance's view of the sessions and their owners, and the placement that follows from it. Discoveries set the view;
+// notices and the instance's own actions correct it in between. The table reads the registry, but does not depend on the keeper. Its
+// errors move a lease in vain or late, but never give it two owners: package term does not use it.
+//
+// A session is identified by its index until the next set of sessions. One without an owner is never held, and a held one is entered.
+type Table struct {
+	view
+	placement
+	Discoveries
+	requests
+	k   *term.Kernel // read only
+	cfg *pause.Config
+	r   *member.Registry
+	own *member.Membership
+
+	anyFree bool    // the last discovery showed a session without an owner
+	touched []int32 // sessions whose owner this instance changed during a discovery, whose answer may be older
+	left    []left  // sessions that the last discovery shows free although their owner lives, ascending by session
+	denied  []int32 // sessions that this instance holds and the last discovery shows as not its own
+	hoped   []int32 // sessions that this instance wanted of others at the last discovery, ascending: they may be released to it
+	askings tenth   // discoveries that asked others for sessions
+	waits   []int32
+}
+
+// NewTable returns the empty table of an instance. by nil is a Placer.
+func NewTable(k *term.Kernel, cfg *pause.Config, r *member.Registry, own *member.Membership, by Placement) *Table {
+	if by == nil {
+		by = &Placer{}
+	}
+	t := &Table{k: k, cfg: cfg, r: r, own: own, view: view{sessions: NewSessions(nil)}}
+	t.placement = placement{k: k, cfg: cfg, r: r, of: &t.view, by: by}
+	t.requests = requests{k: k, cfg: cfg, p: &t.placement}
+	t.Discoveries = Discoveries{k: k, cfg: cfg, hash: r.Hash(0), size: func() (sessions, instances int) { return len(t.known), len(t.live) }}
+	return t
+}
+
+// AnyFree reports whether the last discovery showed a session without an owner.
+func (t *Table) AnyFree() bool { return t.anyFree }
+
+// Denied returns the sessions that this instance holds and the last discovery shows as not its own.
+func (t *Table) Denied() []int32 { return t.denied }
+
+// LookSent records the discovery seq.
+func (t *Table) LookSent(seq uint64) {
+	t.sent(seq)
+	t.touched = t.touched[:0]
+}
+
+// Seen ends a discovery. changed says whether it showed other instances or sessions than before, blocked until when nothing may be
+// acquired.
+func (t *Table) Seen(changed bool, blocked term.Time) {
+	t.blocked = blocked
+	t.touched = t.touched[:0]
+	t.dirty = t.dirty || changed
+	t.Discover(DiscoverInterval)
+	if changed {
+		t.Discover(DiscoverChanged)
+	}
+}
+
+// OwnedBy records the owner of session i as this instance has seen or caused it; "" nobody.
+func (t *Table) OwnedBy(i int32, owner string) {
+	if i == Nobody {
+		return
+	}
+	t.Touch(i)
+	t.known[i].free, t.known[i].asked = false, false
+	t.moveOwner(i, t.ownerIndex(i, owner))
+}
+
+// passedMax is how many discoveries in a row are ignored for a session because a notice about it arrived during them.
+const passedMax = 2
+
+// Said records the owner of session i from a notice, and reports whether the notice counts. A discovery under way may be older than the
+// notice, so its result for the session is ignored. But then a client that may publish could claim forever that a free session has an
+// owner. Therefore, after passedMax such discoveries, notices about the session do not count until a discovery without any.
+func (t *Table) Said(i int32, owner string) bool {
+	if i == Nobody {
+		return true
+	}
+	k := &t.known[i]
+	if t.look != 0 {
+		k.talk = uint32(t.look)
+	}
+	if k.passed >= passedMax {
+		return false
+	}
+	k.free = false
+	t.moveOwner(i, t.ownerIndex(i, owner))
+	return true
+}
+
+func (t *Table) believed(i int32, look uint64) bool {
+	k := &t.known[i]
+	talked := k.talk == uint32(look)
+	if !talked {
+		k.passed = 0
+	}
+	if _, own := slices.BinarySearch(t.touched, i); own {
+		return false
+	}
+	if talked && k.passed < passedMax {
+		k.passed++
+		return false
+	}
+	return true
+}
+
+// ownerIndex returns the index of owner, Nobody for "". Mostly it is still the known owner of session i, which saves the map access.
+func (t *Table) ownerIndex(i int32, owner string) int32 {
+	if owner == "" {
+		return Nobody
+	}
+	if o := t.known[i].owner; o != Nobody && t.r.ID(o) == owner {
+		return o
+	}
+	return t.r.Know(owner)
+}
+
+// Touch makes a discovery under way not count for session i, because it may be older than the present change.
+func (t *Table) Touch(i int32) {
+	if i != Nobody && t.look != 0 {
+		t.touched = append(t.touched, i)
+	}
+}
+
+// moveOwner sets the owner of session i. If the session went to its target, the placement remains valid: a rebalance of many sessions
+// costs no new placement for each. The same holds for a session that loses a dead owner, because the placement took it as free.
+func (t *Table) moveOwner(i, o int32) {
+	old := t.known[i].owner
+	if old == o {
+		return
+	}
+	t.known[i].owner = o
+	if o > 0 {
+		t.own.OthersTake()
+	}
+	switch {
+	case t.outdated():
+		return
+	case t.placeOf(o) == t.placeOf(old): // both are Nobody
+	case t.placeOf(o) != Nobody && t.target[i] == t.place[o]:
+		t.target[i] = Nobody
+	default:
+		t.dirty = true
+		return
+	}
+	if o != Nobody {
+		t.owned[o]++
+	}
+	if old != Nobody {
+		t.owned[old]--
+	}
+}
+
+// placeOf returns the index of instance o in live, Nobody if it is not there.
+func (t *Table) placeOf(o int32) int32 {
+	if o == Nobody {
+		return Nobody
+	}
+	return t.place[o]
+}
+
+// Shown returns owner, which a notice names, or "" if Redis has not shown that instance yet; a discovery will. Instances known only from
+// notices would otherwise affect placement and take memory, in any number that a client makes up.
+func (t *Table) Shown(owner string) string {
+	if _, known := t.r.Find(owner); known || owner == "" {
+		return owner
+	}
+	t.Discover(DiscoverUnknown)
+	return ""
+}
+
+// Stands is called for each entered session whose index changed, with Nobody if the session is gone, and for each new session. It
+// returns what Enter and Hold would be called with.
+type Stands func(id string, i int32) (entered, held bool)
+
+// See takes over the sessions and owners of discovery number seq. It reports whether the set of sessions changed.
+func (t *Table) See(seq uint64, look *Look, stands Stands) (changed bool) {
+	if t.sessions != look.Sessions {
+		changed = !slices.Equal(t.sessions.IDs, look.Sessions.IDs)
+		t.remap(look.Sessions, stands)
+	}
+	slices.Sort(t.touched)
+	t.left, t.denied = t.left[:0], t.denied[:0]
+	for i, owner := range look.Owners {
+		k := &t.known[i]
+		if o := k.owner; o > 0 && t.r.ID(o) == owner && !k.asked && k.passed == 0 {
+			continue // nothing is new, as for most sessions
+		}
+		if s := int32(i); t.believed(s, seq) {
+			t.seeOwner(s, owner)
+		}
+	}
+	return changed
+}
+
+func (t *Table) seeOwner(i int32, owner string) {
+	k, o := &t.known[i], t.ownerIndex(i, owner)
+	if o != Nobody {
+		k.free, k.asked = false, false
+	}
+	was := k.owner
+	if k.held && was == 0 && o != 0 {
+		t.denied = append(t.denied, i) // another program changed the key, or the read is older than the grant
+		return
+	}
+	if o == Nobody && was > 0 && t.r.Alive(was) {
+		t.left = append(t.left, left{session: i, owner: was})
+	}
+	t.moveOwner(i, o)
+}
+
+// remap carries known over to another set of sessions. Both sets are sorted, so one pass suffices.
+func (t *Table) remap(to *Sessions, stands Stands) {
+	all := make([]known, len(to.IDs))
+	slices.Sort(t.touched)
+	var touched []int32
+	was := t.sessions.IDs
+	j := 0
+	for i, id := range to.IDs {
+		s, k, from := int32(i), &all[i], j
+		for j < len(was) && was[j] != id && was[j] < id { // != is fast: mostly both are the very same string
+			j++
+		}
+		t.wentFrom(from, j, stands)
+		if j == len(was) || was[j] != id {
+			k.owner = Nobody
+			if k.entered, k.held = stands(id, s); k.held {
+				k.owner = 0
+			}
+			continue
+		}
+		*k = t.known[j]
+		if k.entered && i != j {
+			stands(id, s)
+		}
+		if _, ok := slices.BinarySearch(t.touched, int32(j)); ok {
+			touched = append(touched, s)
+		}
+		j++
+	}
+	t.wentFrom(j, len(was), stands)
+	t.sessions, t.known, t.touched, t.hoped = to, all, touched, t.hoped[:0]
+	t.dirty, t.target = true, t.target[:0]
+}
+
+// wentFrom calls stands for the entered sessions in [from, end), which are gone.
+func (t *Table) wentFrom(from, end int, stands Stands) {
+	for ; from < end; from++ {
+		if t.known[from].entered {
+			stands(t.sessions.IDs[from], Nobody)
+		}
+	}
+}
+
+// Unowned returns the sessions without a living owner, and those in this instance's name that it does not hold.
+func (t *Table) Unowned() []int32 {
+	t.Place()
+	t.waits = t.waits[:0]
+	for i := range t.known {
+		k := &t.known[i]
+		if o := k.owner; o == Nobody || o == 0 && !k.held || o > 0 && !t.r.Alive(o) {
+			t.waits = append(t.waits, int32(i))
+		}
+	}
+	return t.waits
+}
+
+// Found records that a discovery showed session i free. It reports whether this instance should take it now, or in its turn. Only the
+// target takes a session that is found free for the first time; after a second discovery, the others take it in order.
+func (t *Table) Found(i int32) (now, turn bool) {
+	second := t.known[i].free
+	t.known[i].free = t.blocked == 0
+	if t.blocked != 0 || !second && !t.known[i].asked && t.vanished(i) {
+		return false, false
+	}
+	now = t.targetOf(i) == 0
+	return now, !now && second
+}
+
+// Leaves records whether a discovery left a session free, and plans the next one then. While acquisitions are blocked, DiscoverBlocked
+// does that instead: otherwise each instance would run ten discoveries an interval during a quarantine.
+func (t *Table) Leaves(free bool) {
+	t.anyFree = free && t.blocked == 0
+	if t.anyFree {
+		t.Discover(DiscoverFree)
+	}
+}
