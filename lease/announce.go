@@ -123,11 +123,12 @@ func (a *announcer) publish() {
 			}
 		}
 	}
-	clear(a.events) // do not keep terms alive
+	clear(a.events) // so that the slice keeps no finished term in memory
 	a.events = a.events[:0]
 }
 
-// listened says which events have listeners. Others are not built.
+// listened says which events have a listener. The loop does not build other
+// events.
 type listened uint8
 
 const (

@@ -91,7 +91,7 @@ func (c *callers) gaveUp(ctx context.Context, name string, w *waiter) error {
 		context.Cause(ctx), last)
 }
 
-// want runs in the loop, as everything below.
+// want adds a call. It runs in the loop, as do all functions below.
 func (c *callers) want(name string, w *waiter) {
 	if c.draining {
 		w.ch <- ErrStopped

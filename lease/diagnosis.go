@@ -179,7 +179,8 @@ func (d *diagnosis) diagnose(now time.Time) Health {
 	return d.shareable(h)
 }
 
-// useless reports whether sessions exist, or may exist, but none can be shared.
+// useless reports whether no session can be shared, although sessions exist or
+// may exist.
 func (d *diagnosis) useless() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -316,7 +317,7 @@ func (d *diagnosis) overdue() (what string, since time.Time) {
 	return d.log.Calls.Late(time.Now().Add(-d.late()))
 }
 
-// watch logs when functions of the caller's do not return, and when they return again.
+// watch logs when a function of the user's program does not return, and when it returns again.
 func (d *diagnosis) watch() {
 	for d.sleep(d.late() / 4) {
 		var err error

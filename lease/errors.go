@@ -95,7 +95,7 @@ var (
 // errLate is the error of a discovery that was not sent.
 var errLate = errors.New("Config.Sessions leaves no time to read leases and heartbeats")
 
-// kindError is an error that errors.Is takes for kind, too.
+// kindError is an error for which errors.Is(err, kind) is true, too.
 type kindError struct {
 	text string
 	kind error

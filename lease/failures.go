@@ -44,7 +44,7 @@ func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 		return // Redis refused: a connection that fails as well is not the reason
 	}
 	if a.Err == nil || errors.Is(a.Err, context.Canceled) || timeOnly(a.Err) && len(f.kinds) > 0 {
-		return // says less than the last failure
+		return // this failure says less than the last one
 	}
 	since := last.since
 	if last.err == nil || now.Sub(last.at) > f.life {

@@ -11,7 +11,7 @@ import (
 // until it has the lease. A standing request (Stand) waits for one term without a caller. C identifies a caller, and W is the reason for
 // a refusal. The zero value has no callers. Not safe for concurrent use.
 type Waiters[C comparable, W any] struct {
-	Shared bool // a term belongs to all its callers, and may have none; else it belongs to one caller
+	Shared bool // a term belongs to all callers of its lease, or to none; otherwise it belongs to exactly one caller
 
 	leases map[string]*waiting[C, W]
 	closed bool

@@ -3,9 +3,10 @@
 //
 // # What is not promised
 //
-// A leader that freezes between its check and its write writes late. Nothing
-// here can stop that: send the fence with the write, and let the resource
-// refuse older fences. Package lease's assumptions about clocks apply here too.
+// A leader that freezes between its check of the lease and its write may write
+// after another leader was elected. Nothing here can stop that: send the fence
+// with the write, and let the resource refuse older fences. Package lease's
+// assumptions about clocks apply here too.
 //
 // Two processes must not have the same instance ID. A member does not adopt a
 // leader key in its own name that it did not request: it reports

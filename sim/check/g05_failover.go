@@ -74,7 +74,7 @@ func (g *g5) injected(inj *injection) {
 	}
 }
 
-// cutOff begins a takeover from an owner that Redis does not hear any more.
+// cutOff begins a takeover from an owner whose requests no longer reach Redis.
 func (g *g5) cutOff(t *term, inj *injection) {
 	if t.session.pending() != nil || t.passed {
 		return // a takeover is pending already, or has happened
@@ -87,7 +87,7 @@ func (g *g5) cutOff(t *term, inj *injection) {
 	g.watch(to)
 }
 
-// healed closes the takeovers from owners that are heard again in time: these have lost nothing.
+// healed closes the takeovers from owners whose requests reach Redis again in time: these owners kept their leases.
 func (g *g5) healed(inj *injection) {
 	if !g.partitions {
 		return

@@ -6,7 +6,7 @@ import "fmt"
 // Redis shows. After a change of the sessions, the time is two intervals.
 type g6 struct {
 	hooks
-	told bool // a lease has moved since the last look
+	told bool // a lease has moved since the last check
 }
 
 func (g *g6) attach(w *world, v Verdict) {

@@ -25,7 +25,7 @@ type handover struct {
 	stop    *injection
 	at      int64
 	taker   *instance
-	known   int64 // when the believing holders must know that its key was deleted by hand; 0: another instance is free
+	known   int64 // when all instances that still trust the lease must know that its key was deleted; 0: another instance can take it
 }
 
 func (g *g13) attach(w *world, v Verdict) {
@@ -64,7 +64,7 @@ func (g *g13) ended(t *term, how ending) {
 	}
 }
 
-// takenFrom reports whether another instance owns the lease that t's instance still believed in, because its key was deleted by hand.
+// takenFrom reports whether another instance owns the lease that t's instance still trusted, because somebody deleted its key.
 func (g *g13) takenFrom(t *term) bool {
 	o := t.session.owner(g.w.now)
 	return o != nil && o.inst != t.inst
