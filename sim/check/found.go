@@ -305,7 +305,7 @@ func (h *hooks) listed() (all []Break) {
 			x.Session = b.session.id
 		}
 		if b.by != nil {
-			x.Fault = &Suspected{b.by.N, b.by.name()}
+			x.Fault = &Suspected{int64(b.by.N), b.by.name()}
 		}
 		all = append(all, x)
 	}

@@ -51,7 +51,7 @@ func (inj *injection) name() string {
 
 // event returns the event of the history in which the fault began.
 func (inj *injection) event() history.Event {
-	e := history.Event{T: inj.From, Kind: history.FaultStart, N: inj.N, Reason: string(inj.Kind)}
+	e := history.Event{T: inj.From, Kind: history.FaultStart, N: int64(inj.N), Reason: string(inj.Kind)}
 	if inj.node != nil {
 		e.Node = inj.node.name
 	}

@@ -387,7 +387,7 @@ func (w *world) freed(s *session) {
 }
 
 func (w *world) inject(e *history.Event) {
-	inj := injected(w.Plan.As(e.N, fault.Kind(e.Reason)), e.T)
+	inj := injected(w.Plan.As(int(e.N), fault.Kind(e.Reason)), e.T)
 	inj.session = e.Session
 	if e.Node != "" {
 		inj.node = w.fleet.node(e.Node)
@@ -420,7 +420,7 @@ func (w *world) begin(inj *injection) {
 
 func (w *world) heal(e *history.Event) {
 	for _, inj := range slices.Clone(w.faults.lasting) {
-		if inj.N == e.N && (inj.did == didPlan || inj.did == didServers) {
+		if int64(inj.N) == e.N && (inj.did == didPlan || inj.did == didServers) {
 			w.over(inj)
 		}
 	}

@@ -14,18 +14,18 @@ const FailoverAllowance = 250 * time.Millisecond
 // count from the start of the storm, of a history from the start of the run.
 type Interval struct {
 	Fault
-	N        int64 // number in the plan, from 0
+	N        int // in the plan, from 0
 	Does     Effect
 	From, To int64 // To is From for an instant fault
 }
 
 // Interval returns the interval of the plan's n-th fault, as the plan has it: the fault hits on time, and is healed after For.
-func (p Plan) Interval(n int) Interval { return p.Faults[n].interval(int64(n)) }
+func (p Plan) Interval(n int) Interval { return p.Faults[n].interval(n) }
 
 // As returns the interval of a fault that a history names by its number in the plan and its kind.
-func (p Plan) As(n int64, k Kind) Interval {
+func (p Plan) As(n int, k Kind) Interval {
 	var f Fault
-	if n >= 0 && n < int64(len(p.Faults)) {
+	if n >= 0 && n < len(p.Faults) {
 		f = p.Faults[n]
 	}
 	if k != "" {
@@ -34,7 +34,7 @@ func (p Plan) As(n int64, k Kind) Interval {
 	return f.interval(n)
 }
 
-func (f Fault) interval(n int64) Interval {
+func (f Fault) interval(n int) Interval {
 	x := Interval{Fault: f, N: n, Does: f.Kind.Effects(), From: int64(f.At), To: int64(f.At)}
 	if !x.Has(Instant) {
 		x.To += int64(f.For)

@@ -130,7 +130,7 @@ func injectCheckSend(inj *injection, at *slot, n *node) {
 	inj.session = e.Session
 	inj.beginAt(inj.pausedAt(e))
 	if !inj.holdUntilPassed(at, n, e, inj.storm.Done()) {
-		inj.notef("fault %d: %s did not pass on while its owner was paused", inj.n+1, inj.session)
+		inj.notef("fault %d: %s did not pass on while its owner was paused", inj.N+1, inj.session)
 	}
 	inj.end()
 }
@@ -185,9 +185,9 @@ func (inj *injection) effect() proxy.Effect {
 
 func injectNetwork(inj *injection, at *slot) {
 	inj.begin()
-	inj.failed(at.conn.Apply(inj.n, inj.effect()))
+	inj.failed(at.conn.Apply(inj.N, inj.effect()))
 	inj.last()
-	inj.failed(at.conn.Heal(inj.n))
+	inj.failed(at.conn.Heal(inj.N))
 	inj.end()
 }
 
@@ -196,9 +196,9 @@ func injectFlapping(inj *injection, at *slot) {
 	every := max(time.Duration(inj.Ms)*time.Millisecond, 10*time.Millisecond)
 	end := time.Now().Add(inj.For)
 	for left := inj.For; left > 0; left = time.Until(end) {
-		inj.failed(at.conn.Apply(inj.n, inj.effect()))
+		inj.failed(at.conn.Apply(inj.N, inj.effect()))
 		more := inj.pause(min(every, left))
-		inj.failed(at.conn.Heal(inj.n))
+		inj.failed(at.conn.Heal(inj.N))
 		if !more || !inj.pause(max(0, min(every, time.Until(end)))) {
 			break
 		}

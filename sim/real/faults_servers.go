@@ -17,7 +17,7 @@ import (
 // injectMasterCut isolates the master, sometimes with replicas. Some nodes are cut off with it, some from it, and some reach both sides.
 func injectMasterCut(inj *injection) {
 	p, r := inj.redis.replicated, inj.draws()
-	slots, zone, shard := inj.allSlots(), inj.n+1, inj.redis.replicated.shard()
+	slots, zone, shard := inj.allSlots(), inj.N+1, inj.redis.replicated.shard()
 	inj.begin()
 	inj.failed(p.partition(slots, func() {
 		p.zones.held[zone] = r.IntN(2) == 0
@@ -100,7 +100,7 @@ func (inj *injection) replica() *member {
 }
 
 func injectReplicaCut(inj *injection, m *member) {
-	p, zone := inj.redis.replicated, inj.n+1
+	p, zone := inj.redis.replicated, inj.N+1
 	inj.begin()
 	inj.failed(p.partition(inj.allSlots(), func() {
 		p.zones.held[zone] = inj.draws().IntN(2) == 0
@@ -122,11 +122,11 @@ func injectReplicaLag(inj *injection, m *member) {
 	}
 	inj.begin()
 	for _, l := range lines {
-		inj.failed(l.Apply(inj.n, proxy.Effect{Up: late, Down: late}))
+		inj.failed(l.Apply(inj.N, proxy.Effect{Up: late, Down: late}))
 	}
 	inj.last()
 	for _, l := range lines {
-		inj.failed(l.Heal(inj.n))
+		inj.failed(l.Heal(inj.N))
 	}
 	inj.end()
 }
@@ -264,7 +264,7 @@ func injectSlotMoved(inj *injection) {
 		err = mv.settle(inj.ctx)
 	}
 	if err != nil {
-		inj.notef("fault %d: %v: %v", inj.n+1, errGivenUp, err)
+		inj.notef("fault %d: %v: %v", inj.N+1, errGivenUp, err)
 		inj.failed(mv.giveUp(context.WithoutCancel(inj.ctx)))
 		inj.failed(inj.work.restore(inj.ctx))
 	}

@@ -16,8 +16,7 @@ import (
 
 type injection struct {
 	*run
-	fault.Fault
-	n       int             // index in the plan
+	fault.Interval
 	ctx     context.Context // of the run; nothing is started after its end
 	storm   context.Context // ends with the storm; the fault is then healed, whatever its duration
 	session string
@@ -39,7 +38,7 @@ func (inj *injection) beginAt(t int64) {
 	if inj.Target != "" {
 		text += " " + inj.Target
 	}
-	inj.active = append(inj.active, activeFault{inj.n, text})
+	inj.active = append(inj.active, activeFault{inj.N, text})
 }
 
 func (inj *injection) end() { inj.record(inj.event(history.FaultEnd)) }
@@ -49,9 +48,9 @@ func (inj *injection) off() {
 	defer inj.mu.Unlock()
 	inj.faulted[inj.held]--
 	for i, a := range inj.active {
-		if a.n == inj.n {
+		if a.n == inj.N {
 			inj.active = append(inj.active[:i:i], inj.active[i+1:]...)
-			if inj.ofRedis(inj.n) {
+			if inj.ofRedis(inj.N) {
 				inj.healed = inj.clock.Now()
 			}
 			return
@@ -60,7 +59,7 @@ func (inj *injection) off() {
 }
 
 func (inj *injection) event(kind history.Kind) history.Event {
-	e := history.Event{Kind: kind, N: int64(inj.n), Reason: string(inj.Kind), Session: inj.session}
+	e := history.Event{Kind: kind, N: int64(inj.N), Reason: string(inj.Kind), Session: inj.session}
 	if inj.Kind.Scope() == fault.ScopeNode {
 		e.Node = inj.Target
 	}
@@ -73,13 +72,13 @@ func (inj *injection) last() { inj.pause(inj.For) }
 func (inj *injection) pause(d time.Duration) bool { return host.Sleep(inj.storm.Done(), d) }
 
 func (inj *injection) skip(why string) {
-	inj.notef("fault %d (%s) was not injected: %s", inj.n+1, strings.TrimSpace(string(inj.Kind)+" "+inj.Target), why)
+	inj.notef("fault %d (%s) was not injected: %s", inj.N+1, strings.TrimSpace(string(inj.Kind)+" "+inj.Target), why)
 }
 
 func (inj *injection) failed(err error) {
 	host.TellExhausted(err, inj.abort)
 	if err != nil && inj.ctx.Err() == nil {
-		inj.notef("fault %d (%s %s): %v", inj.n+1, inj.Kind, inj.Target, err)
+		inj.notef("fault %d (%s %s): %v", inj.N+1, inj.Kind, inj.Target, err)
 	}
 }
 
@@ -161,7 +160,7 @@ func (inj *injection) picked() bool {
 func (inj *injection) writable() bool { return inj.redis.take(inj.ctx.Done()) }
 
 func (inj *injection) draws() *rand.Rand {
-	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.n)))
+	return rand.New(rand.NewPCG(inj.cfg.Seed, streamServers+uint64(inj.N)))
 }
 
 // hold freezes a process. Several faults may hold it at once.

@@ -168,7 +168,7 @@ func (r *run) injectAll(ctx, storm context.Context, start time.Time) {
 			r.late++
 			r.mu.Unlock()
 		}
-		inj := &injection{run: r, Fault: f, n: n, ctx: ctx, storm: storm}
+		inj := &injection{run: r, Interval: r.cfg.Plan.Interval(n), ctx: ctx, storm: storm}
 		found := inj.aim() // in this goroutine: faults aim in the order of the plan
 		all.Go(func() {
 			defer inj.off()
@@ -191,7 +191,7 @@ func (inj *injection) aim() bool {
 	defer inj.mu.Unlock()
 	switch {
 	case inj.Target == fault.Same:
-		slot := inj.struck[fault.Lead(inj.cfg.Plan.Faults, inj.n)]
+		slot := inj.struck[fault.Lead(inj.cfg.Plan.Faults, inj.N)]
 		if slot == "" {
 			return false
 		}
@@ -202,7 +202,7 @@ func (inj *injection) aim() bool {
 			return false
 		}
 		inj.Target = fault.NodeTarget(i)
-		inj.struck[inj.n] = inj.Target
+		inj.struck[inj.N] = inj.Target
 	}
 	inj.held = inj.Target
 	inj.faulted[inj.held]++

@@ -15,7 +15,7 @@ func (w *world) schedule(p fault.Plan) {
 	w.q.Push(loop.Event{At: w.bucket(), Kind: evCount})
 	w.q.Push(loop.Event{At: start, Kind: evPhase, Arg: phaseStorm})
 	for i, f := range p.Faults {
-		w.plan = append(w.plan, strike{Fault: f, number: int32(i), node: -1, session: -1})
+		w.plan = append(w.plan, strike{Interval: p.Interval(i), number: int32(i), node: -1, session: -1})
 		if f.Target == fault.Same {
 			w.plan[i].lead = fault.Lead(p.Faults, i)
 		}
@@ -72,7 +72,7 @@ func (w *world) start(s *strike) {
 	s.active = true
 	w.tellFault(history.FaultStart, s)
 	strikers[s.Kind].start(w, s)
-	if lasts == 0 && !s.Kind.Has(fault.Instant) { // it is over as it hits
+	if lasts == 0 && !s.Has(fault.Instant) { // it is over as it hits
 		w.end(s)
 	}
 }

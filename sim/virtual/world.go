@@ -151,7 +151,7 @@ type spin struct {
 }
 
 type strike struct {
-	fault.Fault
+	fault.Interval
 	number  int32 // in world.plan
 	active  bool
 	node    int32  // -1: none
