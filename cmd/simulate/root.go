@@ -117,7 +117,7 @@ or the harness was wrong and nothing was judged.`,
 	cmd.SetFlagErrorFunc(flagError)
 	groupFlags(cmd)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff(),
+	cmd.AddCommand(newCheck(), newAudit(), newScenarios(), newReplay(), newShrink(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff(),
 		newNewLease())
 	return cmd
 }

@@ -29,7 +29,7 @@ var rules = []rule{
 		Why:   "who imports the library compiles nothing of the storm",
 	},
 	{
-		From:  []string{"sim/history", "sim/fault", "sim/nodelogs", "sim/measure", "sim/check", "sim/criteria", "sim/report", "sim/page"},
+		From:  []string{"sim/history", "sim/fault", "sim/nodelogs", "sim/measure", "sim/check", "sim/audit", "sim/criteria", "sim/report", "sim/page"},
 		Never: append([]string{"lease"}, coreParts...),
 		Why:   "the judge shares nothing with the accused",
 	},
@@ -38,7 +38,7 @@ var rules = []rule{
 		Why: "records and plans know no engine",
 	},
 	{
-		From: []string{"sim/check", "sim/criteria", "sim/report", "sim/page"}, Never: []string{"sim/real", "sim/virtual", "sim/mutant"},
+		From: []string{"sim/check", "sim/audit", "sim/criteria", "sim/report", "sim/page"}, Never: []string{"sim/real", "sim/virtual", "sim/mutant"},
 		Why: "the judge reads saved files and runs nothing",
 	},
 	{

@@ -138,6 +138,9 @@ func (p Params) clockWithin() int64 {
 // margin returns how much earlier than its lease a trust window ends, for the error of the clock rate: 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }
 
+// Margin is margin for others.
+func (p Params) Margin() int64 { return p.margin() }
+
 // eventAllowance is the largest distance between a node's event and its effect in Redis' stream.
 const eventAllowance = int64(250 * time.Millisecond)
 

@@ -141,6 +141,18 @@ func Promise(id string) string {
 	return ""
 }
 
+// Constants returns the constants of a guarantee's verdict: ID, unit, limit.
+func Constants(id string) Verdict {
+	for _, s := range systems {
+		for _, g := range s.guarantees {
+			if g.ID == id {
+				return g.Verdict
+			}
+		}
+	}
+	return Verdict{ID: id}
+}
+
 // InstancesNeeded is the number of instances at once that G11 requires.
 const InstancesNeeded = 10
 

@@ -81,6 +81,9 @@ type Report struct {
 	Smallest bool `json:"-"`
 }
 
+// EngineLogs is the engine of an audit: no run, but the logs of a fleet.
+const EngineLogs = "logs"
+
 // LaunchContainers is the launcher of nodes in containers, as on the command line.
 const LaunchContainers = "container"
 

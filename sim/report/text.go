@@ -52,6 +52,9 @@ func (r Report) decides(v check.Verdict) bool {
 }
 
 func (r Report) conclusion() string {
+	if r.Engine == EngineLogs {
+		return fmt.Sprintf("\nverdict: %s (* decides)\n", strings.ToUpper(string(r.Verdict)))
+	}
 	return fmt.Sprintf("\nverdict: %s%s (seed %d; * decides)\n", strings.ToUpper(string(r.Verdict)), Stalled(r.Guarantees...), r.Seed)
 }
 
