@@ -74,6 +74,13 @@ func (w *Worker) carry(e core.Effect) {
 	}
 }
 
+// deliver passes entries to the machine. It runs in the loop.
+func (w *Worker) deliver(entries []intentbus.Entry) {
+	begin := func(e intentbus.Entry) *job { return &job{entry: e} }
+	membership.Deliver(w.cfg.Store.Names, w.loop.machine, entries, w.jobs, begin, w.loop.step,
+		func(e intentbus.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
+}
+
 // Methods that package lease exposes only to its siblings.
 type (
 	adopter interface {
@@ -97,20 +104,20 @@ func (w *Worker) acquire(e core.Effect) {
 	_ = errors.As(err, &failed)
 	switch {
 	case err == nil:
-		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.at(inner.OfLease(h).WindowEnd())
+		ev.Outcome, ev.Fence, ev.Until = core.Granted, h.Fence(), w.loop.at(inner.OfLease(h).WindowEnd())
 	case errors.Is(err, lease.ErrHeld):
 		ev.Outcome, ev.Owner = core.Held, failed.Owner
 		if !failed.Until.IsZero() {
-			ev.Wait = max(0, int64(w.at(failed.Until)-w.now()))
+			ev.Wait = max(0, int64(w.loop.at(failed.Until)-w.loop.now()))
 		}
 	case errors.Is(err, lease.ErrQuarantine):
-		ev.Outcome, ev.Wait = core.NotNow, int64(w.at(failed.Until)-w.now())
+		ev.Outcome, ev.Wait = core.NotNow, int64(w.loop.at(failed.Until)-w.loop.now())
 	case errors.Is(err, lease.ErrInvalidConfig):
 		ev.Outcome, ev.Text = core.Refused, err.Error()
 	default:
 		ev.Outcome = core.NoAnswer
 	}
-	w.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
+	w.loop.inbox.put(message{event: w.member.Attempted(ev), f: func() { w.keep(e.Session, h) }})
 }
 
 func (w *Worker) keep(session string, h *lease.Lease) {
@@ -140,13 +147,13 @@ func (w *Worker) release(session string, holds []*lease.Lease) {
 		})
 	}
 	wg.Wait()
-	w.post(core.Event{Kind: core.EvReleased, Session: session})
+	w.loop.post(core.Event{Kind: core.EvReleased, Session: session})
 }
 
 func (w *Worker) write(e core.Effect, resource string) {
 	ev, err := w.member.Write(context.WithoutCancel(w.ctx), &e, resource)
 	w.unwritten.Store(&err)
-	w.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
+	w.loop.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
 }
 
 var startOutcomes = map[core.Reason]string{
@@ -188,16 +195,17 @@ func (w *Worker) observe(outcome string) {
 func (w *Worker) fields(e core.Effect) []zap.Field {
 	return []zap.Field{
 		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
-		zap.Int64("fence", e.Fence), zap.String("reason", membership.ReasonText(w.names, e.Reason)), zap.String("detail", e.Text),
+		zap.Int64("fence", e.Fence), zap.String("reason", membership.ReasonText(w.cfg.Store.Names.Table(), e.Reason)), zap.String("detail", e.Text),
 	}
 }
 
 func (w *Worker) launch(e core.Effect, j *job) {
-	resource, slot, believed := j.terms.Launch(w.names.ResourceLease(j.entry.Resource), w.names.SlotLease(e.Slot))
+	names := w.cfg.Store.Names.Table()
+	resource, slot, believed := j.terms.Launch(names.ResourceLease(j.entry.Resource), names.SlotLease(e.Slot))
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
 	if !believed {
 		told.Launch = core.LaunchDoubt
-		w.post(told)
+		w.loop.post(told)
 		return
 	}
 	what := Job{
@@ -229,11 +237,11 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 		if told.Launch != core.LaunchDoubt {
 			told.Launch, told.Text = core.LaunchFail, words(failed)
 		}
-		w.inbox.put(message{event: told})
+		w.loop.inbox.put(message{event: told})
 		return
 	}
 	told.Launch = core.LaunchOK
-	w.inbox.put(message{event: told, f: func() { j.pipeline = p }})
+	w.loop.inbox.put(message{event: told, f: func() { j.pipeline = p }})
 	// A new goroutine, because this one's grown stack would never shrink while
 	// the session runs.
 	w.tasks.Go(func() { w.await(session, p, end) })
@@ -263,7 +271,7 @@ func (w *Worker) ended(session string, err error) {
 	if err != nil {
 		back.Text = words(err)
 	}
-	w.inbox.put(message{event: back})
+	w.loop.inbox.put(message{event: back})
 }
 
 // wordsMax is how many bytes of a pipeline's error the session's detail keeps.

@@ -75,7 +75,7 @@ func TestFloodOfStopsIsNotKept(t *testing.T) {
 	r.wait(a, intent.StateRunning, "")
 	// The loop is held up, as long as the flood lasts.
 	held, goOn := make(chan struct{}), make(chan struct{})
-	w.inbox.put(message{f: func() { close(held); <-goOn }})
+	w.loop.inbox.put(message{f: func() { close(held); <-goOn }})
 	<-held
 	const flood, others = 5000, 8 // others: who else asks the loop something, each once
 	for range flood / 100 {
@@ -88,21 +88,21 @@ func TestFloodOfStopsIsNotKept(t *testing.T) {
 		r.must(err)
 	}
 	r.eventually("what is said is heard", func() bool {
-		w.inbox.mu.Lock()
-		defer w.inbox.mu.Unlock()
-		return len(w.inbox.items) > 0
+		w.loop.inbox.mu.Lock()
+		defer w.loop.inbox.mu.Unlock()
+		return len(w.loop.inbox.items) > 0
 	})
 	for range 100 { // the notices that come meanwhile
 		r.must(r.client.Ping(t.Context()).Err())
 	}
 	kept := 0
-	w.inbox.mu.Lock()
-	for _, m := range w.inbox.items {
+	w.loop.inbox.mu.Lock()
+	for _, m := range w.loop.inbox.items {
 		if m.f != nil { // what comes without one are renewals, which nobody who publishes can make
 			kept++
 		}
 	}
-	w.inbox.mu.Unlock()
+	w.loop.inbox.mu.Unlock()
 	if close(goOn); kept > others {
 		t.Errorf("%d messages are kept of %d", kept, flood)
 	}

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
-	leasecore "github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
 	"github.com/leasestorm/leasestorm/internal/intentbus"
-	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/lifetime"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
@@ -32,20 +32,17 @@ type Worker struct {
 	log      *zaplog.Log
 	leaseLog *zaplog.Log // log, or the logger of Store.Leases
 	store    *store.Store
-	bus      intentbus.Bus
-	names    *intentnames.Names
 	keeper   *lease.Keeper
 	member   *membership.Member
-	base     time.Time
+	loop     *loop
+	beats    beats
+	jobs     map[string]*job // by session; the loop owns it
 
-	ctx      context.Context // ends all waits
-	cancel   context.CancelFunc
-	tasks    sync.WaitGroup // goroutines of the loop's effects
-	loops    sync.WaitGroup // the loop itself, reader, beat, listener
-	capacity chan struct{}
-	kick     chan struct{} // beat and sweep now
+	ctx    context.Context // ends all waits
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // goroutines of the loop's effects
+	loops  sync.WaitGroup // the loop itself, reader, beat, listener
 
-	registry  ready.Watch
 	fetches   ready.Watch
 	up        atomic.Bool
 	unwritten atomic.Pointer[error] // error of the last write of a session's state, nil if it succeeded
@@ -54,12 +51,6 @@ type Worker struct {
 	asked   context.Context // ends when Stop is called, even while Start waits
 	ask     context.CancelFunc
 	drained chan core.Effect // rest after a drain
-
-	inbox inbox
-
-	// Owned by the loop.
-	machine *core.Machine
-	jobs    map[string]*job
 }
 
 // New makes a worker, with its own connections like lease.NewManager. Nothing
@@ -80,26 +71,95 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, log: log, leaseLog: leaseLog, store: st, names: cfg.Store.Names.Table(), base: time.Now().Add(-1),
-		machine: core.New(cfg.core(st.Options().OpTimeout)), jobs: map[string]*job{},
-		capacity: make(chan struct{}, 1), kick: make(chan struct{}, 1), life: lifetime.New(), drained: make(chan core.Effect, 1),
+		cfg: cfg, log: log, leaseLog: leaseLog, store: st, jobs: map[string]*job{}, life: lifetime.New(),
+		drained: make(chan core.Effect, 1),
 	}
-	w.inbox.wake = make(chan struct{}, 1)
+	w.loop = newLoop(cfg.core(st.Options().OpTimeout), w.carry)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.asked, w.ask = context.WithCancel(context.Background())
 	lc := st.Options().Leases
 	lc.InstanceID, lc.Notify = cfg.InstanceID, w.heard
 	lc.DrainTimeout = cmp.Or(lc.DrainTimeout, membership.ReleaseTimeout(lc.TTL, st.Options().OpTimeout))
+	var bus intentbus.Bus
 	if w.keeper, err = lease.NewKeeper(client, lc); err == nil {
-		w.bus, err = intentbus.Open(st, cfg.InstanceID)
+		bus, err = intentbus.Open(st, cfg.InstanceID)
 	}
 	if err != nil {
 		st.Close()
 		return nil, err
 	}
-	w.member = w.newMember()
+	w.beats = beats{life: cfg.life(), log: w.named(), wrote: inner.OfKeeper(w.keeper).Wrote, soon: newSignal()}
+	w.member = w.newMember(bus)
 	return w, nil
 }
+
+func (w *Worker) newMember(bus intentbus.Bus) *membership.Member {
+	me := membership.WhoAmI(w.cfg.Name)
+	me.Life = w.cfg.life().Milliseconds()
+	return &membership.Member{
+		Registry: membership.Registry{
+			Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(), Bus: bus, Logger: w.log.Logger,
+			Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf, Pause: w.pause, Tried: w.beats.registry.Note,
+			Deliver: func(entries []intentbus.Entry) { w.loop.inbox.put(message{f: func() { w.deliver(entries) }}) },
+			Quit:    func() bool { return w.ctx.Err() != nil },
+		},
+		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
+		Tell:  w.loop.post, AwaitCapacity: w.awaitCapacity, Kick: w.beats.soon.raise, Fetched: w.fetched(),
+		Query: func(f func(*core.Machine)) bool { return w.loop.query(w.ctx, f) },
+	}
+}
+
+// fetched returns the observer of fetches. A worker whose fetches Redis denies
+// keeps beating, but does no work.
+func (w *Worker) fetched() func(error) {
+	w.fetches.Life = w.cfg.life()
+	bus := &outage{log: w.named(), what: "bus"}
+	return func(err error) {
+		w.fetches.Note(err)
+		bus.note(err)
+	}
+}
+
+func (w *Worker) heard(e lease.Event) {
+	callback.Tell(w.log.Calls, "Config.Notify", w.cfg.Notify, e)
+	switch e.Kind {
+	case lease.EventRenewed:
+		w.loop.post(core.Event{Kind: core.EvRenewed, Lease: e.Name, Fence: e.Fence, Until: w.loop.at(e.Until)})
+	case lease.EventLost:
+		w.loop.post(core.Event{Kind: core.EvLost, Lease: e.Name, Fence: e.Fence})
+	}
+}
+
+// hinted handles a message that requests the stop of a session of this worker.
+// It waits for the loop, so that no flood fills the inbox.
+func (w *Worker) hinted(session string) {
+	has := false
+	if w.loop.query(w.ctx, func(m *core.Machine) { has = m.Has(session) }) && has {
+		w.tasks.Go(func() { w.member.CheckStop(w.ctx, session) })
+	}
+}
+
+func (w *Worker) awaitCapacity() bool {
+	select {
+	case <-w.loop.idle:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+func (w *Worker) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(d, 10*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-w.ctx.Done():
+	}
+}
+
+// named returns the log with the worker's ID.
+func (w *Worker) named() *zap.Logger { return w.log.With(zap.String("worker", w.cfg.InstanceID)) }
 
 // InstanceID returns the owner of the worker's leases.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
@@ -131,18 +191,19 @@ func (w *Worker) Start(ctx context.Context) error {
 
 func (w *Worker) begin(ctx context.Context) error {
 	if err := w.keeper.Start(ctx); err != nil {
-		return w.bus.Explain(err)
+		return w.member.Bus.Explain(err)
 	}
 	if err := w.member.Join(ctx); err != nil {
-		return w.bus.Explain(err)
+		return w.member.Bus.Explain(err)
 	}
 	w.up.Store(true)
-	w.capacity <- struct{}{}
-	w.loops.Go(w.loop)
+	w.loop.idle.raise()
+	w.loops.Go(w.loop.run)
 	w.loops.Go(func() { w.member.Consume(w.ctx) })
-	w.loops.Go(w.beat)
+	w.loops.Go(func() { w.beats.run(w.ctx, w.member) })
 	w.loops.Go(func() {
-		w.bus.Listen(w.ctx, w.hinted, func(string) { w.sweepNow() }, w.sweepNow)
+		soon := w.beats.soon.raise
+		w.member.Bus.Listen(w.ctx, w.hinted, func(string) { soon() }, soon)
 	})
 	return nil
 }
@@ -158,7 +219,7 @@ func (w *Worker) Health() lease.Health {
 	if w.ctx.Err() != nil {
 		h.State, h.Reason = lease.HealthStopped, "this worker has stopped; make another"
 	}
-	h = w.fetches.Add(w.registry.Add(h, "the registry of workers or the bus"), "the bus")
+	h = w.fetches.Add(w.beats.registry.Add(h, "the registry of workers or the bus"), "the bus")
 	if h.OK() && !w.up.Load() {
 		h.State, h.Reason = lease.HealthNotStarted, "Start has not returned"
 	}
@@ -181,14 +242,14 @@ func (w *Worker) Stop() error {
 }
 
 func (w *Worker) end(begun bool) error {
-	w.bus.Close() // ends a read in flight; another worker begins its entries
+	w.member.Bus.Close() // ends a read in flight; another worker begins its entries
 	var err error
 	if begun {
-		w.post(core.Event{Kind: core.EvDrain})
+		w.loop.post(core.Event{Kind: core.EvDrain})
 		err = w.leftBehind(<-w.drained)
 	}
 	w.cancel()
-	w.inbox.close()
+	w.loop.inbox.close()
 	if kept := w.keeper.Stop(); err == nil {
 		err = kept
 	}
@@ -229,112 +290,4 @@ func (w *Worker) leftBehind(e core.Effect) error {
 		why = redisstore.Cause(reply)
 	}
 	return unconfirmed{fmt.Errorf("%w: %w", err, why)}
-}
-
-func (w *Worker) now() leasecore.Time { return w.at(time.Now()) }
-
-func (w *Worker) at(t time.Time) leasecore.Time { return leasecore.Time(t.Sub(w.base)) }
-
-// inbox passes events and functions to the loop and never blocks the sender.
-type inbox struct {
-	mu     sync.Mutex
-	items  []message
-	closed bool
-	wake   chan struct{}
-}
-
-// message is one item for the loop: f runs before the machine gets event.
-type message struct {
-	f     func()
-	event core.Event
-}
-
-func (b *inbox) put(m message) {
-	b.mu.Lock()
-	if !b.closed {
-		b.items = append(b.items, m)
-	}
-	b.mu.Unlock()
-	b.poke()
-}
-
-func (b *inbox) poke() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (b *inbox) close() {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.poke()
-}
-
-// take frees the queue's memory, which would otherwise keep the size of the
-// largest burst.
-func (b *inbox) take() (items []message, closed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	items, b.items = b.items, nil
-	return items, b.closed
-}
-
-func (w *Worker) post(e core.Event) { w.inbox.put(message{event: e}) }
-
-func (w *Worker) loop() {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-w.inbox.wake:
-		case <-timer.C:
-			w.step(core.Event{Kind: core.EvTick})
-		}
-		if closed := w.drainInbox(); closed {
-			return
-		}
-		if w.machine.Idle() {
-			w.feed()
-		}
-		if next := w.machine.Next(); next != 0 {
-			timer.Reset(max(0, time.Duration(next-w.now())))
-		} else {
-			timer.Reset(time.Hour)
-		}
-	}
-}
-
-// drainInbox handles messages until there are none, and reports whether the inbox is closed.
-func (w *Worker) drainInbox() (closed bool) {
-	for {
-		batch, closed := w.inbox.take()
-		for i := range batch {
-			if batch[i].f != nil {
-				batch[i].f()
-			}
-			if batch[i].event.Kind != 0 {
-				w.step(batch[i].event)
-			}
-		}
-		if closed || len(batch) == 0 {
-			return closed
-		}
-	}
-}
-
-func (w *Worker) step(e core.Event) {
-	e.Now = w.now()
-	effects := w.machine.Step(e)
-	for i := range effects {
-		w.carry(effects[i])
-	}
-}
-
-func (w *Worker) feed() {
-	select {
-	case w.capacity <- struct{}{}:
-	default:
-	}
 }
