@@ -159,7 +159,7 @@ func TestEmptyUserFollowsTheLine(t *testing.T) {
 			if err := u.start(); err != nil {
 				t.Fatalf("with the line pasted: %v", err)
 			}
-			within(t, "what it is there for", u.works)
+			redistest.Eventually(t, "what it is there for", u.works)
 			if err := u.stop(); err != nil {
 				t.Errorf("stop: %v", err)
 			}
@@ -218,19 +218,5 @@ func bootstrapAll(t *testing.T, operator *redis.Client) {
 	}
 	if err := admin.Bootstrap(t.Context(), operator, election.Config{LeaderTTL: ttl, OpTimeout: ttl / 2}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// within waits for what nothing tells of.
-func within(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); !is(); {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("not within 20 s: %s", what)
-		}
 	}
 }

@@ -115,7 +115,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 				t.Errorf("TryAcquire: %v", err)
 			}
 			says("TryAcquire", err.Error())
-			eventually(t, "Health says it", func() bool { return strings.Contains(k.Health().Reason, "grant it with") })
+			redistest.Eventually(t, "Health says it", func() bool { return strings.Contains(k.Health().Reason, "grant it with") })
 			says("Health", k.Health().Reason)
 			logTaken(k.s)
 			warnings := logs.FilterField(zap.String("event", "warning")).All()
@@ -144,26 +144,12 @@ func TestDeniedAfterAnOutage(t *testing.T) {
 		t.Errorf("Redis is away: %v", h)
 	}
 	server.Thaw()
-	eventually(t, "the denial is told", func() bool {
+	redistest.Eventually(t, "the denial is told", func() bool {
 		h := k.Health()
 		return h.State == HealthRefused && strings.Contains(h.String(), "~{lease:name:*}:fence")
 	})
 	server.Do("ACL", "SETUSER", "poor", "~{lease:name:*}:fence")
-	eventually(t, "the permission is seen", func() bool { return k.Health().OK() })
-}
-
-// eventually waits for what nothing tells of.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); !is(); {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
+	redistest.Eventually(t, "the permission is seen", func() bool { return k.Health().OK() })
 }
 
 // A jump of Redis' clock has words of its own, for who asks and for who waits.

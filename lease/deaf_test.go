@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
 // A channel that an ACL takes away leaves the instance fit, and Health and the log say what is lost; both say when it is over.
@@ -26,7 +28,7 @@ func TestLossOfTheChannelIsTold(t *testing.T) {
 		t.Fatalf("at first: %v", h)
 	}
 	server.Do("ACL", "SETUSER", "app", "resetchannels")
-	eventually(t, "the loss is told", func() bool {
+	redistest.Eventually(t, "the loss is told", func() bool {
 		h := k.Health()
 		return h.OK() && h.Deaf && strings.Contains(h.Reason, "notices are not heard") && strings.Contains(h.Reason, "NOPERM") &&
 			strings.Contains(h.Reason, " &lease:notify ")
@@ -35,7 +37,7 @@ func TestLossOfTheChannelIsTold(t *testing.T) {
 		t.Errorf("without notices: %v", err)
 	}
 	server.Do("ACL", "SETUSER", "app", "&*")
-	eventually(t, "its end is told", func() bool { return k.Health().OK() && !k.Health().Deaf })
+	redistest.Eventually(t, "its end is told", func() bool { return k.Health().OK() && !k.Health().Deaf })
 	if err := k.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -21,10 +21,7 @@ import (
 // ErrHeld if ctx ended while another instance held the lease.
 func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
 	h, err := k.Acquire(ctx, name, opts...)
-	if err != nil {
-		return err
-	}
-	return k.under(ctx, h, f)
+	return k.under(ctx, h, err, f)
 }
 
 // TryDo runs f if nobody holds the lease; otherwise it returns ErrHeld at once.
@@ -32,10 +29,7 @@ func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context
 // does not call f. Everything else is as in Do.
 func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
 	h, err := k.TryAcquire(ctx, name, opts...)
-	if err != nil {
-		return err
-	}
-	return k.under(ctx, h, f)
+	return k.under(ctx, h, err, f)
 }
 
 // DoOnce runs f unless a function has succeeded under this name within the last
@@ -83,7 +77,11 @@ func (k *Keeper) DoOnce(ctx context.Context, name string, period time.Duration, 
 	})
 }
 
-func (k *Keeper) under(ctx context.Context, h *Lease, f func(ctx context.Context, fence int64) error) (err error) {
+// under runs f under h, the lease of an attempt, unless the attempt failed.
+func (k *Keeper) under(ctx context.Context, h *Lease, failed error, f func(ctx context.Context, fence int64) error) (err error) {
+	if failed != nil {
+		return failed
+	}
 	defer func() {
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.s.cfg.OpTimeout)
 		defer cancel()

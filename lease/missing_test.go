@@ -25,7 +25,7 @@ func TestMissingCommandIsNamedAtStart(t *testing.T) {
 				if err != nil {
 					t.Errorf("without INFO: %v", err)
 				}
-				eventually(t, "leases are granted", func() bool {
+				redistest.Eventually(t, "leases are granted", func() bool {
 					ok, _ := m.TryAcquire(t.Context(), session)
 					return ok && m.Health().OK()
 				})

@@ -110,7 +110,7 @@ func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
 				}
 			}
 			event := func(name string) *observer.ObservedLogs { return logs.FilterField(zap.String("event", name)) }
-			eventually(t, "the loss is logged", func() bool { return event("lost").Len() == 1 })
+			redistest.Eventually(t, "the loss is logged", func() bool { return event("lost").Len() == 1 })
 			if said := event("lost").All()[0].ContextMap(); said["reason"] != "expired" || !strings.Contains(fmt.Sprint(said["error"]), words) {
 				t.Errorf("the log: %v, want what was said to renewals", said)
 			}

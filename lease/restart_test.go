@@ -25,7 +25,7 @@ func TestRestartIsNotCalledNewLong(t *testing.T) {
 	said := func(k *Keeper, logs *observer.ObservedLogs) []string {
 		t.Helper()
 		var told *observer.ObservedLogs
-		eventually(t, "the quarantine is seen and logged", func() bool {
+		redistest.Eventually(t, "the quarantine is seen and logged", func() bool {
 			told = logs.FilterField(zap.String("event", "epoch")).FilterLevelExact(zap.WarnLevel)
 			return k.Health().State == HealthQuarantine && told.Len() > 0
 		})
@@ -60,7 +60,7 @@ func TestRestartIsNotCalledNewLong(t *testing.T) {
 	expect("restarted, to who knew it", said(first, logs), false)
 	expect("restarted, to a newcomer", said(begin("second")), false)
 	if !h.Valid() {
-		eventually(t, "what is held is asserted anew", h.Valid)
+		redistest.Eventually(t, "what is held is asserted anew", h.Valid)
 	}
 	logs.TakeAll()
 	server.Flush()
@@ -79,7 +79,7 @@ func TestBootstrapOfWhoWaits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	go func() { got <- k.Do(ctx, "job", func(context.Context, int64) error { return nil }) }()
-	eventually(t, "it waits", func() bool {
+	redistest.Eventually(t, "it waits", func() bool {
 		return logs.FilterField(zap.String("event", "acquireFailed")).FilterField(zap.String("reason", "quarantine")).Len() > 0
 	})
 	if why := k.Health().Reason; !strings.Contains(why, "admin.Bootstrap with this instance's Config") {

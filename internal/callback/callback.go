@@ -47,19 +47,19 @@ func guarded(f func(), failed func(with any)) {
 	returned = true
 }
 
-// Panic is the error of a function that panicked.
-type Panic struct {
+// panicError is the error of a function that panicked.
+type panicError struct {
 	text  string
 	stack []byte
 }
 
 // Error implements error.
-func (p *Panic) Error() string { return p.text }
+func (p *panicError) Error() string { return p.text }
 
-// Call calls f and returns its error, or a *Panic with name if f panics. f runs in the caller's goroutine: if f ends it, Call does not
-// return.
+// Call calls f and returns its error, or if f panics, an error with name and a stack (Stack). f runs in the caller's goroutine: if f ends
+// it, Call does not return.
 func Call(name string, f func() error) (err error) {
-	guarded(func() { err = f() }, func(with any) { err = &Panic{fmt.Sprintf("%s panicked: %v", name, with), debug.Stack()} })
+	guarded(func() { err = f() }, func(with any) { err = &panicError{fmt.Sprintf("%s panicked: %v", name, with), debug.Stack()} })
 	return err
 }
 
@@ -72,9 +72,9 @@ func (c *Calls) Call(name string, patience time.Duration, f func() error) error 
 	return Call(name, f)
 }
 
-// Stack returns the stack trace of the *Panic in err, nil if there is none.
+// Stack returns the stack trace of a panic in err, nil if there is none.
 func Stack(err error) []byte {
-	var p *Panic
+	var p *panicError
 	if errors.As(err, &p) {
 		return p.stack
 	}

@@ -19,8 +19,8 @@ import (
 // ErrOtherWorker means that SingleWriter is set and another worker kept beating for a whole Life.
 var ErrOtherWorker = errors.New("another worker is alive")
 
-// ErrQuit means that Quit returned true before the worker had signed on.
-var ErrQuit = errors.New("stopped before this worker was in the registry")
+// errQuit means that Quit returned true before the worker had signed on.
+var errQuit = errors.New("stopped before this worker was in the registry")
 
 // Registry is one worker's part in the registry of workers: its entry, and how it treats dead workers.
 type Registry struct {
@@ -45,7 +45,7 @@ type Registry struct {
 func BeatInterval(life time.Duration) time.Duration { return life / 10 }
 
 // Join signs on and frees the leases of this worker's dead predecessors. It retries while Redis is unavailable, until ctx ends or the
-// worker quits (ErrQuit). It fails at once on other errors. If ctx ends, the error also wraps that of the last attempt.
+// worker quits (errQuit). It fails at once on other errors. If ctx ends, the error also wraps that of the last attempt.
 func (r *Registry) Join(ctx context.Context) error {
 	var last error
 	waited := time.Duration(0) // how long Redis accepted this worker's beats while another worker's heartbeat lived
@@ -84,7 +84,7 @@ func (r *Registry) rest(ctx context.Context, d time.Duration, last error) error 
 	case ctx.Err() != nil:
 		return ended(ctx, last)
 	case r.Quit():
-		return ErrQuit
+		return errQuit
 	}
 	return nil
 }

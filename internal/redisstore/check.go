@@ -19,16 +19,16 @@ var (
 	ErrAuth = errors.New("not authenticated at Redis")
 	// ErrReadOnly means that the server is a replica, which refuses writes.
 	ErrReadOnly = errors.New("a read-only replica")
-	// ErrTooOld means that Redis is older than VersionMin.
+	// ErrTooOld means that Redis is older than versionMin.
 	ErrTooOld = errors.New("redis is too old")
 	// ErrReplicas means that Redis has more replicas than Options.Replicas, so two masters could both have a majority.
 	ErrReplicas = errors.New("more replicas than configured")
-	// ErrNotReady means that Redis is loading its data or has lost its master. It may work later.
-	ErrNotReady = errors.New("not ready")
+	// errNotReady means that Redis is loading its data or has lost its master. It may work later.
+	errNotReady = errors.New("not ready")
 )
 
-// VersionMin is the oldest Redis that the scripts support.
-const VersionMin = "6.2.0"
+// versionMin is the oldest Redis that the scripts support.
+const versionMin = "6.2.0"
 
 // Warning is one sentence about a guarantee that the server weakens.
 type Warning string
@@ -124,7 +124,7 @@ func (s *Store) Surplus(ctx context.Context) error {
 func judgeVersion(info Info) []Finding {
 	version, known := info.Fields["redis_version"]
 	unknown := Finding{Name: "version", What: "INFO shows no redis_version", Consequence: "the version is not checked",
-		Mend: "at least " + VersionMin + " is required"}
+		Mend: "at least " + versionMin + " is required"}
 	if !known {
 		return []Finding{unknown}
 	}
@@ -133,17 +133,17 @@ func judgeVersion(info Info) []Finding {
 	case err != nil:
 		unknown.What = fmt.Sprintf("redis_version \"%s\" is no version", version)
 		return []Finding{unknown}
-	case v.LessThan(semver.MustParse(VersionMin)):
-		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, VersionMin)
+	case v.LessThan(semver.MustParse(versionMin)):
+		err := fmt.Errorf("%w: version %s; at least %s is required", ErrTooOld, version, versionMin)
 		return []Finding{{Name: "version", What: "Redis " + version + " is too old", Consequence: "the scripts do not run there",
-			Mend: "upgrade it to " + VersionMin + " or later", Err: err}}
+			Mend: "upgrade it to " + versionMin + " or later", Err: err}}
 	}
 	return nil
 }
 
 // Diagnose wraps an error of the first contact with a server in the Err value that names its cause.
 func Diagnose(err error) error {
-	for _, told := range []error{ErrDenied, ErrUnreachable, ErrNotRedis, ErrAuth, ErrNotReady, ErrReadOnly} {
+	for _, told := range []error{ErrDenied, ErrUnreachable, ErrNotRedis, ErrAuth, errNotReady, ErrReadOnly} {
 		if errors.Is(err, told) {
 			return err
 		}
@@ -161,7 +161,7 @@ func Diagnose(err error) error {
 		return fmt.Errorf("%w: give user name and password to the client (in a URL: redis://user:password@host): %w",
 			ErrAuth, Cause(err))
 	case "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY":
-		return fmt.Errorf("%w: %w", ErrNotReady, Cause(err))
+		return fmt.Errorf("%w: %w", errNotReady, Cause(err))
 	case "READONLY":
 		return fmt.Errorf("%w: %w", ErrReadOnly, Cause(err))
 	}

@@ -65,13 +65,7 @@ func (r *replicated) caughtUp() {
 
 func (r *replicated) await(what string, so func() bool) {
 	r.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); !so(); <-tick.C {
-		if time.Now().After(end) {
-			r.Fatalf("not within 30s: %s", what)
-		}
-	}
+	redistest.Eventually(r, what, so)
 }
 
 func (r *replicated) learn() core.Answer {

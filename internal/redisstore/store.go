@@ -19,9 +19,9 @@ const (
 	DefaultEpochKey    = "poll:epoch"
 	DefaultChannel     = "poll:notify"
 	DefaultFenceTTL    = 24 * time.Hour
-	DefaultQuarantine  = 30 * time.Second
+	defaultQuarantine  = 30 * time.Second
 	DefaultOpTimeout   = 3 * time.Second
-	DefaultPoolSize    = 4
+	defaultPoolSize    = 4
 
 	// ReplicasMax bounds Options.Replicas.
 	ReplicasMax = 9
@@ -83,9 +83,9 @@ func (o Options) withDefaults() Options {
 	o.EpochKey = cmp.Or(o.EpochKey, DefaultEpochKey)
 	o.Channel = cmp.Or(o.Channel, DefaultChannel)
 	o.FenceTTL = cmp.Or(o.FenceTTL, DefaultFenceTTL)
-	o.Quarantine = cmp.Or(o.Quarantine, DefaultQuarantine)
+	o.Quarantine = cmp.Or(o.Quarantine, defaultQuarantine)
 	o.OpTimeout = cmp.Or(o.OpTimeout, DefaultOpTimeout)
-	o.PoolSize = cmp.Or(o.PoolSize, DefaultPoolSize)
+	o.PoolSize = cmp.Or(o.PoolSize, defaultPoolSize)
 	return o
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisclient"
 )
 
-// ResubscribeMin is the lower bound of Resubscribe.
+// ResubscribeMin is the lower bound of resubscribe.
 const ResubscribeMin = 100 * time.Millisecond
 
-// Resubscribe is the longest pause between two attempts to subscribe, a tenth of the renewal interval. An instance without notices
+// resubscribe is the longest pause between two attempts to subscribe, a tenth of the renewal interval. An instance without notices
 // acquires leases late. The lower bound protects a Redis that is out of connections (G14).
-func Resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
+func resubscribe(renew time.Duration) time.Duration { return max(renew/10, ResubscribeMin) }
 
 const backOffMin = 10 * time.Millisecond
 
@@ -37,7 +37,7 @@ func (s *Store) Subscribe(ctx context.Context, renew time.Duration, heard func(c
 // subscribed, and up with the error of each attempt that ended or failed. It pings a connection that is silent for the timeout, and
 // closes it if there is no answer.
 //
-// Each attempt makes one connection. Pauses double up to Resubscribe(renew). A subscription that lasts for at least the current pause,
+// Each attempt makes one connection. Pauses double up to resubscribe(renew). A subscription that lasts for at least the current pause,
 // and for 100 ms, resets the pause. If Redis denies or lacks the command, the pause is half a renewal interval.
 func Listen(ctx context.Context, client redis.UniversalClient, channel string, timeout, renew time.Duration, message func(string),
 	up func(error)) {
@@ -61,7 +61,7 @@ func Listen(ctx context.Context, client redis.UniversalClient, channel string, t
 		case <-wait.C:
 		}
 		wait.Stop()
-		pause = min(2*pause, Resubscribe(renew))
+		pause = min(2*pause, resubscribe(renew))
 	}
 }
 

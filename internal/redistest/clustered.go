@@ -64,7 +64,7 @@ func (c *Clustered) Client() redis.UniversalClient {
 func (c *Clustered) Master() *Server {
 	c.t.Helper()
 	owner := -1
-	await(c.t, "a master of the slot", func() bool {
+	Eventually(c.t, "a master of the slot", func() bool {
 		owner = c.cluster.Owner(context.Background(), &c.voter().node)
 		return owner >= 0
 	})
@@ -87,7 +87,7 @@ func (c *Clustered) Failover() *Server {
 	c.t.Helper()
 	old := c.Master()
 	var asked time.Time
-	await(c.t, "CLUSTER FAILOVER", func() bool {
+	Eventually(c.t, "CLUSTER FAILOVER", func() bool {
 		if old.node.Replicas(context.Background()) == 2 && time.Since(asked) > manualFailover {
 			asked = time.Now()
 			_ = c.heir(old).hand.Do(context.Background(), "CLUSTER", "FAILOVER").Err() // retried if refused
@@ -107,7 +107,7 @@ func (c *Clustered) heir(of *Server) *Server {
 func (c *Clustered) AwaitSwitch(old *Server) *Server {
 	c.t.Helper()
 	var master *Server
-	await(c.t, "another master of the slot", func() bool {
+	Eventually(c.t, "another master of the slot", func() bool {
 		master = c.Master()
 		return master != old
 	})
@@ -148,5 +148,5 @@ func (c *Clustered) replica(s *Server) bool {
 // AwaitSettled waits until all servers are healthy and agree on the slot's master, and both shards have two replicas.
 func (c *Clustered) AwaitSettled() {
 	c.t.Helper()
-	await(c.t, "a settled cluster", func() bool { return c.cluster.Settled(context.Background()) })
+	Eventually(c.t, "a settled cluster", func() bool { return c.cluster.Settled(context.Background()) })
 }

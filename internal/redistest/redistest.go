@@ -288,7 +288,7 @@ func (s *Server) formCluster() {
 		s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	}
 	// A master with slots serves them two seconds after its start.
-	await(s.t, "a cluster of one that serves", func() bool {
+	Eventually(s.t, "a cluster of one that serves", func() bool {
 		return strings.Contains(fmt.Sprint(s.Do("CLUSTER", "INFO")), "cluster_state:ok")
 	})
 }
@@ -311,9 +311,10 @@ func (s *Server) spawn(ready string, extra ...string) error {
 		})
 }
 
-func await(t testing.TB, what string, so func() bool) {
+// Eventually polls so until it returns true, and fails the test if that takes more than two minutes.
+func Eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	if err := redisfixture.Await(context.Background(), func(context.Context) bool { return so() }); err != nil {
-		t.Fatalf("redistest: %s: %v", what, err)
+		t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -101,5 +101,5 @@ func (r *Replicated) Failover() *Server {
 // AwaitSettled waits until both replicas are attached to the master.
 func (r *Replicated) AwaitSettled() {
 	r.t.Helper()
-	await(r.t, "two replicas attached", func() bool { return r.master.node.Replicas(context.Background()) == 2 })
+	Eventually(r.t, "two replicas attached", func() bool { return r.master.node.Replicas(context.Background()) == 2 })
 }

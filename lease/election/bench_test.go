@@ -79,9 +79,9 @@ func failover(b *testing.B, server *redistest.Server, client *redis.Client, end 
 	if err := first.Start(); err != nil {
 		b.Fatal(err)
 	}
-	eventually(b, "the first process leads all", func() bool { return leaderKeys(client, "first") == side })
+	redistest.Eventually(b, "the first process leads all", func() bool { return leaderKeys(client, "first") == side })
 	g, all := many(b, client, benchConfig("second"), side)
-	eventually(b, "the second waits", func() bool {
+	redistest.Eventually(b, "the second waits", func() bool {
 		for _, e := range all {
 			if l, ok := e.Leader(); !ok || l.Fence == 0 {
 				return false
@@ -100,7 +100,7 @@ func failover(b *testing.B, server *redistest.Server, client *redis.Client, end 
 		}
 		_ = in.Close()
 	}
-	eventually(b, "the second leads all", func() bool { return led(all) == side })
+	redistest.Eventually(b, "the second leads all", func() bool { return led(all) == side })
 	took := make([]time.Duration, side)
 	for i, e := range all {
 		l, _ := e.Leader()
@@ -154,7 +154,7 @@ func BenchmarkQuiet(b *testing.B) {
 	for i := range 10 {
 		members = append(members, join(b, client, Config{InstanceID: fmt.Sprint(i)}))
 	}
-	eventually(b, "everybody knows", func() bool {
+	redistest.Eventually(b, "everybody knows", func() bool {
 		for _, m := range members {
 			if l, ok := m.Leader(); !ok || l.Fence == 0 {
 				return false

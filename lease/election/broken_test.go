@@ -50,7 +50,7 @@ func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	if got := a.wait(EventLeadershipAcquired).Fence; got <= fence {
 		t.Errorf("fence %d after %d", got, fence)
 	}
-	eventually(t, "a says that it leads again", func() bool { return a.claims() > 1 }) // it says so after LeadershipAcquired
+	redistest.Eventually(t, "a says that it leads again", func() bool { return a.claims() > 1 }) // it says so after LeadershipAcquired
 	if got := a.claims(); got != 2 {
 		t.Errorf("a said %d times that it leads, and led twice", got)
 	}
@@ -62,11 +62,11 @@ func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
 	a := join(t, client, quick("a"))
 	a.wait(EventLeadershipAcquired)
 	b := join(t, client, quick("b"))
-	eventually(t, "b knows a", func() bool { _, ok := b.Leader(); return ok })
+	redistest.Eventually(t, "b knows a", func() bool { _, ok := b.Leader(); return ok })
 	server.Freeze()
 	defer server.Thaw()
 	for _, m := range []*member{a, b} {
-		eventually(t, m.InstanceID()+" knows nobody", func() bool { _, ok := m.Leader(); return !ok })
+		redistest.Eventually(t, m.InstanceID()+" knows nobody", func() bool { _, ok := m.Leader(); return !ok })
 	}
 	after(2 * time.Second) // looks fail meanwhile
 	for _, m := range []*member{a, b} {
@@ -75,7 +75,7 @@ func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
 		}
 	}
 	server.Thaw()
-	eventually(t, "both know the same leader", func() bool {
+	redistest.Eventually(t, "both know the same leader", func() bool {
 		x, known := a.Leader()
 		y, too := b.Leader()
 		return known && too && x.Instance == y.Instance && x.Fence == y.Fence

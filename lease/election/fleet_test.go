@@ -134,7 +134,7 @@ func (f *foreign) stop() {
 func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 	_, client := elected(t)
 	f := joinForeign(client, "java-0")
-	eventually(t, "the foreign member leads", f.leads)
+	redistest.Eventually(t, "the foreign member leads", f.leads)
 	var ours []*member
 	for i := range 4 {
 		ours = append(ours, join(t, client, mixed(fmt.Sprintf("go-%d", i))))
@@ -174,11 +174,11 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 	})
 	led := map[bool]int{}
 	for round := range 10 {
-		eventually(t, "a leader", func() bool { return leaders() == 1 })
+		redistest.Eventually(t, "a leader", func() bool { return leaders() == 1 })
 		led[f.leads()]++
 		if f.leads() {
 			f.stop()
-			eventually(t, "one of ours leads", func() bool { return leaders() == 1 }) // the next foreign one would be quicker
+			redistest.Eventually(t, "one of ours leads", func() bool { return leaders() == 1 }) // the next foreign one would be quicker
 			next := joinForeign(client, fmt.Sprintf("java-%d", round+1))
 			mu.Lock()
 			f = next
@@ -198,7 +198,7 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 			for _, m := range ours {
 				_ = m.Stop()
 			}
-			eventually(t, "the foreign member leads", f.leads)
+			redistest.Eventually(t, "the foreign member leads", f.leads)
 		}
 		for i := range ours {
 			if ours[i].State() == StateFollower && !ours[i].IsLeader() {
@@ -256,9 +256,9 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	a, first := many(t, client, cfg("a"), n)
-	eventually(t, "a leads all", func() bool { return led(first) == n })
+	redistest.Eventually(t, "a leads all", func() bool { return led(first) == n })
 	_, second := many(t, client, cfg("b"), n)
-	eventually(t, "b knows", func() bool {
+	redistest.Eventually(t, "b knows", func() bool {
 		for _, e := range second {
 			if l, ok := e.Leader(); !ok || l.Instance != "a" || l.Fence == 0 {
 				return false
@@ -266,8 +266,8 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 		}
 		return true
 	})
-	eventually(t, "everybody is quiet", func() bool { return runtime.NumGoroutine()-before < 100 })
-	eventually(t, "the heartbeat", func() bool {
+	redistest.Eventually(t, "everybody is quiet", func() bool { return runtime.NumGoroutine()-before < 100 })
+	redistest.Eventually(t, "the heartbeat", func() bool {
 		return len(client.Keys(context.Background(), "election:heartbeat:*").Val()) == 1
 	})
 	if got := led(second); got != 0 {
@@ -276,7 +276,7 @@ func TestAThousandElectionsShareEverything(t *testing.T) {
 	if err := a.Stop(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "b leads all", func() bool { return led(second) == n })
+	redistest.Eventually(t, "b leads all", func() bool { return led(second) == n })
 	for i := range first {
 		if first[i].IsLeader() {
 			t.Fatal("a leads although it has stopped")
@@ -294,7 +294,7 @@ func TestACycleIsTwoCommands(t *testing.T) {
 		members = append(members, join(t, client, cfg))
 	}
 	members[0].wait(EventStateChanged)
-	eventually(t, "everybody knows", func() bool {
+	redistest.Eventually(t, "everybody knows", func() bool {
 		for _, m := range members {
 			if l, ok := m.Leader(); !ok || l.Fence == 0 {
 				return false
@@ -307,7 +307,7 @@ func TestACycleIsTwoCommands(t *testing.T) {
 	quiet := func() bool { // one leader all the time; a machine that stalls may cost one its office
 		var fence int64
 		leader := members[0]
-		eventually(t, "somebody leads", func() bool {
+		redistest.Eventually(t, "somebody leads", func() bool {
 			i := slices.IndexFunc(members, func(m *member) bool { return m.IsLeader() })
 			leader = members[max(i, 0)]
 			fence, _ = leader.Fence()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -26,7 +27,7 @@ func TestMemberHealth(t *testing.T) {
 	go func() {
 		ran <- e.Run(ctx, func(context.Context, int64) error { return errors.New("leads") })
 	}()
-	eventually(t, "the refusal is told", func() bool {
+	redistest.Eventually(t, "the refusal is told", func() bool {
 		h := e.Health()
 		return h.State == lease.HealthRefused && strings.Contains(h.String(), "READONLY")
 	})
@@ -56,13 +57,13 @@ func TestDenialOfLooksNamesTheRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = e.Stop() }()
-		eventually(t, "somebody leads", func() bool { return leads.IsLeader() || e.IsLeader() })
+		redistest.Eventually(t, "somebody leads", func() bool { return leads.IsLeader() || e.IsLeader() })
 	}
 	if follows.IsLeader() {
 		follows = leads
 	}
 	server.Do("ACL", "SETUSER", "default", "resetkeys", "~election:leader", "~{election:leader}:fence", "~election:epoch*")
-	eventually(t, "the rule is named", func() bool {
+	redistest.Eventually(t, "the rule is named", func() bool {
 		return strings.Contains(follows.Health().Reason, " ~election:heartbeat:* ")
 	})
 	server.Do("ACL", "SETUSER", "default", "allkeys")

@@ -230,7 +230,7 @@ func TestKeysAreThoseOfTheSpecification(t *testing.T) {
 	before := time.Now().UnixMilli()
 	a := join(t, client, cfg)
 	fence := a.wait(EventLeadershipAcquired).Fence
-	eventually(t, "the heartbeat", func() bool { return server.Do("EXISTS", "sovereign:heartbeat:instance-1") == int64(1) })
+	redistest.Eventually(t, "the heartbeat", func() bool { return server.Do("EXISTS", "sovereign:heartbeat:instance-1") == int64(1) })
 	if got := client.Get(t.Context(), "sovereign:leader").Val(); got != "instance-1" {
 		t.Errorf("the leader key holds %q", got)
 	}
@@ -257,19 +257,6 @@ func TestKeysAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-// eventually waits until what is true.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
-		if is() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within 30 s", what)
-}
-
 func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	_, client := elected(t)
 	set := func(id string, value any, ttl time.Duration) {
@@ -286,7 +273,7 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	client.LPush(t.Context(), "election:heartbeat:a-list", 1)
 	client.Set(t.Context(), "other:dead", old, 0)
 	a := join(t, client, patient("a"))
-	eventually(t, "the sweep", func() bool { return a.Stats().HeartbeatsSwept == 2 })
+	redistest.Eventually(t, "the sweep", func() bool { return a.Stats().HeartbeatsSwept == 2 })
 	keys := client.Keys(t.Context(), "*heartbeat:*").Val()
 	slices.Sort(keys)
 	want := []string{"a", "a-list", "a-number", "living", "living-in-an-election-with-a-long-TTL", "living-without-expiry", "not-ours"}
@@ -306,7 +293,7 @@ func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
 	_, client := elected(t)
 	a := join(t, client, patient("a"))
 	a.wait(EventLeadershipAcquired)
-	eventually(t, "the heartbeat", func() bool { return client.PTTL(t.Context(), "election:heartbeat:a").Val() > 0 })
+	redistest.Eventually(t, "the heartbeat", func() bool { return client.PTTL(t.Context(), "election:heartbeat:a").Val() > 0 })
 	for _, c := range []struct {
 		length time.Duration
 		want   error
@@ -387,7 +374,7 @@ func TestDuplicateInstanceIsTold(t *testing.T) {
 	if err := x.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a leader", func() bool { return twins[0].IsLeader() || twins[1].IsLeader() })
+	redistest.Eventually(t, "a leader", func() bool { return twins[0].IsLeader() || twins[1].IsLeader() })
 	leader := one(t, twins)
 	other := twins[0]
 	if other == leader {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -89,13 +90,5 @@ func nothing(context.Context, Session) error { return nil }
 // until waits for what nothing tells of.
 func (b *bench) until(what string, is func() bool) {
 	b.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); !is(); {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			b.t.Fatalf("not within 20 s: %s", what)
-		}
-	}
+	redistest.Eventually(b.t, what, is)
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/internal/redistest"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
@@ -98,13 +99,5 @@ func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
 // eventually waits for what nothing tells of.
 func (r *rig) eventually(what string, is func() bool) {
 	r.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for timeout := time.After(20 * time.Second); !is(); {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			r.Fatalf("not within 20 s: %s", what)
-		}
-	}
+	redistest.Eventually(r, what, is)
 }
