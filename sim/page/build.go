@@ -2,11 +2,9 @@ package page
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,27 +30,6 @@ type builder struct {
 	p  check.Params
 	m  *model
 	c  *collector
-}
-
-// build reads the run's history and makes the model, which names the unreadable parts of the history.
-func build(in string, r report.Report) *model {
-	b := &builder{in: in, r: r, p: r.Params(), m: &model{
-		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
-	}}
-	b.m.TTL, b.m.Planned = b.p.TTL.Milliseconds(), b.p.Duration.Milliseconds()
-	found := b.broken()
-	b.c = newCollector(b.m, b.p, b.spans(found))
-	err := b.c.read(history.Open(in))
-	b.m.Part = partOf(b.m.Sessions)
-	b.order()
-	b.kinds()
-	b.guarantees()
-	b.plan()
-	b.config()
-	b.draw(found)
-	b.head(err)
-	b.m.Smaller = b.smaller()
-	return b.m
 }
 
 type one struct {
@@ -94,16 +71,6 @@ func firstOverlap(all []one) int {
 		}
 	}
 	return at
-}
-
-func less(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case x:
-		return -1
-	}
-	return 1
 }
 
 func two(x one) bool { return (x.id == "G1" || x.id == "E1") && len(x.Owners) > 1 }
@@ -248,78 +215,4 @@ func (b *builder) config() {
 	add("host stalled", fmt.Sprintf("%d ms", s.StalledMs))
 	add("took", (time.Duration(s.WallMs) * time.Millisecond).String())
 	add("history sha256", s.HistorySHA256)
-}
-
-// head makes the first section. failed is the error that ended the reading of the history.
-func (b *builder) head(failed error) {
-	h, p := &b.m.Head, b.p
-	h.Verdict = cmp.Or(b.r.Verdict, check.Unknown)
-	h.Title = shown(fmt.Sprintf("%s %s-%d", strings.ToUpper(string(h.Verdict)), p.Scenario, b.r.Seed))
-	add := func(format string, args ...any) { h.Facts = append(h.Facts, shown(fmt.Sprintf(format, args...))) }
-	add("%s", cmp.Or(p.Scenario, "storm"))
-	add("seed %d", b.r.Seed)
-	add("%s", plain.Count(p.Nodes, "node"))
-	add("%s", plain.Count(p.Sessions, "session"))
-	add("%s", plainly(int64(p.Duration)))
-	add("TTL %s", plainly(int64(p.TTL)))
-	add("%s engine", b.r.Engine)
-	if p.Topology != "" { // as configured for the instances
-		add("%s, Replicas %d", p.Topology, p.Replicas)
-	}
-	if b.r.Redis.Version != "" {
-		add("Redis %s", b.r.Redis.Version)
-	}
-	if p.Foreign {
-		add("foreign nodes")
-	}
-	b.commands()
-	b.banner(failed)
-	b.sentence()
-	if stall := report.Stall(b.r.Guarantees...); stall != "" {
-		h.Sub = strings.TrimSpace(h.Sub + " The " + stall + ".")
-	}
-}
-
-func (b *builder) commands() {
-	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.in))
-	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
-	var muted []string
-	add("judge again", "simulate check "+dir)
-	if again := b.r.Again(); len(again.Lacks) > 0 { // without these flags it would be another run
-		text := "run again: simulate replay " + dir + again.Flags + " with the run's own " + strings.Join(again.Lacks, " and ")
-		if len(again.Was) > 0 {
-			text += " (" + strings.Join(again.Was, "; ") + ")"
-		}
-		muted = append(muted, plain.Text(plain.Cut(text, 2*textMax)))
-	} else {
-		add("run again", "simulate replay "+dir+plain.Text(again.Flags))
-	}
-	switch {
-	case b.r.Verdict != check.Fail:
-	case b.p.Foreign:
-		muted = append(muted, "make smaller: shrink accuses the library only, and these nodes are foreign")
-	case len(b.m.Breaks) > 0: // of several broken guarantees, the one shown first
-		add("make smaller", "simulate shrink "+dir+" --criteria "+b.m.Breaks[0].Guarantee+plain.Text(b.r.Smaller()))
-	default:
-		add("make smaller", "simulate shrink "+dir+plain.Text(b.r.Smaller()))
-	}
-	h.Muted = strings.Join(muted, "; ")
-}
-
-func (b *builder) banner(failed error) {
-	at := plainly(int64(time.Duration(b.m.End) * time.Millisecond))
-	var why string
-	switch {
-	case errors.Is(failed, history.ErrNotFound), errors.Is(failed, history.ErrEmpty):
-		why = "There is no history: " + failed.Error()
-	case failed != nil:
-		why = "The history ends at " + at + " and is not whole: " + failed.Error()
-	case b.p.Interrupted:
-		why = "The run was interrupted at " + at + ": what follows is missing."
-	case !b.c.ended:
-		why = "The history has no end: it stops at " + at + "."
-	default:
-		return
-	}
-	b.m.Head.Banner = plain.Text(plain.Cut(why, 2*textMax))
 }

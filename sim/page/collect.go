@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -18,7 +18,6 @@ const (
 	eventsMax  = 30_000
 	notesMax   = 12
 	faultsMax  = 5_000
-	textMax    = 200 // bytes of a node's message
 	bucketsMax = 600
 )
 
@@ -37,10 +36,10 @@ var howNames = []string{"still trusted at the end", "lost", "released", "its pro
 type collector struct {
 	m         *model
 	ttl       int64 // ns
-	nodes     map[string]int
+	nodes     numbers
 	instances map[string]int  // instance → node
 	servers   map[string]bool // names of Redis servers, which are no nodes
-	sessions  map[string]int
+	sessions  numbers
 	strings   map[string]int32
 	open      map[key]*term
 	byNode    map[int]map[key]*term
@@ -73,9 +72,8 @@ type term struct {
 
 func newCollector(m *model, p check.Params, around map[string][]span) *collector {
 	c := &collector{
-		m: m, ttl: int64(p.TTL), around: around, nodes: map[string]int{}, instances: map[string]int{}, sessions: map[string]int{},
-		servers: map[string]bool{},
-		strings: map[string]int32{}, open: map[key]*term{}, byNode: map[int]map[key]*term{}, struck: map[int64]int{},
+		m: m, ttl: int64(p.TTL), around: around, nodes: numbers{}, instances: map[string]int{}, sessions: numbers{},
+		servers: map[string]bool{}, strings: map[string]int32{}, open: map[key]*term{}, byNode: map[int]map[key]*term{}, struck: map[int64]int{},
 		sent: map[[2]int64]int64{}, used: map[string][]int{},
 	}
 	c.m.Terms.Hows = howNames
@@ -97,11 +95,31 @@ func (c *collector) read(all iter.Seq2[history.Event, error]) (failed error) {
 	return failed
 }
 
-func ms(ns int64) int64 { return ns / int64(time.Millisecond) }
+// numbers counts names in the order of their first use.
+type numbers map[string]int
 
-func us(ns int64) int64 { return ns / int64(time.Microsecond) }
+// of returns the number of the name, -1 for no name. A new name is added by add.
+func (n numbers) of(name string, add func()) int {
+	i, known := n[name]
+	switch {
+	case known:
+		return i
+	case name == "":
+		return -1
+	}
+	i = len(n)
+	n[name] = i
+	add()
+	return i
+}
 
-func shown(s string) string { return plain.Text(plain.Cut(s, textMax)) }
+func (c *collector) node(name string) int {
+	return c.nodes.of(name, func() { c.m.Nodes = append(c.m.Nodes, node{Name: shown(name), Lives: [][2]int64{}}) })
+}
+
+func (c *collector) session(name string) int {
+	return c.sessions.of(name, func() { c.m.Sessions = append(c.m.Sessions, session{Name: shown(name), There: [][2]int64{}}) })
+}
 
 func (c *collector) text(s string) int32 {
 	s = shown(s)
@@ -111,20 +129,6 @@ func (c *collector) text(s string) int32 {
 		c.strings[s] = n
 		c.m.Strings = append(c.m.Strings, s)
 	}
-	return n
-}
-
-func (c *collector) node(name string) int {
-	n, known := c.nodes[name]
-	switch {
-	case known:
-		return n
-	case name == "":
-		return -1
-	}
-	n = len(c.m.Nodes)
-	c.nodes[name] = n
-	c.m.Nodes = append(c.m.Nodes, node{Name: shown(name), Lives: [][2]int64{}})
 	return n
 }
 
@@ -144,20 +148,6 @@ func (c *collector) of(e *history.Event) int {
 	if e.Instance != "" {
 		c.instances[e.Instance] = n
 	}
-	return n
-}
-
-func (c *collector) session(name string) int {
-	n, known := c.sessions[name]
-	switch {
-	case known:
-		return n
-	case name == "":
-		return -1
-	}
-	n = len(c.m.Sessions)
-	c.sessions[name] = n
-	c.m.Sessions = append(c.m.Sessions, session{Name: shown(name), There: [][2]int64{}})
 	return n
 }
 
@@ -260,7 +250,9 @@ func (c *collector) exited(e *history.Event, n int) {
 	}
 	terms := c.byNode[n]
 	delete(c.byNode, n) // iterating a map takes as long as its largest size ever did
-	for k := range terms {
+	for _, k := range slices.SortedFunc(maps.Keys(terms), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.session, b.session), cmp.Compare(a.instance, b.instance))
+	}) {
 		c.end(k, e.T, howExited)
 	}
 	lives := c.m.Nodes[n].Lives

@@ -1,7 +1,10 @@
 package page
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -9,28 +12,83 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/criteria"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// plainly formats a duration for a reader: "854 ms", "12.53 s", "10 min".
-func plainly(ns int64) string {
-	d := time.Duration(ns)
-	switch {
-	case d < time.Second && d%time.Millisecond != 0 && d < 10*time.Millisecond:
-		return fmt.Sprintf("%.2g ms", d.Seconds()*1000)
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-	case d >= 10*time.Minute && d%time.Minute == 0:
-		return fmt.Sprintf("%d min", int64(d.Minutes()))
-	case d%time.Second == 0:
-		return fmt.Sprintf("%d s", int64(d.Seconds()))
+// head makes the first section. failed is the error that ended the reading of the history.
+func (b *builder) head(failed error) {
+	h, p := &b.m.Head, b.p
+	h.Verdict = cmp.Or(b.r.Verdict, check.Unknown)
+	h.Title = shown(fmt.Sprintf("%s %s-%d", strings.ToUpper(string(h.Verdict)), p.Scenario, b.r.Seed))
+	add := func(format string, args ...any) { h.Facts = append(h.Facts, shown(fmt.Sprintf(format, args...))) }
+	add("%s", cmp.Or(p.Scenario, "storm"))
+	add("seed %d", b.r.Seed)
+	add("%s", plain.Count(p.Nodes, "node"))
+	add("%s", plain.Count(p.Sessions, "session"))
+	add("%s", plainly(int64(p.Duration)))
+	add("TTL %s", plainly(int64(p.TTL)))
+	add("%s engine", b.r.Engine)
+	if p.Topology != "" { // as configured for the instances
+		add("%s, Replicas %d", p.Topology, p.Replicas)
 	}
-	return fmt.Sprintf("%.2f s", d.Seconds())
+	if b.r.Redis.Version != "" {
+		add("Redis %s", b.r.Redis.Version)
+	}
+	if p.Foreign {
+		add("foreign nodes")
+	}
+	b.commands()
+	b.banner(failed)
+	b.sentence()
+	if stall := report.Stall(b.r.Guarantees...); stall != "" {
+		h.Sub = strings.TrimSpace(h.Sub + " The " + stall + ".")
+	}
 }
 
-func when(ns int64) string { return fmt.Sprintf("%.3f s", time.Duration(ns).Seconds()) }
+func (b *builder) commands() {
+	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.in))
+	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
+	var muted []string
+	add("judge again", "simulate check "+dir)
+	if again := b.r.Again(); len(again.Lacks) > 0 { // without these flags it would be another run
+		text := "run again: simulate replay " + dir + again.Flags + " with the run's own " + strings.Join(again.Lacks, " and ")
+		if len(again.Was) > 0 {
+			text += " (" + strings.Join(again.Was, "; ") + ")"
+		}
+		muted = append(muted, plain.Text(plain.Cut(text, 2*textMax)))
+	} else {
+		add("run again", "simulate replay "+dir+plain.Text(again.Flags))
+	}
+	switch {
+	case b.r.Verdict != check.Fail:
+	case b.p.Foreign:
+		muted = append(muted, "make smaller: shrink accuses the library only, and these nodes are foreign")
+	case len(b.m.Breaks) > 0: // of several broken guarantees, the one shown first
+		add("make smaller", "simulate shrink "+dir+" --criteria "+b.m.Breaks[0].Guarantee+plain.Text(b.r.Smaller()))
+	default:
+		add("make smaller", "simulate shrink "+dir+plain.Text(b.r.Smaller()))
+	}
+	h.Muted = strings.Join(muted, "; ")
+}
 
-func named(id string) string { return strings.TrimSpace(id + " " + check.Promise(id)) }
+func (b *builder) banner(failed error) {
+	at := plainly(int64(time.Duration(b.m.End) * time.Millisecond))
+	var why string
+	switch {
+	case errors.Is(failed, history.ErrNotFound), errors.Is(failed, history.ErrEmpty):
+		why = "There is no history: " + failed.Error()
+	case failed != nil:
+		why = "The history ends at " + at + " and is not whole: " + failed.Error()
+	case b.p.Interrupted:
+		why = "The run was interrupted at " + at + ": what follows is missing."
+	case !b.c.ended:
+		why = "The history has no end: it stops at " + at + "."
+	default:
+		return
+	}
+	b.m.Head.Banner = plain.Text(plain.Cut(why, 2*textMax))
+}
 
 // sentence writes the headline: the break, or that nothing broke.
 func (b *builder) sentence() {
@@ -123,24 +181,12 @@ func (b *builder) unknownSentence(unknown []check.Verdict) {
 	b.m.Head.Sentence = []part{{Text: text}}
 }
 
-func clause(detail string) string {
-	first, _, _ := strings.Cut(detail, "; ")
-	return timed(shown(first))
-}
-
 func promises(of []check.Verdict) string {
 	names := make([]string, len(of))
 	for i, v := range of {
 		names[i] = named(v.ID)
 	}
 	return listed(names, 6)
-}
-
-func listed(all []string, most int) string {
-	if len(all) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
-	}
-	return strings.Join(all, ", ")
 }
 
 func (b *builder) brokeSentence(broke []check.Verdict) {
@@ -193,35 +239,23 @@ func worst(v check.Verdict, shown drawing) string {
 	return fmt.Sprintf(" The worst of all was %d ms.", v.Value)
 }
 
+// others describes the breaks of the guarantee besides the one that is shown.
 func (b *builder) others(v check.Verdict, shown drawing) string {
-	n, sessions, longest := uint64(0), map[string]bool{}, (shown.To-shown.From)*perUs
-	what := "break"
-	if v.ID == "G1" || v.ID == "E1" {
-		what = "overlap"
-	}
+	n := uint64(0)
 	for _, k := range v.Kinds {
 		n += k.Broken
-	}
-	for _, x := range v.Breaks {
-		if x.Session != "" {
-			sessions[x.Session] = true
-		}
-		if len(x.Owners) == 1 {
-			what = "break"
-			x.From = max(x.From, x.Deadline) // until the deadline, its trust was right
-		}
-		longest = max(longest, x.To-x.From)
-	}
-	most := ""
-	if int(n) > len(v.Breaks) {
-		most = "at least "
 	}
 	if n <= 1 {
 		return ""
 	}
+	what, sessions, longest := extent(v, (shown.To-shown.From)*perUs)
 	text := v.ID + ": " + plain.Count(int(n), what)
-	if len(sessions) > 0 {
-		text += fmt.Sprintf(" on %s%s of %d", most, plain.Count(len(sessions), "session"), max(len(b.m.Sessions), len(sessions)))
+	if sessions > 0 {
+		most := ""
+		if int(n) > len(v.Breaks) {
+			most = "at least "
+		}
+		text += fmt.Sprintf(" on %s%s of %d", most, plain.Count(sessions, "session"), max(len(b.m.Sessions), sessions))
 	}
 	if text += "; this one began first"; len(shown.Owners) > 1 && what == "break" && overlaps(v) > 0 {
 		text += " of the overlaps"
@@ -233,4 +267,24 @@ func (b *builder) others(v check.Verdict, shown drawing) string {
 		text += fmt.Sprintf(", the most was %d of %d", v.Value, v.Limit)
 	}
 	return text + "."
+}
+
+// extent returns what the breaks of the guarantee are, the number of their sessions, and the length of the longest, at least the given one.
+func extent(v check.Verdict, least int64) (what string, sessions int, longest int64) {
+	what, longest = "break", least
+	if v.ID == "G1" || v.ID == "E1" {
+		what = "overlap"
+	}
+	on := map[string]bool{}
+	for _, x := range v.Breaks {
+		if x.Session != "" {
+			on[x.Session] = true
+		}
+		if len(x.Owners) == 1 {
+			what = "break"
+			x.From = max(x.From, x.Deadline) // until the deadline, its trust was right
+		}
+		longest = max(longest, x.To-x.From)
+	}
+	return what, len(on), longest
 }

@@ -195,3 +195,15 @@ func (n exact) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(strconv.FormatInt(int64(n), 10))
 }
+
+// Parting is the point at which two runs begin to differ. Events are lines, as simulate check prints them.
+type Parting struct {
+	With   string   `json:"with"`  // the other run
+	Parts  bool     `json:"parts"` // false: the runs are equal
+	Same   int      `json:"same"`  // number of equal events
+	At     int64    `json:"at"`    // ns: this run's first event that differs, or else its last event
+	Plans  []string `json:"plans"` // faults that only one run has
+	Before []string `json:"before"`
+	Here   []string `json:"here"`
+	There  []string `json:"there"`
+}

@@ -6,19 +6,13 @@
 package page
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"path/filepath"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/files"
+	"github.com/leasestorm/leasestorm/internal/plain"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -30,11 +24,6 @@ const (
 	DiffName    = "diff.html"
 	SmallerName = "smaller" // folder of the smallest run with the same break
 )
-
-//go:embed assets
-var assets embed.FS
-
-var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
 
 // Save writes SummaryName and JUnitName of a judged run into its folder, and the page if asPage is set. It reads the history once; the
 // page mentions a truncated or missing history. Save never panics, because the verdict must survive. It returns the page's first
@@ -51,12 +40,14 @@ func Save(dir string, r report.Report, asPage bool) (sentence string, err error)
 	}
 	cases, err := junit(r)
 	err = write(dir, JUnitName, cases, err)
-	text, terr := summary(dir, r, m, asPage)
-	err = errors.Join(err, write(dir, SummaryName, text, terr))
+	page := ""
 	if asPage {
-		text, terr = compose(m)
-		err = errors.Join(err, write(dir, FileName, text, terr))
+		page = FileName
+		text, terr := compose(m)
+		err = errors.Join(err, write(dir, page, text, terr))
 	}
+	text, terr := summary(dir, r, m, page)
+	err = errors.Join(err, write(dir, SummaryName, text, terr))
 	return sentence, err
 }
 
@@ -70,47 +61,40 @@ func write(dir, name string, text []byte, err error) error {
 	return nil
 }
 
-func asset(name string) string {
-	text, err := assets.ReadFile("assets/" + name)
-	if err != nil { // the name is one of this package's own
-		panic(err)
-	}
-	return string(text)
+// build reads the run's history and makes the model, which names the unreadable parts of the history.
+func build(in string, r report.Report) *model {
+	b := &builder{in: in, r: r, p: r.Params(), m: &model{
+		Breaks: []drawing{}, Nodes: []node{}, Sessions: []session{}, Faults: []spell{}, Marks: []mark{},
+	}}
+	b.m.TTL, b.m.Planned = b.p.TTL.Milliseconds(), b.p.Duration.Milliseconds()
+	found := b.broken()
+	b.c = newCollector(b.m, b.p, b.spans(found))
+	err := b.c.read(history.Open(in))
+	b.m.Part = partOf(b.m.Sessions)
+	b.order()
+	b.kinds()
+	b.guarantees()
+	b.plan()
+	b.config()
+	b.draw(found)
+	b.head(err)
+	b.m.Smaller = b.smaller()
+	return b.m
 }
 
-// compose makes the page. Its policy allows only the page's own script, and no loading.
-func compose(m *model) ([]byte, error) {
-	var packed bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err == nil {
-		err = json.NewEncoder(zip).Encode(m)
+// smaller returns the model of the smallest run with the same break; nil if there is none or it cannot be read.
+func (b *builder) smaller() *model {
+	if filepath.Base(b.in) == SmallerName {
+		return nil
 	}
-	if err == nil {
-		err = zip.Close()
-	}
+	own := filepath.Join(b.in, SmallerName)
+	r, err := report.Load(own)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	var script strings.Builder
-	script.WriteString("\"use strict\";\n(() => {\n")
-	for _, name := range scripts {
-		script.WriteString(asset(name))
-	}
-	script.WriteString("})();\n")
-	plain, err := plainHTML(m)
-	if err != nil {
-		return nil, err
-	}
-	style := asset("page.css")
-	policy := fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "+
-		"style-src 'sha256-%s'; script-src 'sha256-%s'", sum(style), sum(script.String()))
-	return []byte(strings.NewReplacer(
-		"{{policy}}", policy, "{{title}}", html.EscapeString(m.Head.Title), "{{style}}", style, "{{script}}", script.String(), "{{plain}}", plain,
-		"{{data}}", base64.StdEncoding.EncodeToString(packed.Bytes()),
-	).Replace(asset("page.html"))), nil
-}
-
-func sum(text string) string {
-	s := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(s[:])
+	m := build(own, r)
+	scenario := filepath.Join(own, "shrunk.yaml")
+	m.Head.Commands = [][2]string{{"play it", "simulate --engine virtual --scenario " + plain.Word(scenario)}}
+	m.Head.Muted = ""
+	return m
 }

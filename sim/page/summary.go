@@ -72,7 +72,8 @@ func junit(r report.Report) ([]byte, error) {
 // summaryMax is the maximum length of an explanation in bytes. A comment on a pull request holds 64 kB.
 const summaryMax = 24_000
 
-func summary(in string, r report.Report, m *model, asPage bool) ([]byte, error) {
+// summary describes the run as a comment on a pull request. page is the name of the page's file, "" for none.
+func summary(in string, r report.Report, m *model, page string) ([]byte, error) {
 	var b, failures strings.Builder
 	if err := r.Failures(&plain.Writer{To: &failures}, in); err != nil {
 		return nil, err
@@ -96,8 +97,8 @@ func summary(in string, r report.Report, m *model, asPage bool) ([]byte, error) 
 		}
 		fmt.Fprintf(&b, "\n%s\n%s\n%s\n", fence, strings.TrimLeft(text, "\n"), fence)
 	}
-	if asPage {
-		fmt.Fprintf(&b, "\n%s shows it.\n", FileName)
+	if page != "" {
+		fmt.Fprintf(&b, "\n%s shows it.\n", page)
 	}
 	return []byte(b.String()), nil
 }

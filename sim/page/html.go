@@ -3,7 +3,13 @@ package page
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"html"
 	"html/template"
 	"slices"
 	"strings"
@@ -89,4 +95,54 @@ func (g guarantee) Tick() int64 {
 		return 1
 	}
 	return barTick
+}
+
+//go:embed assets
+var assets embed.FS
+
+var scripts = []string{"base.js", "head.js", "fences.js", "beside.js", "break.js", "run.js", "view.js", "loads.js", "main.js"}
+
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil { // the name is one of this package's own
+		panic(err)
+	}
+	return string(text)
+}
+
+// compose makes the page. Its policy allows only the page's own script, and no loading.
+func compose(m *model) ([]byte, error) {
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err == nil {
+		err = json.NewEncoder(zip).Encode(m)
+	}
+	if err == nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var script strings.Builder
+	script.WriteString("\"use strict\";\n(() => {\n")
+	for _, name := range scripts {
+		script.WriteString(asset(name))
+	}
+	script.WriteString("})();\n")
+	plain, err := plainHTML(m)
+	if err != nil {
+		return nil, err
+	}
+	style := asset("page.css")
+	policy := fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "+
+		"style-src 'sha256-%s'; script-src 'sha256-%s'", sum(style), sum(script.String()))
+	return []byte(strings.NewReplacer(
+		"{{policy}}", policy, "{{title}}", html.EscapeString(m.Head.Title), "{{style}}", style, "{{script}}", script.String(), "{{plain}}", plain,
+		"{{data}}", base64.StdEncoding.EncodeToString(packed.Bytes()),
+	).Replace(asset("page.html"))), nil
+}
+
+func sum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(s[:])
 }

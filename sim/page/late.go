@@ -3,11 +3,9 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
@@ -41,18 +39,31 @@ var words = map[string]struct{ what, begins, due, over string }{
 	},
 }
 
-func (s *story) other() ([]part, []step) {
-	if o, ok := s.outlived(); ok {
-		return s.onward(o)
+// late explains a change that came too late, and every break that is neither an overlap nor a poll without a lease.
+type late struct {
+	*story
+	kind      string // the guarantee, or kept
+	withdrawn *event // removal or pause of a session that was still polled; nil for other breaks
+}
+
+func newLate(s *story) *late {
+	l := &late{story: s, kind: s.id}
+	if s.id == "G13" && s.due != 0 && slices.ContainsFunc(s.Owners, func(o check.Owner) bool { return l.trusts(o.Instance, s.due) }) {
+		l.kind = kept
 	}
-	w := words[s.kind()]
+	l.withdrawn = l.withdrawal()
+	return l
+}
+
+func (s *late) explain() ([]part, []step) {
+	w := words[s.kind]
 	s.afterwards()
 	sentence := append(s.what(w.what), part{Text: s.explained()})
 	if s.missed = w.due; s.due != 0 && s.missed == "" {
 		s.missed = "due by here"
 	}
 	steps := s.faultStep()
-	if e := s.withdrawn(); e != nil {
+	if e := s.withdrawn; e != nil {
 		steps = append(steps, step{us(e.at), withdrawnWords[e.kind]})
 		w.begins = "It is still polled."
 	}
@@ -74,7 +85,7 @@ func (s *story) other() ([]part, []step) {
 }
 
 // what returns the first part of the sentence: in the words of the guarantee for a lease, else in the judge's.
-func (s *story) what(verb string) []part {
+func (s *late) what(verb string) []part {
 	switch {
 	case (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0:
 		return []part{
@@ -95,34 +106,8 @@ func (s *story) what(verb string) []part {
 		" from %s, %s longer than allowed (%s). ", when(s.From), plainly(max(0, s.To-s.due)), named(s.id))})
 }
 
-const saidMax = 500
-
-// inBrackets matches an instance's ID, which the judge writes in brackets after its slot.
-var inBrackets = regexp.MustCompile(` \(([^() ]+)\)`)
-
-// said returns the judge's text of the break, with short session names, and without instance IDs whose slots are known.
-func (s *story) said(text string) string {
-	text = inBrackets.ReplaceAllStringFunc(plain.Text(plain.Cut(text, saidMax)), func(found string) string {
-		if _, known := s.c.instances[found[2:len(found)-1]]; known {
-			return ""
-		}
-		return found
-	})
-	if s.session >= 0 && s.Session != s.name {
-		text = strings.ReplaceAll(text, s.Session, s.name)
-	}
-	return timed(text)
-}
-
-func (s *story) kind() string {
-	if s.id == "G13" && s.due != 0 && slices.ContainsFunc(s.Owners, func(o check.Owner) bool { return s.trusts(o.Instance, s.due) }) {
-		return kept
-	}
-	return s.id
-}
-
 // trusts reports whether the instance's last message about the lease says that it acquired it.
-func (s *story) trusts(instance string, at int64) bool {
+func (s *late) trusts(instance string, at int64) bool {
 	e := s.lastOf(instance, at, history.Acquired, history.Released, history.Lost)
 	return e != nil && e.kind == history.Acquired
 }
@@ -134,9 +119,9 @@ var ending = map[string][]history.Kind{
 }
 
 // over selects one of the two endings in words: the event that ends the delay, or the end of the run.
-func (s *story) over(words string) string {
+func (s *late) over(words string) string {
 	again, both := strings.CutSuffix(words, ", or the run ends.")
-	kinds := ending[s.kind()]
+	kinds := ending[s.kind]
 	if !both || len(kinds) == 0 {
 		return words
 	}
@@ -144,7 +129,7 @@ func (s *story) over(words string) string {
 	switch {
 	case next >= 0 && s.events[next].at <= s.To+perMs:
 		return again + "."
-	case s.kind() == kept && s.endedThen():
+	case s.kind == kept && s.endedThen():
 		return "Its owner’s process ends."
 	case next >= 0:
 		return fmt.Sprintf("The judge measures until here. %s at %s.", again, when(s.events[next].at))
@@ -154,22 +139,22 @@ func (s *story) over(words string) string {
 	return "It was not over when the run ended."
 }
 
-func (s *story) endedThen() bool {
+func (s *late) endedThen() bool {
 	return len(s.owners) > 0 && s.owners[0].Node >= 0 && slices.ContainsFunc(s.m.Nodes[s.owners[0].Node].Lives, func(l [2]int64) bool {
 		return l[1] >= ms(s.To)-1 && l[1] <= ms(s.To)+1
 	})
 }
 
 // afterwards extends a break that was noticed at its deadline to its real end.
-func (s *story) afterwards() {
+func (s *late) afterwards() {
 	if s.due == 0 || s.To > s.due+perMs {
 		return
 	}
-	if s.kind() == kept {
+	if s.kind == kept {
 		s.To = max(s.To, s.trustedUntil())
 		return
 	}
-	over := ending[s.kind()]
+	over := ending[s.kind]
 	for _, e := range s.events {
 		if e.at > s.due && slices.Contains(over, e.kind) {
 			s.To = e.at
@@ -182,7 +167,7 @@ func (s *story) afterwards() {
 }
 
 // trustedUntil returns the end of the owner's trust, if that is after the deadline.
-func (s *story) trustedUntil() int64 {
+func (s *late) trustedUntil() int64 {
 	all := &s.m.Terms
 	for i, of := range all.Session {
 		end := (all.From[i] + all.For[i]) * perMs
@@ -195,9 +180,9 @@ func (s *story) trustedUntil() int64 {
 
 // explained returns the explanation that the events show: the excess of a window over its grant, or the last messages, and the last
 // fault.
-func (s *story) explained() string {
+func (s *late) explained() string {
 	if (s.id == "G1" || s.id == "E1") && s.due != 0 && len(s.owners) > 0 {
-		return cmp.Or(s.anchored(), s.last())
+		return cmp.Or(s.anchored(), s.lastFault())
 	}
 	if s.id == "G3" || s.id == "E3" {
 		if text := s.emptied(); text != "" {
@@ -207,14 +192,14 @@ func (s *story) explained() string {
 	if text := s.beside(); text != "" {
 		return text
 	}
-	if e := s.withdrawn(); e != nil {
+	if e := s.withdrawn; e != nil {
 		return s.keeper(e)
 	}
-	return strings.TrimSpace(s.last() + " " + s.meanwhile())
+	return strings.TrimSpace(s.lastFault() + " " + s.meanwhile())
 }
 
 // anchored explains an overlong window by the moment from which the owner counted it; "" if the events do not show it.
-func (s *story) anchored() string {
+func (s *late) anchored() string {
 	id, a := shown(s.Owners[0].Instance), s.owners[0].Name
 	mine := func(kinds ...history.Kind) func(e *event) bool {
 		return func(e *event) bool { return (e.instance == id || e.instance == "") && slices.Contains(kinds, e.kind) }
@@ -240,7 +225,7 @@ func (s *story) anchored() string {
 }
 
 // emptied explains a fallen fence by a loss of Redis' data since the previous grant; "" if there was none.
-func (s *story) emptied() string {
+func (s *late) emptied() string {
 	before := s.before(s.From-perMs, func(e *event) bool { return e.kind == history.Acquired })
 	if before == nil {
 		return ""
@@ -256,7 +241,7 @@ func (s *story) emptied() string {
 }
 
 // wiped returns the planned fault that took Redis' data at that moment, in ms; nil if there is none.
-func (s *story) wiped(at int64) *spell {
+func (s *late) wiped(at int64) *spell {
 	for i := range s.m.Faults {
 		if f := &s.m.Faults[i]; f.Node < 0 && f.Session < 0 && f.From <= at+1 && at <= f.To+1 && strings.HasPrefix(f.Kind, "redis-") {
 			return f
@@ -270,7 +255,7 @@ var told = []history.Kind{
 }
 
 // meanwhile describes the last message about a lease without an owner, and the next one.
-func (s *story) meanwhile() string {
+func (s *late) meanwhile() string {
 	if s.due == 0 || s.session < 0 || len(s.events) == 0 {
 		return ""
 	}
@@ -289,4 +274,73 @@ func (s *story) meanwhile() string {
 		}
 	}
 	return text
+}
+
+// revived explains a fallen fence that belongs to its owner's ended term; "" if the events do not show it.
+func (s *late) revived() string {
+	all := &s.m.Terms
+	for _, o := range s.owners {
+		end, how := int64(-1), ""
+		for i, of := range all.Session {
+			to := (all.From[i] + all.For[i]) * perMs
+			if int(of) == s.session && int(all.Node[i]) == o.Node && all.Fence[i] == o.Fence && o.Fence != 0 && to < s.From-perMs && to > end {
+				end, how = to, howNames[all.How[i]]
+			}
+		}
+		again := s.before(s.From+perMs, func(e *event) bool { return isGrant(e) && e.node == o.Node && e.at >= s.From-perMs })
+		if end >= 0 && again != nil {
+			return fmt.Sprintf("What Redis set is the fence that %s had before: %s put a term back that was over since %s (%s).", o.Name, o.Name,
+				when(end), how)
+		}
+	}
+	return ""
+}
+
+// beside returns the judge's text of another break of the same instance, guarantee and moment, for a break without a session.
+func (s *late) beside() string {
+	of := inBrackets.FindString(s.Text)
+	if s.session >= 0 || of == "" || s.more {
+		return ""
+	}
+	for _, v := range s.r.Guarantees {
+		for _, x := range v.Breaks {
+			if v.ID == s.id && x.Session == "" && x.Text != s.Text && x.From == s.From && strings.Contains(x.Text, of) {
+				return strings.TrimSuffix(s.said(x.Text), ".") + "."
+			}
+		}
+	}
+	return ""
+}
+
+var withdrawnWords = map[history.Kind]string{
+	history.SessionRemoved: "The session is removed: nobody is to poll it.",
+	history.SessionPaused:  "The session is paused: nobody is to poll it.",
+}
+
+func (s *late) withdrawal() *event {
+	if s.id != "G8" || s.due != 0 {
+		return nil
+	}
+	e := s.before(s.From, func(e *event) bool {
+		return slices.Contains([]history.Kind{
+			history.SessionAdded, history.SessionRemoved, history.SessionPaused, history.SessionResumed,
+		}, e.kind)
+	})
+	if e == nil || withdrawnWords[e.kind] == "" {
+		return nil
+	}
+	return e
+}
+
+// keeper names the node that kept a withdrawn session, and until when.
+func (s *late) keeper(gone *event) string {
+	all := &s.m.Terms
+	for i, of := range all.Session {
+		from, to := all.From[i]*perMs, (all.From[i]+all.For[i])*perMs
+		if int(of) == s.session && from <= s.From && to >= s.From {
+			return fmt.Sprintf("It was taken away at %s, and %s kept its lease until %s (%s).", when(gone.at), s.nameOf(int(all.Node[i]), ""),
+				when(to), howNames[all.How[i]])
+		}
+	}
+	return fmt.Sprintf("It was taken away at %s.", when(gone.at))
 }
