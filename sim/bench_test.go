@@ -185,7 +185,7 @@ func BenchmarkShrink(b *testing.B) {
 	for _, m := range []struct {
 		breaks string
 		bend   Breaker
-	}{{"G3", virtualtest.ConstantFence}, {"G4", deafToFailure}} {
+	}{{"G3", virtualtest.ConstantFence}, {"G4", virtualtest.DeafToFailure}} {
 		b.Run(m.breaks, func(b *testing.B) {
 			c, plan := sixtyFaults(b)
 			c.Plan = &plan

@@ -168,15 +168,20 @@ func (y scenarioYAML) check() error {
 	if err == nil && len(y.NodeCmd) > 0 && len(y.LeaseCmd) > 0 {
 		err = wrong("leaseCmd", "nodeCmd names the node already: leave one of them out")
 	}
+	return cmp.Or(err, y.checkKinds())
+}
+
+// checkKinds refuses unknown kinds of faults.
+func (y scenarioYAML) checkKinds() error {
 	for i, f := range y.Plan { // a flag may still change the engine
-		if e := f.Kind.AvailableOn(y.Engine != EngineReal); err == nil && e != nil {
-			err = wrong(fmt.Sprintf("plan[%d].kind", i), "%w", e)
+		if err := f.Kind.AvailableOn(y.Engine != EngineReal); err != nil {
+			return wrong(fmt.Sprintf("plan[%d].kind", i), "%w", err)
 		}
 	}
-	if i, e := fault.CheckKinds(kindsOf(y.Faults), y.Engine != EngineReal, nil); err == nil && e != nil {
-		err = wrong(fmt.Sprintf("faults[%d]", i), "%w", e)
+	if i, err := fault.CheckKinds(kindsOf(y.Faults), y.Engine != EngineReal, nil); err != nil {
+		return wrong(fmt.Sprintf("faults[%d]", i), "%w", err)
 	}
-	return err
+	return nil
 }
 
 func (y scenarioYAML) scenario() Scenario {

@@ -5,36 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/virtual"
 	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
-
-// deaf is a core whose shell does not hear that a renewal failed: it goes on polling, which breaks G4.
-type deaf struct{ *core.Core }
-
-func (d deaf) Step(ev core.Event) core.Effects {
-	eff := d.Core.Step(ev)
-	eff.Tells = slices.DeleteFunc(eff.Tells, func(t core.Tell) bool { return t.Kind == core.TellUncertain })
-	for i := range eff.Ops { // nor does belief end when the attempt should have been answered
-		if eff.Ops[i].Kind.Extends() {
-			eff.Ops[i].Deadline += core.Time(time.Hour)
-		}
-	}
-	return eff
-}
-
-func deafToFailure(v *virtual.Config) {
-	v.New = func(c core.Config) virtual.Machine { return deaf{core.New(c)} }
-}
 
 // linesMax is what counts as a scenario of a few lines.
 const linesMax = 30
@@ -47,7 +26,7 @@ func TestShrink(t *testing.T) {
 		bend   Breaker
 	}{
 		{"G3", virtualtest.ConstantFence},
-		{"G4", deafToFailure},
+		{"G4", virtualtest.DeafToFailure},
 	} {
 		t.Run(m.breaks, func(t *testing.T) {
 			s := shrunkFirst(t, m.breaks, m.bend)

@@ -8,18 +8,13 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
-	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
@@ -34,7 +29,17 @@ func rarelyCollect() {
 	}
 }
 
-func (f *flags) registerExplore(fs *pflag.FlagSet) {
+// explorer runs the storm of its flags, or with --seeds the storms that the seeds draw.
+type explorer struct {
+	player
+	seeds, shard        string
+	parallel            int
+	keepGoing, resuming bool
+}
+
+func (f *explorer) register(fs *pflag.FlagSet) {
+	f.player.register(fs)
+	f.registerJudged(fs)
 	fs.StringVar(&f.seeds, "seeds", "",
 		"explore drawn storms in virtual time, `A-B` both included (A-B@V: as version V draws them); other flags fix what is drawn")
 	fs.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "with --seeds: runs at a time")
@@ -44,7 +49,7 @@ func (f *flags) registerExplore(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.resuming, "resume", false, "with --seeds: continue an exploration that stopped")
 }
 
-func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
+func (f *explorer) explores(fs *pflag.FlagSet) (bool, error) {
 	if fs.Changed("seeds") {
 		switch {
 		case fs.Changed("seed"):
@@ -64,7 +69,7 @@ func (f *flags) explores(fs *pflag.FlagSet) (bool, error) {
 	return false, nil
 }
 
-func (f *flags) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
+func (f *explorer) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
 	f.engine = sim.EngineVirtual
 	x := explore.Exploration{
 		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report, Bend: f.bend(),
@@ -115,19 +120,6 @@ func jobIndex() (string, error) {
 	return strconv.FormatUint(n+1, 10), nil
 }
 
-// drawnBy removes the draw version from seeds like "1-1000@1" or "42@1". It refuses any other version, whose seeds give other runs.
-func drawnBy(seeds string) (string, error) {
-	seeds, version, given := strings.Cut(seeds, "@")
-	if given && version == "" {
-		return "", fmt.Errorf("%s@: the version behind the @ is missing; this program draws version %d", seeds, sim.DrawVersion)
-	}
-	if given && version != strconv.Itoa(sim.DrawVersion) {
-		return "", fmt.Errorf("%s@%s: version %q drew these seeds, this program draws version %d: go to a commit that draws that one",
-			seeds, version, version, sim.DrawVersion)
-	}
-	return seeds, nil
-}
-
 func pair(a, b string, ok bool) (x, y uint64, err error) {
 	if !ok {
 		return 0, 0, fmt.Errorf("two numbers are needed")
@@ -149,7 +141,7 @@ func unwrapNumber(err error) error {
 	return err
 }
 
-func (f *flags) explore(cmd *cobra.Command) error {
+func (f *explorer) explore(cmd *cobra.Command) error {
 	x, err := f.exploration(cmd.Flags())
 	if err != nil {
 		return err
@@ -166,7 +158,7 @@ func (f *flags) explore(cmd *cobra.Command) error {
 
 // covered prints the coverage of an exploration and the error that stopped it or the saving of its state. A broken guarantee decides even
 // then.
-func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Writer) error {
+func (f *explorer) covered(c explore.Coverage, unsaved error, stdout, stderr io.Writer) error {
 	if unsaved != nil && c.Verdict != check.Fail {
 		return unsaved
 	}
@@ -187,7 +179,7 @@ func (f *flags) covered(c explore.Coverage, unsaved error, stdout, stderr io.Wri
 }
 
 // pageOfSeed returns a function that draws a failing seed's run as soon as its folder exists, because an exploration may end at any time.
-func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
+func (f *explorer) pageOfSeed(notes io.Writer) func(sim.Result) {
 	var mu sync.Mutex // guards notes
 	return func(r sim.Result) {
 		r.Report.ReplayFlags = f.replayFlags(r)
@@ -197,103 +189,4 @@ func (f *flags) pageOfSeed(notes io.Writer) func(sim.Result) {
 		defer mu.Unlock()
 		_, _ = said.WriteTo(notes)
 	}
-}
-
-// coverageLine returns a function that shows the progress: one rewritten line on a terminal, elsewhere an occasional line.
-func coverageLine(out io.Writer) func(explore.Coverage) {
-	out = below(out) // it prints numbers only
-	file, ok := out.(*os.File)
-	terminal := ok && term.IsTerminal(int(file.Fd()))
-	var last time.Time
-	return func(c explore.Coverage) {
-		if last.IsZero() {
-			fmt.Fprintf(out, "seeds %d-%d@%d  shard %d/%d  each draws what the flags leave open\n", c.Seeds.From, c.Seeds.To,
-				sim.DrawVersion, c.Shard.Index, c.Shard.Of)
-			if terminal {
-				last = time.Now()
-			}
-		}
-		line := fmt.Sprintf("%d of %d seeds  %s seeds/s  %d violations  %s  %v left", c.Done, c.Total, rate(c.Rate), len(c.Failed),
-			rarest(c), c.Left.Round(time.Second))
-		switch {
-		case terminal:
-			fmt.Fprintf(out, "\r\033[K%s", line)
-			if c.Done == c.Total {
-				fmt.Fprintln(out)
-			}
-		case time.Since(last) >= plainEvery:
-			last = time.Now()
-			fmt.Fprintln(out, line)
-		}
-	}
-}
-
-func rate(perSecond float64) string {
-	if perSecond < 10 {
-		return strconv.FormatFloat(perSecond, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(perSecond, 'f', 0, 64)
-}
-
-// rarest describes how many guarantees were exercised, and which by the fewest seeds.
-func rarest(c explore.Coverage) string {
-	fewest := explore.GuaranteeCount{}
-	for _, g := range c.Guarantees {
-		for _, id := range c.Criteria {
-			if id == g.ID && (fewest.ID == "" || g.Exercised < fewest.Exercised) {
-				fewest = g
-			}
-		}
-	}
-	return fmt.Sprintf("%d of %d guarantees exercised, %s by %d seeds", len(c.Criteria)-len(c.Missing()), len(c.Criteria),
-		fewest.ID, fewest.Exercised)
-}
-
-const failedMax = 20
-
-func printGuarantees(out io.Writer, c *explore.Coverage) {
-	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tseeds that exercised it\tthat broke it\tchanges judged\tprolonged by ½, 1, 1½, 2 TTL\texcused\t")
-	for _, g := range c.Guarantees {
-		mark := ""
-		if slices.Contains(c.Criteria, g.ID) {
-			mark = "*"
-		}
-		prolonged := ""
-		if len(g.Prolonged) > 0 {
-			prolonged = strings.Trim(fmt.Sprint(g.Prolonged), "[]")
-		}
-		fmt.Fprintf(w, "%s%s\t%d\t%d\t%d\t%s\t%d\t%.1f %%\n", g.ID, mark, g.Exercised, g.Broken, g.Judged, prolonged, g.Excused,
-			100*float64(g.Excused)/max(1, float64(g.Judged+g.Excused)))
-	}
-	_ = w.Flush()
-}
-
-// printCoverage prints the coverage of the exploration. again follows the folder in the commands that repeat a failing seed.
-func printCoverage(out io.Writer, c explore.Coverage, again string) {
-	printGuarantees(out, &c)
-	for i, s := range c.Failed {
-		if i == failedMax {
-			fmt.Fprintf(out, "\n… and %d more failing seeds, in %s\n", len(c.Failed)-failedMax, c.File)
-			break
-		}
-		fmt.Fprintf(out, "\nseed %d breaks %s: %s\n", s.Seed, strings.Join(s.Broke, ", "), plain.Text(s.Detail))
-		if s.Dir != "" {
-			fmt.Fprintf(out, seeIt+"  judge it again:  simulate check %[1]s\n  run it again:    simulate replay %[1]s%[2]s\n"+
-				"  make it small:   simulate shrink %[1]s%[2]s\n", plain.Word(s.Dir), again)
-		}
-	}
-	wall := time.Duration(c.WallMs) * time.Millisecond
-	virtual := time.Duration(c.VirtualMs) * time.Millisecond
-	fmt.Fprintf(out, "\n%d of %d seeds, %d failed, %d compared with a second run, %d with the Lua scripts; %d events, "+
-		"%v of virtual time in %v\n", c.Done, c.Total, len(c.Failed), c.Repeated, c.Interpreted, c.Events,
-		virtual.Round(time.Second), wall.Round(time.Millisecond))
-	if missing := c.Missing(); len(missing) > 0 {
-		fmt.Fprintf(out, "no seed exercised %s: more seeds might\n", strings.Join(missing, ", "))
-	}
-	if c.Done < c.Total {
-		fmt.Fprintf(out, "not complete: %s; the same command with --resume runs the remaining %d\n", c.Covered(), c.Total-c.Done)
-	}
-	fmt.Fprintf(out, "hash: %x\nverdict: %s (* decides)\nstate: %s\n", c.Hash, strings.ToUpper(string(c.Verdict)), c.File)
 }

@@ -6,12 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
-// nodeArg makes this program the reference node, so that one binary is enough for a storm.
-const nodeArg = "__node"
-
-// leaseArg makes this program the node of --lease-cmd.
-const leaseArg = "__lease"
-
 // hiddenMode runs the reaper (which never returns) or a node, if the arguments select one.
 func hiddenMode(args []string) (code int, ok bool) {
 	real.ReaperMain()

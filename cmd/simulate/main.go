@@ -23,18 +23,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 )
 
-const (
-	exitPass    = 0
-	exitFail    = 1
-	exitUnknown = 2
-	exitWrong   = 3
-)
-
-// verdictError carries the exit code of a verdict that has been printed.
-type verdictError int
-
-func (e verdictError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
 func main() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code)
@@ -47,14 +35,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once; the reaper cleans up behind it
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// below returns the writer under a plain.Writer, for output that moves a terminal's cursor.
-func below(out io.Writer) io.Writer {
-	if w, ok := out.(*plain.Writer); ok {
-		return w.To
-	}
-	return out
 }
 
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -21,10 +21,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/mutant"
 	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 func TestMain(m *testing.M) {
@@ -37,9 +37,7 @@ func broken() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code) // a sound node of the real engine
 	}
-	bend = func(v *virtual.Config) {
-		v.New = func(c core.Config) virtual.Machine { return deaf{core.New(c)} }
-	}
+	bend = virtualtest.DeafToFailure
 	if code := execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr); code != exitFail {
 		os.Exit(code)
 	}
@@ -60,19 +58,6 @@ func mutated() {
 func crashing() {
 	bend = func(*virtual.Config) { panic("bent too far") }
 	main()
-}
-
-type deaf struct{ *core.Core }
-
-func (d deaf) Step(ev core.Event) core.Effects {
-	eff := d.Core.Step(ev)
-	eff.Tells = slices.DeleteFunc(eff.Tells, func(t core.Tell) bool { return t.Kind == core.TellUncertain })
-	for i := range eff.Ops { // nor does belief end when the attempt should have been answered
-		if eff.Ops[i].Kind.Extends() {
-			eff.Ops[i].Deadline += core.Time(time.Hour)
-		}
-	}
-	return eff
 }
 
 func TestScripts(t *testing.T) { scripts(t, "testdata") }

@@ -49,26 +49,26 @@ func TestReplayFlags(t *testing.T) {
 		return r
 	}
 	for name, test := range map[string]struct {
-		f    flags
+		f    environment
 		r    sim.Result
 		want string
 	}{
-		"the first server found":        {flags{}, run(sim.EngineReal, "server"), ""},
-		"the server that was asked for": {flags{redis: "server"}, run(sim.EngineReal, "server"), " --redis server"},
-		"none was found":                {flags{redisImage: sim.RedisImage}, run(sim.EngineReal, "container"), " --redis container"},
+		"the first server found":        {environment{}, run(sim.EngineReal, "server"), ""},
+		"the server that was asked for": {environment{redis: "server"}, run(sim.EngineReal, "server"), " --redis server"},
+		"none was found":                {environment{redisImage: sim.RedisImage}, run(sim.EngineReal, "container"), " --redis container"},
 		"another image": {
-			flags{redis: "container", redisImage: "valkey:8"}, run(sim.EngineReal, "container"), " --redis container --redis-image valkey:8",
+			environment{redis: "container", redisImage: "valkey:8"}, run(sim.EngineReal, "container"), " --redis container --redis-image valkey:8",
 		},
 		"a URL": {
-			flags{redis: "redis://me:secret@10.0.0.1:6379/2", passwordFile: "a file"}, run(sim.EngineReal, "url"),
+			environment{redis: "redis://me:secret@10.0.0.1:6379/2", passwordFile: "a file"}, run(sim.EngineReal, "url"),
 			" --redis redis://…@10.0.0.1:6379/2 --redis-password-file 'a file'",
 		},
-		"a fleet": {flags{compose: "docker"}, run(sim.EngineReal, "compose"), " --compose docker"},
+		"a fleet": {environment{compose: "docker"}, run(sim.EngineReal, "compose"), " --compose docker"},
 		"containers of others": {
-			flags{redis: "container", redisImage: sim.RedisImage, launcher: launchContainers, nodeImage: "theirs"},
+			environment{redis: "container", redisImage: sim.RedisImage, launcher: launchContainers, nodeImage: "theirs"},
 			run(sim.EngineReal, "container", "sh", "it.sh"), " --redis container --launcher container --node-image theirs --node-cmd 'sh it.sh'",
 		},
-		"scripts": {flags{lua: true}, run(sim.EngineVirtual, "model"), " --lua"},
+		"scripts": {environment{lua: true}, run(sim.EngineVirtual, "model"), " --lua"},
 	} {
 		if got := test.f.replayFlags(test.r); got != test.want {
 			t.Errorf("%s: %q, not %q", name, got, test.want)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,21 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/page"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
-
-const seeIt = "  see it:          simulate open %[1]s\n"
-
-// draw writes the page and the summaries of the run into its folder, and returns the page's first sentence. An error becomes a note and
-// does not change the verdict.
-func (f *flags) draw(r report.Report, folder string, text io.Writer) (sentence string, drawn bool) {
-	note := func(err error) {
-		if err != nil {
-			fmt.Fprintf(text, "note: %v\n", redisurl.Line(err))
-		}
-	}
-	sentence, err := page.Save(folder, r, !f.noHTML)
-	note(err)
-	return sentence, err == nil
-}
 
 func newOpen() *cobra.Command {
 	return &cobra.Command{

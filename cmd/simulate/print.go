@@ -14,10 +14,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// printStart prints the parameters before the first node starts: all with --verbose, otherwise two lines.
-func (f *flags) printStart(out io.Writer, s sim.Start) {
+// printStart prints the parameters before the first node starts: all if verbose, otherwise two lines.
+func printStart(out io.Writer, s sim.Start, verbose bool) {
 	c := s.Config
-	if !f.verbose {
+	if !verbose {
 		fmt.Fprintf(out, "%s, seed %d: %s share %s for %v, TTL %v, %s; Redis: %s; node: %s\nfolder: %s\n", c.Name, c.Seed,
 			plain.Count(c.Nodes, "node"), plain.Count(c.Sessions, "session"), c.Storm+c.Calm, ms(c.TTL),
 			plain.Count(len(s.Plan.Faults), "fault"), redisOf(s), nodeOf(s), s.Dir)

@@ -62,7 +62,7 @@ func TestExplorationTellsWhatItCannotSave(t *testing.T) {
 	full := fmt.Errorf("%w: save the state: no space left on device", sim.ErrHarness)
 	broke := explore.Coverage{Verdict: check.Fail, Failed: []explore.FailedSeed{{Seed: 17, Broke: []string{"G3"}}}}
 	var stdout, stderr strings.Builder
-	err := new(flags).covered(broke, full, &stdout, &stderr)
+	err := new(explorer).covered(broke, full, &stdout, &stderr)
 	var code verdictError
 	if !errors.As(err, &code) || code != exitFail {
 		t.Errorf("%v, want exit code %d", err, exitFail)
@@ -70,7 +70,7 @@ func TestExplorationTellsWhatItCannotSave(t *testing.T) {
 	if !strings.Contains(stdout.String(), "seed 17 breaks G3") || !strings.Contains(stderr.String(), "no space left on device") {
 		t.Errorf("it says %q and %q", stdout.String(), stderr.String())
 	}
-	if err := new(flags).covered(explore.Coverage{Verdict: check.Unknown}, full, &stdout, &stderr); !errors.Is(err, sim.ErrHarness) {
+	if err := new(explorer).covered(explore.Coverage{Verdict: check.Unknown}, full, &stdout, &stderr); !errors.Is(err, sim.ErrHarness) {
 		t.Errorf("nothing broke, and nothing was saved: %v", err)
 	}
 }

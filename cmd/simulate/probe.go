@@ -28,7 +28,7 @@ const (
 )
 
 func newProbe() *cobra.Command {
-	var f flags
+	var f prober
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Show which rules of the node protocol a node follows",
@@ -44,18 +44,26 @@ criterion would be unknown or less exact; 3 the command line or the harness was 
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.probe(cmd) },
 	}
-	f.registerRun(cmd.Flags())
+	f.environment.register(cmd.Flags())
+	f.output.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.criteria, "criteria", strings.Join(probe.Criteria(), ","), "guarantees that a storm must be able to judge")
 	cmd.SetFlagErrorFunc(flagError)
 	return cmd
 }
 
-func (f *flags) probe(cmd *cobra.Command) error {
+// prober has the flags of probe.
+type prober struct {
+	environment
+	output
+	criteria string
+}
+
+func (f *prober) probe(cmd *cobra.Command) error {
 	criteria, err := criteria.Parse(f.criteria)
 	if err != nil {
 		err = fmt.Errorf("--criteria: %w", err)
 	}
-	if err := errors.Join(f.checkRun(cmd.Flags()), err); err != nil {
+	if err := errors.Join(f.output.check(cmd.Flags()), f.environment.check(cmd.Flags()), err); err != nil {
 		return err
 	}
 	s := sim.Scenario{
@@ -87,15 +95,11 @@ type probing struct {
 }
 
 // probed runs the nodes and inspects their history. If the nodes fail to start, that is a finding too.
-func (f *flags) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
-	choice, err := f.redisChoice()
-	if err == nil {
-		err = f.mayStart(cmd, c.NodeCmd)
-	}
-	if err != nil {
+func (f *prober) probed(cmd *cobra.Command, c sim.Config) (probing, error) {
+	if err := f.startable(c.NodeCmd); err != nil {
 		return probing{}, err
 	}
-	engine, err := f.newEngine(c, choice, nil)
+	engine, err := f.newEngine(c, nil)
 	if err != nil {
 		return probing{}, err
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -15,11 +15,10 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
-	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 func newReplay() *cobra.Command {
-	var f flags
+	var f player
 	cmd := &cobra.Command{
 		Use:   "replay DIR|SEED",
 		Short: "Run the storm of a saved run, or of an exploration's seed, again",
@@ -46,41 +45,16 @@ version V, which the first line of the exploration shows.`,
 	return cmd
 }
 
-func dirOrSeed(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && args[0] != "" {
-		return nil
-	}
-	return fmt.Errorf("%s needs one saved run's folder, such as reports/storm-42, or one seed, such as 42", cmd.CommandPath())
-}
-
-func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
-	number, versionErr := drawnBy(arg)
-	if versionErr != nil {
-		number, _, _ = strings.Cut(arg, "@")
-	}
-	if seed, err := strconv.ParseUint(number, 10, 64); err == nil && seed > 0 {
-		if versionErr != nil {
-			return sim.Config{}, fmt.Errorf("seed %w", versionErr)
-		}
+// recalled returns the run that the argument names: a saved one, or an exploration's seed.
+func (f *player) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
+	seed, err := seedOf(arg)
+	switch {
+	case err != nil:
+		return sim.Config{}, err
+	case seed != 0:
 		return f.swarm(fs, seed)
 	}
-	var wrong error
-	fs.Visit(func(flag *pflag.Flag) {
-		how := slices.Contains([]string{
-			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "proxy",
-			"report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
-		}, flag.Name)
-		if !how && !(f.shrinks && flag.Name == "criteria") {
-			wrong = fmt.Errorf("--%s: the saved run determines this: leave the flag out", flag.Name)
-		}
-	})
-	if wrong != nil {
-		return sim.Config{}, wrong
-	}
-	if err := f.checkRun(fs); err != nil {
-		return sim.Config{}, err
-	}
-	if err := isSaved(fs.Name(), arg); err != nil {
+	if err := cmp.Or(f.saysItself(fs), f.check(fs), isSaved(fs.Name(), arg)); err != nil {
 		return sim.Config{}, err
 	}
 	f.saved = arg
@@ -104,6 +78,33 @@ func (f *flags) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 	return c, err
 }
 
+// seedOf returns the seed that the argument names, 0 for a folder.
+func seedOf(arg string) (uint64, error) {
+	number, _, _ := strings.Cut(arg, "@")
+	seed, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || seed == 0 {
+		return 0, nil
+	}
+	if _, err := drawnBy(arg); err != nil {
+		return 0, fmt.Errorf("seed %w", err)
+	}
+	return seed, nil
+}
+
+// saysItself refuses flags for what a saved run contains.
+func (f *player) saysItself(fs *pflag.FlagSet) (wrong error) {
+	fs.Visit(func(flag *pflag.Flag) {
+		how := slices.Contains([]string{
+			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "proxy",
+			"report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
+		}, flag.Name)
+		if !how && !(f.shrinks && flag.Name == "criteria") {
+			wrong = fmt.Errorf("--%s: the saved run determines this: leave the flag out", flag.Name)
+		}
+	})
+	return wrong
+}
+
 func isSaved(command, arg string) error {
 	st, err := os.Stat(arg)
 	switch {
@@ -119,7 +120,7 @@ func isSaved(command, arg string) error {
 }
 
 // swarm draws a seed as an exploration with the same flags does.
-func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
+func (f *player) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 	switch {
 	case fs.Changed("seed"):
 		return sim.Config{}, fmt.Errorf("--seed %d: the seed is %d already: leave it out", f.seed, seed)
@@ -144,25 +145,15 @@ func (f *flags) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 	return c, err
 }
 
-// errOther reports a replay in virtual time whose history differs from the saved one.
-var errOther = errors.New("the replay's history is not the saved one")
-
-// compare compares the history of a replay with the saved one if they must be equal: in virtual time and if neither run was interrupted.
-func (f *flags) compare(r sim.Result, text io.Writer) error {
-	if f.saved == "" || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {
-		return nil
+// drawnBy removes the draw version from seeds like "1-1000@1" or "42@1". It refuses any other version, whose seeds give other runs.
+func drawnBy(seeds string) (string, error) {
+	seeds, version, given := strings.Cut(seeds, "@")
+	if given && version == "" {
+		return "", fmt.Errorf("%s@: the version behind the @ is missing; this program draws version %d", seeds, sim.DrawVersion)
 	}
-	was, err := report.Load(f.saved)
-	if err != nil {
-		return fmt.Errorf("the history cannot be compared with the saved one: %w", err)
+	if given && version != strconv.Itoa(sim.DrawVersion) {
+		return "", fmt.Errorf("%s@%s: version %q drew these seeds, this program draws version %d: go to a commit that draws that one",
+			seeds, version, version, sim.DrawVersion)
 	}
-	if was.Engine != sim.EngineVirtual || was.Config.Interrupted || was.Stats.HistorySHA256 == "" {
-		return nil
-	}
-	if sum := was.Stats.HistorySHA256; sum != r.Outcome.SHA256 {
-		return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
-			"(commit %q, in %s)", errOther, r.Outcome.SHA256, sum, was.Commit, r.Report.Commit, r.Dir)
-	}
-	fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
-	return nil
+	return seeds, nil
 }

@@ -1,163 +1,69 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
-	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// redisChoice parses --redis and reads its password.
-func (f *flags) redisChoice() (sim.RedisChoice, error) {
-	switch s := f.redis; {
-	case f.compose != "":
-		return sim.RedisChoice{Kind: sim.RedisCompose, Project: f.compose}, nil
-	case s == "" || s == "server" || s == "container" || s == "embedded":
-		return sim.RedisChoice{Kind: s, Image: f.redisImage}, nil
-	case strings.Contains(s, "://"):
-		password, err := redisurl.Password(f.passwordFile, os.Getenv(redisurl.PasswordVariable))
-		if err != nil {
-			return sim.RedisChoice{}, err
-		}
-		if s, err = redisurl.With(s, password); err != nil {
-			return sim.RedisChoice{}, fmt.Errorf("--redis is %w", err)
-		}
-		return sim.RedisChoice{Kind: "url", URL: s}, nil
-	}
-	return sim.RedisChoice{}, fmt.Errorf("--redis %s: give server, container, embedded or a URL such as redis://localhost:6379",
-		f.shownRedis())
+// player runs one storm: that of its flags, or a saved one again.
+type player struct {
+	storm
+	environment
+	output
+
+	saved      string // folder of the run to repeat; "": none
+	shrinks    bool   // the run is made smaller: --criteria names the guarantee that must stay broken, even of a saved run
+	aimAnew    bool   // faults of owners hit the present owners
+	retargeted int    // number of faults that hit the same nodes as in the saved run
 }
 
-var address = regexp.MustCompile(`^[a-zA-Z0-9.-]+(:[0-9]+)?$`)
-
-// shownRedis returns --redis for a message: a URL without its password. If it is neither a URL nor an address, it is hidden.
-func (f *flags) shownRedis() string {
-	if address.MatchString(f.redis) {
-		return strconv.Quote(f.redis)
-	}
-	return redisurl.Show(f.redis)
+func (f *player) register(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	f.storm.register(fs)
+	f.environment.register(fs)
+	f.output.register(fs)
 }
 
-// bend breaks the virtual engine's instances. Only tests set it.
-var bend sim.Breaker
-
-func (f *flags) bend() sim.Breaker {
-	if f.lua {
-		return sim.Interpreted(bend)
-	}
-	return bend
-}
-
-func (f *flags) newEngine(c sim.Config, redis sim.RedisChoice, pulling func(image string)) (sim.Engine, error) {
-	if f.compose != "" && (c.Engine != sim.EngineReal || c.System != sim.SystemPolling || len(c.NodeCmd) > 0) {
-		return nil, fmt.Errorf("--compose %s always runs real pollers: it cannot be combined with another engine, system or node", f.compose)
-	}
-	stores, err := f.stores(c)
+// given returns the scenario of the file and the flags. Values that neither gives stay unset.
+func (f *player) given(fs *pflag.FlagSet) (sim.Scenario, error) {
+	s, err := f.load()
 	if err != nil {
-		return nil, err
+		return sim.Scenario{}, err
 	}
-	if c.Engine == sim.EngineVirtual {
-		if f.launcher == launchContainers {
-			return nil, errors.New("--launcher container: the virtual engine starts no processes: leave it out")
-		}
-		if f.ownImage {
-			return nil, fmt.Errorf("--redis-image %s: the virtual engine has a Redis of its own: leave it out", f.redisImage)
-		}
-		if f.redis != "" {
-			return nil, fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.shownRedis())
-		}
-		return sim.NewVirtual(f.bend()), nil
+	wrong := []error{f.storm.check(fs), f.check(fs)}
+	if fs.Changed("engine") {
+		s.Engine = f.engine
 	}
-	if f.lua {
-		return nil, errors.New("--lua: the real engine always runs the scripts: leave it out, or give --engine virtual")
+	if s.NodeCmd, err = f.nodeOf(fs, s.NodeCmd); err != nil {
+		wrong = append(wrong, err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program, to start it as a node: %w", err)
-	}
-	launch := sim.Launcher{
-		Node: []string{self, nodeArg}, Lease: []string{self, leaseArg}, Stores: stores, Containers: f.launcher == launchContainers,
-		Image: f.nodeImage,
-	}
-	if launch.Containers && len(c.NodeCmd) > 0 && launch.Image == "" {
-		return nil, errors.New("--node-cmd with --launcher container: give --node-image too, the image that has the program")
-	}
-	if redis.Servers, redis.Cluster = c.Servers(), c.Topology == sim.TopologyCluster; redis.Servers > 0 {
-		if err := f.ownServers(c.Topology); err != nil {
-			return nil, err
-		}
-	}
-	redis.Pulling, launch.Pulling = pulling, pulling
-	return sim.NewReal(redis, launch), nil
+	return s, errors.Join(append(wrong, f.apply(fs, &s))...)
 }
 
-var storeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
-
-// stores parses --proxy.
-func (f *flags) stores(c sim.Config) (all []real.Store, err error) {
-	for _, p := range f.proxies {
-		name, addr, _ := strings.Cut(p, "=")
-		if !storeName.MatchString(name) || listenable(addr) != nil {
-			return nil, fmt.Errorf("--proxy %q: must be NAME=host:port, such as POSTGRES=127.0.0.1:5432", p)
-		}
-		all = append(all, real.Store{Name: name, Addr: addr})
+// check refuses flags that contradict each other, whether the storm is given or saved.
+func (f *player) check(fs *pflag.FlagSet) error {
+	var fleet error
+	if f.shrinks && fs.Changed("compose") {
+		fleet = errNoFleet
 	}
-	switch {
-	case len(all) == 0:
-	case c.Engine == sim.EngineVirtual:
-		return nil, errors.New("--proxy: the virtual engine has no network: leave it out")
-	case c.Topology != sim.TopologySingle:
-		return nil, fmt.Errorf("--proxy with --topology %s: leave one of them out", c.Topology)
-	}
-	return all, nil
+	return errors.Join(f.output.check(fs), f.environment.check(fs), fleet)
 }
 
-// ownServers refuses flags that contradict several servers, which run as processes of this program.
-func (f *flags) ownServers(topology string) error {
-	switch {
-	case f.launcher == launchContainers:
-		return fmt.Errorf("--launcher container with --topology %s: containers cannot reach the servers, which have addresses of this machine: leave it out", topology)
-	case f.compose != "":
-		return fmt.Errorf("--compose %s with --topology %s: its Redis is one server: leave one of them out", f.compose, topology)
-	case f.redis != "" && f.redis != "server":
-		return fmt.Errorf("--redis %s with --topology %s: the simulator starts all servers itself: leave --redis out",
-			f.shownRedis(), topology)
-	}
-	return nil
-}
-
-func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
-	choice, err := f.redisChoice()
-	if err != nil {
-		return err
-	}
-	if c.Engine == sim.EngineReal {
-		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
-			return err
-		}
-	}
-	c.NodeCmd = f.withBug(c.NodeCmd)
+func (f *player) run(cmd *cobra.Command, c sim.Config) error {
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	text := f.forPeople(stdout, stderr)
-	pulling := func(image string) { fmt.Fprintf(stderr, "pulling %q\n", image) }
-	if f.quiet {
-		pulling = func(string) {}
-	}
-	engine, err := f.newEngine(c, choice, pulling)
+	engine, err := f.prepare(cmd, &c)
 	if err != nil {
 		return err
 	}
@@ -169,19 +75,17 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 	bar := newProgress(stderr, c.Duration())
 	o := sim.Options{Engine: engine, Reports: f.report, Least: f.least}
 	if !f.quiet {
-		o.Started = func(s sim.Start) { f.printStart(text, s) }
+		o.Started = func(s sim.Start) { printStart(text, s, f.verbose) }
 		o.Progress = bar.show
 	}
-	r, err := sim.Run(cmd.Context(), c, o)
+	r, unsaved := sim.Run(cmd.Context(), c, o)
 	bar.done()
-	if err != nil && !errors.Is(err, sim.ErrUnsaved) {
-		return err
+	if unsaved != nil && !errors.Is(unsaved, sim.ErrUnsaved) {
+		return unsaved
 	}
-	f.folder = r.Dir
-	unsaved := err
 	r.Report.ReplayFlags = f.replayFlags(r)
 	printNotes(text, r)
-	if err := f.verdict(r.Report, stdout, text); err != nil {
+	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
 	if unsaved != nil && r.Report.Verdict != check.Fail {
@@ -194,6 +98,21 @@ func (f *flags) run(cmd *cobra.Command, c sim.Config) error {
 		return err
 	}
 	return exit(r.Report.Verdict)
+}
+
+// prepare returns the engine, and completes the command of the configuration's nodes.
+func (f *player) prepare(cmd *cobra.Command, c *sim.Config) (sim.Engine, error) {
+	if c.Engine == sim.EngineReal {
+		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
+			return nil, err
+		}
+	}
+	c.NodeCmd = f.withBug(c.NodeCmd)
+	pulling := func(image string) { fmt.Fprintf(cmd.ErrOrStderr(), "pulling %q\n", image) }
+	if f.quiet {
+		pulling = func(string) {}
+	}
+	return f.newEngine(*c, pulling)
 }
 
 func printNotes(text io.Writer, r sim.Result) {
@@ -211,77 +130,74 @@ func printNotes(text io.Writer, r sim.Result) {
 	}
 }
 
-func (f *flags) verdict(r report.Report, stdout, text io.Writer) error {
-	if f.json {
-		data, err := r.JSON()
-		if err == nil {
-			_, err = stdout.Write(data)
-		}
-		if err != nil {
-			return fmt.Errorf("write the report: %w", err)
-		}
-	}
-	fmt.Fprintln(text)
-	sentence, drawn := f.draw(r, f.folder, text)
-	word := plain.Word(f.folder)
-	if err := f.judged(r, text); err != nil {
-		return fmt.Errorf("write the verdict: %w", err)
-	}
-	if !f.verbose {
-		fmt.Fprintf(text, "  all of it:       simulate check %s --verbose\n", word)
-	}
-	if drawn && !f.noHTML {
-		fmt.Fprintf(text, seeIt, word)
-	}
-	if sentence != "" && r.Verdict != check.Pass {
-		fmt.Fprintf(text, "\n%s\n", sentence)
-	}
-	return nil
-}
+// errNotAllowed reports a node program that only a file names, not the command line.
+var errNotAllowed = errors.New("not started")
 
-// judged prints the table and the breaks. With --verbose, it adds the reason and the events around each guarantee's first break.
-func (f *flags) judged(r report.Report, text io.Writer) error {
-	if !f.verbose {
-		return r.Brief(text, f.folder)
+// mayStart returns nil if the command is allowed as node and can be started.
+func (f *player) mayStart(cmd *cobra.Command, command []string) error {
+	if len(command) == 0 {
+		return nil
 	}
-	if err := errors.Join(r.Table(text), r.Failures(text, f.folder)); err != nil {
+	if err := f.allowed(cmd, command); err != nil {
 		return err
 	}
-	if r.Verdict == check.Pass {
-		fmt.Fprint(text, r.Commands(f.folder))
+	return f.startable(command)
+}
+
+// allowed accepts a node command from the command line, and one from a scenario file with --allow-node-cmd. It never accepts one from a
+// saved run, because the author of the folder chose it.
+func (f *player) allowed(cmd *cobra.Command, command []string) error {
+	flag, words := flagOf(command)
+	switch {
+	case cmd.Flags().Changed(nodeCmdFlag) || cmd.Flags().Changed(leaseCmdFlag):
+		return nil
+	case f.saved != "":
+		return fmt.Errorf("%w: %s says that its nodes were %s: give --%s to say what to start", errNotAllowed, f.saved, quoted(words), flag)
+	case !f.allowNodeCmd:
+		return fmt.Errorf("%w: scenario %s names %s as node: give --allow-node-cmd to start it, or --%s", errNotAllowed, f.scenario,
+			quoted(words), flag)
 	}
-	dir := plain.Text(f.folder) // a newline in its name must not begin a line here
-	fmt.Fprintf(text, "  files:           %s\n", filepath.Join(dir, "{"+strings.Join([]string{
-		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
-	}, ",")+"}"))
-	if sum := r.Stats.HistorySHA256; sum != "" {
-		fmt.Fprintf(text, "  history sha256:  %s\n", sum)
-	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "the scenario names this node program: %s\n", quoted(words))
 	return nil
 }
 
-// forPeople returns the writer for text. With --json, standard output contains nothing but JSON.
-func (f *flags) forPeople(stdout, stderr io.Writer) io.Writer {
-	if f.json {
-		return stderr
+// forgets prints the variables of the saved run's nodes that the nodes of its replay lack or have with other values.
+func (f *player) forgets(out io.Writer, c sim.Config) {
+	if f.saved == "" || c.Engine != sim.EngineReal {
+		return
 	}
-	return stdout
+	was, err := report.Load(f.saved)
+	if err != nil { // already loaded, or nothing to compare with
+		return
+	}
+	had, _ := sim.NodeCommand(was.NodeCmd)
+	has, _ := sim.NodeCommand(c.NodeCmd)
+	for _, v := range had {
+		if !slices.Contains(has, v) {
+			fmt.Fprintf(out, "note: the nodes of %s had %s, but these nodes do not: the outcome may differ\n", plain.Text(f.saved), plain.Word(v))
+		}
+	}
 }
 
-func exit(verdict check.Outcome) error {
-	switch verdict {
-	case check.Pass:
+// errOther reports a replay in virtual time whose history differs from the saved one.
+var errOther = errors.New("the replay's history is not the saved one")
+
+// compare compares the history of a replay with the saved one if they must be equal: in virtual time and if neither run was interrupted.
+func (f *player) compare(r sim.Result, text io.Writer) error {
+	if f.saved == "" || r.Outcome.Interrupted || r.Config.Engine != sim.EngineVirtual {
 		return nil
-	case check.Fail:
-		return verdictError(exitFail)
 	}
-	return verdictError(exitUnknown)
-}
-
-func writeJSON(out io.Writer, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err == nil {
-		_, err = out.Write(append(text, '\n'))
+	was, err := report.Load(f.saved)
+	if err != nil {
+		return fmt.Errorf("the history cannot be compared with the saved one: %w", err)
 	}
-	return err
+	if was.Engine != sim.EngineVirtual || was.Config.Interrupted || was.Stats.HistorySHA256 == "" {
+		return nil
+	}
+	if sum := was.Stats.HistorySHA256; sum != r.Outcome.SHA256 {
+		return fmt.Errorf("%w: its sha256 is %s, saved is %s: the saved run was changed, or its program (commit %q) is not this one "+
+			"(commit %q, in %s)", errOther, r.Outcome.SHA256, sum, was.Commit, r.Report.Commit, r.Dir)
+	}
+	fmt.Fprintln(text, "  replayed:        the history is the saved one, bit by bit")
+	return nil
 }

@@ -19,8 +19,7 @@ import (
 )
 
 func newShrink() *cobra.Command {
-	var f flags
-	var confirm bool
+	f := shrinking{player: player{shrinks: true}}
 	cmd := &cobra.Command{
 		Use:   "shrink DIR|SEED",
 		Short: "Make a run that breaks a guarantee as small as possible",
@@ -37,20 +36,25 @@ the smallest run so far saved; 3 the run breaks nothing in virtual time, or the 
 		Example: "  simulate shrink reports/swarm-42\n  simulate shrink 42 --confirm-real",
 		Args:    dirOrSeed,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.shrink(cmd, args[0], confirm)
+			return f.shrink(cmd, args[0])
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.Flags().BoolVar(&confirm, "confirm-real", false, "run the smallest run on the real engine too")
+	cmd.Flags().BoolVar(&f.toConfirm, "confirm-real", false, "run the smallest run on the real engine too")
 	return cmd
 }
 
-func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
+type shrinking struct {
+	player
+	toConfirm bool
+}
+
+func (f *shrinking) shrink(cmd *cobra.Command, arg string) error {
 	c, guarantee, err := f.toShrink(cmd, arg)
 	if err != nil {
 		return err
 	}
-	if confirm {
+	if f.toConfirm {
 		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
 			return err
 		}
@@ -79,8 +83,8 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	if err != nil {
 		return err
 	}
-	f.folder, r.Report.Smallest = r.Dir, !s.Cut
-	if err := f.verdict(r.Report, stdout, text); err != nil {
+	r.Report.Smallest = !s.Cut
+	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
 	f.enlarge(text, r.Dir)
@@ -91,14 +95,14 @@ func (f *flags) shrink(cmd *cobra.Command, arg string, confirm bool) error {
 	case s.Cut:
 		fmt.Fprintf(text, "interrupted: a smaller run may break it too; to go on: simulate shrink %s\n", plain.Word(r.Dir))
 		return verdictError(exitUnknown)
-	case !confirm:
+	case !f.toConfirm:
 		return nil
 	}
 	return f.confirm(cmd, s, nodeCmd, text)
 }
 
 // enlarge adds the smallest run to the page of the original run. It prints an error as a note.
-func (f *flags) enlarge(text io.Writer, smaller string) {
+func (f *shrinking) enlarge(text io.Writer, smaller string) {
 	if f.saved == "" || f.noHTML {
 		return
 	}
@@ -114,10 +118,9 @@ func (f *flags) enlarge(text io.Writer, smaller string) {
 }
 
 // toShrink returns the run to shrink and the guarantee that must stay broken, "" for the first that the run breaks.
-func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, error) {
+func (f *shrinking) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, error) {
 	fs := cmd.Flags()
 	guarantee := ""
-	f.shrinks = true
 	if fs.Changed("criteria") {
 		ids, err := criteria.Parse(f.criteria)
 		if err != nil {
@@ -136,7 +139,7 @@ func (f *flags) toShrink(cmd *cobra.Command, arg string) (sim.Config, string, er
 const confirmTries = 3
 
 // confirm checks that the smallest run also breaks the guarantee on real processes and Redis. An empty nodeCmd runs the reference node.
-func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text io.Writer) error {
+func (f *shrinking) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text io.Writer) error {
 	c, err := s.Real()
 	if err != nil {
 		return fmt.Errorf("--confirm-real: %w", err)
@@ -146,14 +149,10 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 	if s.Config.Virtual != (sim.Virtual{}) {
 		fmt.Fprintln(text, "note: the real engine's network and clocks are as they are, not as the smallest run's")
 	}
-	choice, err := f.redisChoice()
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(text, "\nconfirming on the real engine, TTL %v, %v per try\n", c.TTL, c.Duration())
 	dir := ""
 	for try := 1; try <= confirmTries; try++ {
-		engine, err := f.newEngine(c, choice, nil)
+		engine, err := f.newEngine(c, nil)
 		if err != nil {
 			return err
 		}
@@ -161,11 +160,9 @@ func (f *flags) confirm(cmd *cobra.Command, s sim.Shrunk, nodeCmd []string, text
 		if err != nil {
 			return err
 		}
-		for _, v := range r.Report.Guarantees {
-			if v.ID == s.Guarantee && v.Verdict == check.Fail {
-				fmt.Fprintf(text, "confirmed at try %d: the real engine breaks %s too, see %s\n  %s\n", try, s.Guarantee, r.Dir, plain.Text(v.Detail))
-				return nil
-			}
+		if v, _ := (check.Result{Verdicts: r.Report.Guarantees}).Verdict(s.Guarantee); v.Verdict == check.Fail {
+			fmt.Fprintf(text, "confirmed at try %d: the real engine breaks %s too, see %s\n  %s\n", try, s.Guarantee, r.Dir, plain.Text(v.Detail))
+			return nil
 		}
 		if dir = r.Dir; r.Outcome.Interrupted {
 			break

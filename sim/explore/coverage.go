@@ -2,8 +2,12 @@ package explore
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,14 +19,19 @@ import (
 // CoverageVersion is the format of a saved exploration. Any change of the fields raises it: only the same program may resume a state.
 const CoverageVersion = 6
 
-// Coverage is the result so far of an exploration, of a shard, or of merged shards.
-type Coverage struct {
+// Identity says which program explored what. Only coverages with equal programs and values may be joined or resumed.
+type Identity struct {
 	Version  int             `json:"version"`
 	Draw     int             `json:"draw"`   // version of the draws
 	Commit   string          `json:"commit"` // source of the program, with the hash of its file if that is not enough
 	Seeds    SeedRange       `json:"seeds"`
 	Shard    Shard           `json:"shard"`
 	Scenario json.RawMessage `json:"scenario"` // the given values; the rest is drawn
+}
+
+// Coverage is the result so far of an exploration, of a shard, or of merged shards.
+type Coverage struct {
+	Identity
 
 	Total  uint64   `json:"total"`            // seeds of the shard
 	Done   uint64   `json:"done"`             // finished seeds
@@ -41,10 +50,14 @@ type Coverage struct {
 	Hash        SeedsHash        `json:"hash"`           // of all finished seeds and their histories, independent of shards
 	Last        *LastSeed        `json:"last,omitempty"` // last finished seed, to detect another program at a resumption
 
-	File string        `json:"-"` // the state file
-	Rate float64       `json:"-"` // seeds a second since the start or resumption
-	Left time.Duration `json:"-"` // estimate; 0: unknown
-	Old  uint64        `json:"-"` // finished before the resumption
+	File string `json:"-"` // the state file
+}
+
+// Progress is the coverage of a running exploration.
+type Progress struct {
+	Coverage
+	Rate float64       // seeds a second since the start or resumption
+	Left time.Duration // estimate; 0: unknown
 }
 
 // GuaranteeCount counts the seeds that exercised a guarantee, and those that broke it.
@@ -113,6 +126,18 @@ func (c *Coverage) Missing() []string {
 	return ids
 }
 
+// unfinished returns the present indices of the seeds that are not finished.
+func (c *Coverage) unfinished() iter.Seq[uint64] {
+	next, total, beyond := c.Next, c.Total, slices.Clone(c.Beyond)
+	return func(yield func(uint64) bool) {
+		for i := next; i < total; i++ {
+			if _, finished := slices.BinarySearch(beyond, i); !finished && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
 // Covered describes the finished seeds.
 func (c *Coverage) Covered() string {
 	var parts []string
@@ -139,4 +164,49 @@ func (c *Coverage) decide() check.Outcome {
 		return check.Unknown
 	}
 	return check.Pass
+}
+
+// FailedSeed is a seed that broke a guarantee or panicked.
+type FailedSeed struct {
+	Seed   uint64   `json:"seed"`
+	Broke  []string `json:"broke"`         // guarantees, or one of the constants below
+	Detail string   `json:"detail"`        // of the first broken one
+	Dir    string   `json:"dir,omitempty"` // folder of the run, "" for none
+	SHA256 string   `json:"historySha256,omitempty"`
+
+	Plan json.RawMessage `json:"plan,omitempty"` // drawn fault.Plan
+}
+
+// Values of FailedSeed.Broke besides guarantees.
+const (
+	brokePanic       = "panic" // the tested code or the engine panicked
+	brokeHang        = "hang"  // the tested code looped at one instant
+	brokeDeterminism = "determinism"
+	brokeScripts     = "scripts"
+)
+
+// SeedsHash is the sum of the hashes of seeds and their histories, in any order. It detects another program or damage, not forgery.
+type SeedsHash [sha256.Size]byte
+
+func (h *SeedsHash) add(seed uint64, sum string) {
+	h.join(sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), sum...)))
+}
+
+func (h *SeedsHash) join(o SeedsHash) {
+	carry := 0
+	for i := len(h) - 1; i >= 0; i-- {
+		carry += int(h[i]) + int(o[i])
+		h[i] = byte(carry)
+		carry >>= 8
+	}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (h SeedsHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *SeedsHash) UnmarshalText(text []byte) error {
+	digits, err := hex.DecodeString(string(text))
+	copy(h[:], digits)
+	return err
 }

@@ -46,7 +46,7 @@ func TestExploreResumes(t *testing.T) {
 	var got Coverage
 	for range 40 {
 		ctx, stop := context.WithCancel(t.Context())
-		x.Progress = func(Coverage) { stop() } // at the first seed that ends
+		x.Progress = func(Progress) { stop() } // at the first seed that ends
 		got, err = Run(ctx, x)
 		stop()
 		if err != nil {
@@ -156,7 +156,7 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(),
-		Progress: func(Coverage) { stop() },
+		Progress: func(Progress) { stop() },
 	}
 	c, err := Run(ctx, x)
 	if err != nil || c.Done == 0 || c.Done == c.Total {
@@ -202,7 +202,7 @@ func TestExploreIsAloneInItsState(t *testing.T) {
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
 	second := x
 	told := false
-	x.Progress = func(Coverage) {
+	x.Progress = func(Progress) {
 		for _, second.Resume = range []bool{false, true} {
 			if _, err := Run(t.Context(), second); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "another simulate") {
 				t.Errorf("resume %v: %v, want ErrState", second.Resume, err)

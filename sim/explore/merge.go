@@ -81,7 +81,8 @@ func (c *Coverage) belongs(to *Coverage) error {
 
 // cover records the seeds between the first and the last that the sorted shards miss, and returns an error for each overlap.
 func (m *Merged) cover(shards []Coverage) (wrong []error) {
-	last := &Coverage{Seeds: SeedRange{shards[0].Seeds.From, shards[0].Seeds.From - 1}, Shard: Shard{1, 1}} // no seed
+	last := &Coverage{} // no seed
+	last.Seeds, last.Shard = SeedRange{shards[0].Seeds.From, shards[0].Seeds.From - 1}, Shard{1, 1}
 	for i := range shards {
 		c := &shards[i]
 		switch {

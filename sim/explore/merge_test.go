@@ -20,8 +20,8 @@ import (
 // shardOf is what an honest shard of an exploration of seeds writes, done of its seeds done.
 func shardOf(seeds SeedRange, shard Shard, done uint64) Coverage {
 	c := Coverage{
-		Version: CoverageVersion, Draw: sim.DrawVersion, Commit: "abc", Seeds: seeds, Shard: shard, Scenario: json.RawMessage(`{}`),
-		Total: seeds.count(shard), Done: done, Next: done, Criteria: []string{"G1"},
+		Identity: Identity{CoverageVersion, sim.DrawVersion, "abc", seeds, shard, json.RawMessage(`{}`)},
+		Total:    seeds.count(shard), Done: done, Next: done, Criteria: []string{"G1"},
 	}
 	for _, id := range check.IDs(sim.SystemPolling) {
 		c.Guarantees = append(c.Guarantees, GuaranteeCount{ID: id, Exercised: done})

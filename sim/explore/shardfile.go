@@ -2,9 +2,6 @@ package explore
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,32 +10,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim"
 )
-
-// SeedsHash is the sum of the hashes of seeds and their histories, in any order. It detects another program or damage, not forgery.
-type SeedsHash [sha256.Size]byte
-
-func (h *SeedsHash) add(seed uint64, sum string) {
-	h.join(sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, seed), sum...)))
-}
-
-func (h *SeedsHash) join(o SeedsHash) {
-	carry := 0
-	for i := len(h) - 1; i >= 0; i-- {
-		carry += int(h[i]) + int(o[i])
-		h[i] = byte(carry)
-		carry >>= 8
-	}
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (h SeedsHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (h *SeedsHash) UnmarshalText(text []byte) error {
-	digits, err := hex.DecodeString(string(text))
-	copy(h[:], digits)
-	return err
-}
 
 // errVersion means that the file has another format version or another version of the draws.
 var errVersion = errors.New("another version")

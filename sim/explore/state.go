@@ -3,14 +3,12 @@ package explore
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -25,7 +23,8 @@ import (
 type state struct {
 	Coverage
 	begin     time.Time
-	wall      int64 // ms spent before the resumption
+	old       uint64 // finished before the resumption
+	wall      int64  // ms spent before the resumption
 	told, put time.Time
 	lock      *os.File
 }
@@ -35,20 +34,6 @@ const (
 	tellEvery = time.Second
 	saveEvery = 5 * time.Second
 )
-
-// StateFile returns the path of the exploration's state.
-func (x Exploration) StateFile() string { return x.stateName() + ".jsonl" }
-
-func (x Exploration) stateName() string {
-	name := fmt.Sprintf("explore-%d-%d", x.Seeds.From, x.Seeds.To)
-	if system := cmp.Or(x.Scenario.System, sim.SystemPolling); system != sim.SystemPolling {
-		name += "-" + system
-	}
-	if x.Shard.Of > 1 {
-		name += fmt.Sprintf("-shard-%d-of-%d", x.Shard.Index, x.Shard.Of)
-	}
-	return filepath.Join(x.Reports, name)
-}
 
 func openState(x Exploration) (*state, error) {
 	scenario, err := x.Scenario.Given()
@@ -60,8 +45,8 @@ func openState(x Exploration) (*state, error) {
 		return nil, fmt.Errorf("%w: which program this is: %w", sim.ErrHarness, err)
 	}
 	st := &state{Coverage: Coverage{
-		Version: CoverageVersion, Draw: sim.DrawVersion, Commit: made, Seeds: x.Seeds, Shard: x.Shard, Scenario: scenario,
-		Total: x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.System, x.Scenario.Criteria),
+		Identity: Identity{CoverageVersion, sim.DrawVersion, made, x.Seeds, x.Shard, scenario},
+		Total:    x.Seeds.count(x.Shard), Criteria: criteria(x.Scenario.System, x.Scenario.Criteria),
 		File: x.StateFile(),
 	}, begin: time.Now()}
 	for _, id := range check.IDs(x.Scenario.System) {
@@ -170,27 +155,10 @@ func (st *state) resume() error {
 	case old.Seeds != st.Seeds || old.Shard != st.Shard:
 		return fmt.Errorf("%w: --resume: %s is not of these seeds: begin anew in another --report", ErrState, st.File)
 	}
-	old.File, old.Old = st.File, old.Done
+	old.File = st.File
 	slices.Sort(old.Beyond)
-	st.Coverage, st.wall = old, old.WallMs
+	st.Coverage, st.old, st.wall = old, old.Done, old.WallMs
 	return nil
-}
-
-// sameProgram repeats the last seed and refuses to resume if the history differs, because a commit does not fix Go and the machine.
-func (x Exploration) sameProgram(ctx context.Context, st *state) error {
-	if st.Last == nil || st.Last.SHA256 == "" {
-		return nil // none, or a panic without history
-	}
-	c, plan, err := x.Scenario.Swarm(st.Last.Seed)
-	if err != nil {
-		return err
-	}
-	out, err := sim.PlayVirtual(ctx, c, plan, x.Bend)
-	if err != nil || out.Interrupted || out.SHA256 == st.Last.SHA256 {
-		return err
-	}
-	return fmt.Errorf("%w: --resume: seed %d had a history of sha256 %s and has one of %s now: another program explored it than this "+
-		"one (commit %q): begin anew in another --report", ErrState, st.Last.Seed, st.Last.SHA256, out.SHA256, st.Commit)
 }
 
 func (st *state) take(r seedResult) {
@@ -229,12 +197,11 @@ func (st *state) take(r seedResult) {
 	st.Hash.add(r.seed, r.sum)
 }
 
-func (st *state) tick(progress func(Coverage)) error {
+func (st *state) tick(progress func(Progress)) error {
 	now := time.Now()
 	if now.Sub(st.told) >= tellEvery && progress != nil {
 		st.told = now
-		st.measure()
-		progress(st.Coverage)
+		progress(st.measure())
 	}
 	if now.Sub(st.put) < saveEvery {
 		return nil
@@ -243,13 +210,14 @@ func (st *state) tick(progress func(Coverage)) error {
 	return st.save()
 }
 
-func (st *state) measure() {
+func (st *state) measure() Progress {
 	spent := time.Since(st.begin)
-	st.WallMs = st.wall + spent.Milliseconds()
-	if st.Rate = float64(st.Done-st.Old) / max(spent.Seconds(), 1e-9); st.Rate > 0 {
-		st.Left = time.Duration(float64(st.Total-st.Done) / st.Rate * float64(time.Second))
+	st.WallMs, st.Verdict = st.wall+spent.Milliseconds(), st.decide()
+	p := Progress{Coverage: st.Coverage, Rate: float64(st.Done-st.old) / max(spent.Seconds(), 1e-9)}
+	if p.Rate > 0 {
+		p.Left = time.Duration(float64(st.Total-st.Done) / p.Rate * float64(time.Second))
 	}
-	st.Verdict = st.decide()
+	return p
 }
 
 func (st *state) save() error {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/leasestorm/leasestorm/internal/plain"
 )
 
 func colored(out io.Writer) io.Writer {
@@ -25,4 +27,12 @@ var verdictColors = strings.NewReplacer("PASS", "\x1b[32mPASS\x1b[0m", "FAIL", "
 func (p painter) Write(b []byte) (int, error) {
 	_, err := verdictColors.WriteString(p.Writer, string(b))
 	return len(b), err
+}
+
+// below returns the writer under a plain.Writer, for output that moves a terminal's cursor.
+func below(out io.Writer) io.Writer {
+	if w, ok := out.(*plain.Writer); ok {
+		return w.To
+	}
+	return out
 }
