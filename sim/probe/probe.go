@@ -107,8 +107,8 @@ func (s *seen) ready() (check.Outcome, string) {
 }
 
 func (s *seen) lines() (check.Outcome, string) {
-	if s.malformed > 0 {
-		return check.Fail, fmt.Sprintf("%d lines on standard output are none of the protocol, first: %s", s.malformed, s.firstMalformed)
+	if s.malformed.n > 0 {
+		return check.Fail, fmt.Sprintf("%d lines on standard output are none of the protocol, first: %s", s.malformed.n, s.malformed.first)
 	}
 	if len(s.strange) > 0 {
 		return check.Pass, "all are of the protocol; words that it does not know are not judged: " + names(s.strange)
@@ -124,18 +124,18 @@ func (s *seen) ids() (check.Outcome, string) {
 }
 
 func (s *seen) stamps() (check.Outcome, string) {
-	if s.wrongClocks > 0 {
-		return check.Fail, fmt.Sprintf("%d stamps are not on CLOCK_MONOTONIC in ns, first: %s", s.wrongClocks, s.firstWrongClock)
+	if s.wrongClocks.n > 0 {
+		return check.Fail, fmt.Sprintf("%d stamps are not on CLOCK_MONOTONIC in ns, first: %s", s.wrongClocks.n, s.wrongClocks.first)
 	}
 	return check.Pass, "on the clock of the host, where it is given"
 }
 
 func (s *seen) acquired() (check.Outcome, string) {
 	switch n := s.words[history.Acquired]; {
-	case n == 0 && s.grants == 0:
+	case n == 0 && s.keys.grants == 0:
 		return check.Unknown, "nobody acquired anything: nothing can be judged"
 	case n == 0:
-		return check.Fail, fmt.Sprintf("Redis granted %d leases, and nobody said acquired", s.grants)
+		return check.Fail, fmt.Sprintf("Redis granted %d leases, and nobody said acquired", s.keys.grants)
 	default:
 		return check.Pass, fmt.Sprintf("said %d times", n)
 	}
@@ -144,19 +144,19 @@ func (s *seen) acquired() (check.Outcome, string) {
 func (s *seen) windows() (check.Outcome, string) {
 	limit := s.TTL + slack
 	switch {
-	case s.pastUntil > 0:
+	case s.until.past.n > 0:
 		return check.Fail, fmt.Sprintf("%d windows had ended before they were told, the first %v before: until is on the clock of t",
-			s.pastUntil, s.firstPast)
-	case s.farUntil > 0:
+			s.until.past.n, s.until.past.first)
+	case s.until.far.n > 0:
 		return check.Fail, fmt.Sprintf("%d windows end more than %v after they were told, the first %v: until is on the clock of t, and "+
-			"counts from before the send", s.farUntil, limit, s.firstFar)
+			"counts from before the send", s.until.far.n, limit, s.until.far.first)
 	case s.asks:
 		return check.Pass, "not needed: the nodes ask Redis before each use"
-	case s.noUntil > 0:
+	case s.until.missing > 0:
 		return check.Unknown, fmt.Sprintf("%d of %d acquired and renewed give none: the node is taken to believe until it says otherwise",
-			s.noUntil, s.noUntil+s.untils)
+			s.until.missing, s.until.missing+s.until.given)
 	}
-	return check.Pass, fmt.Sprintf("given by all %d acquired and renewed", s.untils)
+	return check.Pass, fmt.Sprintf("given by all %d acquired and renewed", s.until.given)
 }
 
 func (s *seen) fences() (check.Outcome, string) {
@@ -178,13 +178,13 @@ func (s *seen) renewed() (check.Outcome, string) {
 	switch n := s.words[history.Renewed]; {
 	case n > 0:
 		return check.Pass, fmt.Sprintf("said %d times", n)
-	case s.extensions > 0 && s.untils == 0: // the library itself reports the end of a lease
+	case s.keys.extensions > 0 && s.until.given == 0: // the library itself reports the end of a lease
 		return check.Unknown, fmt.Sprintf("Redis shows %d renewals that nobody told of, as of a library that extends leases by itself",
-			s.extensions)
-	case s.extensions > 0:
-		return check.Fail, fmt.Sprintf("Redis shows %d renewals, and nobody said renewed", s.extensions)
+			s.keys.extensions)
+	case s.keys.extensions > 0:
+		return check.Fail, fmt.Sprintf("Redis shows %d renewals, and nobody said renewed", s.keys.extensions)
 	}
-	if s.grants == 0 {
+	if s.keys.grants == 0 {
 		return check.Unknown, "not said, and Redis does not show it either"
 	}
 	return check.Unknown, "nothing was renewed: leases are held for one TTL at most"
@@ -194,9 +194,9 @@ func (s *seen) polls() (check.Outcome, string) {
 	switch {
 	case s.arrivals == 0:
 		return check.Unknown, "the target saw no poll that it could accept: POST /poll/<id> with X-Instance"
-	case s.unowned > 0:
+	case s.unowned.n > 0:
 		return check.Fail, fmt.Sprintf("%d of %d polls came from an instance that had not said acquired, or had said lost or released, "+
-			"first: %s", s.unowned, s.arrivals, s.firstUnowned)
+			"first: %s", s.unowned.n, s.arrivals, s.unowned.first)
 	}
 	return check.Pass, fmt.Sprintf("%d, each by who had said acquired", s.arrivals)
 }
@@ -227,13 +227,13 @@ func (s *seen) told(k history.Kind, without string) (check.Outcome, string) {
 func (s *seen) released() (check.Outcome, string) {
 	n := s.words[history.Released]
 	switch {
-	case n == 0 && s.deletions > 0:
-		return check.Fail, fmt.Sprintf("%d leases were deleted before their end, and nobody said released", s.deletions)
+	case n == 0 && s.keys.deletions > 0:
+		return check.Fail, fmt.Sprintf("%d leases were deleted before their end, and nobody said released", s.keys.deletions)
 	case n == 0:
 		return check.Unknown, "nothing was released when the nodes were asked to stop"
-	case 2*s.lateReleases > s.matched:
+	case 2*s.handed.late > s.handed.matched:
 		return check.Fail, fmt.Sprintf("%d of %d are stamped after Redis had deleted the key, by up to %v: another may have acquired it "+
-			"by then; stamp it before the DEL is sent", s.lateReleases, s.matched, s.latest.Round(10*time.Microsecond))
+			"by then; stamp it before the DEL is sent", s.handed.late, s.handed.matched, s.handed.latest.Round(10*time.Microsecond))
 	}
 	return check.Pass, fmt.Sprintf("said %d times", n)
 }
@@ -253,16 +253,16 @@ func (s *seen) owners() (check.Outcome, string) {
 	switch {
 	case !s.Tap:
 		return check.Unknown, "what this Redis grants is not seen"
-	case s.grants == 0:
+	case s.keys.grants == 0:
 		return check.Unknown, "no lease key was set: leases that are kept elsewhere than under LEASESTORM_LEASE_PREFIX are not seen, and G1 " +
 			"has the nodes' words alone"
-	case s.endless > 0:
-		return check.Fail, fmt.Sprintf("%d lease keys were set without an expiry", s.endless)
+	case s.keys.endless > 0:
+		return check.Fail, fmt.Sprintf("%d lease keys were set without an expiry", s.keys.endless)
 	case strangers > 0:
 		return check.Unknown, fmt.Sprintf("%d of %d lease keys hold what no node calls itself: G10 does not know whose they are", strangers,
-			s.grants)
+			s.keys.grants)
 	}
-	return check.Pass, fmt.Sprintf("%d lease keys hold the ID of their owner", s.grants)
+	return check.Pass, fmt.Sprintf("%d lease keys hold the ID of their owner", s.keys.grants)
 }
 
 func (s *seen) refusals() (check.Outcome, string) {

@@ -24,33 +24,82 @@ const wrongClock = "t is not CLOCK_MONOTONIC"
 type seen struct {
 	check.Params
 
-	words   map[history.Kind]int
-	version int64
-	asks    bool
+	words                  map[history.Kind]int
+	version                int64
+	asks                   bool
+	malformed, wrongClocks counted[string]
+	strange                map[string]bool // events that the protocol does not know
+	unfenced               int
+	until                  windows
 
-	malformed, wrongClocks          int
-	firstMalformed, firstWrongClock string
-	strange                         map[string]bool // events that the protocol does not know
+	arrivals, unfencedPolls int
+	unowned                 counted[string]
 
-	untils, noUntil, pastUntil, farUntil int
-	firstPast, firstFar                  time.Duration
-	unfenced                             int
-
-	arrivals, unfencedPolls, unowned int
-	firstUnowned                     string
-
-	grants, endless, extensions, deletions int
-	holders                                map[string]int // grants by value of the key
-
-	expiring              int64 // time when a key last got an expiry
-	matched, lateReleases int
-	latest                time.Duration
-	unclean               string
+	keys    keys
+	handed  releases
+	unclean string
 
 	instances map[string]string        // instance ID → slot in which it ran
 	sharedID  string                   // describes the first ID that two slots used
 	owned     map[[2]string]*ownership // by instance ID and session
-	leases    map[string]*lease        // by session
+}
+
+// counted counts what breaks a rule, and keeps the first.
+type counted[T any] struct {
+	n     int
+	first T
+}
+
+func (c *counted[T]) add(v T) {
+	if c.n++; c.n == 1 {
+		c.first = v
+	}
+}
+
+// windows are the trust windows that nodes report.
+type windows struct {
+	given, missing int
+	past, far      counted[time.Duration] // ended before they were reported; end too late
+}
+
+func (w *windows) add(e *history.Event, most time.Duration) {
+	length := time.Duration(e.Until - e.T)
+	switch {
+	case e.Until == 0:
+		w.missing++
+		return
+	case length <= 0:
+		w.past.add(-length)
+	case length > most:
+		w.far.add(length)
+	}
+	w.given++
+}
+
+// releases are the releases that nodes report and Redis shows.
+type releases struct {
+	matched, late int
+	latest        time.Duration
+}
+
+// match compares a reported release with the deletion in Redis, once both are known.
+func (r *releases) match(o *ownership) {
+	if o.released == 0 || o.deleted == 0 {
+		return
+	}
+	r.matched++
+	if late := time.Duration(o.released - o.deleted); late > 0 {
+		r.late++
+		r.latest = max(r.latest, late)
+	}
+}
+
+// keys are the keys of leases as Redis shows them.
+type keys struct {
+	grants, endless, extensions, deletions int
+	holders                                map[string]int    // grants by value of the key
+	expiring                               int64             // time when a key last got an expiry
+	leases                                 map[string]*lease // by session
 }
 
 type ownership struct {
@@ -68,8 +117,8 @@ type lease struct {
 
 func newSeen(p check.Params) *seen {
 	return &seen{
-		Params: p, words: map[history.Kind]int{}, holders: map[string]int{}, strange: map[string]bool{}, instances: map[string]string{},
-		owned: map[[2]string]*ownership{}, leases: map[string]*lease{},
+		Params: p, words: map[history.Kind]int{}, strange: map[string]bool{}, instances: map[string]string{},
+		owned: map[[2]string]*ownership{}, keys: keys{holders: map[string]int{}, leases: map[string]*lease{}},
 	}
 }
 
@@ -82,13 +131,21 @@ func (s *seen) event(e *history.Event) {
 		word, _, _ := strings.Cut(e.Reason, " ")
 		s.strange[word] = true
 	case e.Kind == history.Malformed:
-		s.line(e)
+		if strings.HasPrefix(e.Reason, wrongClock) {
+			s.wrongClocks.add(e.Reason)
+		} else {
+			s.malformed.add(e.Reason)
+		}
 	case e.Kind == history.Arrived || e.Kind == history.Rejected:
 		s.poll(e)
 	case e.Kind == history.RedisBeat:
-		s.expiring = e.T
+		s.keys.expiring = e.T
 	case e.Kind >= history.RedisGranted && e.Kind <= history.RedisDeleted:
-		s.redis(e)
+		if l := s.keys.see(e); l != nil { // otherwise it expired, or its time is an estimate
+			o := s.ownership(l.holder, e.Session)
+			o.deleted = e.T
+			s.handed.match(o)
+		}
 	case e.Kind == history.Exited && e.N != 0 && s.unclean == "":
 		s.unclean = fmt.Sprintf("%s exited with code %d", e.Node, e.N)
 		if e.N < 0 {
@@ -96,16 +153,6 @@ func (s *seen) event(e *history.Event) {
 		}
 	case e.Kind == history.Exited && e.Reason == "" && s.unclean == "":
 		s.unclean = e.Node + " had ended by itself before"
-	}
-}
-
-func (s *seen) line(e *history.Event) {
-	n, first := &s.malformed, &s.firstMalformed
-	if strings.HasPrefix(e.Reason, wrongClock) {
-		n, first = &s.wrongClocks, &s.firstWrongClock
-	}
-	if *n++; *n == 1 {
-		*first = e.Reason
 	}
 }
 
@@ -124,34 +171,16 @@ func (s *seen) word(e *history.Event) {
 			s.unfenced++
 		}
 		*o = ownership{holds: true}
-		s.window(e)
+		s.until.add(e, s.TTL+slack)
 	case history.Renewed:
 		o.holds = true
-		s.window(e)
+		s.until.add(e, s.TTL+slack)
 	case history.Lost:
 		o.holds, o.ended = false, e.T
 	case history.Released:
 		o.holds, o.ended, o.released = false, e.T, e.T
-		s.match(o)
+		s.handed.match(o)
 	}
-}
-
-func (s *seen) window(e *history.Event) {
-	length := time.Duration(e.Until - e.T)
-	switch {
-	case e.Until == 0:
-		s.noUntil++
-		return
-	case length <= 0:
-		if s.pastUntil++; s.pastUntil == 1 {
-			s.firstPast = -length
-		}
-	case length > s.TTL+slack:
-		if s.farUntil++; s.farUntil == 1 {
-			s.firstFar = length
-		}
-	}
-	s.untils++
 }
 
 func (s *seen) poll(e *history.Event) {
@@ -163,68 +192,60 @@ func (s *seen) poll(e *history.Event) {
 	if o.holds || o.ended != 0 && e.T <= o.ended+int64(slack) {
 		return // a poll in flight when the lease ended may arrive
 	}
-	if s.unowned++; s.unowned == 1 {
-		s.firstUnowned = fmt.Sprintf("%s at %v", e.Instance, time.Duration(e.T).Round(time.Millisecond))
-	}
+	s.unowned.add(fmt.Sprintf("%s at %v", e.Instance, time.Duration(e.T).Round(time.Millisecond)))
 }
 
-func (s *seen) redis(e *history.Event) {
-	l := s.leases[e.Session]
+// see takes an event of Redis into account. It returns the lease of a key that was deleted before its expiry at a known time.
+func (k *keys) see(e *history.Event) *lease {
+	l := k.leases[e.Session]
 	switch e.Kind {
 	case history.RedisGranted:
-		s.expiring = e.T
-		s.grants++
-		s.holders[e.Instance]++
-		if e.Instance == "" { // holder and expiry are unknown
-			delete(s.leases, e.Session)
-			return
-		}
-		if e.Until == 0 {
-			s.endless++
-		}
-		s.leases[e.Session] = &lease{e.Instance, e.T, e.Until}
+		k.granted(e)
 	case history.RedisExtended:
-		s.expiring = e.T
-		s.extensions++
-		if l != nil {
-			if l.until == 0 && e.Until != 0 && e.T <= l.since+int64(slack) { // one command set the key and the next its expiry
-				s.endless--
-			}
-			l.until = max(l.until, e.Until)
+		k.expiring = e.T
+		k.extensions++
+		if l == nil {
+			break
 		}
+		if l.until == 0 && e.Until != 0 && e.T <= l.since+int64(slack) { // one command set the key and the next its expiry
+			k.endless--
+		}
+		l.until = max(l.until, e.Until)
 	case history.RedisDeleted:
-		if l != nil && e.T < l.until-int64(slack) { // otherwise it expired
-			s.deletions++
-			if e.T > s.expiring+int64(estimated) {
-				o := s.ownership(l.holder, e.Session)
-				o.deleted = e.T
-				s.match(o)
-			}
+		delete(k.leases, e.Session)
+		if l == nil || e.T >= l.until-int64(slack) { // it expired
+			break
 		}
-		delete(s.leases, e.Session)
+		k.deletions++
+		if e.T > k.expiring+int64(estimated) {
+			return l
+		}
 	}
+	return nil
+}
+
+func (k *keys) granted(e *history.Event) {
+	k.expiring = e.T
+	k.grants++
+	k.holders[e.Instance]++
+	if e.Instance == "" { // holder and expiry are unknown
+		delete(k.leases, e.Session)
+		return
+	}
+	if e.Until == 0 {
+		k.endless++
+	}
+	k.leases[e.Session] = &lease{e.Instance, e.T, e.Until}
 }
 
 // strangers counts the grants to holders that are no instance ID of the run.
 func (s *seen) strangers() (n int) {
-	for holder, grants := range s.holders {
+	for holder, grants := range s.keys.holders {
 		if _, known := s.instances[holder]; !known {
 			n += grants
 		}
 	}
 	return n
-}
-
-// match compares a reported release with the deletion in Redis, once both are known.
-func (s *seen) match(o *ownership) {
-	if o.released == 0 || o.deleted == 0 {
-		return
-	}
-	s.matched++
-	if late := time.Duration(o.released - o.deleted); late > 0 {
-		s.lateReleases++
-		s.latest = max(s.latest, late)
-	}
 }
 
 func (s *seen) ownership(instance, session string) *ownership {
