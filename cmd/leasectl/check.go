@@ -231,19 +231,7 @@ func ofLeases(st *status) (all []finding) {
 		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
 			"each may have no owner, or a dead one; leasectl status --help explains the doubts", "leasectl status --doubtful; if an owner hangs, stop that instance"})
 	}
-	var least, most *instance
-	for i := range st.Instances {
-		in := &st.Instances[i]
-		if in.longest <= 0 {
-			continue
-		}
-		if least == nil || in.longest < least.longest {
-			least = in
-		}
-		if most == nil || in.longest > most.longest {
-			most = in
-		}
-	}
+	least, most := extremes(st.Instances)
 	if most == nil {
 		return all
 	}
@@ -266,6 +254,23 @@ func ofLeases(st *status) (all []finding) {
 			"give all instances the same TTL, or read the log of " + plain.Name(least.ID)})
 	}
 	return all
+}
+
+// extremes returns the instances whose keys live for the shortest and for the longest time; nil if no key lives.
+func extremes(instances []instance) (least, most *instance) {
+	for i := range instances {
+		in := &instances[i]
+		if in.longest <= 0 {
+			continue
+		}
+		if least == nil || in.longest < least.longest {
+			least = in
+		}
+		if most == nil || in.longest > most.longest {
+			most = in
+		}
+	}
+	return least, most
 }
 
 // sessions returns the sessions that lease/poll finds by default, each with its fault, or nil if it is well-formed.

@@ -95,3 +95,14 @@ func (f *flags) quarantine(cmd *cobra.Command, g *group, length time.Duration) e
 		"again in %v: restart no instance before that\n", before, length, max(before, length))
 	return err
 }
+
+func lengthOf(text string) (time.Duration, error) {
+	length, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %q is no duration such as 30s", errUsage, text)
+	}
+	if length < lease.TTLMin || length > lease.TTLMax {
+		return 0, fmt.Errorf("%w: a quarantine of %v; it must be %v to %v", errUsage, length, lease.TTLMin, lease.TTLMax)
+	}
+	return length, nil
+}

@@ -15,9 +15,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// errNotCurrent means that --fence names another term than the current one. Nothing was done.
-var errNotCurrent = errors.New("not the current term of the lease")
-
 // Results of a release. The texts are stable.
 const (
 	endFree  = "free"       // nobody owned the lease, or no lease has that name

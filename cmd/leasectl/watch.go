@@ -106,8 +106,7 @@ func watch(ctx context.Context, show func(change) error, every time.Duration, re
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	away := false
-	for !abandoned(os.Stdout) {
+	for w := (watched{show: show, before: before}); !abandoned(os.Stdout); {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -117,32 +116,39 @@ func watch(ctx context.Context, show func(change) error, every time.Duration, re
 		if ctx.Err() != nil {
 			break
 		}
-		var changes []change
-		switch {
-		case err != nil && !away:
-			changes = []change{{Change: changeAway, Text: oneLine(err)}}
-		case err == nil:
-			if away {
-				changes = []change{{Change: changeAway, Text: "can be read again"}}
-			}
-			changes = append(changes, differences(before, now)...)
-			before = now
-		}
-		away = err != nil
-		for _, c := range changes {
-			c.Time = time.Now()
-			if err := show(c); err != nil {
-				return err
-			}
+		if err := w.see(now, err); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// quiet returns err, or nil if the end of ctx caused err.
-func quiet(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
+// watched is the last state that watch could read.
+type watched struct {
+	show   func(change) error
+	before *status
+	away   bool // Redis could not be read since
+}
+
+// see shows what a reading changed, or that Redis could not be read.
+func (w *watched) see(now *status, failed error) error {
+	var changes []change
+	switch {
+	case failed != nil && !w.away:
+		changes = []change{{Change: changeAway, Text: oneLine(failed)}}
+	case failed == nil:
+		if w.away {
+			changes = []change{{Change: changeAway, Text: "can be read again"}}
+		}
+		changes = append(changes, differences(w.before, now)...)
+		w.before = now
+	}
+	w.away = failed != nil
+	for _, c := range changes {
+		c.Time = time.Now()
+		if err := w.show(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 )
 
 func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
-	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) error {
-		return admin.Bootstrap(ctx, client, fleet)
+	if _, err := operate(s, func(ctx context.Context, client redis.UniversalClient) (none struct{}, err error) {
+		return none, admin.Bootstrap(ctx, client, fleet)
 	}); err != nil {
 		return 0, err
 	}
@@ -45,10 +45,12 @@ func (s *settings) fleet() admin.Fleet {
 
 const commandWithin = 10 * time.Second
 
-func (s *settings) operate(command func(context.Context, redis.UniversalClient) error) error {
+// operate runs an operator's command on the fleet's Redis.
+func operate[T any](s *settings, command func(context.Context, redis.UniversalClient) (T, error)) (T, error) {
 	client, err := s.Universal("node", terminal(os.Stderr))
 	if err != nil {
-		return err
+		var none T
+		return none, err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), commandWithin)
@@ -57,11 +59,10 @@ func (s *settings) operate(command func(context.Context, redis.UniversalClient) 
 }
 
 func setQuarantine(s *settings, fleet admin.Fleet, length time.Duration) (int, error) {
-	var before time.Duration
-	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
-		before, err = admin.SetQuarantine(ctx, client, fleet, length)
-		return err
-	}); err != nil {
+	before, err := operate(s, func(ctx context.Context, client redis.UniversalClient) (time.Duration, error) {
+		return admin.SetQuarantine(ctx, client, fleet, length)
+	})
+	if err != nil {
 		return 0, err
 	}
 	fmt.Fprintf(terminal(os.Stderr), "node: the quarantine was %v and is now %v; owners keep their leases, and free leases are granted "+
@@ -80,11 +81,12 @@ func replicasCount(args []string) (n int, rest []string, err error) {
 }
 
 func setReplicas(s *settings, fleet admin.Fleet) (int, error) {
-	var before, now int
-	if err := s.operate(func(ctx context.Context, client redis.UniversalClient) (err error) {
+	var now int
+	before, err := operate(s, func(ctx context.Context, client redis.UniversalClient) (before int, err error) {
 		before, now, err = admin.SetReplicas(ctx, client, fleet)
-		return err
-	}); err != nil {
+		return before, err
+	})
+	if err != nil {
 		return 0, err
 	}
 	if before == now {

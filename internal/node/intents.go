@@ -232,6 +232,9 @@ func (n *intentNode) stop() (err error) {
 	return err
 }
 
+// ofDeadLetter has the commands for one dead letter.
+var ofDeadLetter = map[string]func(s *intentSettings, id string) (int, error){"requeue": requeueDeadLetter, "drop": dropDeadLetter}
+
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
 	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
 		"node intents dead-letters list|requeue ID|drop ID"
@@ -257,10 +260,8 @@ func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest
 		}, rest, err
 	case len(words) == 2 && words[0] == "dead-letters" && words[1] == "list":
 		return listDeadLetters, rest, nil
-	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "requeue":
-		return func(s *intentSettings) (int, error) { return requeueDeadLetter(s, words[2]) }, rest, nil
-	case len(words) == 3 && words[0] == "dead-letters" && words[1] == "drop":
-		return func(s *intentSettings) (int, error) { return dropDeadLetter(s, words[2]) }, rest, nil
+	case len(words) == 3 && words[0] == "dead-letters" && ofDeadLetter[words[1]] != nil:
+		return func(s *intentSettings) (int, error) { return ofDeadLetter[words[1]](s, words[2]) }, rest, nil
 	}
 	return nil, nil, fmt.Errorf("%s: %s", strings.Join(append([]string{"intents"}, words...), " "), usage)
 }
