@@ -15,7 +15,7 @@ import (
 )
 
 // fleet is a run at the specification's timings: TTL 30 s, renewal and look every 10 s, a poll every 5 s.
-func fleet(nodes, sessions int, storm, calm time.Duration) Config {
+func sized(nodes, sessions int, storm, calm time.Duration) Config {
 	return Config{
 		Nodes: nodes, Sessions: sessions, Poll: 5 * time.Second, Serve: 100 * time.Millisecond, Storm: storm, Calm: calm,
 	}.withDefaults()
@@ -31,8 +31,8 @@ func drawnFor(cfg Config, seed uint64) fault.Plan {
 	})
 }
 
-// judged runs a storm, hashes its history and has it judged as it comes.
-func judged(b *testing.B, cfg Config, plan fault.Plan, seed uint64) Outcome {
+// verdict runs a storm, hashes its history and has it verdict as it comes.
+func verdict(b *testing.B, cfg Config, plan fault.Plan, seed uint64) Outcome {
 	b.Helper()
 	var out Outcome
 	sum := history.NewSum()
@@ -54,7 +54,7 @@ func judged(b *testing.B, cfg Config, plan fault.Plan, seed uint64) Outcome {
 // BenchmarkEngine holds the engine against an empty event loop: the queue alone, with as many events under way as ten
 // instances with a hundred sessions have, and as many of them in all.
 func BenchmarkEngine(b *testing.B) {
-	cfg := fleet(10, 100, 10*time.Minute, time.Minute)
+	cfg := sized(10, 100, 10*time.Minute, time.Minute)
 	plan := drawnFor(cfg, 1)
 	var engine, empty time.Duration
 	var steps uint64
@@ -92,7 +92,7 @@ func emptyLoop(steps uint64) {
 // BenchmarkSteady counts what an event allocates between the cold start and the end of a run in which nothing happens but
 // renewals, looks and polls.
 func BenchmarkSteady(b *testing.B) {
-	cfg := fleet(10, 100, 10*time.Minute, 0)
+	cfg := sized(10, 100, 10*time.Minute, 0)
 	allocs := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
 		metrics.Read(s)
@@ -121,7 +121,7 @@ func BenchmarkSteady(b *testing.B) {
 func BenchmarkLarge(b *testing.B) {
 	before := debug.SetMemoryLimit(1950 << 20)
 	b.Cleanup(func() { debug.SetMemoryLimit(before) })
-	cfg := fleet(1000, 10_000, 9*time.Minute, time.Minute)
+	cfg := sized(1000, 10_000, 9*time.Minute, time.Minute)
 	for b.Loop() {
 		clock := cputime.OneCore(b)
 		var most uint64
@@ -135,7 +135,7 @@ func BenchmarkLarge(b *testing.B) {
 			}
 			return false
 		}
-		out := judged(b, cfg, drawnFor(cfg, 1), 1)
+		out := verdict(b, cfg, drawnFor(cfg, 1), 1)
 		took := clock()
 		b.ReportMetric(float64(out.VirtualNs)/float64(took), "x-real-time")
 		b.ReportMetric(float64(out.Steps)/took.Seconds(), "events/s")

@@ -24,11 +24,34 @@ const (
 	textAsk         = "ASK 1 127.0.0.1:6379"
 )
 
-func (w *world) formCluster() {
-	se := w.sentinels
-	se.cluster = &cluster{}
+// cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
+// in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition, a server without a
+// majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with real servers.
+type cluster struct {
+	se   *sentinels
+	move *move // of the slot; nil: none
+}
+
+// member is what a server of a cluster knows.
+type member struct {
+	owns   bool   // it believes that it is the master of the leases' slot
+	owned  bool   // owns, or lost the slot in a move; its earlier writes may still be acknowledged
+	turn   uint32 // counts calls of ready; only the last has an effect
+	alone  bool   // it hears no majority
+	failed bool   // it serves nobody (CLUSTERDOWN)
+}
+
+// move is a move of the slot from one master to another.
+type move struct {
+	from, to *peer
+	runs     [2]uint32 // generations of both processes, which forget the move when they end
+	pause    int64     // maximum between two commands, ns
+}
+
+func (se *sentinels) formCluster() {
+	se.cluster = &cluster{se: se}
 	if se.r.IntN(3) == 0 { // its default is half a TTL of 30 s
-		se.timeout += upTo(se.r, int64(w.cfg.TTL)*3/2)
+		se.timeout += upTo(se.r, int64(se.cfg.TTL)*3/2)
 	}
 	se.home.master.takeSlot()
 }
@@ -36,28 +59,28 @@ func (w *world) formCluster() {
 const clusterMajority = 2 // of three masters
 
 // elects reports whether a majority of the masters can vote. Sentinels always can.
-func (w *world) elects() bool {
-	if !w.clustered() {
+func (se *sentinels) elects() bool {
+	if !se.servers.clustered() {
 		return true
 	}
 	votes := 1
-	for _, sh := range w.sentinels.shards {
-		if w.sees(sh.master) {
+	for _, sh := range se.shards {
+		if sh.master.visible() {
 			votes++
 		}
 	}
 	return votes >= clusterMajority
 }
 
-func (w *world) announce(m *peer) {
-	if !w.clustered() {
+func (se *sentinels) announce(m *peer) {
+	if !se.servers.clustered() {
 		return
 	}
-	for _, x := range w.sentinels.of(m.shard) {
+	for _, x := range se.of(m.shard) {
 		if x != m {
-			w.toServer(x, w.between(m, x), func() {
-				if x.shard.master == m && x.of != m && x.pinned == 0 && w.meet(x, m) {
-					w.demote(x, m)
+			x.later(m.between(x), func() {
+				if x.shard.master == m && x.of != m && x.pinned == 0 && x.meets(m) {
+					x.demote(m)
 				}
 			})
 		}
@@ -65,14 +88,14 @@ func (w *world) announce(m *peer) {
 }
 
 // hearsMajority reports whether a server hears a majority of the masters. An acting master counts itself.
-func (w *world) hearsMajority(p *peer) bool {
+func (se *sentinels) hearsMajority(p *peer) bool {
 	heard := 0
 	if p.zone == 0 {
 		heard++
 	}
-	for _, sh := range w.sentinels.shards {
+	for _, sh := range se.shards {
 		m := sh.master
-		if p.of == nil && p.shard == sh || w.meet(p, m) && m.s.hold == 0 {
+		if p.of == nil && p.shard == sh || p.meets(m) && m.s.hold == 0 {
 			heard++
 		}
 	}
@@ -80,23 +103,23 @@ func (w *world) hearsMajority(p *peer) bool {
 }
 
 // hearEachOther runs after each event. A master that loses its majority fails after the node timeout, or up to 50 % later.
-func (w *world) hearEachOther() {
-	if !w.clustered() {
+func (se *sentinels) hearEachOther() {
+	if !se.servers.clustered() {
 		return
 	}
-	for _, sh := range w.sentinels.shards {
-		w.watchShard(sh)
+	for _, sh := range se.shards {
+		se.watchShard(sh)
 	}
-	for _, p := range w.sentinels.peers {
-		if alone := !p.s.down && !w.hearsMajority(p); alone != p.alone {
+	for _, p := range se.peers {
+		if alone := !p.s.down && !se.hearsMajority(p); alone != p.alone {
 			p.alone = alone
-			w.ready(p, !alone, w.foundOut(p))
+			p.ready(!alone, p.foundOut())
 		}
 	}
 }
 
-func (w *world) foundOut(p *peer) int64 {
-	r, timeout := w.sentinels.r, w.sentinels.timeout
+func (p *peer) foundOut() int64 {
+	r, timeout := p.se.r, p.se.timeout
 	switch {
 	case p.alone:
 		return timeout + upTo(r, timeout/2) + upTo(r, clusterCron)
@@ -107,74 +130,55 @@ func (w *world) foundOut(p *peer) int64 {
 }
 
 // ready makes a server start or stop serving after d, unless another change comes first.
-func (w *world) ready(p *peer, serves bool, d int64) {
+func (p *peer) ready(serves bool, d int64) {
 	p.turn++
 	turn := p.turn
-	w.toServer(p, d, func() {
+	p.later(d, func() {
 		if p.turn == turn {
 			p.failed = !serves
 		}
 	})
 }
 
-func (w *world) unready(p *peer) {
-	if !w.clustered() {
+func (p *peer) unready() {
+	if !p.se.servers.clustered() {
 		return
 	}
 	p.failed, p.alone, p.owned = true, false, p.owns
-	d := upTo(w.sentinels.r, clusterCron)
+	d := upTo(p.se.r, clusterCron)
 	if p.of == nil {
 		d += writable
 	}
-	w.ready(p, true, d)
-}
-
-// readMap makes a process reread the slot map after a refusal or a timeout. Half of the time it has just read the map and waits a moment.
-func (w *world) readMap(n *node) {
-	r := w.sentinels.r
-	w.hearSwitch(n, upTo(r, []int64{2 * int64(w.cfg.Net.Delay+w.cfg.Net.Jitter), mapPause}[r.IntN(2)]))
-}
-
-// passes reports whether a message published at one server reaches the subscribers of another, as in a cluster.
-func (w *world) passes(from, to int32) bool {
-	return from == to || w.clustered() && w.meet(w.servers[from].peer, w.servers[to].peer)
-}
-
-func (w *world) cutOff(n *node, s *server) {
-	for _, m := range n.link.flight {
-		if m.to == s.number && !m.noReply {
-			w.breaks(m)
-		}
-	}
+	p.ready(true, d)
 }
 
 // redirected returns a server's refusal of a message, "" if it executes the message.
-func (w *world) redirected(s *server, m *message) string {
+func (s *server) redirected(m *message) string {
 	switch {
-	case !w.clustered():
+	case !s.set.clustered():
 		return ""
 	case m.cmd == nil:
-		return w.redirects(s.peer, &m.op)
+		return s.peer.redirects(&m.op)
 	case m.cmd.Args[0] == "MGET":
-		return w.redirectsKeys(s.peer, m.cmd.Args[1:])
+		return s.peer.redirectsKeys(m.cmd.Args[1:])
 	}
-	return w.redirectsKeys(s.peer, m.cmd.Args[1:2]) // all other commands of an election begin with a key
+	return s.peer.redirectsKeys(m.cmd.Args[1:2]) // all other commands of an election begin with a key
 }
 
-func (w *world) redirects(p *peer, op *core.Op) string {
-	c := w.sentinels.cluster
+func (p *peer) redirects(op *core.Op) string {
+	c := p.se.cluster
 	if c == nil || op.Kind == core.OpAsk { // PUBLISH has no key
 		return ""
 	}
 	if c.move == nil || c.move.from != p {
-		return w.redirectsKeys(p, nil)
+		return p.redirectsKeys(nil)
 	}
-	return w.redirectsKeys(p, p.s.KeysOf(op))
+	return p.redirectsKeys(p.s.KeysOf(op))
 }
 
 // redirectsKeys checks in Redis' order. A server that the slot is leaving executes only commands of which it still has all keys.
-func (w *world) redirectsKeys(p *peer, keys []string) string {
-	move := w.sentinels.cluster.move
+func (p *peer) redirectsKeys(keys []string) string {
+	move := p.se.cluster.move
 	switch {
 	case p.failed:
 		return textClusterDown
@@ -183,7 +187,7 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 	case move == nil || move.from != p:
 		return ""
 	}
-	switch p.s.CountKeys(w.t, keys) {
+	switch p.s.CountKeys(p.se.t, keys) {
 	case len(keys):
 		return ""
 	case 0:
@@ -193,43 +197,44 @@ func (w *world) redirectsKeys(p *peer, keys []string) string {
 }
 
 // whole reports whether all servers of a shard run and know their master, so that none misses a move and serves on (docs/replicas.md).
-func (w *world) whole(sh *shard) bool {
-	return !slices.ContainsFunc(w.sentinels.of(sh), func(p *peer) bool {
-		return !w.sees(p) || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
+func (c *cluster) whole(sh *shard) bool {
+	return !slices.ContainsFunc(c.se.of(sh), func(p *peer) bool {
+		return !p.visible() || p.failed || p.s.loading > 0 || p.pinned > 0 || p != sh.master && (p.of != sh.master || !p.linked)
 	})
 }
 
-func (w *world) moveSoon(s *strike) {
-	se := w.sentinels
+// moveSoon moves the slot to the other shard once both can take part, as long as wanted returns true.
+func (c *cluster) moveSoon(wanted func() bool) {
+	se := c.se
 	from, to := se.shards[0], se.shards[1]
 	if se.home == to {
 		from, to = to, from
 	}
 	switch {
-	case !s.active:
-	case se.cluster.move == nil && w.whole(from) && w.sees(to.master) && to.master.of == nil && !to.master.failed:
-		w.beginMove(from.master, to.master)
+	case !wanted():
+	case c.move == nil && c.whole(from) && to.master.visible() && to.master.of == nil && !to.master.failed:
+		c.beginMove(from.master, to.master)
 	default:
-		w.after(1+upTo(se.r, se.downAfter), func() { w.moveSoon(s) })
+		se.after(1+upTo(se.r, se.downAfter), func() { c.moveSoon(wanted) })
 	}
 }
 
-func (w *world) beginMove(from, to *peer) {
-	r := w.sentinels.r
-	w.discard(to)
-	keys := from.s.Keys(w.t)
-	w.sentinels.cluster.move = &move{
+func (c *cluster) beginMove(from, to *peer) {
+	r := c.se.r
+	to.discard()
+	keys := from.s.Keys(c.se.t)
+	c.move = &move{
 		from: from, to: to, runs: [2]uint32{from.s.gen, to.s.gen},
-		pause: upTo(r, int64(w.cfg.TTL)) / int64(1+len(keys)) / int64(1+r.IntN(8)),
+		pause: upTo(r, int64(c.se.cfg.TTL)) / int64(1+len(keys)) / int64(1+r.IntN(8)),
 	}
-	w.note("the slot begins to move from %s to %s", from.s.name(), to.s.name())
-	w.migrate()
+	c.se.note("the slot begins to move from %s to %s", from.s.name(), to.s.name())
+	c.migrate()
 }
 
 // discard deletes the keys that a failed move left at a server.
-func (w *world) discard(p *peer) {
+func (p *peer) discard() {
 	defer p.untold()()
-	if len(p.s.Keys(w.t)) > 0 {
+	if len(p.s.Keys(p.se.t)) > 0 {
 		p.s.DeleteKeys()
 	}
 }
@@ -241,47 +246,54 @@ func (p *peer) untold() func() {
 	return func() { p.told = told }
 }
 
-func (w *world) migrate() {
-	c := w.sentinels.cluster
+func (c *cluster) migrate() {
 	m := c.move
 	lost := func(p *peer, run uint32) bool { return p.shard.master != p || p.of != nil || p.s.gen != run }
-	switch keys := m.from.s.Keys(w.t); {
+	switch keys := m.from.s.Keys(c.se.t); {
 	case lost(m.from, m.runs[0]) || lost(m.to, m.runs[1]):
 		c.move = nil
-		w.note("the slot stays at %s", w.server.name())
+		c.se.note("the slot stays at %s", c.se.servers.master.name())
 		return
-	case !w.sees(m.from) || !w.sees(m.to): // no command gets through
+	case !m.from.visible() || !m.to.visible(): // no command gets through
 	case len(keys) > 0:
-		w.carry(m, keys)
-	case w.whole(m.from.shard) && !m.to.failed:
-		w.settle(m)
+		c.carry(m, keys)
+	case c.whole(m.from.shard) && !m.to.failed:
+		c.settle(m)
 		return
 	}
-	w.after(1+upTo(w.sentinels.r, m.pause), w.migrate)
+	c.se.after(1+upTo(c.se.r, m.pause), c.migrate)
 }
 
 // carry is MIGRATE of some keys. No owner loses its lease, so history omits it.
-func (w *world) carry(m *move, keys []redis.Key) {
+func (c *cluster) carry(m *move, keys []redis.Key) {
 	defer m.from.untold()()
 	defer m.to.untold()()
-	r := w.sentinels.r
+	r := c.se.r
 	for range 1 + r.IntN(1+len(keys)/2) {
 		i := r.IntN(len(keys))
-		m.from.s.Migrate(w.t, keys[i], m.to.s.Server)
+		m.from.s.Migrate(c.se.t, keys[i], m.to.s.Server)
 		keys = slices.Delete(keys, i, i+1)
 	}
 }
 
 // settle is SETSLOT: the other shard owns the slot, and all servers of this shard know.
-func (w *world) settle(m *move) {
-	se := w.sentinels
-	se.cluster.move = nil
+func (c *cluster) settle(m *move) {
+	se := c.se
+	c.move = nil
 	for _, p := range se.of(m.from.shard) {
 		p.owns = false
 	}
 	m.to.takeSlot()
-	se.home, w.server = m.to.shard, m.to.s
-	w.note("the slot has moved to %s", w.server.name())
-	w.retap()
-	w.tellClients()
+	se.home, c.se.servers.master = m.to.shard, m.to.s
+	c.se.note("the slot has moved to %s", c.se.servers.master.name())
+	c.se.retap()
+	c.se.tellClients()
+}
+
+func (p *peer) takeSlot() { p.owns, p.owned = true, true }
+
+// refusesAll approximates a server that the slot is leaving: it refuses every command.
+func (p *peer) refusesAll() bool {
+	c := p.se.cluster
+	return c != nil && (p.failed || c.move != nil && c.move.from == p)
 }

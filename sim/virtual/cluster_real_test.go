@@ -33,7 +33,7 @@ func said(s *redistest.Server, keys ...string) string {
 
 // modelled is what the model's server answers.
 func modelled(w *world, p *peer, keys ...string) string {
-	why := w.redirectsKeys(p, keys)
+	why := p.redirectsKeys(keys)
 	code, _, _ := strings.Cut(why, " ")
 	if code == "" {
 		return "OK"
@@ -56,7 +56,7 @@ func TestSlotMovesAsInTheModelLong(t *testing.T) {
 	from.Do("SET", second, "2")
 
 	w := clusterWorld(t, 2)
-	se := w.sentinels
+	se := w.servers.sentinels
 	source, target := se.shards[0].master, se.shards[1].master
 	for _, name := range []string{first, second} {
 		source.s.Obey(0, []string{"SET", name, "1"})
@@ -103,7 +103,7 @@ func TestSlotMovesAsInTheModelLong(t *testing.T) {
 	}
 	c.AwaitSettled()
 	target.s.Obey(0, []string{"SET", first, "1"})
-	w.settle(se.cluster.move)
+	w.servers.sentinels.cluster.settle(se.cluster.move)
 	same("after it")
 
 	if left := to.Do("PTTL", first).(int64); left < 1 || left > 60_000 {

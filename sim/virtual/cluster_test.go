@@ -12,11 +12,11 @@ import (
 // A slot that moves takes all keys along, in the replicas too; owners assert there what they hold, and no lease is without one.
 func TestSlotMoves(t *testing.T) {
 	w, events := clustered(t, 2, []fault.Fault{{At: 20 * time.Second, Kind: fault.SlotMoved, For: 20 * time.Second}}, nil)
-	from, to := w.servers[0], w.servers[3]
-	if w.server != to || noted(events, "the slot has moved to server 4") != 1 {
-		t.Fatalf("the master is %s", w.server.name())
+	from, to := w.servers.all[0], w.servers.all[3]
+	if w.servers.master != to || noted(events, "the slot has moved to server 4") != 1 {
+		t.Fatalf("the master is %s", w.servers.master.name())
 	}
-	for _, s := range w.servers {
+	for _, s := range w.servers.all {
 		mine := s.peer.shard == to.peer.shard
 		if got := len(s.Keys(w.t)) > 0; got != mine {
 			t.Errorf("%s has keys: %v", s.name(), got)
@@ -25,7 +25,7 @@ func TestSlotMoves(t *testing.T) {
 			t.Errorf("%s holds other data than its master", s.name())
 		}
 	}
-	if why := w.redirectsKeys(from.peer, nil); why != textMoved {
+	if why := from.peer.redirectsKeys(nil); why != textMoved {
 		t.Errorf("the old shard answers %q", why)
 	}
 	lost := 0
@@ -45,17 +45,17 @@ func TestMoveComesToNothing(t *testing.T) {
 	w, events := clustered(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: fault.SlotMoved, For: time.Second}}, func(w *world) {
 		var watch func()
 		watch = func() {
-			if m := w.sentinels.cluster.move; m != nil && len(m.to.s.Keys(w.t)) > 0 {
+			if m := w.servers.sentinels.cluster.move; m != nil && len(m.to.s.Keys(w.t)) > 0 {
 				began = true
-				w.failOver(w.sentinels.home)
+				w.servers.sentinels.failOver(w.servers.sentinels.home)
 				return
 			}
 			w.after(int64(time.Millisecond), watch)
 		}
 		watch()
 	})
-	if !began || noted(events, "the slot stays at") != 1 || w.server.peer.shard != w.sentinels.shards[0] || w.sentinels.cluster.move != nil {
-		t.Errorf("begun: %v, the master is %s", began, w.server.name())
+	if !began || noted(events, "the slot stays at") != 1 || w.servers.master.peer.shard != w.servers.sentinels.shards[0] || w.servers.sentinels.cluster.move != nil {
+		t.Errorf("begun: %v, the master is %s", began, w.servers.master.name())
 	}
 	if out := w.outcome(); out.Overlaps+out.Falls > 0 || out.Unowned > 0 {
 		t.Errorf("%+v", out)
@@ -65,7 +65,7 @@ func TestMoveComesToNothing(t *testing.T) {
 // A shard that is down as a whole comes back with its data.
 func TestShardDown(t *testing.T) {
 	w, _ := clustered(t, 2, []fault.Fault{{At: 20 * time.Second, Kind: fault.ShardDown, For: 3 * time.Second}}, func(w *world) {
-		for _, p := range w.sentinels.of(w.sentinels.home) {
+		for _, p := range w.servers.sentinels.of(w.servers.sentinels.home) {
 			if p.s.down || p.failed {
 				t.Errorf("%s is down, or serves nobody", p.s.name())
 			}
@@ -81,7 +81,7 @@ func TestShardDown(t *testing.T) {
 func TestCutOffMasterServesNobody(t *testing.T) {
 	var at, failed int64
 	w, _ := clustered(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: fault.MasterCut, For: 25 * time.Second}}, func(w *world) {
-		old := w.server.peer
+		old := w.servers.master.peer
 		var watch func()
 		watch = func() {
 			switch {
@@ -89,7 +89,7 @@ func TestCutOffMasterServesNobody(t *testing.T) {
 				at = w.t
 			case at != 0 && old.failed:
 				failed = w.t - at
-				if why := w.redirectsKeys(old, nil); why != textClusterDown {
+				if why := old.redirectsKeys(nil); why != textClusterDown {
 					t.Errorf("it answers %q", why)
 				}
 				return
@@ -98,12 +98,12 @@ func TestCutOffMasterServesNobody(t *testing.T) {
 		}
 		watch()
 	})
-	timeout := w.sentinels.timeout
+	timeout := w.servers.sentinels.timeout
 	if failed < timeout-int64(time.Millisecond) || failed > timeout*3/2+clusterCron+int64(2*time.Millisecond) {
 		t.Errorf("it served nobody %v after it was cut off, the time-out being %v", time.Duration(failed), time.Duration(timeout))
 	}
-	if old := w.servers[0].peer; w.server == old.s || old.of == nil || w.redirectsKeys(old, nil) != textMoved {
-		t.Errorf("the master is %s, the old one answers %q", w.server.name(), w.redirectsKeys(old, nil))
+	if old := w.servers.all[0].peer; w.servers.master == old.s || old.of == nil || old.redirectsKeys(nil) != textMoved {
+		t.Errorf("the master is %s, the old one answers %q", w.servers.master.name(), old.redirectsKeys(nil))
 	}
 	if out := w.outcome(); out.Overlaps+out.Falls > 0 || out.Unowned > 0 {
 		t.Errorf("%+v", out)
@@ -113,15 +113,15 @@ func TestCutOffMasterServesNobody(t *testing.T) {
 // Where two of three masters are out of sight nobody is promoted.
 func TestMinorityElectsNobody(t *testing.T) {
 	clustered(t, 2, nil, func(w *world) {
-		home, other := w.sentinels.shards[0].master, w.sentinels.shards[1].master
+		home, other := w.servers.sentinels.shards[0].master, w.servers.sentinels.shards[1].master
 		home.zone, other.zone = 7, 8
-		w.failOver(home.shard)
-		if w.server != home.s {
-			t.Errorf("%s is promoted by one vote of three", w.server.name())
+		w.servers.sentinels.failOver(home.shard)
+		if w.servers.master != home.s {
+			t.Errorf("%s is promoted by one vote of three", w.servers.master.name())
 		}
 		other.zone = 0
-		w.failOver(home.shard)
-		if w.server == home.s {
+		w.servers.sentinels.failOver(home.shard)
+		if w.servers.master == home.s {
 			t.Error("nobody is promoted by two votes of three")
 		}
 		home.zone = 0

@@ -15,11 +15,11 @@ import (
 
 const streamEdges = 0x6564676573
 
-func newEdges(cfg Config, seed uint64) *edges {
-	if cfg.Net.Edge == 0 {
-		return nil
-	}
-	return &edges{r: rand.New(rand.NewPCG(seed, streamEdges))}
+// edges moves messages and faults to instants that matter.
+type edges struct {
+	storm *storm
+	r     *rand.Rand
+	near  []int64 // candidate instants, reused
 }
 
 // beside draws an instant just before, at or just after at.
@@ -32,66 +32,66 @@ func (e *edges) beside(at int64) int64 {
 const mostHeld = 30 * time.Millisecond
 
 // held returns the new arrival time of a message due at at.
-func (w *world) held(at int64, op *core.Op) int64 {
-	if w.edges == nil || !chance(w.edges.r, w.cfg.Net.Edge) {
+func (e *edges) held(at int64, op *core.Op) int64 {
+	if !chance(e.r, e.storm.cfg.Net.Edge) {
 		return at
 	}
-	w.collect(at, at+min(int64(w.cfg.TTL)/100, int64(mostHeld)))
+	e.collect(at, at+min(int64(e.storm.cfg.TTL)/100, int64(mostHeld)))
 	for _, item := range op.Items {
-		if end, ok := w.server.EndOf(w.t, item.ID); ok {
-			w.candidate(end, at, at+int64(mostHeld))
+		if end, ok := e.storm.servers.master.EndOf(e.storm.t, item.ID); ok {
+			e.candidate(end, at, at+int64(mostHeld))
 		}
 	}
-	return max(w.t, w.drawn(at))
+	return max(e.storm.t, e.drawn(at))
 }
 
 // postponed moves the beginning or end of a fault once, by at most a renewal interval, and reports whether it did.
-func (w *world) postponed(kind uint8, s *strike) bool {
-	if w.edges == nil || s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || w.edges.r.IntN(2) == 0 {
+func (e *edges) postponed(kind uint8, s *injection) bool {
+	if s.moved[kind-evFaultStart] || s.Kind.Has(fault.FailsOver) || e.r.IntN(2) == 0 {
 		return false
 	}
 	s.moved[kind-evFaultStart] = true
-	from, to := w.t, min(w.t+int64(w.cfg.Renew), w.calm()-1)
-	w.collect(from, to)
-	w.server.Ends(w.t, func(at int64) { w.candidate(at, from, to) })
-	if n := w.nodes[w.edges.r.IntN(len(w.nodes))]; n.alive && n.tickAt != 0 { // its next discovery, renewal or timeout
-		w.candidate(n.tickAt, from, to)
+	from, to := e.storm.t, min(e.storm.t+int64(e.storm.cfg.Renew), e.storm.calm()-1)
+	e.collect(from, to)
+	e.storm.servers.master.Ends(e.storm.t, func(at int64) { e.candidate(at, from, to) })
+	if n := e.storm.fleet.nodes[e.r.IntN(len(e.storm.fleet.nodes))]; n.alive && n.tickAt != 0 { // its next discovery, renewal or timeout
+		e.candidate(n.tickAt, from, to)
 	}
-	at := min(w.drawn(w.t), to)
-	if at <= w.t {
+	at := min(e.drawn(e.storm.t), to)
+	if at <= e.storm.t {
 		return false
 	}
-	w.q.Push(loop.Event{At: at, Kind: kind, Arg: s.number})
+	e.storm.q.Push(loop.Event{At: at, Kind: kind, Arg: s.number})
 	return true
 }
 
 // collect gathers the instants between from and to that concern all instances: the quarantine's end, and beginnings and ends of faults.
-func (w *world) collect(from, to int64) {
-	w.edges.near = w.edges.near[:0]
-	if end, ok := w.server.QuarantineEnd(w.t); ok {
-		w.candidate(end, from, to)
+func (e *edges) collect(from, to int64) {
+	e.near = e.near[:0]
+	if end, ok := e.storm.servers.master.QuarantineEnd(e.storm.t); ok {
+		e.candidate(end, from, to)
 	}
-	for i := range w.plan {
-		s := &w.plan[i]
-		at := int64(w.cfg.Start + s.At)
-		w.candidate(at, from, to)
-		w.candidate(at+w.lasts(s.Fault), from, to)
+	for i := range e.storm.plan {
+		s := &e.storm.plan[i]
+		at := int64(e.storm.cfg.Start + s.At)
+		e.candidate(at, from, to)
+		e.candidate(at+e.storm.lasts(s.Fault), from, to)
 	}
 }
 
-func (w *world) candidate(at, from, to int64) {
+func (e *edges) candidate(at, from, to int64) {
 	if from <= at && at <= to {
-		w.edges.near = append(w.edges.near, at)
+		e.near = append(e.near, at)
 	}
 }
 
 // drawn draws an instant beside a gathered one. If there is none, it returns without.
-func (w *world) drawn(without int64) int64 {
-	near := w.edges.near
+func (e *edges) drawn(without int64) int64 {
+	near := e.near
 	if len(near) == 0 {
 		return without
 	}
 	slices.Sort(near)
 	near = slices.Compact(near)
-	return w.edges.beside(near[w.edges.r.IntN(len(near))])
+	return e.beside(near[e.r.IntN(len(near))])
 }

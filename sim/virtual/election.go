@@ -13,6 +13,7 @@ import (
 
 type campaign struct {
 	plainProgram
+	n    *node
 	m    *election.Machine
 	cfg  election.Config
 	id   string // the leader key
@@ -27,86 +28,86 @@ type looking struct {
 	more bool // the pending command reads the heartbeat of read.Of
 }
 
-func (w *world) newCampaign(n *node) *campaign {
-	e := w.cfg.Election
+func newCampaign(n *node) *campaign {
+	e := n.cfg.Election
 	cfg := election.Config{
-		Instance: n.instance, TTL: int64(w.cfg.TTL),
-		Interval:   int64(cmp.Or(e.Interval, w.cfg.TTL/2)),
-		Heartbeat:  int64(cmp.Or(e.Heartbeat, w.cfg.TTL/3)),
-		StartDelay: upTo(w.load, int64(w.cfg.TTL)/3),
+		Instance: n.instance, TTL: int64(n.cfg.TTL),
+		Interval:   int64(cmp.Or(e.Interval, n.cfg.TTL/2)),
+		Heartbeat:  int64(cmp.Or(e.Heartbeat, n.cfg.TTL/3)),
+		StartDelay: upTo(n.load, int64(n.cfg.TTL)/3),
 	}
-	return &campaign{m: election.New(cfg), cfg: cfg, id: w.sess[0].id}
+	return &campaign{n: n, m: election.New(cfg), cfg: cfg, id: n.fleet.app.sessions[0].id}
 }
 
-func (c *campaign) start(w *world, n *node) { c.step(w, n, election.Input{Kind: election.Start}) }
-func (c *campaign) next() core.Time         { return c.m.Next() }
-func (c *campaign) tick(w *world, n *node)  { c.step(w, n, election.Input{Kind: election.Tick}) }
+func (c *campaign) start()          { c.step(election.Input{Kind: election.Start}) }
+func (c *campaign) next() core.Time { return c.m.Next() }
+func (c *campaign) tick()           { c.step(election.Input{Kind: election.Tick}) }
 
-func (c *campaign) asks(w *world, n *node, op *core.Op) {
+func (c *campaign) asks(op *core.Op) {
 	if op.Kind == core.OpAcquire {
-		c.step(w, n, election.Input{Kind: election.Attempt})
+		c.step(election.Input{Kind: election.Attempt})
 	}
 }
 
-func (c *campaign) told(w *world, n *node, t *core.Tell) {
+func (c *campaign) told(t *core.Tell) {
 	if t.ID == c.id {
-		c.step(w, n, election.TellInput(n.clock.Now(w.t), t))
+		c.step(election.TellInput(c.n.clock.Now(c.n.t), t))
 	}
 }
 
-func (c *campaign) drain(w *world, n *node) bool {
-	c.step(w, n, election.Input{Kind: election.Stop})
+func (c *campaign) drain() bool {
+	c.step(election.Input{Kind: election.Stop})
 	return true
 }
 
-func (c *campaign) step(w *world, n *node, in election.Input) {
-	in.Now = n.clock.Now(w.t)
-	eff := guarded(n, func() election.Effects { return through(w.cfg.Seams.Election, c.m.Step)(in) })
-	if w.fallen(n) {
+func (c *campaign) step(in election.Input) {
+	in.Now = c.n.clock.Now(c.n.t)
+	eff := guarded(c.n, func() election.Effects { return through(c.n.cfg.Seams.Election, c.m.Step)(in) })
+	if c.n.fallen() {
 		return
 	}
 	for i := range eff.Events {
-		c.publish(w, n, &eff.Events[i])
+		c.publish(&eff.Events[i])
 	}
 	if eff.Beat {
-		c.send(w, n, "SET", redis.ElectionBeats+n.instance, strconv.FormatInt(in.Now.Wall/core.Millisecond, 10), "PX",
+		c.send("SET", redis.ElectionBeats+c.n.instance, strconv.FormatInt(in.Now.Wall/core.Millisecond, 10), "PX",
 			strconv.FormatInt(c.cfg.HeartbeatTTL()/core.Millisecond, 10))
 	}
 	if eff.Unbeat {
-		c.send(w, n, "DEL", redis.ElectionBeats+n.instance)
+		c.send("DEL", redis.ElectionBeats+c.n.instance)
 	}
 	if eff.Look {
-		c.lookUp(w, n, eff.LookOf)
+		c.lookUp(eff.LookOf)
 	}
 	if eff.Want {
-		w.step(n, core.Event{Kind: core.EvWant, ID: c.id, Wait: true})
+		c.n.step(core.Event{Kind: core.EvWant, ID: c.id, Wait: true})
 	}
 	if eff.Doubt {
-		w.step(n, core.Event{Kind: core.EvDoubt})
+		c.n.step(core.Event{Kind: core.EvDoubt})
 	}
 	if eff.Drop {
-		w.yield(n, c.id)
+		c.n.shell.yield(c.id)
 	}
-	if n.draining && n.alive && c.m.Stopped() {
-		w.step(n, core.Event{Kind: core.EvDrain})
+	if c.n.draining && c.n.alive && c.m.Stopped() {
+		c.n.step(core.Event{Kind: core.EvDrain})
 	}
 }
 
-func (c *campaign) send(w *world, n *node, args ...string) uint64 {
+func (c *campaign) send(args ...string) uint64 {
 	c.seq++
-	w.command(n, foreign.Command{Seq: c.seq, Args: args})
+	c.n.command(foreign.Command{Seq: c.seq, Args: args})
 	return c.seq
 }
 
-func (c *campaign) lookUp(w *world, n *node, of string) {
+func (c *campaign) lookUp(of string) {
 	args := []string{"MGET", c.id, "{" + c.id + "}:fence"}
 	if of != "" {
 		args = append(args, redis.ElectionBeats+of)
 	}
-	c.look = looking{seq: c.send(w, n, args...), read: election.Look{Of: of}}
+	c.look = looking{seq: c.send(args...), read: election.Look{Of: of}}
 }
 
-func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
+func (c *campaign) replied(r *foreign.Reply) {
 	l := &c.look
 	if l.seq == 0 || r.Seq != l.seq {
 		return // the reply to a heartbeat, which needs no action
@@ -126,30 +127,30 @@ func (c *campaign) replied(w *world, n *node, r *foreign.Reply) {
 		}
 		if lead := l.read.Leader; lead != "" && lead != l.read.Of {
 			l.read.Of, l.read.Heartbeat, l.read.Beats = lead, "", false
-			l.seq, l.more = c.send(w, n, "GET", redis.ElectionBeats+lead), true
+			l.seq, l.more = c.send("GET", redis.ElectionBeats+lead), true
 			return
 		}
 	}
-	c.step(w, n, election.Input{Kind: election.Looked, Look: l.read})
+	c.step(election.Input{Kind: election.Looked, Look: l.read})
 }
 
-func (c *campaign) publish(w *world, n *node, e *election.Event) {
+func (c *campaign) publish(e *election.Event) {
 	switch e.Kind {
 	case election.StateChanged:
-		w.say(n, history.StateChanged, c.id, e.Fence, e.From.String()+" "+e.To.String())
+		c.n.say(history.StateChanged, c.id, e.Fence, e.From.String()+" "+e.To.String())
 	case election.LeadershipAcquired:
-		w.say(n, history.LeadershipAcquired, c.id, e.Fence, "")
+		c.n.say(history.LeadershipAcquired, c.id, e.Fence, "")
 	case election.LeadershipLost:
-		w.say(n, history.LeadershipLost, c.id, e.Fence, e.Reason)
+		c.n.say(history.LeadershipLost, c.id, e.Fence, e.Reason)
 	case election.ElectionFailed:
-		w.say(n, history.ElectionFailed, c.id, 0, e.Reason)
+		c.n.say(history.ElectionFailed, c.id, 0, e.Reason)
 	case election.LeaderChanged:
-		w.say(n, history.Leading, c.id, e.Fence, e.Leader)
+		c.n.say(history.Leading, c.id, e.Fence, e.Leader)
 	case election.HeartbeatStale:
-		w.say(n, history.KindUnknown, c.id, 0, "heartbeatStale of "+e.Leader)
+		c.n.say(history.KindUnknown, c.id, 0, "heartbeatStale of "+e.Leader)
 	case election.HeartbeatInvalid:
-		w.say(n, history.KindUnknown, c.id, 0, "heartbeatInvalid of "+e.Leader+": "+e.Reason)
+		c.n.say(history.KindUnknown, c.id, 0, "heartbeatInvalid of "+e.Leader+": "+e.Reason)
 	case election.DuplicateInstance:
-		w.say(n, history.KindUnknown, c.id, 0, "duplicateInstance: "+e.Reason)
+		c.n.say(history.KindUnknown, c.id, 0, "duplicateInstance: "+e.Reason)
 	}
 }

@@ -11,6 +11,18 @@ import (
 
 // Rules that panic or loop at one instant end their process, as in reality. The other processes continue, and the run is judged.
 
+// fall is the reason why a process must end. The zero value is none.
+type fall struct {
+	hang  bool // it looped instead of panicking
+	why   string
+	stack string
+}
+
+type spin struct {
+	since        int64
+	ticks, calls int
+}
+
 // A lease in an unlisted state is a defect of the rules.
 func init() {
 	core.Unlisted = func(lease, state string) { panic(lease + " is " + state + ": there is no such state") }
@@ -47,7 +59,7 @@ func guarded[T any](n *node, call func() T) T {
 }
 
 // fallen ends the process if its rules panicked or looped, and reports whether they did.
-func (w *world) fallen(n *node) bool {
+func (n *node) fallen() bool {
 	if n.fall.why == "" {
 		return false
 	}
@@ -56,17 +68,17 @@ func (w *world) fallen(n *node) bool {
 	if !n.alive {
 		return true
 	}
-	if w.out.Fell == "" {
-		w.out.Fell, w.out.Hung = fmt.Sprintf("%s (%s) at %v: %s", n.name, n.instance, time.Duration(w.t), f.why), f.hang
+	if n.out.Fell == "" {
+		n.out.Fell, n.out.Hung = fmt.Sprintf("%s (%s) at %v: %s", n.name, n.instance, time.Duration(n.t), f.why), f.hang
 		if f.stack != "" {
-			w.out.Fell += "\n" + f.stack
+			n.out.Fell += "\n" + f.stack
 		}
 	}
 	code := int64(2) // exit code of a Go panic
 	if f.hang {
 		code = -1
 	}
-	w.die(n, code, history.Fell+cutText(f.why))
+	n.die(code, history.Fell+cutText(f.why))
 	return true
 }
 
@@ -78,28 +90,28 @@ const (
 	callsHeld = 64 // additional calls for each held lease
 )
 
-func (w *world) spun(n *node) *spin {
-	if w.t-n.spin.since >= spinTime {
-		n.spin = spin{since: w.t}
+func (n *node) spun() *spin {
+	if n.t-n.spin.since >= spinTime {
+		n.spin = spin{since: n.t}
 	}
 	return &n.spin
 }
 
-func (w *world) called(n *node) bool {
-	s := w.spun(n)
+func (n *node) called() bool {
+	s := n.spun()
 	s.calls++
-	return w.repeats(n, s.calls)
+	return n.repeats(s.calls)
 }
 
 // repeats ends a process that repeats its own requests too often, and reports whether it did.
-func (w *world) repeats(n *node, often int) bool {
-	return w.tooMany(n, often, callsMax+callsHeld*len(n.terms))
+func (n *node) repeats(often int) bool {
+	return n.tooMany(often, callsMax+callsHeld*len(n.shell.terms))
 }
 
-func (w *world) tooMany(n *node, often, most int) bool {
+func (n *node) tooMany(often, most int) bool {
 	if often <= most {
 		return false
 	}
 	n.fall = fall{hang: true, why: fmt.Sprintf("hang: its rules went on without an end, %d times while hardly any time passed", often)}
-	return w.fallen(n)
+	return n.fallen()
 }

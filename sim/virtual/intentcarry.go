@@ -16,7 +16,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/sim/client"
-	"github.com/leasestorm/leasestorm/sim/history"
 )
 
 func (p *intentNode) carry(e *intent.Effect) {
@@ -28,7 +27,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 		p.release(e.Session, j.terms.Release())
 	case intent.Abandon:
 		for _, h := range j.terms.Abandon() {
-			p.w.step(p.n, core.Event{Kind: core.EvAbandon, ID: h.id, Fence: h.fence})
+			p.n.step(core.Event{Kind: core.EvAbandon, ID: h.id, Fence: h.fence})
 		}
 	case intent.Write:
 		service := j.entry.Resource
@@ -52,7 +51,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 		p.goes(func() { p.member.Bury(p.ctx, entry, eff.Text, eff.Fence, eff.Reason) })
 	case intent.Forget:
 		for _, h := range j.terms.Recover() {
-			p.w.step(p.n, core.Event{Kind: core.EvRecovered, ID: h.id, Fence: h.fence})
+			p.n.step(core.Event{Kind: core.EvRecovered, ID: h.id, Fence: h.fence})
 		}
 		delete(p.jobs, e.Session)
 	case intent.Drained:
@@ -61,7 +60,7 @@ func (p *intentNode) carry(e *intent.Effect) {
 }
 
 func (p *intentNode) answer(e intent.Event) {
-	if !p.w.current.dead {
+	if !p.n.fleet.routines.current.dead {
 		p.tell(e)
 	}
 }
@@ -74,9 +73,9 @@ func (p *intentNode) acquire(e *intent.Effect) {
 	}
 	p.passed.Add(e.Lease)
 	p.goes(func() {
-		_, err := p.leasesOf.Pass(p.ctx, e.From, p.n.instance, p.w.cfg.TTL, e.Lease)
+		_, err := p.leasesOf.Pass(p.ctx, e.From, p.n.instance, p.n.cfg.TTL, e.Lease)
 		switch {
-		case p.w.current.dead:
+		case p.n.fleet.routines.current.dead:
 		case err != nil:
 			p.tell(p.member.Attempted(intent.Event{Kind: intent.EvLease, Session: e.Session, Lease: e.Lease, Outcome: intent.NoAnswer}))
 		default:
@@ -86,7 +85,7 @@ func (p *intentNode) acquire(e *intent.Effect) {
 }
 
 func (p *intentNode) want(session, id string) {
-	_, tm := p.n.term(id)
+	_, tm := p.n.shell.term(id)
 	p.take(id, p.wants.Want(id, session, false, tm != nil))
 }
 
@@ -104,22 +103,22 @@ func (p *intentNode) take(id string, t policy.Reply[string, intent.Event]) {
 		p.tell(p.member.Attempted(e))
 	}
 	if t.Want {
-		p.w.step(p.n, core.Event{Kind: core.EvWant, ID: id, Wait: t.Wait})
+		p.n.step(core.Event{Kind: core.EvWant, ID: id, Wait: t.Wait})
 	}
 	if t.Drop {
-		p.w.drop(p.n, id)
+		p.n.drop(id)
 	}
 }
 
 func (p *intentNode) heldHere(id string) intent.Event {
 	e := intent.Event{Kind: intent.EvLease, Lease: id, Outcome: intent.Held, Owner: p.n.instance}
-	if _, tm := p.n.term(id); tm != nil {
-		e.Wait = int64(max(0, tm.until-p.n.clock.MonoAt(p.w.t)))
+	if _, tm := p.n.shell.term(id); tm != nil {
+		e.Wait = int64(max(0, tm.until-p.n.mono()))
 	}
 	return e
 }
 
-func (p *intentNode) told(w *world, n *node, t *core.Tell) {
+func (p *intentNode) told(t *core.Tell) {
 	switch t.Kind {
 	case core.TellAcquired:
 		p.acquired(t)
@@ -169,7 +168,7 @@ func (p *intentNode) acquired(t *core.Tell) {
 func (p *intentNode) won(t *core.Tell, session string) {
 	id := t.ID
 	hold := intentHold{p: p, id: id, fence: t.Fence}
-	if _, tm := p.n.term(id); tm != nil {
+	if _, tm := p.n.shell.term(id); tm != nil {
 		hold.gen = tm.gen
 	}
 	p.put(intentMessage{
@@ -177,7 +176,7 @@ func (p *intentNode) won(t *core.Tell, session string) {
 			if j := p.jobs[session]; j != nil {
 				j.terms.Keep(hold)
 			} else {
-				p.w.drop(p.n, id)
+				p.n.drop(id)
 			}
 		},
 		event: p.member.Attempted(intent.Event{
@@ -217,9 +216,9 @@ func (p *intentNode) release(session string, holds []intentHold) {
 		p.confirmed(r)
 		return
 	}
-	p.w.inProcess(p.n, p.n.clock.TrueOf(0, int64(storePatience)), func() { p.confirmed(r) })
+	p.n.inProcess(p.n.clock.TrueOf(0, int64(storePatience)), func() { p.confirmed(r) })
 	for _, h := range holds {
-		p.w.drop(p.n, h.id)
+		p.n.drop(h.id)
 	}
 }
 
@@ -238,16 +237,16 @@ func (p *intentNode) settle(waiting []*intentRelease) {
 	}
 }
 
-func (p *intentNode) asks(_ *world, _ *node, op *core.Op) { p.passed.Asked(op) }
+func (p *intentNode) asks(op *core.Op) { p.passed.Asked(op) }
 
-func (p *intentNode) answered(_ *world, _ *node, op *core.Op, a *core.Answer) {
+func (p *intentNode) answered(op *core.Op, a *core.Answer) {
 	p.passed.Answered(op, a)
 	p.settle(p.releases.Answered(op, a))
 }
 
 // launch starts the pipeline if the process believes in both leases now.
 func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
-	w, n := p.w, p.n
+	n := p.n
 	service, slot := intentnames.ADR003.ResourceLease(j.entry.Resource), intentnames.ADR003.SlotLease(e.Slot)
 	if _, _, believed := j.terms.Launch(service, slot); !believed {
 		p.tell(intent.Event{Kind: intent.EvLaunched, Session: e.Session, Launch: intent.LaunchDoubt})
@@ -258,21 +257,15 @@ func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
 	}
 	j.pipeline = c
 	send := func() {
-		c.sent = int64(n.clock.MonoAt(w.t))
-		w.after(w.hop(), func() { w.tune(c) })
+		c.sent = int64(n.mono())
+		n.after(n.hop(), func() { p.iw.tuners.serve(c) })
 	}
-	if len(n.pauses) == 0 {
+	// After a freeze, no lease can prevent the send, so a fence must.
+	if c.paused = n.freezes(slot, e.SlotFence, n.fleet.app.index[slot]); c.paused {
+		n.inProcess(0, send)
+	} else {
 		send()
-		return
 	}
-	// No lease can prevent the send after the thaw, so a fence must.
-	n.paused = n.pauses[0]
-	n.pauses = n.pauses[1:]
-	c.paused = true
-	w.say(n, history.Paused, slot, e.SlotFence, "")
-	n.witness = w.sessIdx[slot]
-	n.frozen++
-	w.inProcess(n, 0, send)
 }
 
 func (p *intentNode) launched(c *pipeline) {
@@ -298,9 +291,9 @@ func (p *intentNode) over(c *pipeline) {
 // apiStopWithin bounds the wait for pending requests when the API stops.
 const apiStopWithin = int64(time.Second)
 
-func (p *intentNode) drain(w *world, n *node) bool {
+func (p *intentNode) drain() bool {
 	p.listening, p.stopping = false, true
-	w.goes(n, p.stop)
+	p.n.fleet.routines.begin(p.n, p.stop)
 	return true
 }
 
@@ -313,9 +306,9 @@ func (p *intentNode) stop(r *routine) {
 	switch {
 	case !p.silent.wait(r, answers):
 	case p.machine == nil:
-		p.w.stopped(p.n)
+		p.n.stopped()
 	case p.up:
-		p.w.goes(p.n, p.stopWorker)
+		p.n.fleet.routines.begin(p.n, p.stopWorker)
 		p.tell(intent.Event{Kind: intent.EvDrain})
 	default:
 		p.ended.on = true
@@ -333,19 +326,19 @@ func (p *intentNode) stopWorker(r *routine) {
 		return
 	}
 	p.wants.Close()
-	p.w.step(p.n, core.Event{Kind: core.EvDrain})
+	p.n.step(core.Event{Kind: core.EvDrain})
 	// Leases whose release is not confirmed by then expire.
-	timeout := membership.ReleaseTimeout(p.w.cfg.TTL, storePatience)
+	timeout := membership.ReleaseTimeout(p.n.cfg.TTL, storePatience)
 	if !p.released.wait(r, p.n.clock.TrueOf(0, int64(timeout))) {
 		return
 	}
 	_ = p.member.SignOff(context.Background()) // if it fails, the entry expires
 	if r.sleep(0) {
-		p.w.stopped(p.n)
+		p.n.stopped()
 	}
 }
 
-func (p *intentNode) drained(*world, *node) bool {
+func (p *intentNode) drained() bool {
 	p.released.fire()
 	return true
 }
@@ -354,7 +347,7 @@ func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 	p.requests++
 	number := p.requests
 	p.open[number] = done
-	p.w.inProcess(p.n, 0, func() {
+	p.n.inProcess(0, func() {
 		p.goes(func() {
 			r := must(http.NewRequestWithContext(p.ctx, req.Method, "http://api"+req.Path, strings.NewReader(req.Body)))
 			r.RemoteAddr = "127.0.0.1:1"
@@ -367,9 +360,9 @@ func (p *intentNode) serve(req *client.Request, done func(int, []byte)) {
 			out := &answerWriter{header: http.Header{}, code: http.StatusOK}
 			p.handler.ServeHTTP(out, r)
 			_ = r.Body.Close()
-			if answer := p.open[number]; answer != nil && !p.w.current.dead {
+			if answer := p.open[number]; answer != nil && !p.n.fleet.routines.current.dead {
 				delete(p.open, number)
-				answer(altered(p.w.cfg.Seams.Status, out.code), out.Bytes())
+				answer(altered(p.n.cfg.Seams.Status, out.code), out.Bytes())
 				if p.stopping && len(p.open) == 0 {
 					p.silent.set()
 				}

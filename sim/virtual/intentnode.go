@@ -36,28 +36,28 @@ func (h intentHold) Name() string { return h.id }
 
 func (h intentHold) Valid() bool {
 	tm := h.term()
-	return tm != nil && h.p.n.trusts(tm, h.p.w.t)
+	return tm != nil && h.p.n.shell.trusts(tm, h.p.n.t)
 }
 
 func (h intentHold) term() *term {
-	if _, tm := h.p.n.term(h.id); tm != nil && tm.gen == h.gen {
+	if _, tm := h.p.n.shell.term(h.id); tm != nil && tm.gen == h.gen {
 		return tm
 	}
 	return nil
 }
 
-func (w *world) newIntentNode(n *node) *intentNode {
+func (iw *intentWorld) newNode(n *node) *intentNode {
 	p := &intentNode{
-		w: w, n: n, role: w.cfg.Intents.Role(n.slot), open: map[int64]func(int, []byte){}, jobs: map[string]*intentJob{},
+		iw: iw, n: n, role: n.cfg.Intents.Role(n.slot), open: map[int64]func(int, []byte){}, jobs: map[string]*intentJob{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// never replaces the timeouts of production code, because the world handles timeouts.
+// never replaces the timeouts of production code, because the model handles timeouts.
 const never = 24 * time.Hour
 
-// poolSize exceeds a process' routines: a routine that waits for a connection would block the world.
+// poolSize exceeds a process' routines: a routine that waits for a connection would block the run.
 const poolSize = 1 << 12
 
 // bufferSize is small, because a run makes hundreds of connections with a few commands each.
@@ -74,7 +74,7 @@ func (p *intentNode) dial(patience time.Duration) *goredis.Client {
 }
 
 func (p *intentNode) ask(args []string, patience time.Duration) (v redis.Reply, err error) {
-	r := p.w.current
+	r := p.n.fleet.routines.current
 	if r == nil || r.dead {
 		return nil, errReset
 	}
@@ -84,7 +84,7 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v redis.Reply, 
 			patience += ms
 		}
 	}
-	p.w.request(p.n, foreign.Command{Args: args}, patience, func(got redis.Reply, failed error) {
+	p.n.request(foreign.Command{Args: args}, patience, func(got redis.Reply, failed error) {
 		v, err = got, failed
 		r.wake()
 	})
@@ -95,7 +95,7 @@ func (p *intentNode) ask(args []string, patience time.Duration) (v redis.Reply, 
 }
 
 func (p *intentNode) storeOptions() store.Options {
-	c := &p.w.cfg
+	c := &p.n.cfg
 	return store.Options{
 		Names: prod.ADR003(), OpTimeout: never, PoolSize: poolSize,
 		Leases: lease.Config{TTL: c.TTL, RenewInterval: c.Renew, OpTimeout: c.OpTimeout, Replicas: c.Replicas},
@@ -112,41 +112,42 @@ func must[T any](v T, err error) T {
 
 func (p *intentNode) leases() bool { return p.role != roleAPI }
 
-func (p *intentNode) start(w *world, n *node) {
-	client, patient := p.dial(storePatience), p.dial(w.cfg.OpTimeout)
+func (p *intentNode) start() {
+	n, iw := p.n, p.iw
+	client, patient := p.dial(storePatience), p.dial(n.cfg.OpTimeout)
 	defer client.Close() // stores have their own connections
 	defer patient.Close()
 	p.store = must(store.New(client, p.storeOptions()))
 	if p.role != roleWorker {
 		p.handler = must(api.NewHandler(p.store, api.Config{
 			Logger: zap.NewNop(), Quotas: api.Quotas{StartRate: -1, Backlog: -1},
-			Names: prod.ADR003(), Tokens: intentTokens, LeaseFirst: w.cfg.Intents.Phase1 != nil && w.cfg.Intents.Phase1(n.slot),
-			NewID: func() (uuid.UUID, error) { return w.intents.uuid(n.clock.WallAt(w.t)), nil },
+			Names: prod.ADR003(), Tokens: intentTokens, LeaseFirst: n.cfg.Intents.Phase1 != nil && n.cfg.Intents.Phase1(n.slot),
+			NewID: func() (uuid.UUID, error) { return iw.uuid(n.clock.WallAt(n.t)), nil },
 		}))
 	}
 	if p.role == roleAPI {
 		p.ready()
 		return
 	}
-	p.machine = intent.New(membership.Settings(&intentnames.ADR003, n.instance, w.intents.slots, w.cfg.TTL, storePatience))
+	p.machine = intent.New(membership.Settings(&intentnames.ADR003, n.instance, iw.slots, n.cfg.TTL, storePatience))
 	p.bus = must(intentbus.Open(p.store, n.instance))
-	options := intentOptions(&w.cfg)
+	options := n.cfg.storeOptions()
 	options.OpTimeout, options.PoolSize = never, poolSize
 	p.leasesOf = must(redisstore.New(patient, options))
 	p.member = p.newMember()
 	p.beating = true
-	w.goes(n, func(*routine) {
+	n.fleet.routines.begin(n, func(*routine) {
 		err := p.member.Join(p.ctx)
 		p.beatOver()
 		switch {
 		case errors.Is(err, context.Canceled): // it is stopping
 			return
 		case err != nil:
-			w.after(0, func() { p.exit(err.Error()) })
+			n.after(0, func() { p.exit(err.Error()) })
 			return
 		}
-		p.nextBeat = n.clock.MonoAt(w.t)
-		w.inProcess(n, 0, p.signedOn)
+		p.nextBeat = n.mono()
+		n.inProcess(0, p.signedOn)
 	})
 }
 
@@ -155,12 +156,12 @@ func (p *intentNode) exit(why string) {
 	if !p.n.alive || p.n.program != program(p) {
 		return
 	}
-	p.w.die(p.n, 3, why)
+	p.n.die(3, why)
 	if strings.Contains(why, redisstore.ErrDenied.Error()) {
-		w, n, gen := p.w, p.n, p.n.gen
-		w.after(int64(w.cfg.TTL)/10, func() {
+		n, gen := p.n, p.n.gen
+		n.after(int64(n.cfg.TTL)/10, func() {
 			if n.gen == gen {
-				w.spawn(n)
+				n.spawn()
 			}
 		})
 	}
@@ -171,15 +172,15 @@ func (p *intentNode) signedOn() {
 		return
 	}
 	p.capacity.on, p.up = true, true
-	p.w.goes(p.n, func(*routine) { p.member.Consume(p.ctx) })
-	p.w.goes(p.n, p.beats)
+	p.n.fleet.routines.begin(p.n, func(*routine) { p.member.Consume(p.ctx) })
+	p.n.fleet.routines.begin(p.n, p.beats)
 	p.pump()
 	p.ready()
 }
 
 func (p *intentNode) ready() {
 	p.listening = p.handler != nil
-	p.w.say(p.n, history.Ready, "", 0, "")
+	p.n.say(history.Ready, "", 0, "")
 }
 
 var intentTokens = []api.Token{
@@ -187,14 +188,14 @@ var intentTokens = []api.Token{
 }
 
 func (p *intentNode) newMember() *membership.Member {
-	w, n := p.w, p.n
-	single := w.cfg.Intents.SingleWriter
+	n := p.n
+	single := n.cfg.Intents.SingleWriter
 	return &membership.Member{
 		Registry: membership.Registry{
 			Me: membership.Incarnation{Name: n.name, Boot: "virtual", PIDNS: n.name, PID: int(n.pid)}, Instance: n.instance,
-			SingleWriter: single != nil && single(n.slot), Life: w.cfg.TTL, Bus: p.bus, Logger: zap.NewNop(),
+			SingleWriter: single != nil && single(n.slot), Life: n.cfg.TTL, Bus: p.bus, Logger: zap.NewNop(),
 			Evict: func(ctx context.Context, owner string, names ...string) ([]string, error) {
-				passed, err := p.leasesOf.Pass(ctx, owner, "", w.cfg.TTL, names...)
+				passed, err := p.leasesOf.Pass(ctx, owner, "", n.cfg.TTL, names...)
 				if err != nil {
 					return passed, fmt.Errorf("%w: %w", inner.ErrUnknown, err)
 				}
@@ -210,7 +211,7 @@ func (p *intentNode) newMember() *membership.Member {
 			Deliver: func(entries []intentbus.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
 			Pause:   p.pause, Quit: p.quits,
 		},
-		Renew: w.cfg.Renew, Tell: p.tell, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
+		Renew: n.cfg.Renew, Tell: p.tell, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
 		Query: func(f func(*intent.Machine)) bool {
 			if p.quits() {
 				return false
@@ -221,15 +222,15 @@ func (p *intentNode) newMember() *membership.Member {
 	}
 }
 
-func (p *intentNode) quits() bool { return p.w.current.dead || p.ctx.Err() != nil }
+func (p *intentNode) quits() bool { return p.n.fleet.routines.current.dead || p.ctx.Err() != nil }
 
 func (p *intentNode) awaitCapacity() bool {
-	return p.capacity.wait(p.w.current, endlessly) && p.ctx.Err() == nil
+	return p.capacity.wait(p.n.fleet.routines.current, endlessly) && p.ctx.Err() == nil
 }
 
 // pause sleeps. It ends early if the worker stops before it has joined.
 func (p *intentNode) pause(_ context.Context, d time.Duration) {
-	r, d := p.w.current, max(d, 10*time.Millisecond)
+	r, d := p.n.fleet.routines.current, max(d, 10*time.Millisecond)
 	if p.up {
 		r.sleep(d)
 	} else {
@@ -243,12 +244,12 @@ func (p *intentNode) beatOver() {
 }
 
 func (p *intentNode) beats(r *routine) {
-	every := core.Time(membership.BeatInterval(p.w.cfg.TTL))
+	every := core.Time(membership.BeatInterval(p.n.cfg.TTL))
 	for !r.dead && p.ctx.Err() == nil {
 		p.beating = true
 		_ = p.member.Beat(p.ctx) // the next beat retries
 		p.beatOver()
-		now := p.n.clock.MonoAt(p.w.t)
+		now := p.n.mono()
 		for p.nextBeat <= now {
 			p.nextBeat += every
 		}
@@ -263,7 +264,7 @@ func (p *intentNode) deliver(entries []intentbus.Entry) {
 	})
 }
 
-func (p *intentNode) goes(f func()) { p.w.goes(p.n, func(*routine) { f() }) }
+func (p *intentNode) goes(f func()) { p.n.fleet.routines.begin(p.n, func(*routine) { f() }) }
 
 func (p *intentNode) tell(e intent.Event) { p.put(intentMessage{event: e}) }
 
@@ -280,7 +281,7 @@ func (p *intentNode) pump() {
 	if p.n.working {
 		if !p.later {
 			p.later = true
-			p.w.inProcess(p.n, 0, func() {
+			p.n.inProcess(0, func() {
 				p.later = false
 				p.pump()
 			})
@@ -288,7 +289,7 @@ func (p *intentNode) pump() {
 		return
 	}
 	p.busy = true
-	for often := 1; len(p.inbox) > 0 && p.n.alive && !p.w.repeats(p.n, often); often++ {
+	for often := 1; len(p.inbox) > 0 && p.n.alive && !p.n.repeats(often); often++ {
 		m := p.inbox[0]
 		p.inbox = p.inbox[1:]
 		if m.f != nil {
@@ -305,13 +306,13 @@ func (p *intentNode) pump() {
 	if p.machine.Idle() {
 		p.capacity.set()
 	}
-	p.w.setTick(p.n)
+	p.n.setTick()
 }
 
 func (p *intentNode) step(e intent.Event) {
-	e.Now = p.n.clock.MonoAt(p.w.t)
-	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(through(p.w.cfg.Seams.Intent, p.machine.Step)(e)) })
-	if p.w.fallen(p.n) {
+	e.Now = p.n.mono()
+	effects := guarded(p.n, func() []intent.Effect { return slices.Clone(through(p.n.cfg.Seams.Intent, p.machine.Step)(e)) })
+	if p.n.fallen() {
 		return
 	}
 	for _, eff := range effects {
@@ -328,9 +329,9 @@ func (p *intentNode) next() core.Time {
 	return p.machine.Next()
 }
 
-func (p *intentNode) tick(*world, *node) { p.tell(intent.Event{Kind: intent.EvTick}) }
+func (p *intentNode) tick() { p.tell(intent.Event{Kind: intent.EvTick}) }
 
-func (p *intentNode) heard(_ *world, _ *node, text string) {
+func (p *intentNode) heard(text string) {
 	verb, id, _ := strings.Cut(text, " ")
 	if !p.up {
 		return
@@ -344,7 +345,7 @@ func (p *intentNode) heard(_ *world, _ *node, text string) {
 	p.kicked.set() // a worker left, or a message may have been missed
 }
 
-func (p *intentNode) died(*world, *node) {
+func (p *intentNode) died() {
 	p.cancel()
 	for _, c := range p.running() {
 		c.state = pipeOver

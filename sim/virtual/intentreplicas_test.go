@@ -36,8 +36,8 @@ func TestReplicasOfIntentsFollow(t *testing.T) {
 			}
 		})
 		w.run()
-		m, followed := w.server, 0
-		for _, x := range w.servers {
+		m, followed := w.servers.master, 0
+		for _, x := range w.servers.all {
 			if x == m || !x.peer.linked || x.peer.offset() != m.peer.offset() {
 				continue
 			}
@@ -61,7 +61,7 @@ func TestDemotedMasterUnblocks(t *testing.T) {
 	w := newWorld(cfg, fault.Plan{}, 1, nil)
 	waited, told := 0, 0
 	w.after(int64(cfg.Start+cfg.Storm/2), func() {
-		old := w.server
+		old := w.servers.master
 		for _, b := range old.blocked {
 			waited++
 			done := b.m.done
@@ -72,8 +72,8 @@ func TestDemotedMasterUnblocks(t *testing.T) {
 				done(v, err)
 			}
 		}
-		w.promote(w.servers[1].peer)
-		w.follow(old.peer, w.servers[1].peer)
+		w.servers.all[1].peer.promote()
+		old.peer.follow(w.servers.all[1].peer)
 		w.after(int64(time.Second), func() {
 			if len(old.blocked) > 0 {
 				t.Errorf("%d wait at a replica", len(old.blocked))

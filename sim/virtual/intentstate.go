@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -12,13 +11,12 @@ import (
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/lease/intent/store"
-	"github.com/leasestorm/leasestorm/sim/client"
 )
 
 // intentNode is a process of the intent system: production API, store, member and machine, and a shell like lease/intent/worker.
 type intentNode struct {
 	plainProgram
-	w    *world
+	iw   *intentWorld
 	n    *node
 	role string
 
@@ -83,17 +81,10 @@ type intentRelease struct {
 	over    bool
 }
 
-type intentWorld struct {
-	clients client.Config
-	number  int64 // of the last request
-	slots   []string
-	tuners  tuners
-	ids     *rand.Rand // for IDs of sessions and processes
-}
-
 // tuners are the target of a storm of intents, as in the real engine. Slots serve pipelines under the fences of their slot and service. A
 // slot refuses a pipeline if slot or service has seen a newer fence, and a newer pipeline ends an older one.
 type tuners struct {
+	*timeline
 	places map[string]*tunerPlace // slots and services; never ranged over
 	number int64
 }

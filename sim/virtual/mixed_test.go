@@ -83,7 +83,7 @@ func TestFleetOfTwoVersions(t *testing.T) { // G1, G2, G3
 		var w *world
 		epochs := map[string]bool{}
 		cfg.Seams.older = func(op *core.Op, c redisstore.Call) (string, []string, bool) {
-			epochs[w.server.Epoch] = true
+			epochs[w.servers.master.Epoch] = true
 			if isOld(op.Owner) {
 				text, keys := script(c)
 				return text, keys, true

@@ -32,7 +32,7 @@ func TestForeignHandsKeyIsNotAskedAboutForEver(t *testing.T) { // G14
 	cfg := Config{Nodes: 3, Sessions: 9, TTL: 3 * time.Second, Poll: time.Second / 2, Start: time.Second, Storm: 20 * time.Second, Calm: time.Second}
 	quiet(t, cfg, func(w *world) {
 		w.after(int64(5*time.Second), func() {
-			w.server.Obey(w.t, []string{"SET", "poll:lease:" + w.sess[0].id, "somebody"})
+			w.servers.master.Obey(w.t, []string{"SET", "poll:lease:" + w.app.sessions[0].id, "somebody"})
 		})
 	})
 }

@@ -6,8 +6,79 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
+
+// This file models replication: IDs, offsets, partial and full synchronization, acknowledgements, WAIT and INFO's counts. Tests check its
+// assumptions on real servers (replicas_test.go, replication_test.go of internal/redisstore). Sentinels and clients are in sentinel.go.
+
+// peer is a server's part in replication: its stream, written or received, and its replicas' acknowledgements.
+type peer struct {
+	se *sentinels
+	s  *server
+
+	shard *shard
+	of    *peer // its master; nil: it is a master
+	attachment
+	backlog
+	applying bool  // a record of the master is being applied
+	lag      int64 // extra delay of each message
+	zone     int32 // servers in the same zone reach each other; the sentinels are in 0
+	pinned   int   // > 0: the sentinels do not change its master
+
+	// As a master: its replicas.
+	acks  []acknowledgement // by server number
+	waits []*waiting
+
+	frozen []func() // deferred while the process is frozen
+
+	recorded
+	member // of a cluster
+}
+
+// recorded is what history includes of a server.
+type recorded struct {
+	told   bool   // its stream,
+	toldAs string // under this name
+	acked  int    // number of its records that a majority has acknowledged
+}
+
+// attachment is a replica's connection to its master.
+type attachment struct {
+	link    uint32 // number of the connection
+	linked  bool   // attached
+	copying bool   // a full synchronization is in progress
+	trying  bool   // an attempt to attach is scheduled
+	sent    int64  // true time at which the message in transit left the master; 0: none
+	upTo    int    // offset at the end of that message
+}
+
+type backlog struct {
+	id      int // of the stream (replication ID)
+	id2     int // of the stream before the last promotion,
+	shared  int // which is the same before this offset
+	base    int // offset of the first record
+	records []redis.Change
+	written []int64 // time of each record
+}
+
+type acknowledgement struct {
+	attached bool
+	link     uint32 // connection that it belongs to
+	offset   int    // highest acknowledged; -1: none
+}
+
+type waiting struct {
+	m      *message
+	offset int
+}
+
+// dump is a replica's data and offset on disk, where it resumes if its master still has the rest (TestOldDump of internal/redisstore).
+type dump struct {
+	data *redis.Data
+	backlog
+}
 
 func (p *peer) save() *dump {
 	d := &dump{p.s.Copy(), p.backlog}
@@ -17,20 +88,20 @@ func (p *peer) save() *dump {
 
 // reload restarts a replica from a dump. Half of the replicas need a full synchronization, as if the master's repl-backlog-size were too
 // small. A server that is down or has become a master is left alone.
-func (w *world) reload(s *server, d *dump) {
-	p := s.peer
+func (p *peer) reload(d *dump) {
+	s := p.s
 	if s.down || p.of == nil {
 		return
 	}
-	w.killServer(s)
+	s.kill()
 	s.Restore(d.data)
 	p.backlog = d.backlog
 	p.acked = min(p.acked, len(p.written))
-	if w.sentinels.r.IntN(2) == 0 {
-		p.id, p.id2 = w.sentinels.newID(), 0
+	if p.se.r.IntN(2) == 0 {
+		p.id, p.id2 = p.se.newID(), 0
 	}
-	w.startServer(s, false)
-	w.note("%s is back out of a dump at %d", s.name(), p.offset())
+	s.start(false)
+	p.se.note("%s is back out of a dump at %d", s.name(), p.offset())
 }
 
 // write appends a record to the stream and sends it to the replicas. A replica appends only its master's records.
@@ -38,8 +109,8 @@ func (p *peer) write(record redis.Change) {
 	if p.of != nil && !p.applying {
 		return
 	}
-	p.records, p.written = append(p.records, record), append(p.written, p.w.t)
-	for _, x := range p.w.sentinels.peers {
+	p.records, p.written = append(p.records, record), append(p.written, p.se.t)
+	for _, x := range p.se.peers {
 		if x.of == p && x.linked {
 			p.send(x)
 		}
@@ -48,32 +119,31 @@ func (p *peer) write(record redis.Change) {
 
 // send sends x the missing part of the stream. One message at a time is in transit, which keeps their order.
 func (p *peer) send(x *peer) {
-	w := p.w
 	if x.sent == 0 {
-		x.sent = w.t
+		x.sent = p.se.t
 		link := x.link
-		w.toServer(x, w.between(p, x), func() {
+		x.later(p.between(x), func() {
 			if x.link == link {
 				x.hear()
 			}
 		})
 	}
-	if x.sent == w.t {
+	if x.sent == p.se.t {
 		x.upTo = p.offset()
 	}
 }
 
 func (p *peer) hear() {
-	w, m := p.w, p.of
+	m := p.of
 	p.sent = 0
-	if !w.meet(p, m) {
-		w.unlink(p)
+	if !p.meets(m) {
+		p.unlink()
 		return
 	}
 	p.applying = true
 	for p.offset() < p.upTo {
 		before := p.offset()
-		p.s.Apply(w.t, m.records[before-m.base])
+		p.s.Apply(p.se.t, m.records[before-m.base])
 		if p.offset() != before+1 {
 			panic("virtual: a record of the stream is not one write")
 		}
@@ -86,12 +156,12 @@ func (p *peer) hear() {
 }
 
 func (p *peer) acknowledge() {
-	w, m, link, offset := p.w, p.of, p.link, p.offset()
-	w.toServer(m, w.between(p, m), func() {
-		if a := &m.acks[p.s.number]; a.link == link && w.meet(p, m) {
+	m, link, offset := p.of, p.link, p.offset()
+	m.later(p.between(m), func() {
+		if a := &m.acks[p.s.number]; a.link == link && p.meets(m) {
 			a.offset = max(a.offset, offset)
-			w.tellAcked(m)
-			w.wake(m)
+			m.tellAcked()
+			m.wake()
 		}
 	})
 }
@@ -105,57 +175,55 @@ func (p *peer) acknowledged(offset int) (n int64) {
 	return n
 }
 
-func (w *world) thawStream(s *server) {
-	p := s.peer
+func (p *peer) thaw() {
 	due := p.frozen
 	p.frozen = nil
 	for _, f := range due { // arrivals race with the server's own timers
-		w.after(upTo(w.sentinels.r, int64(40e3)), f)
+		p.se.after(upTo(p.se.r, int64(40e3)), f)
 	}
 }
 
 // confirm executes an op that needs acknowledgements in one pipeline: the script, WAIT and, after an acquisition, another read of the
 // epoch.
-func (w *world) confirm(s *server, m *message) {
-	p := s.peer
+func (p *peer) confirm(m *message) {
 	before := p.offset()
-	s.Do(w.t, &m.op, &m.ans)
+	p.s.Do(p.se.t, &m.op, &m.ans)
 	x := &waiting{m: m}
 	if p.offset() > before { // otherwise WAIT covers only earlier writes of the connection, acknowledged long ago
 		x.offset = p.offset()
 	}
 	if p.of != nil || p.acknowledged(x.offset) >= m.op.Confirm {
-		w.waited(p, x)
+		p.waited(x)
 		return
 	}
 	m.refs++
 	p.waits = append(p.waits, x)
-	w.arm(m)
-	w.toServer(p, int64(redisstore.Patience(time.Duration(m.op.Deadline-m.op.Sent))), func() {
+	p.se.servers.net.arm(m)
+	p.later(int64(redisstore.Patience(time.Duration(m.op.Deadline-m.op.Sent))), func() {
 		if i := slices.Index(p.waits, x); i >= 0 {
 			p.waits = slices.Delete(p.waits, i, i+1)
-			w.waited(p, x)
-			w.release(m)
+			p.waited(x)
+			p.se.servers.net.release(m)
 		}
 	})
 }
 
-func (w *world) waited(p *peer, x *waiting) {
+func (p *peer) waited(x *waiting) {
 	m := x.m
 	if p.of == nil { // a replica refuses WAIT
 		m.ans.Acked = p.acknowledged(x.offset)
 	}
 	probe := core.Op{Kind: core.OpObserve, Owner: m.op.Owner, Epoch: m.op.Epoch, Quarantine: m.op.Quarantine}
-	if m.op.Probes() && w.redirects(p, &probe) == "" {
+	if m.op.Probes() && p.redirects(&probe) == "" {
 		var after core.Answer
-		p.s.Do(w.t, &probe, &after)
+		p.s.Do(p.se.t, &probe, &after)
 		m.ans.After = after.Epoch
 	}
-	w.reply(m)
+	p.se.servers.reply(m)
 }
 
 // wake ends each WAIT that has its acknowledgements, or whose server is no longer a master.
-func (w *world) wake(p *peer) {
+func (p *peer) wake() {
 	var over []*waiting
 	p.waits = slices.DeleteFunc(p.waits, func(x *waiting) bool {
 		done := p.of != nil || p.acknowledged(x.offset) >= x.m.op.Confirm
@@ -165,43 +233,43 @@ func (w *world) wake(p *peer) {
 		return done
 	})
 	for _, x := range over {
-		w.waited(p, x)
-		w.release(x.m)
+		p.waited(x)
+		p.se.servers.net.release(x.m)
 	}
 }
 
 // unlink ends a replica's connection to its master. If it runs and has a master, it tries to reconnect.
-func (w *world) unlink(p *peer) {
+func (p *peer) unlink() {
 	p.link++
 	p.linked, p.copying, p.sent = false, false, 0
-	w.attachSoon(p)
+	p.attachSoon()
 }
 
-func (w *world) dropReplicas(p *peer) {
+func (p *peer) dropReplicas() {
 	clear(p.acks)
 	p.s.Connected = 0
-	for _, x := range w.sentinels.peers {
+	for _, x := range p.se.peers {
 		if x.of == p {
-			w.unlink(x)
+			x.unlink()
 		}
 	}
 }
 
-func (w *world) attachSoon(p *peer) {
+func (p *peer) attachSoon() {
 	if !p.trying && p.of != nil && !p.s.down {
 		p.trying = true
-		w.toServer(p, 1+upTo(w.sentinels.r, w.sentinels.downAfter/4), func() { p.trying = false; w.attach(p) })
+		p.later(1+upTo(p.se.r, p.se.downAfter/4), func() { p.trying = false; p.attach() })
 	}
 }
 
 // attach is PSYNC.
-func (w *world) attach(p *peer) {
+func (p *peer) attach() {
 	m := p.of
 	switch {
 	case m == nil || p.linked || p.copying:
 		return
-	case !w.meet(p, m) || m.of != nil || m.s.hold > 0 || m.s.loading > 0:
-		w.attachSoon(p)
+	case !p.meets(m) || m.of != nil || m.s.hold > 0 || m.s.loading > 0:
+		p.attachSoon()
 		return
 	}
 	p.link++
@@ -210,30 +278,30 @@ func (w *world) attach(p *peer) {
 		m.s.SyncPartial++
 		if !same {
 			p.id2, p.shared, p.id = p.id, at+1, m.id
-			w.dropReplicas(p)
+			p.dropReplicas()
 		}
-		w.attached(p, m)
+		p.attached(m)
 		return
 	}
 	m.s.SyncFull++
 	m.s.Relive()
 	p.copying = true
 	link, id, offset, copied := p.link, m.id, m.offset(), m.s.Copy()
-	w.toServer(p, w.between(m, p)+upTo(w.sentinels.r, w.sentinels.downAfter/2), func() {
+	p.later(m.between(p)+upTo(p.se.r, p.se.downAfter/2), func() {
 		switch {
 		case p.link != link:
-		case !w.meet(p, m) || m.id != id:
-			w.unlink(p)
+		case !p.meets(m) || m.id != id:
+			p.unlink()
 		default:
 			p.s.Restore(copied)
 			p.backlog, p.acked = backlog{id: id, base: offset}, 0
-			w.dropReplicas(p)
-			w.attached(p, m)
+			p.dropReplicas()
+			p.attached(m)
 		}
 	})
 }
 
-func (w *world) attached(p, m *peer) {
+func (p *peer) attached(m *peer) {
 	m.s.Relive()
 	p.linked, p.copying, p.upTo = true, false, p.offset()
 	a := &m.acks[p.s.number]
@@ -241,7 +309,7 @@ func (w *world) attached(p, m *peer) {
 		m.s.Connected++
 	}
 	*a = acknowledgement{attached: true, link: p.link, offset: -1}
-	w.note("%s is attached to %s at %d", p.s.name(), m.s.name(), p.offset())
+	p.se.note("%s is attached to %s at %d", p.s.name(), m.s.name(), p.offset())
 	if m.offset() > p.offset() {
 		m.send(p)
 	} else {
@@ -249,16 +317,16 @@ func (w *world) attached(p, m *peer) {
 	}
 }
 
-func (w *world) promote(p *peer) {
+func (p *peer) promote() {
 	p.of = nil
-	w.unlink(p)
+	p.unlink()
 	p.s.Readonly--
-	p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
-	w.dropReplicas(p)
-	w.note("%s is promoted", p.s.name())
+	p.id2, p.shared, p.id = p.id, p.offset()+1, p.se.newID()
+	p.dropReplicas()
+	p.se.note("%s is promoted", p.s.name())
 }
 
-func (w *world) follow(p, m *peer) {
+func (p *peer) follow(m *peer) {
 	if p == m || p.of == m {
 		return
 	}
@@ -266,35 +334,103 @@ func (w *world) follow(p, m *peer) {
 		p.s.Readonly++
 	}
 	p.of, p.owns, p.owned = m, false, false
-	w.unlink(p)
-	w.wake(p)
-	w.demoteBlocked(p)
-	w.retap()
-	w.note("%s is told to follow %s", p.s.name(), m.s.name())
+	p.unlink()
+	p.wake()
+	p.demoteBlocked()
+	p.se.retap()
+	p.se.note("%s is told to follow %s", p.s.name(), m.s.name())
 }
 
-func (w *world) endStream(s *server) {
-	p := s.peer
+func (p *peer) end() {
 	for _, x := range p.waits {
-		w.release(x.m)
+		p.se.servers.net.release(x.m)
 	}
 	p.waits, p.frozen, p.trying = nil, nil, false
-	w.unlink(p)
-	w.dropReplicas(p)
-	w.note("%s is gone", s.name())
-	w.retap()
+	p.unlink()
+	p.dropReplicas()
+	p.se.note("%s is gone", p.s.name())
+	p.se.retap()
 }
 
-// beginStream starts a process, empty or with its predecessor's data. A replica keeps its role and master.
-func (w *world) beginStream(s *server, empty bool) {
-	p := s.peer
+// begin starts a process, empty or with its predecessor's data. A replica keeps its role and master.
+func (p *peer) begin(empty bool) {
 	if empty {
-		p.backlog, p.acked = backlog{id: w.sentinels.newID()}, 0
+		p.backlog, p.acked = backlog{id: p.se.newID()}, 0
 	} else if p.of == nil {
-		p.id2, p.shared, p.id = p.id, p.offset()+1, w.sentinels.newID()
+		p.id2, p.shared, p.id = p.id, p.offset()+1, p.se.newID()
 	}
-	w.attachSoon(p)
-	w.unready(p)
-	w.note("%s is back, empty: %v", s.name(), empty)
-	w.retap()
+	p.attachSoon()
+	p.unready()
+	p.se.note("%s is back, empty: %v", p.s.name(), empty)
+	p.se.retap()
+}
+
+func (b *backlog) offset() int { return b.base + len(b.records) }
+
+func (p *peer) between(b *peer) int64 {
+	d := int64(p.se.cfg.Net.Delay) + upTo(p.se.r, int64(p.se.cfg.Net.Delay+p.se.cfg.Net.Jitter))
+	if p.se.r.IntN(50) == 0 {
+		d += upTo(p.se.r, int64(p.se.cfg.OpTimeout))
+	}
+	return d + p.lag + b.lag
+}
+
+func (p *peer) meets(b *peer) bool { return p.zone == b.zone && !p.s.down && !b.s.down }
+
+// later calls f on a server after d. A frozen process runs f when thawed, and a process that has ended never does.
+func (p *peer) later(d int64, f func()) {
+	run := p.s.gen
+	var due func()
+	due = func() {
+		switch {
+		case p.s.gen != run || p.s.down:
+		case p.s.hold > 0:
+			p.frozen = append(p.frozen, due)
+		default:
+			f()
+		}
+	}
+	p.se.after(d, due)
+}
+
+func (p *peer) visible() bool { return p.zone == 0 && !p.s.down && p.s.hold == 0 }
+
+func (p *peer) acts() bool { return p.of == nil && !p.s.down && (p.owned || !p.se.servers.clustered()) }
+
+// tellAcked records up to which time a majority has acknowledged a master's writes.
+func (p *peer) tellAcked() {
+	k := p.se.majority()
+	if !p.told || k == 0 {
+		return
+	}
+	offsets := make([]int, 0, len(p.acks))
+	for _, a := range p.acks {
+		if a.attached {
+			offsets = append(offsets, a.offset)
+		}
+	}
+	if len(offsets) < k {
+		return
+	}
+	slices.Sort(offsets)
+	at := offsets[len(offsets)-k] - p.base
+	if at <= p.acked || at > len(p.written) {
+		return
+	}
+	p.acked = at
+	p.se.emit(history.Event{Kind: history.RedisAcked, Node: p.toldAs, Until: p.written[at-1]})
+}
+
+func (p *peer) serves() bool {
+	s := p.s
+	if p.of != nil || s.down || p.refusesAll() || s.hold > 0 || s.loading > 0 || s.Refuses() {
+		return false
+	}
+	n := 0
+	for _, x := range p.se.peers {
+		if a := p.acks[x.s.number]; x.of == p && x.linked && x.meets(p) && x.s.hold == 0 && a.link == x.link && a.offset >= 0 {
+			n++
+		}
+	}
+	return n >= p.se.majority()
 }

@@ -42,8 +42,8 @@ func noted(events []history.Event, text string) (n int) {
 // Replicas have what the master has, as soon as it has arrived, and the fleet owns all there is with acknowledgements that count.
 func TestReplicasFollow(t *testing.T) {
 	w, _ := replicated(t, 2, nil, nil)
-	m := w.server
-	for _, x := range w.servers[1:] {
+	m := w.servers.master
+	for _, x := range w.servers.all[1:] {
 		if x.peer.of != m.peer || x.peer.offset() == 0 || m.peer.acks[x.number].offset < x.peer.offset() {
 			t.Errorf("%s is at %d of %d, acknowledged %+v", x.name(), x.peer.offset(), m.peer.offset(), m.peer.acks[x.number])
 		}
@@ -63,16 +63,16 @@ func TestAttachments(t *testing.T) {
 		epochs := map[string]bool{}
 		before := 0
 		w, _ := replicated(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: kind, For: 8 * time.Second}}, func(w *world) {
-			before = w.server.SyncFull
-			epochs[w.server.Epoch] = true
+			before = w.servers.master.SyncFull
+			epochs[w.servers.master.Epoch] = true
 		})
-		m := w.server
+		m := w.servers.master
 		epochs[m.Epoch] = true
 		if m.SyncFull != before+full || m.SyncPartial != 1-full || len(epochs) != 2 {
 			t.Errorf("%s: %d copies, %d resumed, epochs %v; want %d and %d more, and two epochs", kind, m.SyncFull-before, m.SyncPartial,
 				epochs, full, 1-full)
 		}
-		for _, x := range w.servers[1:] {
+		for _, x := range w.servers.all[1:] {
 			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
 				t.Errorf("%s: %s is attached: %v, same data: %v", kind, x.name(), x.peer.linked, redis.Same(&x.Data, &m.Data))
 			}
@@ -82,8 +82,8 @@ func TestAttachments(t *testing.T) {
 
 // confirmed has an op executed at a server and returns its answer, and how long that took.
 func confirmed(w *world, s *server, kind core.OpKind, done func(a core.Answer, took int64)) {
-	n := w.nodes[0]
-	m := w.message()
+	n := w.fleet.nodes[0]
+	m := w.net.message()
 	m.node, m.gen, m.to, m.refs = 0, n.gen+1, s.number, 2 // of no process that runs: what is seen is the message itself
 	now := n.clock.MonoAt(w.t)
 	m.op = core.Op{
@@ -91,7 +91,7 @@ func confirmed(w *world, s *server, kind core.OpKind, done func(a core.Answer, t
 		Items: []core.Item{{ID: "a lease of the test"}},
 	}
 	began := w.t
-	w.confirm(s, m)
+	s.peer.confirm(m)
 	var look func()
 	look = func() {
 		if m.refs > 2 && len(s.peer.waits) > 0 && w.t-began < int64(w.cfg.TTL) { // it waits
@@ -119,11 +119,11 @@ func TestWait(t *testing.T) {
 		var took int64
 		replicated(t, 2, nil, func(w *world) {
 			if c.cut {
-				for _, x := range w.servers[1:] {
+				for _, x := range w.servers.all[1:] {
 					x.peer.zone = 7
 				}
 			}
-			confirmed(w, w.server, core.OpAcquire, func(a core.Answer, d int64) { got, took = a, d })
+			confirmed(w, w.servers.master, core.OpAcquire, func(a core.Answer, d int64) { got, took = a, d })
 		})
 		if got.Acked < c.acked || c.cut && got.Acked != 0 || took < int64(c.from) || took > int64(c.til) {
 			t.Errorf("%s: %d acknowledged after %v; want %d within %v to %v", c.name, got.Acked, time.Duration(took), c.acked, c.from, c.til)
@@ -139,22 +139,22 @@ func TestWait(t *testing.T) {
 func TestWaitSeesAttachmentAndDemotion(t *testing.T) {
 	var attached, demoted core.Answer
 	replicated(t, 2, nil, func(w *world) {
-		for _, x := range w.servers[1:] {
+		for _, x := range w.servers.all[1:] {
 			x.peer.zone = 7
-			w.unlink(x.peer)
+			x.peer.unlink()
 		}
-		w.server.peer.acks = make([]acknowledgement, 3) // it has noticed
-		confirmed(w, w.server, core.OpAcquire, func(a core.Answer, _ int64) { attached = a })
-		w.after(int64(100*time.Millisecond), func() { w.servers[1].peer.zone = 0 })
+		w.servers.master.peer.acks = make([]acknowledgement, 3) // it has noticed
+		confirmed(w, w.servers.master, core.OpAcquire, func(a core.Answer, _ int64) { attached = a })
+		w.after(int64(100*time.Millisecond), func() { w.servers.all[1].peer.zone = 0 })
 	})
 	if attached.Acked != 1 || attached.After == attached.Epoch || attached.After == "" {
 		t.Errorf("a replica attached itself: %d acknowledged, epochs %q and %q", attached.Acked, attached.Epoch, attached.After)
 	}
 	replicated(t, 2, nil, func(w *world) {
-		old := w.server
-		for _, x := range w.servers[1:] {
+		old := w.servers.master
+		for _, x := range w.servers.all[1:] {
 			x.peer.zone = 7
-			w.unlink(x.peer)
+			x.peer.unlink()
 		}
 		old.peer.acks = make([]acknowledgement, 3)
 		confirmed(w, old, core.OpAcquire, func(a core.Answer, took int64) {
@@ -162,7 +162,7 @@ func TestWaitSeesAttachmentAndDemotion(t *testing.T) {
 				t.Errorf("WAIT at a server that is a master no more ended after %v", time.Duration(took))
 			}
 		})
-		w.after(int64(100*time.Millisecond), func() { w.follow(old.peer, w.servers[1].peer) })
+		w.after(int64(100*time.Millisecond), func() { old.peer.follow(w.servers.all[1].peer) })
 	})
 	if demoted.Acked != 0 {
 		t.Errorf("a master that was demoted had %d acknowledged", demoted.Acked)
@@ -173,18 +173,18 @@ func TestWaitSeesAttachmentAndDemotion(t *testing.T) {
 // what they owned.
 func TestPromotion(t *testing.T) {
 	w, events := replicated(t, 2, []fault.Fault{{At: 31 * time.Second, Kind: fault.Failover}}, nil)
-	if w.server == w.servers[0] || noted(events, w.server.name()+" is promoted") != 1 {
-		t.Fatalf("the master is %s, promoted %d times", w.server.name(), noted(events, w.server.name()+" is promoted"))
+	if w.servers.master == w.servers.all[0] || noted(events, w.servers.master.name()+" is promoted") != 1 {
+		t.Fatalf("the master is %s, promoted %d times", w.servers.master.name(), noted(events, w.servers.master.name()+" is promoted"))
 	}
-	for _, x := range w.servers {
-		if x != w.server && (x.peer.of != w.server.peer || !x.peer.linked || x.peer.id != w.server.peer.id || x.Readonly != 1) {
-			t.Errorf("%s: of the master %v, linked %v, stream %d of %d, readonly %d", x.name(), x.peer.of == w.server.peer, x.peer.linked,
-				x.peer.id, w.server.peer.id, x.Readonly)
+	for _, x := range w.servers.all {
+		if x != w.servers.master && (x.peer.of != w.servers.master.peer || !x.peer.linked || x.peer.id != w.servers.master.peer.id || x.Readonly != 1) {
+			t.Errorf("%s: of the master %v, linked %v, stream %d of %d, readonly %d", x.name(), x.peer.of == w.servers.master.peer, x.peer.linked,
+				x.peer.id, w.servers.master.peer.id, x.Readonly)
 		}
 	}
-	for _, n := range w.nodes {
-		if n.link.to != w.server.number {
-			t.Errorf("%s is connected to server %d", n.name, n.link.to+1)
+	for _, n := range w.fleet.nodes {
+		if n.route.to != w.servers.master.number {
+			t.Errorf("%s is connected to server %d", n.name, n.route.to+1)
 		}
 	}
 	if out := w.outcome(); out.Overlaps+out.Falls > 0 || out.Unowned > 0 {
@@ -209,8 +209,8 @@ func TestSentinelsReplaceAMaster(t *testing.T) {
 				up++
 			}
 		}
-		if w.server == w.servers[0] || down == 0 || !w.server.peer.told {
-			t.Errorf("%s: the master is %s; tap down %d times, up %d times", f.Kind, w.server.name(), down, up)
+		if w.servers.master == w.servers.all[0] || down == 0 || !w.servers.master.peer.told {
+			t.Errorf("%s: the master is %s; tap down %d times, up %d times", f.Kind, w.servers.master.name(), down, up)
 		}
 		if out := w.outcome(); out.Overlaps+out.Falls > 0 || out.Unowned > 0 {
 			t.Errorf("%s: %+v", f.Kind, out)
@@ -247,7 +247,7 @@ func TestMoreServersThanToldOf(t *testing.T) { // G1
 				Replicas: 3}.withDefaults()
 			w := newWorld(cfg, fault.Plan{Faults: []fault.Fault{{At: 20 * time.Second, Kind: fault.MasterCut, For: 25 * time.Second}}}, seed, nil)
 			w.cfg.Replicas = told
-			for _, s := range w.servers {
+			for _, s := range w.servers.all {
 				s.Config.Replicas = told
 				s.Relive()
 			}
@@ -285,15 +285,15 @@ func TestOldDumps(t *testing.T) {
 	for i := range 8 {
 		old := fault.Fault{At: 30*time.Second + time.Duration(i)*time.Second, Kind: fault.ReplicaDump, For: 8 * time.Second}
 		full, partial := 0, 0
-		w, _ := replicated(t, 2, []fault.Fault{old}, func(w *world) { full, partial = w.server.SyncFull, w.server.SyncPartial })
-		m := w.server
+		w, _ := replicated(t, 2, []fault.Fault{old}, func(w *world) { full, partial = w.servers.master.SyncFull, w.servers.master.SyncPartial })
+		m := w.servers.master
 		full, partial = m.SyncFull-full, m.SyncPartial-partial
 		if full+partial != 1 {
 			t.Errorf("at %v: %d copies, %d resumed; want one of both", old.At, full, partial)
 		}
 		seen["full"] += full
 		seen["partial"] += partial
-		for _, x := range w.servers[1:] {
+		for _, x := range w.servers.all[1:] {
 			if !x.peer.linked || x.peer.offset() == m.peer.offset() && !redis.Same(&x.Data, &m.Data) {
 				t.Errorf("at %v: %s is attached: %v, same data: %v", old.At, x.name(), x.peer.linked, redis.Same(&x.Data, &m.Data))
 			}

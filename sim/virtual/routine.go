@@ -6,6 +6,40 @@ import (
 	"time"
 )
 
+// routines are the blocking code of a run in virtual time.
+type routines struct {
+	*timeline
+	all     []*routine   // of no process
+	idle    []*coroutine // without a routine
+	current *routine     // the running routine
+}
+
+// routine runs blocking code of a process or a client in virtual time. wake returns when the routine parks again.
+type routine struct {
+	rs      *routines
+	n       *node       // nil: it is of no process
+	all     *[]*routine // list that it is in
+	f       func(*routine)
+	on      *coroutine
+	running bool
+	dead    bool // its process or the run is over, so every wait fails at once
+}
+
+// coroutine runs one routine after another. Most are short and can share a stack that has grown.
+type coroutine struct {
+	resume func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+	runs   *routine // nil: idle
+}
+
+// latch is a condition that one routine of a process waits for. A set before the wait counts once.
+type latch struct {
+	on    bool
+	who   *routine
+	waits int
+}
+
 func newCoroutine() *coroutine {
 	c := &coroutine{}
 	c.resume, c.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -18,13 +52,13 @@ func newCoroutine() *coroutine {
 	return c
 }
 
-func (w *world) goes(n *node, f func(*routine)) {
-	r := &routine{w: w, n: n, f: f, all: &w.routines}
+func (rs *routines) begin(n *node, f func(*routine)) {
+	r := &routine{rs: rs, n: n, f: f, all: &rs.all}
 	if n != nil {
 		r.all = &n.routines
 	}
-	if k := len(w.idle); k > 0 {
-		r.on, w.idle = w.idle[k-1], w.idle[:k-1]
+	if k := len(rs.idle); k > 0 {
+		r.on, rs.idle = rs.idle[k-1], rs.idle[:k-1]
 	} else {
 		r.on = newCoroutine()
 	}
@@ -44,12 +78,12 @@ func (r *routine) wake() {
 }
 
 func (r *routine) run() {
-	before := r.w.current
-	r.w.current, r.running = r, true
+	before := r.rs.current
+	r.rs.current, r.running = r, true
 	r.on.resume()
-	r.w.current, r.running = before, false
+	r.rs.current, r.running = before, false
 	if r.on.runs == nil {
-		r.w.idle = append(r.w.idle, r.on)
+		r.rs.idle = append(r.rs.idle, r.on)
 	}
 }
 
@@ -67,9 +101,9 @@ func (r *routine) sleep(d time.Duration) bool {
 		return false
 	}
 	if r.n == nil {
-		r.w.after(int64(d), r.wake)
+		r.rs.after(int64(d), r.wake)
 	} else {
-		r.w.inProcess(r.n, r.n.clock.TrueOf(0, int64(d)), r.wake)
+		r.n.inProcess(r.n.clock.TrueOf(0, int64(d)), r.wake)
 	}
 	return r.park()
 }
@@ -80,7 +114,7 @@ func (l *latch) set() {
 	l.on = true
 	if r := l.who; r != nil {
 		l.who = nil
-		r.w.inProcess(r.n, 0, r.wake)
+		r.n.inProcess(0, r.wake)
 	}
 }
 
@@ -99,7 +133,7 @@ func (l *latch) wait(r *routine, d int64) bool {
 		l.who = r
 		l.waits++
 		if n := l.waits; d != endlessly {
-			r.w.inProcess(r.n, d, func() {
+			r.n.inProcess(d, func() {
 				if l.who == r && l.waits == n {
 					l.who = nil
 					r.wake()
@@ -122,4 +156,12 @@ func endAll(all *[]*routine) {
 		}
 	}
 	*all = nil
+}
+
+func (rs *routines) end() {
+	endAll(&rs.all)
+	for _, c := range rs.idle {
+		c.stop()
+	}
+	rs.idle = nil
 }

@@ -7,11 +7,11 @@ import (
 // A coroutine serves one routine after another. Who still wants to wake the one before wakes nobody, and the end of the run
 // leaves none behind.
 func TestCoroutineServesManyRoutines(t *testing.T) {
-	w := &world{}
+	rs := &routines{}
 	var first, second *routine
-	w.goes(nil, func(r *routine) { first = r })
+	rs.begin(nil, func(r *routine) { first = r })
 	woken := 0
-	w.goes(nil, func(r *routine) {
+	rs.begin(nil, func(r *routine) {
 		for second = r; r.park(); woken++ {
 		}
 	})
@@ -27,8 +27,8 @@ func TestCoroutineServesManyRoutines(t *testing.T) {
 		t.Errorf("the second routine was woken %d times, want once", woken)
 	}
 	on := second.on
-	w.endRoutines()
-	if _, more := on.resume(); more || !second.dead || len(w.routines)+len(w.idle) != 0 {
+	rs.end()
+	if _, more := on.resume(); more || !second.dead || len(rs.all)+len(rs.idle) != 0 {
 		t.Error("something is left of the run")
 	}
 }

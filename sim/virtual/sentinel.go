@@ -2,8 +2,9 @@ package virtual
 
 import (
 	"math/rand/v2"
+	"slices"
 
-	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
@@ -12,36 +13,63 @@ const streamReplicas = 0x7265706c
 // replicasUntold is the number of replicas if Config.Replicas is 0.
 const replicasUntold = 2
 
+// sentinels decide which server is the master. They replace a master that is out of sight for a while by a replica, and later make the
+// other servers follow it. Clients learn of it at different times, or when their connections break. Meanwhile, cut-off, frozen or
+// uninformed servers also act as masters. In a cluster, a majority of the masters decides (cluster.go).
+type sentinels struct {
+	*timeline
+	servers   *servers
+	r         *rand.Rand
+	peers     []*peer  // by server number
+	shards    []*shard // one, or two of a cluster
+	home      *shard   // shard with the leases
+	ids       int      // last ID of a stream
+	downAfter int64    // the sentinels' timeout, and the unit of other delays, ns
+	timeout   int64    // time out of sight until a master is replaced, ns; in a cluster cluster-node-timeout
+	patience  int      // a check redirects a server with a probability of 1 / patience
+	cluster   *cluster // nil: sentinels decide
+
+	serves bool   // the master can acknowledge writes, as recorded in history
+	lived  string // its life, as recorded
+	runID  string // of its process, as recorded
+	knew   *server
+}
+
+type shard struct {
+	master *peer // as the sentinels know
+	lost   int64 // true time since when it is out of sight; 0: in sight
+}
+
 // replicate adds replicas and sentinels. The servers' clocks differ by less than a TTL (docs/replicas.md).
-func (w *world) replicate(seed uint64) {
+func (ss *servers) replicate(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, streamReplicas))
-	n := w.cfg.Replicas
+	n := ss.cfg.Replicas
 	if n == 0 {
 		n = replicasUntold
 	}
-	ttl := int64(w.cfg.TTL)
-	w.sentinels = &sentinels{r: r, downAfter: ttl/40 + upTo(r, ttl/4), patience: 1 + r.IntN(8)}
-	w.sentinels.timeout = w.sentinels.downAfter
-	first, others := w.server, n
-	if w.cfg.Cluster {
+	ttl := int64(ss.cfg.TTL)
+	ss.sentinels = &sentinels{timeline: ss.timeline, servers: ss, r: r, downAfter: ttl/40 + upTo(r, ttl/4), patience: 1 + r.IntN(8)}
+	ss.sentinels.timeout = ss.sentinels.downAfter
+	first, others := ss.master, n
+	if ss.cfg.Cluster {
 		others += n + 1
 	}
 	for range others {
-		s := w.addServer(string(rune('a' + len(w.servers))))
-		s.Clock = loop.Clock{Wall: first.Clock.Wall + spread(r, ttl/5), PPM: w.cfg.Clock.rate(r)}
+		s := ss.add(string(rune('a' + len(ss.all))))
+		s.Clock = loop.Clock{Wall: first.Clock.Wall + spread(r, ttl/5), PPM: ss.cfg.Clock.rate(r)}
 	}
-	for i, s := range w.servers {
-		s.peer = &peer{w: w, s: s, acks: make([]acknowledgement, len(w.servers))}
-		w.sentinels.enrol(s.peer, i%(n+1) == 0)
+	for i, s := range ss.all {
+		s.peer = &peer{se: ss.sentinels, s: s, acks: make([]acknowledgement, len(ss.all))}
+		ss.sentinels.enrol(s.peer, i%(n+1) == 0)
 	}
-	for _, sh := range w.sentinels.shards {
-		sh.master.id = w.sentinels.newID()
+	for _, sh := range ss.sentinels.shards {
+		sh.master.id = ss.sentinels.newID()
 		sh.master.s.SyncFull = n
 		sh.master.s.Relive()
 	}
-	w.sentinels.home, first.peer.told = first.peer.shard, true
-	if w.cfg.Cluster {
-		w.formCluster()
+	ss.sentinels.home, first.peer.told = first.peer.shard, true
+	if ss.cfg.Cluster {
+		ss.sentinels.formCluster()
 	}
 }
 
@@ -55,69 +83,67 @@ func (se *sentinels) enrol(p *peer, master bool) {
 	se.peers = append(se.peers, p)
 }
 
-func (w *world) watchMaster() {
-	for _, x := range w.sentinels.peers {
+func (se *sentinels) watchMaster() {
+	for _, x := range se.peers {
 		if m := x.shard.master; x != m {
 			x.of, x.id, x.base = m, m.id, m.offset()
 			x.s.Restore(m.s.Copy())
-			w.attached(x, m)
+			x.attached(m)
 		}
 	}
-	w.look()
+	se.look()
 }
 
-func (w *world) look() {
-	se := w.sentinels
+func (se *sentinels) look() {
 	for _, sh := range se.shards {
-		if w.watchShard(sh) > se.timeout {
-			w.failOver(sh)
+		if se.watchShard(sh) > se.timeout {
+			se.failOver(sh)
 		}
 		m := sh.master
 		for _, x := range se.peers {
-			if x.shard == sh && x != m && x.of != m && x.pinned == 0 && w.sees(x) && se.r.IntN(se.patience) == 0 {
-				w.demote(x, m)
+			if x.shard == sh && x != m && x.of != m && x.pinned == 0 && x.visible() && se.r.IntN(se.patience) == 0 {
+				x.demote(m)
 			}
 		}
 	}
-	w.after(se.downAfter/8+upTo(se.r, se.downAfter/4), w.look)
+	se.after(se.downAfter/8+upTo(se.r, se.downAfter/4), se.look)
 }
 
-func (w *world) watchShard(sh *shard) int64 {
+func (se *sentinels) watchShard(sh *shard) int64 {
 	switch {
-	case w.sees(sh.master):
+	case sh.master.visible():
 		sh.lost = 0
 	case sh.lost == 0:
-		sh.lost = w.t
+		sh.lost = se.t
 	default:
-		return w.t - sh.lost
+		return se.t - sh.lost
 	}
 	return 0
 }
 
 // demote makes x follow m. It mostly disconnects the clients of an old master, as Sentinel does.
-func (w *world) demote(x, m *peer) {
-	was := x.of == nil
-	w.follow(x, m)
-	if was && !w.clustered() && w.sentinels.r.IntN(4) > 0 {
-		for _, n := range w.nodes {
-			if n.link.to == x.s.number {
-				w.reset(n)
+func (p *peer) demote(m *peer) {
+	was := p.of == nil
+	p.follow(m)
+	if was && !p.se.servers.clustered() && p.se.r.IntN(4) > 0 {
+		for _, n := range p.se.servers.net.hosts {
+			if n.route.to == p.s.number {
+				n.reset()
 			}
 		}
 	}
 }
 
 // failOver promotes a visible replica, mostly the most advanced one.
-func (w *world) failOver(sh *shard) {
-	se := w.sentinels
-	if !w.elects() {
+func (se *sentinels) failOver(sh *shard) {
+	if !se.elects() {
 		return
 	}
 	var best *peer
 	any := se.r.IntN(4) == 0
 	for _, x := range se.peers {
 		switch {
-		case x.shard != sh || x.of == nil || !w.sees(x):
+		case x.shard != sh || x.of == nil || !x.visible():
 		case best == nil, any && se.r.IntN(2) == 0, !any && x.offset() > best.offset():
 			best = x
 		}
@@ -125,126 +151,90 @@ func (w *world) failOver(sh *shard) {
 	if best == nil {
 		return
 	}
-	w.promote(best)
+	best.promote()
 	sh.master, sh.lost = best, 0
-	w.announce(best)
+	se.announce(best)
 	if sh != se.home {
 		return
 	}
 	best.takeSlot()
-	w.server = best.s
-	w.retap()
-	w.tellClients()
+	se.servers.master = best.s
+	se.retap()
+	se.tellClients()
 }
 
-func (w *world) tellClients() {
-	se := w.sentinels
-	for _, n := range w.nodes {
-		if w.clustered() {
-			w.hearSwitch(n, upTo(se.r, mapLife))
+func (se *sentinels) tellClients() {
+	for _, n := range se.servers.net.hosts {
+		if se.servers.clustered() {
+			se.servers.hearSwitch(n, upTo(se.r, mapLife))
 			continue
 		}
 		d := upTo(se.r, se.downAfter)
 		if se.r.IntN(4) == 0 { // the process missed the message
-			d = upTo(se.r, 2*int64(w.cfg.TTL))
+			d = upTo(se.r, 2*int64(se.cfg.TTL))
 		}
-		w.hearSwitch(n, d)
-	}
-}
-
-// hearSwitch makes a process learn the master after d, if it reaches a sentinel that knows. It closes connections to another server.
-func (w *world) hearSwitch(n *node, d int64) {
-	w.inProcess(n, d, func() {
-		if l := &n.link; w.reaches(n, nil) && l.to != w.server.number && w.sentinels.r.IntN(8) > 0 {
-			l.told = w.server
-			if w.clustered() { // requests pending elsewhere continue
-				l.to = w.server.number
-				return
-			}
-			w.reset(n)
-		}
-	})
-}
-
-func (w *world) dial(n *node) {
-	l := &n.link
-	if w.sentinels == nil || !w.reaches(n, nil) || l.to == w.server.number || l.told != w.server && w.sentinels.r.IntN(8) == 0 {
-		return
-	}
-	l.to, l.told = w.server.number, w.server
-	if !w.clustered() && (l.hears || len(l.flight) > 0) {
-		w.reset(n)
+		se.servers.hearSwitch(n, d)
 	}
 }
 
 // isolate puts a master, sometimes with replicas, into a zone of its own. Some clients are cut off with it, some reach all servers, and
 // the others are cut off from it.
-func (w *world) isolate(s *strike) {
-	r, m, zone := w.sentinels.r, s.server.peer, s.zone()
+func (se *sentinels) isolate(m *peer, zone int32) {
+	r := se.r
 	m.zone = zone
-	for _, x := range w.sentinels.peers {
+	for _, x := range se.peers {
 		if x.shard == m.shard && x.of != nil && r.IntN(3) == 0 {
 			x.zone = zone
 		}
 	}
 	cut, both := r.IntN(4), r.IntN(4) // bounds of a draw of five
-	for _, n := range w.nodes {
-		l := &n.link
+	for _, n := range se.servers.net.hosts {
 		switch i := r.IntN(5); {
 		case i <= cut:
-			l.zone, l.anywhere = zone, false
+			n.route.zone, n.route.anywhere = zone, false
 		case i <= cut+both:
-			l.zone, l.anywhere = zone, true
+			n.route.zone, n.route.anywhere = zone, true
 		}
-		if !w.reaches(n, w.servers[l.to]) {
-			w.reset(n)
+		if !se.servers.reaches(n, se.servers.all[n.route.to]) {
+			n.reset()
 		}
-		for _, o := range w.servers {
-			if w.clustered() && !w.reaches(n, o) {
-				w.cutOff(n, o)
+		for _, o := range se.servers.all {
+			if se.servers.clustered() && !se.servers.reaches(n, o) {
+				o.cutOff(n)
 			}
 		}
 	}
 }
 
-func (w *world) rejoin(s *strike) {
-	zone := s.zone()
-	for _, p := range w.sentinels.peers {
+func (se *sentinels) rejoin(zone int32) {
+	for _, p := range se.peers {
 		if p.zone == zone {
 			p.zone = 0
 		}
 	}
-	for _, n := range w.nodes {
-		if l := &n.link; l.zone == zone {
-			l.zone, l.anywhere = 0, false
-			w.hearSwitch(n, upTo(w.sentinels.r, w.sentinels.downAfter))
+	for _, n := range se.servers.net.hosts {
+		if n.route.zone == zone {
+			n.route.zone, n.route.anywhere = 0, false
+			se.servers.hearSwitch(n, upTo(se.r, se.downAfter))
 		}
 	}
 }
 
-func (w *world) aimServer(s *strike) bool {
-	if w.sentinels == nil {
-		return false
-	}
-	switch s.Kind {
-	case fault.ReplicaLag, fault.ReplicaCut, fault.ReplicaWipe, fault.ReplicaFlip, fault.ReplicaDump:
-	default:
-		return true
-	}
-	s.server = nil
+// anyReplica draws a running replica of the leases' shard, nil if there is none. flips: one that another master could have.
+func (se *sentinels) anyReplica(flips bool) (drawn *server) {
 	found := 0
-	for _, x := range w.sentinels.peers {
-		if x.shard == w.sentinels.home && x.of != nil && !x.s.down && (s.Kind != fault.ReplicaFlip || w.another(x) != nil) {
-			if found++; w.sentinels.r.IntN(found) == 0 {
-				s.server = x.s
+	for _, x := range se.peers {
+		if x.shard == se.home && x.of != nil && !x.s.down && (!flips || se.another(x) != nil) {
+			if found++; se.r.IntN(found) == 0 {
+				drawn = x.s
 			}
 		}
 	}
-	return found > 0
+	return drawn
 }
 
-func (w *world) another(x *peer) *peer {
-	for _, m := range w.sentinels.peers {
+func (se *sentinels) another(x *peer) *peer {
+	for _, m := range se.peers {
 		if m.shard == x.shard && m.of == nil && m != x.of && !m.s.down {
 			return m
 		}
@@ -253,16 +243,71 @@ func (w *world) another(x *peer) *peer {
 }
 
 // flip makes a replica follow another master of its shard, on either side of a cut.
-func (w *world) flip(p *peer) {
+func (p *peer) flip() {
 	p.pinned++
-	if m := w.another(p); m != nil {
+	if m := p.se.another(p); m != nil {
 		p.zone = m.zone
-		w.follow(p, m)
+		p.follow(m)
 	}
 }
 
 func (p *peer) flipBack() {
 	if p.pinned--; p.pinned == 0 {
 		p.zone = 0
+	}
+}
+
+func (se *sentinels) of(sh *shard) []*peer {
+	return slices.DeleteFunc(slices.Clone(se.peers), func(p *peer) bool { return p.shard != sh })
+}
+
+func (se *sentinels) newID() int { se.ids++; return se.ids }
+
+// History contains the streams of all acting masters, their acknowledged writes, and when the sentinels' master was available to whom.
+
+func (se *sentinels) retap() {
+	for _, p := range se.peers {
+		if p.told && (!p.acts() || p.toldAs != p.s.stream()) {
+			e := history.Event{Kind: history.TapDown, Node: p.toldAs}
+			if p.acts() {
+				e.Reason = p.s.stream()
+			}
+			se.emit(e)
+			p.told = false
+		}
+	}
+	for _, p := range se.peers {
+		if !p.told && p.acts() {
+			p.told, p.toldAs = true, p.s.stream()
+			p.s.snapshot()
+		}
+	}
+}
+
+func (se *sentinels) majority() int { return (se.cfg.Replicas + 1) / 2 }
+
+func (se *sentinels) tellServers() {
+	s := se.servers.master
+	lived := s.Life()
+	switch {
+	case se.knew == nil || se.lived == lived && se.knew == s:
+	case se.knew != s:
+		se.emit(history.Event{Kind: history.RedisLife, Reason: history.LifeSwitch})
+	case se.runID != s.RunID:
+		se.emit(history.Event{Kind: history.RedisLife, Reason: history.LifeRestart})
+	default:
+		se.emit(history.Event{Kind: history.RedisLife, Reason: history.LifeAttachment})
+	}
+	begun := se.knew != nil
+	se.knew, se.lived, se.runID = s, lived, s.RunID
+	if serves := s.peer.serves(); serves != se.serves || !begun {
+		se.serves = serves
+		se.emit(history.Event{Kind: history.RedisMajority, N: number(serves)})
+	}
+	for _, n := range se.servers.net.hosts {
+		if routed := se.servers.routed(n); n.alive && routed == n.route.astray {
+			n.route.astray = !routed
+			se.emit(history.Event{Kind: history.Routed, Node: n.name, N: number(routed)})
+		}
 	}
 }

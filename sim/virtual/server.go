@@ -1,67 +1,107 @@
 package virtual
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-func (w *world) block(s *server, m *message, wait redis.WaitFor) {
+// servers are the Redis servers of a run.
+type servers struct {
+	*timeline
+	net       *network
+	master    *server    // the only server, or the sentinels' master
+	all       []*server  // by number
+	sentinels *sentinels // nil: a single server
+	known     int        // number of leases
+
+	named   func(id string)                 // a lease is new, and has the next number
+	granted func(lease int32, owner string) // the master has granted a lease
+	emptied func()                          // a server has started without data
+}
+
+// server is the Redis process. It executes its queued ops one after another.
+type server struct {
+	*redis.Server
+	set     *servers
+	number  int32
+	peer    *peer // part in replication; nil: a single server
+	down    bool
+	loading int   // > 0: the reply to every command is LOADING
+	hold    int   // > 0: frozen; requests wait
+	until   int64 // true time until which it is busy
+	gen     uint32
+	waiting []*message
+	blocked []*blockedRead
+	timers  [2][]bool // whether an expiry event is pending, of each lease and each heartbeat
+}
+
+type blockedRead struct {
+	m   *message
+	key string
+}
+
+func (s *server) block(m *message, wait redis.WaitFor) {
 	b := &blockedRead{m, wait.Key}
 	m.refs++
 	s.blocked = append(s.blocked, b)
-	w.after(s.Clock.TrueOf(0, wait.Block*int64(time.Millisecond)), func() { w.unblock(s, b) })
+	s.set.after(s.Clock.TrueOf(0, wait.Block*int64(time.Millisecond)), func() { s.unblock(b) })
 }
 
 // unblock replies that no entry came, once the server runs.
-func (w *world) unblock(s *server, b *blockedRead) {
+func (s *server) unblock(b *blockedRead) {
 	i := slices.Index(s.blocked, b)
 	switch {
 	case i < 0:
 		return
 	case s.hold > 0:
-		w.after(int64(10*time.Millisecond), func() { w.unblock(s, b) })
+		s.set.after(int64(10*time.Millisecond), func() { s.unblock(b) })
 		return
 	}
 	s.blocked = slices.Delete(s.blocked, i, i+1)
 	b.m.reply = nil
-	w.reply(b.m)
-	w.release(b.m)
+	s.set.reply(b.m)
+	s.set.net.release(b.m)
 }
 
 // feedBlocked answers reads of the streams that the last command added to.
-func (w *world) feedBlocked(s *server) {
+func (s *server) feedBlocked() {
 	for _, key := range s.TakeFed() {
 		for _, b := range slices.Clone(s.blocked) {
-			if b.key != key {
-				continue
+			if b.key == key {
+				s.feed(b)
 			}
-			n := w.nodes[b.m.node]
-			gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
-			got := redis.Reply(nil)
-			if !gone {
-				got = s.Obey(w.t, b.m.cmd.Args)
-				if _, still := got.(redis.WaitFor); still {
-					continue
-				}
-			}
-			s.blocked = slices.DeleteFunc(s.blocked, func(o *blockedRead) bool { return o == b })
-			if b.m.reply = got; !gone {
-				w.reply(b.m)
-			}
-			w.release(b.m)
 		}
 	}
 }
 
-func (w *world) unblockAll(s *server) {
+// feed answers a blocked read, unless its entry is gone. The entry is lost if the connection is gone.
+func (s *server) feed(b *blockedRead) {
+	n := s.set.net.hosts[b.m.node]
+	gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
+	if b.m.reply = nil; !gone {
+		got := s.Obey(s.set.t, b.m.cmd.Args)
+		if _, still := got.(redis.WaitFor); still {
+			return
+		}
+		b.m.reply = got
+	}
+	s.blocked = slices.DeleteFunc(s.blocked, func(o *blockedRead) bool { return o == b })
+	if !gone {
+		s.set.reply(b.m)
+	}
+	s.set.net.release(b.m)
+}
+
+func (s *server) unblockAll() {
 	for _, b := range s.blocked {
-		w.release(b.m)
+		s.set.net.release(b.m)
 	}
 	s.blocked = nil
 }
@@ -69,43 +109,46 @@ func (w *world) unblockAll(s *server) {
 // textUnblocked is Redis' reply to a blocked read when the server becomes a replica.
 const textUnblocked = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 
-func (w *world) demoteBlocked(p *peer) {
+func (p *peer) demoteBlocked() {
 	if len(p.s.blocked) == 0 {
 		return
 	}
-	w.toServer(p, 0, func() {
+	p.later(0, func() {
 		for _, b := range p.s.blocked {
 			b.m.reply = redis.Refusal(textUnblocked)
-			w.reply(b.m)
+			p.se.servers.reply(b.m)
 		}
-		w.unblockAll(p.s)
+		p.s.unblockAll()
 	})
 }
 
-// addServer adds the first server or, with a label, another one.
-func (w *world) addServer(label string) *server {
-	cfg, s := &w.cfg, &server{number: int32(len(w.servers))}
+// addFirst adds the server that a run begins with.
+func (ss *servers) addFirst(setup *rand.Rand) {
+	ss.master = ss.add("")
+	ss.master.Clock = loop.Clock{Wall: epochNs + spread(setup, int64(ss.cfg.Clock.Offset)), PPM: ss.cfg.Clock.rate(setup)}
+}
+
+// add adds the first server or, with a label, another one.
+func (ss *servers) add(label string) *server {
+	cfg, s := &ss.cfg, &server{set: ss, number: int32(len(ss.all))}
 	rc := redis.Config{
-		Options: redisstore.Options{Quarantine: cfg.TTL, Replicas: cfg.Replicas}, Label: label,
+		Options: cfg.storeOptions(), Label: label,
 		Local: cfg.Local && !cfg.replicated(), Lua: cfg.Lua, Loaded: cfg.Loaded,
 		Script: cfg.Seams.Script, Begun: cfg.Seams.Begun, Older: cfg.Seams.older,
-		Wrote:   func(c redis.Change) { w.wrote(s, c) },
-		Publish: func(no core.Notice) { w.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
-		Shout:   func(text string) { w.deliver(notice{text: text}, s.number, 60+len(text)) },
+		Wrote:   func(c redis.Change) { s.wrote(c) },
+		Publish: func(no core.Notice) { ss.net.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
+		Shout:   func(text string) { ss.net.deliver(notice{text: text}, s.number, 60+len(text)) },
 		Named: func(id string) {
-			w.sessIdx[id] = int32(len(w.sess))
-			w.sess = append(w.sess, session{id: id, heedless: heedless(cfg, id)})
+			ss.known++
+			ss.named(id)
 		},
 	}
 	var like *redis.Server
 	if label != "" {
-		like, rc.Runs = w.servers[0].Server, 1
-	}
-	if cfg.Intents != nil {
-		rc.Options = intentOptions(cfg)
+		like, rc.Runs = ss.all[0].Server, 1
 	}
 	s.Server = redis.New(rc, like)
-	w.servers = append(w.servers, s)
+	ss.all = append(ss.all, s)
 	return s
 }
 
@@ -114,102 +157,102 @@ const (
 	itemCost = int64(3 * time.Microsecond)
 )
 
-func (w *world) serverEvent(e *loop.Event) {
-	m := w.messages[e.Arg]
-	s := w.servers[m.to]
+func (ss *servers) event(e *loop.Event) {
+	m := ss.net.messages[e.Arg]
+	s := ss.all[m.to]
 	if m.lost || s.down || m.run != s.gen {
-		w.release(m)
+		ss.net.release(m)
 		return
 	}
-	n := w.nodes[e.Node]
+	n := ss.net.hosts[e.Node]
 	if e.Kind == evArrive && n.link.holdOut > 0 {
 		n.link.heldOut = append(n.link.heldOut, *e)
-		w.arm(m)
+		ss.net.arm(m)
 		return
 	}
 	if s.hold > 0 {
 		s.waiting = append(s.waiting, m)
-		w.arm(m)
+		ss.net.arm(m)
 		return
 	}
 	if e.Kind == evArrive {
-		start := max(w.t, s.until)
+		start := max(ss.t, s.until)
 		s.until = start + opCost + itemCost*int64(len(m.op.Items))
-		if start > w.t {
-			w.post(start, evExec, m)
-			w.release(m)
+		if start > ss.t {
+			ss.net.post(start, evExec, m)
+			ss.net.release(m)
 			return
 		}
 	}
-	w.execute(m)
-	w.release(m)
+	ss.execute(m)
+	ss.net.release(m)
 }
 
-func (w *world) execute(m *message) {
-	s := w.servers[m.to]
-	if why := w.redirected(s, m); why != "" {
+func (ss *servers) execute(m *message) {
+	s := ss.all[m.to]
+	if why := s.redirected(m); why != "" {
 		if m.cmd != nil {
 			m.reply = redis.Refusal(why)
 		} else {
 			m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: why, Results: m.ans.Results[:0]}
 		}
-		w.reply(m)
+		ss.reply(m)
 		return
 	}
 	switch {
 	case s.loading == 0 && m.cmd == nil && !s.Knows(m.op.Kind) && !s.DeniesOp(&m.op):
-		w.sendScript(m)
+		ss.sendScript(m)
 		return
 	case s.loading > 0:
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: redis.TextLoading, Results: m.ans.Results[:0]}
 	case m.cmd != nil:
-		w.out.Commands++
-		m.reply = s.Obey(w.t, m.cmd.Args)
-		w.feedBlocked(s)
+		ss.out.Commands++
+		m.reply = s.Obey(ss.t, m.cmd.Args)
+		s.feedBlocked()
 		if wait, blocks := m.reply.(redis.WaitFor); blocks {
-			w.block(s, m, wait)
+			s.block(m, wait)
 			return
 		}
 	case m.op.Kind == core.OpLook && !m.torn:
-		w.out.Commands++
-		s.Glance(w.t, &m.op, &m.ans)
+		ss.out.Commands++
+		s.Glance(ss.t, &m.op, &m.ans)
 		if m.ans.Look != nil {
-			m.torn, m.since = true, w.t
-			w.post(w.t+w.delay(&w.nodes[m.node].link, 0), evExec, m)
+			m.torn, m.since = true, ss.t
+			ss.net.post(ss.t+ss.net.delay(&ss.net.hosts[m.node].link, 0), evExec, m)
 			return
 		}
 	case m.torn:
 		first := m.ans
-		s.Do(w.t, &m.op, &m.ans)
-		w.join(&first, m)
+		s.Do(ss.t, &m.op, &m.ans)
+		ss.join(&first, m)
 	default:
-		w.out.Commands++
+		ss.out.Commands++
 		if m.op.Confirm > 0 {
-			w.confirm(s, m)
+			s.peer.confirm(m)
 			return
 		}
-		s.Do(w.t, &m.op, &m.ans)
+		s.Do(ss.t, &m.op, &m.ans)
 	}
-	w.reply(m)
+	ss.reply(m)
 }
 
 // sendScript models NOSCRIPT: the client sends the op again, with the script's text. Faults can hit both requests.
-func (w *world) sendScript(m *message) {
-	n := w.nodes[m.node]
-	w.servers[m.to].Load(m.op.Kind)
-	if n.link.holdIn > 0 || w.loses(w.cfg.Net.Lost) {
-		w.arm(m)
+func (ss *servers) sendScript(m *message) {
+	n := ss.net.hosts[m.node]
+	ss.all[m.to].Load(m.op.Kind)
+	if n.link.holdIn > 0 || ss.loses(ss.cfg.Net.Lost) {
+		ss.net.arm(m)
 		return
 	}
 	if n.gen == m.gen {
 		n.link.sent++
 	}
-	w.post(w.t+opCost+w.delay(&n.link, 0)+w.delay(&n.link, sizeOf(&m.op)), evArrive, m)
+	ss.net.post(ss.t+opCost+ss.net.delay(&n.link, 0)+ss.net.delay(&n.link, sizeOf(&m.op)), evArrive, m)
 }
 
 // join completes a discovery of several reads: half of the owners, later the other half, then the heartbeats by SCAN, which may miss new
 // ones. If data is lost meanwhile, the discovery fails.
-func (w *world) join(first *core.Answer, m *message) {
+func (ss *servers) join(first *core.Answer, m *message) {
 	a := &m.ans
 	switch {
 	case a.Look == nil:
@@ -220,29 +263,29 @@ func (w *world) join(first *core.Answer, m *message) {
 	}
 	look := *a.Look
 	if first.Look.Sessions != look.Sessions {
-		look.Sessions, look.Owners = w.scanned(first.Look, &look)
+		look.Sessions, look.Owners = ss.scanned(first.Look, &look)
 	} else if half := len(look.Owners) / 2; !slices.Equal(first.Look.Owners[:half], look.Owners[:half]) {
 		look.Owners = slices.Concat(first.Look.Owners[:half], look.Owners[half:])
 	}
 	look.Nodes = slices.DeleteFunc(look.Nodes, func(n core.Seen) bool {
-		return w.server.BeatSince(n.ID) > m.since && w.net.Int64N(2) == 0
+		return ss.master.BeatSince(n.ID) > m.since && ss.netRand.Int64N(2) == 0
 	})
 	a.Look = &look
 }
 
 // scanned is SCAN's view: all sessions of both reads, and a random part of the others.
-func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
+func (ss *servers) scanned(before, after *core.Look) (*core.Sessions, []string) {
 	var ids, owners []string
 	show := func(l *core.Look, i int) { ids, owners = append(ids, l.Sessions.IDs[i]), append(owners, l.Owners[i]) }
 	for b, a := 0, 0; b < len(before.Owners) || a < len(after.Owners); {
 		switch {
 		case a == len(after.Owners) || b < len(before.Owners) && before.Sessions.IDs[b] < after.Sessions.IDs[a]:
-			if w.net.Int64N(2) == 0 {
+			if ss.netRand.Int64N(2) == 0 {
 				show(before, b)
 			}
 			b++
 		case b == len(before.Owners) || after.Sessions.IDs[a] < before.Sessions.IDs[b]:
-			if w.net.Int64N(2) == 0 {
+			if ss.netRand.Int64N(2) == 0 {
 				show(after, a)
 			}
 			a++
@@ -254,168 +297,115 @@ func (w *world) scanned(before, after *core.Look) (*core.Sessions, []string) {
 	return core.NewSessions(ids), owners
 }
 
-func (w *world) reply(m *message) {
-	n := w.nodes[m.node]
-	switch p := w.servers[m.to].peer; {
+func (ss *servers) reply(m *message) {
+	n := ss.net.hosts[m.node]
+	switch p := ss.all[m.to].peer; {
 	case p == nil || m.gen != n.gen:
-	case w.clustered():
+	case ss.clustered():
 		if _, refused := m.reply.(redis.Refusal); refused || m.ans.Failure != core.FailNone {
-			w.readMap(n)
+			ss.readMap(n)
 		}
 	case p.of != nil: // the reply is READONLY or UNBLOCKED
-		w.hearSwitch(n, upTo(w.sentinels.r, w.sentinels.downAfter))
+		ss.hearSwitch(n, upTo(ss.sentinels.r, ss.sentinels.downAfter))
 	}
-	if w.loses(w.cfg.Net.Lost) {
-		w.arm(m)
+	if ss.loses(ss.cfg.Net.Lost) {
+		ss.net.arm(m)
 		return
 	}
-	back := w.t + opCost + w.delay(&n.link, sizeOfAnswer(m))
-	w.post(back, evReply, m)
-	if n.link.double > 0 || chance(w.net, w.cfg.Net.Double) {
-		w.post(back+upTo(w.net, int64(w.cfg.TTL)), evReply, m)
+	back := ss.t + opCost + ss.net.delay(&n.link, sizeOfAnswer(m))
+	ss.net.post(back, evReply, m)
+	if n.link.double > 0 || chance(ss.netRand, ss.cfg.Net.Double) {
+		ss.net.post(back+upTo(ss.netRand, int64(ss.cfg.TTL)), evReply, m)
 	}
 }
 
-func (w *world) thawServer(s *server) {
+func (s *server) thaw() {
 	waiting := s.waiting
 	s.waiting = nil
-	s.until = w.t
+	s.until = s.set.t
 	for _, m := range waiting {
-		w.post(w.t, evArrive, m)
-		w.release(m)
+		s.set.net.post(s.set.t, evArrive, m)
+		s.set.net.release(m)
 	}
 	if s.peer != nil {
-		w.thawStream(s)
+		s.peer.thaw()
 	}
 }
 
-func (w *world) killServer(s *server) {
+func (s *server) kill() {
 	if s.down {
 		return
 	}
 	s.down = true
 	s.gen++
 	for _, m := range s.waiting {
-		w.release(m)
+		s.set.net.release(m)
 	}
 	s.waiting = nil
-	w.unblockAll(s)
-	for _, n := range w.nodes {
-		if n.link.to == s.number {
-			w.reset(n)
+	s.unblockAll()
+	for _, n := range s.set.net.hosts {
+		if n.route.to == s.number {
+			n.reset()
 		} else if s.peer != nil {
-			w.cutOff(n, s)
+			s.cutOff(n)
 		}
 	}
 	if s.peer != nil {
-		w.endStream(s)
+		s.peer.end()
 		return
 	}
-	w.emit(history.Event{Kind: history.TapDown})
-	w.emit(history.Event{Kind: history.RedisDown})
+	s.set.emit(history.Event{Kind: history.TapDown})
+	s.set.emit(history.Event{Kind: history.RedisDown})
 }
 
-func (w *world) startServer(s *server, empty bool) {
+func (s *server) start(empty bool) {
 	if !s.down && s.peer != nil { // another fault has started it
 		return
 	}
 	s.down = false
-	s.Start(w.t)
-	s.until = w.t
+	s.Start(s.set.t)
+	s.until = s.set.t
 	kept := "kept"
 	if empty {
 		kept = "empty"
-		s.Empty(w.cfg.Emptied)
-		w.application()
+		s.Empty(s.set.cfg.Emptied)
+		s.set.emptied()
 	}
 	if s.peer != nil {
-		w.beginStream(s, empty)
+		s.peer.begin(empty)
 		return
 	}
-	w.emit(history.Event{Kind: history.RedisUp, Reason: kept})
-	w.snapshot(s)
-}
-
-// snapshot records all keys, as a replica reads them when it reconnects.
-func (w *world) snapshot(s *server) {
-	w.emitOf(s, history.Event{Kind: history.TapUp})
-	s.Present(w.t, func(c redis.Change) { w.show(s, c, true) })
-}
-
-// emitOf records a server's action. It names a server other than the sentinels' master.
-func (w *world) emitOf(s *server, e history.Event) {
-	if s != w.server {
-		e.Node = s.name()
-	}
-	w.emit(e)
-}
-
-// wrote appends a write to the server's stream. A server that history includes shows it.
-func (w *world) wrote(s *server, c redis.Change) {
-	p := s.peer
-	if p != nil && c.Kind != redis.Added {
-		p.write(c)
-	}
-	if p == nil || p.told {
-		w.show(s, c, false)
-	}
-}
-
-// show records a change of a server's keys in history, and schedules the check of the key's expiry. A snapshot shows the present keys.
-func (w *world) show(s *server, c redis.Change, snapshot bool) {
-	var e history.Event
-	switch c.Kind {
-	case redis.Granted:
-		w.timer(s, evLeaseExpiry, c.N)
-		if s == w.server {
-			w.thawWitness(c.N, c.Text)
-		}
-		e = history.Event{Kind: history.RedisGranted, Session: s.LeaseID(c.N), Instance: c.Text, Until: s.TrueOf(w.t, c.Expire)}
-	case redis.Extended:
-		e = history.Event{Kind: history.RedisExtended, Session: s.LeaseID(c.N), Instance: c.Text, Until: s.TrueOf(w.t, c.Expire)}
-	case redis.Deleted:
-		e = history.Event{Kind: history.RedisDeleted, Session: s.LeaseID(c.N)}
-	case redis.Fenced:
-		if c.At == 0 {
-			return
-		}
-		e = history.Event{Kind: history.RedisFence, Session: s.LeaseID(c.N), Fence: c.At}
-	case redis.EpochSet:
-		e = history.Event{Kind: history.RedisEpoch, N: number(snapshot), Reason: c.Text}
-	case redis.Beaten:
-		w.timer(s, evBeatExpiry, c.N)
-		e = history.Event{Kind: history.RedisBeat, Instance: s.BeatID(c.N), Until: s.TrueOf(w.t, c.Expire)}
-	case redis.BeatGone:
-		e = history.Event{Kind: history.RedisBeatGone, Instance: s.BeatID(c.N)}
-	case redis.Flushed:
-		e = history.Event{Kind: history.RedisFlushed}
-	default:
-		w.showRecord(s, c, snapshot)
-		return
-	}
-	if snapshot && c.Kind != redis.EpochSet {
-		e.Reason = "snapshot"
-	}
-	w.emitOf(s, e)
+	s.set.emit(history.Event{Kind: history.RedisUp, Reason: kept})
+	s.snapshot()
 }
 
 // timer schedules the check of a lease or heartbeat at its expiry. Each has one pending event, however often it is renewed.
-func (w *world) timer(s *server, kind uint8, i int32) {
+func (s *server) timer(kind uint8, i int32) {
 	pending := &s.timers[kind-evLeaseExpiry]
 	for len(*pending) <= int(i) {
 		*pending = append(*pending, false)
 	}
 	if end, ends := s.End(kind == evBeatExpiry, i); ends && !(*pending)[i] {
 		(*pending)[i] = true
-		w.q.Push(loop.Event{At: s.TrueOf(w.t, end+1), Kind: kind, Node: s.number, Arg: i})
+		s.set.q.Push(loop.Event{At: s.TrueOf(s.set.t, end+1), Kind: kind, Node: s.number, Arg: i})
 	}
 }
 
-func (w *world) expires(e *loop.Event) {
-	s := w.servers[e.Node]
+func (ss *servers) expires(e *loop.Event) {
+	s := ss.all[e.Node]
 	s.timers[e.Kind-evLeaseExpiry][e.Arg] = false
 	if !s.follows() {
-		s.Expire(e.Kind == evBeatExpiry, e.Arg, s.NowMs(w.t))
-		w.timer(s, e.Kind, e.Arg)
+		s.Expire(e.Kind == evBeatExpiry, e.Arg, s.NowMs(ss.t))
+		s.timer(e.Kind, e.Arg)
 	}
 }
+
+func (s *server) name() string { return fmt.Sprintf("server %d", s.number+1) }
+
+// follows reports whether the server is a replica, which expires keys only when its master does.
+func (s *server) follows() bool { return s.peer != nil && s.peer.of != nil }
+
+// leases implements backend.
+func (ss *servers) leases() int { return ss.known }
+
+func (ss *servers) clustered() bool { return ss.sentinels != nil && ss.sentinels.cluster != nil }

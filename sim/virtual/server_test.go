@@ -44,10 +44,10 @@ func TestScanIsWeak(t *testing.T) {
 		}
 		return l
 	}
-	w := &world{net: rand.New(rand.NewPCG(1, 2))}
+	ss := &servers{timeline: &timeline{netRand: rand.New(rand.NewPCG(1, 2))}}
 	seen := map[string]int{}
 	for range 200 {
-		sessions, owners := w.scanned(look("a", "b", "c", "e"), look("b", "c", "d", "f"))
+		sessions, owners := ss.scanned(look("a", "b", "c", "e"), look("b", "c", "d", "f"))
 		seen[strings.Join(sessions.IDs, "")]++
 		for i, id := range sessions.IDs {
 			if owners[i] != "owner of "+id {
@@ -70,7 +70,7 @@ func TestLookMayMissAHeartbeat(t *testing.T) {
 	shown := map[int]int{}
 	for seed := range uint64(50) {
 		w := newWorld(Config{Nodes: 1}.withDefaults(), fault.Plan{}, seed, nil)
-		r := w.server.Server
+		r := w.servers.master.Server
 		look := core.Op{Kind: core.OpLook}
 		beat := func(t int64, id string) {
 			var a core.Answer
@@ -82,7 +82,7 @@ func TestLookMayMissAHeartbeat(t *testing.T) {
 		first := m.ans
 		beat(3000, "new")
 		r.Do(4000, &look, &m.ans)
-		w.join(&first, &m)
+		w.servers.join(&first, &m)
 		shown[len(m.ans.Look.Nodes)]++
 		if !slices.ContainsFunc(m.ans.Look.Nodes, func(n core.Seen) bool { return n.ID == "old" }) {
 			t.Fatal("a heartbeat that was there is not shown")
@@ -97,11 +97,11 @@ func TestLookMayMissAHeartbeat(t *testing.T) {
 func TestLookAcrossALossFails(t *testing.T) {
 	w := newWorld(Config{Nodes: 1, Sessions: 3}.withDefaults(), fault.Plan{}, 1, nil)
 	m := message{op: core.Op{Kind: core.OpLook}}
-	w.server.Glance(1000, &m.op, &m.ans)
+	w.servers.master.Glance(1000, &m.op, &m.ans)
 	first := m.ans
-	w.server.Start(1500)
-	w.server.Do(2000, &m.op, &m.ans)
-	w.join(&first, &m)
+	w.servers.master.Start(1500)
+	w.servers.master.Do(2000, &m.op, &m.ans)
+	w.servers.join(&first, &m)
 	if m.ans.Look != nil || m.ans.Failure != core.FailUnknown {
 		t.Errorf("answered %+v", m.ans)
 	}

@@ -18,8 +18,7 @@ func (u *tuners) place(name string) *tunerPlace {
 
 const answerWithin = int64(time.Second)
 
-func (w *world) tune(c *pipeline) {
-	u := &w.intents.tuners
+func (u *tuners) serve(c *pipeline) {
 	slot, service := u.place(c.slot), u.place(c.service)
 	u.number++
 	c.n = u.number
@@ -30,37 +29,37 @@ func (w *world) tune(c *pipeline) {
 			e.Session, e.Fence, newer = c.service, c.fence, service.fence
 		}
 		e.Reason = "fence older than " + strconv.FormatInt(newer, 10)
-		w.emit(e)
+		u.emit(e)
 		c.p.back(c, func() { c.refused("refused: an older fence than the slot has seen") })
 		return
 	}
 	c.served = true
 	for _, e := range []history.Event{{Session: c.slot, Fence: c.slotFrom}, {Session: c.service, Fence: c.fence}} {
 		e.Kind, e.Instance, e.N, e.Reason = history.Arrived, c.instance, c.n, c.session
-		w.emit(e)
+		u.emit(e)
 	}
 	for _, old := range []*pipeline{slot.current, service.current} {
 		if old != nil {
-			w.overAt(old, history.Aborted, "newer fence")
+			u.overAt(old, history.Aborted, "newer fence")
 			old.p.back(old, old.pushedOut)
 		}
 	}
 	slot.fence, slot.current = c.slotFrom, c
 	service.fence, service.current = c.fence, c
 	if c.gone {
-		w.after(w.hop(), func() { w.overAt(c, history.Aborted, "gone") })
+		u.after(u.hop(), func() { u.overAt(c, history.Aborted, "gone") })
 	}
 	c.p.back(c, c.accepted)
 }
 
-func (w *world) overAt(c *pipeline, kind history.Kind, why string) {
+func (u *tuners) overAt(c *pipeline, kind history.Kind, why string) {
 	if !c.served {
 		return
 	}
 	c.served = false
 	for _, name := range []string{c.slot, c.service} {
-		w.emit(history.Event{Kind: kind, Session: name, Instance: c.instance, N: c.n, Reason: why})
-		if p := w.intents.tuners.place(name); p.current == c {
+		u.emit(history.Event{Kind: kind, Session: name, Instance: c.instance, N: c.n, Reason: why})
+		if p := u.place(name); p.current == c {
 			p.current = nil
 		}
 	}
@@ -68,9 +67,9 @@ func (w *world) overAt(c *pipeline, kind history.Kind, why string) {
 
 // back calls f in the pipeline's process after the delay of the slot's message.
 func (p *intentNode) back(c *pipeline, f func()) {
-	p.w.after(p.w.hop(), func() {
+	p.n.after(p.n.hop(), func() {
 		if !c.gone {
-			p.w.inProcess(p.n, 0, f)
+			p.n.inProcess(0, f)
 		}
 	})
 }
@@ -80,15 +79,15 @@ func (c *pipeline) hangUp() {
 		return
 	}
 	c.gone = true
-	w := c.p.w
-	w.after(w.hop(), func() { w.overAt(c, history.Aborted, "gone") })
+	u := &c.p.iw.tuners
+	u.after(u.hop(), func() { u.overAt(c, history.Aborted, "gone") })
 }
 
 func (c *pipeline) accepted() {
 	if c.state != pipeSending {
 		return
 	}
-	if int64(c.p.n.clock.MonoAt(c.p.w.t))-c.sent >= answerWithin || c.ended && !c.paused {
+	if int64(c.p.n.clock.MonoAt(c.p.n.t))-c.sent >= answerWithin || c.ended && !c.paused {
 		c.refused("the slot answered too late")
 		return
 	}
@@ -126,9 +125,9 @@ func (c *pipeline) letGo() {
 		return
 	}
 	c.state = pipeLetting
-	w := c.p.w
-	w.after(w.hop(), func() {
-		w.overAt(c, history.Served, "")
+	u := &c.p.iw.tuners
+	u.after(u.hop(), func() {
+		u.overAt(c, history.Served, "")
 		c.p.back(c, func() { c.over("") })
 	})
 }

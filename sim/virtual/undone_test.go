@@ -10,12 +10,12 @@ import (
 
 // switchBack makes the server that was deposed at a failover the master again, as it was then: its run and its data.
 func (w *world) switchBack(old *redis.Data, run string) {
-	w.killServer(w.server)
-	w.server.Wrote(redis.Change{Kind: redis.Flushed})
-	w.server.Restore(old)
-	w.startServer(w.server, false)
-	w.server.RunID = run
-	w.snapshot(w.server)
+	w.servers.master.kill()
+	w.servers.master.Wrote(redis.Change{Kind: redis.Flushed})
+	w.servers.master.Restore(old)
+	w.servers.master.start(false)
+	w.servers.master.RunID = run
+	w.servers.master.snapshot()
 }
 
 // A failover that is undone, after the successor has granted leases of the dead, gives nobody a second owner, and the fleet
@@ -35,16 +35,16 @@ func TestFailoverThatIsUndone(t *testing.T) { // G1, G3
 			var epochs []string
 			at := int64(cfg.Start) + int64(8*time.Second)
 			w.after(at-1, func() {
-				old, run = w.server.Copy(), w.server.RunID
-				epochs = append(epochs, w.server.Epoch)
+				old, run = w.servers.master.Copy(), w.servers.master.RunID
+				epochs = append(epochs, w.servers.master.Epoch)
 			})
 			w.after(at+int64(back), func() {
-				epochs = append(epochs, w.server.Epoch)
+				epochs = append(epochs, w.servers.master.Epoch)
 				w.switchBack(old, run)
 			})
 			w.run()
 			out := w.outcome()
-			if epochs = append(epochs, w.server.Epoch); epochs[2] == epochs[0] || epochs[2] == epochs[1] {
+			if epochs = append(epochs, w.servers.master.Epoch); epochs[2] == epochs[0] || epochs[2] == epochs[1] {
 				t.Errorf("seed %d, back after %v: the old master was believed, or was not: epochs %q", seed, back, epochs)
 			}
 			if out.Overlaps+out.Falls > 0 || out.Unowned > 0 || out.Misowned > 0 {

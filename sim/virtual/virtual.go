@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -45,14 +44,6 @@ func altered[T any](seam func(T) T, v T) T {
 		return v
 	}
 	return seam(v)
-}
-
-// rate draws a clock's rate error in parts per million.
-func (c Clock) rate(r *rand.Rand) int64 {
-	if c.Edge {
-		return c.Drift * int64(2*r.IntN(2)-1)
-	}
-	return spread(r, c.Drift)
 }
 
 // Election holds the timings of an election; see Config.Election.
@@ -278,4 +269,20 @@ func (c Config) timings() timing.Timings {
 		t.Poll, t.PollTimeout, t.Serve = c.TTL/3, c.TTL/3, timing.Min
 	}
 	return t
+}
+
+const (
+	intentPrefix = "v3:"
+	idemPrefix   = intentPrefix + "idem:"
+	recordPrefix = intentPrefix + "session:"
+	busKey       = intentPrefix + "bus"
+)
+
+// storeOptions are the options of a store for the leases of the run's system.
+func (c *Config) storeOptions() redisstore.Options {
+	o := redisstore.Options{Quarantine: c.TTL, Replicas: c.Replicas}
+	if c.Intents != nil {
+		o.LeasePrefix, o.NodePrefix, o.EpochKey, o.Channel = "lease:", intentPrefix+"node:", intentPrefix+"epoch", intentPrefix+"leases"
+	}
+	return o
 }

@@ -79,7 +79,7 @@ func TestHistoryIsWellFormed(t *testing.T) {
 	}
 }
 
-// Every kind of fault that the engine claims to strike is struck, shows in the history and, if it lasts, ends.
+// Every kind of fault that the engine claims to injection is struck, shows in the history and, if it lasts, ends.
 func TestEveryKindIsInjected(t *testing.T) {
 	for _, kind := range swarmKinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -94,8 +94,8 @@ func TestEveryKindIsInjected(t *testing.T) {
 					ended++
 				}
 			})
-			w := world{cfg: cfg}
-			if lasts := w.lasts(f) > 0; err != nil || began != 1 || ended > 1 || lasts != (ended == 1) || len(out.Skipped) > 0 {
+			st := storm{timeline: &timeline{cfg: cfg}}
+			if lasts := st.lasts(f) > 0; err != nil || began != 1 || ended > 1 || lasts != (ended == 1) || len(out.Skipped) > 0 {
 				t.Errorf("began %d times, ended %d times, skipped %v, %v", began, ended, out.Skipped, err)
 			}
 			if out.Overlaps+out.Falls > 0 || out.Unowned > 0 {
