@@ -219,8 +219,8 @@ func (c *Config) validate() error {
 	case c.Replicas < 0 || c.Replicas > ReplicasMax:
 		return configError("Replicas is %d; it must be 0 to %d", c.Replicas, ReplicasMax)
 	case c.Quarantine < c.TTL:
-		return configError("Quarantine %v is shorter than TTL %v: after a loss of data, an owner could trust a lease that Redis grants to another",
-			c.Quarantine, c.TTL)
+		return configError("Quarantine %v is shorter than TTL %v: after a loss of data, an owner could trust a lease that "+
+			"Redis grants to another", c.Quarantine, c.TTL)
 	}
 	if err := checkName(c.InstanceID); err != nil {
 		return configError("InstanceID %s %s", brief(c.InstanceID), err)

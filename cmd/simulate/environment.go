@@ -262,7 +262,8 @@ func (f *environment) stores(topology string) (all []real.Store, err error) {
 func (f *environment) ownServers(topology string) error {
 	switch {
 	case f.launcher == launchContainers:
-		return fmt.Errorf("--launcher container with --topology %s: containers cannot reach the servers, which have addresses of this machine: leave it out", topology)
+		return fmt.Errorf("--launcher container with --topology %s: containers cannot reach the servers, which have addresses of this machine: "+
+			"leave it out", topology)
 	case f.compose != "":
 		return fmt.Errorf("--compose %s with --topology %s: its Redis is one server: leave one of them out", f.compose, topology)
 	case f.redis != "" && f.redis != "server":

@@ -82,11 +82,13 @@ func (f *player) recalled(fs *pflag.FlagSet, arg string) (sim.Config, error) {
 func seedOf(arg string) (uint64, error) {
 	number, _, _ := strings.Cut(arg, "@")
 	seed, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || seed == 0 {
-		return 0, nil
+	if err != nil {
+		seed = 0
 	}
-	if _, err := drawnBy(arg); err != nil {
-		return 0, fmt.Errorf("seed %w", err)
+	if seed != 0 {
+		if _, err := drawnBy(arg); err != nil {
+			return 0, fmt.Errorf("seed %w", err)
+		}
 	}
 	return seed, nil
 }

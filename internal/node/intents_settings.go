@@ -118,7 +118,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
 	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "log level of successful renewals; info if empty")
-	v.text(&pause, "pause", "LEASESTORM_PAUSE", "", "check-send: at the first pipeline, stop the process after the check of the lease and before the request")
+	v.text(&pause, "pause", "LEASESTORM_PAUSE", "",
+		"check-send: at the first pipeline, stop the process after the check of the lease and before the request")
 	var help bool
 	v.BoolVarP(&help, "help", "h", false, "this text")
 	if err := v.read(args, &help, intentsUsage, out, "see node --system intents --help"); err != nil {

@@ -103,7 +103,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
 	duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	duration(&s.leases.RenewInterval, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")
-	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0, "time between heartbeats; if given, it must be the time between renewals")
+	duration(&s.heartbeat, "heartbeat", "LEASESTORM_HEARTBEAT_MS", 0,
+		"time between heartbeats; if given, it must be the time between renewals")
 	duration(&s.leases.DiscoveryInterval, "discovery", "LEASESTORM_DISCOVERY_MS", 0, "time between discoveries; 0: TTL/3")
 	duration(&s.leases.OpTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	var delay, replicas string
@@ -111,7 +112,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	duration(&s.polls.Interval, "poll", "LEASESTORM_POLL_MS", poll.DefaultInterval, "time between polls of a session")
 	duration(&s.polls.Timeout, "poll-timeout", "LEASESTORM_POLL_TIMEOUT_MS", 0, "timeout of a poll; 0: TTL/3")
 	duration(&s.polls.DrainTimeout, "drain", "LEASESTORM_DRAIN_MS", 0, "how long a clean stop lets polls run; 0: the poll timeout")
-	duration(&s.polls.Stuck, "stuck", "LEASESTORM_STUCK_MS", 0, "how long a poll may take to return after its context ended, before its lease is given up; 0: TTL/3")
+	duration(&s.polls.Stuck, "stuck", "LEASESTORM_STUCK_MS", 0,
+		"how long a poll may take to return after its context ended, before its lease is given up; 0: TTL/3")
 	duration(&s.election, "election", "LEASESTORM_ELECTION_MS", 0, "election: time between two reads of a follower; 0: TTL/2")
 	text(&delay, "start-delay", "LEASESTORM_START_DELAY_MS", "election: longest random time before the first attempt, in "+
 		"ms; 0: none, empty: TTL/3")
@@ -120,7 +122,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	text(&level, "log", "LEASESTORM_LOG", "debug, info, warn or error; info if empty")
 	text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "log level of successful renewals; info if empty")
 	text(&long, "long-polls", "LEASESTORM_LONG_POLLS", "true: polls may outlast the TTL while renewals succeed, up to --poll-timeout")
-	text(&pause, "pause", "LEASESTORM_PAUSE", "check-send: at the first poll, stop the process after the check of the lease and before the request")
+	text(&pause, "pause", "LEASESTORM_PAUSE",
+		"check-send: at the first poll, stop the process after the check of the lease and before the request")
 	fs.Lookup("long-polls").NoOptDefVal = "true"
 	var help bool
 	fs.BoolVarP(&help, "help", "h", false, "this text")

@@ -82,8 +82,8 @@ type adapter struct {
 	ended   chan struct{}
 }
 
-// startAdapter starts the program in a process group of its own. SIGTERM to the node's group does not reach it, while on Linux the simulator
-// freezes and kills all descendants of a node.
+// startAdapter starts the program in a process group of its own. SIGTERM to the node's group does not reach it, while on Linux the
+// simulator freezes and kills all descendants of a node. On other systems, a freeze misses the adapter.
 func startAdapter(argv, env []string, lost func(key string), wrong func(text string)) (*adapter, error) {
 	a := &adapter{name: strings.Join(argv, " "), cmd: exec.Command(argv[0], argv[1:]...), lost: lost, wrong: wrong, ended: make(chan struct{})}
 	a.cmd.Env, a.cmd.Stderr = env, os.Stderr

@@ -17,7 +17,8 @@ func newDocuments(n *intentnames.Names) documents {
 		`"resource":`, `"` + n.ResourceMember + `":`, `"at":`, `"` + n.AtMember + `":`,
 		`"reason":"` + string(intent.ReasonNoSlot) + `"`, `"reason":"` + n.NoSlot + `"`,
 	}
-	return documents{strings.NewReplacer(sessions...), strings.NewReplacer(append(sessions, `"resource"`, `"`+n.ResourceMember+`"`, `"/intents"`, `"`+n.Path+`/intents"`,
+	return documents{strings.NewReplacer(sessions...), strings.NewReplacer(append(sessions,
+		`"resource"`, `"`+n.ResourceMember+`"`, `"/intents"`, `"`+n.Path+`/intents"`,
 		`"/sessions`, `"`+n.Path+`/sessions`, `"/openapi.json"`, `"`+n.Path+`/openapi.json"`,
 		`"start"`, `"`+n.Verb+`start"`, `"stop"`, `"`+n.Verb+`stop"`,
 		`scope write`, `scope `+n.Scope+`write`, `scope read`, `scope `+n.Scope+`read`,
