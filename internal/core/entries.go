@@ -55,7 +55,8 @@ func (c *Core) stands(id string, i int32) (entered, held bool) {
 	}
 	l.session = i
 	if i == place.Nobody && l.unanswered && l.Phase() == idle && len(l.stuck) == 0 {
-		c.rewatch(l)
+		l.will(nextRead)
+		c.timers.armLease(l, c.k.Now()+Time(c.cfg.MaxProbe))
 	}
 	return true, l.Phase() == owned
 }

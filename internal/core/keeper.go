@@ -8,36 +8,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/term"
 )
 
-// lease is one lease as this instance sees it. An instance has entries only for leases that it holds, wants or watches.
-type lease struct {
-	term.Term
-
-	heir   heir   // releasing, yielding: the next owner
-	past   string // idle, acquiring: its last owner, if since is known
-	holder string // idle: its owner at the last read or notice
-
-	exp   Time // idle: when the holder's lease expires, as far as known
-	since Time // yielding: when TellYield was sent; releasing: when it was given back; idle, acquiring: see Vacancy.Since
-
-	due Time   // when its timer fires, or fired last
-	gen uint32 // of its timer
-	pos int32  // owned: index in Core.held
-
-	session int32 // index in fleet.sessions, nobody if it is not one of them
-
-	next  next
-	cause Cause   // yielding: why
-	stuck []int64 // fences of its terms whose work has not ended: it is not acquired before that
-
-	want       bool // a user wants it
-	wait       bool // and waits until it is held
-	place      bool // placement wants it
-	yielding   bool // its work is being ended
-	unanswered bool // an acquire was not answered: the key may be ours
-	told       bool // releasing: TellReleaseFailed was sent
-	givenBack  bool // idle, acquiring: its last owner gave it back
-}
-
 func (c *Core) want(id string, wait bool, ttl int64) {
 	l := c.lease(id)
 	l.want, l.wait = true, wait
@@ -114,7 +84,7 @@ func (c *Core) refuse(l *lease, by refused) {
 		return
 	}
 	l.will(nextAcquire)
-	c.armLease(l, c.k.Now()+Time(max(wait, Millisecond)+c.stagger(l)))
+	c.timers.armLease(l, c.k.Now()+Time(max(wait, Millisecond)+c.stagger(l)))
 }
 
 // awaitExpiry sets l's timer to shortly before the holder's lease expires, to read it once more. After that read, it sets the timer to
@@ -123,11 +93,11 @@ func (c *Core) refuse(l *lease, by refused) {
 func (c *Core) awaitExpiry(l *lease) {
 	if lead, together := l.exp-Time(c.cfg.Lead), Time(c.cfg.Lead/2); lead > c.k.Now() {
 		l.will(nextRead)
-		c.armLease(l, (lead+together-1)/together*together)
+		c.timers.armLease(l, (lead+together-1)/together*together)
 		return
 	}
 	l.will(nextAcquire)
-	c.armLease(l, max(l.exp, c.k.Now())+Time(c.stagger(l)))
+	c.timers.armLease(l, max(l.exp, c.k.Now())+Time(c.stagger(l)))
 }
 
 // wakeLease handles l's timer, which was due at at.
@@ -151,10 +121,10 @@ func (c *Core) wakeLease(l *lease, at Time) {
 			c.forget(l)
 		case c.silence.on:
 			// In a silence the grant would not arrive.
-			c.armLease(l, c.k.Now()+Time(c.cfg.MaxProbe))
+			c.timers.armLease(l, c.k.Now()+Time(c.cfg.MaxProbe))
 		case l.next == nextTurn:
 			l.will(nextAcquire)
-			c.armLease(l, c.k.Now()+Time(max(c.stagger(l), c.cfg.Stagger)))
+			c.timers.armLease(l, c.k.Now()+Time(max(c.stagger(l), c.cfg.Stagger)))
 		case l.next == nextRead || c.unwanted(l) || c.k.Now() > at+Time(c.cfg.Lead):
 			c.observe(l) // also if this instance slept past its turn
 		default:
@@ -202,7 +172,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 				c.tryAcquire(l) // it may have been given back since
 				continue
 			}
-			c.heldBy(l, r)
+			l.heldBy(r, c.cfg.Instance)
 			c.table.OwnedBy(l.session, r.Owner)
 			switch {
 			case meant == nextInherit:
@@ -219,7 +189,6 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 			c.refuse(l, refused{cause: CauseFailed, wait: c.cfg.MaxProbe, text: a.Text})
 		}
 	}
-	c.drainedYet()
 }
 
 func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
@@ -244,7 +213,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 	t := Tell{Kind: TellAcquired, ID: l.ID(), Fence: l.Fence(), Until: l.Until(), UntilWall: c.k.Wall(l.Until()), TTL: l.TTL(),
 		RedisNow: redis}
 	if r.Outcome == OutGranted { // an adopted lease was ours already
-		t.Vacant = c.vacancy(l)
+		t.Vacant = l.vacancy(c.k.Now())
 	}
 	l.vacant(Vacancy{})
 	c.tell(t)
@@ -285,7 +254,7 @@ func (c *Core) armHeld(l *lease) {
 	if l.TTL() < c.cfg.TTL {
 		at = min(at, c.k.Now()+Time(l.TTL()/3))
 	}
-	c.armLease(l, at)
+	c.timers.armLease(l, at)
 }
 
 // renewNow renews one held lease before its tick, unless a request for it is under way or Redis is silent.
@@ -367,7 +336,6 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	if placed && !c.silence.on {
 		c.table.Discover(place.DiscoverLost)
 	}
-	c.drainedYet()
 }
 
 func (c *Core) unhold(l *lease, to term.Phase) {
@@ -411,11 +379,6 @@ func (c *Core) observeWanted() {
 	}
 }
 
-func (c *Core) rewatch(l *lease) {
-	l.will(nextRead)
-	c.armLease(l, c.k.Now()+Time(c.cfg.MaxProbe))
-}
-
 func (c *Core) observeAnswered(in *inflight, a *Answer) {
 	for i, l := range in.leases {
 		if !c.k.Settles(&in.op, &l.Term) {
@@ -428,7 +391,7 @@ func (c *Core) observeAnswered(in *inflight, a *Answer) {
 		case OutHeld:
 			c.observedHeld(l, in, r)
 		case OutFree:
-			if !c.vacated(l) {
+			if !l.vacated(c.k.Now()) {
 				l.vacant(Vacancy{}) // it was freed early, at an unknown time
 			}
 			c.table.OwnedBy(l.session, "")
@@ -448,7 +411,7 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	c.table.OwnedBy(l.session, r.Owner)
 	l.holder = r.Owner
 	l.exp = c.k.HeldUntil(&in.op, r.PTTL)
-	c.heldBy(l, r)
+	l.heldBy(r, c.cfg.Instance)
 	switch {
 	case r.Owner == c.cfg.Instance && c.k.Traced(l.ID()):
 		c.tryAcquire(l) // an unanswered attempt succeeded: adopt it
@@ -459,14 +422,6 @@ func (c *Core) observedHeld(l *lease, in *inflight, r *Result) {
 	default:
 		c.awaitExpiry(l)
 	}
-}
-
-// result returns the i-th result, or an unknown one if the store returned too few.
-func (a *Answer) result(i int) *Result {
-	if i < len(a.Results) {
-		return &a.Results[i]
-	}
-	return &Result{}
 }
 
 func (c *Core) stagger(l *lease) int64 {

@@ -14,7 +14,7 @@ func (c *Core) advance(now Now) {
 	c.tell(Tell{Kind: TellClock, Cause: CauseClock, Wait: step})
 	for _, l := range c.held {
 		if c.k.Shift(&l.Term, step) {
-			c.armLease(l, max(l.Until(), c.k.Now()))
+			c.timers.armLease(l, max(l.Until(), c.k.Now()))
 		}
 		c.doubt(l, CauseClock, "")
 		c.requestRenew(l)
@@ -80,15 +80,6 @@ func (c *Core) supersede() {
 // Disbelieved returns the epoch of the server if it is not believed, "" once the answer to a later op is believed.
 func (c *Core) Disbelieved() string { return c.k.Disbelieved() }
 
-// Blocked returns until when nothing may be acquired, and why; 0 if it may.
-func (c *Core) Blocked() (Time, Cause) {
-	until, cause := c.k.Blocked()
-	if cause == CauseNone && c.paced(OpAcquire) {
-		return c.paces[OpAcquire].until, CauseFailed
-	}
-	return until, cause
-}
-
 // askIdle reads the epoch once a renewal interval, if an instance without a heartbeat holds no lease and either wants none or may not
 // acquire yet. Such an instance sends no other requests. Without this read it would notice a loss of data, or a jump of Redis' clock, only
 // when it wants a lease. It would then be blocked for a TTL from that moment on (G9, I3, I5).
@@ -98,5 +89,14 @@ func (c *Core) askIdle() {
 	}
 	if until, _ := c.Blocked(); until != 0 || len(c.leases) == 0 {
 		c.queue.probe = true
+	}
+}
+
+func (c *Core) catchUp() {
+	c.own.Refresh()
+	for _, l := range c.held {
+		if (l.Uncertain() || l.Forgotten()) && l.Op() == 0 {
+			c.requestRenew(l)
+		}
 	}
 }

@@ -76,14 +76,14 @@ func (c *Core) freed(id string, i int32, from string, to heir) {
 	l := c.entryOf(id, i)
 	if l != nil && (l.Phase() != idle || len(l.stuck) > 0) {
 		if l.Phase() == acquiring {
-			c.givenBackBy(l, from)
+			l.vacant(Vacancy{Since: c.k.Now(), Owner: from, GivenBack: true})
 			l.will(nextAgain) // the answer under way may be older than the release
 		}
 		return
 	}
 	if l != nil && l.want {
 		l.holder = ""
-		c.givenBackBy(l, from)
+		l.vacant(Vacancy{Since: c.k.Now(), Owner: from, GivenBack: true})
 		c.retry(l)
 		return
 	}
@@ -106,7 +106,7 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	l = c.placed(i)
 	l.holder = ""
 	l.exp = c.k.Now()
-	c.givenBackBy(l, from)
+	l.vacant(Vacancy{Since: c.k.Now(), Owner: from, GivenBack: true})
 	if to.id == c.cfg.Instance {
 		c.retry(l)
 		if l.Phase() == acquiring {
@@ -125,7 +125,7 @@ func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
 	default:
 		l.Cancel()
 		l.will(turn)
-		c.armLease(l, at)
+		c.timers.armLease(l, at)
 	}
 }
 

@@ -82,3 +82,12 @@ func (c *Core) tellRefusing() {
 		c.eff.Tells[len(c.eff.Tells)-1].At = r.at
 	}
 }
+
+// Blocked returns until when nothing may be acquired, and why; 0 if it may.
+func (c *Core) Blocked() (Time, Cause) {
+	until, cause := c.k.Blocked()
+	if cause == CauseNone && c.paced(OpAcquire) {
+		return c.paces[OpAcquire].until, CauseFailed
+	}
+	return until, cause
+}

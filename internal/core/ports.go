@@ -280,3 +280,11 @@ type Effects struct {
 	Tells []Tell
 	Ops   []Op
 }
+
+// result returns the i-th result, or an unknown one if the store returned too few.
+func (a *Answer) result(i int) *Result {
+	if i < len(a.Results) {
+		return &a.Results[i]
+	}
+	return &Result{}
+}

@@ -6,27 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/place"
 )
 
-// heir is the instance that should take a released lease.
-type heir struct {
-	id   string // "": the first in order
-	none bool   // no instance, because its session is gone
-}
-
-// peer returns h as the notice of a release encodes it: the releasing instance itself means that no instance should take the lease.
-func (h heir) peer(self string) string {
-	if h.none {
-		return self
-	}
-	return h.id
-}
-
-func heirNamed(peer, from string) heir {
-	if peer == from {
-		return heir{none: true}
-	}
-	return heir{id: peer}
-}
-
 // yield makes the shell end the work under l. The release follows with the shell's EvDrop, not before the work has ended: otherwise two
 // instances would work under the lease.
 func (c *Core) yield(l *lease, to string, cause Cause) {
@@ -87,7 +66,7 @@ func (c *Core) release(l *lease, cause Cause) {
 
 func (c *Core) requestRelease(l *lease) {
 	c.queue.add(OpRelease, l)
-	c.armLease(l, l.since+Time(c.cfg.TTL))
+	c.timers.armLease(l, l.since+Time(c.cfg.TTL))
 }
 
 func (c *Core) releaseAnswered(in *inflight, a *Answer) {
@@ -105,7 +84,7 @@ func (c *Core) releaseAnswered(in *inflight, a *Answer) {
 			c.overtaken(l)
 		case r.Outcome == OutUnknown:
 			c.releaseFailed(l, CauseFailed, a.Text)
-			c.armLease(l, min(c.k.Now()+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
+			c.timers.armLease(l, min(c.k.Now()+Time(c.cfg.MaxProbe), l.since+Time(c.cfg.TTL)))
 		default:
 			c.released(l)
 		}
@@ -142,7 +121,6 @@ func (c *Core) released(l *lease) {
 	default:
 		c.forget(l)
 	}
-	c.drainedYet()
 }
 
 // releaseFailed reports, once, that the release of l failed. It is retried: a late or repeated release does no harm, because it names the
@@ -178,7 +156,6 @@ func (c *Core) abandon(id string, fence int64) {
 	case acquiring:
 		c.k.Trace(id, c.k.TTLOf(OpAcquire, &l.Term)) // a key that the attempt wins is left to expire, too
 		c.block(l)
-		c.drainedYet()
 	case idle:
 		c.block(l)
 	}

@@ -121,12 +121,3 @@ func (c *Core) heard(in *inflight) {
 	}
 	c.catchUp()
 }
-
-func (c *Core) catchUp() {
-	c.own.Refresh()
-	for _, l := range c.held {
-		if (l.Uncertain() || l.Forgotten()) && l.Op() == 0 {
-			c.requestRenew(l)
-		}
-	}
-}

@@ -1,0 +1,132 @@
+package core
+
+import "github.com/leasestorm/leasestorm/internal/term"
+
+// lease is one lease as this instance sees it. An instance has entries only for leases that it holds, wants or watches.
+type lease struct {
+	term.Term
+
+	heir   heir   // releasing, yielding: the next owner
+	past   string // idle, acquiring: its last owner, if since is known
+	holder string // idle: its owner at the last read or notice
+
+	exp   Time // idle: when the holder's lease expires, as far as known
+	since Time // yielding: when TellYield was sent; releasing: when it was given back; idle, acquiring: see Vacancy.Since
+
+	due Time   // when its timer fires, or fired last
+	gen uint32 // of its timer
+	pos int32  // owned: index in Core.held
+
+	session int32 // index in fleet.sessions, nobody if it is not one of them
+
+	next  next
+	cause Cause   // yielding: why
+	stuck []int64 // fences of its terms whose work has not ended: it is not acquired before that
+
+	want       bool // a user wants it
+	wait       bool // and waits until it is held
+	place      bool // placement wants it
+	yielding   bool // its work is being ended
+	unanswered bool // an acquire was not answered: the key may be ours
+	told       bool // releasing: TellReleaseFailed was sent
+	givenBack  bool // idle, acquiring: its last owner gave it back
+}
+
+// heir is the instance that should take a released lease.
+type heir struct {
+	id   string // "": the first in order
+	none bool   // no instance, because its session is gone
+}
+
+// peer returns h as the notice of a release encodes it: the releasing instance itself means that no instance should take the lease.
+func (h heir) peer(self string) string {
+	if h.none {
+		return self
+	}
+	return h.id
+}
+
+func heirNamed(peer, from string) heir {
+	if peer == from {
+		return heir{none: true}
+	}
+	return heir{id: peer}
+}
+
+// next is the planned next action on a lease. For an idle lease, its timer says when.
+type next uint8
+
+const (
+	nextNothing next = iota // the answer under way decides
+	nextRead                // idle: read it when the timer fires
+	nextTurn                // idle: when the timer fires, wait for this instance's turn, then acquire it
+	nextAcquire             // idle: acquire it when the timer fires
+	nextAgain               // acquiring: a notice of a release arrived meanwhile; if the answer is held, acquire it again
+	nextInherit             // acquiring: it was released to this instance; if the answer is held, run a discovery
+	nextYield               // owned: the last discovery did not show its session; if the next does not either, end its work
+
+	nexts
+)
+
+// The phases of a lease.
+const (
+	idle      = term.Idle
+	acquiring = term.Acquiring
+	owned     = term.Owned
+	releasing = term.Releasing
+)
+
+// nextsOf lists the only valid states of a lease, by its phase.
+var nextsOf = [...][nexts]bool{
+	idle:      {nextNothing: true, nextRead: true, nextTurn: true, nextAcquire: true},
+	acquiring: {nextNothing: true, nextAgain: true, nextInherit: true},
+	owned:     {nextNothing: true, nextYield: true},
+	releasing: {nextNothing: true},
+}
+
+var (
+	phaseNames = [...]string{idle: "idle", acquiring: "acquiring", owned: "owned", releasing: "releasing"}
+	nextNames  = [...]string{nextNothing: "nothing", nextRead: "read", nextTurn: "turn", nextAcquire: "acquire", nextAgain: "again",
+		nextInherit: "inherit", nextYield: "yield"}
+)
+
+func (l *lease) state() string { return phaseNames[l.Phase()] + "/" + nextNames[l.next] }
+
+// Unlisted is called for a lease in a state that nextsOf does not list. Tests and virtual time set it before they begin; in production
+// it is nil.
+var Unlisted func(lease, state string)
+
+// will sets l.next; nothing else does. The caller must have set l.Phase() before.
+func (l *lease) will(n next) {
+	l.next = n
+	if !nextsOf[l.Phase()][n] && Unlisted != nil {
+		Unlisted(l.ID(), l.state())
+	}
+}
+
+// vacant records since when l, which this instance does not hold, has no owner; the zero Vacancy means unknown.
+func (l *lease) vacant(v Vacancy) {
+	l.past, l.since, l.givenBack = v.Owner, v.Since, v.GivenBack
+}
+
+// heldBy records the owner that a read of l showed, and the expiry in l.exp. For self's own key, and one without expiry, it records
+// unknown.
+func (l *lease) heldBy(r *Result, self string) {
+	if r.PTTL <= 0 || r.Owner == self {
+		l.vacant(Vacancy{})
+		return
+	}
+	l.vacant(Vacancy{Since: l.exp, Owner: r.Owner})
+}
+
+// vacated reports whether it is known since when l, which is free, has no owner. If the key is gone before its expiry, it was deleted or
+// released without a notice, at an unknown time.
+func (l *lease) vacated(now Time) bool { return l.since != 0 && l.since <= now }
+
+// vacancy returns how l, which was granted, came to have no owner; nil if unknown.
+func (l *lease) vacancy(now Time) *Vacancy {
+	if !l.vacated(now) {
+		return nil
+	}
+	return &Vacancy{Since: l.since, Owner: l.past, GivenBack: l.givenBack}
+}
