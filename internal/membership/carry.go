@@ -8,6 +8,7 @@ import (
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/intentnames"
+	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
@@ -78,34 +79,103 @@ func entryEvent(e *intentbus.Entry) core.Event {
 	}}
 }
 
-// Deliver passes entries to the machine with step. jobs are the worker's jobs by session: job creates one, and step may end it. Deliver
-// buries malformed entries, which other programs put on the bus.
-func Deliver[J any](n intent.Names, m *core.Machine, entries []intentbus.Entry, jobs map[string]J, job func(intentbus.Entry) J,
-	step func(core.Event), bury func(e intentbus.Entry, why string)) {
+// Job is a worker's state of a session. T is a term of a lease, and W what the worker runs.
+type Job[T policy.Term, W any] struct {
+	Entry intentbus.Entry
+	Terms policy.Terms[T]
+	Work  W
+}
+
+// Jobs are a worker's sessions, and what an effect of its machine means. Its functions must not wait: they answer an effect with an event
+// later. Not safe for concurrent use.
+type Jobs[T policy.Term, W any] struct {
+	Member *Member
+	Names  intent.Names
+	All    map[string]*Job[T, W] // by session
+
+	Go      func(func(context.Context)) // runs what waits
+	Acquire func(*core.Effect)
+	Release func(session string, terms []T)
+	Abandon func(e *core.Effect, j *Job[T, W], terms []T) // neither renews nor releases the terms
+	Wrote   func(e *core.Effect, ev core.Event, err error)
+	Launch  func(e *core.Effect, j *Job[T, W], resource, slot T) // the worker believes both terms
+	Halt    func(*core.Effect, *Job[T, W])
+	Forget  func(e *core.Effect, j *Job[T, W], terms []T) // allows that the leases of abandoned terms are acquired again
+	Drained func(*core.Effect)
+}
+
+// Deliver passes entries to the machine with step. It buries malformed ones, which other programs put on the bus.
+func (js *Jobs[T, W]) Deliver(m *core.Machine, entries []intentbus.Entry, step func(core.Event)) {
 	for _, e := range entries {
 		if m.Has(e.Session) {
 			continue
 		}
-		if why := malformed(n, &e); why != "" {
-			bury(intentbus.Entry{ID: e.ID, Session: e.Session, Tries: e.Tries}, why)
+		if why := malformed(js.Names, &e); why != "" {
+			js.bury(intentbus.Entry{ID: e.ID, Session: e.Session, Tries: e.Tries}, &core.Effect{Text: why})
 			continue
 		}
-		jobs[e.Session] = job(e)
+		js.All[e.Session] = &Job[T, W]{Entry: e}
 		step(entryEvent(&e))
 		if !m.Has(e.Session) {
-			delete(jobs, e.Session)
+			delete(js.All, e.Session)
 		}
 	}
 }
 
-// Buried returns the entry of a Bury effect. known is the delivered entry, or nil if the worker has no job for it.
-func Buried(e *core.Effect, known *intentbus.Entry) intentbus.Entry {
-	entry := intentbus.Entry{ID: e.Ack}
-	if known != nil {
-		entry = *known
+// Keep adds a term that the worker has acquired for a session. It reports whether the session still has a job.
+func (js *Jobs[T, W]) Keep(session string, term T) bool {
+	j := js.All[session]
+	if j != nil {
+		j.Terms.Keep(term)
 	}
-	entry.Session = e.Session
-	return entry
+	return j != nil
+}
+
+// Carry executes an effect.
+func (js *Jobs[T, W]) Carry(e core.Effect) {
+	j := js.All[e.Session]
+	switch e.Kind {
+	case core.Acquire:
+		js.Acquire(&e)
+	case core.Release:
+		js.Release(e.Session, j.Terms.Release())
+	case core.Abandon:
+		js.Abandon(&e, j, j.Terms.Abandon())
+	case core.Write:
+		resource := j.Entry.Resource
+		js.Go(func(ctx context.Context) {
+			ev, err := js.Member.Write(ctx, &e, resource)
+			js.Wrote(&e, ev, err)
+		})
+	case core.Launch:
+		names := js.Names.Table()
+		resource, slot, believed := j.Terms.Launch(names.ResourceLease(j.Entry.Resource), names.SlotLease(e.Slot))
+		if believed {
+			js.Launch(&e, j, resource, slot)
+		} else {
+			js.Member.Tell(core.Event{Kind: core.EvLaunched, Session: e.Session, Launch: core.LaunchDoubt})
+		}
+	case core.Halt:
+		js.Halt(&e, j)
+	case core.Bury:
+		entry := intentbus.Entry{ID: e.Ack}
+		if j != nil {
+			entry = j.Entry
+		}
+		entry.Session = e.Session
+		js.bury(entry, &e)
+	case core.Forget:
+		if j != nil { // its work has returned, if it was stuck
+			js.Forget(&e, j, j.Terms.Recover())
+			delete(js.All, e.Session)
+		}
+	case core.Drained:
+		js.Drained(&e)
+	}
+}
+
+func (js *Jobs[T, W]) bury(entry intentbus.Entry, e *core.Effect) {
+	js.Go(func(ctx context.Context) { js.Member.Bury(ctx, entry, e.Text, e.Fence, e.Reason) })
 }
 
 // malformed returns why the store cannot have put e on the bus, or "" if it can.

@@ -11,57 +11,38 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/core/intent"
-	"github.com/leasestorm/leasestorm/internal/intentbus"
-	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/policy"
+	prod "github.com/leasestorm/leasestorm/lease/intent"
 	"github.com/leasestorm/leasestorm/sim/client"
 )
 
-func (p *intentNode) carry(e *intent.Effect) {
-	j, eff := p.jobs[e.Session], *e
-	switch e.Kind {
-	case intent.Acquire:
-		p.acquire(&eff)
-	case intent.Release:
-		p.release(e.Session, j.terms.Release())
-	case intent.Abandon:
-		for _, h := range j.terms.Abandon() {
-			p.n.step(core.Event{Kind: core.EvAbandon, ID: h.id, Fence: h.fence})
+// newJobs returns the jobs, which carry out the machine's effects.
+func (p *intentNode) newJobs() intentJobs {
+	each := func(kind core.EventKind) func(*intent.Effect, *intentJob, []intentHold) {
+		return func(_ *intent.Effect, _ *intentJob, holds []intentHold) {
+			for _, h := range holds {
+				p.n.step(core.Event{Kind: kind, ID: h.id, Fence: h.fence})
+			}
 		}
-	case intent.Write:
-		service := j.entry.Resource
-		p.goes(func() {
-			ev, _ := p.member.Write(p.ctx, &eff, service) // ev reports the error
-			p.answer(ev)
-		})
-	case intent.Launch:
-		p.launch(&eff, j)
-	case intent.Halt:
-		if c := j.pipeline; c != nil { // otherwise EvReturned is pending
-			c.stop = true
-			c.letGo()
-		}
-	case intent.Bury:
-		var known *intentbus.Entry
-		if j != nil {
-			known = &j.entry
-		}
-		entry := membership.Buried(&eff, known)
-		p.goes(func() { p.member.Bury(p.ctx, entry, eff.Text, eff.Fence, eff.Reason) })
-	case intent.Forget:
-		for _, h := range j.terms.Recover() {
-			p.n.step(core.Event{Kind: core.EvRecovered, ID: h.id, Fence: h.fence})
-		}
-		delete(p.jobs, e.Session)
-	case intent.Drained:
-		p.ended.fire()
 	}
-}
-
-func (p *intentNode) answer(e intent.Event) {
-	if !p.n.fleet.routines.current.dead {
-		p.tell(e)
+	return intentJobs{
+		Member: p.member, Names: prod.ADR003(), All: map[string]*intentJob{}, Acquire: p.acquire, Release: p.release, Launch: p.launch,
+		Go: func(f func(context.Context)) { p.goes(func() { f(p.ctx) }) },
+		Wrote: func(_ *intent.Effect, ev intent.Event, _ error) { // ev reports the error
+			if !p.n.fleet.routines.current.dead {
+				p.tell(ev)
+			}
+		},
+		Halt: func(_ *intent.Effect, j *intentJob) {
+			if c := j.Work; c != nil { // otherwise EvReturned is pending
+				c.stop = true
+				c.letGo()
+			}
+		},
+		Abandon: each(core.EvAbandon),
+		Forget:  each(core.EvRecovered),
+		Drained: func(*intent.Effect) { p.ended.fire() },
 	}
 }
 
@@ -149,8 +130,8 @@ func (p *intentNode) untrusted(t *core.Tell) {
 }
 
 func (p *intentNode) running() (all []*pipeline) {
-	for _, id := range slices.Sorted(maps.Keys(p.jobs)) {
-		if c := p.jobs[id].pipeline; c != nil {
+	for _, id := range slices.Sorted(maps.Keys(p.jobs.All)) {
+		if c := p.jobs.All[id].Work; c != nil {
 			all = append(all, c)
 		}
 	}
@@ -173,9 +154,7 @@ func (p *intentNode) won(t *core.Tell, session string) {
 	}
 	p.put(intentMessage{
 		f: func() {
-			if j := p.jobs[session]; j != nil {
-				j.terms.Keep(hold)
-			} else {
+			if !p.jobs.Keep(session, hold) {
 				p.n.drop(id)
 			}
 		},
@@ -244,18 +223,12 @@ func (p *intentNode) answered(op *core.Op, a *core.Answer) {
 	p.settle(p.releases.Answered(op, a))
 }
 
-// launch starts the pipeline if the process believes in both leases now.
-func (p *intentNode) launch(e *intent.Effect, j *intentJob) {
-	n := p.n
-	service, slot := intentnames.ADR003.ResourceLease(j.entry.Resource), intentnames.ADR003.SlotLease(e.Slot)
-	if _, _, believed := j.terms.Launch(service, slot); !believed {
-		p.tell(intent.Event{Kind: intent.EvLaunched, Session: e.Session, Launch: intent.LaunchDoubt})
-		return
-	}
+func (p *intentNode) launch(e *intent.Effect, j *intentJob, resource, place intentHold) {
+	n, service, slot := p.n, resource.id, place.id
 	c := &pipeline{
 		p: p, instance: n.instance, session: e.Session, service: service, slot: slot, fence: e.Fence, slotFrom: e.SlotFence,
 	}
-	j.pipeline = c
+	j.Work = c
 	send := func() {
 		c.sent = int64(n.mono())
 		n.after(n.hop(), func() { p.iw.tuners.serve(c) })
@@ -283,8 +256,8 @@ func (p *intentNode) returned(c *pipeline, why string) {
 }
 
 func (p *intentNode) over(c *pipeline) {
-	if j := p.jobs[c.session]; j != nil && j.pipeline == c {
-		j.pipeline = nil
+	if j := p.jobs.All[c.session]; j != nil && j.Work == c {
+		j.Work = nil
 	}
 }
 

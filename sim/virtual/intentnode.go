@@ -47,9 +47,7 @@ func (h intentHold) term() *term {
 }
 
 func (iw *intentWorld) newNode(n *node) *intentNode {
-	p := &intentNode{
-		iw: iw, n: n, role: n.cfg.Intents.Role(n.slot), open: map[int64]func(int, []byte){}, jobs: map[string]*intentJob{},
-	}
+	p := &intentNode{iw: iw, n: n, role: n.cfg.Intents.Role(n.slot), open: map[int64]func(int, []byte){}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -135,6 +133,7 @@ func (p *intentNode) start() {
 	options.OpTimeout, options.PoolSize = never, poolSize
 	p.leasesOf = must(redisstore.New(patient, options))
 	p.member = p.newMember()
+	p.jobs = p.newJobs()
 	p.beating = true
 	n.fleet.routines.begin(n, func(*routine) {
 		err := p.member.Join(p.ctx)
@@ -208,8 +207,10 @@ func (p *intentNode) newMember() *membership.Member {
 				}
 				return membership.Unknown
 			},
-			Deliver: func(entries []intentbus.Entry) { p.put(intentMessage{f: func() { p.deliver(entries) }}) },
-			Pause:   p.pause, Quit: p.quits,
+			Deliver: func(entries []intentbus.Entry) {
+				p.put(intentMessage{f: func() { p.jobs.Deliver(p.machine, entries, p.step) }})
+			},
+			Pause: p.pause, Quit: p.quits,
 		},
 		Renew: n.cfg.Renew, Tell: p.tell, AwaitCapacity: p.awaitCapacity, Kick: p.kicked.set,
 		Query: func(f func(*intent.Machine)) bool {
@@ -255,13 +256,6 @@ func (p *intentNode) beats(r *routine) {
 		}
 		p.kicked.wait(r, p.n.clock.TrueOf(int64(now), int64(p.nextBeat)))
 	}
-}
-
-func (p *intentNode) deliver(entries []intentbus.Entry) {
-	begin := func(e intentbus.Entry) *intentJob { return &intentJob{entry: e} }
-	membership.Deliver(prod.ADR003(), p.machine, entries, p.jobs, begin, p.step, func(e intentbus.Entry, why string) {
-		p.goes(func() { p.member.Bury(p.ctx, e, why, 0, intent.NoReason) })
-	})
 }
 
 func (p *intentNode) goes(f func()) { p.n.fleet.routines.begin(p.n, func(*routine) { f() }) }
@@ -317,7 +311,7 @@ func (p *intentNode) step(e intent.Event) {
 	}
 	for _, eff := range effects {
 		if p.n.alive {
-			p.carry(&eff)
+			p.jobs.Carry(eff)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type intentNode struct {
 	leasesOf *redisstore.Store // for passing leases on
 	member   *membership.Member
 	machine  *intent.Machine
-	jobs     map[string]*intentJob
+	jobs     intentJobs
 	inbox    []intentMessage
 	busy     bool // a step of the machine is being carried out
 	later    bool // pump runs again after the current step of the leases
@@ -56,11 +56,10 @@ type intentNode struct {
 	released latch // the leases are released
 }
 
-type intentJob struct {
-	entry    intentbus.Entry
-	terms    policy.Terms[intentHold]
-	pipeline *pipeline
-}
+type (
+	intentJob  = membership.Job[intentHold, *pipeline]
+	intentJobs = membership.Jobs[intentHold, *pipeline]
+)
 
 type intentHold struct {
 	p     *intentNode

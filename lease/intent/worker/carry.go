@@ -10,75 +10,59 @@ import (
 	"github.com/leasestorm/leasestorm/internal/callback"
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/inner"
-	"github.com/leasestorm/leasestorm/internal/intentbus"
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/internal/membership"
 	"github.com/leasestorm/leasestorm/internal/plain"
-	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// job is the worker's state of a session. The loop owns it.
-type job struct {
-	entry    intentbus.Entry
-	terms    policy.Terms[*lease.Lease]
+// task is what the worker runs for a session. The loop owns it.
+type task struct {
 	pipeline Pipeline
 	started  bool // RUNNING was written
 	over     bool
 }
 
-// carry executes the machine's effects. Effects that wait run in their own
-// goroutines and answer with an event. Config.Starting bounds their number,
-// during a stop the number of sessions.
-func (w *Worker) carry(e core.Effect) {
-	j := w.jobs[e.Session]
-	switch e.Kind {
-	case core.Acquire:
-		w.tasks.Go(func() { w.acquire(e) })
-	case core.Release:
-		holds := j.terms.Release()
-		w.tasks.Go(func() { w.release(e.Session, holds) })
-	case core.Abandon:
-		for _, h := range j.terms.Abandon() {
-			inner.OfLease(h).Abandon()
-		}
-		w.log.Error("a pipeline does not stop; its leases will expire", w.fields(e)...)
-	case core.Write:
-		entry := j.entry
-		w.tasks.Go(func() { w.write(e, entry.Resource) })
-	case core.Launch:
-		w.launch(e, j)
-	case core.Halt:
-		p := j.pipeline
-		w.tasks.Go(func() { _ = w.call(w.log.Calls, e.Session, "Stop", func() error { p.Stop(); return nil }) })
-	case core.Bury:
-		var known *intentbus.Entry
-		if j != nil {
-			known = &j.entry
-		}
-		entry := membership.Buried(&e, known)
-		w.bury(entry, e.Text, e.Fence, e.Reason)
-	case core.Forget:
-		if j != nil && j.started && !j.over {
-			w.log.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
-				zap.String("worker", w.cfg.InstanceID))
-		}
-		if j != nil { // the pipeline has returned, if it was stuck
-			for _, h := range j.terms.Recover() {
+type (
+	job  = membership.Job[*lease.Lease, task]
+	jobs = membership.Jobs[*lease.Lease, task]
+)
+
+// newJobs returns the jobs, which execute the machine's effects. What waits
+// runs in its own goroutine and answers with an event. Config.Starting bounds
+// the number of these goroutines, during a stop the number of sessions.
+func (w *Worker) newJobs() jobs {
+	return jobs{
+		Member: w.member, Names: w.cfg.Store.Names, All: map[string]*job{},
+		Go:      func(f func(context.Context)) { w.tasks.Go(func() { f(context.WithoutCancel(w.ctx)) }) },
+		Acquire: func(e *core.Effect) { w.tasks.Go(func() { w.acquire(e) }) },
+		Release: func(session string, holds []*lease.Lease) { w.tasks.Go(func() { w.release(session, holds) }) },
+		Abandon: func(e *core.Effect, _ *job, holds []*lease.Lease) {
+			for _, h := range holds {
+				inner.OfLease(h).Abandon()
+			}
+			w.log.Error("a pipeline does not stop; its leases will expire", w.fields(e)...)
+		},
+		Wrote: func(e *core.Effect, ev core.Event, err error) {
+			w.unwritten.Store(&err)
+			w.loop.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
+		},
+		Launch: w.launch,
+		Halt: func(e *core.Effect, j *job) {
+			p := j.Work.pipeline
+			w.tasks.Go(func() { _ = w.call(w.log.Calls, e.Session, "Stop", func() error { p.Stop(); return nil }) })
+		},
+		Forget: func(e *core.Effect, j *job, stuck []*lease.Lease) {
+			for _, h := range stuck {
 				inner.OfLease(h).Recovered()
 			}
-		}
-		delete(w.jobs, e.Session)
-	case core.Drained:
-		w.drained <- e
+			if j.Work.started && !j.Work.over {
+				w.log.Warn("session ended here; its record is gone, or is another's", zap.String("session", e.Session),
+					zap.String("worker", w.cfg.InstanceID))
+			}
+		},
+		Drained: func(e *core.Effect) { w.drained <- *e },
 	}
-}
-
-// deliver passes entries to the machine. It runs in the loop.
-func (w *Worker) deliver(entries []intentbus.Entry) {
-	begin := func(e intentbus.Entry) *job { return &job{entry: e} }
-	membership.Deliver(w.cfg.Store.Names, w.loop.machine, entries, w.jobs, begin, w.loop.step,
-		func(e intentbus.Entry, why string) { w.bury(e, why, 0, core.NoReason) })
 }
 
 // Methods that package lease exposes only to its siblings.
@@ -91,7 +75,7 @@ type (
 	}
 )
 
-func (w *Worker) acquire(e core.Effect) {
+func (w *Worker) acquire(e *core.Effect) {
 	var h *lease.Lease
 	var err error
 	if e.From != "" {
@@ -121,15 +105,9 @@ func (w *Worker) acquire(e core.Effect) {
 }
 
 func (w *Worker) keep(session string, h *lease.Lease) {
-	if h == nil {
-		return
-	}
-	j := w.jobs[session]
-	if j == nil {
+	if h != nil && !w.jobs.Keep(session, h) {
 		h.Drop()
-		return
 	}
-	j.terms.Keep(h)
 }
 
 // release releases all leases and waits for Redis' answers, for at most
@@ -150,24 +128,18 @@ func (w *Worker) release(session string, holds []*lease.Lease) {
 	w.loop.post(core.Event{Kind: core.EvReleased, Session: session})
 }
 
-func (w *Worker) write(e core.Effect, resource string) {
-	ev, err := w.member.Write(context.WithoutCancel(w.ctx), &e, resource)
-	w.unwritten.Store(&err)
-	w.loop.inbox.put(message{event: ev, f: func() { w.count(e, ev.Wrote) }})
-}
-
 var startOutcomes = map[core.Reason]string{
 	core.LeaseBusy: "rejected_busy", core.NoSlot: "rejected_no_slot", core.LeaseLost: "failed", core.Stopped: "stopped",
 	core.PipelineFailed: "failed",
 }
 
-func (w *Worker) count(e core.Effect, wrote core.Wrote) {
-	j := w.jobs[e.Session]
+func (w *Worker) count(e *core.Effect, wrote core.Wrote) {
+	j := w.jobs.All[e.Session]
 	if j == nil {
 		return
 	}
-	if e.State == core.Ended && j.started && wrote != core.WroteFailed {
-		j.over = true
+	if e.State == core.Ended && j.Work.started && wrote != core.WroteFailed {
+		j.Work.over = true
 		if wrote != core.WroteOK {
 			w.log.Warn("session ended; its record had been ended, or is another's", w.fields(e)...)
 		}
@@ -176,12 +148,12 @@ func (w *Worker) count(e core.Effect, wrote core.Wrote) {
 		return
 	}
 	switch {
-	case e.State == core.Running && !j.started:
-		j.started = true
+	case e.State == core.Running && !j.Work.started:
+		j.Work.started = true
 		w.observe("started")
 		w.log.Info("session runs", w.fields(e)...)
 	case e.State == core.Ended:
-		if !j.started {
+		if !j.Work.started {
 			w.observe(startOutcomes[e.Reason])
 		}
 		w.log.Info("session ended", w.fields(e)...)
@@ -192,24 +164,17 @@ func (w *Worker) observe(outcome string) {
 	callback.Tell(w.log.Calls, "Config.Observer", w.cfg.Observer.WorkerStart, outcome)
 }
 
-func (w *Worker) fields(e core.Effect) []zap.Field {
+func (w *Worker) fields(e *core.Effect) []zap.Field {
 	return []zap.Field{
 		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
 		zap.Int64("fence", e.Fence), zap.String("reason", membership.ReasonText(w.cfg.Store.Names.Table(), e.Reason)), zap.String("detail", e.Text),
 	}
 }
 
-func (w *Worker) launch(e core.Effect, j *job) {
-	names := w.cfg.Store.Names.Table()
-	resource, slot, believed := j.terms.Launch(names.ResourceLease(j.entry.Resource), names.SlotLease(e.Slot))
+func (w *Worker) launch(e *core.Effect, j *job, resource, slot *lease.Lease) {
 	told := core.Event{Kind: core.EvLaunched, Session: e.Session}
-	if !believed {
-		told.Launch = core.LaunchDoubt
-		w.loop.post(told)
-		return
-	}
 	what := Job{
-		SessionID: e.Session, Request: j.entry.Request, Worker: w.cfg.InstanceID, Slot: e.Slot, ResourceFence: e.Fence, SlotFence: e.SlotFence,
+		SessionID: e.Session, Request: j.Entry.Request, Worker: w.cfg.InstanceID, Slot: e.Slot, ResourceFence: e.Fence, SlotFence: e.SlotFence,
 	}
 	w.tasks.Go(func() {
 		ctx, end := inner.Of(resource).(joint).With(context.Background(), slot)
@@ -241,7 +206,7 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 		return
 	}
 	told.Launch = core.LaunchOK
-	w.loop.inbox.put(message{event: told, f: func() { j.pipeline = p }})
+	w.loop.inbox.put(message{event: told, f: func() { j.Work.pipeline = p }})
 	// A new goroutine, because this one's grown stack would never shrink while
 	// the session runs.
 	w.tasks.Go(func() { w.await(session, p, end) })
@@ -294,8 +259,4 @@ func (w *Worker) call(calls *callback.Calls, session, method string, f func() er
 func (w *Worker) panicked(session, method string, err error) {
 	w.log.Error("a pipeline panicked", zap.String("session", session), zap.String("method", method), zap.NamedError("panic", err),
 		zaplog.Stack(err))
-}
-
-func (w *Worker) bury(e intentbus.Entry, why string, fence int64, reason core.Reason) {
-	w.tasks.Go(func() { w.member.Bury(context.WithoutCancel(w.ctx), e, why, fence, reason) })
 }

@@ -26,7 +26,7 @@ func TestJobHoldsTheLastTerm(t *testing.T) {
 	r.must(err)
 	r.must(k.Start(t.Context()))
 	defer k.Stop()
-	w := &Worker{jobs: map[string]*job{"s": {}}}
+	w := &Worker{jobs: jobs{All: map[string]*job{"s": {}}}}
 	take := func() *lease.Lease {
 		h, err := k.TryAcquire(t.Context(), "service:a")
 		r.must(err)
@@ -41,7 +41,7 @@ func TestJobHoldsTheLastTerm(t *testing.T) {
 		t.Fatal("the lease was not lost")
 	}
 	now := take()
-	terms := &w.jobs["s"].terms
+	terms := &w.jobs.All["s"].Terms
 	if h, ok := terms.Of("service:a"); !ok || h != now || !h.Valid() {
 		t.Errorf("it holds fence %d; the valid term has %d", h.Fence(), now.Fence())
 	}
@@ -61,13 +61,15 @@ func TestForgottenSessionFreesItsStuckLeases(t *testing.T) {
 	defer k.Stop()
 	h, err := k.TryAcquire(t.Context(), "service:a")
 	r.must(err)
-	w := &Worker{jobs: map[string]*job{"s": {}}, log: zaplog.NewLog(zap.NewNop(), "w")}
+	w := &Worker{log: zaplog.NewLog(zap.NewNop(), "w")}
+	w.jobs = w.newJobs()
+	w.jobs.All["s"] = &job{}
 	w.keep("s", h)
-	w.carry(core.Effect{Kind: core.Abandon, Session: "s"})
+	w.jobs.Carry(core.Effect{Kind: core.Abandon, Session: "s"})
 	if _, err := k.TryAcquire(t.Context(), "service:a"); err == nil {
 		t.Fatal("a lease whose work is stuck was acquired")
 	}
-	w.carry(core.Effect{Kind: core.Forget, Session: "s"})
+	w.jobs.Carry(core.Effect{Kind: core.Forget, Session: "s"})
 	r.must(r.client.Del(t.Context(), r.store.Options().Leases.LeasePrefix+"service:a").Err())
 	_, err = k.TryAcquire(t.Context(), "service:a")
 	r.must(err)

@@ -36,7 +36,7 @@ type Worker struct {
 	member   *membership.Member
 	loop     *loop
 	beats    beats
-	jobs     map[string]*job // by session; the loop owns it
+	jobs     jobs // the loop owns them
 
 	ctx    context.Context // ends all waits
 	cancel context.CancelFunc
@@ -71,10 +71,9 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: cfg, log: log, leaseLog: leaseLog, store: st, jobs: map[string]*job{}, life: lifetime.New(),
-		drained: make(chan core.Effect, 1),
+		cfg: cfg, log: log, leaseLog: leaseLog, store: st, life: lifetime.New(), drained: make(chan core.Effect, 1),
 	}
-	w.loop = newLoop(cfg.core(st.Options().OpTimeout), w.carry)
+	w.loop = newLoop(cfg.core(st.Options().OpTimeout), func(e core.Effect) { w.jobs.Carry(e) })
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.asked, w.ask = context.WithCancel(context.Background())
 	lc := st.Options().Leases
@@ -90,6 +89,7 @@ func New(client redis.UniversalClient, cfg Config) (*Worker, error) {
 	}
 	w.beats = beats{life: cfg.life(), log: w.named(), wrote: inner.OfKeeper(w.keeper).Wrote, soon: newSignal()}
 	w.member = w.newMember(bus)
+	w.jobs = w.newJobs()
 	return w, nil
 }
 
@@ -100,8 +100,10 @@ func (w *Worker) newMember(bus intentbus.Bus) *membership.Member {
 		Registry: membership.Registry{
 			Me: me, Instance: w.cfg.InstanceID, SingleWriter: w.cfg.SingleWriter, Life: w.cfg.life(), Bus: bus, Logger: w.log.Logger,
 			Evict: inner.OfKeeper(w.keeper).Evict, FateOf: me.FateOf, Pause: w.pause, Tried: w.beats.registry.Note,
-			Deliver: func(entries []intentbus.Entry) { w.loop.inbox.put(message{f: func() { w.deliver(entries) }}) },
-			Quit:    func() bool { return w.ctx.Err() != nil },
+			Deliver: func(entries []intentbus.Entry) {
+				w.loop.inbox.put(message{f: func() { w.jobs.Deliver(w.loop.machine, entries, w.loop.step) }})
+			},
+			Quit: func() bool { return w.ctx.Err() != nil },
 		},
 		Renew: cmp.Or(w.cfg.Store.Leases.RenewInterval, w.cfg.life()/3),
 		Tell:  w.loop.post, AwaitCapacity: w.awaitCapacity, Kick: w.beats.soon.raise, Fetched: w.fetched(),
