@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/version"
 	"github.com/leasestorm/leasestorm/sim/audit"
+	"github.com/leasestorm/leasestorm/sim/audit/logs"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/criteria"
 	"github.com/leasestorm/leasestorm/sim/report"
@@ -27,9 +26,8 @@ import (
 // auditFlags are the flags of simulate audit.
 type auditFlags struct {
 	audit.Options
-	criteria, report string
-	json, follow     bool
-	names            []string
+	criteria     string
+	json, follow bool
 }
 
 func newAudit() *cobra.Command {
@@ -38,36 +36,31 @@ func newAudit() *cobra.Command {
 		Use:   "audit FILE…",
 		Short: "Judge the logs of a fleet that nobody stormed",
 		Long: `Judge the structured logs of a fleet: one owner (G1), rising fences (G3), fail-closed (G4), failover (G5), balance (G6),
-complete entries (G12) and clean stops (G13). Files may be compressed with gzip or zstd; - is standard input. Give the logs
+complete entries (G12) and clean stops (G13). Files may be compressed with gzip; - is standard input. Give the logs
 of all instances at once. docs/auditing.md says what a verdict means.
 
 Exit codes are those of a run.`,
 		Example: `  simulate audit host-*.log.gz
-  kubectl logs -l app=poller --tail=-1 | simulate audit -
+  zstdcat host-1.log.zst | simulate audit - host-2.log
   simulate audit --follow /var/log/poller/*.log`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.names = args
-			return f.run(cmd)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.DurationVar(&f.ClockError, "clock-error", 50*time.Millisecond, "largest error of a host's clock")
 	fs.StringVar(&f.Fields, "field", "", "other names of fields, `NAME=NAME,…`, such as instance=host,ts=@timestamp")
 	fs.DurationVar(&f.Window, "window", 2*time.Second, "by how much the entries of a file may be out of order")
-	fs.DurationVar(&f.Params.TTL, "ttl", 0, "TTL of the leases (default: that of the first lease in the log)")
 	fs.DurationVar(&f.Params.Renew, "renew", 0, "time between renewals (default a third of the TTL)")
 	fs.DurationVar(&f.Params.RenewTimeout, "renew-timeout", 0, "time-out of a renewal (default a tenth of the TTL)")
 	fs.DurationVar(&f.Params.Discovery, "discovery", 0, "time between discoveries (default a third of the TTL)")
-	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide the verdict, `G1,G5` (default: G1, G3, and all that the logs put to the test)")
-	fs.StringVar(&f.report, "report", "", "write report.json into this `DIR`")
+	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide the verdict, `G1,G5` (default: G1, G3, and all that were put to the test)")
 	fs.BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	fs.BoolVar(&f.follow, "follow", false, "go on as the files grow, and print each break at once; an interrupt ends it")
 	return cmd
 }
 
-func (f *auditFlags) run(cmd *cobra.Command) error {
+func (f *auditFlags) run(cmd *cobra.Command, names []string) error {
 	if f.ClockError <= 0 || f.Window < 0 {
 		return errors.New("--clock-error must be more than zero, and --window not less")
 	}
@@ -78,48 +71,40 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 			return fmt.Errorf("--criteria: %w", err)
 		}
 	}
-	var logs []audit.Input
-	for _, name := range f.names {
-		r, err := audit.Open(name)
+	var in []logs.Input
+	for _, name := range names {
+		r, err := logs.Open(name)
 		if err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
 		defer r.Close()
-		logs = append(logs, audit.Input{Name: name, Reader: r})
+		in = append(in, logs.Input{Name: name, Reader: r})
 	}
-	a, r, err := f.judge(cmd, logs)
+	wait := func() bool { return false }
+	if f.follow {
+		f.Broken = func(id, text string) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s %s is BROKEN: %s\n", id, check.Promise(id), plain.Text(text))
+		}
+		wait = func() bool {
+			select {
+			case <-cmd.Context().Done():
+				return false
+			case <-time.After(followEvery):
+				return true
+			}
+		}
+	} else {
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+	}
+	a, err := audit.New(f.Options)
+	if err != nil {
+		return err
+	}
+	r, err := a.Follow(wait, in...)
 	if err != nil {
 		return err
 	}
 	return f.print(cmd.OutOrStdout(), a, r, named)
-}
-
-func (f *auditFlags) judge(cmd *cobra.Command, logs []audit.Input) (*audit.Auditor, check.Result, error) {
-	if !f.follow {
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
-		a, err := audit.New(f.Options)
-		if err != nil {
-			return nil, check.Result{}, err
-		}
-		r, err := a.Read(logs...)
-		return a, r, err
-	}
-	f.Broken = func(id, text string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s is BROKEN: %s\n", id, check.Promise(id), plain.Text(text))
-	}
-	a, err := audit.New(f.Options)
-	if err != nil {
-		return nil, check.Result{}, err
-	}
-	r, err := a.Follow(func() bool {
-		select {
-		case <-cmd.Context().Done():
-			return false
-		case <-time.After(followEvery):
-			return true
-		}
-	}, logs...)
-	return a, r, err
 }
 
 const followEvery = 200 * time.Millisecond
@@ -139,24 +124,15 @@ func (f *auditFlags) print(w io.Writer, a *audit.Auditor, r check.Result, named 
 			}
 		}
 	}
-	rep := audited{report.New(report.Meta{Engine: report.EngineLogs, Commit: version.String(), Redis: report.Redis{Kind: "logs"}}, p, r), a.Counts()}
-	text, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	text = append(text, '\n')
-	if f.report != "" {
-		if err := os.MkdirAll(f.report, 0o755); err != nil {
-			return fmt.Errorf("--report: %w", err)
-		}
-		if err := files.Write(filepath.Join(f.report, report.FileName), text); err != nil {
-			return fmt.Errorf("--report: %w", err)
-		}
-	}
+	meta := report.Meta{Engine: report.EngineLogs, Commit: version.String(), Redis: report.Redis{Kind: "logs"}}
+	rep := audited{report.New(meta, p, r), a.Counts()}
+	var err error
 	if f.json {
-		_, err = w.Write(text)
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		err = e.Encode(rep)
 	} else {
-		err = f.table(w, rep)
+		err = rep.table(w)
 	}
 	if err != nil {
 		return fmt.Errorf("write the verdict: %w", err)
@@ -164,7 +140,7 @@ func (f *auditFlags) print(w io.Writer, a *audit.Auditor, r check.Result, named 
 	return exit(rep.Verdict)
 }
 
-func (f *auditFlags) table(w io.Writer, r audited) error {
+func (r *audited) table(w io.Writer) error {
 	if err := r.Table(w); err != nil {
 		return err
 	}
@@ -182,7 +158,7 @@ func (f *auditFlags) table(w io.Writer, r audited) error {
 	}{
 		{c.Plain, "lines are no JSON"}, {c.Damaged, "entries are damaged"}, {c.Cut, "files end within a line"},
 		{c.Bare, "entries lack a field"}, {c.Duplicates, "entries are there twice"}, {c.Late, "entries came too late to be merged (--window)"},
-		{c.Back, "times go back"}, {c.Dropped, "reports of dropped entries"}, {c.Clocks, "grants contradict --clock-error or the clocks' rates"},
+		{c.Dropped, "reports of dropped entries"}, {c.Clocks, "grants contradict --clock-error or the clocks' rates"},
 		{c.Unnamed, "instances are named and have no log"}, {max(0, c.Fleets-1), "instances or groups more than one fleet"},
 	} {
 		if x.n > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/audit"
+	"github.com/leasestorm/leasestorm/sim/audit/logs"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
@@ -35,15 +36,15 @@ func says(ms int, instance, event string, fence int) string {
 var handover = starts(0, "a") + starts(1, "b") + acquires(10, "a", 1) + says(3000, "a", "renewed", 1) + says(4000, "a", "released", 1) +
 	acquires(4020, "b", 2) + line(4100, "a", "drained", "") + says(7000, "b", "renewed", 2)
 
-func read(t *testing.T, o audit.Options, logs ...string) (map[string]check.Verdict, audit.Counts) {
+func read(t *testing.T, o audit.Options, texts ...string) (map[string]check.Verdict, audit.Counts) {
 	t.Helper()
 	a, err := audit.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in []audit.Input
-	for k, log := range logs {
-		in = append(in, audit.Input{Name: fmt.Sprint(k), Reader: strings.NewReader(log)})
+	var in []logs.Input
+	for k, log := range texts {
+		in = append(in, logs.Input{Name: fmt.Sprint(k), Reader: strings.NewReader(log)})
 	}
 	r, err := a.Read(in...)
 	if err != nil {
@@ -141,7 +142,7 @@ func TestFollow(t *testing.T) {
 		}
 		g.rest, g.parts = g.parts[0], g.parts[1:]
 		return true
-	}, audit.Input{Name: "log", Reader: g})
+	}, logs.Input{Name: "log", Reader: g})
 	if err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,7 @@ import "math"
 // Instants of different hosts compare only within the error of their clocks. Two clocks bound an instant: the host's own, whose error is
 // given, and Redis', by the grants of the instance: it logged Redis' time of each, between its own times of the request and of the answer.
 type instant struct {
-	by    *instance
+	by    *hostClock // nil: it compares with none exactly
 	wall  int64
 	steps int  // of by's clock before it
 	abs   span // in true time
@@ -56,13 +56,20 @@ func (c *hostClock) grant(redis, sent, wall int64, run int) bool {
 	return true
 }
 
-// instant returns the instant at which the instance's clock shows wall.
-func (i *instance) instant(wall int64) instant {
-	x := instant{by: i, wall: wall, steps: i.clock.steps, abs: span{wall - i.clock.err, wall + i.clock.err}, redis: forever, run: i.clock.run}
+// instant returns the instant at which the clock shows wall.
+func (c *hostClock) instant(wall int64) instant {
+	x := instant{by: c, wall: wall, steps: c.steps, abs: span{wall - c.err, wall + c.err}, redis: forever, run: c.run}
 	if x.run != 0 {
-		x.redis = i.clock.offset(wall).shift(wall)
+		x.redis = c.offset(wall).shift(wall)
 	}
 	return x
+}
+
+// step widens the error of a clock that stepped: the times of the log may follow the step or not.
+func (c *hostClock) step(by int64) {
+	c.err += by
+	c.off = span{c.off.lo - by, c.off.hi + by}
+	c.steps++
 }
 
 // before reports whether x is certainly not after y.
@@ -70,7 +77,7 @@ func (x instant) before(y instant) bool { return x.gap(y) >= 0 }
 
 // gap returns how long y is certainly after x; negative if it may be before it.
 func (x instant) gap(y instant) int64 {
-	if x.by == y.by && x.steps == y.steps {
+	if x.by != nil && x.by == y.by && x.steps == y.steps {
 		return y.wall - x.wall
 	}
 	gap := y.abs.lo - x.abs.hi
@@ -80,7 +87,7 @@ func (x instant) gap(y instant) int64 {
 	return gap
 }
 
-// least returns the shortest and the longest time from x to y.
+// until returns the shortest and the longest time from x to y.
 func (x instant) until(y instant) span {
 	return span{x.gap(y), -y.gap(x)}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry/zaplog"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/audit"
+	"github.com/leasestorm/leasestorm/sim/audit/logs"
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/mutant"
@@ -37,7 +38,7 @@ func storm(ctx context.Context, s sim.Scenario, seed uint64, bend sim.Breaker) (
 	plan.Faults = slices.DeleteFunc(plan.Faults, func(f fault.Fault) bool { // the clock would be off by more than stated
 		return f.Kind == fault.ClockDrift || f.Kind == fault.ClockStep
 	})
-	logs, names := map[string]*bytes.Buffer{}, []string{}
+	texts, names := map[string]*bytes.Buffer{}, []string{}
 	cores := map[string]zapcore.Core{}
 	var fields []zap.Field
 	judge, _, _, err = sim.JudgeVirtual(ctx, c, plan, func(v *virtual.Config) {
@@ -51,8 +52,8 @@ func storm(ctx context.Context, s sim.Scenario, seed uint64, bend sim.Breaker) (
 			if core == nil {
 				enc := zap.NewProductionEncoderConfig()
 				enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-				logs[e.Node], names = &bytes.Buffer{}, append(names, e.Node)
-				core = zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.AddSync(logs[e.Node]), zapcore.DebugLevel)
+				texts[e.Node], names = &bytes.Buffer{}, append(names, e.Node)
+				core = zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.AddSync(texts[e.Node]), zapcore.DebugLevel)
 				cores[e.Node] = core
 			}
 			fields = zaplog.Append(fields[:0], e.Fields)
@@ -64,7 +65,7 @@ func storm(ctx context.Context, s sim.Scenario, seed uint64, bend sim.Breaker) (
 	}
 	if dir := os.Getenv("AUDIT_KEEP"); dir != "" {
 		for _, name := range names {
-			_ = os.WriteFile(fmt.Sprintf("%s/%d-%s.log", dir, seed, name), logs[name].Bytes(), 0o644)
+			_ = os.WriteFile(fmt.Sprintf("%s/%d-%s.log", dir, seed, name), texts[name].Bytes(), 0o644)
 		}
 	}
 	p := check.Params{System: c.System, Timings: c.Timings}
@@ -72,9 +73,9 @@ func storm(ctx context.Context, s sim.Scenario, seed uint64, bend sim.Breaker) (
 	if err != nil {
 		return nil, nil, n, err
 	}
-	var in []audit.Input
+	var in []logs.Input
 	for _, name := range names {
-		in = append(in, audit.Input{Name: name, Reader: logs[name]})
+		in = append(in, logs.Input{Name: name, Reader: texts[name]})
 	}
 	r, err := a.Read(in...)
 	return judge, r.Verdicts, a.Counts(), err

@@ -1,0 +1,73 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+)
+
+// grace is how long a process that was frozen may take to notice what is overdue.
+const grace = int64(100 * time.Millisecond)
+
+// closed judges that an owner that runs says how each renewal went, and begins no poll without trust (G4).
+type closed struct {
+	finding
+	p *limits
+}
+
+// polls judges the beginning of a poll.
+func (c *closed) polls(i *instance, l *lease, at int64) {
+	t := i.open[l]
+	b := during(l, at, at)
+	if t != nil {
+		if !t.doubt || at <= t.failed+grace {
+			return
+		}
+		b = during(l, at, at, t)
+	}
+	c.exercised++
+	c.lacks(b, 1, "%s began a poll of %s at %s without trust in its lease", i.id, l.name, stamp(at))
+}
+
+// due returns the host's time after which an entry must have said how the renewal of t went, or that t is over.
+func (c *closed) due(t *term) int64 {
+	end := t.window(c.p).hi + grace
+	if t.inst.renewals > 0 {
+		end = min(end, t.confirmed+int64(c.p.Renew+c.p.RenewTimeout*101/100)+int64(check.FailoverAllowance))
+	}
+	return end
+}
+
+// watch looks at t once it is overdue.
+func (c *closed) watch(t *term) { t.inst.nextDue = min(t.inst.nextDue, c.due(t)) }
+
+// overdue judges the terms whose renewal or window is overdue although their process runs.
+func (c *closed) overdue(i *instance, now int64) {
+	if now <= i.nextDue {
+		return
+	}
+	i.nextDue = forever.hi
+	for _, t := range i.terms() {
+		due := c.due(t)
+		switch {
+		case t.doubt || t.judged:
+			continue
+		case now <= due:
+		case i.renewals == 0:
+			c.doubt("the log leaves out renewals")
+			continue
+		case t.late == 0:
+			t.late = now
+			due = now + grace
+		case now <= t.late+grace:
+			due = t.late + grace
+		default:
+			t.judged = true
+			c.exercised++
+			c.lacks(during(t.lease, due, now, t), 1, "%s last confirmed %s (fence %d) at %s, and at %s it had logged neither a renewal nor a "+
+				"failure, nor that it lost the lease", i.id, t.lease.name, t.fence, stamp(t.confirmed), stamp(now))
+			continue
+		}
+		i.nextDue = min(i.nextDue, due)
+	}
+}
