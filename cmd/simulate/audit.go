@@ -54,7 +54,7 @@ Exit codes are those of a run.`,
 	fs.DurationVar(&f.Params.Renew, "renew", 0, "time between renewals (default a third of the TTL)")
 	fs.DurationVar(&f.Params.RenewTimeout, "renew-timeout", 0, "time-out of a renewal (default a tenth of the TTL)")
 	fs.DurationVar(&f.Params.Discovery, "discovery", 0, "time between discoveries (default a third of the TTL)")
-	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide the verdict, `G1,G5` (default: G1, G3, and all that were put to the test)")
+	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide the verdict, `G1,G5` (default: G1, G3, and all that the logs test)")
 	fs.BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	fs.BoolVar(&f.follow, "follow", false, "go on as the files grow, and print each break at once; an interrupt ends it")
 	return cmd
