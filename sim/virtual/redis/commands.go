@@ -122,17 +122,11 @@ func cmdSet(r *Server, t int64, args []string) Reply {
 			if i++; i == len(args) {
 				return Refusal(textSyntax)
 			}
-			n, err := strconv.ParseInt(args[i], 10, 64)
-			if err != nil {
-				return Refusal(textNotInteger)
+			ms, refusal := lifeMs(args[i-1], args[i])
+			if refusal != nil {
+				return refusal
 			}
-			if n <= 0 {
-				return Refusal("ERR invalid expire time in 'set' command")
-			}
-			if strings.EqualFold(args[i-1], "EX") {
-				n *= 1000
-			}
-			expire = now + n
+			expire = now + ms
 		default:
 			return Refusal(textSyntax)
 		}
@@ -143,6 +137,19 @@ func cmdSet(r *Server, t int64, args []string) Reply {
 	}
 	r.put(t, k, args[1], expire)
 	return status("OK")
+}
+
+func lifeMs(unit, text string) (ms int64, refusal Reply) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return 0, Refusal(textNotInteger)
+	case n <= 0:
+		return 0, Refusal("ERR invalid expire time in 'set' command")
+	case strings.EqualFold(unit, "EX"):
+		n *= 1000
+	}
+	return n, nil
 }
 
 func cmdIncr(r *Server, t int64, args []string) Reply {

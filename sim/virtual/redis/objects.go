@@ -102,20 +102,24 @@ func cmdZAdd(r *Server, t int64, args []string) Reply {
 			if err != nil {
 				return Refusal("ERR value is not a valid float")
 			}
-			there := o.score(pairs[i+1]) >= 0
-			if only && !there || fresh && there {
-				continue
-			}
-			if !there {
-				added++
-			}
-			o.unscore(pairs[i+1])
-			s := scored{pairs[i+1], score}
-			at, _ := slices.BinarySearchFunc(o.zset, s, scored.before)
-			o.zset = slices.Insert(o.zset, at, s)
+			added += o.rescore(scored{pairs[i+1], score}, only, fresh)
 		}
 		return added
 	})(r, t, []string{name})
+}
+
+func (o *object) rescore(s scored, only, fresh bool) (added int64) {
+	there := o.score(s.member) >= 0
+	if only && !there || fresh && there {
+		return 0
+	}
+	if !there {
+		added = 1
+	}
+	o.unscore(s.member)
+	at, _ := slices.BinarySearchFunc(o.zset, s, scored.before)
+	o.zset = slices.Insert(o.zset, at, s)
+	return added
 }
 
 func cmdZCard(_ *Server, _ int64, o *object, _ []string) Reply { return int64(len(o.zset)) }
