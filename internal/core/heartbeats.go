@@ -9,7 +9,7 @@ import (
 // beat sets the heartbeat once the renewals under way are answered, so that it expires no later than any held lease. The others watch
 // it in place of the leases, so it must not outlive them (G5).
 func (c *Core) beat() {
-	if !c.own.BeatDue() || c.paced(OpBeat) || c.ops.any(OpRenew, OpReassert) {
+	if !c.own.BeatDue() || c.paces.paced(OpBeat) || c.req.underWay.any(OpRenew, OpReassert) {
 		return
 	}
 	if !c.own.Beat() {
@@ -21,18 +21,18 @@ func (c *Core) beat() {
 			ttl = min(ttl, int64(l.Until()-c.k.Now())+c.cfg.Margin())
 		}
 	}
-	c.send(OpBeat, nil, nil)
-	op := &c.eff.Ops[len(c.eff.Ops)-1]
+	c.req.send(OpBeat, nil, nil)
+	op := &c.req.sent[len(c.req.sent)-1]
 	op.TTL = ttl / Millisecond * Millisecond
 	c.own.BeatSent(op.Deadline + Time(ttl))
 }
 
 func (c *Core) readHeartbeats() {
-	if !c.members.Reading() || c.paced(OpNodes) {
+	if !c.members.Reading() || c.paces.paced(OpNodes) {
 		return
 	}
 	for items := range slices.Chunk(c.members.Reads(), c.cfg.Batch) {
-		c.send(OpNodes, items, nil)
+		c.req.send(OpNodes, items, nil)
 	}
 }
 
@@ -74,6 +74,6 @@ func (c *Core) watch(o int32) {
 
 func (c *Core) acquisitionsFail(in *inflight) {
 	if pause := c.own.AcquisitionFailed(in.op.Sent); pause > 0 {
-		c.tell(Tell{Kind: TellWithdrawn, Wait: pause})
+		c.tells.tell(Tell{Kind: TellWithdrawn, Wait: pause})
 	}
 }

@@ -30,13 +30,13 @@ func (c *Core) tryAcquire(l *lease) {
 		c.refuse(l, refused{cause: CauseStuck})
 		return
 	case until != 0:
-		c.refuse(l, refused{cause: cause, wait: int64(until - c.k.Now()), text: c.refusal.text})
+		c.refuse(l, refused{cause: cause, wait: int64(until - c.k.Now()), text: c.paces.refusal.text})
 		return
 	}
 	l.Acquire()
 	l.will(nextNothing)
 	c.acquiring++
-	c.queue.add(OpAcquire, l)
+	c.req.add(OpAcquire, l)
 }
 
 // refused says why an acquisition did not succeed.
@@ -54,7 +54,7 @@ func (c *Core) refuse(l *lease, by refused) {
 	if cause == CauseHeld {
 		wait = int64(l.exp - c.k.Now())
 	}
-	c.tell(Tell{Kind: TellRefused, Cause: cause, ID: l.ID(), Owner: by.owner, Wait: wait, Text: by.text})
+	c.tells.tell(Tell{Kind: TellRefused, Cause: cause, ID: l.ID(), Owner: by.owner, Wait: wait, Text: by.text})
 	if l.want && !l.wait {
 		l.want = false
 	}
@@ -192,7 +192,7 @@ func (c *Core) acquireAnswered(in *inflight, a *Answer) {
 }
 
 func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
-	c.effective(OpAcquire)
+	c.paces.effective(OpAcquire)
 	if !c.k.Begin(&l.Term, &in.op, r.Fence) {
 		// The answer came too late, but the key is ours all the same: acquire again, to adopt it.
 		l.unanswered = true
@@ -200,7 +200,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 		return
 	}
 	if r.Outcome == OutGranted && l.place && l.holder != "" && l.holder != c.cfg.Instance && c.members.Accuse(l.holder, l.exp) {
-		c.tell(Tell{Kind: TellSuspect, ID: l.ID(), Owner: l.holder})
+		c.tells.tell(Tell{Kind: TellSuspect, ID: l.ID(), Owner: l.holder})
 	}
 	l.unanswered = false
 	l.yielding, l.wait = false, false
@@ -216,7 +216,7 @@ func (c *Core) granted(l *lease, in *inflight, r *Result, redis int64) {
 		t.Vacant = l.vacancy(c.k.Now())
 	}
 	l.vacant(Vacancy{})
-	c.tell(t)
+	c.tells.tell(t)
 	switch { // it may have become unwanted meanwhile
 	case c.own.Leaving():
 		c.release(l, CauseDrain)
@@ -265,7 +265,7 @@ func (c *Core) renewNow(id string) {
 }
 
 func (c *Core) requestRenew(l *lease) {
-	c.queue.add(c.k.Renewal(&l.Term), l)
+	c.req.add(c.k.Renewal(&l.Term), l)
 }
 
 func (c *Core) renewAnswered(in *inflight, a *Answer) {
@@ -308,7 +308,7 @@ func (c *Core) renewed(l *lease, in *inflight) {
 		c.requestRenew(l)
 		return
 	}
-	c.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.ID(), Fence: l.Fence(), Until: l.Until(), UntilWall: c.k.Wall(l.Until()),
+	c.tells.tell(Tell{Kind: TellRenewed, Doubted: doubted, ID: l.ID(), Fence: l.Fence(), Until: l.Until(), UntilWall: c.k.Wall(l.Until()),
 		Sent: in.op.Sent})
 }
 
@@ -318,7 +318,7 @@ func (c *Core) doubt(l *lease, cause Cause, text string) {
 	if !ok {
 		return
 	}
-	c.tell(Tell{Kind: TellUncertain, Cause: cause, Again: again, ID: l.ID(), Fence: l.Fence(), Until: l.Until(),
+	c.tells.tell(Tell{Kind: TellUncertain, Cause: cause, Again: again, ID: l.ID(), Fence: l.Fence(), Until: l.Until(),
 		UntilWall: c.k.Wall(l.Until()), Text: text})
 }
 
@@ -326,7 +326,7 @@ func (c *Core) lost(l *lease, cause Cause, owner string) {
 	c.unhold(l, idle)
 	c.k.Trace(l.ID(), l.TTL())
 	l.holder = owner
-	c.tell(Tell{Kind: TellLost, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: owner})
+	c.tells.tell(Tell{Kind: TellLost, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: owner})
 	c.table.OwnedBy(l.session, owner)
 	placed := l.place
 	l.want, l.wait, l.place = false, false, false
@@ -357,7 +357,7 @@ func (c *Core) unhold(l *lease, to term.Phase) {
 
 func (c *Core) observe(l *lease) {
 	if l.Op() == 0 {
-		c.queue.add(OpObserve, l)
+		c.req.add(OpObserve, l)
 	}
 }
 

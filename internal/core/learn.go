@@ -11,7 +11,7 @@ func (c *Core) advance(now Now) {
 	if step == 0 {
 		return
 	}
-	c.tell(Tell{Kind: TellClock, Cause: CauseClock, Wait: step})
+	c.tells.tell(Tell{Kind: TellClock, Cause: CauseClock, Wait: step})
 	for _, l := range c.held {
 		if c.k.Shift(&l.Term, step) {
 			c.timers.armLease(l, max(l.Until(), c.k.Now()))
@@ -29,7 +29,7 @@ func (c *Core) judged(in *inflight, a *Answer) *Answer {
 	about := a.about()
 	v := c.k.Judge(&in.op, about)
 	if v.Cause != CauseNone && c.k.Reject(&in.op, about) {
-		c.tell(Tell{Kind: TellRejected, Cause: v.Cause, Text: a.Epoch, Wait: a.Group})
+		c.tells.tell(Tell{Kind: TellRejected, Cause: v.Cause, Text: a.Epoch, Wait: a.Group})
 	}
 	return a.worth(v)
 }
@@ -39,20 +39,20 @@ func (c *Core) judged(in *inflight, a *Answer) *Answer {
 func (c *Core) learn(in *inflight, a *Answer) {
 	news := c.k.Learn(&in.op, a.about())
 	if news.Jump != 0 {
-		c.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: news.Jump, Text: "redis"})
+		c.tells.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: news.Jump, Text: "redis"})
 	}
 	if news.Epoch == term.EpochSame {
 		return
 	}
-	c.tell(Tell{Kind: TellEpoch, Cause: news.Cause, Text: a.Epoch, Wait: a.Quarantine})
+	c.tells.tell(Tell{Kind: TellEpoch, Cause: news.Cause, Text: a.Epoch, Wait: a.Quarantine})
 	if c.k.Outside() {
-		c.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
+		c.tells.tell(Tell{Kind: TellOutside, Cause: CauseGroup, Wait: a.Group})
 	}
 	if news.Epoch == term.EpochFirst {
 		return
 	}
 	if c.k.Replicated() { // each attachment of a replica ends an epoch, so earlier failures are no reason to wait
-		c.paces[OpReassert] = pace{}
+		c.paces.of[OpReassert] = pace{}
 	}
 	for _, l := range c.held {
 		if l.yielding && l.cause == CauseRebalance && !c.own.Leaving() {
@@ -69,14 +69,6 @@ func (c *Core) learn(in *inflight, a *Answer) {
 	c.table.Discover(place.DiscoverEpoch)
 }
 
-func (c *Core) supersede() {
-	if !c.k.Supersedes() || c.paced(OpSupersede) || c.ops.any(OpSupersede) {
-		return
-	}
-	c.send(OpSupersede, nil, nil)
-	c.k.Superseding()
-}
-
 // Disbelieved returns the epoch of the server if it is not believed, "" once the answer to a later op is believed.
 func (c *Core) Disbelieved() string { return c.k.Disbelieved() }
 
@@ -88,7 +80,7 @@ func (c *Core) askIdle() {
 		return
 	}
 	if until, _ := c.Blocked(); until != 0 || len(c.leases) == 0 {
-		c.queue.probe = true
+		c.req.probe = true
 	}
 }
 
@@ -99,4 +91,13 @@ func (c *Core) catchUp() {
 			c.requestRenew(l)
 		}
 	}
+}
+
+// Blocked returns until when nothing may be acquired, and why; 0 if it may.
+func (c *Core) Blocked() (Time, Cause) {
+	until, cause := c.k.Blocked()
+	if cause == CauseNone && c.paces.paced(OpAcquire) {
+		return c.paces.of[OpAcquire].until, CauseFailed
+	}
+	return until, cause
 }

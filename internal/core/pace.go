@@ -1,5 +1,10 @@
 package core
 
+import (
+	"github.com/leasestorm/leasestorm/internal/pause"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
+
 // pace delays requests of one kind after failures. It is the only delay of failed requests, so that a failure, however quickly Redis
 // reports it, is not repeated at the speed of the network (G14).
 type pace struct {
@@ -17,77 +22,79 @@ type refusal struct {
 	told bool
 }
 
+// paces are the paces of all kinds, and what Redis refuses.
+type paces struct {
+	k     *term.Kernel // read only
+	cfg   *pause.Config
+	tells *tells
+
+	of      [term.Kinds]pace // by OpKind
+	slowed  Time             // no pace ends later
+	refusal refusal
+}
+
 // setback records that in had no effect. Failures of attempts that were under way together count as one. Probes have a pace of their own
 // (probeLater), and their failure must not delay reads of leases.
-func (c *Core) setback(in *inflight, silent bool) {
-	p := &c.paces[in.op.Kind]
-	if in.op.Sent < p.at || in.probes() {
+func (p *paces) setback(in *inflight, silent bool) {
+	of := &p.of[in.op.Kind]
+	if in.op.Sent < of.at || in.probes() {
 		return
 	}
-	p.failed++
-	p.at, p.silent = c.k.Now(), silent
-	p.until = c.k.Now() + Time(c.pause.Retry(p.failed))
-	c.slowed = max(c.slowed, p.until)
+	of.failed++
+	of.at, of.silent = p.k.Now(), silent
+	of.until = p.k.Now() + Time(p.cfg.Retry(of.failed))
+	p.slowed = max(p.slowed, of.until)
 }
 
 // resume lets unanswered releases and leaves be repeated at once when Redis answers again, because others wait for those leases. It keeps
 // the count of failures, so that the pauses stay as long.
-func (c *Core) resume() {
+func (p *paces) resume() {
 	for _, kind := range []OpKind{OpRelease, OpLeave} {
-		if p := &c.paces[kind]; p.silent {
-			p.until = 0
+		if of := &p.of[kind]; of.silent {
+			of.until = 0
 		}
 	}
 }
 
-func (c *Core) effective(kind OpKind) {
-	if kind == OpBeat && c.paces[kind].failed > 0 { // without a heartbeat, the others may have released nothing to it
-		c.table.CountedAgain()
+// effective records that a request had an effect. It reports whether those before it had none.
+func (p *paces) effective(kind OpKind) (again bool) {
+	again = p.of[kind].failed > 0
+	p.of[kind] = pace{}
+	if p.refusal.text == "" || p.fails() {
+		return again
 	}
-	c.paces[kind] = pace{}
-	if c.refusal.text == "" || c.fails() {
-		return
+	if p.refusal.told {
+		p.tells.tell(Tell{Kind: TellAccepting, Text: p.refusal.text})
 	}
-	if c.refusal.told {
-		c.tell(Tell{Kind: TellAccepting, Text: c.refusal.text})
-	}
-	c.refusal = refusal{}
+	p.refusal = refusal{}
+	return again
 }
 
 // fails reports whether a write of any kind has failed within the last renewal interval and has not succeeded since. Older failures are
 // of requests that are no longer repeated.
-func (c *Core) fails() bool {
-	for k := range c.paces {
-		if p := &c.paces[k]; p.failed > 0 && OpKind(k).Writes() && c.k.Now()-p.at < Time(c.cfg.Renew) {
+func (p *paces) fails() bool {
+	for k := range p.of {
+		if of := &p.of[k]; of.failed > 0 && OpKind(k).Writes() && p.k.Now()-of.at < Time(p.cfg.Renew) {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *Core) paced(kind OpKind) bool { return c.paces[kind].until > c.k.Now() }
+func (p *paces) paced(kind OpKind) bool { return p.of[kind].until > p.k.Now() }
 
 // refusedBy keeps the error of a refused write. tellRefusing reports it once a read is answered; until then, Redis may refuse everything.
-func (c *Core) refusedBy(in *inflight, a *Answer) {
+func (p *paces) refusedBy(in *inflight, a *Answer) {
 	if a.Failure == FailRefused && a.Epoch == "" && in.op.Kind.Writes() { // with an epoch, it is reject that refused
-		c.refusal.text, c.refusal.at = a.Text, c.k.Now()
+		p.refusal.text, p.refusal.at = a.Text, p.k.Now()
 	}
 }
 
-// tellRefusing reports a refusal with its own time, and repeats that once in a renewal interval while refusals go on.
-func (c *Core) tellRefusing() {
-	if r := &c.refusal; r.text != "" && r.at >= r.from {
-		r.told, r.from = true, max(c.nextRenew, r.at+1)
-		c.tell(Tell{Kind: TellRefusing, Text: r.text})
-		c.eff.Tells[len(c.eff.Tells)-1].At = r.at
+// tellRefusing reports a refusal with its own time, and repeats that not before the next renewal, renew, while refusals go on.
+func (p *paces) tellRefusing(renew Time) {
+	if r := &p.refusal; r.text != "" && r.at >= r.from {
+		r.told, r.from = true, max(renew, r.at+1)
+		p.tells.tell(Tell{Kind: TellRefusing, Text: r.text})
+		p.tells.all[len(p.tells.all)-1].At = r.at
 	}
-}
-
-// Blocked returns until when nothing may be acquired, and why; 0 if it may.
-func (c *Core) Blocked() (Time, Cause) {
-	until, cause := c.k.Blocked()
-	if cause == CauseNone && c.paced(OpAcquire) {
-		return c.paces[OpAcquire].until, CauseFailed
-	}
-	return until, cause
 }

@@ -11,12 +11,12 @@ import (
 func (c *Core) yield(l *lease, to string, cause Cause) {
 	l.yielding = true
 	l.heir, l.cause, l.since = heir{id: to}, cause, c.k.Now()
-	c.tell(Tell{Kind: TellYield, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: to})
+	c.tells.tell(Tell{Kind: TellYield, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: to})
 }
 
 func (c *Core) keep(l *lease, cause Cause) {
 	l.yielding, l.heir = false, heir{}
-	c.tell(Tell{Kind: TellKept, Cause: cause, ID: l.ID(), Fence: l.Fence()})
+	c.tells.tell(Tell{Kind: TellKept, Cause: cause, ID: l.ID(), Fence: l.Fence()})
 }
 
 func (c *Core) drop(id string, cause Cause) {
@@ -60,12 +60,12 @@ func (c *Core) release(l *lease, cause Cause) {
 	l.since = c.k.Now()
 	c.releasing++
 	c.table.OwnedBy(l.session, l.heir.id)
-	c.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: l.heir.id})
+	c.tells.tell(Tell{Kind: TellReleased, Cause: cause, ID: l.ID(), Fence: l.Fence(), Owner: l.heir.id})
 	c.requestRelease(l)
 }
 
 func (c *Core) requestRelease(l *lease) {
-	c.queue.add(OpRelease, l)
+	c.req.add(OpRelease, l)
 	c.timers.armLease(l, l.since+Time(c.cfg.TTL))
 }
 
@@ -101,7 +101,7 @@ func (c *Core) overtaken(l *lease) {
 	l.vacant(Vacancy{})
 	l.Acquire()
 	l.will(nextNothing)
-	c.queue.add(OpAcquire, l)
+	c.req.add(OpAcquire, l)
 }
 
 func (c *Core) released(l *lease) {
@@ -128,7 +128,7 @@ func (c *Core) released(l *lease) {
 func (c *Core) releaseFailed(l *lease, cause Cause, text string) {
 	if !l.told {
 		l.told = true
-		c.tell(Tell{Kind: TellReleaseFailed, Cause: cause, ID: l.ID(), Fence: l.Fence(), Text: text})
+		c.tells.tell(Tell{Kind: TellReleaseFailed, Cause: cause, ID: l.ID(), Fence: l.Fence(), Text: text})
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *Core) askRedis() {
 
 func (c *Core) ask(asks [][]Item) {
 	for _, items := range asks {
-		c.send(OpAsk, items, nil)
+		c.req.send(OpAsk, items, nil)
 	}
 }
 

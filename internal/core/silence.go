@@ -36,14 +36,14 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 	if in.op.Seq != probe && !(in.op.Kind.Extends() && a.Failure == FailUnknown) {
 		// A refused op or a read has extended nothing. It is a reason to probe, but not with every failure of many.
 		if s.asked == 0 || c.k.Now()-s.asked >= Time(c.cfg.MaxProbe) {
-			c.queue.probe = true
+			c.req.probe = true
 		}
 		return
 	}
 	s.on, s.since, s.from, s.text = true, c.k.Now(), in.op.Sent, a.Text
-	s.again = max(c.paces[in.op.Kind].failed, s.failed) > 1
+	s.again = max(c.paces.of[in.op.Kind].failed, s.failed) > 1
 	if s.failed == 0 {
-		c.queue.probe = true
+		c.req.probe = true
 	}
 	if c.table.UnderWay() != 0 { // its answer may come long after the fault; a new discovery follows the silence
 		c.table.LookFailed(c.table.UnderWay())
@@ -57,7 +57,7 @@ func (c *Core) fellSilent(in *inflight, a *Answer) {
 func (c *Core) tellSilent() {
 	if s := &c.silence; s.on && !s.told {
 		s.told, s.toldAt = true, c.k.Now()
-		c.tell(Tell{Kind: TellSilent, Text: s.text})
+		c.tells.tell(Tell{Kind: TellSilent, Text: s.text})
 	}
 }
 
@@ -68,7 +68,7 @@ func (c *Core) probeLater() {
 // seek plans a probe while held leases wait for their next attempt, because Redis refused it or too few replicas acknowledged it. A new
 // master begins another epoch, and so does a replica that attaches itself. Then the instance reasserts its leases at once.
 func (c *Core) seek() {
-	if c.k.Replicated() && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paced(OpRenew) || c.paced(OpReassert)) {
+	if c.k.Replicated() && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paces.paced(OpRenew) || c.paces.paced(OpReassert)) {
 		c.nextProbe = c.k.Now() + Time(c.pause.Seek())
 	}
 }
@@ -79,11 +79,11 @@ func (c *Core) probe() {
 	if c.silence.op != 0 {
 		return
 	}
-	seq := c.send(OpObserve, c.silence.items, nil)
+	seq := c.req.send(OpObserve, c.silence.items, nil)
 	c.silence.op, c.silence.asked = seq, c.k.Now()
-	in := c.ops.find(seq)
+	in := c.req.underWay.find(seq)
 	in.op.Deadline = c.k.Now() + Time(c.pause.ProbeTimeout(c.silence.failed))
-	c.eff.Ops[len(c.eff.Ops)-1].Deadline = in.op.Deadline
+	c.req.sent[len(c.req.sent)-1].Deadline = in.op.Deadline
 	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }
 
@@ -97,19 +97,19 @@ func (c *Core) heard(in *inflight) {
 	}
 	if probe && !s.on {
 		s.failed = 0
-		c.tellRefusing()
+		c.paces.tellRefusing(c.nextRenew)
 	}
 	if !s.on || !in.op.Kind.Reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
-		c.queue.probe = c.queue.probe || s.on && probe // a probe sent before the silence does not end it: send another
+		c.req.probe = c.req.probe || s.on && probe // a probe sent before the silence does not end it: send another
 		return
 	}
 	was, brief := *s, s.again && c.k.Now()-s.from < Time(c.cfg.Discovery/100)
 	*s = silence{op: s.op, asked: s.asked, toldAt: s.toldAt}
 	c.nextProbe = 0
 	if was.told {
-		c.tell(Tell{Kind: TellHeard, Text: was.text})
+		c.tells.tell(Tell{Kind: TellHeard, Text: was.text})
 	}
-	c.tellRefusing()
+	c.paces.tellRefusing(c.nextRenew)
 	c.observeWanted()
 	if brief {
 		c.table.Discover(place.DiscoverHeardBriefly)
@@ -117,7 +117,7 @@ func (c *Core) heard(in *inflight) {
 		c.table.Discover(place.DiscoverHeard)
 	}
 	if c.k.Now()-was.from >= Time(c.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
-		c.resume()
+		c.paces.resume()
 	}
 	c.catchUp()
 }

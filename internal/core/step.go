@@ -8,8 +8,8 @@ var stepped func(*Core)
 // Step takes one event and returns its effects, which are valid until the next Step. An event that is older than the previous one
 // counts as if it happened at the same instant as that.
 func (c *Core) Step(ev Event) Effects {
-	c.eff.Tells = c.eff.Tells[:0]
-	c.eff.Ops = c.eff.Ops[:0]
+	c.tells.all = c.tells.all[:0]
+	c.req.sent = c.req.sent[:0]
 	c.advance(ev.Now)
 	if c.next != 0 && c.k.Now()-c.next > Time(c.cfg.OpTimeout) {
 		c.table.Discover(place.DiscoverSlept)
@@ -25,7 +25,7 @@ func (c *Core) Step(ev Event) Effects {
 	case EvSubscribed:
 		c.subscribed()
 	case EvDoubt:
-		c.queue.probe = c.queue.probe || !c.silence.on // a silence has probes of its own
+		c.req.probe = c.req.probe || !c.silence.on // a silence has probes of its own
 	case EvRenew:
 		c.renewNow(ev.ID)
 	case EvWant:
@@ -49,7 +49,7 @@ func (c *Core) Step(ev Event) Effects {
 	if stepped != nil {
 		stepped(c)
 	}
-	return c.eff
+	return Effects{Tells: c.tells.all, Ops: c.req.sent}
 }
 
 func (c *Core) start() {
@@ -60,7 +60,7 @@ func (c *Core) start() {
 	if !c.cfg.NoHeartbeat && !c.own.Leaving() {
 		c.table.Start()
 	}
-	c.queue.probe = true // most requests need the epoch, which is not known yet
+	c.req.probe = true // most requests need the epoch, which is not known yet
 }
 
 func (c *Core) drain() {
@@ -80,12 +80,12 @@ func (c *Core) Unreleased() bool { return len(c.held) > 0 || c.releasing > 0 || 
 
 // drainedYet reports the end of a drain once nothing of this instance is left in Redis, as far as it can know.
 func (c *Core) drainedYet() {
-	if !c.own.Leaving() || c.drained || c.Unreleased() || c.own.LeaveDue() || c.ops.any(OpBeat, OpLeave) {
+	if !c.own.Leaving() || c.drained || c.Unreleased() || c.own.LeaveDue() || c.req.underWay.any(OpBeat, OpLeave) {
 		return
 	}
 	c.drained = true
 	c.nextRenew, c.nextProbe = 0, 0
-	c.tell(Tell{Kind: TellDrained})
+	c.tells.tell(Tell{Kind: TellDrained})
 }
 
 // runIntervals starts the periodic work that is due. The next renewal counts from the planned time, not from now: otherwise the
@@ -104,7 +104,7 @@ func (c *Core) runIntervals() {
 	}
 	if c.due(c.nextProbe) {
 		c.nextProbe = 0
-		c.queue.probe = true
+		c.req.probe = true
 	}
 	if c.due(c.nextHeard) {
 		c.observeWanted()
@@ -119,7 +119,6 @@ func advanceBy(t Time, step int64, now Time) Time {
 // flush turns the queued requests into ops. In a silence it sends nothing that extends: that could lengthen leases which this instance
 // can no longer use (G5).
 func (c *Core) flush() {
-	q := &c.queue
 	if !c.own.Started() {
 		return
 	}
@@ -128,121 +127,70 @@ func (c *Core) flush() {
 		c.holdBack()
 	case c.k.Epoch() == "": // the queues wait for the first answer, which contains the epoch
 	default:
-		c.batch(OpReassert)
-		c.batch(OpRenew)
+		c.req.batch(OpReassert)
+		c.req.batch(OpRenew)
 		if c.k.Outside() {
 			c.refuseQueued(CauseGroup)
 		}
-		c.batch(OpAcquire) // see Blocked
+		c.req.batch(OpAcquire) // see Blocked
 		c.beat()
 	}
-	if c.own.LeaveDue() && !c.paced(OpLeave) {
+	if c.own.LeaveDue() && !c.paces.paced(OpLeave) {
 		c.own.LeaveSent()
-		c.send(OpLeave, nil, nil)
+		c.req.send(OpLeave, nil, nil)
 	}
 	if c.k.Epoch() != "" {
-		c.batch(OpRelease)
+		c.req.batch(OpRelease)
 	}
-	if q.probe {
-		q.probe = false
+	if c.req.probe {
+		c.req.probe = false
 		c.probe()
 	}
-	c.supersede()
+	c.req.supersede()
 	if c.silence.on {
 		return
 	}
 	c.seek()
-	c.batch(OpObserve)
+	c.req.batch(OpObserve)
 	c.readHeartbeats()
-	if c.table.Due() && c.table.UnderWay() == 0 && c.k.Epoch() != "" && !c.paced(OpLook) {
-		c.table.LookSent(c.send(OpLook, nil, nil))
+	if c.table.Due() && c.table.UnderWay() == 0 && c.k.Epoch() != "" && !c.paces.paced(OpLook) {
+		c.table.LookSent(c.req.send(OpLook, nil, nil))
 	}
 }
 
 // holdBack empties the queues of requests that extend, in a silence: terms become uncertain, acquisitions are refused.
 func (c *Core) holdBack() {
 	for _, kind := range []OpKind{OpRenew, OpReassert} {
-		for _, l := range c.queue.leases[kind] {
+		for _, l := range c.req.queued[kind] {
 			if c.k.StillFor(kind, &l.Term) {
 				l.Cancel()
 				c.doubt(l, CauseNoAnswer, c.silence.text)
 			}
 		}
-		c.queue.empty(kind)
+		c.req.empty(kind)
 	}
 	c.refuseQueued(CauseNoAnswer)
 }
 
 func (c *Core) refuseQueued(cause Cause) {
-	for _, l := range c.queue.leases[OpAcquire] {
+	for _, l := range c.req.queued[OpAcquire] {
 		if c.k.StillFor(OpAcquire, &l.Term) {
 			c.refuse(l, refused{cause: cause, wait: c.cfg.MaxProbe, text: c.silence.text})
 		}
 	}
-	c.queue.empty(OpAcquire)
+	c.req.empty(OpAcquire)
 }
-
-// batch sends the queued requests of a kind, those with one TTL together.
-func (c *Core) batch(kind OpKind) {
-	list := c.queue.leases[kind]
-	if len(list) == 0 || c.paced(kind) || kind == OpAcquire && c.acknowledging() {
-		return
-	}
-	for rest := list; len(rest) > 0; {
-		rest = c.batchOf(kind, c.k.TTLOf(kind, &rest[0].Term), rest)
-	}
-	c.queue.empty(kind)
-}
-
-// batchOf sends the requests with this TTL, and returns the others.
-func (c *Core) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease) {
-	var items []Item
-	rest = list[:0]
-	leases := c.asking[:0]
-	for k, l := range list {
-		if !c.k.StillFor(kind, &l.Term) {
-			continue
-		}
-		if kind.Extends() && c.k.TTLOf(kind, &l.Term) != ttl {
-			rest = append(rest, l)
-			continue
-		}
-		if items == nil {
-			items = make([]Item, 0, min(len(list)-k, c.cfg.Batch))
-		}
-		it := c.k.Item(kind, &l.Term)
-		if kind == OpRelease {
-			it.Peer = l.heir.peer(c.cfg.Instance)
-		}
-		items, leases = append(items, it), append(leases, l)
-		c.k.Await(&l.Term)
-		if len(items) == c.cfg.Batch {
-			c.send(kind, items, leases)
-			items, leases = nil, leases[:0]
-		}
-	}
-	if len(items) > 0 {
-		c.send(kind, items, leases)
-	}
-	c.asking = leases[:0]
-	clear(leases[:cap(leases)])
-	return rest
-}
-
-// acknowledging reports whether an acquisition still waits for replicas to acknowledge it. Further acquisitions wait for its answer and
-// leave together. Otherwise, at a master without a majority, leases that expire one by one would each cost a WAIT (G14).
-func (c *Core) acknowledging() bool { return c.k.Replicated() && c.ops.any(OpAcquire) }
 
 func (c *Core) timeout(seq uint64) {
 	c.answer(&Answer{Seq: seq, Failure: FailUnknown, Text: "no answer in time"})
 }
 
 func (c *Core) answer(a *Answer) {
-	in := c.ops.take(a.Seq)
+	in := c.req.underWay.take(a.Seq)
 	if in == nil {
 		return // the op timed out, and its leases are requested again or have expired
 	}
-	defer c.ops.recycle(in)
+	defer c.req.underWay.recycle(in)
 	if a = c.judged(in, a); a.Failure != FailNone {
 		c.failed(in, a)
 		return
@@ -251,9 +199,11 @@ func (c *Core) answer(a *Answer) {
 	c.learn(in, a)
 	switch {
 	case a.Stale || in.op.Kind == OpSupersede: // or two reachable masters would be superseded in turn at network speed
-		c.setback(in, false)
+		c.paces.setback(in, false)
 	case in.op.Kind != OpAcquire && !in.probes(): // an acquisition has an effect only if it is granted
-		c.effective(in.op.Kind)
+		if c.paces.effective(in.op.Kind) && in.op.Kind == OpBeat { // without a heartbeat, the others may have released nothing to it
+			c.table.CountedAgain()
+		}
 	}
 	switch in.op.Kind {
 	case OpAcquire:
@@ -287,8 +237,8 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		cause = CauseUncounted
 	}
 	first := !c.silence.on
-	c.setback(in, a.Failure != FailRefused && a.Failure != FailUncounted)
-	c.refusedBy(in, a)
+	c.paces.setback(in, a.Failure != FailRefused && a.Failure != FailUncounted)
+	c.paces.refusedBy(in, a)
 	c.fellSilent(in, a)
 	for _, l := range in.leases {
 		if c.k.Settles(&in.op, &l.Term) {
@@ -321,7 +271,7 @@ func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 			c.k.Trace(l.ID(), in.op.TTL)
 		}
 		c.refuse(l, refused{
-			cause: cause, text: a.Text, wait: max(c.pause.Retry(c.paces[OpAcquire].failed), c.cfg.MaxProbe),
+			cause: cause, text: a.Text, wait: max(c.pause.Retry(c.paces.of[OpAcquire].failed), c.cfg.MaxProbe),
 		})
 	case OpRenew, OpReassert:
 		c.doubt(l, cause, a.Text)
@@ -343,7 +293,7 @@ func (c *Core) live(t *timer) bool {
 	case timerNode:
 		return c.members.Armed(int32(t.n), t.gen)
 	default:
-		return c.ops.find(t.n) != nil
+		return c.req.underWay.find(t.n) != nil
 	}
 }
 
@@ -388,10 +338,10 @@ func (c *Core) earliest() Time {
 	earlier(c.nextProbe)
 	earlier(c.nextHeard)
 	earlier(c.own.Rejoin())
-	if c.slowed > c.k.Now() {
-		for k := range c.paces {
-			if c.paced(OpKind(k)) && c.queued(OpKind(k)) {
-				earlier(c.paces[k].until)
+	if c.paces.slowed > c.k.Now() {
+		for k := range c.paces.of {
+			if c.paces.paced(OpKind(k)) && c.queued(OpKind(k)) {
+				earlier(c.paces.of[k].until)
 			}
 		}
 	}
@@ -399,7 +349,6 @@ func (c *Core) earliest() Time {
 }
 
 func (c *Core) queued(kind OpKind) bool {
-	q := &c.queue
 	switch kind {
 	case OpBeat:
 		return c.own.BeatDue()
@@ -412,6 +361,6 @@ func (c *Core) queued(kind OpKind) bool {
 	case OpSupersede:
 		return c.k.Supersedes()
 	default:
-		return len(q.leases[kind]) > 0
+		return len(c.req.queued[kind]) > 0
 	}
 }

@@ -161,7 +161,7 @@ func (w *Witness) before(ev *Event) *before {
 	for i, id := range c.table.Sessions().IDs {
 		b.owners[id] = c.table.Owner(int32(i))
 	}
-	if in := c.ops.find(ev.Answer.Seq); ev.Kind == EvAnswer && ev.Answer.Failure == FailNone && in != nil && in.op.Kind == OpNodes {
+	if in := c.req.underWay.find(ev.Answer.Seq); ev.Kind == EvAnswer && ev.Answer.Failure == FailNone && in != nil && in.op.Kind == OpNodes {
 		for _, it := range in.op.Items {
 			if i, _ := c.members.Find(it.ID); i > 0 {
 				b.read[i] = true
@@ -180,7 +180,7 @@ func (w *Witness) before(ev *Event) *before {
 			if ev.Kind == EvAnswer && ev.Answer.Seq == t.n {
 				b.main = func(string) string { return "" } // it comes too late
 			}
-			in := c.ops.find(t.n)
+			in := c.req.underWay.find(t.n)
 			for _, l := range in.leases {
 				if l.Op() == t.n {
 					b.due[l.ID()] = append(b.due[l.ID()], asked(in.op.Kind)+" failed")
@@ -259,7 +259,7 @@ var outcomeEvents = map[OpKind]map[Outcome]string{
 
 func (w *Witness) answered(a *Answer) func(id string) string {
 	c := w.Core
-	in := c.ops.find(a.Seq)
+	in := c.req.underWay.find(a.Seq)
 	if in == nil {
 		return func(string) string { return "" }
 	}

@@ -195,6 +195,7 @@ func (r *Registry) Due(i int32) {
 	}
 }
 
+// DueAgain queues the instances of items for another read, because the answer to the last one did not come.
 func (r *Registry) DueAgain(items []term.Item) {
 	for _, it := range items {
 		if i, ok := r.index[it.ID]; ok {

@@ -1,0 +1,102 @@
+package core
+
+import "github.com/leasestorm/leasestorm/internal/term"
+
+// requests collects requests, so that they leave in as few ops as possible: at the end of the step, or later if requests of their kind
+// have failed (pace).
+type requests struct {
+	k      *term.Kernel
+	cfg    *Config
+	timers *timerHeap
+	paces  *paces
+
+	queued   [term.Kinds][]*lease // by OpKind
+	probe    bool                 // the epoch is to be read
+	underWay inflights
+	sent     []Op     // in this step
+	asking   []*lease // scratch space of batch
+}
+
+func (r *requests) add(kind OpKind, l *lease) {
+	l.Queue()
+	r.queued[kind] = append(r.queued[kind], l)
+}
+
+func (r *requests) empty(kind OpKind) {
+	clear(r.queued[kind])
+	r.queued[kind] = r.queued[kind][:0]
+}
+
+// batch sends the queued requests of a kind, those with one TTL together.
+func (r *requests) batch(kind OpKind) {
+	list := r.queued[kind]
+	if len(list) == 0 || r.paces.paced(kind) || kind == OpAcquire && r.acknowledging() {
+		return
+	}
+	for rest := list; len(rest) > 0; {
+		rest = r.batchOf(kind, r.k.TTLOf(kind, &rest[0].Term), rest)
+	}
+	r.empty(kind)
+}
+
+// batchOf sends the requests with this TTL, and returns the others.
+func (r *requests) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease) {
+	var items []Item
+	rest = list[:0]
+	leases := r.asking[:0]
+	for k, l := range list {
+		if !r.k.StillFor(kind, &l.Term) {
+			continue
+		}
+		if kind.Extends() && r.k.TTLOf(kind, &l.Term) != ttl {
+			rest = append(rest, l)
+			continue
+		}
+		if items == nil {
+			items = make([]Item, 0, min(len(list)-k, r.cfg.Batch))
+		}
+		it := r.k.Item(kind, &l.Term)
+		if kind == OpRelease {
+			it.Peer = l.heir.peer(r.cfg.Instance)
+		}
+		items, leases = append(items, it), append(leases, l)
+		r.k.Await(&l.Term)
+		if len(items) == r.cfg.Batch {
+			r.send(kind, items, leases)
+			items, leases = nil, leases[:0]
+		}
+	}
+	if len(items) > 0 {
+		r.send(kind, items, leases)
+	}
+	r.asking = leases[:0]
+	clear(leases[:cap(leases)])
+	return rest
+}
+
+// acknowledging reports whether an acquisition still waits for replicas to acknowledge it. Further acquisitions wait for its answer and
+// leave together. Otherwise, at a master without a majority, leases that expire one by one would each cost a WAIT (G14).
+func (r *requests) acknowledging() bool { return r.k.Replicated() && r.underWay.any(OpAcquire) }
+
+func (r *requests) send(kind OpKind, items []Item, leases []*lease) uint64 {
+	ttl := r.cfg.TTL
+	if kind.Extends() && len(leases) > 0 {
+		ttl = r.k.TTLOf(kind, &leases[0].Term)
+	}
+	op := r.k.Stamp(kind, ttl, items)
+	if kind == OpLook {
+		op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
+	}
+	r.underWay.add(op, leases)
+	r.timers.push(timer{at: op.Deadline, kind: timerOp, n: r.k.Seq()})
+	r.sent = append(r.sent, op)
+	return r.k.Seq()
+}
+
+func (r *requests) supersede() {
+	if !r.k.Supersedes() || r.paces.paced(OpSupersede) || r.underWay.any(OpSupersede) {
+		return
+	}
+	r.send(OpSupersede, nil, nil)
+	r.k.Superseding()
+}
