@@ -10,7 +10,7 @@ import (
 // to the shell (Tell). All of it is plain data, so that production, virtual time and text scenarios drive the same rules.
 
 // Time and the types after it are those of the safety kernel.
-type (
+type ( //nolint:revive // aliases, documented where the types are
 	Time    = term.Time
 	Now     = term.Now
 	OpKind  = term.OpKind
@@ -67,7 +67,7 @@ const (
 )
 
 // Seen and the types after it are those of the members and their placement.
-type (
+type ( //nolint:revive // aliases, documented where the types are
 	Seen      = member.Seen
 	Look      = place.Look
 	Sessions  = place.Sessions
