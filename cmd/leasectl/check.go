@@ -229,7 +229,8 @@ const quarantineFar = 3
 func ofLeases(st *status) (all []finding) {
 	if st.Doubtful > 0 {
 		all = append(all, finding{"doubtful", fmt.Sprintf("%d of %d leases are doubtful", st.Doubtful, st.leases()),
-			"each may have no owner, or a dead one; leasectl status --help explains the doubts", "leasectl status --doubtful; if an owner hangs, stop that instance"})
+			"each may have no owner, or a dead one; leasectl status --help explains the doubts",
+			"leasectl status --doubtful; if an owner hangs, stop that instance"})
 	}
 	least, most := extremes(st.Instances)
 	if most == nil {
@@ -237,13 +238,15 @@ func ofLeases(st *status) (all []finding) {
 	}
 	if agreed := st.group.Agreed; agreed > 0 && most.longest > agreed {
 		all = append(all, finding{"ttl", fmt.Sprintf("keys of %s live for another %v, and the quarantine is %v", plain.Name(most.ID),
-			most.longest.Round(time.Millisecond), agreed), "after a loss of data, other instances can acquire leases that it still trusts: two owners",
+			most.longest.Round(time.Millisecond), agreed),
+			"after a loss of data, other instances can acquire leases that it still trusts: two owners",
 			"leasectl quarantine <the longest TTL of any instance>"})
 	}
 	// Without a heartbeat, the remaining keys may belong to a stopped fleet and expire soon.
 	if agreed := st.group.Agreed; agreed > quarantineFar*most.longest && len(st.alive) > 0 {
 		all = append(all, finding{"quarantine-long", fmt.Sprintf("the quarantine is %v, and no key lives for more than %v", agreed,
-			most.longest.Round(time.Millisecond)), "after each loss of data, nobody can acquire a free lease for that long; the longest TTL of any instance is enough",
+			most.longest.Round(time.Millisecond)),
+			"after each loss of data, nobody can acquire a free lease for that long; the longest TTL of any instance is enough",
 			"leasectl quarantine <the longest TTL of any instance>, once all instances run"})
 	}
 	// An instance that renews every third of its TTL has at least two thirds of it left.

@@ -9,8 +9,8 @@ import (
 // This file is the core's whole boundary: its input (Event), its requests to a store (Op), their results (Answer) and its notifications
 // to the shell (Tell). All of it is plain data, so that production, virtual time and text scenarios drive the same rules.
 
-// Time and the types after it are those of the safety kernel.
-type ( //nolint:revive // aliases, documented where the types are
+// The types of the safety kernel, explained there.
+type (
 	Time    = term.Time
 	Now     = term.Now
 	OpKind  = term.OpKind
@@ -66,8 +66,8 @@ const (
 	CauseOperator   = term.CauseOperator
 )
 
-// Seen and the types after it are those of the members and their placement.
-type ( //nolint:revive // aliases, documented where the types are
+// The types of the members and their placement, explained there.
+type (
 	Seen      = member.Seen
 	Look      = place.Look
 	Sessions  = place.Sessions

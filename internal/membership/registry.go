@@ -56,17 +56,15 @@ func (r *Registry) Join(ctx context.Context) error {
 		}
 		last = err
 		pause := r.Life / 10
-		if other := (*company)(nil); errors.As(err, &other) {
-			if waited >= other.life {
-				return errors.Join(r.SignOff(ctx), err)
-			}
+		var other *company
+		if errors.As(err, &other) && waited < other.life {
 			if waited == 0 {
-				r.Logger.Warn("single writer: waiting until another worker's heartbeat ends", zap.String("worker", r.Instance),
-					zap.String("other", other.Instance), zap.Int64("seen", other.Age.Milliseconds()),
-					zap.Int64("atMost", other.life.Milliseconds()))
+				r.waits(other)
 			}
 			pause = min(BeatInterval(r.Life), other.left)
 			waited += pause
+		} else if other != nil {
+			return errors.Join(r.SignOff(ctx), err)
 		} else if done, err := r.tried(err); done {
 			return err
 		} else {
@@ -76,6 +74,12 @@ func (r *Registry) Join(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (r *Registry) waits(other *company) {
+	r.Logger.Warn("single writer: waiting until another worker's heartbeat ends", zap.String("worker", r.Instance),
+		zap.String("other", other.Instance), zap.Int64("seen", other.Age.Milliseconds()),
+		zap.Int64("atMost", other.life.Milliseconds()))
 }
 
 func (r *Registry) rest(ctx context.Context, d time.Duration, last error) error {

@@ -94,10 +94,10 @@ func (p Params) shows() bool { return p.Tap && !p.replicated() }
 
 // Allowances of the guarantees. The speed of a run does not divide them.
 const (
-	FailoverAllowance = 250 * time.Millisecond // G5, G8, G9, G13: noticing and taking over
-	handoverAllowance = 100 * time.Millisecond // G8: a graceful handover
-	appearAllowance   = time.Second            // G8: a session that appears
-	stampAllowance    = 5 * time.Millisecond   // G4: between a check and the stamp of its consequence
+	FailoverAllowance = fault.FailoverAllowance // G5, G8, G9, G13: noticing and taking over
+	handoverAllowance = 100 * time.Millisecond  // G8: a graceful handover
+	appearAllowance   = time.Second             // G8: a session that appears
+	stampAllowance    = 5 * time.Millisecond    // G4: between a check and the stamp of its consequence
 )
 
 // Settle returns how long, in ns, after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated

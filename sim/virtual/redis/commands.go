@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// verbs holds the commands of the store, its scripts and the mutants. Do not range over it.
+// verbs holds the commands of the store, its scripts and the mutants; objects.go and streams.go add theirs. Do not range over it.
 var verbs = map[string]verb{
 	"GET":    {args: 1, run: cmdGet},
 	"MGET":   {args: 1, run: cmdMGet},
