@@ -235,10 +235,10 @@ func (c *Config) validate() error {
 type Option struct{ ttl time.Duration }
 
 // WithTTL gives the lease a shorter TTL than Config.TTL, so that others can
-// acquire it sooner if this process dies. It is renewed every third of that TTL
-// at least. It must be a fiftieth of Config.TTL at least, and 100 ms. Keepers
-// may use different TTLs for one name. After an attempt without an answer, the
-// next terms of the lease may have the shorter TTL of that attempt.
+// acquire it sooner if this process dies. The lease is renewed at least once in
+// each third of ttl. ttl must be at least 100 ms and at least Config.TTL/50.
+// Keepers may use different TTLs for one name. If an attempt with a shorter TTL
+// got no answer, this keeper may use that TTL for its next terms of the lease.
 func WithTTL(ttl time.Duration) Option { return Option{ttl} }
 
 // shortest is the least WithTTL, in parts of Config.TTL: the margin for clocks, which is one percent of Config.TTL, the time to a renewal

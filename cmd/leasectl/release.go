@@ -59,8 +59,8 @@ func newRelease(f *flags) *cobra.Command {
 		Long: `Ask each owner to end its work and to release the lease. For an owner that does not do so within --within, release says when the
 lease expires or, if the owner still renews it, which instance to stop. release never takes a lease from an owner.
 
-The next owner is the first instance that acquires the lease, which may be the same one under a new fence. To keep a lease from an
-instance, stop the instance.
+Any instance may acquire the lease next, even the one that has just released it (under a new fence). To keep a lease from an instance,
+stop the instance.
 
 release asks no leader of an election, which would leave for good, and no worker of intents, which would drop a pipeline. Stop the
 instance that release names instead. Exit code 1: an owner still has a lease, or nobody holds a lease of that name.`,

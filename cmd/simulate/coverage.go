@@ -63,7 +63,7 @@ func rarest(c *explore.Coverage) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d of %d guarantees exercised, %s by %d seeds", len(c.Criteria)-len(c.Missing()), len(c.Criteria),
+	return fmt.Sprintf("%d of %d guarantees exercised, the rarest (%s) by %d seeds", len(c.Criteria)-len(c.Missing()), len(c.Criteria),
 		fewest.ID, fewest.Exercised)
 }
 

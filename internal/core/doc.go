@@ -21,7 +21,7 @@
 //
 //   - An attempt is stamped before it is sent; success gives trust until stamp + TTL − margin (G1).
 //   - After an attempt without an answer, a core extends nothing before a read is answered (G1, G5).
-//   - Owner and fence identify a term; no request of term k affects term k+1 (G3, G10).
+//   - Owner and fence identify a term; no request of term k ends term k+1 (G3, G10). A late renewal can only extend it.
 //   - Every op carries the epoch that the instance knows and is void in any other (G9).
 //
 // # Glossary

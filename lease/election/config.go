@@ -66,8 +66,9 @@ type Config struct {
 	// Quarantine is how long nobody is elected after Redis lost its data.
 	// 0: LeaderTTL.
 	Quarantine time.Duration
-	// Replicas is lease.Config.Replicas: how many replicas Redis has, if
-	// one leader is to be promised across every failover.
+	// Replicas is lease.Config.Replicas. To have at most one leader across
+	// every failover, set it to the number of Redis' replicas. 0 does not
+	// promise that.
 	Replicas int
 	// AssumeNew is lease.Config.AssumeNew: this address never led to
 	// another Redis that granted leases.

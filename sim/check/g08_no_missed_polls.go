@@ -230,8 +230,8 @@ func (g *g8) simple(by []*injection, from int64) *injection {
 	return by[0]
 }
 
-// beyond reports whether the fault is more than the loss of an instance. It may have hit the only instance. Or it delays messages so much
-// that renewals extend the lease but are not answered in time.
+// beyond reports whether the fault can do more harm than the loss of one instance among several: no other instance can take over, or
+// messages are so late that renewals extend the lease but their answers come too late.
 func (g *g8) beyond(inj *injection, from int64) bool {
 	switch inj.Kind {
 	case fault.Reorder:

@@ -102,7 +102,8 @@ func (se *sentinels) hearsMajority(p *peer) bool {
 	return heard >= clusterMajority
 }
 
-// hearEachOther runs after each event. A master that loses its majority fails after the node timeout, or up to 50 % later.
+// hearEachOther, called after each event, notes which servers have begun or ceased to hear a majority of the masters. A master that hears
+// no majority stops serving after 1 to 1.5 node timeouts.
 func (se *sentinels) hearEachOther() {
 	if !se.servers.clustered() {
 		return
