@@ -7,21 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"golang.org/x/sys/unix"
-
-	"github.com/leasestorm/leasestorm/lease"
 )
 
 const (
@@ -32,33 +24,19 @@ const (
 
 // node is the process. Each lease has a goroutine that renews and one that polls.
 type node struct {
-	argv        []string // of the adapter
-	check       bool     // ask the adapter before each poll
-	blind       bool     // ignore its deadlines
-	instance    string
-	target      string
-	keyPrefix   string
-	sessionKeys string // prefix
-	ttl         time.Duration
-	renew       time.Duration
-	discovery   time.Duration
-	poll        time.Duration
-	pollTimeout time.Duration
-	redis       *redis.Client // for the sessions only
-	http        http.Client
+	settings
 
-	works    bool            // the adapter has given a valid answer
-	pausing  atomic.Bool     // the next poll pauses between check and send
-	patience context.Context // ends when the adapter has had its time to release
-	holding  sync.WaitGroup
-	mu       sync.Mutex
-	terms    map[string]*term // by session
+	works   bool // the adapter has given a valid answer
+	holding sync.WaitGroup
+	mu      sync.Mutex
+	terms   map[string]*term // by session
 }
 
 // Main runs a node until SIGTERM. Its arguments are options and the adapter's command. It returns the exit code: 0, or 3 if the command
 // line, the environment or the adapter is wrong.
 func Main(args []string) int {
-	n, err := newNode(args)
+	n := &node{terms: map[string]*term{}}
+	err := n.read(args)
 	if err == nil {
 		defer n.redis.Close()
 		err = n.run()
@@ -68,46 +46,6 @@ func Main(args []string) int {
 		return exitWrong
 	}
 	return 0
-}
-
-func newNode(args []string) (*node, error) {
-	n := &node{
-		instance: lease.GenerateInstanceID(), target: os.Getenv("LEASESTORM_TARGET_URL"), keyPrefix: os.Getenv("LEASESTORM_LEASE_PREFIX"),
-		sessionKeys: os.Getenv("LEASESTORM_SESSION_PREFIX"), terms: map[string]*term{},
-	}
-	n.argv = args
-	for ; len(n.argv) > 0 && strings.HasPrefix(n.argv[0], "--"); n.argv = n.argv[1:] {
-		switch n.argv[0] {
-		case "--check":
-			n.check = true
-		case "--no-deadline":
-			n.blind = true
-		default:
-			return nil, fmt.Errorf("%q: unknown option of a lease command: known are --check, --no-deadline", n.argv[0])
-		}
-	}
-	if len(n.argv) == 0 {
-		return nil, errors.New("the lease command names no program")
-	}
-	opt, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
-	if err != nil {
-		return nil, fmt.Errorf("LEASESTORM_REDIS_URL: %w", err)
-	}
-	opt.DisableIdentity = true
-	n.redis = redis.NewClient(opt)
-	for _, d := range []struct {
-		name string
-		to   *time.Duration
-	}{
-		{"TTL", &n.ttl}, {"RENEW", &n.renew}, {"DISCOVERY", &n.discovery}, {"POLL", &n.poll}, {"POLL_TIMEOUT", &n.pollTimeout},
-	} {
-		ms, err := strconv.ParseInt(os.Getenv("LEASESTORM_"+d.name+"_MS"), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("LEASESTORM_%s_MS: %w", d.name, err)
-		}
-		*d.to = time.Duration(ms) * time.Millisecond
-	}
-	return n, nil
 }
 
 func (n *node) run() error {
@@ -187,7 +125,7 @@ func (n *node) try(ctx context.Context, a *adapter, session string) error {
 		patience, cancel = context.WithTimeout(n.patience, firstWithin)
 	}
 	defer cancel()
-	t := &term{n: n, a: a, session: session, certain: true}
+	t := &term{n: &n.settings, a: a, session: session, certain: true}
 	got := t.ask(patience, opAcquire)
 	switch {
 	case n.works || ctx.Err() != nil:
@@ -222,15 +160,6 @@ func (n *node) try(ctx context.Context, a *adapter, session string) error {
 	return nil
 }
 
-// until converts the deadline of an answer to this process' clock. Zero: the adapter names none.
-func (n *node) until(a answer) time.Time {
-	if a.Until == 0 || n.blind {
-		return time.Time{}
-	}
-	now := time.Now()
-	return now.Add(time.UnixMilli(a.Until).Sub(now.Round(0)))
-}
-
 // choose returns a random session without a lease of this node, and the number of its leases.
 func (n *node) choose(sessions []string) (string, int) {
 	n.mu.Lock()
@@ -260,8 +189,6 @@ func (n *node) discover(ctx context.Context, known []string) (found []string) {
 	return found
 }
 
-func (n *node) key(session string) string { return n.keyPrefix + session }
-
 // lost ends the lease of a key, because the adapter says so.
 func (n *node) lost(key string) {
 	n.mu.Lock()
@@ -281,58 +208,5 @@ func (n *node) loseAll(of *adapter, why error) {
 		if of == nil || t.a == of {
 			t.lose(why)
 		}
-	}
-}
-
-// wrong reports a violation of the lease protocol in the log, and in the run's history as a line that is none of the node protocol.
-func (n *node) wrong(text string) {
-	fmt.Fprintln(os.Stderr, text)
-	n.write(text)
-}
-
-// line is one line of the node protocol.
-type line struct {
-	Event    string    `json:"event"`
-	Session  string    `json:"session,omitempty"`
-	Instance string    `json:"instance"`
-	Fence    int64     `json:"fence,omitempty"`
-	T        int64     `json:"t"`
-	UntilNs  int64     `json:"until,omitempty"`
-	Until    time.Time `json:"-"`
-	Protocol int       `json:"protocol,omitempty"`
-	Asks     bool      `json:"asks,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-}
-
-func (n *node) say(l line) {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
-	l.Instance, l.T = n.instance, ts.Nano()
-	if !l.Until.IsZero() {
-		l.UntilNs = l.T + int64(time.Until(l.Until))
-	}
-	text, _ := json.Marshal(l) // cannot fail
-	n.write(string(text))
-}
-
-// write writes a line in one call, so that lines of several goroutines do not mix.
-func (n *node) write(text string) {
-	if _, err := os.Stdout.WriteString(text + "\n"); err != nil {
-		os.Exit(1) // the simulator is gone
-	}
-}
-
-// pause waits, and reports whether it did before ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

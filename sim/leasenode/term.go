@@ -17,7 +17,7 @@ var errStopping = errors.New("stopping")
 
 // term is a lease of this node, from "acquired" to "released".
 type term struct {
-	n       *node
+	n       *settings
 	a       *adapter
 	session string
 	fence   int64

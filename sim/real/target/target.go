@@ -5,18 +5,15 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
@@ -58,21 +55,6 @@ type polled struct {
 	hang    chan struct{}  // polls wait until it is closed; nil: they do not
 }
 
-// New starts a target at an address of this machine. short gets a host.ErrNoVerdict when files or ports run out.
-func New(at netip.Addr, c *host.Clock, rec Recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*Target, error) {
-	var listener net.Listener
-	err := redisfixture.Listen(at, func(addr string) (err error) {
-		listener, err = net.Listen("tcp", addr)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("polled target: %w", err)
-	}
-	t := &Target{clock: c, rec: rec, serve: serve, tell: tell}
-	t.open(host.Listener{Listener: listener, Short: short}, http.NewServeMux())
-	return t, nil
-}
-
 // Follow returns a target that serves elsewhere and writes its events to out. away detaches from it; lost is called if it ends before.
 func Follow(out io.ReadCloser, c *host.Clock, rec Recorder, tell func(*history.Event), away, lost func()) *Target {
 	t := &Target{
@@ -111,18 +93,6 @@ func (t *Target) heard(e *history.Event) {
 		t.Rejected.Add(1)
 	}
 	t.rec.Add(*e)
-}
-
-func (t *Target) open(listener net.Listener, mux *http.ServeMux) {
-	t.served, t.stop, t.sessions = make(chan struct{}), make(chan struct{}), map[string]*polled{}
-	t.URL = "http://" + listener.Addr().String()
-	mux.HandleFunc("POST /poll/{session}", t.poll)
-	newTuners(t).register(mux)
-	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		defer close(t.served)
-		t.ended = t.server.Serve(listener)
-	}()
 }
 
 // Add registers a session. Sessions stay known after their removal, so that their late polls are witnessed too.

@@ -157,47 +157,58 @@ func (r twin) agreed(t int64) (int64, bool) {
 }
 
 func (r twin) acquire(t int64, op *core.Op, a *core.Answer) {
-	now := r.NowMs(t)
 	var taken []string
 	for _, it := range op.Items {
-		i, k := r.current(it.ID, now)
-		var res core.Result
-		switch {
-		case k.foreign || k.fenceForeign:
-			res.Outcome = core.OutWrongType
-		case k.owner != "" && (k.owner != op.Owner || it.Fresh):
-			res = k.held(now)
-		case a.Quarantine > 0:
-			res.Outcome = core.OutQuarantine
-		default:
-			res.Owner = op.Owner
-			if res.Fence = k.fence; k.owner == "" || k.fence <= op.Fence {
-				res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
-			}
-			if k.owner != "" {
-				if !r.mayWrite("PEXPIRE", false) {
-					return
-				}
-				res.Outcome = core.OutAdopted
-				r.extend(i, now+op.TTL/core.Millisecond)
-			} else {
-				if !r.mayWrite("SET", true) {
-					return
-				}
-				res.Outcome = core.OutGranted
-				taken = append(taken, it.ID)
-				r.set(i, op.Owner, now+op.TTL/core.Millisecond)
-			}
-			if !r.mayWrite("SET", true) { // an adoption's first SET
-				return
-			}
-			r.setFence(i, res.Fence, now+fenceLife)
+		res, written := r.grant(t, op, it, a.Quarantine > 0)
+		if !written {
+			return
+		}
+		if res.Outcome == core.OutGranted {
+			taken = append(taken, it.ID)
 		}
 		a.Results = append(a.Results, res)
 	}
 	if len(taken) > 0 {
 		r.Config.Publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
 	}
+}
+
+// grant acquires one lease. It returns false if Redis refuses a write, which ends the script.
+func (r twin) grant(t int64, op *core.Op, it core.Item, quarantine bool) (res core.Result, written bool) {
+	now := r.NowMs(t)
+	i, k := r.current(it.ID, now)
+	switch {
+	case k.foreign || k.fenceForeign:
+		res.Outcome = core.OutWrongType
+		return res, true
+	case k.owner != "" && (k.owner != op.Owner || it.Fresh):
+		return k.held(now), true
+	case quarantine:
+		res.Outcome = core.OutQuarantine
+		return res, true
+	}
+	res.Owner = op.Owner
+	if res.Fence = k.fence; k.owner == "" || k.fence <= op.Fence {
+		res.Fence = max(k.fence, op.Fence, r.nowUs(t)-1) + 1
+	}
+	if k.owner != "" {
+		if !r.mayWrite("PEXPIRE", false) {
+			return res, false
+		}
+		res.Outcome = core.OutAdopted
+		r.extend(i, now+op.TTL/core.Millisecond)
+	} else {
+		if !r.mayWrite("SET", true) {
+			return res, false
+		}
+		res.Outcome = core.OutGranted
+		r.set(i, op.Owner, now+op.TTL/core.Millisecond)
+	}
+	if !r.mayWrite("SET", true) { // an adoption's first SET
+		return res, false
+	}
+	r.setFence(i, res.Fence, now+fenceLife)
+	return res, true
 }
 
 func (r twin) renew(t int64, op *core.Op, a *core.Answer) {

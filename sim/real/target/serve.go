@@ -9,13 +9,42 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
+
+// New starts a target at an address of this machine. short gets a host.ErrNoVerdict when files or ports run out.
+func New(at netip.Addr, c *host.Clock, rec Recorder, serve time.Duration, tell func(*history.Event), short func(error)) (*Target, error) {
+	var listener net.Listener
+	err := redisfixture.Listen(at, func(addr string) (err error) {
+		listener, err = net.Listen("tcp", addr)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("polled target: %w", err)
+	}
+	t := &Target{clock: c, rec: rec, serve: serve, tell: tell}
+	t.open(host.Listener{Listener: listener, Short: short}, http.NewServeMux())
+	return t, nil
+}
+
+func (t *Target) open(listener net.Listener, mux *http.ServeMux) {
+	t.served, t.stop, t.sessions = make(chan struct{}), make(chan struct{}), map[string]*polled{}
+	t.URL = "http://" + listener.Addr().String()
+	mux.HandleFunc("POST /poll/{session}", t.poll)
+	newTuners(t).register(mux)
+	t.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(t.served)
+		t.ended = t.server.Serve(listener)
+	}()
+}
 
 // ErrServe: the target cannot listen or serve any more, or cannot write its output.
 var ErrServe = errors.New("polled target")

@@ -1,0 +1,143 @@
+package leasenode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sys/unix"
+
+	"github.com/leasestorm/leasestorm/lease"
+)
+
+// settings is what a node and its leases share: how the harness wants them to work, and the output on which they report.
+type settings struct {
+	argv        []string // of the adapter
+	check       bool     // ask the adapter before each poll
+	blind       bool     // ignore its deadlines
+	instance    string
+	target      string
+	keyPrefix   string
+	sessionKeys string // prefix
+	ttl         time.Duration
+	renew       time.Duration
+	discovery   time.Duration
+	poll        time.Duration
+	pollTimeout time.Duration
+	redis       *redis.Client // for the sessions only
+	http        http.Client
+
+	pausing  atomic.Bool     // the next poll pauses between check and send
+	patience context.Context // ends when the adapter has had its time to release
+}
+
+// read takes the settings from the arguments and from the environment that a node is started with.
+func (n *settings) read(args []string) error {
+	n.instance, n.target = lease.GenerateInstanceID(), os.Getenv("LEASESTORM_TARGET_URL")
+	n.keyPrefix, n.sessionKeys = os.Getenv("LEASESTORM_LEASE_PREFIX"), os.Getenv("LEASESTORM_SESSION_PREFIX")
+	n.argv = args
+	for ; len(n.argv) > 0 && strings.HasPrefix(n.argv[0], "--"); n.argv = n.argv[1:] {
+		switch n.argv[0] {
+		case "--check":
+			n.check = true
+		case "--no-deadline":
+			n.blind = true
+		default:
+			return fmt.Errorf("%q: unknown option of a lease command: known are --check, --no-deadline", n.argv[0])
+		}
+	}
+	if len(n.argv) == 0 {
+		return errors.New("the lease command names no program")
+	}
+	opt, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
+	if err != nil {
+		return fmt.Errorf("LEASESTORM_REDIS_URL: %w", err)
+	}
+	opt.DisableIdentity = true
+	n.redis = redis.NewClient(opt)
+	for _, d := range []struct {
+		name string
+		to   *time.Duration
+	}{
+		{"TTL", &n.ttl}, {"RENEW", &n.renew}, {"DISCOVERY", &n.discovery}, {"POLL", &n.poll}, {"POLL_TIMEOUT", &n.pollTimeout},
+	} {
+		ms, err := strconv.ParseInt(os.Getenv("LEASESTORM_"+d.name+"_MS"), 10, 64)
+		if err != nil {
+			return fmt.Errorf("LEASESTORM_%s_MS: %w", d.name, err)
+		}
+		*d.to = time.Duration(ms) * time.Millisecond
+	}
+	return nil
+}
+
+// until converts the deadline of an answer to this process' clock. Zero: the adapter names none.
+func (n *settings) until(a answer) time.Time {
+	if a.Until == 0 || n.blind {
+		return time.Time{}
+	}
+	now := time.Now()
+	return now.Add(time.UnixMilli(a.Until).Sub(now.Round(0)))
+}
+
+func (n *settings) key(session string) string { return n.keyPrefix + session }
+
+// wrong reports a violation of the lease protocol in the log, and in the run's history as a line that is none of the node protocol.
+func (n *settings) wrong(text string) {
+	fmt.Fprintln(os.Stderr, text)
+	n.write(text)
+}
+
+// line is one line of the node protocol.
+type line struct {
+	Event    string    `json:"event"`
+	Session  string    `json:"session,omitempty"`
+	Instance string    `json:"instance"`
+	Fence    int64     `json:"fence,omitempty"`
+	T        int64     `json:"t"`
+	UntilNs  int64     `json:"until,omitempty"`
+	Until    time.Time `json:"-"`
+	Protocol int       `json:"protocol,omitempty"`
+	Asks     bool      `json:"asks,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+func (n *settings) say(l line) {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
+	l.Instance, l.T = n.instance, ts.Nano()
+	if !l.Until.IsZero() {
+		l.UntilNs = l.T + int64(time.Until(l.Until))
+	}
+	text, _ := json.Marshal(l) // cannot fail
+	n.write(string(text))
+}
+
+// write writes a line in one call, so that lines of several goroutines do not mix.
+func (n *settings) write(text string) {
+	if _, err := os.Stdout.WriteString(text + "\n"); err != nil {
+		os.Exit(1) // the simulator is gone
+	}
+}
+
+// pause waits, and reports whether it did before ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
