@@ -25,6 +25,7 @@ type instances struct {
 	all    map[string]*instance
 	epochs map[string]*instance // an instance that knows it
 	runs   map[string]int       // numbers of Redis' clocks, by the server's run
+	clocks int                  // the last of them; a step of Redis' clock makes all of them another clock
 	named  map[string]bool      // instances that others name and whose log is missing
 	pruned int64                // when ended instances were forgotten last
 	ended  int64                // how many were
@@ -76,7 +77,8 @@ func (s *instances) meets(i *instance, epoch string) {
 	server, _, _ := strings.Cut(epoch, " ")
 	server, _, _ = strings.Cut(server, ":")
 	if s.runs[server] == 0 {
-		s.runs[server] = len(s.runs) + 1
+		s.clocks++
+		s.runs[server] = s.clocks
 	}
 	i.run = s.runs[server]
 	o := s.epochs[epoch]
