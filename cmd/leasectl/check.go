@@ -129,7 +129,7 @@ func (g *group) denied(ctx context.Context) ([]finding, error) {
 // refusals are Redis' error codes while it refuses writes, with the remedies.
 var refusals = map[string]string{
 	"OOM":        "CONFIG SET maxmemory <more>; CONFIG SET maxmemory-policy noeviction",
-	"NOREPLICAS": "bring replicas back, or have more than min-replicas-to-write",
+	"NOREPLICAS": "restart the missing replicas; better, run more replicas than min-replicas-to-write requires",
 	"MISCONF":    "make room on the disk of Redis, or mend the permissions of its directory; then BGSAVE",
 	"READONLY":   "name the master (--redis), or the sentinels that know it (--sentinels)",
 }

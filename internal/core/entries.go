@@ -46,8 +46,9 @@ func (c *Core) placed(i int32) *lease {
 	return l
 }
 
-// stands sets the session of id's entry, if there is one, to index i, and says what is entered and held of it. If the session is gone and
-// an attempt to acquire its lease was not answered, the lease is read soon, to give back what that attempt may have won.
+// stands is called with the new index of session id, or with place.Nobody if the session is gone. It returns whether the session's lease
+// has an entry, and whether this instance owns the lease. If the session is gone and an attempt to acquire its lease got no answer, the
+// lease is read soon, so that a lease which that attempt acquired can be given back.
 func (c *Core) stands(id string, i int32) (entered, held bool) {
 	l := c.leases[id]
 	if l == nil {

@@ -2,9 +2,10 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// i1 judges that a tuner slot, and a service, never serves two pipelines at once. It uses the tuners' own record. A pipeline arrives at a
-// slot for a service, under the fences of both leases. It is served until it lets go, breaks off, or a newer fence pushes it out. The
-// nodes' messages are not used, but the freezes of the plan are.
+// i1 judges that neither a tuner slot nor a service ever serves two pipelines at once. The evidence is the tuners' own record: when each
+// pipeline arrived at a slot, for which service, and with which fences of the slot's and the service's lease. A pipeline is served until
+// it ends, its connection breaks, or a pipeline with a newer fence takes its place. i1 ignores the nodes' messages, but excuses processes
+// that the plan had frozen.
 type i1 struct {
 	intentRule
 	newest   map[string]*pipeline // the accepted pipeline with the highest fence, by place

@@ -148,7 +148,8 @@ func (x *servers) lost(inj *injection) {
 	}
 }
 
-// servedSince returns since when a majority has been together at the known master, and the connections of n have led there.
+// servedSince returns the time since which both of these hold: the master that the sentinels know answers and has enough replicas, and
+// process n reaches that master. If either does not hold now, it returns the present time. With a nil n, only the first counts.
 func (x *servers) servedSince(n *node) int64 {
 	if x.outage != nil {
 		return x.now

@@ -116,7 +116,7 @@ func parseToken(words []string, names intent.Names) (Token, error) {
 	t := Token{Name: words[0], Scopes: strings.Split(words[2], ",")}
 	sum, err := hex.DecodeString(strings.TrimPrefix(words[1], "sha256:"))
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(words[1], "sha256:") {
-		// The error hides the line, because a link may lead to another file with a password in it.
+		// The error does not quote the line: by mistake, the token file may be a link to another file, and the line a password.
 		return Token{}, errors.New("the second word is not sha256: and 64 hexadecimal digits")
 	}
 	copy(t.SHA256[:], sum)
