@@ -65,11 +65,11 @@ func earlierScripts(dir string) string {
 	for _, text := range texts {
 		replace[filepath.Join(store, "lua", filepath.Base(text))] = text
 	}
-	code, err := os.ReadFile(filepath.Join(store, "scripts.go"))
+	code, err := os.ReadFile(filepath.Join(store, "conn.go"))
 	Expect(err).NotTo(HaveOccurred())
 	was := string(code)
 	for _, change := range [][2]string{
-		{"if s.mayBeNew(ctx) {", "if false {"},
+		{"if s.fresh.mayBeNew(func() { _ = s.client.Ping(ctx).Err() }) {", "if false {"},
 		{"c.script.Run(ctx, s.client, c.Keys, c.Args...).Slice()", `c.script.Run(ctx, s.client, c.Keys[:len(c.Keys)-1], c.Args...).Slice()
 	if len(reply) > 3 {
 		reply = append(append(reply[:3:3], int64(0)), reply[3:]...)
@@ -78,9 +78,9 @@ func earlierScripts(dir string) string {
 		Expect(strings.Count(was, change[0])).To(Equal(1))
 		was = strings.Replace(was, change[0], change[1], 1)
 	}
-	changed := filepath.Join(dir, "scripts.go")
+	changed := filepath.Join(dir, "conn.go")
 	Expect(os.WriteFile(changed, []byte(was), 0o600)).To(Succeed())
-	replace[filepath.Join(store, "scripts.go")] = changed
+	replace[filepath.Join(store, "conn.go")] = changed
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	Expect(err).NotTo(HaveOccurred())
 	name := filepath.Join(dir, "overlay.json")
