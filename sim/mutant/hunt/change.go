@@ -64,7 +64,8 @@ func (c change) overlay(dir, text string) (string, error) {
 
 // accused lists the files whose code virtual time runs.
 var accused = []string{
-	"internal/core/*.go", "internal/core/election/*.go", "internal/core/intent/*.go", "internal/policy/*.go", "internal/membership/*.go",
+	"internal/core/*.go", "internal/term/*.go", "internal/member/*.go", "internal/place/*.go",
+	"internal/core/election/*.go", "internal/core/intent/*.go", "internal/policy/*.go", "internal/membership/*.go",
 	"lease/intent/store/*.go", "internal/redisstore/lua/*.lua", "lease/intent/store/lua/*.lua",
 }
 
