@@ -43,7 +43,12 @@ Exit codes are those of a run.`,
 		Example: `  simulate audit host-*.log.gz
   zstdcat host-1.log.zst | simulate audit - host-2.log
   simulate audit --follow /var/log/poller/*.log`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("audit needs the log files of a fleet, or - for standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()

@@ -14,6 +14,7 @@ type finding struct {
 	id                 string
 	exercised, excused int
 	value              int64
+	limit              int64          // the highest that was applied, where it depends on the lease
 	doubts             map[string]int // reasons why a pass is not certain
 	order              []string
 	certain, absent    []check.Break // absent: missing lines could explain them
@@ -53,6 +54,7 @@ func (f *finding) record(to *[]check.Break, b check.Break, value int64, format s
 func (f *finding) verdict(unread []string) check.Verdict {
 	v := check.Constants(f.id)
 	v.Value, v.Exercised, v.Excused, v.Verdict = f.value, f.exercised, f.excused, check.Unknown
+	v.Limit = max(v.Limit, f.limit)
 	var say []string
 	for _, why := range f.order {
 		say = append(say, fmt.Sprintf("%s (%d)", why, f.doubts[why]))

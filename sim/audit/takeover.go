@@ -94,8 +94,11 @@ func (s *takeovers) await(f *finding, c *takeover, measure func(*takeover)) {
 
 func (s *takeovers) judge(f *finding, of *incident, c *takeover) {
 	prev, t := c.prev, c.t
+	if c.limit == 0 {
+		return
+	}
+	f.limit = max(f.limit, ms(c.limit))
 	switch {
-	case c.limit == 0:
 	case c.took.hi <= c.limit:
 		f.exercised++
 		f.value = max(f.value, ms(c.took.hi))
