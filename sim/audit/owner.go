@@ -22,7 +22,7 @@ type owners struct {
 func (o *owners) rivals(t *term) {
 	for _, r := range t.lease.terms {
 		switch {
-		case r.inst == t.inst || r.fence == t.fence:
+		case r.inst == t.inst || r.fence == t.fence || r.over != 0 && r.over < o.now:
 		case r.fence > t.fence:
 			o.overlaps(t, r)
 		default:

@@ -38,7 +38,20 @@ func storm(ctx context.Context, s sim.Scenario, seed uint64, bend sim.Breaker) (
 	plan.Faults = slices.DeleteFunc(plan.Faults, func(f fault.Fault) bool { // the clock would be off by more than stated
 		return f.Kind == fault.ClockDrift || f.Kind == fault.ClockStep
 	})
-	texts, names := map[string]*bytes.Buffer{}, []string{}
+	judge, in, err := play(ctx, c, plan, bend)
+	if err != nil {
+		return nil, nil, n, err
+	}
+	a, err := audit.New(audit.Options{ClockError: clockError, Params: check.Params{System: c.System, Timings: c.Timings}})
+	if err != nil {
+		return nil, nil, n, err
+	}
+	r, err := a.Read(in...)
+	return judge, r.Verdicts, a.Counts(), err
+}
+
+// play plays a storm, and returns the judge's verdicts and the log of each node.
+func play(ctx context.Context, c sim.Config, plan fault.Plan, bend sim.Breaker) (judge []check.Verdict, in []logs.Input, err error) {
 	cores := map[string]zapcore.Core{}
 	var fields []zap.Field
 	judge, _, _, err = sim.JudgeVirtual(ctx, c, plan, func(v *virtual.Config) {
@@ -52,33 +65,20 @@ func storm(ctx context.Context, s sim.Scenario, seed uint64, bend sim.Breaker) (
 			if core == nil {
 				enc := zap.NewProductionEncoderConfig()
 				enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-				texts[e.Node], names = &bytes.Buffer{}, append(names, e.Node)
-				core = zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.AddSync(texts[e.Node]), zapcore.DebugLevel)
-				cores[e.Node] = core
+				text := &bytes.Buffer{}
+				core = zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.AddSync(text), zapcore.DebugLevel)
+				cores[e.Node], in = core, append(in, logs.Input{Name: e.Node, Reader: text})
 			}
 			fields = zaplog.Append(fields[:0], e.Fields)
 			_ = core.Write(zapcore.Entry{Level: zapcore.Level(e.Level), Time: time.Unix(0, e.Wall).UTC(), Message: e.Message}, fields)
 		}
 	})
-	if err != nil {
-		return nil, nil, n, err
-	}
-	if dir := os.Getenv("AUDIT_KEEP"); dir != "" {
-		for _, name := range names {
-			_ = os.WriteFile(fmt.Sprintf("%s/%d-%s.log", dir, seed, name), texts[name].Bytes(), 0o644)
+	for _, log := range in {
+		if dir := os.Getenv("AUDIT_KEEP"); dir != "" && err == nil {
+			err = os.WriteFile(fmt.Sprintf("%s/%d-%s.log", dir, c.Seed, log.Name), log.Reader.(*bytes.Buffer).Bytes(), 0o600)
 		}
 	}
-	p := check.Params{System: c.System, Timings: c.Timings}
-	a, err := audit.New(audit.Options{ClockError: clockError, Params: p})
-	if err != nil {
-		return nil, nil, n, err
-	}
-	var in []logs.Input
-	for _, name := range names {
-		in = append(in, logs.Input{Name: name, Reader: texts[name]})
-	}
-	r, err := a.Read(in...)
-	return judge, r.Verdicts, a.Counts(), err
+	return judge, in, err
 }
 
 // same maps guarantees of elections to those that an audit judges.

@@ -94,17 +94,17 @@ func Rename(list string) (Names, error) {
 
 // line is a parsed line.
 type line struct {
-	names  Names
-	values map[string]json.RawMessage
+	object
+	names Names
+	seen  map[string]string // texts that entries share
 }
 
 // parse reads an entry from a line. It returns false if the line is no JSON object. e.Kind is Other if it is no entry that the audit needs.
 func (l *line) parse(text []byte, e *Entry) bool {
-	clear(l.values)
-	if json.Unmarshal(text, &l.values) != nil || l.values == nil {
+	if !l.object.parse(text) {
 		return false
 	}
-	if e.Kind = kinds[l.text("event")]; e.Kind == Other {
+	if e.Kind = kinds[string(unquoted(l.raw("event")))]; e.Kind == Other {
 		return true
 	}
 	e.Instance, e.Lease, e.Reason = l.text("instance"), l.text("endpoint"), l.text("reason")
@@ -123,7 +123,7 @@ func (l *line) parse(text []byte, e *Entry) bool {
 
 func (l *line) raw(field string) []byte {
 	for _, name := range l.names[field] {
-		if raw, ok := l.values[name]; ok {
+		if raw := l.get(name); raw != nil {
 			return raw
 		}
 	}
@@ -132,11 +132,22 @@ func (l *line) raw(field string) []byte {
 
 func (l *line) text(field string) (s string) {
 	raw := l.raw(field)
-	if bytes.IndexByte(raw, '\\') < 0 || json.Unmarshal(raw, &s) != nil {
-		return string(unquoted(raw))
+	if bytes.IndexByte(raw, '\\') >= 0 && json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	raw = unquoted(raw)
+	s, ok := l.seen[string(raw)]
+	if !ok {
+		if len(l.seen) == seenMax {
+			clear(l.seen)
+		}
+		s = string(raw)
+		l.seen[s] = s
 	}
 	return s
 }
+
+const seenMax = 100_000
 
 func (l *line) millis(field string) int64 {
 	ms, _ := whole(bytes.TrimPrefix(unquoted(l.raw(field)), []byte{'-'}))

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"bytes"
 	"container/heap"
-	"encoding/json"
 	"hash/maphash"
 	"io"
 	"math"
@@ -41,7 +40,7 @@ type Reader struct {
 
 // NewReader returns a Reader of logs whose entries may each be out of order by the window.
 func NewReader(names Names, window time.Duration, logs ...Input) *Reader {
-	r := &Reader{line: line{names, map[string]json.RawMessage{}}, seed: maphash.MakeSeed(), window: int64(window), same: map[uint64]bool{}}
+	r := &Reader{line: line{names: names, seen: map[string]string{}}, seed: maphash.MakeSeed(), window: int64(window), same: map[uint64]bool{}}
 	for _, log := range logs {
 		r.sources = append(r.sources, &source{name: log.Name, in: bufio.NewReaderSize(log, 256<<10), last: math.MinInt64 / 2})
 	}
