@@ -12,9 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Rendezvous hashing as the specification writes it, FNV-1a over instance ID and session ID (FR-013), misses the balance that it
-// asks for (SC-004): in half of all fleets of 3 instances and 9 sessions somebody has fewer than 2 or more than 4, and so it does
-// with a better hash. Quotas bound it here (G6). docs/guarantees.md has the figure.
+// Rendezvous hashing with FNV-1a, as in the specification (FR-013), misses the specification's balance (SC-004). In half of all fleets of 3
+// instances and 9 sessions, some instance has fewer than 2 or more than 4 sessions. A better hash does not help. Quotas bound the shares (G6).
 func TestRendezvousAloneMissesBalance(t *testing.T) {
 	const fleets, nodes, sessions = 300, 3, 9
 	r := rand.New(rand.NewPCG(1, 0))
@@ -43,7 +42,7 @@ func TestRendezvousAloneMissesBalance(t *testing.T) {
 	t.Logf("of %d fleets of %d, with %d sessions, not all have 2 to 4: by FNV-1a in %d, by SHA-256 in %d, with quotas in %d",
 		fleets, nodes, sessions, plain, fair, bounded)
 	if plain != 149 || fair != 163 || bounded != 0 {
-		t.Error("docs/guarantees.md and docs/specification.md say otherwise")
+		t.Error("internal/archtest/testdata/specification.md says otherwise")
 	}
 }
 

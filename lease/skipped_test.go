@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
-// Names of sessions that a foreign hand chose are neither long nor anything but text.
+// The log shows session names from other programs only as short text.
 func TestSkippedNamesAreTextAndShort(t *testing.T) {
 	foreign := "session:\x1b[31m\x07\r\n\xff" + strings.Repeat("k", 5_000_000)
 	left := &inner.Skipped{}

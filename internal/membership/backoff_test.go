@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// A Redis that fails at once is neither read nor written at that speed (I7).
+// The pauses between requests grow while Redis fails at once.
 func TestFailuresAreRepeatedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := &refusals{}
@@ -53,7 +53,7 @@ func TestFailuresAreRepeatedRarely(t *testing.T) {
 			if e, _ := x.Write(t.Context(), &core.Effect{Session: "s", State: core.Ended}, "a"); e.Wrote != core.WroteFailed {
 				t.Fatalf("%+v", e)
 			}
-			<-time.After(Retry(life)) // the machine's own
+			<-time.After(Retry(life)) // the machine's own pause
 		}
 		if asked.n != 7 {
 			t.Errorf("in a renewal interval a session was written %d times, want 7", asked.n)

@@ -59,8 +59,8 @@ func (m *Member) Attempted(e core.Event) core.Event {
 	return e
 }
 
-// Bury makes an entry a dead letter. Unless reason is core.NoReason, it ends the session with it. If Redis does not answer, the bus
-// delivers it again.
+// Bury makes an entry a dead letter. Unless reason is core.NoReason, it also ends the session with that reason. If Redis does not answer,
+// the bus delivers the entry again.
 func (m *Member) Bury(ctx context.Context, e intentbus.Entry, why string, fence int64, reason core.Reason) {
 	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
 		m.Logger.Info("entry is not a dead letter yet", zap.String("entry", e.ID), zap.Error(err))
@@ -86,14 +86,14 @@ type Job[T policy.Term, W any] struct {
 	Work  W
 }
 
-// Jobs are a worker's sessions, and what an effect of its machine means. Its functions must not wait: they answer an effect with an event
-// later. Not safe for concurrent use.
+// Jobs executes the effects of a worker's machine on its sessions. Its functions must not block: each reports its result as a later event.
+// Not safe for concurrent use.
 type Jobs[T policy.Term, W any] struct {
 	Member *Member
 	Names  intent.Names
 	All    map[string]*Job[T, W] // by session
 
-	Go      func(func(context.Context)) // runs what waits
+	Go      func(func(context.Context)) // runs a function that may block
 	Acquire func(*core.Effect)
 	Release func(session string, terms []T)
 	Abandon func(e *core.Effect, j *Job[T, W], terms []T) // neither renews nor releases the terms

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A living process is never taken for dead, whatever its name, and what another machine or container says proves nothing.
+// A living process is never dead, whatever its name. A process on another machine or in another container is unknown.
 func TestFates(t *testing.T) {
 	me := WhoAmI("w")
 	if me.PID == 0 {
@@ -32,7 +32,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// What /proc hides from other users than a process' own is not dead: its leases would be deleted while it has them (I1).
+// A process that /proc hides is not dead. Otherwise a worker would delete its leases while it uses them.
 func TestHiddenProcessesAreNotDead(t *testing.T) {
 	const began = 7
 	for what, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// A worker that takes nothing more leaves what a dead one had to others, and goes on beating.
+// A stopping worker leaves a dead worker's entries to others and keeps beating.
 func TestNothingIsTakenWhileItStops(t *testing.T) {
 	ctx := t.Context()
 	client := redistest.Start(t).Client()

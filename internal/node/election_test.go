@@ -25,7 +25,7 @@ func TestNodesElectALeaderThatWrites(t *testing.T) {
 		"LEASESTORM_TTL_MS=1000", "LEASESTORM_RENEW_MS=300", "LEASESTORM_HEARTBEAT_MS=300", "LEASESTORM_ELECTION_MS=500",
 		"LEASESTORM_POLL_MS=50", "LEASESTORM_START_DELAY_MS=0"}
 	const key = "sovereign:leader"
-	a := startChild(t, env) // which may campaign before it says that it is ready
+	a := startChild(t, env) // it may campaign before it reports ready
 	changed := a.wait("stateChanged")
 	if changed["from"] != "FOLLOWER" || changed["to"] != "CANDIDATE" || changed["session"] != key {
 		t.Errorf("%v", changed)

@@ -11,14 +11,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// settingVariables are those that a fuzzer may give any value: none of them names a file.
+// settingVariables may have any value in fuzz tests: none of them names a file.
 var settingVariables = []string{
 	"LEASESTORM_TTL_MS", "LEASESTORM_RENEW_MS", "LEASESTORM_HEARTBEAT_MS", "LEASESTORM_POLL_MS", "LEASESTORM_POLL_TIMEOUT_MS",
 	"LEASESTORM_START_DELAY_MS", "LEASESTORM_LONG_POLLS", "LEASESTORM_LOG", "LEASESTORM_RENEW_LOG", "LEASESTORM_PAUSE", "LEASESTORM_SYSTEM",
 	"LEASESTORM_OP_TIMEOUT_MS", "LEASESTORM_STUCK_MS", "LEASESTORM_ELECTION_MS",
 }
 
-// FuzzSettings gives one variable any value: it is taken, within its bounds, or the error names it.
+// FuzzSettings gives one variable any value. The setting must be within its bounds, or the error must name the variable.
 func FuzzSettings(f *testing.F) {
 	for i, value := range []string{"3000", "-1", "1s", "99999999999999999999", "check-send", "true", "info", "election", "\x00", "0"} {
 		f.Add(i, value)
@@ -48,8 +48,7 @@ var intentVariables = []string{
 	"LEASESTORM_TTL_MS", "LEASESTORM_TRUSTED_PROXIES", "LEASESTORM_API_LEASES", "LEASESTORM_TOKENS",
 }
 
-// FuzzIntentSettings gives one variable any value: it is taken, and the settings are within their bounds, or the error names it.
-// That of a token names the line, for its text is nobody's to read.
+// FuzzIntentSettings does the same for intents. For a token, the error must name the line, because its text is secret.
 func FuzzIntentSettings(f *testing.F) {
 	token := "ann sha256:" + strings.Repeat("ab", 32) + " v3:read"
 	for i, value := range []string{

@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// health runs the command health, and returns its exit code and what it said.
+// health runs the command health, and returns its exit code and output.
 func health(t *testing.T, env string, args ...string) (int, string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -23,7 +23,7 @@ func health(t *testing.T, env string, args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// A node of any system tells who watches over it whether it can be granted leases, and why not.
+// The command health reports whether a node of any system can acquire leases, and why not.
 func TestHealthOfANode(t *testing.T) {
 	srv := redistest.Start(t)
 	for system, counter := range map[string]string{

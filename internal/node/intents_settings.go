@@ -190,7 +190,7 @@ func (s *intentSettings) readTokens(tokens, file string, now time.Time) (err err
 	return nil
 }
 
-// unguarded warns of traffic that others on the network can read.
+// unguarded returns warnings about traffic that others on the network can read.
 func (s *intentSettings) unguarded() (warnings []string) {
 	host, _, err := net.SplitHostPort(s.apiAddr)
 	addr, bad := netip.ParseAddr(host)

@@ -33,7 +33,7 @@ func TestTrustedProxies(t *testing.T) {
 	}
 }
 
-// What is wrong is named by its variable and its flag, before any Redis is asked.
+// An error names the variable and the flag of a wrong setting, before the node connects to Redis.
 func TestWrongSettingsOfIntentsAreNamed(t *testing.T) {
 	for _, tt := range []struct{ flag, want string }{
 		{"--ttl=-3s", "--ttl"}, {"--ttl=48h", "--ttl"}, {"--renew=-1s", "--renew"}, {"--op-timeout=-1s", "--op-timeout"},
@@ -52,7 +52,7 @@ func TestWrongSettingsOfIntentsAreNamed(t *testing.T) {
 	}
 }
 
-// A token that nobody can use any more is told at the start.
+// The node warns of an expired token when it starts.
 func TestExpiredTokenIsTold(t *testing.T) {
 	env := map[string]string{
 		"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1",
@@ -64,7 +64,7 @@ func TestExpiredTokenIsTold(t *testing.T) {
 	}
 }
 
-// Every command explains itself, and says what it does not know without being asked for a Redis first.
+// Every command prints its help and rejects unknown arguments without a Redis.
 func TestCommandsOfIntentsExplainThemselves(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -90,7 +90,7 @@ func TestCommandsOfIntentsExplainThemselves(t *testing.T) {
 	}
 }
 
-// Limits are on by default, off where they are 0, and never negative.
+// Limits are on by default, off at 0, and never negative.
 func TestLimitsOfIntents(t *testing.T) {
 	env := map[string]string{"LEASESTORM_REDIS_URL": "redis://127.0.0.1:1", "LEASESTORM_TOKENS": "a sha256:" + hex64 + " v3:read"}
 	getenv := func(name string) string { return env[name] }
@@ -114,7 +114,7 @@ func TestLimitsOfIntents(t *testing.T) {
 	}
 }
 
-// What others on the way to the API can read is said once at the start.
+// The node warns once, when it starts, of API traffic that others can read.
 func TestUnguardedWaysAreTold(t *testing.T) {
 	for _, tt := range []struct {
 		redis, args string

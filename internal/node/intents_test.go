@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
-// A node of intents that waits for the first answer of Redis ends when it is told to, cleanly: it holds nothing.
+// A node of intents that waits for the first answer of Redis holds nothing, so it ends cleanly on a stop signal.
 func TestStopsWhileRedisDoesNotAnswer(t *testing.T) {
 	for _, role := range []string{roleWorker, roleBoth} {
 		asked := make(chan struct{}, 1)
@@ -26,7 +26,7 @@ func TestStopsWhileRedisDoesNotAnswer(t *testing.T) {
 		})
 		c := startChild(t, []string{"LEASESTORM_TOKENS=a sha256:" + hex64 + " v3:read", "LEASESTORM_REDIS_URL=redis://" + mute},
 			"--system=intents", "--role="+role, "--api=127.0.0.1:0")
-		for range 3 { // times that it has asked in vain
+		for range 3 { // failed attempts
 			<-asked
 		}
 		c.signal(syscall.SIGTERM)
@@ -41,8 +41,8 @@ func TestStopsWhileRedisDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The counters of the specification are served beside Go's own: on the API's address, or on one of their own, where a worker that
-// waits for Redis says that it is not ready.
+// The counters of the specification are served beside Go's own, on the API's address or on one of their own. There, a worker that waits for
+// Redis reports that it is not ready.
 func TestMetrics(t *testing.T) {
 	server := redistest.Start(t)
 	env := []string{"LEASESTORM_TOKENS=a sha256:" + hex64 + " v3:read", "LEASESTORM_REDIS_URL=redis://" + server.Addr()}
@@ -82,7 +82,7 @@ func TestWorkerThatWaitsIsNotReady(t *testing.T) {
 	}
 }
 
-// get asks a node that may be starting.
+// get sends a request to a node that may still be starting.
 func get(t *testing.T, addr, path string) (code int, text string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -118,7 +118,7 @@ func counted(t *testing.T, addr string) {
 	}
 }
 
-// A worker has a name that outlasts it also where none is given, and an API has none.
+// By default, a worker has a name that survives restarts, and an API has none.
 func TestDefaultName(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// TestMain is also the node: the tests start their own binary with asNode set.
+// TestMain turns the test binary into the node if asNode is set.
 const asNode = "LEASESTORM_TEST_AS_NODE"
 
 func TestMain(m *testing.M) {
@@ -109,7 +109,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// What becomes of a lease is said by the name that its log entry has: the judge holds the one against the other (G12).
+// A lease event's name in the protocol is that of its log entry, because the judge compares them.
 func TestWordsAreNamesOfEntries(t *testing.T) {
 	for _, k := range []lease.EventKind{lease.EventAcquireFailed, lease.EventAcquired, lease.EventRenewed, lease.EventUncertain,
 		lease.EventLost, lease.EventReleased} {
@@ -120,7 +120,7 @@ func TestWordsAreNamesOfEntries(t *testing.T) {
 	}
 }
 
-// A repeated failure is said only where the log has it: both have the same number (G12).
+// The protocol has a repeated failure only if the log has it, because the judge compares their numbers.
 func TestRepeatedFailuresAreSaidAsTheyAreLogged(t *testing.T) {
 	for terse, want := range map[bool]int{false: 2, true: 1} {
 		var w bytes.Buffer
@@ -152,7 +152,7 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-// Asked for its version a node needs no setting, and asks no Redis.
+// --version needs neither settings nor a Redis.
 func TestVersion(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "--version")
 	cmd.Env = append(os.Environ(), asNode+"=1", redisflags.URLVariable+"=")
@@ -221,7 +221,7 @@ func startChild(t *testing.T, env []string, args ...string) *child {
 	return startChildTo(t, nil, env, args...)
 }
 
-// startChildTo has the node's log go into a file, nil: into child.log.
+// startChildTo starts a node that logs to a file, or to child.log if log is nil.
 func startChildTo(t *testing.T, log *os.File, env []string, args ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -391,7 +391,7 @@ func TestBootstrapOnce(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
+// full is a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// A slot that does not confirm that it let go may still serve. It is asked again until it has, has ended the session, or the trust in the
-// leases has ended: then the session has not ended well.
+// A slot that does not confirm a stop may still serve. The node asks it until it confirms, ends the session itself, or the trust in the
+// leases ends. After the last of these, the session has failed.
 func TestSlotThatDoesNotLetGo(t *testing.T) {
-	const ends, distrust = -1, -2 // what else than a status comes of being asked
+	const ends, distrust = -1, -2 // outcomes of a request besides a status
 	for name, tc := range map[string]struct {
-		answers []int // to one DELETE after the other
+		answers []int // to successive DELETE requests
 		want    string
 	}{
 		"confirmed":       {[]int{http.StatusNoContent}, ""},
@@ -34,7 +34,7 @@ func TestSlotThatDoesNotLetGo(t *testing.T) {
 					}
 					return
 				}
-				status := tc.answers[asked] // one is asked after the other was answered
+				status := tc.answers[asked] // requests are sequential
 				asked++
 				switch status {
 				case ends:

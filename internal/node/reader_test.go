@@ -21,8 +21,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
-// What waits for a reader who has stopped reading fits beside all else into the 128 MiB that docker and Kubernetes give a node, also while it
-// is copied to grow. What is written of it are whole lines.
+// Output that nobody reads fits into the 128 MiB that Docker and Kubernetes give a node, even while its buffer grows. Only whole lines are
+// written.
 func TestOutputThatNobodyReadsIsBounded(t *testing.T) {
 	w := &slowReader{gate: make(chan struct{})}
 	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
@@ -44,7 +44,7 @@ func TestOutputThatNobodyReadsIsBounded(t *testing.T) {
 	}
 }
 
-// What was dropped while nobody read is told where it is missing, and how many lines that are.
+// After dropped lines, the output has a line at the gap with their number.
 func TestDroppedLinesAreTold(t *testing.T) {
 	w := &slowReader{gate: make(chan struct{})}
 	o := newOutput(w, clock{base: time.Now()}, "i", func(err error) { t.Errorf("broken: %v", err) })
@@ -79,7 +79,7 @@ func TestDroppedLinesAreTold(t *testing.T) {
 	}
 }
 
-// slowReader is a standard output whose reader takes its time.
+// slowReader is a standard output with a slow reader.
 type slowReader struct {
 	mu     sync.Mutex
 	writes [][]byte
@@ -122,7 +122,7 @@ func TestOutputNeverHoldsUpWhoSpeaks(t *testing.T) {
 	}
 }
 
-// Who reads standard output no more keeps no instance from ending, for longer than a limit.
+// A node whose standard output is not read ends within a limit.
 func TestOutputThatNobodyReadsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowReader{gate: make(chan struct{})}
@@ -160,7 +160,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A node whose standard output is closed, by whoever started it and is gone, ends, and leaves no lease behind. One whose log is closed lives on.
+// A node whose standard output is closed ends and releases its leases. A node whose log is closed keeps running.
 func TestNodeWhoseReadersEnd(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
@@ -220,7 +220,7 @@ func TestNodeWhoseReadersEnd(t *testing.T) {
 	}
 }
 
-// Who does not read the log of a node keeps it from ending for no longer than a few seconds.
+// A node whose log is not read ends within a few seconds.
 func TestNodeEndsWhereNobodyReadsItsLog(t *testing.T) {
 	server := redistest.Start(t)
 	for name, args := range map[string][]string{

@@ -13,10 +13,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// canary stands in no output but where it was repeated.
+// canary is part of each password. No output may contain it.
 const canary = "c4n4ry"
 
-// ran runs the node to its end and returns all that it wrote.
+// ran runs the node to its end and returns its output and exit code.
 func ran(t *testing.T, env []string, args ...string) (string, int) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -28,11 +28,11 @@ func ran(t *testing.T, env []string, args ...string) (string, int) {
 	cmd.WaitDelay = time.Minute
 	var all bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &all, &all
-	_ = cmd.Run() // the code tells
+	_ = cmd.Run() // the exit code has the error
 	return all.String(), cmd.ProcessState.ExitCode()
 }
 
-// No command prints the password of Redis, or that of the target, wherever it comes from and whatever is wrong with it.
+// No command prints a password of Redis or of the target, whatever its source and whatever is wrong with it.
 func TestPasswordIsNeverPrinted(t *testing.T) {
 	server := redistest.Start(t, redistest.Password("another"))
 	right := "redis://u:c4n4ry@" + server.Addr()
@@ -66,7 +66,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// A long password is not shown in part either: Redis that knows neither AUTH nor HELLO repeats what follows them, cut after 128 bytes.
+// Not even a part of a long password is printed. A Redis that knows neither AUTH nor HELLO repeats their arguments, cut after 128 bytes.
 func TestLongPasswordIsNeverPrinted(t *testing.T) {
 	server := redistest.Start(t, redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", ""))
 	env := []string{redisflags.URLVariable + "=redis://app@" + server.Addr(), "LEASESTORM_REDIS_PASSWORD=" + strings.Repeat("0123456789abcdef", 8)}
@@ -78,7 +78,7 @@ func TestLongPasswordIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// A server whose certificate is not verified is warned of once, whatever asks it.
+// Each command warns once of a server whose certificate is not verified.
 func TestUnverifiedServerIsTold(t *testing.T) {
 	for _, words := range []string{"bootstrap", "bootstrap --system election", "quarantine 30s", "replicas 2", "intents replicas 2", "intents bootstrap",
 		"intents quarantine 30s", "intents dead-letters list",
@@ -94,7 +94,7 @@ func TestUnverifiedServerIsTold(t *testing.T) {
 	}
 }
 
-// What an argument holds reaches the terminal as text only.
+// Arguments reach the terminal only as text.
 func TestArgumentsArePlain(t *testing.T) {
 	for _, args := range []string{"--redis=redis://h", "--ttl", "--log", "quarantine", "--system intents", "--\u009b"} {
 		text, code := ran(t, []string{redisflags.URLVariable + "=redis://h"}, append(strings.Fields(args), "\x1b[2J\u009b2J")...)
@@ -104,7 +104,7 @@ func TestArgumentsArePlain(t *testing.T) {
 	}
 }
 
-// The password may come from a file or a variable of its own, and then takes the place of the URL's.
+// A password from a file or from its own variable replaces the one in the URL.
 func TestPasswordFromElsewhere(t *testing.T) {
 	server := redistest.Start(t, redistest.Password(canary))
 	file := filepath.Join(t.TempDir(), "password")
@@ -134,7 +134,7 @@ func TestPasswordFromElsewhere(t *testing.T) {
 	}
 }
 
-// The command lowers how many replicas have to acknowledge what counts, in each system, and where it would raise it changes nothing.
+// The command lowers the number of replicas that must acknowledge, in each system, and never raises it.
 func TestReplicasCommand(t *testing.T) { // G1
 	server := redistest.Start(t)
 	env := []string{redisflags.URLVariable + "=" + server.URL()}

@@ -10,10 +10,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// moving are characters that move a terminal's cursor, or turn the direction of what it shows.
+// moving are characters that move a terminal's cursor or change the direction of its text.
 const moving = "\x7f\u0084\u009b2J\u200e\u200f\u202a\u202e\u2066\u2069"
 
-// Nothing that others chose reaches a terminal as anything but text: an argument, a name, what is in Redis.
+// Arguments, names and data of Redis reach a terminal only as text.
 func TestNothingMovesTheTerminal(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("XADD", "v3:dead", "*", "why", moving, "field"+moving, moving)

@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/api"
 )
 
-// A file of tokens that changes is read again within a second. One that is wrong changes nothing, and is told of once.
+// The API reads a changed file of tokens within a second. An invalid one changes nothing, and the log names it once.
 func TestTokenFileIsReadAgain(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "tokens")
 	write := func(text string) {
@@ -50,7 +50,7 @@ func TestTokenFileIsReadAgain(t *testing.T) {
 		for i, step := range []struct {
 			text  string
 			sets  int
-			warns string // in the last of so many warnings
+			warns string // in the last warning
 			told  int
 		}{
 			{first + second, 0, "", 0},

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestWalkThrough pastes the commands of docs/intents.md into a shell and compares what they print.
+// TestWalkThrough runs the commands of docs/intents.md in a shell and compares their output.
 func TestWalkThrough(t *testing.T) {
 	for _, tool := range []string{"bash", "curl", "redis-server", "redis-cli"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -53,7 +53,7 @@ func TestWalkThrough(t *testing.T) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	for i, printed := range strings.Split(out.String(), mark)[:max(0, strings.Count(out.String(), mark))] {
-		if i > 0 { // behind the number of the mark before
+		if i > 0 { // drop the number of the mark before it
 			_, printed, _ = strings.Cut(printed, "\n")
 		}
 		if !steps[i].want.MatchString(printed) {

@@ -28,8 +28,8 @@ func byRules(t *testing.T, server *redistest.Server, rules redisstore.Rules) *re
 	return client
 }
 
-// What an operator asks for is read by an instance with its own rights and no more, and is neither a lease nor the fence of one; a message
-// on the channel alone says nothing.
+// An instance reads an operator's request with its own rights. The request is neither a lease nor a fence. A notice without a request has
+// no effect.
 func TestAskedStandsInRedis(t *testing.T) { // G1
 	for _, prefix := range []string{"", "{poll}:lease:"} {
 		server := redistest.Start(t)

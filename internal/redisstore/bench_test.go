@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// The least that can be done: compare the owner, extend.
+// rawRenew does the least possible work: it compares the owner and extends the lease.
 var rawRenew = redis.NewScript(`
 local n = 0
 for i = 1, #KEYS do
@@ -28,12 +28,12 @@ return n`)
 const (
 	benchLeases = 10_000
 	benchBatch  = 100
-	slowFrom    = 300 // µs: what is quicker is not logged
+	slowFrom    = 300 // µs; the log omits faster calls
 )
 
-// BenchmarkRenew renews 10,000 leases in batches of 100, by the store and by the raw script, in turns on one Redis. It
-// reports wall and Redis CPU time of each, their ratios, and the longest call. Wall time and longest call are those of the
-// best round, since what disturbs a round only adds; CPU time is the mean.
+// BenchmarkRenew renews 10,000 leases in batches of 100, by the store and by the raw script in turns on one Redis. It reports wall time,
+// Redis CPU time, their ratios, and the longest call. Wall time and the longest call are those of the best round, because disturbances only
+// add time. CPU time is the mean.
 func BenchmarkRenew(b *testing.B) {
 	srv := redistest.Start(b, redistest.Args("--slowlog-max-len", "100000"))
 	s, epoch := bootstrapped(b, srv.Client(), redisstore.Options{})
@@ -95,7 +95,7 @@ func BenchmarkRenew(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// redisCPU is the CPU time that Redis has used, in ms.
+// redisCPU returns the CPU time of Redis, in ms.
 func redisCPU(b *testing.B, srv *redistest.Server) float64 {
 	b.Helper()
 	var sum float64
@@ -113,7 +113,7 @@ func redisCPU(b *testing.B, srv *redistest.Server) float64 {
 	return sum
 }
 
-// slowest is the longest call in the slow log, in ms, at least slowFrom.
+// slowest returns the longest call in the slow log, in ms, at least slowFrom.
 func slowest(srv *redistest.Server) float64 {
 	most := int64(slowFrom)
 	for _, entry := range srv.Do("SLOWLOG", "GET", 100_000).([]any) {
@@ -122,7 +122,7 @@ func slowest(srv *redistest.Server) float64 {
 	return float64(most) / 1000
 }
 
-// BenchmarkLook looks at 10,000 owned sessions and 50 heartbeats.
+// BenchmarkLook reads the owners of 10,000 sessions and 50 heartbeats.
 func BenchmarkLook(b *testing.B) {
 	srv := redistest.Start(b)
 	s, epoch := bootstrapped(b, srv.Client(), redisstore.Options{})

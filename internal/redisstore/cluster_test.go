@@ -10,8 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// On a cluster it is the replicas of the shard with the leases' slot that acknowledge, also after another server has become its master, and
-// after the slot has moved to another shard (G1).
+// On a cluster, the replicas of the leases' shard acknowledge, also after a failover of that shard and after the slot has moved.
 func TestAcknowledgedOnAClusterLong(t *testing.T) { // G1
 	if testing.Short() {
 		t.Skip("a cluster of seven servers")

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) { // G1, G3, G9, G10
 	})
 }
 
-// TestConformanceCluster runs the suite on one cluster of one server, since a cluster takes two seconds to form.
+// TestConformanceCluster runs the suite on one cluster of one server, because a cluster takes two seconds to form.
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.Cluster(), redistest.AppendOnly())
@@ -41,7 +41,7 @@ func TestConformanceCluster(t *testing.T) {
 	})
 }
 
-// harness gives the suite hands on a real Redis.
+// harness implements storetest.Harness on a real Redis.
 type harness struct {
 	*testing.T
 	srv   *redistest.Server
@@ -67,7 +67,7 @@ func newHarness(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 		store.Subscribe(ctx, time.Second, h.hear, func(err error) {
 			select {
 			case up <- err == nil:
-			default: // nobody looks at it any more
+			default: // nobody waits for it
 			}
 		})
 	}()

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A fleet hears the notices of its own database only: channels of Redis are global to its databases. The ACL line names the same channel.
+// A fleet receives only the notices of its own database, although Redis' channels are global. The ACL line names the same channel.
 func TestChannelIsOfTheDatabase(t *testing.T) {
 	for _, tt := range []struct {
 		client  redis.UniversalClient

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// led is a connection that leads to a server of that name.
+// led is a connection to the server of this name.
 type led struct {
 	net.Conn
 
@@ -25,7 +25,7 @@ func (l *led) Close() error {
 	return nil
 }
 
-// A dial that began before another one and was led elsewhere is out of date when it ends after that.
+// A dial that began before another one, was led to another server and ends later, is outdated.
 func TestLateDialIsRefused(t *testing.T) { // G1
 	answers := make(chan chan *led)
 	dial := func(context.Context, string, string) (net.Conn, error) {
@@ -37,7 +37,7 @@ func TestLateDialIsRefused(t *testing.T) { // G1
 	client := newMasterClient(single(&redis.Options{Addr: failoverAddr}, &opt), dial, &opt)
 	defer func() { _ = client.Close() }()
 	m := client.master
-	m.at = "old" // nothing runs beside the dials of this test
+	m.at = "old" // no lock: nothing else runs yet
 	begin := func() (chan *led, chan error) {
 		done := make(chan error, 1)
 		go func() {

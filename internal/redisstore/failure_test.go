@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// replyError is an error that Redis answered.
+// replyError is an error reply of Redis.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
@@ -36,7 +36,7 @@ func TestFailure(t *testing.T) {
 		{replyError("ERR max number of clients reached"), core.FailRefused},
 		{replyError("ERR unknown command 'evalsha'"), core.FailRefused},
 		{replyError("NOPERM this user has no permissions to run the 'evalsha' command"), core.FailRefused},
-		// In the middle of a script, after it may have written.
+		// In the middle of a script, which may already have written.
 		{replyError("NOPERM no permissions to run the 'set' command script: f0, on @user_script:36."), core.FailUnknown},
 		{replyError("ERR Error running script (call to f_0): @user_script:9: attempt to index a nil value"), core.FailUnknown},
 		{replyError("ERR something new"), core.FailUnknown},

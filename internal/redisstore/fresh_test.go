@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A Redis that shows no sign of use grants leases at once. Every sign costs the whole quarantine, and is named.
+// A Redis without signs of use grants leases at once. Every sign costs the whole quarantine, and the reason names the sign.
 func TestNewRedisLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for servers to have run for two seconds")
@@ -30,7 +30,7 @@ func TestNewRedisLong(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		use  func(*redistest.Server)
-		want string // of the reason; "": none, and nothing is waited for
+		want string // part of the reason; "": no quarantine
 	}{
 		"never used":            {func(*redistest.Server) {}, ""},
 		"plain commands":        {func(srv *redistest.Server) { srv.Do("SET", "x", 1); srv.Do("CONFIG", "GET", "maxmemory") }, ""},
@@ -80,7 +80,8 @@ func TestNewRedisLong(t *testing.T) {
 	}
 }
 
-// Whoever has known an epoch, or may have reached another server, waits wholly, and so does everybody on a server of another life.
+// An instance that has known an epoch, or may have reached another server, waits for the whole quarantine. So does every instance on a
+// server with another life.
 func TestOldKnowledgeIsNoNewRedisLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for servers to have run for two seconds")
@@ -174,7 +175,7 @@ type elsewhere struct{ net.Conn }
 
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)} }
 
-// A Redis that was started just now may have lost what an earlier process granted: what is left of the quarantine is waited for.
+// A Redis that has just started may have lost earlier grants, so the rest of the quarantine applies.
 func TestYoungRedisWaitsForTheRest(t *testing.T) {
 	srv := redistest.Start(t, redistest.Unused())
 	s := newStore(t, srv.Client(), redisstore.Options{Quarantine: time.Hour})

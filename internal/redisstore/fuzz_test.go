@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// FuzzAsk publishes an ask of any names that the store accepts: whoever hears it reads the same.
+// FuzzAsk publishes an ask with any names that the store accepts. Subscribers must read the same names.
 func FuzzAsk(f *testing.F) {
 	f.Add("me", "other", "a", "b")
 	f.Add("-", "", "a b", "\n")

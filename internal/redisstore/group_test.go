@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// What a group has agreed on is what its first instance brings, and what SetQuarantine makes of it.
+// The first instance sets the group's quarantine, and SetQuarantine changes it.
 func TestGroupAgreesOnQuarantine(t *testing.T) { // G1, G9
 	srv := redistest.Start(t)
 	ten := newStore(t, srv.Client(), redisstore.Options{Quarantine: 10 * time.Second})
@@ -41,7 +41,7 @@ func TestGroupAgreesOnQuarantine(t *testing.T) { // G1, G9
 	if a.Group != int64(30*time.Second) || a.Quarantine < int64(29*time.Second) || !a.Operator {
 		t.Fatalf("the new epoch: %+v", a)
 	}
-	// Whoever knows the epoch is told nothing again.
+	// A caller that knows the epoch does not get the quarantine again.
 	if again := ten.Do(t.Context(), &core.Op{Kind: core.OpObserve, Epoch: a.Epoch}); again.Group != 0 || again.Epoch != a.Epoch {
 		t.Fatalf("%+v", again)
 	}
@@ -51,8 +51,8 @@ func TestGroupAgreesOnQuarantine(t *testing.T) { // G1, G9
 	}
 }
 
-// A first deployment is not declared with another quarantine than the group's: nothing would come of it. The refusal says how to change
-// it, and one because of what lives names the group's own.
+// Bootstrap refuses any other quarantine than the group's, and its error says how to change it. If a lease is alive, the error names the
+// group's quarantine.
 func TestBootstrapNamesTheQuarantineThatStands(t *testing.T) {
 	srv := redistest.Start(t)
 	five := newStore(t, srv.Client(), redisstore.Options{Quarantine: 5 * time.Second})
@@ -83,7 +83,7 @@ func TestBootstrapNamesTheQuarantineThatStands(t *testing.T) {
 	}
 }
 
-// It is not lowered below what lives, and a lowering lets what was granted before run out.
+// SetQuarantine refuses a length shorter than the life of a key. A shorter quarantine begins after all earlier grants have expired.
 func TestQuarantineIsNotLoweredBelowWhatLives(t *testing.T) { // G1
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
@@ -102,7 +102,7 @@ func TestQuarantineIsNotLoweredBelowWhatLives(t *testing.T) { // G1
 	}
 }
 
-// Fields of a later version outlive epochs; a record of another epoch, or none, is followed by an epoch that has one.
+// Fields of a later version outlive epochs. If the record is missing or another epoch's, the next request begins an epoch with a record.
 func TestRecordOfGroup(t *testing.T) { // G1
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})
@@ -137,7 +137,7 @@ func TestRecordOfGroup(t *testing.T) { // G1
 	}
 }
 
-// An epoch that must not be believed is ended once, by whoever is first.
+// The first instance that supersedes an epoch ends it. Later ones change nothing.
 func TestSupersede(t *testing.T) { // G1
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 30 * time.Second})

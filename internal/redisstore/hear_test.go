@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// hearers are stores on every kind of client, none of which has a guard of its own.
+// hearers returns stores on every kind of client, none of which limits messages itself.
 func hearers(t *testing.T, server *redistest.Server) map[string]*Store {
 	t.Helper()
 	opt := Options{LeasePrefix: "{p}l:", NodePrefix: "{p}n:", EpochKey: "{p}e", OpTimeout: 20 * time.Second}
@@ -39,7 +39,7 @@ func hearers(t *testing.T, server *redistest.Server) map[string]*Store {
 	return stores
 }
 
-// publisher may only publish, and needs no room of this process to do so.
+// publisher may only publish, and needs no memory of this process.
 type publisher struct{ net.Conn }
 
 func (p publisher) say(t *testing.T, channel string, text []byte) {
@@ -56,8 +56,8 @@ func (p publisher) say(t *testing.T, channel string, text []byte) {
 	}
 }
 
-// Who may only publish cannot have an instance take memory for what it says, nor keep it from hearing the others: of a message that is
-// longer than any notice nothing is kept while it comes, and the channel stays heard.
+// A client with publish rights can neither exhaust an instance's memory nor interrupt its subscription. An instance drops a message that is
+// longer than any notice while it arrives.
 func TestLongMessagesTakeNoMemory(t *testing.T) {
 	const size, times = 28_000_000, 2
 	server := redistest.Start(t, redistest.Cluster())

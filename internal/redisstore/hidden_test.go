@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// hears is a hook that keeps the words of all errors, as a tracer does.
+// hears is a hook that records the texts of all errors, as a tracer does.
 type hears struct{ words *[]string }
 
 func (h hears) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -39,8 +39,8 @@ func (h hears) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// A Redis that knows neither AUTH nor HELLO repeats what follows them. Nobody is shown a password in it: neither the caller nor a hook of
-// the caller's, whether the client has the password, a provider gives it, or it is that of a Sentinel or of a cluster.
+// A Redis that knows neither AUTH nor HELLO repeats their arguments. No caller and no hook sees a password there, whether it comes from the
+// client, a provider, a Sentinel client or a cluster client.
 func TestNoPasswordIsShownThatRedisRepeats(t *testing.T) {
 	renamed := redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", "")
 	at := []string{redistest.Start(t, renamed, redistest.Cluster()).Addr()}

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Whoever may publish can send what takes all memory when it is cut into words. What an instance itself says is never so long.
+// ParseNotice rejects a message longer than any notice, because splitting it would take much memory.
 func TestLongNoticesAreNotRead(t *testing.T) {
 	if n, ok := ParseNotice("taken a" + strings.Repeat(" x", noticeMax)); ok {
 		t.Errorf("a notice of %d words was read", len(n.IDs))
@@ -32,7 +32,7 @@ func TestLongNoticesAreNotRead(t *testing.T) {
 	}
 }
 
-// The longest that an instance says is heard: it gives back as many leases as one operation may have, all of the longest names.
+// The longest notice is accepted: it releases the maximum number of leases, all with the longest names.
 func TestTheLongestNoticeIsHeard(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("%0*d", NameMax, i) }
 	freed := wordFreed + " " + name(0)

@@ -17,10 +17,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// ours is the name of the store's connections at the servers.
+// ours is the client name of the store's connections.
 const ours = "ours"
 
-// named is two servers that know nothing of each other, and a sentinel that calls one of them the master.
+// named is two independent servers, and a sentinel that names one of them the master.
 type named struct {
 	t                 *testing.T
 	old, new, speaker *redistest.Server
@@ -40,18 +40,18 @@ func (n *named) client() *redis.Client {
 	return c
 }
 
-// switched has the sentinel call the other server the master, without a word to anybody.
+// switched makes the sentinel name the other server, without announcing it.
 func (n *named) switched() {
 	n.t.Helper()
 	n.speaker.Name(n.new)
 }
 
-// connections is how many of the store's connections a server has.
+// connections counts the store's connections to a server.
 func connections(s *redistest.Server) int {
 	return strings.Count(fmt.Sprint(s.Do("CLIENT", "LIST")), "name="+ours+" ")
 }
 
-// within fails the test where it is not so in time.
+// within fails the test unless so becomes true in time.
 func within(t *testing.T, limit time.Duration, what string, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -75,10 +75,10 @@ func TestFailoverClient(t *testing.T) {
 	}
 }
 
-// All connections to a master that was deposed, and lives, are closed as soon as the switch can be heard: the pool's, also
-// while they are in use, and the subscription's. The next operation is the new master's.
+// When the sentinel announces a switch, the store closes all connections to the deposed master, even those in use and the subscription's.
+// The next operation reaches the new master.
 func TestSwitchIsHeard(t *testing.T) { // G1
-	const seldom = time.Minute // the sentinels are asked every ten seconds then
+	const seldom = time.Minute // the store then polls the sentinels only every ten seconds
 	for _, tt := range []struct {
 		name       string
 		quarantine time.Duration
@@ -129,8 +129,8 @@ func TestSwitchIsHeard(t *testing.T) { // G1
 	}
 }
 
-// Who has no connection, and no sentinel to ask for another, is told that before the time of the op is over, and of those that can tell it
-// which they are. One that hangs has no error of its own.
+// If neither the master nor a sentinel answers, an operation fails in time, and its error names the sentinels and their errors. A hanging
+// sentinel has no error of its own.
 func TestMuteSentinelsAreNamed(t *testing.T) {
 	n := newNamed(t)
 	opt := redisstore.Options{OpTimeout: 300 * time.Millisecond}
@@ -157,7 +157,7 @@ func TestMuteSentinelsAreNamed(t *testing.T) {
 	broken("one that has ended", "dial tcp ", n.speaker.Addr(), ": ")
 }
 
-// Sentinels that do not answer are no reason to leave a master that does.
+// If the sentinels do not answer, the store stays with its master.
 func TestSilentSentinels(t *testing.T) {
 	n := newNamed(t)
 	s := newStore(t, n.client(), redisstore.Options{Quarantine: 60 * time.Millisecond}) // asks every ten milliseconds
@@ -172,7 +172,7 @@ func TestSilentSentinels(t *testing.T) {
 	}
 }
 
-// A sentinel that hangs is given up for another one, also where an operation has less time than the client needs for that.
+// The store replaces a hanging sentinel, even if an operation has less time than go-redis needs for that.
 func TestHangingSentinel(t *testing.T) {
 	n := newNamed(t)
 	hanging := redistest.StartSentinel(t, n.old)
@@ -198,7 +198,7 @@ func TestHangingSentinel(t *testing.T) {
 	within(t, 20*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
 }
 
-// A user who may not listen to the sentinels is not refused again and again, and hears of the switch by asking.
+// If Redis denies the sentinels' channel, the store does not subscribe again. It notices a switch at its next dial.
 func TestForbiddenHello(t *testing.T) {
 	n := newNamed(t)
 	n.old.Do("ACL", "SETUSER", "default", "resetchannels", "&poll:notify")
@@ -214,7 +214,7 @@ func TestForbiddenHello(t *testing.T) {
 	within(t, 20*time.Second, "no connection to the old master", func() bool { return connections(n.old) == 0 })
 }
 
-// A server that refuses the sentinels' channel for a while, as one that loads, is asked again.
+// If a server refuses the sentinels' channel for a while, for example during loading, the store subscribes again.
 func TestHelloIsHeardAfterAPassingRefusal(t *testing.T) {
 	n := newNamed(t)
 	var refusals atomic.Int32
@@ -231,10 +231,10 @@ func TestHelloIsHeardAfterAPassingRefusal(t *testing.T) {
 	within(t, 20*time.Second, "the sentinels' channel is asked for again", func() bool { return refusals.Load() > refused })
 }
 
-// refused is how often a connection refuses the sentinels' channel: more often than go-redis asks by itself.
+// refused is how often a connection refuses the sentinels' channel, more often than go-redis itself retries.
 const refused = 8
 
-// loading is a connection to a server that says for a while that it loads, to who subscribes to the sentinels' channel.
+// loading is a connection to a server that refuses the sentinels' channel with LOADING for a while.
 type loading struct {
 	net.Conn
 
@@ -266,7 +266,7 @@ func subscriptionsRefused(s *redistest.Server) int {
 	return n
 }
 
-// accepted is how many connections a server has accepted.
+// accepted returns how many connections a server has accepted.
 func accepted(s *redistest.Server) int {
 	_, rest, _ := strings.Cut(fmt.Sprint(s.Do("INFO", "stats")), "total_connections_received:")
 	n := 0
@@ -274,7 +274,7 @@ func accepted(s *redistest.Server) int {
 	return n
 }
 
-// A client made of a store's own, as the intents' bus makes it, follows the master as well.
+// A client derived from a store's own client, as for the bus of intents, also follows the master.
 func TestOwnClientOfOwnClient(t *testing.T) {
 	n := newNamed(t)
 	c := redis.UniversalClient(n.client())

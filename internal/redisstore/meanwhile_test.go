@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// before does something once, before the first command of a name that has so many words at least.
+// before calls do once, before the first command of this name that has at least this many words.
 type before struct {
 	name  string
 	words int
@@ -40,7 +40,7 @@ func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// observe is what somebody hears who knows no epoch.
+// observe reads as an instance that knows no epoch.
 func observe(t *testing.T, s *redisstore.Store) core.Answer {
 	t.Helper()
 	a := s.Do(t.Context(), &core.Op{Kind: core.OpObserve})
@@ -50,7 +50,7 @@ func observe(t *testing.T, s *redisstore.Store) core.Answer {
 	return a
 }
 
-// A quarantine that begins while a first deployment is declared is not cut short by that.
+// Bootstrap does not shorten a quarantine that begins while it runs.
 func TestBootstrapMeanwhile(t *testing.T) { // G1
 	srv := redistest.Start(t)
 	other := newStore(t, srv.Client(), redisstore.Options{})
@@ -64,7 +64,7 @@ func TestBootstrapMeanwhile(t *testing.T) { // G1
 	}
 }
 
-// An epoch without a quarantine is bootstrapped again where its record is lost: it would be followed by one with a quarantine.
+// Bootstrap replaces an epoch whose record is lost. Otherwise the next request would begin an epoch with a quarantine.
 func TestBootstrapWithoutRecord(t *testing.T) { // G9
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
@@ -82,12 +82,12 @@ func TestBootstrapWithoutRecord(t *testing.T) { // G9
 	}
 }
 
-// Whoever changes the quarantine of an epoch that has ended changes nothing: the next one's may be longer than both that it knows.
+// SetQuarantine changes nothing if the epoch has ended meanwhile, because the next epoch may have a longer quarantine.
 func TestSetQuarantineMeanwhile(t *testing.T) { // G1
 	srv := redistest.Start(t)
 	other, epoch := bootstrapped(t, srv.Client(), redisstore.Options{Quarantine: 10 * time.Second})
 	var after core.Answer
-	// What reads the epoch first has a word less than the change.
+	// The script that reads the epoch has one word less than the one that changes it.
 	hook := &before{name: "evalsha", words: 8, do: func() {
 		after = other.Do(t.Context(), &core.Op{Kind: core.OpSupersede, Epoch: epoch, Owner: "a", Quarantine: int64(40 * time.Second)})
 	}}
@@ -100,7 +100,7 @@ func TestSetQuarantineMeanwhile(t *testing.T) { // G1
 	}
 }
 
-// What is passed on is its heir's at once, and nobody else can take it in between; what another has is not touched.
+// A passed lease belongs to its heir at once, so nobody can acquire it in between. Leases of other owners do not change.
 func TestPass(t *testing.T) { // G10
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})

@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// deaf is a proxy that, when told to, closes the connection in place of the next reply, once.
+// deaf is a proxy that, once armed, closes the connection instead of passing on the next reply.
 type deaf struct {
 	net.Listener
 	upstream string
@@ -93,7 +93,7 @@ func (d *deaf) serve() {
 	}
 }
 
-// calls is how many scripts Redis was asked to run, by SHA or by text.
+// calls returns Redis' counts of script calls, by SHA and by text.
 func calls(srv *redistest.Server) string {
 	var lines []string
 	for _, line := range strings.Split(srv.Do("INFO", "commandstats").(string), "\r\n") {
@@ -105,7 +105,7 @@ func calls(srv *redistest.Server) string {
 	return strings.Join(lines, " ")
 }
 
-// A client that tries again by itself sends an attempt twice, the second time under the stamp of the first (G1).
+// A client that retries would send an attempt twice, the second time with the first timestamp.
 func TestAtMostOnce(t *testing.T) { // G1
 	t.Parallel()
 	t.Run("client", func(t *testing.T) {
@@ -153,7 +153,7 @@ func atMostOnce(t *testing.T, srv *redistest.Server, d *deaf, c redis.UniversalC
 	}
 }
 
-// However many try at once, one owns, and fences rise in the order of ownership (G1, G3, G10).
+// Of many concurrent attempts one succeeds, and fences grow in the order of ownership.
 func TestManyAtOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{PoolSize: 8})
@@ -196,7 +196,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// recorder keeps what a subscription said.
+// recorder collects the events of a subscription.
 type recorder struct {
 	ups     chan error
 	notices chan core.Notice

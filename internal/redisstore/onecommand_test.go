@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// talker is a connection on which something happens before every command but the first.
+// talker is a connection that acts before every command but the first.
 type talker struct {
 	net.Conn
 	sent    *atomic.Int32
@@ -27,8 +27,7 @@ func (c *talker) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// An op is one command, so that nothing can happen within it: one that asks who holds a lease, and acts on the answer in
-// another, acts on a lease that has passed on to somebody else meanwhile.
+// An op is one command. If an op read a lease's owner in one command and acted in a second, the lease could have another owner by then.
 func TestOpIsOneCommand(t *testing.T) { // G10
 	srv := redistest.Start(t)
 	var sent atomic.Int32
@@ -38,7 +37,7 @@ func TestOpIsOneCommand(t *testing.T) { // G10
 		conn, err := net.Dial(network, addr)
 		return &talker{conn, &sent, passesOn}, err
 	}})
-	sent.Store(-1000) // nothing passes on before each op has been done once, so that Redis knows its script
+	sent.Store(-1000) // each op first runs once undisturbed, so that Redis knows its script
 	s, epoch := bootstrapped(t, c, redisstore.Options{})
 	for _, again := range []bool{false, true} {
 		op := acquire(epoch, "a", "x")

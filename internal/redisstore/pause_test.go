@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
-// However long Redis was away, the channel is tried again within a tenth of a renewal interval, and of a second at usual timings.
+// However long Redis was away, the pause before the next attempt to subscribe is at most resubscribe(renew).
 func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 	t.Parallel()
 	for timeout, renew := range map[time.Duration]time.Duration{
@@ -43,7 +43,7 @@ func TestAttemptsToListenComeSoonEnough(t *testing.T) {
 	}
 }
 
-// A subscription that only an operator can permit is tried, with a connection each time, no more than twice in a renewal interval.
+// If Redis denies the subscription, the store tries it at most twice per renewal interval, with one connection each.
 func TestARefusedSubscriptionIsTriedTwiceAnInterval(t *testing.T) { // G14
 	for _, refusal := range []string{"-NOPERM no permissions to access a channel", "-ERR unknown command 'subscribe', with args"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// Of each kind of user that docs/redis.md has, a right that is taken away is found, and the line in the error gives it back.
+// For each user of docs/redis.md, Permitted finds a missing right, and the line in its error grants it.
 func TestPermitted(t *testing.T) { // G8
 	server := redistest.Start(t)
 	for kind, u := range map[string]struct {
@@ -71,7 +71,6 @@ func TestPermitted(t *testing.T) { // G8
 	}
 }
 
-// A command that Redis does not have is named.
 func TestPermittedWithoutACommand(t *testing.T) {
 	s := newStore(t, redistest.Start(t, redistest.Args("--rename-command", "HSET", "")).Client(), redisstore.Options{})
 	if err := s.Permitted(t.Context(), redisstore.Use{}); !errors.Is(err, redisstore.ErrDenied) || !strings.Contains(err.Error(), "no command hset") {
@@ -79,7 +78,7 @@ func TestPermittedWithoutACommand(t *testing.T) {
 	}
 }
 
-// Writes that are refused of everybody are no matter of permission, and told in the server's words.
+// If Redis refuses all writes, the error has the server's text and names no missing right.
 func TestPermittedWhereWritesAreRefused(t *testing.T) {
 	for name, refuse := range map[string]func(*redistest.Server){
 		"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "1") },

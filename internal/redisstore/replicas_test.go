@@ -43,7 +43,7 @@ func newReplicated(t *testing.T, opts ...redistest.Option) *replicated {
 	return r
 }
 
-// follow attaches the replica, and waits until it is.
+// follow attaches the replica and waits for it.
 func (r *replicated) follow() {
 	r.Helper()
 	host, port, _ := net.SplitHostPort(r.master.Addr())
@@ -53,7 +53,7 @@ func (r *replicated) follow() {
 
 func (r *replicated) info() string { return r.master.Do("INFO", "replication").(string) }
 
-// caughtUp waits until the replica has said that it has all.
+// caughtUp waits until the replica has acknowledged all data.
 func (r *replicated) caughtUp() {
 	r.Helper()
 	r.await("the replica has all", func() bool {
@@ -78,7 +78,7 @@ func (r *replicated) learn() core.Answer {
 	return a
 }
 
-// do sends op as the core would in the epoch that is known, and returns what of it counts.
+// do executes an op of this kind in the known epoch.
 func (r *replicated) do(kind core.OpKind, confirm int64) *core.Answer {
 	r.Helper()
 	op := &core.Op{Kind: kind, Epoch: r.epoch, Owner: "a", TTL: int64(replicatedTTL), Confirm: confirm, Items: []core.Item{{ID: "x"}}}
@@ -86,8 +86,7 @@ func (r *replicated) do(kind core.OpKind, confirm int64) *core.Answer {
 	return a.Counted(op)
 }
 
-// What the master has alone does not count; once the replica has it, it does. The first call of each finds scripts that Redis does not
-// know (G1).
+// A write that only the master has does not count. It counts once the replica has it. At each first call, Redis does not know the script.
 func TestAcknowledged(t *testing.T) { // G1
 	t.Parallel()
 	r := newReplicated(t)
@@ -114,7 +113,7 @@ func TestAcknowledged(t *testing.T) { // G1
 	}
 }
 
-// A replica that attaches itself begins an epoch, and with it a quarantine, in which what is held is put back (G9).
+// A replica that attaches itself begins an epoch with a quarantine, in which owners reassert their leases.
 func TestAttachmentBeginsAnEpoch(t *testing.T) { // G1, G9
 	t.Parallel()
 	r := newReplicated(t)
@@ -140,7 +139,7 @@ func TestAttachmentBeginsAnEpoch(t *testing.T) { // G1, G9
 	}
 }
 
-// The number of acknowledgements of an epoch is that of the instance that wants most, whoever asks next.
+// The highest number of acknowledgements that any instance requires is the epoch's number.
 func TestHigherNumberCounts(t *testing.T) { // G1
 	t.Parallel()
 	r := newReplicated(t)
@@ -164,8 +163,8 @@ func TestHigherNumberCounts(t *testing.T) { // G1
 	}
 }
 
-// The number of acknowledgements is lowered by the operator alone, in an epoch with a quarantine, and not while more replicas
-// acknowledge than there would be: two masters could both have a majority of the lower number.
+// Only the operator lowers the number of acknowledgements, in an epoch with a quarantine. SetReplicas refuses while too many replicas
+// acknowledge, because two masters could both have a majority of the lower number.
 func TestSetReplicas(t *testing.T) { // G1, G9
 	t.Parallel()
 	r := newReplicated(t)
@@ -185,7 +184,7 @@ func TestSetReplicas(t *testing.T) { // G1, G9
 	if _, _, err := with(1).SetReplicas(t.Context()); !errors.Is(err, redisstore.ErrReplicas) {
 		t.Errorf("lowered while two replicas acknowledge: %v", err)
 	}
-	for replicas, want := range map[int]error{1: redisstore.ErrReplicas, 2: nil, 3: nil} { // as an instance that runs asks
+	for replicas, want := range map[int]error{1: redisstore.ErrReplicas, 2: nil, 3: nil} { // the check of a running instance
 		if err := with(replicas).Surplus(t.Context()); !errors.Is(err, want) {
 			t.Errorf("two replicas acknowledge and %d are configured: %v, want %v", replicas, err, want)
 		}
@@ -196,7 +195,7 @@ func TestSetReplicas(t *testing.T) { // G1, G9
 		t.Errorf("the second replica has ended: %v", err)
 	}
 
-	// An epoch that another began meanwhile is not touched. What reads the epoch has a word less than the change.
+	// SetReplicas does not touch an epoch that began meanwhile. The script that reads the epoch has one word less than the change.
 	hook := &before{name: "evalsha", words: 8, do: func() {
 		r.store.Do(context.Background(), &core.Op{Kind: core.OpSupersede, Epoch: r.learn().Epoch, Owner: "a", Quarantine: int64(replicatedTTL)})
 	}}
@@ -218,7 +217,7 @@ func TestSetReplicas(t *testing.T) { // G1, G9
 	if was, _, err := with(3).SetReplicas(t.Context()); err != nil || was != 1 || r.learn().Epoch != low.Epoch {
 		t.Errorf("what only instances raise: %d, %v, %q", was, err, r.epoch)
 	}
-	// An instance that was forgotten raises it again: that costs a quarantine, and no owner.
+	// An instance with the old setting raises the number again. That costs a quarantine, but no owner.
 	if a := observe(t, with(3)); !strings.Contains(a.Epoch, ":2 ") || a.Quarantine == 0 {
 		t.Errorf("an instance with three replicas: %+v", a)
 	}
@@ -232,13 +231,13 @@ func portOf(s *redistest.Server) string {
 	return port
 }
 
-// plainEpoch is the epoch as it is, without an instance that asks and so has it counted.
+// plainEpoch reads the epoch's key directly, because an instance's request could change the epoch.
 func (r *replicated) plainEpoch() string {
 	epoch, _ := r.master.Do("GET", "poll:epoch").(string)
 	return epoch
 }
 
-// More replicas than configured are refused, fewer are told.
+// More replicas than configured are an error, fewer are a warning.
 func TestReplicasAreCompared(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -265,7 +264,7 @@ func TestReplicasAreCompared(t *testing.T) {
 	})
 }
 
-// Where INFO is denied, nothing can be counted, and that is said; so it is of WAIT.
+// If INFO or WAIT is denied, the store cannot count acknowledgements and says so.
 func TestReplicasWithoutRights(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -284,8 +283,7 @@ func TestReplicasWithoutRights(t *testing.T) {
 	}
 }
 
-// Where nobody counts acknowledgements, an epoch is what it was before any could: fleets of two versions agree on it, and a replica
-// that attaches itself costs no quarantine (G8).
+// Without Options.Replicas, an epoch has the form of older versions, and an attached replica costs no quarantine.
 func TestEpochWithoutReplicas(t *testing.T) { // G8
 	t.Parallel()
 	r := &replicated{T: t, master: redistest.Start(t), replica: redistest.Start(t)}

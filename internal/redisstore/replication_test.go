@@ -12,9 +12,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// These tests hold a real Redis to what the argument for Config.Replicas (docs/design.md, I9) assumes of WAIT and of promotions.
+// These tests check on a real Redis what the argument for Config.Replicas (docs/design.md, I9) assumes of WAIT and of promotions.
 
-// attachments is how often a replica attached itself to the master, as life.lua counts.
+// attachments counts the replicas' attachments to the master, as life.lua does.
 func (r *replicated) attachments() int {
 	count := 0
 	for line := range strings.Lines(r.master.Do("INFO", "stats").(string)) {

@@ -115,7 +115,7 @@ func TestSilentServer(t *testing.T) {
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{OpTimeout: 50 * time.Millisecond})
 	srv.Freeze()
 	t.Cleanup(srv.Thaw)
-	// Without a deadline the store's own time-out ends the attempt, with one the deadline, else the context's end.
+	// The store's own timeout, the context's deadline or its cancellation ends the attempt.
 	deadline, cancel1 := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel1()
 	ended, cancel2 := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ func TestFullMemory(t *testing.T) {
 	}
 }
 
-// An ACL that denies INFO and PUBLISH costs what these give, and nothing else.
+// Leases need neither INFO nor PUBLISH.
 func TestDeniedCommands(t *testing.T) { // G8
 	srv := redistest.Start(t)
 	srv.Do("ACL", "SETUSER", "poor", "on", ">pw", "~*", "+@all", "-info", "-publish", "resetchannels")
@@ -170,7 +170,7 @@ func TestDeniedCommands(t *testing.T) { // G8
 	}
 }
 
-// Where the prefix carries a hash tag, fences begin like leases, and must not be taken for any.
+// If the prefix has a hash tag, fence keys begin like lease keys. A scan must not return them as leases.
 func TestTaggedFence(t *testing.T) {
 	s, epoch := bootstrapped(t, redistest.Start(t).Client(), redisstore.Options{LeasePrefix: "{p}l:"})
 	op := acquire(epoch, "a", "x")
@@ -187,7 +187,7 @@ func TestTaggedFence(t *testing.T) {
 	}
 }
 
-// Without life a fence would stay for ever; every use of it extends it.
+// Fence keys expire, and every use extends them.
 func TestFenceLives(t *testing.T) {
 	srv := redistest.Start(t)
 	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{FenceTTL: time.Hour})

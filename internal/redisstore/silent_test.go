@@ -14,8 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
-// A server that accepts and says nothing is not waited for once it is not to be heard any more: not for its answer to HELLO, nor for its
-// part of a TLS handshake.
+// Ending a subscription does not wait for a silent server, neither for its reply to HELLO nor for its TLS handshake.
 func TestSilentServerIsNotHeardAnyMore(t *testing.T) {
 	for what, config := range map[string]*tls.Config{"HELLO": nil, "TLS": {ServerName: "redis"}} {
 		t.Run(what, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestNewRefusesOptions(t *testing.T) {
 	}
 }
 
-// foreign is a client of a type that New cannot know.
+// foreign is a client of a type that New does not know.
 type foreign struct{ redis.UniversalClient }
 
 func TestNewRefusesClients(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
-// Each attempt dials, however many dials have failed before: who has to assert what it holds does not wait for a pool that has given up (G9).
+// Each attempt dials, however many dials have failed. A pool that gave up would delay an owner that reasserts its leases.
 func TestEachAttemptDials(t *testing.T) { // G9
 	const attempts = 20
 	var dials atomic.Int32
@@ -55,10 +55,10 @@ func TestEachAttemptDials(t *testing.T) { // G9
 	}
 }
 
-// A Redis without room for a client says so and closes the connection: the attempt was not sent, and its error has those words.
+// A Redis without room for a client says so and closes the connection. The attempt counts as unsent, and its error has Redis' text.
 func TestNoRoomForAClientIsNamed(t *testing.T) {
 	addr := servetest.Serve(t, func(c net.Conn) {
-		_, _ = c.Read(make([]byte, 1<<10)) // a reset would take the words away
+		_, _ = c.Read(make([]byte, 1<<10)) // a reset would discard the reply
 		_, _ = io.WriteString(c, "-ERR max number of clients reached\r\n")
 	})
 	for _, user := range []string{"", "app"} {

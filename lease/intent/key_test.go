@@ -63,7 +63,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Read from its end, a form gives back what it was made of: no two different starts share one.
+// Read from its end, a form gives back its request, so no two different requests share one.
 func FuzzCanonical(f *testing.F) {
 	f.Add("1:0:1:445D:453:1:C00000:0:0:0:", "hd", int64(0))
 	f.Add("a", "b:c", int64(1000))

@@ -69,8 +69,8 @@ func left(t *testing.T, run string) int {
 	return len(all.Items) + len(networks.Items)
 }
 
-// Every fault of Redis hits one in a container, and what it remembers is what the fault leaves. Each is the only one of its
-// storm, because how long a pause or a restart takes is the engine's affair.
+// Every fault of Redis hits one in a container, which then has the data that the fault leaves. Each fault has its own storm, because the
+// engine decides how long a pause or a restart takes.
 func TestFaultsOfARedisInAContainerLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers: make long plays it")
@@ -116,7 +116,7 @@ func TestFaultsOfARedisInAContainerLong(t *testing.T) {
 	}
 }
 
-// Every kind of fault hits nodes in containers, and is healed; and a container that waits for the machine is seen to.
+// Every kind of fault hits nodes in containers and is healed. Stalls of a container are recorded.
 func TestFaultsOfNodesInContainersLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers: make long plays it")
@@ -164,7 +164,7 @@ func TestFaultsOfNodesInContainersLong(t *testing.T) {
 	}
 }
 
-// dialPart is what a container does for TestNodesHaveNoWayToRedisLong: it tells of each address whether it is reached.
+// dialPart is the container's part of TestNodesHaveNoWayToRedisLong. It prints for each address whether it could connect.
 func dialPart(addresses []string) {
 	for _, at := range addresses {
 		c, err := net.DialTimeout("tcp", at, 2*time.Second)
@@ -175,7 +175,7 @@ func dialPart(addresses []string) {
 	}
 }
 
-// A node's only way to Redis is its proxy, wherever Redis runs: what cuts the proxy cuts the node off.
+// A node's only way to Redis is its proxy, wherever Redis runs. Cutting the proxy therefore cuts the node off.
 func TestNodesHaveNoWayToRedisLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers: make long plays it")
@@ -243,7 +243,7 @@ func TestKilledSimulatorLeavesNoContainersLong(t *testing.T) {
 	}
 }
 
-// What cannot be in a container is told in one line, and leaves nothing. Without a redis-server the container is the next best.
+// A choice that containers cannot have fails with one line and leaves nothing behind. Without a redis-server, Redis runs in a container.
 func TestContainersThatCannotBeLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers: make long plays it")
@@ -300,7 +300,7 @@ func TestContainersThatCannotBeLong(t *testing.T) {
 	}
 }
 
-// What is asked of a fleet that runs is held by the fleet's own test (package docker).
+// Package docker tests storms of a running fleet.
 func TestProjectThatIsNoFleetLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("containers: make long plays it")

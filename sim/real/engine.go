@@ -108,7 +108,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		p.hear(r.abort, func(m *member) { r.switched(ctx, m) })
 		defer p.hear(func(error) {}, nil)
 	}
-	// Lines outlive the nodes: closing one earlier would be a fault outside the plan.
+	// Lines outlive the nodes, because closing one earlier would be a fault outside the plan.
 	defer r.closeLines()
 	if err = r.startFleet(ctx); err == nil {
 		silence := func() {}

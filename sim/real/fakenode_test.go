@@ -19,11 +19,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// fakeNode is a small node: it takes what is free, renews, polls, and releases when asked to stop. REAL_TEST_NODE makes
-// it misbehave.
+// fakeNode is a small node: it acquires free leases, renews, polls, and releases on a stop signal. REAL_TEST_NODE makes it misbehave.
 func fakeNode() int {
 	f := &fake{
-		id:     fmt.Sprintf("%s-%d-%d", os.Getenv("LEASESTORM_NODE"), host.Monotonic(), os.Getpid()), // in a container PIDs are the same again
+		id:     fmt.Sprintf("%s-%d-%d", os.Getenv("LEASESTORM_NODE"), host.Monotonic(), os.Getpid()), // PIDs repeat in containers
 		target: os.Getenv("LEASESTORM_TARGET_URL"),
 		owned:  map[string]int64{},
 		stop:   make(chan os.Signal, 1),
@@ -127,7 +126,7 @@ func envMS(key string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// exits is the code with which a node ends that joins in a run of nodes that do, 0: none.
+// exits returns the exit code of a node that joins a run later, or 0.
 func (f *fake) exits() int {
 	mode := os.Getenv("REAL_TEST_NODE")
 	if os.Getenv("LEASESTORM_NODE") != "node-3" || mode == "" {
@@ -234,7 +233,7 @@ func (f *fake) poll(session string, fence int64) {
 	if armed {
 		f.say("paused", session, fence, 0)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		<-time.After(50 * time.Millisecond) // the stop may reach this thread a moment later than it was sent
+		<-time.After(50 * time.Millisecond) // the stop may reach this thread a moment later
 	}
 	req, _ := http.NewRequest(http.MethodPost, f.target+"/poll/"+session, nil)
 	req.Header.Set("X-Instance", f.id)

@@ -14,8 +14,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// The slot takes all keys along, and all of its shard hear. A move that is given up leaves nothing at the other shard that a later one
-// would find there.
+// The slot moves with all its keys, and all servers of its shard learn of it. An abandoned move leaves no keys at the other shard, where a
+// later move would find them.
 func TestSlotMovesLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several servers")
@@ -31,7 +31,7 @@ func TestSlotMovesLong(t *testing.T) {
 			}
 		}
 		mv := p.beginMove(ctx)
-		for mv == nil && ctx.Err() == nil { // what was set at one server the others hear of a moment later
+		for mv == nil && ctx.Err() == nil { // the other servers learn of a setting a moment later
 			mv = p.beginMove(ctx)
 		}
 		if mv == nil {
@@ -85,7 +85,7 @@ func TestFaultsOfAClusterNeedOne(t *testing.T) {
 	}
 }
 
-// Where fences begin as leases do they are told by their ends.
+// If fence keys begin like lease keys, the ACL distinguishes them by their ends.
 func TestFencesOfAClusterAreDenied(t *testing.T) {
 	r := provision(t)
 	nodes := redis.NewClient(&redis.Options{Addr: r.url.Addr, DisableIdentity: true, MaxRetries: -1})
@@ -109,7 +109,7 @@ func TestFencesOfAClusterAreDenied(t *testing.T) {
 	}
 }
 
-// What a wiped replica forgets is what lies in its own folder: a file of that name where the simulator was started is its user's.
+// Wiping a replica deletes the file in the replica's own folder, and not one of that name in the simulator's folder.
 func TestReplicaIsWipedInItsFolderLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several servers")
@@ -132,7 +132,7 @@ func TestReplicaIsWipedInItsFolderLong(t *testing.T) {
 	}
 }
 
-// A replica that is back out of an old dump goes on in its master's stream from there, has what came after, and keeps it.
+// A replica that restarts from an old dump resumes its master's stream and keeps the later data.
 func TestReplicaIsBackOutOfADump(t *testing.T) {
 	for name, c := range map[string]RedisChoice{"behind Sentinel": {Servers: 3}, "on a cluster": {Servers: 3, Cluster: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestReplicaIsBackOutOfADump(t *testing.T) {
 				t.Errorf("the master counts %s full and %s partial synchronizations, before it %s and %s", full2, partial2, full, partial)
 			}
 			m.kill()
-			for _, other := range p.members { // nobody tells it anything
+			for _, other := range p.members { // so that nobody sends it data
 				if other != m {
 					other.kill()
 				}
@@ -181,7 +181,7 @@ func TestReplicaIsBackOutOfADump(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.renew(m.server)
-			if p.cluster != nil { // alone, it refuses to be asked
+			if p.cluster != nil { // alone, it refuses requests
 				return
 			}
 			if text, err := m.client.Load().Get(ctx, clusterTag+"key").Result(); text != "newest" {

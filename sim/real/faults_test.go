@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Every kind that this engine claims to support hits once, and is healed if it lasts.
+// Every kind that this engine supports hits once, and is healed if it lasts.
 func TestEveryKindIsInjected(t *testing.T) {
 	ms := time.Millisecond
 	plans := map[string][]fault.Fault{
@@ -25,7 +25,7 @@ func TestEveryKindIsInjected(t *testing.T) {
 			{At: 1700 * ms, Kind: fault.Leave, Target: "node-1"},
 			{At: 1900 * ms, Kind: fault.CrashAll, For: 100 * ms},
 		},
-		"network": { // whichever node has the leases, for longer than a renewal interval and a time-out none is renewed
+		"network": { // longer than a renewal interval and a timeout, so the owner cannot renew
 			{At: 50 * ms, Kind: fault.BlackHole, Target: "node-1", For: 200 * ms},
 			{At: 60 * ms, Kind: fault.Latency, Target: "node-2", For: 200 * ms, Ms: 20, Jitter: 10},
 			{At: 400 * ms, Kind: fault.RequestsLost, Target: "node-2", For: 400 * ms},
@@ -89,7 +89,7 @@ func TestEveryKindIsInjected(t *testing.T) {
 	}
 }
 
-// hits finds each fault of a plan once, and its end where it lasts.
+// hits checks that each fault of a plan hit once, and ended if it lasts.
 func hits(t complainer, plan []fault.Fault, out Outcome, events []history.Event) {
 	starts, ends := map[int64]int{}, map[int64]int{}
 	for _, e := range events {
@@ -112,7 +112,7 @@ func hits(t complainer, plan []fault.Fault, out Outcome, events []history.Event)
 	}
 }
 
-// complainer is a test, or who keeps what it found.
+// complainer is a test, or a collector of complaints.
 type complainer interface {
 	Error(args ...any)
 	Errorf(format string, args ...any)
@@ -125,9 +125,9 @@ func (c *complaints) Errorf(format string, args ...any) {
 	*c = append(*c, fmt.Sprintf(format, args...))
 }
 
-// paced plays a storm on a Redis of its own and examines it. One in which something is missed, on a machine that did not run who should
-// have, is played anew four times as slowly, with all its timings, and once more: faults that are told apart by tenths of a second meet
-// there, or hit nobody, and a server takes longer to start than until the next one.
+// paced plays a storm on its own Redis and examines it. If the machine stalled and a check failed, paced plays the storm again at a quarter
+// of the speed, at most twice. On a stalled machine, faults a few tenths of a second apart overlap or hit nobody, and servers start too
+// late.
 func paced(t *testing.T, cfg Config, examine func(t complainer, out Outcome, events []history.Event)) {
 	t.Helper()
 	const slowest = 16
@@ -153,7 +153,7 @@ func paced(t *testing.T, cfg Config, examine func(t complainer, out Outcome, eve
 	}
 }
 
-// slowed is a run with all its times but those that a fault's amount says.
+// slowed multiplies all times of a run, except the amounts of faults.
 func slowed(cfg Config, by int) Config {
 	for _, d := range []*time.Duration{
 		&cfg.TTL, &cfg.Renew, &cfg.Heartbeat, &cfg.Discovery, &cfg.Poll, &cfg.PollTimeout, &cfg.Serve, &cfg.Storm, &cfg.Calm,
@@ -168,7 +168,7 @@ func slowed(cfg Config, by int) Config {
 	return cfg
 }
 
-// starvedMachine reports whether a twentieth of the run was stalls, or a fault waited for another one's server in vain.
+// starvedMachine reports whether stalls took a twentieth of the run, or a fault waited in vain for a server under another fault.
 func starvedMachine(out Outcome, events []history.Event) bool {
 	var stalls, until int64
 	for _, e := range events {
@@ -181,8 +181,7 @@ func starvedMachine(out Outcome, events []history.Event) bool {
 	})
 }
 
-// TestLatePauseIsThePlans: a node that has nothing to poll pauses when the fault that asked for it has given up, and it is that fault
-// which explains what is sent late.
+// A node without polls pauses only after the fault that requested the pause has given up. That fault still explains the late send.
 func TestLatePauseIsThePlans(t *testing.T) {
 	t.Parallel()
 	ms := time.Millisecond
@@ -190,7 +189,7 @@ func TestLatePauseIsThePlans(t *testing.T) {
 		fault.Fault{At: 50 * ms, Kind: fault.CheckSend, Target: "node-1"},
 		fault.Fault{At: 1400 * ms, Kind: fault.SessionAdd, Ms: 4},
 	)
-	cfg.Nodes, cfg.Sessions, cfg.Storm = 1, 0, 2500*ms // of two nodes the other might take all that comes
+	cfg.Nodes, cfg.Sessions, cfg.Storm = 1, 0, 2500*ms // with two nodes, the other might acquire all leases
 	_, events := storm(t, provision(t), cfg)
 	var about []history.Kind
 	for _, e := range events {
@@ -215,7 +214,7 @@ func dump(t *testing.T, events []history.Event) {
 	}
 }
 
-// inspect holds what else must be in the histories of TestEveryKindIsInjected.
+// inspect has further checks of the histories of TestEveryKindIsInjected.
 var inspect = map[string]func(complainer, []history.Event){
 	"processes": func(t complainer, events []history.Event) {
 		if n := count(events, history.Paused); n != 1 {
@@ -295,10 +294,10 @@ var inspect = map[string]func(complainer, []history.Event){
 	},
 }
 
-// touch reads a key, and then writes it: a script that is refused at its first write has read.
+// touch reads a key, then writes it. A script that is refused at its first write has read.
 const touch = `redis.call('GET', KEYS[1]) return redis.call('SET', KEYS[1], ARGV[1])`
 
-// Redis refuses what it should in its own words, answers the rest, and refuses nothing any more when the fault is over.
+// During a fault, Redis refuses the right commands with its own errors, and executes the others. Afterwards it refuses nothing.
 func TestRefusals(t *testing.T) {
 	const lease, fence = "poll:lease:x", "{poll:lease:x}:fence"
 	r := provision(t)
@@ -308,8 +307,8 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		kind    fault.Kind
 		deny    string
-		key     string // what is refused
-		words   string // and how
+		key     string // refused key
+		words   string // error
 		other   string // a key whose writes are not refused, if there is one
 		unread  bool   // reads of the key are refused too
 		harness bool   // the harness itself may write
@@ -357,7 +356,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A node that joins while an ACL denies what it needs is started again until it is ready. One that ends for anything else stays dead.
+// If an ACL denies a joining node what it needs, the node restarts until it is ready. A node that exits for another reason stays down.
 func TestNodeThatRedisTurnsAway(t *testing.T) {
 	ms := time.Millisecond
 	denied := fault.Fault{At: 20 * ms, Kind: fault.RedisNoPerm, For: 2 * time.Second, Deny: fault.DenySet}
@@ -391,7 +390,7 @@ func TestNodeThatRedisTurnsAway(t *testing.T) {
 	}
 }
 
-// A run that is interrupted leaves no Redis behind that refuses: its nodes have leases to give back.
+// After an interrupted run, Redis refuses nothing, because the nodes must release their leases.
 func TestInterruptedRefusalEnds(t *testing.T) {
 	r := provision(t)
 	cfg := config(t, fault.Fault{At: 10 * time.Millisecond, Kind: fault.RedisMemory, For: time.Minute})

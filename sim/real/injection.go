@@ -188,7 +188,8 @@ func (s *slot) release(n *node) {
 // selfStop bounds the time between a node's "paused" and its stop, on a busy host.
 const selfStop = 2 * time.Second
 
-// awaitStop waits until the process has stopped itself: if the harness froze it first, its own stop would follow the thaw and last.
+// awaitStop waits until the process has stopped itself. If the harness froze the process first, its own stop would follow the thaw and
+// last.
 func awaitStop(n *node) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
-// Who holds a lease is what Redis shows; where it shows nothing, or what is no instance of the run, it is what instances say.
+// Redis shows a lease's holder. If it shows none, or no instance of the run, the instances' reports count.
 func TestOwners(t *testing.T) {
 	slots := map[string]int{"a": 1, "b": 2}
 	e := func(k history.Kind, session, instance string) history.Event {
@@ -20,7 +20,7 @@ func TestOwners(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		events []history.Event
-		want   []int // of s1, s2, and what more there is
+		want   []int // of s1, s2 and others
 	}{
 		{"nothing is known", nil, []int{0, 0}},
 		{"Redis shows them", []history.Event{e(history.RedisGranted, "s1", "a"), e(history.RedisGranted, "s2", "b")}, []int{1, 2}},
@@ -52,7 +52,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// A fault of an owner hits it, waits for one where another fault has the only one in hand, and hits nothing if that lasts.
+// A fault of an owner waits while another fault has the only owner, and hits nobody if that lasts.
 func TestFaultsOfOwners(t *testing.T) {
 	t.Parallel()
 	ms := time.Millisecond
@@ -81,7 +81,7 @@ func TestFaultsOfOwners(t *testing.T) {
 	}
 }
 
-// A lease is that of the session with whose ID its key ends, whatever a library writes before the ID.
+// A lease belongs to the session whose ID ends its key, whatever a library writes before the ID.
 func TestSplitPolling(t *testing.T) {
 	const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 	for key, want := range map[string]struct {

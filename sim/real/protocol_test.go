@@ -34,7 +34,7 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-// A line that looks right says what is wrong with it: numbers as other languages print them, above all.
+// The error of an almost valid line says what is wrong with it, above all for numbers as other languages print them.
 func TestWhyALineIsNone(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"event":"ready","t":2.5}`:           "t must be a whole number, in digits only and not in quotes; got a number 2.5",

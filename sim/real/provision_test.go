@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/process"
 )
 
-// impostor answers every line with what reply returns, as a server that is not the Redis one hoped for.
+// impostor is a server that answers every line with what reply returns.
 func impostor(t *testing.T, reply func(line string) string) string {
 	t.Helper()
 	return "redis://" + servetest.Serve(t, func(c net.Conn) {
@@ -89,7 +89,7 @@ func TestProvisionRefuses(t *testing.T) {
 	}
 }
 
-// Of two storms that are started on one database in the same instant, one plays there, and the other is told.
+// Of two concurrent storms on one database, one runs and the other fails.
 func TestOneStormHasAGivenRedis(t *testing.T) {
 	given := provision(t)
 	choice := RedisChoice{Kind: "url", URL: given.raw}
@@ -133,7 +133,7 @@ func TestProvisionGivesUpOnASilentServer(t *testing.T) {
 	}
 }
 
-// Where there is no server to start, what is advised is what the choice allows: no other Redis can stand for several servers.
+// If no server can be started, the advice fits the choice: no other kind of Redis can replace several servers.
 func TestWithoutServerAdviseWhatHelps(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, c := range []struct {
@@ -151,7 +151,8 @@ func TestWithoutServerAdviseWhatHelps(t *testing.T) {
 	}
 }
 
-// A program of Redis that the kernel kills, as it does without memory, says nothing of the nodes, though a later fault starts it again.
+// If the kernel kills a process of Redis, as it does without memory, the nodes are not at fault, even if a later fault restarts the
+// process.
 func TestARedisThatNobodyKilledHasNoVerdict(t *testing.T) {
 	behind := func(t *testing.T) *Redis { return provisionChoice(t, RedisChoice{Servers: 2}) }
 	for name, c := range map[string]struct {
@@ -181,12 +182,12 @@ func TestARedisInAContainerThatNobodyKilledHasNoVerdictLong(t *testing.T) {
 func killedByNobody(t *testing.T, r *Redis, victim process.Program, kind fault.Kind) {
 	t.Helper()
 	cfg := config(t, fault.Fault{Kind: kind, At: 1300 * time.Millisecond})
-	cfg.TTL = time.Minute // a Redis that is silent for longer has no verdict either, and Docker tells of an end when it can
+	cfg.TTL = time.Minute // a longer silence of Redis has no verdict either, and Docker may report an end late
 	killed := false
 	cfg.Progress = func(p Progress) {
 		if p.Phase == "storm" && !killed {
 			killed = true
-			victim.Kill() // past what would know of it
+			victim.Kill() // without the harness's knowledge
 		}
 	}
 	_, err := Run(t.Context(), r, cfg, history.NewRecorder())

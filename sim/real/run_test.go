@@ -54,7 +54,7 @@ func config(t *testing.T, faults ...fault.Fault) Config {
 		Storm: 1500 * ms, Calm: 900 * ms,
 		Plan: fault.Plan{Version: 1, Faults: faults}, NodeCmd: []string{self},
 		NodeEnv: []string{"REAL_TEST_PART=node"}, Logs: t.TempDir(), Seed: 7,
-		silentWithin: time.Minute, // a TTL passes soon on a busy machine
+		silentWithin: time.Minute, // on a busy machine, a TTL passes quickly
 	}
 }
 
@@ -74,7 +74,7 @@ func storm(t *testing.T, r *Redis, cfg Config) (Outcome, []history.Event) {
 	return out, events
 }
 
-// spawns finds each process started before it is ready, and ended with its run.
+// spawns checks that each process was started before it was ready, and ended with its run.
 func spawns(t complainer, events []history.Event) {
 	spawned := map[string]bool{}
 	for _, e := range events {

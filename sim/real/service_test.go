@@ -21,7 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// A machine without a port for a node's connection says nothing of the node.
+// A machine without ports for a node's connection is not the node's fault.
 func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,6 @@ func TestAMachineWithoutPortsIsNoNodesFault(t *testing.T) {
 	}
 }
 
-// A run whose harness has no files left says nothing of its nodes.
 func TestAStarvedRunHasNoVerdict(t *testing.T) {
 	r := provision(t)
 	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 300 * time.Millisecond})
@@ -75,7 +74,7 @@ func TestAStarvedRunHasNoVerdict(t *testing.T) {
 	}
 }
 
-// What a process says under a second name would be taken for another instance, which owes nothing.
+// A process that reports a second ID would count as another instance, which no guarantee binds.
 func TestAProcessHasOneInstanceID(t *testing.T) {
 	cfg := config(t)
 	cfg.Storm, cfg.NodeEnv = time.Minute, append(cfg.NodeEnv, "REAL_TEST_NODE=names itself anew")
@@ -85,7 +84,7 @@ func TestAProcessHasOneInstanceID(t *testing.T) {
 	}
 }
 
-// Who comes back by the name of one that was killed would be taken for that one, which owes nothing.
+// A process that returns under the ID of a killed one would count as that instance, which no guarantee binds any more.
 func TestAnInstanceIDIsOfOneProcess(t *testing.T) {
 	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Crash, Target: "node-1", For: 100 * time.Millisecond})
 	for mode, id := range map[string]string{"is its slot": "node-1", "is its host": "host"} {
@@ -98,7 +97,7 @@ func TestAnInstanceIDIsOfOneProcess(t *testing.T) {
 	}
 }
 
-// A pause that a node stamps before it was asked for it would excuse what it polled since.
+// A pause with a stamp before its request would excuse the polls in between.
 func TestNoPauseBeginsBeforeItWasAskedFor(t *testing.T) { // G2
 	at := 300 * time.Millisecond
 	cfg := config(t, fault.Fault{At: at, Kind: fault.CheckSend, Target: "node-1"})
@@ -118,7 +117,7 @@ func TestNoPauseBeginsBeforeItWasAskedFor(t *testing.T) { // G2
 	}
 }
 
-// A run in which a node had to drop what it said says nothing of its nodes: not all of it is in the history.
+// If a node dropped output, the history is incomplete.
 func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
 	r := provision(t)
 	for _, tt := range []struct {
@@ -128,7 +127,7 @@ func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
 	}{
 		{"drops", time.Minute, false},
 		{"drops its last words", 100 * time.Millisecond, false},
-		{"drops its last words", time.Minute, true}, // which has a verdict otherwise
+		{"drops its last words", time.Minute, true}, // otherwise with a verdict
 	} {
 		cfg := config(t)
 		cfg.Storm = tt.storm
@@ -151,7 +150,7 @@ func TestARunOfWhichANodeDroppedLinesHasNoVerdict(t *testing.T) {
 	}
 }
 
-// A Redis that has no room for a node's connection, because strangers have it, says nothing of the node.
+// If other clients have taken Redis' connections, a refused node is not at fault.
 func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("CONFIG", "SET", "maxclients", "1")
@@ -162,7 +161,7 @@ func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 	}
 	t.Cleanup(l.Close)
 	for range 3 {
-		// Who has no room may be reset before it has connected, or written.
+		// A refused client may be reset before it has connected or written.
 		if c, err := net.Dial("tcp", l.Addr()); err == nil {
 			t.Cleanup(func() { _ = c.Close() })
 			_, _ = c.Write([]byte("PING\r\n"))
@@ -178,7 +177,7 @@ func TestARedisWithoutRoomHasNoVerdict(t *testing.T) {
 	}
 }
 
-// A Redis that has no room to write what it is told refuses all writes: that says nothing of the nodes.
+// A Redis that cannot write its file refuses all writes, which is not the nodes' fault.
 func TestARedisOnAFullDiskHasNoVerdict(t *testing.T) {
 	r := provision(t)
 	cfg := config(t)
@@ -204,7 +203,7 @@ func TestARedisOnAFullDiskHasNoVerdict(t *testing.T) {
 	}
 }
 
-// A Redis that begins to refuse a command that every run needs says nothing of the nodes: what happened until then is judged.
+// If Redis begins to refuse a command that every run needs, the history so far is judged.
 func TestARedisThatBeginsToRefuseEndsTheRun(t *testing.T) {
 	if _, err := findServer(); err != nil {
 		t.Skip(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// traces is what a simulator would leave behind if nobody cleaned up.
+// traces are what a simulator would leave behind without cleanup.
 type traces struct {
 	Dir  string `json:"dir"`
 	PIDs []int  `json:"pids"`
@@ -32,7 +32,7 @@ type traces struct {
 	Run string `json:"run"` // of containers
 }
 
-// fakeSimulator runs a long storm and tells what it started; one node is frozen, so that it cannot end by itself.
+// fakeSimulator runs a long storm and prints what it started. One node is frozen, so it cannot end by itself.
 func fakeSimulator() int {
 	r, err := Provision(context.Background(), RedisChoice{Kind: os.Getenv("REAL_TEST_KIND"), URL: os.Getenv("REAL_TEST_URL"),
 		Image: os.Getenv("REAL_TEST_IMAGE")}, os.Getenv("REAL_TEST_DIR"))
@@ -94,7 +94,7 @@ func fakeSimulator() int {
 	return 3
 }
 
-// startSimulator starts one and returns it with what it started.
+// startSimulator starts a simulator and returns it with its traces.
 func startSimulator(t *testing.T, env ...string) (*exec.Cmd, traces) {
 	t.Helper()
 	self, err := os.Executable()
@@ -124,7 +124,7 @@ func startSimulator(t *testing.T, env ...string) (*exec.Cmd, traces) {
 	return cmd, tr
 }
 
-// runs reports whether a process lives; one that nobody has reaped yet does not.
+// runs reports whether a process lives. A zombie does not.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -196,7 +196,7 @@ func TestKilledSimulatorRemovesItsKeysFromAGivenRedis(t *testing.T) {
 	}
 }
 
-// What a node starts ends with the simulator, too, also where the node's own end would not take it along.
+// The processes that a node starts also end with the simulator, even if the node's end does not end them.
 func TestKilledSimulatorTakesGrandchildrenAlong(t *testing.T) {
 	provision(t) // skips without a server
 	cmd, tr := startSimulator(t, "REAL_TEST_KIND=server", "REAL_TEST_DIR="+t.TempDir(), "REAL_TEST_SHELL=yes")
@@ -254,7 +254,7 @@ func TestRunOnAGivenRedis(t *testing.T) {
 	if err := client.Set(ctx, "somebody:else", "1", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody's Redis lets its user follow it, as a storm's own lets no node.
+	// On a given Redis, the user may have the right to replicate. The storm's own nodes never have it.
 	if err := client.Do(ctx, "ACL", "SETUSER", "default", "+psync").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// A server that shares its core with somebody busy has waited for it, and one that was started anew, too.
+// A server that shares its core with a busy thread has waited for it. So has a restarted one.
 func TestAServerWaitsForItsCore(t *testing.T) {
 	r := provision(t)
 	waited := waits(r, 0)
@@ -34,7 +34,7 @@ func TestAServerWaitsForItsCore(t *testing.T) {
 	}
 }
 
-// shareCore has a process run where a thread of this one is busy, until it is stopped.
+// shareCore makes a process share the core of a busy thread, until stop.
 func shareCore(t *testing.T, process string) (stop func()) {
 	t.Helper()
 	pid, err := strconv.Atoi(process)

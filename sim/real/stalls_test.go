@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// However often a host stalled before, limits are widened by what it stalls now.
+// However often a host stalled before, a new stall is recorded.
 func TestEveryStallIsTold(t *testing.T) {
 	const many, each, last = 100_000, int64(6e6), int64(4e9)
 	r := &run{rec: history.NewRecorder()}
@@ -30,7 +30,7 @@ func TestEveryStallIsTold(t *testing.T) {
 	}
 }
 
-// While a container engine sends a signal, the host stalls; a signal that is sent at once is no stall.
+// The time that a container engine takes to send a signal is a stall. A prompt signal is none.
 func TestASignalThatIsSentLateIsAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{clock: host.NewClock(), rec: history.NewRecorder()}
@@ -50,15 +50,15 @@ func TestASignalThatIsSentLateIsAStall(t *testing.T) {
 	})
 }
 
-// What Redis does not run on its own is a stall, all of it and little more, and for longer than a TTL there is no verdict. What a fault
-// does with it is none.
+// A silence of Redis without a fault is a stall of about that length. If it exceeds a TTL, the run has no verdict. A silence under a fault
+// is no stall.
 func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 	const ms = time.Millisecond
 	type times struct{ from, to time.Duration }
 	for _, tt := range []struct {
 		name          string
 		silent, fault times
-		refused       bool // its port is closed: it does not answer at once
+		refused       bool // its port is closed: a dial fails at once
 		told          times
 		starved       bool
 	}{
@@ -125,7 +125,7 @@ func TestWhatRedisDoesNotRunIsAStall(t *testing.T) {
 	}
 }
 
-// What Redis waits for a core is a stall as long as that, also where it answers in time, and where a fault has it in hand.
+// Redis' wait for a core is a stall of that length, even if Redis answers in time or is under a fault.
 func TestWhatRedisWaitsForACoreIsAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -156,7 +156,6 @@ func TestWhatRedisWaitsForACoreIsAStall(t *testing.T) {
 	})
 }
 
-// A Redis that a foreign hand stops for a while, in a run.
 func TestAStoppedRedisIsAStall(t *testing.T) {
 	r := provision(t)
 	cfg := config(t)
@@ -187,7 +186,6 @@ func TestAStoppedRedisIsAStall(t *testing.T) {
 	}
 }
 
-// Without a Redis for longer than a TTL there is no verdict.
 func TestARedisThatIsStoppedForLongHasNoVerdict(t *testing.T) {
 	r := provision(t)
 	cfg := config(t, fault.Fault{At: 100 * time.Millisecond, Kind: fault.Cut, Target: "node-1", For: 300 * time.Millisecond})

@@ -87,18 +87,18 @@ func TestNodeThatPrintsGarbage(t *testing.T) {
 	}
 }
 
-// An interrupted run waits for nothing that the plan says, nor for as long as nodes may take for a clean stop.
+// An interrupted run waits neither for the plan nor for the nodes' whole grace.
 func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 	r := provision(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	const never = time.Hour // the test's own time is over before
+	const never = time.Hour // longer than the test may take
 	cfg := config(t,
 		fault.Fault{Kind: fault.Freeze, Target: "node-1", For: never},
 		fault.Fault{At: 10 * time.Millisecond, Kind: fault.RedisFreeze, For: never},
 		fault.Fault{At: 20 * time.Millisecond, Kind: fault.BlackHole, Target: "node-2", For: never},
 	)
-	cfg.TTL = never // a Redis that stands still for longer has no verdict, on a slow machine before the last fault hits
+	cfg.TTL = never // on a slow machine, a longer silence of Redis would end the run before the last fault hits
 	cfg.Storm, cfg.Calm, cfg.grace = never, never, never
 	cfg.Progress = func(p Progress) {
 		if strings.HasPrefix(p.Fault, string(fault.BlackHole)) { // the last of the three
@@ -142,7 +142,7 @@ func TestInvalidConfigs(t *testing.T) {
 	}
 }
 
-// The folder of logs is the caller's, who holds it: none is made by its path.
+// The folder of logs belongs to the caller, so the run does not make one.
 func TestLogsThatCannotBeWritten(t *testing.T) {
 	cfg := config(t)
 	cfg.Logs = filepath.Join(t.TempDir(), "gone")
@@ -196,7 +196,7 @@ func TestEmbeddedRun(t *testing.T) {
 	}
 }
 
-// A log that a full disk cuts off is told of once, and who writes it is read on: he would be held up for good.
+// If a full disk cuts off a log, one note says so. The node's output is still read, because the node would otherwise block.
 func TestAFullDiskHoldsNobodyUp(t *testing.T) {
 	r := &run{}
 	for range 2 {
@@ -215,7 +215,7 @@ func TestAFullDiskHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A log that cannot be opened on a full disk costs the log, and not the process or the fault that starts it again.
+// If a full disk prevents opening a log, only the log is lost. The process starts, also after a fault.
 func TestAFullDiskKeepsNoProcessFromItsStart(t *testing.T) {
 	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
 		r := &run{}
@@ -235,7 +235,7 @@ func TestAFullDiskKeepsNoProcessFromItsStart(t *testing.T) {
 	}
 }
 
-// boxed is a program of a container: its end is told when all that it said was read.
+// boxed is a container's program. Its end is reported when all its output was read.
 type boxed struct {
 	process.Program
 	read  chan struct{}
@@ -247,7 +247,7 @@ func (d *boxed) Kill() {
 	<-d.read
 }
 
-// A node of another version of the protocol is killed, once, and who reads what it says goes on meanwhile.
+// A node with another version of the protocol is killed once, while its output is still read.
 func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
 	r := &run{clock: host.NewClock(), rec: history.NewRecorder()}
 	p := &boxed{read: make(chan struct{})}
@@ -261,7 +261,7 @@ func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// What is shown of a log has an end, also of one that is written on faster than it is read.
+// The quoted end of a log is bounded, even if the log grows faster than it is read.
 func TestTheEndOfALogIsBounded(t *testing.T) {
 	s := &slot{run: &run{cfg: Config{Logs: t.TempDir()}}, name: "node-1"}
 	log, err := os.Create(s.logFile())
@@ -300,7 +300,7 @@ func TestTheEndOfALogIsBounded(t *testing.T) {
 	}
 }
 
-// The reaper works in another folder than who names them.
+// The reaper works in another folder, so the path must be absolute.
 func TestFolderOfRedisIsAbsolute(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("tmp", 0o755); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// A store is reached through a proxy of the node's own, which has the node's network faults.
+// A node reaches a store through its own proxy, which has the node's network faults.
 func TestStoresShareNetworkFaults(t *testing.T) {
 	store, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -102,11 +102,11 @@ func TestStreamSeesAnExpiry(t *testing.T) {
 	}
 }
 
-// A SET with KEEPTTL keeps the key's end, which the stream does not name.
+// A SET with KEEPTTL keeps the key's expiry, which the stream does not show.
 func TestStreamKnowsWhatKeepsItsEnd(t *testing.T) {
 	r := provision(t)
 	ctx, c := t.Context(), r.client.Load()
-	c.Set(ctx, "poll:lease:old", "me", time.Minute) // before the stream: its end is in the snapshot
+	c.Set(ctx, "poll:lease:old", "me", time.Minute) // before the stream: the snapshot has its expiry
 	_, rec := follow(t, r)
 	c.Set(ctx, "poll:lease:new", "me", time.Minute)
 	c.Set(ctx, "poll:lease:long", "me", time.Minute)
@@ -132,7 +132,7 @@ func TestStreamKnowsWhatKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// An honest node may take its lease by any command: those that are not read leave unknown whose it is, and are never taken for nobody's.
+// A node may acquire its lease by any command. After a command that the stream cannot decode, the holder is unknown, not nobody.
 func TestStreamKnowsWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	r := provision(t)
@@ -141,7 +141,7 @@ func TestStreamKnowsWhatItCannotRead(t *testing.T) {
 	const unknown = ""
 	for name, s := range map[string]struct {
 		commands []string // * is the lease's key
-		holders  []string // that are shown, one after the other
+		holders  []string // shown one after the other
 	}{
 		"SETNX":     {[]string{"SETNX * me", "SETNX * other", "PEXPIRE * 60000"}, []string{"me"}},
 		"MSETNX":    {[]string{"MSETNX some:other 1 * me", "MSETNX some:third 1 * other"}, []string{"me"}},
@@ -214,7 +214,7 @@ func TestStreamFollowsRedisOverARestart(t *testing.T) {
 	})
 }
 
-// A Redis that gives no replication stream is no reason not to run.
+// A Redis without a replication stream does not prevent a run.
 func TestStreamRefused(t *testing.T) {
 	t.Parallel()
 	r := provision(t)

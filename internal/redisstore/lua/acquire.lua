@@ -1,8 +1,7 @@
--- acquire.lua takes leases that are free and adopts those that the owner already holds, unless the owner has never asked
--- for them: then they are those of another instance with its ID. Each grant is a new term with a new fence, and so is an adoption
--- of what the owner has heard of. A fence that it has not heard of is that of an attempt of its own which was not answered: it is
--- kept, so that an attempt which is executed late can only extend the term that followed (guarantees G1, G3, G10).
--- In quarantine it grants and adopts nothing.
+-- acquire.lua grants free leases. It also adopts leases that the owner already holds, unless the owner has never asked for them: another
+-- instance with the same ID holds those. Each grant is a new term with a new fence, and so is an adoption under a fence that the owner
+-- knows. An unknown fence comes from one of the owner's unanswered attempts. acquire.lua keeps this fence, so that a late attempt can
+-- only extend the current term (G1, G3, G10). In a quarantine it grants and adopts nothing.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner

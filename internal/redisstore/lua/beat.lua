@@ -1,4 +1,4 @@
--- beat.lua sets a heartbeat, and says so on the channel when it was not there.
+-- beat.lua sets a heartbeat. If the heartbeat is new, it publishes that the instance has joined.
 --
 -- KEYS[2]  heartbeat
 -- ARGV[3]  instance

@@ -1,11 +1,11 @@
--- bootstrap.lua ends the quarantine of a first deployment. It stands after life.lua, without epoch.lua.
+-- bootstrap.lua ends the quarantine of a first deployment. It follows life.lua, without epoch.lua.
 --
 -- KEYS[1]  the epoch key
 -- KEYS[2]  the group's record
--- ARGV[1]  what the epoch key held before the caller looked for leases and heartbeats, "" for nothing
--- ARGV[2]  the length of the group's quarantine, µs
--- ARGV[3]  how many replicas the caller has acknowledge what counts
--- returns 1 when the present run of Redis now has an epoch without quarantine, 0 when the key changed meanwhile
+-- ARGV[1]  the epoch before the caller searched for leases and heartbeats, "" for none
+-- ARGV[2]  length of the group's quarantine, µs
+-- ARGV[3]  how many replicas must acknowledge the caller's writes
+-- returns 1 if the current run of Redis now has an epoch without quarantine, 0 if the epoch changed meanwhile
 local epoch = redis.call('GET', KEYS[1]) or ''
 if epoch ~= ARGV[1] then return 0 end
 local time = redis.call('TIME')

@@ -1,5 +1,5 @@
--- done.lua records that the work under a lease is done, if the caller still holds the lease: an instance that has lost it must not
--- keep the next owner from the work. It runs without epoch.lua because it grants nothing.
+-- done.lua records that the work under a lease is done, if the caller still holds the lease. Otherwise it could keep the next owner from
+-- the work. It runs without epoch.lua because it grants nothing.
 --
 -- KEYS[1], KEYS[2]  lease and fence key
 -- KEYS[3]  the record

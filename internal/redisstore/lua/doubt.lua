@@ -1,17 +1,17 @@
--- doubt.lua stands between life.lua and epoch.lua: it finds out whether somebody may still believe in a lease of this Redis, although no
--- epoch is there. Each condition can only make the quarantine longer, and what INFO does not show counts against it.
+-- doubt.lua comes between life.lua and epoch.lua. It decides whether an instance may still believe in a lease of a Redis without an
+-- epoch. Each sign of use can only lengthen the quarantine, and so does each field that INFO does not show.
 --
--- doubt(keys, length) returns how much of a quarantine of length µs is needed, and why; 0 and nil if none is.
+-- doubt(keys, length) returns the necessary part of a quarantine of length µs, and the reason; 0 and nil for none.
 local expected = {
   {'role', 'master'}, {'cluster_enabled', '0'}, {'master_replid2', string.rep('0', 40)}, {'second_repl_offset', '-1'},
   {'connected_slaves', '0'}, {'sync_full', '0'}, {'loading', '0'}, {'evicted_keys', '0'},
 }
--- Commands that remove keys, replace them or hide what was executed. Redis 6.2 does not tell subcommands apart.
+-- Commands that remove keys, replace them or hide what was executed. Redis 6.2 does not count subcommands.
 local suspect = {
   '^flushall$', '^flushdb$', '^swapdb$', '^replicaof$', '^slaveof$', '^failover$', '^restore', '^migrate$', '^debug', '^module',
   '^cluster', '^config$', '^config|resetstat$',
 }
--- used returns why a command shows that Redis may have granted leases. Each grant is a script, and one that failed granted nothing.
+-- used returns why a command shows that Redis may have granted leases. Each grant is a script that did not fail.
 local function used(command, counts)
   if string.find(command, '^eval') or string.find(command, '^fcall') then
     local calls, failed = string.match(counts, '^calls=(%d+),'), string.match(counts, ',failed_calls=(%d+)$')

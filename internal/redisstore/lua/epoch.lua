@@ -1,23 +1,22 @@
--- epoch.lua stands before every script (the store concatenates them): it finds out whether Redis is still the Redis that
--- granted what the caller believes, and begins a new epoch with a quarantine where it is not (guarantee G9).
+-- epoch.lua precedes every guarded script in one text. It begins a new epoch with a quarantine if Redis may have lost leases of the
+-- current one (G9).
 --
--- KEYS[1]     the epoch key: "<life> <end of quarantine, µs of Redis TIME>" (life.lua), no TTL
--- KEYS[last]  the group's record, taken off here, so that a script finds its own keys alone
--- ARGV[1]  the epoch that the caller knows, "" for none
--- ARGV[2]  length of a quarantine that is begun, µs; and, after a blank, how many replicas the caller has acknowledge what counts, or
---          "new": Redis may turn out never to have granted anything (doubt.lua). The higher number of replicas, that or the epoch's,
---          is the epoch's: who knows the epoch knows it.
+-- KEYS[1]     the epoch: "<life> <end of quarantine, µs of Redis TIME>" (life.lua), no TTL
+-- KEYS[last]  the group's record; removed here, so that the script sees only its own keys
+-- ARGV[1]  the caller's epoch, "" for none
+-- ARGV[2]  length of a new quarantine, µs. After a space: how many replicas must acknowledge writes, or "new" if the caller accepts a
+--          Redis that has never granted a lease (doubt.lua). The higher number, the caller's or the epoch's, counts.
 --
--- The record is a hash, no TTL: "epoch", the one it belongs to, and "quarantine", the length that this epoch's group has agreed
--- on, µs. Where no epoch was there, "doubt" is the epoch and why it has a quarantine. "operator" is the last epoch that an operator's
--- command began. Fields that this version does not know are kept. The record is written with the epoch, and read by whoever learns of the epoch, so whoever knows the epoch knows the
--- record. An epoch without one was begun by a version that knows none, and what it promises is not known: it is followed by one
--- that has a record, and that the other version understands.
+-- The record is a hash without TTL. "epoch" is its epoch, and "quarantine" the length that the group has agreed on, µs. "doubt" is the
+-- last epoch to which doubt.lua gave a quarantine, and the reason. "operator" is the last epoch that an operator's
+-- command began. Unknown fields are kept. The record is written with the epoch, and whoever learns the epoch reads the record. Only an
+-- old version begins an epoch without a record. Its agreement is unknown, so the next request begins another epoch.
 --
--- Gives the scripts: now (TIME in µs), left (µs of quarantine left, 0 for none), void (the caller knows another epoch), begin(),
--- codes, to which a script appends one letter per item, and answer(), which it returns:
---   {epoch, left, now, the group's quarantine (0 where the caller knows it, negative where an operator began the epoch), codes, owner, pttl, fence, owner, pttl, fence, …}
--- A capital letter has three more elements, which detail() appends: owner or "", PTTL in ms or -1 for none, fence or 0.
+-- The script that follows has now (TIME in µs), left (the rest of the quarantine in µs, or 0), void (the caller knows another epoch),
+-- begin(), codes, to which it appends one letter per item, and answer(), which it returns:
+--   {epoch, left, now, quarantine, codes, owner, pttl, fence, owner, pttl, fence, …}
+-- quarantine is the group's: 0 if the caller knows the epoch, negative if an operator began the epoch. detail() appends the three
+-- elements of a capital letter: owner or "", PTTL in ms or -1 for none, fence or 0.
 --   G granted  A adopted  H held  f free  q quarantine  r renewed  t reasserted  l, L lost  d released  s, S superseded
 --   c closed  w wrong type  V alive  g gone
 local call, try = redis.call, redis.pcall
@@ -38,7 +37,7 @@ if epoch then
 end
 local run = life(acks)
 if not run then return redis.error_reply(no_life) end
--- begin makes all that was granted in the epoch before void. The record is first: an epoch without one would be followed at once.
+-- begin voids all earlier grants. It writes the record first, because an epoch without a record is replaced at once.
 local function begin()
   agreed = tonumber(length)
   local wait, why = agreed
@@ -76,8 +75,8 @@ end
 local left = math.max(0, quarantine_end - now)
 local void = epoch ~= ARGV[1]
 local codes, reply = {}, {'', 0, now, 0, ''}
--- fence_of is what a fence key says. What no fence can be, a foreign hand wrote: it counts for nothing. Numbers in scripts are
--- exact below 2^53, which fences, being microseconds of Redis' clock at first, reach in the year 2255.
+-- fence_of returns the fence in a key's value, or 0 if the value is none: another program wrote it. Numbers in scripts are exact below
+-- 2^53. Fences begin as microseconds of Redis' clock, so they reach 2^53 in the year 2255.
 local function fence_of(text)
   local n = tonumber(text or 0)
   return n and n > 0 and n < 9007199254740992 and n or 0

@@ -1,4 +1,4 @@
--- leave.lua deletes a heartbeat and says so on the channel.
+-- leave.lua deletes a heartbeat and publishes that the instance has left.
 --
 -- KEYS[2]  heartbeat
 -- ARGV[3]  instance

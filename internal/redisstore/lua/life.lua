@@ -1,9 +1,9 @@
--- life.lua stands before epoch.lua and bootstrap.lua: it names the life of Redis' data, which ends where another process serves
--- it and, for who counts acknowledgements, where a replica attached itself: what that has acknowledged elsewhere is not known here
--- (docs/replicas.md).
+-- life.lua precedes epoch.lua and bootstrap.lua. It names the life of Redis' data, which ends when another process serves the data. If
+-- acknowledgements count, it also ends when a replica attaches itself, because that replica may have acknowledged writes of another
+-- master (docs/replicas.md).
 --
--- life(acks) is "<run_id>", or "<run_id>:<attachments>:<acks>" where acknowledgements count. INFO may be denied or without a run_id;
--- then "?" stands for it and only a missing key shows a loss of data. Where acknowledgements count it is nil then.
+-- life(acks) returns "<run_id>", or "<run_id>:<attachments>:<acks>" if acknowledgements count. If INFO is denied or has no run_id, it
+-- returns nil with acknowledgements, and otherwise "?": then only a missing key shows a loss of data.
 local function info(section, pattern)
   local text = redis.pcall('INFO', section)
   return type(text) == 'string' and string.match(text, pattern) or nil

@@ -1,4 +1,4 @@
--- nodes.lua reads how long heartbeats still live. It is never void.
+-- nodes.lua reads the remaining lives of heartbeats, in any epoch.
 --
 -- KEYS[2…]  heartbeats
 -- per item: alive (pttl), gone

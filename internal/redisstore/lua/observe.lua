@@ -1,4 +1,4 @@
--- observe.lua reads who holds leases. It is never void.
+-- observe.lua reads the owners of leases, in any epoch.
 --
 -- KEYS[2…]  leases
 -- per item: held (owner, pttl), free, wrong type

@@ -1,8 +1,8 @@
--- owners.lua reads the owners of many leases in little space. It is never void.
+-- owners.lua reads the owners of many leases, in any epoch. Its reply is compact.
 --
 -- KEYS[2…]  leases, at most 7,000
--- in place of the codes: a string in which bytes 2i-1 and 2i are the number of the owner of lease i, high byte first,
--- 0 for none (a key of another type counts as none: who tries to acquire it is told); then the owners, from number 1 on
+-- in place of the codes: a string in which bytes 2i-1 and 2i are the number of lease i's owner, high byte first. 0 means no owner, or a
+-- key of another type, which acquire.lua reports. Then come the owners, from number 1 on.
 if #KEYS < 2 then return answer() end
 local char = string.char
 local numbers, count, packed = {}, 0, {}

@@ -1,14 +1,13 @@
--- pass.lua takes leases from an owner that has agreed to it or is known to be dead: for another owner, who must acquire them
--- (which adopts them under a new fence) before it believes in them, or for nobody. It stands alone, without epoch.lua: it grants
--- nothing.
+-- pass.lua moves leases of an owner to another owner, or frees them. The first owner has agreed or is known to be dead. The second must
+-- acquire them, which adopts them under a new fence, before it believes in them. pass.lua runs without epoch.lua because it grants nothing.
 --
 -- KEYS[1…]  leases
 -- ARGV[1]  the owner
--- ARGV[2]  who gets them, "-" for nobody
+-- ARGV[2]  the new owner, "-" for nobody
 -- ARGV[3]  TTL, ms
 -- ARGV[4]  channel
 -- ARGV[5]  length of the lease prefix
--- returns the leases that were the owner's, without their prefix
+-- returns the leases that the owner held, without their prefix
 local passed, freed = {}, {'freed', ARGV[1]}
 for _, lease in ipairs(KEYS) do
   if redis.pcall('GET', lease) == ARGV[1] then

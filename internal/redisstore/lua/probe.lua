@@ -1,14 +1,13 @@
--- probe.lua calls every command that the other scripts call, in a form that changes nothing, to find out what the user may not
--- do. It stands alone, without epoch.lua. The commands that write are refused for their syntax, after Redis has decided whether
--- they may run at all; one key is deleted only where it is not there.
+-- probe.lua calls every command of the other scripts in a form that changes nothing, to find missing rights. It runs without epoch.lua.
+-- Redis checks the rights of a writing command before it refuses the command's syntax. DEL is called only for a missing key.
 --
 -- KEYS     keys of leases, fences and heartbeats, the epoch key, and the group's record
 -- ARGV[1]  channel
--- ARGV[2]  1: the caller looks
+-- ARGV[2]  1 if the caller runs discoveries
 -- ARGV[3]  the epoch key, which is never deleted nor given an expiry
--- ARGV[4]  1: the caller has a heartbeat that is set by a script
+-- ARGV[4]  1 if a script sets the caller's heartbeat
 -- ARGV[5]  the key of the group's record, a hash
--- returns command and error of each that Redis refused
+-- returns each refused command and its error
 local refused, probed = {}, {}
 local function probe(command, ...)
   local reply = redis.pcall(command, ...)

@@ -1,7 +1,7 @@
--- quarantine.lua changes the quarantine that a group has agreed on, in an epoch of its own, so that every instance learns of it
--- with its next request. ARGV[2] is the longer of the two: what was granted before may still be believed.
+-- quarantine.lua changes the group's quarantine in a new epoch, so that every instance learns of it with its next request. ARGV[2] is the
+-- longer of the old and the new length, because instances may still believe in earlier grants.
 --
--- ARGV[1]  the epoch in which it was decided; in another one nothing is done
+-- ARGV[1]  the epoch that the caller has checked; in any other epoch the script does nothing
 -- ARGV[3]  the new length, µs
 if not void then
   begin()

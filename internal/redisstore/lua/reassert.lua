@@ -1,5 +1,5 @@
--- reassert.lua restores terms that Redis forgot: only while the quarantine lasts, in which nobody is granted anything,
--- and never over a higher fence (guarantees G1, G9).
+-- reassert.lua restores terms that Redis lost. It works only in a quarantine, in which Redis grants nothing, and never over a higher
+-- fence (G1, G9).
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner

@@ -1,6 +1,5 @@
--- release.lua deletes leases of which owner and fence both match: a release that arrives late must not end a later term
--- of the same owner (guarantees G3, G10). Who waits is told of those too that were gone before, by a foreign hand or because the
--- release came late, unless a later term began since.
+-- release.lua deletes leases whose owner and fence both match, because a late release must not end a later term of the same owner (G3,
+-- G10). It also notifies waiting instances of a lease that was already gone, unless a later term has begun since.
 --
 -- KEYS[2i], KEYS[2i+1]  lease and fence key of item i
 -- ARGV[3]  owner

@@ -1,7 +1,7 @@
--- renew.lua extends the leases that their owner still holds. It never creates a key (guarantee G10).
+-- renew.lua extends the leases that their owner still holds. It never creates a key (G10).
 --
 -- KEYS[2…n-1]  leases
--- KEYS[n]      the fence key of one of them: its life is extended now and then, so that it outlives long terms
+-- KEYS[n]      a fence key to extend: each fence gets its turn, so that it outlives a long term
 -- ARGV[3]  owner
 -- ARGV[4]  TTL, ms
 -- ARGV[5]  life of a fence key, ms

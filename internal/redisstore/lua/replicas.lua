@@ -1,8 +1,8 @@
--- replicas.lua lowers how many replicas have to acknowledge what counts, in an epoch of its own, so that every instance learns of it
--- with its next request. Its ARGV[2] names no such number, so that the epoch's counts until then.
+-- replicas.lua lowers the number of acknowledging replicas in a new epoch, so that every instance learns of it with its next request. Its
+-- ARGV[2] has no such number, so the old epoch's number counts until then.
 --
--- ARGV[1]  the epoch in which it was decided; in another one nothing is done
--- ARGV[3]  how many have to from now on
+-- ARGV[1]  the epoch that the caller has checked; in any other epoch the script does nothing
+-- ARGV[3]  the new number
 if not void then
   run = life(tonumber(ARGV[3]))
   begin()

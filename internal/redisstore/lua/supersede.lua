@@ -1,6 +1,6 @@
--- supersede.lua ends an epoch that its caller has seen superseded: an old master came back, and what was granted elsewhere
--- meanwhile it does not know. The epoch that follows begins with a quarantine, like any other.
+-- supersede.lua ends an epoch that its caller knows to be superseded: a deposed master has returned, which does not know the grants of
+-- its successor. Like any other, the next epoch begins with a quarantine.
 --
--- ARGV[1]  the epoch that is to end; in another one nothing is done
+-- ARGV[1]  the epoch to end; in any other epoch the script does nothing
 if not void then begin() end
 return answer()

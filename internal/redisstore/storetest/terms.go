@@ -179,7 +179,7 @@ var releaseChecks = []check{
 		e.want(op, core.OutReleased, core.OutLost, core.OutReleased)
 		e.notice(core.Notice{Kind: core.NoticeFreed, From: "a", IDs: []string{"x", "y"}, Peers: []string{"b", ""}})
 	}},
-	{name: "of one that a foreign hand deleted who waits is told (G13)", run: func(e *env) {
+	{name: "of a lease that another program deleted notifies waiting instances (G13)", run: func(e *env) {
 		fence := e.acquire("a", "x", core.OutGranted)
 		e.h.DeleteLease("x")
 		e.h.Notices(1)

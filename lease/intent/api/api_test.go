@@ -69,14 +69,14 @@ func setup(t *testing.T, cfg Config) *fixture {
 	return f
 }
 
-// request is one to the handler; zero fields are those of a good one.
+// call is a request to the handler. A zero field stands for a valid value.
 type call struct {
 	method, path, body, auth, kind string
 	remote                         string
 	header                         http.Header
 }
 
-// reply is a response that was read to its end.
+// reply is a response whose body was read.
 type reply struct {
 	StatusCode int
 	Status     string
@@ -234,7 +234,7 @@ var rejects = []struct {
 	{"query", 400, call{method: http.MethodGet, path: "/sessions?sort=x", auth: "Bearer " + reader}},
 }
 
-// A request that is refused changes nothing in Redis, in either phase (I4).
+// A refused request changes nothing in Redis, in either phase.
 func TestRejectsChangeNothing(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		f := setup(t, Config{LeaseFirst: leased})
@@ -259,7 +259,7 @@ func TestRejectsChangeNothing(t *testing.T) {
 	}
 }
 
-// Phase 2 (ADR 5.1): equal starts are one session; another profile is another session.
+// Phase 2 (ADR 5.1): equal starts share one session. Another profile gives another session.
 func TestReplay(t *testing.T) {
 	f := setup(t, Config{})
 	first := f.start(startBody("1:0:1:", "hd"))
@@ -275,7 +275,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Phase 1 (ADR 5.1): a service in use is a conflict, also for the same key, and nothing changes (I4).
+// Phase 1 (ADR 5.1): a start of a service in use is a conflict, even with the same key, and changes nothing.
 func TestConflict(t *testing.T) {
 	f := setup(t, Config{LeaseFirst: true})
 	first := f.start(startBody("a", "hd"))
@@ -353,12 +353,12 @@ func TestClientAddr(t *testing.T) {
 		want  string // "": refused
 	}{
 		{"192.168.1.5:1", nil, "192.168.1.5"},
-		{"192.168.1.5:1", []string{"127.0.0.1"}, ""}, // a proxy that nobody named
+		{"192.168.1.5:1", []string{"127.0.0.1"}, ""}, // an untrusted proxy
 		{"[::ffff:192.168.1.5]:1", nil, "192.168.1.5"},
 		{"[fe80::1%eth0]:1", nil, "fe80::1"},
 		{"10.0.0.1:1", nil, "10.0.0.1"},
 		{"10.0.0.1:1", []string{"203.0.113.9"}, "203.0.113.9"},
-		{"10.0.0.1:1", []string{"127.0.0.1, 203.0.113.9"}, "203.0.113.9"}, // the left is forged
+		{"10.0.0.1:1", []string{"127.0.0.1, 203.0.113.9"}, "203.0.113.9"}, // the left address is forged
 		{"10.0.0.1:1", []string{"127.0.0.1", "203.0.113.9"}, "203.0.113.9"},
 		{"10.0.0.1:1", []string{"203.0.113.9, 10.0.0.7"}, "203.0.113.9"},
 		{"10.0.0.1:1", []string{"192.168.1.5, 203.0.113.9 , 10.0.0.7,10.0.0.8"}, "203.0.113.9"},
@@ -368,7 +368,7 @@ func TestClientAddr(t *testing.T) {
 		{"[::1]:1", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
 		{"10.0.0.1:1", []string{"127.0.0.1, unknown"}, ""},
 		{"10.0.0.1:1", []string{"127.0.0.1,"}, ""},
-		{"10.0.0.1:1", []string{"bogus, 203.0.113.9"}, "203.0.113.9"}, // not looked at
+		{"10.0.0.1:1", []string{"bogus, 203.0.113.9"}, "203.0.113.9"}, // ignored
 		{"@", nil, ""},
 	} {
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": tt.chain}}
@@ -392,7 +392,7 @@ func TestParseTokens(t *testing.T) {
 	} {
 		if _, err := ParseTokens(strings.NewReader(bad), intent.Names{}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 1+strings.Count(bad, "\n"))) {
 			t.Errorf("%q: %v", bad, err)
-		} else if strings.Contains(err.Error(), "secret") { // of a file that is none of tokens
+		} else if strings.Contains(err.Error(), "secret") { // of a file that is no token file
 			t.Errorf("%q is shown: %v", bad, err)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Each start and stop that is accepted has one entry, with the name of its token and never the token. Nothing else has one: a client
-// could fill the disk.
+// Each accepted start and stop has one log entry, with the name of its token and never the token itself. Other requests have none, because
+// a client could fill the disk.
 func TestRequestsAreAudited(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	f := setup(t, Config{Logger: zap.New(core)})
@@ -53,7 +53,7 @@ func TestRequestsAreAudited(t *testing.T) {
 	}
 }
 
-// left is a Store whose client hangs up as soon as it is asked for something.
+// left is a Store whose client hangs up at the first call.
 type left struct {
 	recorder
 	hangUp func()
@@ -61,11 +61,11 @@ type left struct {
 
 func (s *left) Put(ctx context.Context, id string, r intent.Request, ttl time.Duration) (string, bool, error) {
 	s.hangUp()
-	id, replayed, _ := s.recorder.Put(ctx, id, r, ttl) // Redis has done it
+	id, replayed, _ := s.recorder.Put(ctx, id, r, ttl) // Redis has executed it
 	return id, replayed, ctx.Err()
 }
 
-// An accepted start has its entry, also where its client hangs up before the answer.
+// An accepted start has its log entry even if its client hangs up before the answer.
 func TestWhoHangsUpIsAudited(t *testing.T) {
 	const id = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
 	core, logs := observer.New(zap.InfoLevel)

@@ -25,10 +25,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// acceptCallers is how many clients send starts at once, and how many callers of the bare script they are compared with.
+// acceptCallers is the number of concurrent clients, and of concurrent callers of the bare script.
 const acceptCallers = 64
 
-// Quotas that nothing meets. The huge ones are counted all the same: what they cost is in what is measured.
+// Quotas that no client reaches. The API still counts the huge ones, so their cost is measured too.
 var (
 	noQuotas   = Quotas{StartRate: -1, Backlog: -1}
 	hugeQuotas = Quotas{StartRate: 1e8, Backlog: 1e9}
@@ -40,7 +40,7 @@ type acceptRig struct {
 	redis   *redis.Client
 	script  *redis.Script
 	senders []*sender
-	next    atomic.Int64 // every start is of another service
+	next    atomic.Int64 // each start has its own service
 }
 
 func newAcceptRig(b *testing.B) *acceptRig {
@@ -75,8 +75,8 @@ func newAcceptRig(b *testing.B) *acceptRig {
 	return r
 }
 
-// sender is a client that costs as little as a caller of the script does: one connection, and a request of which only the
-// number of the service changes.
+// sender is a client that costs as little as a caller of the script: one connection, and a request in which only the service's number
+// changes.
 type sender struct {
 	conn    net.Conn
 	answers *bufio.Reader
@@ -132,7 +132,7 @@ func (s *sender) start(n int64) error {
 	return err
 }
 
-// raw runs the script that accepts a start, and nothing else.
+// raw runs only the script that accepts a start.
 func (r *acceptRig) raw(int) error {
 	s, err := intent.Request{Resource: fmt.Sprint("s", r.next.Add(1)), Profile: "p"}.Canonical(intent.Names{})
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *acceptRig) raw(int) error {
 
 func (r *acceptRig) http(caller int) error { return r.senders[caller].start(r.next.Add(1)) }
 
-// perSecond has all callers make n calls together, on an empty Redis.
+// perSecond returns the rate of n calls, shared by all callers, on an empty Redis.
 func (r *acceptRig) perSecond(n int64, call func(caller int) error) float64 {
 	r.Helper()
 	r.empty()
@@ -184,9 +184,8 @@ func (r *acceptRig) callers(f func(caller int) error) {
 	wg.Wait()
 }
 
-// BenchmarkAccept compares accepted starts a second over HTTP on loopback, every one a new session, with the rate of the bare
-// script, by as many callers on the same Redis. Generator, API and callers share one process. They take turns, and the best
-// round of each counts.
+// BenchmarkAccept compares the rate of accepted starts over HTTP on loopback, each a new session, with the rate of the bare script. Both
+// have as many callers, on the same Redis and in the same process. They take turns, and the best round of each counts.
 func BenchmarkAccept(b *testing.B) {
 	r := newAcceptRig(b)
 	const rounds, each = 40, 4_000
@@ -211,7 +210,7 @@ func BenchmarkAccept(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// ownCPU is what this process has used so far, in seconds: the API and its clients.
+// ownCPU returns the CPU seconds of this process: the API and its clients.
 func ownCPU(b *testing.B) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -220,7 +219,7 @@ func ownCPU(b *testing.B) float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// redisCPU is what Redis has used so far, in seconds.
+// redisCPU returns the CPU seconds of Redis.
 func (r *acceptRig) redisCPU() (seconds float64) {
 	r.Helper()
 	info := r.redis.InfoMap(r.Context(), "cpu")
@@ -234,14 +233,14 @@ func (r *acceptRig) redisCPU() (seconds float64) {
 	return seconds
 }
 
-// BenchmarkAcceptHalf sends starts at half of the rate that 64 callers reach, each at its own instant whether or not the one
-// before was answered in time, and measures from that instant to the end of the answer.
+// BenchmarkAcceptHalf sends starts at half of the rate that 64 callers reach. Each start has its own scheduled time, even if earlier
+// answers are late. The latency counts from that time to the end of the answer.
 func BenchmarkAcceptHalf(b *testing.B) {
 	r := newAcceptRig(b)
 	const each = 10_000 / acceptCallers
-	var period time.Duration // of one caller
+	var period time.Duration // between two starts of one caller
 	latency.Report(b, func(int) []time.Duration {
-		// What this machine can do at this time: other work may share it.
+		// Measure the current rate, because other work may share the machine.
 		full := r.perSecond(10_000, r.http)
 		period = time.Duration(float64(time.Second) * 2 / full * acceptCallers)
 		r.empty()
@@ -270,7 +269,7 @@ func BenchmarkAcceptHalf(b *testing.B) {
 	b.ReportMetric(acceptCallers/period.Seconds(), "starts/s")
 }
 
-// BenchmarkStartMemory accepts 10,000 starts that no worker takes, and reports what Redis keeps of one.
+// BenchmarkStartMemory accepts 10,000 starts without a worker, and reports Redis' memory per start.
 func BenchmarkStartMemory(b *testing.B) {
 	r := newAcceptRig(b)
 	used := func() (n int) {

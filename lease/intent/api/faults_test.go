@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// A Redis that refuses is told from one that does not answer: to the client, to who asks for readiness, and in the log.
+// The client, the readiness probe and the log distinguish a Redis that refuses from one that does not answer.
 func TestRefusalIsTold(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	f := setup(t, Config{Logger: zap.New(core)})
@@ -35,9 +35,9 @@ func TestRefusalIsTold(t *testing.T) {
 	}
 }
 
-// The log is not told of every failure, and not of fewer than there were.
+// The log does not have an entry for each failure, but counts all of them.
 func TestFaultsAreCounted(t *testing.T) {
-	f := told{every: time.Second}
+	f := logLimit{every: time.Second}
 	at := time.Unix(1_000_000, 0)
 	for i, step := range []struct {
 		after time.Duration
@@ -51,7 +51,7 @@ func TestFaultsAreCounted(t *testing.T) {
 	}
 }
 
-// A session's ID has one form: in capital letters it is none, as wherever else one is taken.
+// A session ID in capital letters is invalid.
 func TestSessionInCapitals(t *testing.T) {
 	f := setup(t, Config{})
 	id := f.start(startBody("1:0:1", "hd"))

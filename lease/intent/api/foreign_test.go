@@ -13,8 +13,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// A session whose key holds another type is left out of a list, which counts it; the log names it once a minute. A key that nothing
-// can be done without is named in the answer.
+// A list omits and counts the sessions whose keys hold another type. The log names them once a minute. An answer names a key without which
+// nothing works.
 func TestForeignKeys(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	f := setup(t, Config{Logger: zap.New(core)})
@@ -51,7 +51,7 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-// Where the prefix of leases carries a hash tag, as on a cluster, a service that is called as another's fence is refused at the door.
+// If the lease prefix has a hash tag, as on a cluster, the API refuses a service whose lease would have the name of a fence.
 func TestServiceWithTheNameOfAFence(t *testing.T) { // I4
 	for _, leased := range []bool{true, false} {
 		f := setup(t, Config{})
@@ -71,7 +71,7 @@ func TestServiceWithTheNameOfAFence(t *testing.T) { // I4
 	}
 }
 
-// A service that something else than a session's ID holds is in use, and no session is named: the value is a foreign hand's.
+// If the lease on a service holds anything but a session's ID, the service is in use, and the conflict names no session.
 func TestConflictNamesSessionsOnly(t *testing.T) { // I4
 	f := setup(t, Config{LeaseFirst: true})
 	for _, holder := range []string{"session:" + strings.Repeat("x", 1<<20), "session:urn:uuid:00000000-0000-0000-0000-000000000000", "session:", "worker-7"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// recorder is a Store that only remembers what it was asked to change.
+// recorder is a Store that only records requested changes.
 type recorder struct{ changes []string }
 
 func (s *recorder) Put(_ context.Context, id string, r intent.Request, _ time.Duration) (string, bool, error) {
@@ -42,8 +42,8 @@ func (s *recorder) List(context.Context, string, int) ([]intent.Session, string,
 
 func (s *recorder) Ping(context.Context) error { return nil }
 
-// FuzzRequest sends any request through the whole handler: the answer is JSON with one of the statuses that the document
-// knows, what is refused has changed nothing (I4), and what is accepted exactly one thing, shown a token that may write.
+// FuzzRequest sends any request through the whole handler. The answer is JSON with a documented status. A refused request changes nothing.
+// An accepted one changes exactly one thing, and its token has the write scope.
 func FuzzRequest(fz *testing.F) {
 	const uuid = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
 	fz.Add("POST", "/intents", "Bearer "+writer, "application/json", "", "", []byte(startBody("a", "p")))

@@ -76,7 +76,7 @@ func within(a netip.Addr, nets []netip.Prefix) bool {
 type guard struct {
 	allowed, trusted []netip.Prefix // Config.AllowedNets, Config.TrustedProxies
 	log              *zap.Logger
-	proxied          told // requests through untrusted proxies
+	proxied          logLimit // requests through untrusted proxies
 }
 
 func (g *guard) check(r *http.Request) *problem {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// A request through a proxy that nobody named is refused, and the log says once what to do.
+// A request through an untrusted proxy is refused, and the log says once what to do.
 func TestUnnamedProxyIsRefused(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	f := setup(t, Config{Logger: zap.New(core), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")}})
@@ -22,7 +22,7 @@ func TestUnnamedProxyIsRefused(t *testing.T) {
 		{"127.0.0.1:1", http.Header{"Forwarded": {"for=203.0.113.9"}}},
 		{"127.0.0.1:1", http.Header{"X-Real-Ip": {"203.0.113.9"}}},
 		{"127.0.0.1:1", http.Header{"Via": {"1.1 p"}}},
-		{"10.0.0.1:1", http.Header{"X-Real-Ip": {"203.0.113.9"}, "X-Forwarded-For": {""}}}, // named, and does not say whose request it is
+		{"10.0.0.1:1", http.Header{"X-Real-Ip": {"203.0.113.9"}, "X-Forwarded-For": {""}}}, // trusted, but does not name the sender
 	} {
 		resp, body := f.do(call{body: startBody("a", "p"), remote: tt.remote, header: tt.header})
 		if resp.StatusCode != http.StatusForbidden || body["type"] != problemPrefix+"address" {

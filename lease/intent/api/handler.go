@@ -93,8 +93,8 @@ type Handler struct {
 	names  *intentnames.Names
 	texts  documents
 
-	faults  told          // answers with 503
-	foreign told          // keys that hold another type
+	faults  logLimit      // answers with 503
+	foreign logLimit      // keys that hold another type
 	lists   chan struct{} // one slot for each list in progress
 	stuck   atomic.Int64  // start of the call that was last logged as not returning
 
@@ -136,9 +136,9 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	}
 	names := cfg.Names.Table()
 	h := &Handler{cfg: cfg, log: log, store: st, names: names, texts: newDocuments(names), quotas: newQuotas(cfg.Quotas, cfg.Retention),
-		guard:  guard{allowed: cfg.AllowedNets, trusted: cfg.TrustedProxies, log: cfg.Logger, proxied: told{every: time.Minute}},
+		guard:  guard{allowed: cfg.AllowedNets, trusted: cfg.TrustedProxies, log: cfg.Logger, proxied: logLimit{every: time.Minute}},
 		tokens: tokens{names: cfg.Names}, lists: make(chan struct{}, listsMax),
-		faults: told{every: time.Second}, foreign: told{every: time.Minute}}
+		faults: logLimit{every: time.Second}, foreign: logLimit{every: time.Minute}}
 	if err := h.SetTokens(cfg.Tokens); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A Redis that can be read and refuses starts leaves the API unready, with the code, until a start is accepted.
+// If Redis can be read but refuses starts, the API is unready, with the error code, until it accepts a start.
 func TestReadinessKnowsOfRefusedStarts(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})
 	ready := call{method: http.MethodGet, path: "/readyz", auth: "none"}
@@ -34,8 +34,8 @@ func TestReadinessKnowsOfRefusedStarts(t *testing.T) {
 	}
 }
 
-// What writes nothing (a start that is known, a stop of what has ended or is not there) does not end a refusal of new starts, nor does
-// a stop that is not refused.
+// Requests that write nothing do not end a refusal of starts: an equal start, or a stop of an ended or unknown session. Neither does an
+// accepted stop.
 func TestOnlyAWriteEndsARefusal(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})
 	known, over := f.start(startBody("1:0:1", "hd")), f.start(startBody("1:0:2", "hd"))
@@ -91,7 +91,7 @@ func TestHandlerHealth(t *testing.T) {
 	}
 }
 
-// What an ACL denies, to a probe or within a script, is told as what it is, without the words of Redis.
+// If an ACL denies a command, in a probe or within a script, the answer says so without Redis' own text.
 func TestDenialIsNamed(t *testing.T) {
 	f := setup(t, Config{Logger: zap.NewNop()})
 	for command, c := range map[string]call{

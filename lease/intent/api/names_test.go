@@ -17,7 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// Paths, members, types, scopes and the reason have the names of ADR-003, and no neutral one is known.
+// Paths, members, types, scopes and the reason have the names of ADR-003. The neutral names are unknown.
 func TestADR003(t *testing.T) {
 	st, err := store.New(redistest.Start(t).Client(), store.Options{Names: intent.ADR003()})
 	if err != nil {

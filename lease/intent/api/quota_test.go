@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A start above a quota is refused, with the time after which it is not, and changes nothing (I4).
+// A start above a quota is refused with a time to wait, and changes nothing.
 func TestStartsAboveQuota(t *testing.T) {
 	f := setup(t, Config{})
 	for _, tt := range []struct {
@@ -51,7 +51,7 @@ func TestStartsAboveQuota(t *testing.T) {
 	}
 }
 
-// One token's quota is not another's, what is refused costs nothing, and what was used comes back.
+// Each token has its own quotas. A refused start costs nothing, and a used quota returns over time.
 func TestQuotasAreOfTokens(t *testing.T) {
 	q := newQuotas(Quotas{StartRate: 1, Backlog: 20}, 100*time.Second)
 	a, b := NewToken("a", "a", intent.ScopeWrite), NewToken("b", "b", intent.ScopeWrite)
@@ -74,7 +74,7 @@ func TestQuotasAreOfTokens(t *testing.T) {
 	if n := admitted(&a, 100); n != 2 {
 		t.Errorf("%d in the 2 s after that, want 2: what was refused was counted", n)
 	}
-	// The rate gives 1 a second, the backlog 20 and one more each 5 s: at the end that is what counts.
+	// The rate allows 1 per second, the backlog 20 and one more each 5 s. In the end, the backlog decides.
 	total := 0
 	for range 100 {
 		at = at.Add(time.Second)
@@ -85,7 +85,7 @@ func TestQuotasAreOfTokens(t *testing.T) {
 	}
 }
 
-// lists is a store of which every list takes a while.
+// lists is a store whose lists take a while.
 type lists struct {
 	recorder
 	take          time.Duration
@@ -107,7 +107,7 @@ func (s *lists) List(context.Context, string, int) ([]intent.Session, string, er
 	return nil, "", nil
 }
 
-// However many lists are asked for, two are read at a time. A client that waits in vain is told so.
+// At most two lists are read at a time. A client that waits in vain gets an error.
 func TestTwoListsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &lists{take: 400 * time.Millisecond}

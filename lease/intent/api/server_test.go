@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A client that sends its body slowly, or never, is told so and does not keep the connection.
+// If a client sends its body slowly or never, it gets an error, and the API closes the connection.
 func TestSlowSender(t *testing.T) {
 	f := setup(t, Config{BodyTimeout: 50 * time.Millisecond})
 	srv := httptest.NewServer(f.handler)
@@ -42,7 +42,7 @@ func TestSlowSender(t *testing.T) {
 	f.seen["POST /intents 408"] = true
 }
 
-// document is what the OpenAPI document says, as far as it is compared.
+// document is the compared part of the OpenAPI document.
 var document = func() (d struct {
 	Paths      map[string]map[string]struct{ Responses map[string]json.RawMessage }
 	Components struct {
@@ -66,7 +66,7 @@ var document = func() (d struct {
 	return d
 }()
 
-// pathOf returns the document's path for one that was asked.
+// pathOf returns the document's path for a requested path.
 func pathOf(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	if strings.HasPrefix(path, "/sessions/") {
@@ -75,14 +75,13 @@ func pathOf(path string) string {
 	return path
 }
 
-// documented compares an answer with the OpenAPI document: its status is one of those named, its members are those of the
-// schema, with values of the types and among those that are allowed.
+// documented compares an answer with the OpenAPI document. The document must list its status, and its members must match the schema.
 func (f *fixture) documented(c call, resp *http.Response, body map[string]any) {
 	f.Helper()
 	item, known := document.Paths[pathOf(c.path)]
 	op, may := item[strings.ToLower(c.method)]
 	if !known || !may && resp.StatusCode == http.StatusMethodNotAllowed || c.path == "/openapi.json" {
-		return // what the document does not offer
+		return // not part of the document
 	}
 	f.seen[fmt.Sprint(c.method, " ", pathOf(c.path), " ", resp.StatusCode)] = true
 	text, ok := op.Responses[fmt.Sprint(resp.StatusCode)]
@@ -128,7 +127,7 @@ func (f *fixture) matches(name string, body map[string]any) {
 	}
 }
 
-// FuzzIntent sends any body: it is accepted only if it is an intent, and never more than 202, 400 or 413.
+// FuzzIntent sends any body. The API accepts an intent with 202, and answers anything else with 400 or 413.
 func FuzzIntent(fz *testing.F) {
 	for _, tt := range rejects {
 		if len(tt.call.body) < 1000 {
@@ -168,7 +167,7 @@ func FuzzIntent(fz *testing.F) {
 	})
 }
 
-// repeated counts the members of a flat object, those that are there twice twice.
+// repeated counts the members of a flat object, repeated names included.
 func repeated(t *testing.T, body []byte) (n int) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	for {
@@ -183,8 +182,8 @@ func repeated(t *testing.T, body []byte) (n int) {
 	}
 }
 
-// FuzzForwarded sends any chain through a trusted proxy: what is returned is never a trusted proxy unless all are, and never
-// an address that stands left of an untrusted one.
+// FuzzForwarded sends any chain of addresses through a trusted proxy. clientAddr returns no trusted proxy unless all are trusted, and no
+// address to the left of an untrusted one.
 func FuzzForwarded(fz *testing.F) {
 	fz.Add("127.0.0.1, 203.0.113.9")
 	fz.Add("203.0.113.9:80,10.0.0.1")

@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A token that is taken away is refused from then on; what cannot be the tokens leaves those that were.
+// A removed token is refused at once. Unusable tokens leave the earlier ones in force.
 func TestTokensAreReplaced(t *testing.T) {
 	f := setup(t, Config{})
 	with := func(secret string) int {
@@ -40,7 +40,7 @@ func TestTokensAreReplaced(t *testing.T) {
 	}
 }
 
-// Two tokens of one name cannot be told apart in the log, nor one be taken back: the line is named.
+// The log could not distinguish two tokens of one name, and nobody could revoke only one. ParseTokens refuses them and names the line.
 func TestTokensOfOneNameAreRefused(t *testing.T) {
 	_, err := ParseTokens(strings.NewReader("a sha256:"+strings.Repeat("ab", 32)+" read\n# b\n\na sha256:"+strings.Repeat("cd", 32)+" read\n"), intent.Names{})
 	if !errors.Is(err, lease.ErrInvalidConfig) || !strings.Contains(err.Error(), "line 4") {

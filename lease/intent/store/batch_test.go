@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// puts makes n starts of different services at once; each must be answered with its own session.
+// puts makes n concurrent starts of different services. Each must get its own session.
 func (f *fixture) puts(n int) {
 	f.Helper()
 	var wg sync.WaitGroup
@@ -30,7 +30,7 @@ func (f *fixture) puts(n int) {
 	wg.Wait()
 }
 
-// reads is how often Redis has read from a connection.
+// reads returns how often Redis has read from a connection.
 func (f *fixture) reads() int {
 	f.Helper()
 	text, err := f.client.Info(f.Context(), "stats").Result()
@@ -42,21 +42,21 @@ func (f *fixture) reads() int {
 	return n
 }
 
-// pause keeps Redis from answering for a while.
+// pause keeps Redis from answering for d.
 func (f *fixture) pause(d time.Duration) {
 	f.Helper()
 	f.must(f.client.Do(f.Context(), "client", "pause", d.Milliseconds(), "all").Err())
 }
 
-// Calls that are made while Redis is busy travel together, and every caller gets its own answer.
+// Calls made while Redis is busy travel together, and every caller gets its own answer.
 func TestCallsTravelTogether(t *testing.T) {
 	const n = 500
 	f := setup(t)
-	f.store = f.open(Options{Leases: f.store.Options().Leases, OpTimeout: 20 * time.Second}) // of 500 at once some wait for long
+	f.store = f.open(Options{Leases: f.store.Options().Leases, OpTimeout: 20 * time.Second}) // with 500 at once, some wait long
 	before := f.reads()
 	f.pause(50 * time.Millisecond)
 	f.puts(n)
-	// Batches of 32, and besides the first ones, of whatever size, and a few reads that have to do with connections.
+	// Batches of 32, plus the first ones of any size and a few reads about connections.
 	if reads := f.reads() - before; reads > n/4 {
 		t.Errorf("%d reads for %d calls", reads, n)
 	}
@@ -65,7 +65,7 @@ func TestCallsTravelTogether(t *testing.T) {
 	}
 }
 
-// A Redis that has forgotten the scripts is told them again, and nothing is accepted twice or lost by that.
+// If Redis forgets the scripts, the store loads them again, and no call is lost or executed twice.
 func TestScriptsAreForgotten(t *testing.T) {
 	f := setup(t)
 	f.put("first")
@@ -76,11 +76,11 @@ func TestScriptsAreForgotten(t *testing.T) {
 	}
 }
 
-// Who does not wait any more is not waited for, and what he wanted and was not sent yet is not done.
+// A caller that no longer waits delays nobody. Its call is dropped if it has not been sent.
 func TestCallerLeaves(t *testing.T) {
 	const leavers = 100
 	f := setup(t)
-	f.put("first") // so that what is frozen is a server that knows the script
+	f.put("first") // so that the frozen server knows the script
 	f.server.Freeze()
 	var sent, left sync.WaitGroup
 	for i := range 16 {
@@ -114,7 +114,7 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// A lane that was given to somebody who leaves at the same time goes on to the next.
+// A lane given to a leaving caller passes to the next one.
 func TestLaneOfALeaver(t *testing.T) {
 	b := &batcher{lanes: 1}
 	first, leaver, next := &scriptCall{}, &scriptCall{}, &scriptCall{}
@@ -137,7 +137,7 @@ func TestLaneOfALeaver(t *testing.T) {
 	}
 }
 
-// queue waits until so many lanes are in use and so many callers wait.
+// queue waits until this many lanes are in use and this many callers wait.
 func (f *fixture) queue(busy, waiting int) {
 	f.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -159,7 +159,7 @@ func (f *fixture) queue(busy, waiting int) {
 	}
 }
 
-// asks is a hook that notes how many words the longest call had.
+// asks is a hook that records the number of words of the longest call.
 type asks struct{ longest int }
 
 func (a *asks) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -175,7 +175,7 @@ func (a *asks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-// A page is read in calls that each ask for few records, and is whole.
+// A list reads its page in several short calls, and the page is complete.
 func TestPageIsReadInParts(t *testing.T) { // I5
 	f := setup(t)
 	var want []string

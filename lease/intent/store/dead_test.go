@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// What is no ID of a dead letter is refused before Redis is asked: some of it Redis would take for another letter's.
+// An invalid ID of a dead letter never reaches Redis, which would take some of them for other letters.
 func TestLetterID(t *testing.T) {
 	f := setup(t)
 	for _, id := range []string{"x", "", "-", "+", "(1-0", "99999999999999999999-0", "1-x", "1-2-3"} {
@@ -29,8 +29,8 @@ func TestLetterID(t *testing.T) {
 	}
 }
 
-// A start that is put back from the dead letters is who begins it then's: what was first written of it under a lease that had been granted
-// before, and comes late, changes nothing. A fence that a foreign hand wrote keeps nobody from it.
+// A requeued start belongs to the worker that begins it then. A late write under an earlier lease changes nothing. A fence that another
+// program wrote blocks nobody.
 func TestRequeuedIsAboveWhatWasGranted(t *testing.T) { // I5
 	for prefix, fence := range map[string]string{"": "100", "{x}": "100", "{y}": "9007199254740992"} {
 		f := setup(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A worker that renews and cannot beat is not dead for what has its lease (I3).
+// A sweep does not end a session whose worker still renews its lease, even if the worker cannot beat.
 func TestSweepLeavesWhatHasItsLease(t *testing.T) { // I5
 	f := setup(t)
 	mute, living := f.bus("mute"), f.bus("living")
@@ -29,8 +29,8 @@ func TestSweepLeavesWhatHasItsLease(t *testing.T) { // I5
 	}
 }
 
-// What runs at a worker by its record and is not in its hands has ended, and its key answers for it no more (I2). Nor does what it has not in
-// hand count as begun there: no record that is gone, none of another, and none that is begun there until it runs.
+// Disown ends a session that its record places at a worker that does not run it, and frees its key. It also removes from the worker's list
+// the sessions that have no record, belong to another worker, or do not run yet.
 func TestDisown(t *testing.T) { // I5
 	f := setup(t)
 	b, other := f.bus("w1"), f.bus("w2")
@@ -46,10 +46,10 @@ func TestDisown(t *testing.T) { // I5
 	lost := f.put("e")
 	f.write(b, intentbus.Write{Session: lost.ID, Resource: "e", State: intent.StateRunning, Slot: "3", Fence: 10, SlotFence: 5})
 	f.must(f.client.Del(t.Context(), "intent:session:"+lost.ID).Err())
-	f.must(f.client.ZAdd(t.Context(), "intent:owned:w1", redis.Z{Member: elsewhere.ID}).Err()) // as an older copy has it
+	f.must(f.client.ZAdd(t.Context(), "intent:owned:w1", redis.Z{Member: elsewhere.ID}).Err()) // as an older copy of the data has it
 	f.must(b.Disown(t.Context(), func(ids []string) []string {
 		all := slices.DeleteFunc(ids, func(id string) bool { return id == runs.ID })
-		return append(all, elsewhere.ID) // of another worker: not touched, whoever asks
+		return append(all, elsewhere.ID) // another worker's session, which Disown never ends
 	}))
 	if s := f.get(gone.ID); s.State != intent.StateEnded || s.Reason != intent.ReasonLeaseLost {
 		t.Errorf("%+v", s)

@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A record that a foreign hand replaced by a key of another type stops neither a sweep nor the writes of its worker.
+// If another program replaces a record by another type, neither a sweep nor the writes of its worker stop.
 func TestForeignRecord(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
@@ -38,7 +38,7 @@ func TestForeignRecord(t *testing.T) { // I3
 	}
 }
 
-// Of a session whose record a foreign hand replaced, nothing is known; the others are told, and the start is accepted anew.
+// Such a session is unknown. Lists have the others, and its start can be accepted again.
 func TestForeignRecordIsLeftOut(t *testing.T) {
 	f := setup(t)
 	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
@@ -65,8 +65,8 @@ func TestForeignRecordIsLeftOut(t *testing.T) {
 	}
 }
 
-// Without the sets of stops and of what has ended, a stop is heard, a session ends, and the keys are named; without the dead letters, what
-// cannot be done leaves the bus.
+// Without the sets of stops and of ended sessions, a stop takes effect, sessions end, and the keys are named. Without the dead letters, a
+// malformed entry still leaves the bus.
 func TestForeignSets(t *testing.T) { // I5
 	f := setup(t)
 	w := f.bus("w")
@@ -102,7 +102,7 @@ func TestForeignSets(t *testing.T) { // I5
 	}
 }
 
-// A key that nothing can be done without is named.
+// An error names a key without which nothing works.
 func TestForeignKeyIsNamed(t *testing.T) {
 	for _, key := range []string{"intent:bus", "intent:sessions", "intent:waiting"} {
 		f := setup(t)
@@ -120,7 +120,7 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	}
 }
 
-// pages reads all sessions, so many to a page: they are those, on as many pages as that takes, of which each ends with one of them.
+// pages lists all sessions page by page. They must be the wanted ones, and each full page must end with one of them.
 func (f *fixture) pages(limit int, want ...string) {
 	f.Helper()
 	var got []string
@@ -140,7 +140,7 @@ func (f *fixture) pages(limit int, want ...string) {
 	}
 }
 
-// A foreign key in the place of the life of the server, or of what a dead worker has begun, stops no sweep.
+// A key of another type in place of the server's run, or of a dead worker's sessions, stops no sweep.
 func TestForeignKeysStopNoSweep(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")

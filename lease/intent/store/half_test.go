@@ -13,8 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A start whose entry cannot be put on the bus leaves nothing behind, whatever Redis has against it, so that the same start is
-// accepted later (I2, I3).
+// If the entry of a start cannot be put on the bus, nothing is left behind, so the same start can be accepted later.
 func TestPutAllOrNothing(t *testing.T) { // I2
 	for name, spoil := range map[string]func(f *fixture) (refused *Store){
 		"wrong type": func(f *fixture) *Store {
@@ -65,7 +64,7 @@ func TestPutAllOrNothing(t *testing.T) { // I2
 	}
 }
 
-// An entry whose record could not be written belongs to nobody: its key is free, and a worker finds no session.
+// An entry whose record could not be written has no session, and its key is free.
 func TestPutOrphan(t *testing.T) {
 	f := setup(t)
 	w := f.bus("w")
@@ -84,7 +83,7 @@ func TestPutOrphan(t *testing.T) {
 	f.put("a")
 }
 
-// A worker's write that fails half-way keeps the entry on the bus, and the same write, made again, does all of it.
+// A write that fails halfway keeps the entry on the bus. The same write, repeated, does the rest.
 func TestWriteAgain(t *testing.T) {
 	f := setup(t)
 	w := f.bus("w")
@@ -120,7 +119,7 @@ func TestWriteAgain(t *testing.T) {
 	}
 }
 
-// A start whose entry a foreign hand took off the bus is published again, once, for the same session (I2, I3).
+// If another program removes a start's entry from the bus, a sweep publishes it again, once, for the same session.
 func TestSweepPublishesAgain(t *testing.T) { // I3
 	f := setup(t)
 	w := f.bus("w")
@@ -172,7 +171,7 @@ func TestSweepPublishesAgain(t *testing.T) { // I3
 	late()
 	sweep()
 	want("after the death of the worker that had begun it", begun.ID)
-	// Entries are numbered by the millisecond: a stream made anew within it may give begun's number to another.
+	// Entries are numbered by millisecond, so a new stream may reuse begun's number.
 	entry = f.client.HGet(t.Context(), "intent:session:"+begun.ID, "entry").Val()
 	f.must(f.client.Del(t.Context(), "intent:bus").Err())
 	f.must(f.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "intent:bus", ID: entry, Values: []string{"session", "x"}}).Err())

@@ -27,7 +27,7 @@ func (f *fixture) sweep(b *bus) (entries []intentbus.Entry, more bool) {
 	return entries, more
 }
 
-// A key lives until its session runs, which keeps its own key alive and not that of a later session.
+// A running session keeps its own key alive, and not that of a later session.
 func TestKeyOfWhatRuns(t *testing.T) { // I2
 	f := setup(t)
 	b := f.bus("w")
@@ -45,7 +45,7 @@ func TestKeyOfWhatRuns(t *testing.T) { // I2
 	}
 }
 
-// A key that stands for a session that has ended answers for nothing.
+// A key that names an ended session counts as free.
 func TestKeyOfWhatHasEnded(t *testing.T) { // I2
 	f := setup(t)
 	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
@@ -62,7 +62,7 @@ func TestKeyOfWhatHasEnded(t *testing.T) { // I2
 	}
 }
 
-// A dead letter goes back if its session has ended and its key is free, or its own.
+// A dead letter can be requeued if its session has ended and its key is free, or its own.
 func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
 	f := setup(t)
 	b := f.bus("w")
@@ -91,7 +91,7 @@ func TestRequeueOnlyWhatHasEnded(t *testing.T) { // I2
 	}
 }
 
-// Who buries an entry ends neither what a newer term has, nor what its own term has just made run, nor what has ended.
+// Bury ends neither a session with a newer term, nor one that its own term has just made run, nor an ended one.
 func TestBuryLeavesOthers(t *testing.T) { // I5
 	f := setup(t)
 	b := f.bus("w")
@@ -115,7 +115,7 @@ func TestBuryLeavesOthers(t *testing.T) { // I5
 	letters := f.length("intent:dead")
 	f.again(runs)
 	f.again(ended)
-	for _, e := range f.fetch(b) { // a letter of it could be put back, and would run twice
+	for _, e := range f.fetch(b) { // a requeued letter of it would run twice
 		f.must(b.Bury(t.Context(), e, "why", 10, intent.ReasonPipelineFailed))
 	}
 	if f.length("intent:dead") != letters || f.length("intent:bus") != 0 {
@@ -123,8 +123,8 @@ func TestBuryLeavesOthers(t *testing.T) { // I5
 	}
 }
 
-// Who buries an entry that another server had numbered, or a stream before, takes no start of that number off the bus; one that ends no
-// session makes its entry a dead letter all the same.
+// Another server or an earlier stream may have used the same entry numbers. Bury does not remove another session's start from the bus. An
+// entry that ends no session still becomes a dead letter.
 func TestBuryLeavesEntriesNumberedAlike(t *testing.T) { // I2
 	f := setup(t)
 	b := f.bus("w")
@@ -144,8 +144,8 @@ func TestBuryLeavesEntriesNumberedAlike(t *testing.T) { // I2
 	}
 }
 
-// A sweep ends nothing that runs: not at the worker that sweeps, nor at another that has taken it over, nor at one that a Redis
-// which has just started has had no time to hear of.
+// A sweep ends no running session: neither the sweeping worker's, nor one that another worker took over, nor one of a worker that had no
+// time to beat since Redis started.
 func TestSweepLeavesWhatRuns(t *testing.T) { // I5
 	f := setup(t)
 	dead, late, living := f.bus("dead"), f.bus("late"), f.bus("living")
@@ -168,7 +168,7 @@ func TestSweepLeavesWhatRuns(t *testing.T) { // I5
 	}
 }
 
-// A sweep that has come to its end says so: it would be made again at once, and for ever.
+// A sweep reports its end. Otherwise its caller would repeat it at once, forever.
 func TestSweepHasAnEnd(t *testing.T) { // I7
 	f := setup(t)
 	dead, mute, living := f.bus("dead"), f.bus("mute"), f.bus("living")
@@ -196,8 +196,7 @@ func TestSweepHasAnEnd(t *testing.T) { // I7
 	}
 }
 
-// Neither a bus that is gone, nor records of which a foreign hand has taken fields, nor one with an entry that is no number, nor an INFO that
-// is denied keep a sweep from the others.
+// A sweep continues without a bus, with records that lack fields or have an invalid entry number, and without the right to INFO.
 func TestSweepGoesOn(t *testing.T) { // I3
 	f := setup(t)
 	f.bus("dead")

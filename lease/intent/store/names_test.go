@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A system's names are all of one kind: in the keys, in the leases and in what the records say.
+// Keys, leases and records of a system have names of one kind.
 func TestNames(t *testing.T) {
 	for names, want := range map[intent.Names]struct{ key, lease, slot, reason string }{
 		{}:              {"intent:", "intent:lease:resource:a", "slot:1", "R_NO_SLOT"},

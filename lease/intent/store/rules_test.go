@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// No script calls a command that the rules of a worker leave out, nor one that reads for an API a command that its rules do.
+// The rules of a worker have every command of the scripts, and those of an API have every command of its scripts that read.
 func TestRulesHaveTheCommandsOfScripts(t *testing.T) {
 	opt := Options{}.withDefaults()
 	rules, api := opt.workerRules(nil), opt.apiRules()

@@ -11,15 +11,15 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// again puts a start on the bus a second time, as an older copy has it.
+// again puts a start on the bus a second time, as an older copy of the data has it.
 func (f *fixture) again(s intent.Session) {
 	f.Helper()
 	f.must(f.client.XAdd(f.Context(), &redis.XAddArgs{Stream: "intent:bus", Values: []string{
 		"type", "start", "session", s.ID, "service", s.Resource, "profile", "default", "start", "0"}}).Err())
 }
 
-// An entry of a session that runs or has ended is taken off the bus by a sweep and given to nobody, whoever has it in hand; so is none of a
-// session that waits, or of none.
+// A sweep removes the entries of running and ended sessions from the bus and delivers them to nobody. It keeps those of waiting and unknown
+// sessions.
 func TestSweepIsDoneWithWhatIsSettled(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
@@ -45,7 +45,7 @@ func TestSweepIsDoneWithWhatIsSettled(t *testing.T) { // I3
 			}
 			f.must(living.Bury(t.Context(), e, "told", 10, ""))
 		}
-		for id, open := range want { // as if it waited still
+		for id, open := range want { // as if it still waited
 			if !open {
 				f.must(f.client.ZAdd(t.Context(), "intent:waiting", redis.Z{Member: id}).Err())
 			}
@@ -57,8 +57,8 @@ func TestSweepIsDoneWithWhatIsSettled(t *testing.T) { // I3
 	}
 }
 
-// A bus that is made anew may number a start as it had numbered another: what is written of that other one, also hours later, stands, and
-// takes nothing off the bus that is not its own.
+// A new stream may give a start the number of an earlier one. Writes for the earlier session still count, even hours later, and remove no
+// other session's entry from the bus.
 func TestEntriesNumberedAlikeAreNotSettled(t *testing.T) { // I3
 	f := setup(t)
 	w, other := f.bus("w"), f.bus("other")
@@ -97,7 +97,7 @@ func TestEntriesNumberedAlikeAreNotSettled(t *testing.T) { // I3
 	}
 }
 
-// However many entries of what runs are on the bus, a start whose answer was lost is told again.
+// However many entries of running sessions are on the bus, a sweep delivers a start whose answer was lost.
 func TestSweepComesToWhatIsBehindACrowd(t *testing.T) { // I3
 	f := setup(t)
 	b := f.bus("w")
@@ -116,8 +116,7 @@ func TestSweepComesToWhatIsBehindACrowd(t *testing.T) { // I3
 	t.Errorf("%d entries are left, and %s is not told", f.length("intent:bus"), lost.ID)
 }
 
-// A session that runs is not one that is being started again: a first attempt to write STARTING that comes after a second one, and after
-// RUNNING, changes nothing, and once its worker is dead the session ends.
+// A running session does not start again: a STARTING that arrives after RUNNING changes nothing. When its worker is dead, the session ends.
 func TestLateStarting(t *testing.T) { // I5
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
@@ -141,8 +140,8 @@ func TestLateStarting(t *testing.T) { // I5
 	}
 }
 
-// A RUNNING that comes late, of a worker that was swept, is believed for as long as Redis has the lease on the service for it, and ends with
-// it. Without that lease the start is who has taken it over's.
+// A late RUNNING of a swept worker counts while that worker has the lease on the service, and the session ends with the lease. Without the
+// lease, the start belongs to the worker that took it over.
 func TestLateRunning(t *testing.T) { // I3
 	for _, held := range []bool{false, true} {
 		f := setup(t)

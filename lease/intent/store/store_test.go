@@ -119,7 +119,7 @@ func (f *fixture) length(key string) int64 {
 	return n
 }
 
-// Two hundred equal starts at once: one session, one entry (I2).
+// Two hundred concurrent equal starts give one session and one entry.
 func TestOneKeyOneSession(t *testing.T) {
 	f := setup(t)
 	var mu sync.Mutex
@@ -146,7 +146,7 @@ func TestOneKeyOneSession(t *testing.T) {
 	}
 }
 
-// A call that is sent twice, because its answer was lost, is accepted once and says so both times.
+// A start that is sent twice, because its answer was lost, is accepted once and has the same answer.
 func TestPutSentTwice(t *testing.T) { // I2
 	f := setup(t)
 	s := f.put("a")
@@ -156,7 +156,7 @@ func TestPutSentTwice(t *testing.T) { // I2
 	}
 }
 
-// A session's way from start to end; its key goes with it, so that a repeated start makes a new session.
+// A session from start to end. Its key ends with it, so a repeated start makes a new session.
 func TestLifeOfASession(t *testing.T) { // I5
 	f := setup(t)
 	s := f.put("a")
@@ -195,7 +195,7 @@ func TestLifeOfASession(t *testing.T) { // I5
 	}
 }
 
-// An old worker cannot overwrite a newer one, nor anybody the end (I1).
+// An old worker cannot overwrite a newer one's writes, and nobody can overwrite the end.
 func TestWritesAreFenced(t *testing.T) { // I3
 	f := setup(t)
 	s := f.put("a")
@@ -260,7 +260,7 @@ func TestStop(t *testing.T) { // I5
 	}
 }
 
-// What a dead worker leaves: what ran ends, what was begun or only fetched goes to another (I3).
+// The running sessions of a dead worker end. Other workers get the starts that it had begun or only fetched.
 func TestSweep(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")
@@ -288,7 +288,7 @@ func TestSweep(t *testing.T) { // I3
 	if all, err := as(f.store, "").Workers(t.Context()); err != nil || len(all) != 1 || all[0].Instance != "living" {
 		t.Errorf("%+v %v", all, err)
 	}
-	// An answer that never came: the caller is told its own entries again, and that is no further try.
+	// After a lost answer, the caller gets its own entries again, and that counts as no further delivery.
 	again, _, err := living.Sweep(t.Context(), time.Hour, 0)
 	f.must(err)
 	if len(again) != 2 || again[0].Tries != 2 || again[0].From != "" {
@@ -360,7 +360,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// A letter goes back only if nobody else answers for its key meanwhile.
+// A letter is requeued only if no other session has its key.
 func TestRequeueAgainstANewerSession(t *testing.T) {
 	f := setup(t)
 	b := f.bus("w1")
@@ -383,7 +383,6 @@ func TestListIsPagedNewestFirst(t *testing.T) {
 	f.pages(3, want...)
 }
 
-// Records of ended sessions do not pile up.
 func TestEndedSessionsAreForgotten(t *testing.T) { // I5
 	f := setup(t)
 	f.store = f.open(Options{Retention: time.Second})
@@ -401,7 +400,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) { // I5
 	}
 }
 
-// Phase 1: the service's lease names the session, and a second start of the service, also of the same key, changes nothing.
+// Phase 1: the lease on the service names the session. A second start of the service changes nothing, even with the same key.
 func TestPutWithLease(t *testing.T) { // I4
 	f := setup(t)
 	f.must(admin.Bootstrap(t.Context(), f.client, f.store.Options()))
@@ -445,7 +444,7 @@ func TestPutWithLeaseInQuarantine(t *testing.T) { // I1
 	}
 }
 
-// An epoch that phase 1 begins asks for as many acknowledgements as the group counts.
+// An epoch that phase 1 begins has the group's number of acknowledgements.
 func TestPutWithLeaseBeginsAnEpochOfReplicas(t *testing.T) {
 	f := setup(t)
 	st, err := New(f.client, Options{Leases: lease.Config{Replicas: 3}})

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A worker that was taken for dead with a start in hand, frozen perhaps, ends nothing that another has taken over: neither before the
-// first of its writes nor after STARTING. What it has running it may say so of and end, and it may end what nobody has taken over.
+// A worker was frozen while it began a start, and counted as dead. After its thaw it ends nothing that another worker has taken over,
+// neither before its first write nor after STARTING. It may still record and end what it runs, and end a start that nobody has taken over.
 func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
 	f := setup(t)
 	frozen, other := f.bus("frozen"), f.bus("other")
@@ -28,7 +28,7 @@ func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
 	if got := end(frozen, 3, kept); got != intentbus.WroteOK {
 		t.Errorf("what nobody has taken over: %s", got)
 	}
-	for _, e := range entries { // as a sweep does, and with an entry that is numbered as the one of what runs was
+	for _, e := range entries { // as a sweep does; one entry has the number of the running session's
 		f.must(f.client.Do(t.Context(), "XCLAIM", "intent:bus", group, "other", 0, e.ID).Err())
 	}
 	if got := end(frozen, 2, runs); got != intentbus.WroteOK {
@@ -50,8 +50,8 @@ func TestTakenOverStartIsNotEnded(t *testing.T) { // I3
 	}
 }
 
-// Where the clock of Redis is set back, what it has said of times before then is held for said now: who is dead is so a life later, and
-// what waited or has ended waits, and is kept, for as long as it would have been. So it is where that clock is another server's.
+// If Redis' clock is set back, or another server's clock is behind, recorded times in the future count as now. A worker is then dead a life
+// later, and waiting and ended sessions keep their usual time.
 func TestClockThatIsSetBack(t *testing.T) { // I3
 	f := setup(t)
 	dead, living := f.bus("dead"), f.bus("living")

@@ -22,8 +22,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
-// Leases are deleted, also those of owners that the registry does not know, until another worker signs on, or one that was taken for dead
-// beats: from then on all stay.
+// Leases are deleted, even those of unregistered owners, until another worker signs on or a dead one beats. From then on, all leases stay.
 func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 	f := setup(t)
 	beat := func(worker string) {
@@ -58,7 +57,7 @@ func TestLeasesOfWhoHasBeatenAreNotDeleted(t *testing.T) { // I1, I5
 	}
 }
 
-// A reading of leases is over when who reads has had enough: another worker beats, or what is to be done with them has failed.
+// A search for leases ends when its caller has had enough: another worker beats, or handling a page has failed.
 func TestLeasesAreNotReadOn(t *testing.T) {
 	f := setup(t)
 	const pages = 10
@@ -94,7 +93,7 @@ func TestLeasesAreNotReadOn(t *testing.T) {
 	}
 }
 
-// endless is a hook that makes a Redis whose scans find nothing and do not end; each answer takes a second.
+// endless is a hook that imitates a Redis whose scans find nothing and do not end. Each answer takes a second.
 type endless struct{ asks }
 
 // ProcessHook answers scans.
@@ -114,8 +113,8 @@ func (endless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A reading of all keys that does not come to its end is told apart from a Redis that does not answer, and from a caller who has no more time;
-// and whoever beats meanwhile is in the way, also where no lease was found.
+// A search that does not end has an error of its own, unlike a silent Redis or an ended context. A worker that beats meanwhile is reported
+// even if no lease was found.
 func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 	synctest.Test(t, func(t *testing.T) {
 		r := leasetest.New(t)
@@ -158,8 +157,7 @@ func TestReadingOfLeasesThatDoesNotEnd(t *testing.T) { // I1
 	})
 }
 
-// Where the prefix of leases carries a hash tag, as on a cluster, the keys of fences begin like those of leases: they stay when the leases
-// are deleted.
+// If the lease prefix has a hash tag, as on a cluster, fence keys begin like lease keys. They stay when leases are deleted.
 func TestFencesAreNoLeases(t *testing.T) { // G3
 	f := setup(t)
 	tagged := f.open(Options{KeyPrefix: "{x}:"})
@@ -172,7 +170,7 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 	if fence := f.client.Get(t.Context(), keys[2]).Val(); fence != "7" {
 		t.Errorf("the fence is %q, want 7", fence)
 	}
-	// Nor is it the lease of a service that is called so.
+	// No service can have such a name either.
 	f.must(f.client.Del(t.Context(), keys[2]).Err())
 	for phase, put := range map[int]func(context.Context, string, intent.Request, time.Duration) (string, bool, error){
 		1: tagged.PutLeased, 2: tagged.Put,
@@ -187,7 +185,7 @@ func TestFencesAreNoLeases(t *testing.T) { // G3
 	}
 }
 
-// Braces in a service's name change no slot: the first ones, of the prefix, count.
+// Braces in a service's name do not change the slot, because the prefix has the first braces.
 func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Cluster()).ClusterClient()
@@ -211,7 +209,7 @@ func TestServicesOfAClusterMayHaveBraces(t *testing.T) {
 	}
 }
 
-// So it is on a cluster, where all are in one slot.
+// The same on a cluster, where all keys are in one slot.
 func TestLeasesOfAClusterAreDeleted(t *testing.T) { // I1
 	t.Parallel()
 	client := redistest.Start(t, redistest.Cluster()).ClusterClient()

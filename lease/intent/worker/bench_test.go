@@ -27,7 +27,7 @@ func (p idleWork) Start(context.Context, int64) error { return nil }
 func (p idleWork) Wait() error                        { <-p.quit; return nil }
 func (p idleWork) Stop()                              { close(p.quit) }
 
-// started is an Observer that tells each start that was written RUNNING.
+// started is an Observer that reports each start that became RUNNING.
 type started chan struct{}
 
 func (started) Intent(string, bool) {}
@@ -80,9 +80,7 @@ func benchStart(b *testing.B, st *store.Store, i int) string {
 	return id
 }
 
-// From the answer to a start until RUNNING is written, one at a time, with a slot free.
-//
-//	go test ./lease/intent/worker -run '^$' -bench Running -benchtime 1000x
+// BenchmarkAcceptedToRunning measures one start at a time, with a free slot, from the answer until RUNNING is written.
 func BenchmarkAcceptedToRunning(b *testing.B) {
 	st, told := benchRig(b, 10_000)
 	var took []time.Duration
@@ -97,9 +95,7 @@ func BenchmarkAcceptedToRunning(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// What 10,000 running sessions cost one worker beyond what it had without.
-//
-//	go test ./lease/intent/worker -run '^$' -bench Sessions -benchtime 1x
+// BenchmarkSessions10000 measures what 10,000 running sessions add to the costs of one worker.
 func BenchmarkSessions10000(b *testing.B) {
 	const n = 10_000
 	for b.Loop() {
@@ -120,7 +116,7 @@ func BenchmarkSessions10000(b *testing.B) {
 	}
 }
 
-// heap is what lives, stacks included.
+// heap returns the size of all live memory, stacks included.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -129,7 +125,7 @@ func heap() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// resident is what the process holds of the machine's memory once it has given back what it does not use.
+// resident returns the process's resident memory after it has returned what it does not use.
 func resident(b *testing.B) int64 {
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/statm")

@@ -13,7 +13,7 @@ type rude struct{ nobody }
 
 func (rude) WorkerStart(string) { panic("an observer") }
 
-// A pipeline that cannot be made fails its session, and listeners that panic miss what they were told: nobody else misses anything.
+// If NewPipeline panics, its session fails. A listener that panics affects only itself.
 func TestPipelineThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -34,7 +34,7 @@ func TestPipelineThatCannotBeMade(t *testing.T) {
 	b := r.start("a", "hd")
 	r.wait(b, intent.StateRunning, "")
 	r.must(r.client.Del(t.Context(), "intent:lease:slot:1").Err())
-	<-r.work(b).quit // the loss was heard
+	<-r.work(b).quit // the loss was reported
 	r.wait(b, intent.StateEnded, intent.ReasonLeaseLost)
 	r.must(w.Stop())
 	r.idle()

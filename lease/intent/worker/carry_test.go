@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// A session that lost a lease before it ran and took it again goes on under the term that it has now.
+// A session that lost a lease before it ran, and acquired it again, continues under the new term.
 func TestJobHoldsTheLastTerm(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

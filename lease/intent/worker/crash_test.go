@@ -35,7 +35,7 @@ func (r *rig) kill(name, session string) {
 	_ = cmd.Wait()
 }
 
-// ADR 5.3 A: killed and not restarted, its slot and service are busy until the TTL, then free; its session has ended.
+// ADR 5.3 A: if a worker is killed and not restarted, its slot and service stay busy until the TTL, and its session ends.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -54,8 +54,8 @@ func TestKilled(t *testing.T) {
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
 }
 
-// ADR 5.3 B: killed and restarted under the same name, which is the host's if none is given, all is free when it is ready; also as
-// the declared single writer, which frees it under any name.
+// ADR 5.3 B: if a killed worker restarts under the same name, by default the host's, all leases are free when it is ready. A declared
+// single writer frees them under any name.
 func TestKilledAndRestarted(t *testing.T) {
 	for _, tt := range []struct {
 		before, after string
@@ -79,8 +79,8 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// Nothing but the leases themselves need tell of them: Redis may have lost the session, an older worker may have done with its entry, and
-// the earlier process may have had other slots. What is none of its own stays, and no lease can be where a foreign hand's key is.
+// A restarted worker needs only the leases to find those of its predecessor. Redis may have lost the session, an older worker may have
+// removed its entry, and the predecessor may have had other slots. The leases of other workers and keys of other types stay.
 func TestRestartedWithNothingThatTells(t *testing.T) { // I6
 	r := newRig(t)
 	a := r.start("a", "hd")
@@ -104,7 +104,7 @@ func TestRestartedWithNothingThatTells(t *testing.T) { // I6
 	r.wait(r.start("b", "hd"), intent.StateRunning, "")
 }
 
-// single starts a single writer while others live, and returns what becomes of that, once it waits for them.
+// single starts a single writer while other workers live. It returns when the writer waits for them, with the channel of its result.
 func (r *rig) single(name string, o store.Options) <-chan error {
 	r.Helper()
 	cfg := r.config(name, "1")
@@ -123,7 +123,7 @@ func (r *rig) single(name string, o store.Options) <-chan error {
 	return started
 }
 
-// beating is another worker that has beaten once, as me, and what has it beat again.
+// beating is another worker that has beaten once, as me; beat makes it beat again.
 func (r *rig) beating(id string, me membership.Incarnation) (other intentbus.Bus, beat func()) {
 	r.Helper()
 	other, err := intentbus.Open(r.store, id)
@@ -139,7 +139,7 @@ func (r *rig) beating(id string, me membership.Incarnation) (other intentbus.Bus
 	return other, beat
 }
 
-// A single writer waits a TTL for another worker to end, and deletes nothing of one that goes on.
+// A single writer waits one TTL for another worker to end. If the other stays alive, its leases stay too.
 func TestSingleWriterRefusesCompany(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -156,26 +156,25 @@ func TestSingleWriterRefusesCompany(t *testing.T) {
 	}
 }
 
-// A single writer that replaces another, as in a deployment, begins when that has stopped.
+// A single writer that replaces another, as in a deployment, begins when the other has stopped.
 func TestSingleWriterFollows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first := r.run(r.config("w1", "1"))
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
-	started := r.single("w1", options) // the name does not make a living one its own past
+	started := r.single("w1", options) // a living worker of the same name is not its predecessor
 	r.must(first.Stop())
 	r.must(<-started)
 	r.wait(r.start("a", "hd"), intent.StateRunning, "")
 }
 
-// A worker of the single writer's name in another container, of which nothing can be proven, is its past once two of its heartbeats
-// have not come, and not before.
+// A worker with the single writer's name in another container counts as its predecessor after two missed heartbeats, not earlier.
 func TestSingleWriterInAnotherContainer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	long := options // a busy machine beats in time
+	long := options // so that a busy machine beats in time
 	long.Leases.TTL = 3 * options.Leases.TTL
-	shared := r.store.Options().Leases // the group is to have the long TTL from its beginning
+	shared := r.store.Options().Leases // the group needs the long TTL from the start
 	shared.TTL, shared.Quarantine = long.Leases.TTL, 0
 	r.must(r.client.FlushAll(t.Context()).Err())
 	r.must(admin.Bootstrap(t.Context(), r.client, shared))
@@ -200,7 +199,7 @@ func TestSingleWriterInAnotherContainer(t *testing.T) {
 	}
 }
 
-// A worker whose beats Redis has refused for long, while it renewed leases, lives: what a single writer has not heard itself is no silence.
+// A worker is alive if Redis refuses its beats but renews its leases. A single writer counts only the silence that it observes itself.
 func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
@@ -225,7 +224,7 @@ func TestSingleWriterHasToHearSilence(t *testing.T) { // I1
 	}
 }
 
-// A worker with a longer TTL than the single writer's beats more seldom, and lives: each counts by its own.
+// A worker with a longer TTL than the single writer's beats less often. Each worker is judged by its own TTL.
 func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
@@ -239,11 +238,11 @@ func TestSingleWriterKnowsOthersLives(t *testing.T) { // I1
 		t.Fatalf("before two of the other's heartbeats: %v", err)
 	case <-time.After(membership.BeatInterval(life)):
 	}
-	r.must(other.Leave(t.Context(), "other")) // who has signed off is not waited for
+	r.must(other.Leave(t.Context(), "other")) // nobody waits for a worker that has signed off
 	r.must(<-started)
 }
 
-// pausedOnce stands still once, when it has read the registry of workers, until goOn is closed.
+// pausedOnce pauses once, after reading the registry of workers, until goOn is closed.
 type pausedOnce struct {
 	once     *sync.Once
 	at, goOn chan struct{}
@@ -255,7 +254,7 @@ func (p pausedOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		err := next(ctx, cmd)
 		if script, ok := cmd.(*redis.Cmd); ok {
 			if list, _ := script.Val().([]any); len(list) > 1 {
-				if of, _ := list[1].([]any); len(of) == 3 { // a worker, its beat, and what describes it: workers.lua
+				if of, _ := list[1].([]any); len(of) == 3 { // a worker with its beat and its description: workers.lua
 					p.once.Do(func() { close(p.at); <-p.goOn })
 				}
 			}
@@ -268,7 +267,7 @@ func (p pausedOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return next
 }
 
-// A single writer that stood still, for however long, when it had found nobody deletes nothing of another that came meanwhile.
+// A single writer found no other worker and then paused. It deletes nothing of a worker that came meanwhile.
 func TestSingleWriterThatStoodStill(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
@@ -297,7 +296,7 @@ func TestSingleWriterThatStoodStill(t *testing.T) { // I1
 	}
 }
 
-// Two that live and have one name are told of.
+// The log names two living workers of one name.
 func TestSharedNameIsLogged(t *testing.T) {
 	r := newRig(t)
 	r.run(r.config("", "1"))
@@ -323,7 +322,7 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}
-	for _, grace := range []time.Duration{0, 15 * time.Second} { // as long as may be, with the default between renewals
+	for _, grace := range []time.Duration{0, 15 * time.Second} { // the longest that fits with the default renewal interval
 		w, err := New(c, Config{NewPipeline: pipeline, Slots: []string{"1"}, Grace: grace})
 		if err != nil {
 			t.Fatal(err)
@@ -336,7 +335,7 @@ func renewing(every time.Duration) store.Options {
 	return store.Options{Leases: lease.Config{RenewInterval: every}}
 }
 
-// A record by which a session runs at a worker that does not run it, as a write makes it that was long on the way, ends.
+// If a late write records a session at a worker that does not run it, the session ends.
 func TestRecordOfWhatIsNotInHand(t *testing.T) { // I3
 	r := newRig(t)
 	w := r.run(r.config("w1", "1"))

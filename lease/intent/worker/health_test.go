@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// A worker says why it carries out nothing, and is fit again when Redis is.
+// Health says why a worker processes no starts, and is ok again when Redis recovers.
 func TestWorkerHealth(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config("w1", "1")
@@ -34,7 +34,7 @@ func TestWorkerHealth(t *testing.T) {
 	}
 }
 
-// A worker that is denied the bus while it runs says so, though its beats are answered, and is fit again once it may read it.
+// If Redis denies a running worker the bus, Health says so although the worker's beats succeed.
 func TestWorkerThatIsDeniedTheBus(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config("w1", "1")
@@ -50,7 +50,7 @@ func TestWorkerThatIsDeniedTheBus(t *testing.T) {
 	r.eventually("it is fit again", func() bool { return w.Health().OK() })
 }
 
-// newWaiting returns a worker whose Start waits: its Redis refuses what it writes.
+// newWaiting returns a worker whose Start waits because Redis refuses its writes.
 func newWaiting(t *testing.T) (*rig, *Worker) {
 	r := newRig(t)
 	cfg := r.config("w1", "1")
@@ -61,7 +61,7 @@ func newWaiting(t *testing.T) (*rig, *Worker) {
 	return r, w
 }
 
-// Stop ends a start that waits, which would wait for as long as Redis refuses.
+// Stop ends a Start that would wait as long as Redis refuses.
 func TestStopEndsAStartThatWaits(t *testing.T) {
 	r, w := newWaiting(t)
 	started := make(chan error, 1)
@@ -80,7 +80,7 @@ func TestStopEndsAStartThatWaits(t *testing.T) {
 	r.must(<-stopped)
 }
 
-// A start that ends with its context says what kept it, and the context of a start that succeeded ends nothing.
+// If ctx ends a waiting Start, the error says what Start waited for. After a successful Start, ctx has no effect.
 func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
 	r, w := newWaiting(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -96,7 +96,7 @@ func TestWorkerStartIsBoundedByItsContext(t *testing.T) {
 	r.must(w.Stop())
 }
 
-// eventually waits for what nothing tells of.
+// eventually waits for a condition that nothing announces.
 func (r *rig) eventually(what string, is func() bool) {
 	r.Helper()
 	redistest.Eventually(r, what, is)

@@ -19,7 +19,7 @@ func (r *rig) logged(cfg Config) *observer.ObservedLogs {
 	return logs
 }
 
-// A session that was taken for lost while its worker was frozen is in that worker's log all the same.
+// If a worker was frozen while its session was declared lost, its log still names the session.
 func TestLostSessionIsLogged(t *testing.T) {
 	r := newRig(t)
 	logs := r.logged(r.config("w1", "1"))
@@ -45,7 +45,7 @@ func TestLostSessionIsLogged(t *testing.T) {
 	}
 }
 
-// A Redis that goes on failing is in the log a few times, not each time that it was asked, and so is its return.
+// The log has a few entries about a failing Redis, not one per request, and one about its return.
 func TestOutageIsLoggedSeldom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -53,7 +53,7 @@ func TestOutageIsLoggedSeldom(t *testing.T) {
 	a := r.start("a", "hd")
 	r.wait(a, intent.StateRunning, "")
 	r.server.Kill()
-	<-r.work(a).quit // seconds later, and after a hundred questions
+	<-r.work(a).quit // seconds and a hundred requests later
 	if n := logs.FilterMessage("registry not reached").Len(); n < 1 || n > 3 {
 		t.Errorf("the log says %d times that the registry is not reached, want 1 to 3", n)
 	}
@@ -70,7 +70,8 @@ func TestOutageIsLoggedSeldom(t *testing.T) {
 	}
 }
 
-// A worker does without the sets that a foreign hand has replaced: sessions run, stop and end. It names them once.
+// A worker works without the sets that another program has replaced by other types: sessions run, stop and end. The log names the keys
+// once.
 func TestForeignSetsAreNamedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

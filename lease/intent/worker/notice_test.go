@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// What is said on the channel is a hint: anybody who reaches Redis can say it, from any database. Only the record ends a session.
+// A message on the channel is only a hint, because any client of Redis can publish it. Only the record ends a session.
 func TestForgedStopIsNotObeyed(t *testing.T) {
 	r := newRig(t)
 	r.run(r.config("w1", "1", "2"))
@@ -21,7 +21,7 @@ func TestForgedStopIsNotObeyed(t *testing.T) {
 	for range 100 {
 		r.must(r.client.Publish(t.Context(), "intent:notify", "stop "+forged).Err())
 	}
-	// The channel keeps its order, so when this one has ended, those were heard.
+	// The channel keeps the order, so once this session has ended, the worker has received the forged messages.
 	r.stop(real)
 	r.wait(real, intent.StateEnded, intent.ReasonStopped)
 	select {
@@ -34,7 +34,7 @@ func TestForgedStopIsNotObeyed(t *testing.T) {
 	r.wait(forged, intent.StateEnded, intent.ReasonStopped)
 }
 
-// Whoever may publish can say that a worker has left. However often, each worker beats and sweeps a hundred times in a TTL at most.
+// Any client can publish that a worker has left. However often it does, each worker beats and sweeps at most a hundred times per TTL.
 func TestFloodOfLeavesIsPaced(t *testing.T) {
 	r := newRig(t)
 	r.run(r.config("w1", "1"))
@@ -66,18 +66,17 @@ func TestFloodOfLeavesIsPaced(t *testing.T) {
 	r.wait(a, intent.StateEnded, intent.ReasonStopped)
 }
 
-// Whoever may publish, and knows a session that runs, can say that it is to be stopped. However often, the worker keeps one notice at a
-// time.
+// Any client that knows a running session can publish a stop. However often it does, the worker keeps one notice at a time.
 func TestFloodOfStopsIsNotKept(t *testing.T) {
 	r := newRig(t)
 	w := r.run(r.config("w1", "1"))
 	a := r.start("a", "hd")
 	r.wait(a, intent.StateRunning, "")
-	// The loop is held up, as long as the flood lasts.
+	// Hold up the loop during the flood.
 	held, goOn := make(chan struct{}), make(chan struct{})
 	w.loop.inbox.put(message{f: func() { close(held); <-goOn }})
 	<-held
-	const flood, others = 5000, 8 // others: who else asks the loop something, each once
+	const flood, others = 5000, 8 // others: messages of other senders, one each
 	for range flood / 100 {
 		_, err := r.client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
 			for range 100 {
@@ -92,13 +91,13 @@ func TestFloodOfStopsIsNotKept(t *testing.T) {
 		defer w.loop.inbox.mu.Unlock()
 		return len(w.loop.inbox.items) > 0
 	})
-	for range 100 { // the notices that come meanwhile
+	for range 100 { // the notices that arrive meanwhile
 		r.must(r.client.Ping(t.Context()).Err())
 	}
 	kept := 0
 	w.loop.inbox.mu.Lock()
 	for _, m := range w.loop.inbox.items {
-		if m.f != nil { // what comes without one are renewals, which nobody who publishes can make
+		if m.f != nil { // messages without a function are renewals, which no publisher can cause
 			kept++
 		}
 	}

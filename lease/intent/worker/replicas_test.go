@@ -16,8 +16,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// What only the master has gives nobody a slot: the pipeline that runs there ends before its leases could be another's, and no other
-// begins before a replica has them.
+// A lease that only the master has does not count. The pipeline on it ends before another worker can have the lease, and no other begins
+// before a replica has it.
 func TestLeasesNeedTheMajority(t *testing.T) { // I1
 	t.Parallel()
 	r := newRig(t)
@@ -40,9 +40,9 @@ func TestLeasesNeedTheMajority(t *testing.T) { // I1
 	if s := r.wait(a, intent.StateEnded, intent.ReasonLeaseLost); time.Since(cut) > 2*options.Leases.TTL || r.work(a).late {
 		t.Errorf("%v after the cut: %+v; its trust had ended when it was asked to end: %v", time.Since(cut), s, r.work(a).late)
 	}
-	b := r.start("b", "hd") // which keeps it asking: what is not said again is over
+	b := r.start("b", "hd") // makes the worker try again: Health forgets older failures
 	r.eventually("it says why", func() bool { return errors.Is(w.Health().Error(), redisstore.ErrUnacknowledged) })
-	r.eventually("no lease is had of the master alone", func() bool { // on a busy machine the answer comes too late now and then
+	r.eventually("no lease is had of the master alone", func() bool { // on a busy machine, an answer is sometimes late
 		_, err := w.keeper.TryAcquire(t.Context(), "other")
 		if err == nil {
 			t.Error("a lease is had of the master alone")
@@ -57,8 +57,8 @@ func TestLeasesNeedTheMajority(t *testing.T) { // I1
 	r.wait(b, intent.StateRunning, "")
 }
 
-// A master that was deposed and hears of nothing goes on for its worker, whose pipeline must have ended before the slot is another's: the
-// tuners of the rig see both.
+// A deposed master that does not know of its successor keeps serving its worker. The worker's pipeline must end before another worker has
+// the slot. The rig's tuners see both.
 func TestOldMasterThatLivesOnLong(t *testing.T) { // I1
 	if testing.Short() {
 		t.Skip("waits for a switch of masters")

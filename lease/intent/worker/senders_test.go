@@ -13,14 +13,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// answer is what one sender got.
+// answer is one sender's reply.
 type answer struct {
 	Status    int
 	SessionID string
 	Replayed  bool
 }
 
-// senders have one start sent by 200 clients at once, to two APIs over HTTP by turns, and return what they were answered.
+// senders sends one start from 200 clients at once, to two APIs in turn, and counts the replies.
 func (r *rig) senders(apiLeases bool) map[answer]int {
 	r.Helper()
 	var urls []string
@@ -74,7 +74,7 @@ func (r *rig) senders(apiLeases bool) map[answer]int {
 	return got
 }
 
-// oneOfEach checks that one pipeline was started, under one lease on the service and one on a slot.
+// oneOfEach checks that one pipeline started, under one lease on the service and one on a slot.
 func (r *rig) oneOfEach(id string) {
 	r.Helper()
 	s := r.wait(id, intent.StateRunning, "")
@@ -93,8 +93,7 @@ func (r *rig) oneOfEach(id string) {
 	}
 }
 
-// ADR 5.1 in phase 2: 200 concurrent equal starts are one session, one event on the bus and one tuner lease; so are 200 more
-// while it runs (I2).
+// ADR 5.1 in phase 2: 200 concurrent equal starts give one session, one entry on the bus and one tuner lease. So do 200 more while it runs.
 func TestTwoHundredSenders(t *testing.T) {
 	r := newRig(t)
 	first := r.senders(false)
@@ -123,7 +122,7 @@ func TestTwoHundredSenders(t *testing.T) {
 	}
 }
 
-// ADR 5.1 in phase 1: of 200 concurrent equal starts one is accepted, and the others conflict with its session (I4).
+// ADR 5.1 in phase 1: of 200 concurrent equal starts the API accepts one. The others conflict with its session.
 func TestTwoHundredSendersPhase1(t *testing.T) {
 	r := newRig(t)
 	got := r.senders(true)

@@ -19,7 +19,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A stop while Redis refuses or is away blames Redis, not the pipeline that returned at once, and does not wait for what it will not say.
+// A stop while Redis refuses or is away blames Redis, not the pipeline that returned at once. It does not wait for answers that will not
+// come.
 func TestStopWithoutRedis(t *testing.T) {
 	for words, begin := range map[string]func(*redistest.Server){
 		"NOREPLICAS":         func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
@@ -48,7 +49,7 @@ func TestStopWithoutRedis(t *testing.T) {
 	}
 }
 
-// lingering is a pipeline that says when it was asked to end, and goes on.
+// lingering is a pipeline that reports a requested stop and keeps running.
 type lingering struct {
 	*work
 	stop chan struct{}
@@ -56,7 +57,7 @@ type lingering struct {
 
 func (p lingering) Stop() { close(p.stop) }
 
-// While a worker waits for a pipeline to end, others begin what comes.
+// While a worker waits for a pipeline to end, other workers begin the new starts.
 func TestWorkerThatStopsTakesNothing(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config("w1", "1", "2", "3", "4")
@@ -83,7 +84,7 @@ func TestWorkerThatStopsTakesNothing(t *testing.T) {
 	r.must(<-stopped)
 }
 
-// A write of its own shows the worker that Redis grants leases again.
+// The worker's own write shows it that Redis grants leases again.
 func TestWorkerHealthHearsOfItsBeat(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config("w1", "1")
@@ -97,12 +98,12 @@ func TestWorkerHealthHearsOfItsBeat(t *testing.T) {
 	}
 	r.client.ConfigSet(t.Context(), "min-replicas-to-write", "0")
 	r.eventually("it is fit", func() bool { return w.Health().OK() })
-	if d := time.Since(at); d > 2*time.Second { // beats come every tenth of the TTL; what is forgotten by age is so after 3.6 s
+	if d := time.Since(at); d > 2*time.Second { // beats come every tenth of the TTL; without one, Health forgets the refusal after 3.6 s
 		t.Errorf("fit %v after the refusal, want at the next beat", d)
 	}
 }
 
-// beatHeld is a hook that holds up the first heartbeat of a worker after it was armed.
+// beatHeld is a hook that delays the first heartbeat of a worker after it was armed.
 type beatHeld struct {
 	armed        atomic.Bool
 	begun, going chan struct{}
@@ -124,7 +125,7 @@ func (*beatHeld) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// Leases are given back beside a heartbeat that Redis does not answer, and not after it.
+// A heartbeat without an answer does not delay the release of leases.
 func TestBeatDoesNotHoldUpTheLeases(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -141,7 +142,7 @@ func TestBeatDoesNotHoldUpTheLeases(t *testing.T) {
 	r.must(<-stopped)
 }
 
-// A stop that is requested while the worker runs, or still waits for a Redis that refuses, is no error of Run.
+// Run returns nil if a stop comes while the worker runs, or while it waits for a Redis that refuses.
 func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
 	for _, state := range []string{lease.HealthRefused, lease.HealthOK} {
 		r, w := newWaiting(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// A pipeline that is stuck when its leases are lost already keeps its worker from a second one of the same service (I1).
+// A pipeline that is already stuck when its leases are lost keeps its worker from starting another one on the same service.
 func TestStuckPipelineWhoseLeasesAreGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -25,7 +25,7 @@ func TestStuckPipelineWhoseLeasesAreGone(t *testing.T) {
 	r.wait(r.start("a", "hd"), intent.StateEnded, intent.ReasonLeaseBusy)
 }
 
-// What is left to expire with a stuck pipeline is not freed by a single writer that begins meanwhile: the pipeline may still work.
+// A stuck pipeline may still work, so a single writer that begins meanwhile waits until its leases expire.
 func TestSingleWriterWaitsForAStuckPipeline(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// exits is a pipeline whose Wait does not return, and ends its goroutine.
+// exits is a pipeline whose Wait ends its goroutine instead of returning.
 type exits struct{ *work }
 
 func (p exits) Wait() error {
@@ -20,14 +20,14 @@ func (p exits) Wait() error {
 	return nil
 }
 
-// change says what is wrong with the next pipelines.
+// change sets the defect of the next pipelines.
 func (r *rig) change(shape func(*work)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shape = shape
 }
 
-// Whatever the error of a pipeline says, and if it cannot be asked, its session ends, and whoever asks finds it.
+// Whatever a pipeline's error is, and even if Wait does not return one, the session ends with a readable detail.
 func TestErrorsOfPipelinesAreTold(t *testing.T) { // I3
 	t.Parallel()
 	r := newRig(t)
@@ -63,8 +63,7 @@ func TestErrorsOfPipelinesAreTold(t *testing.T) { // I3
 	r.idle()
 }
 
-// A pipeline that cannot be made, for its maker does not return, costs its own session: others go on, and a stop of it is a stop of one
-// that does not end.
+// If NewPipeline does not return, only its own session is affected. A stop of this session ends like that of a stuck pipeline.
 func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 	t.Parallel()
 	r := newRig(t)
@@ -91,7 +90,7 @@ func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 		t.Error("the leases of a pipeline that may still begin were given back")
 	}
 	r.wait(r.start("c", "hd"), intent.StateRunning, "")
-	close(hung) // it is made after all, and not started: its leases are nobody's to work under
+	close(hung) // the pipeline is made at last, but must not start without leases
 	r.eventually("its service is free", func() bool { return r.client.Exists(t.Context(), "intent:lease:resource:hangs").Val() == 0 })
 	r.wait(r.start("hangs", "hd"), intent.StateRunning, "")
 	if r.work(b) != nil {
@@ -100,8 +99,8 @@ func TestPipelineThatIsNeverMade(t *testing.T) { // I3
 	r.must(w.Stop())
 }
 
-// A pipeline whose making or start does not return, and whose leases are lost, ends as one that does not stop: others have its place, and
-// its service stays busy here until it has returned.
+// If NewPipeline or Start does not return and the leases are lost, the session ends like one with a stuck pipeline. Others get its place,
+// but its service stays busy here until the call returns.
 func TestStartThatHangsWithoutItsLeases(t *testing.T) { // I1, I3
 	t.Parallel()
 	for _, where := range []string{"NewPipeline", "Start"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// TestMain is also a process that is to be killed: the tests start their own binary with asWorker set.
+// TestMain turns the test binary into a worker, to be killed, if asWorker is set.
 const (
 	asWorker   = "LEASESTORM_TEST_AS_WORKER"
 	victimName = "LEASESTORM_TEST_WORKER_NAME"
@@ -100,7 +100,7 @@ func (p *work) Stop() {
 	}
 }
 
-// rig is a Redis, a store for clients, and the tuners: they see who uses what.
+// rig is a Redis, a store for clients, and the tuners, which see every use of a slot or service.
 type rig struct {
 	*testing.T
 	server *redistest.Server
@@ -111,7 +111,7 @@ type rig struct {
 	using  map[string]*work // by slot and by service
 	works  map[string]*work // by session: the last
 	starts int
-	shape  func(*work) // what is wrong with the next pipelines
+	shape  func(*work) // defect of the next pipelines
 	events chan struct{}
 }
 
@@ -134,7 +134,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// use notes that a pipeline uses its slot and its service, and fails if another does (I1).
+// use records that a pipeline uses its slot and its service, and fails if another one does.
 func (r *rig) use(p *work, fence int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *rig) start(ref, profile string) string {
 	return id
 }
 
-// wait returns the session once its record says what is wanted.
+// wait waits until the session has this state and reason, and returns it.
 func (r *rig) wait(id string, state intent.State, reason intent.Reason) intent.Session {
 	r.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -219,7 +219,7 @@ func (r *rig) stop(id string) {
 	r.must(err)
 }
 
-// idle checks that nothing is left: no lease, no entry, nothing given out.
+// idle checks that no lease and no entry is left, delivered entries included.
 func (r *rig) idle() {
 	r.Helper()
 	if keys := r.client.Keys(r.Context(), "intent:lease:*").Val(); len(keys) > 0 {
@@ -274,7 +274,7 @@ func TestPipelinesThatFail(t *testing.T) {
 	r.idle()
 }
 
-// Two workers, more services than slots: every start ends in a state, and no slot or service is used twice (I1, I3).
+// With two workers and more services than slots, every start ends, and no slot or service serves two pipelines at once.
 func TestManyStartsTwoWorkers(t *testing.T) {
 	r := newRig(t)
 	slots := []string{"1", "2", "3", "4", "5"}
@@ -331,7 +331,7 @@ func (r *rig) ended(id string) intent.Session {
 	return r.until(id, func(s intent.Session) bool { return s.State == intent.StateEnded })
 }
 
-// A worker that stops ends what runs and leaves what it has not begun to others.
+// A stopping worker ends its running sessions and leaves the starts that it has not begun to others.
 func TestStopLeavesNothing(t *testing.T) {
 	r := newRig(t)
 	w := r.run(r.config("w1", "1"))
@@ -345,7 +345,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	r.wait(b, intent.StateRunning, "")
 }
 
-// A pipeline that does not stop keeps its leases from everybody until they expire, and its session ends.
+// A pipeline that does not stop keeps its leases until they expire, and its session ends.
 func TestStuckPipeline(t *testing.T) {
 	r := newRig(t)
 	cfg := r.config("w1", "1")
@@ -366,7 +366,7 @@ func TestStuckPipeline(t *testing.T) {
 	r.until(r.start("a", "sd"), func(s intent.Session) bool { return s.State == intent.StateEnded || s.State == intent.StateRunning })
 }
 
-// Redis is cut off: the pipeline is asked to stop before its trust ends, and its session ends when Redis is back (I1, I3).
+// While Redis is cut off, the worker stops the pipeline before its trust ends. The session ends when Redis is back.
 func TestRedisGoesAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -387,7 +387,7 @@ func TestRedisGoesAway(t *testing.T) {
 	r.wait(a, intent.StateEnded, intent.ReasonLeaseLost)
 }
 
-// Redis loses its data: a pipeline without a record is ended, so that its service is not busy for ever.
+// If Redis loses its data, a pipeline without a record ends. Otherwise its service would stay busy forever.
 func TestRedisForgets(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -404,7 +404,7 @@ func TestRedisForgets(t *testing.T) {
 	}
 }
 
-// Phase 1: the worker takes the lease that the API took for the session over, with a fence of its own.
+// Phase 1: the worker takes over the API's lease for the session, with a new fence.
 func TestAdoptsTheLeaseOfTheAPI(t *testing.T) {
 	r := newRig(t)
 	id, _, err := r.store.PutLeased(t.Context(), uuid.Must(uuid.NewV7()).String(), intent.Request{Resource: "a"}, time.Minute)
@@ -419,8 +419,7 @@ func TestAdoptsTheLeaseOfTheAPI(t *testing.T) {
 	}
 }
 
-// What a foreign hand puts on the bus becomes a dead letter. An entry that is well-formed and names no session takes a slot for
-// as long as it takes to find that out.
+// Malformed entries of another program become dead letters. A well-formed one without a session takes a slot until the worker notices that.
 func TestForeignEntries(t *testing.T) {
 	r := newRig(t)
 	r.run(r.config("w1", "1", "2", "3"))
@@ -445,7 +444,7 @@ func TestForeignEntries(t *testing.T) {
 	r.deadLetters(int64(len(foreign)))
 }
 
-// So do those of no session that end before they have their leases.
+// Entries without a session also become dead letters if they end before they have their leases.
 func TestForeignEntriesThatAreRejected(t *testing.T) {
 	r := newRig(t)
 	r.run(r.config("w1", "1"))
@@ -458,7 +457,7 @@ func TestForeignEntriesThatAreRejected(t *testing.T) {
 	r.deadLetters(2)
 }
 
-// An entry of a session that has ended, as an older copy has it, takes no slot again and again.
+// If an older copy of the data brings back the entry of an ended session, it does not take a slot again and again.
 func TestEntryOfWhatHasEnded(t *testing.T) { // I3
 	r := newRig(t)
 	r.run(r.config("w1", "1"))

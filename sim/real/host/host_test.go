@@ -57,7 +57,6 @@ func TestAHostThatCannotCarryTheStormIsNamedWithASpeedThatFits(t *testing.T) {
 	}
 }
 
-// A stall that two meters see counts once.
 func TestStallsOfTwoMetersCountOnce(t *testing.T) {
 	var l Load
 	for _, stall := range [][2]int64{{0, 10}, {2, 8}, {5, 20}, {30, 31}} {

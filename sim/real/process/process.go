@@ -24,15 +24,15 @@ type Process struct {
 	addrs  []string // addresses to which only its processes connect
 	pid    int
 	start  time.Time
-	exited chan struct{} // closed when all its processes have ended, or escaped is set
+	exited chan struct{} // closed when all its processes have ended, or Escaped is set
 	// Parent is set, before Stop, if the child is no launcher: SIGTERM reaches only its group.
 	Parent bool
 	// Escaped describes a process of the program that cannot be controlled. Valid once exited is closed.
 	Escaped error
 
 	mu      sync.Mutex
-	asked   bool // stop was called, and not kill since
-	wrapper bool // it had started others when stop was called
+	asked   bool // Stop was called, and not Kill since
+	wrapper bool // the child had started others when Stop was called
 	gone    bool
 	when    time.Time // end of the last process
 	code    int       // exit code, -1 by signal
@@ -83,7 +83,7 @@ func (p *Process) wait() {
 	close(p.exited)
 }
 
-// outlast waits, after the child's end, for the last process of the program. After stop, processes may run on until kill, because a node
+// outlast waits, after the child's end, for the last process of the program. After Stop, processes may run on until Kill, because a node
 // may still release leases when its shell has ended. Otherwise outlast kills them.
 func (p *Process) outlast() (when time.Time, err error) {
 	when = time.Now()
@@ -280,7 +280,7 @@ type Program interface {
 	Begun() time.Time // just before it could act
 	ID() int          // process ID on this machine; 0: unknown
 	Ended() <-chan struct{}
-	End() (when time.Time, code int) // only valid once ended is closed
+	End() (when time.Time, code int) // only valid once Ended is closed
 	Kill()                           // ends it like a crash and waits for its end
 	Stop(begin, sent func())         // sends SIGTERM between begin and sent, and thaws it; does not wait
 	Freeze() error

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// grouped starts a shell in a group of its own. What it writes, and whom it starts, comes out.
+// grouped starts a shell in its own group. out has its output and that of its children.
 func grouped(t *testing.T, script string, args ...string) (p *Process, out *os.File) {
 	t.Helper()
 	out, in, err := os.Pipe()
@@ -36,8 +36,8 @@ func grouped(t *testing.T, script string, args ...string) (p *Process, out *os.F
 	return p, out
 }
 
-// wrapped starts a shell that runs another one, which does script once it was asked to end, and waits until that one runs. said returns
-// the rest of what both wrote, once nobody is left who could write.
+// wrapped starts a shell that runs another one, and waits until that one runs. The inner shell does script on SIGTERM. said returns the
+// rest of their output once both have ended.
 func wrapped(t *testing.T, script string) (p *Process, said func() string) {
 	t.Helper()
 	p, out := grouped(t, `sh -c "$1"; exit $?`, "sh", "trap '"+script+"' TERM; echo up; while :; do sleep 0.01; done")
@@ -54,7 +54,7 @@ func wrapped(t *testing.T, script string) (p *Process, said func() string) {
 	}
 }
 
-// A shell ends of SIGTERM at once. The node that it runs has the grace that it was promised, and ended when it did.
+// A shell ends on SIGTERM at once. Its node still has the whole grace, and the reported end is the node's.
 func TestNodeBehindAShellStopsCleanly(t *testing.T) {
 	const takes = 300 * time.Millisecond
 	p, said := wrapped(t, "sleep 0.3; echo released; exit 0")
@@ -78,7 +78,7 @@ func TestNodeBehindAShellIsKilledAfterTheGrace(t *testing.T) {
 	}
 }
 
-// Who is in a group is found before the time begins that it has to stop: who ends then was there.
+// The processes of a group are listed before the stop begins, so one that ends at once counts too.
 func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
 	p, out := grouped(t, "sleep 60 & echo $!; exec sleep 60")
 	var child int
@@ -101,7 +101,7 @@ func TestGroupIsKnownBeforeAStopBegins(t *testing.T) {
 	}
 }
 
-// A crash leaves no time, not even to who was asked to end before.
+// A crash leaves no grace, even to a stopping process.
 func TestCrashOfANodeBehindAShell(t *testing.T) {
 	for name, before := range map[string]func(*Process){"at once": func(*Process) {}, "while it stops": func(p *Process) { p.Stop(nothing, nothing) }} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// leaver leaves the group that it leads for that of its parent, and ends when it is asked to.
+// leaver moves from its own group to that of its parent, and ends on SIGTERM.
 func leaver() int {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -138,7 +138,7 @@ func leaver() int {
 	return 0
 }
 
-// A run ends, and its faults reach their node, whatever group that has put itself into.
+// Faults and the end of a run reach a node in any group.
 func TestNodeThatLeftItsGroupIsReached(t *testing.T) {
 	left := func(t *testing.T) *Process {
 		p, out := grouped(t, `REAL_TEST_PART=leaver exec "$0"`, os.Args[0])

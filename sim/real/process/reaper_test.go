@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// pipeOf keeps what a reaper is told.
+// pipeOf collects the input of a reaper.
 type pipeOf struct{ bytes.Buffer }
 
 func (*pipeOf) Close() error { return nil }
 
-// Whatever a path holds, that folder is removed and no other.
+// The reaper removes exactly the named folder, whatever its path contains.
 func TestReaperRemovesWhatItIsTold(t *testing.T) {
 	root := t.TempDir()
 	others := filepath.Join(root, "others")
@@ -36,7 +36,7 @@ func TestReaperRemovesWhatItIsTold(t *testing.T) {
 		r.Add("dir", dir)
 	}
 	r.Drop("dir", kept)
-	pipe.WriteString(`+ dir "` + others + `"`) // the simulator was killed in the middle of it
+	pipe.WriteString(`+ dir "` + others + `"`) // the simulator was killed while writing
 	reap(&pipe, []Cleaner{{"dir", func(dir string) { _ = os.RemoveAll(dir) }}})
 	for _, dir := range mine {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {

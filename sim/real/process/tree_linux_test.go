@@ -39,7 +39,7 @@ func launched(t *testing.T, script string, addrs ...string) *Process {
 	return p
 }
 
-// launchers start a process in another session: with the mark, without it, and as an orphan. All end in a shell that obeys SIGTERM.
+// obeys is a shell command that ends on SIGTERM.
 const obeys = `'trap "exit 0" TERM; echo up; while :; do sleep 0.01; done'`
 
 func launchers() map[string]string {
@@ -97,7 +97,7 @@ func dies(t *testing.T, pid int) {
 	}
 }
 
-// A launcher ends of SIGTERM and does not pass it on.
+// The launcher ends on SIGTERM and does not forward it.
 func TestProcessInAnotherSessionStopsCleanly(t *testing.T) {
 	p := launched(t, launchers()["a session of its own"])
 	if Terminate(p, nothing, nothing, 20*time.Second, nil) {
@@ -119,7 +119,7 @@ func TestReaperKillsMarkedProcesses(t *testing.T) {
 	}
 }
 
-// A daemon starts the node for its launcher, in no relation to it.
+// A daemon starts the node for its launcher and is no relative of it.
 func TestConnectionOfAStrangerIsFound(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -140,8 +140,8 @@ func TestConnectionOfAStrangerIsFound(t *testing.T) {
 	}
 }
 
-// A launcher that handles SIGTERM might pass it on a second time, or end before its node: the node alone is asked, and the launcher ends
-// with it.
+// A launcher with a SIGTERM handler might send the node a second SIGTERM, or end before the node. So only the node gets SIGTERM, and the
+// launcher ends with it.
 func TestStopAsksTheNodeAndNotItsLauncher(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

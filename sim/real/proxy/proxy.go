@@ -41,8 +41,8 @@ type Effect struct {
 	Cut      bool
 }
 
-// New opens a proxy to upstream. seed and stream determine the delays. short, which must not block, is told when
-// files, ports or connections run out (host.ErrNoVerdict).
+// New opens a proxy to upstream. seed and stream determine the delays. New calls short, which must not block, when files, ports or
+// connections run out (host.ErrNoVerdict).
 func New(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*Proxy, error) {
 	l := &Proxy{
 		name: fmt.Sprintf("%s-%d", name, number.Add(1)), upstream: upstream, short: short,

@@ -110,7 +110,7 @@ func TestBlackHolesHealOnTheLivingConnection(t *testing.T) {
 	}
 }
 
-// What a process sent before it died is in the network: it arrives when the black hole heals.
+// Bytes that a process sent before it died are in the network. They arrive when the black hole heals.
 func TestBytesOfADeadClientArriveLate(t *testing.T) {
 	arrived := make(chan string, 1)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -187,7 +187,7 @@ func TestCutResetsAndRefuses(t *testing.T) {
 	want(t, again, "y")
 }
 
-// While Redis is down nobody comes in, and what is left of who tried does not keep the proxy from being healed.
+// While Redis is down, nobody can connect. The remains of failed connections do not keep the proxy from being healed.
 func TestAProxyToNobodyHeals(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,7 +196,7 @@ func TestAProxyToNobodyHeals(t *testing.T) {
 	_ = nobody.Close()
 	l := openProxy(t, nobody.Addr().String())
 	for range 3 {
-		if c, err := net.Dial("tcp", l.Addr()); err == nil { // else it was reset already
+		if c, err := net.Dial("tcp", l.Addr()); err == nil { // otherwise it was already reset
 			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 			if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("who finds nobody is not sent away: %v", err)
@@ -237,7 +237,7 @@ func TestLatencyDelaysAndKeepsOrder(t *testing.T) {
 	want(t, c, "in flight when it heals")
 }
 
-// A long delay is not cut off because its sender has closed.
+// A closed sender does not cut a long delay short.
 func TestAClosedConnectionWaitsForWhatIsUnderWay(t *testing.T) {
 	late := &link{last: time.Now().Add(40 * time.Second)}
 	if got := late.lingers(); got <= 40*time.Second || got > 40*time.Second+lingerMax {
@@ -307,8 +307,7 @@ func TestBandwidthAndFragments(t *testing.T) {
 	}
 }
 
-// A client that does not read, while much is under p, must not hold up a change of its network: toxiproxy itself hangs
-// then.
+// A client that does not read must not delay a change of its network, however many bytes are in flight. toxiproxy itself would hang.
 func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 	l := openProxy(t, echo(t))
 	c := dial(t, l.Addr())
@@ -343,7 +342,7 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 	want(t, fresh, "alive")
 }
 
-// A connection that comes while its proxy is closed ends, and what toxiproxy passes on to it waits for nobody.
+// A connection to a closing proxy ends, and toxiproxy does not block on it.
 func TestAConnectionOfAClosedProxyEnds(t *testing.T) {
 	in, out := make(chan *stream.StreamChunk), make(chan *stream.StreamChunk)
 	ended := make(chan struct{})
@@ -394,7 +393,7 @@ func TestRequestsOutliveNonsense(t *testing.T) {
 	}
 }
 
-// echoed reports whether what is said to addr comes back within the time.
+// echoed reports whether addr echoes within the time.
 func echoed(addr string, within time.Duration) bool {
 	c, err := net.DialTimeout("tcp", addr, within)
 	if err != nil {
@@ -407,7 +406,7 @@ func echoed(addr string, within time.Duration) bool {
 	return err == nil
 }
 
-// What faults do to a proxy of a toxiproxy elsewhere adds up, and is gone when they are.
+// Effects of faults on a remote toxiproxy add up, and end with the faults.
 func TestRemote(t *testing.T) {
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// A host that is busy reads the stream late, in bunches, and writes marks late. Each command is stamped no earlier than it was executed, the
-// stamps do not fall, and one that may be too late is announced.
+// A busy host reads the stream late and in bunches, and writes marks late. Each stamp is at or after its command's execution, stamps never
+// decrease, and a stamp that may be too late is announced.
 func TestStampsOfABusyHost(t *testing.T) {
 	t.Parallel()
 	ms := int64(time.Millisecond)

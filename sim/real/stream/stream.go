@@ -1,4 +1,4 @@
-// Package stream reads the replication stream of a Redis, and tells which leases and fences it grants.
+// Package stream reads the replication stream of a Redis, which shows every grant of a lease or a fence.
 package stream
 
 import (
@@ -89,7 +89,7 @@ type Server struct {
 	Mark string
 }
 
-// Open follows a server's stream until close. add gets the events, from one goroutine.
+// Open follows a server's stream until Close. add gets the events, from one goroutine.
 func Open(at Server, k *Keys, c *host.Clock, add func(history.Event)) *Stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Stream{
@@ -112,7 +112,7 @@ func (t *Stream) Wait(ctx context.Context) error {
 	}
 }
 
-// Close ends the stream and waits until add is not called any more.
+// Close ends the stream and waits for the last call of add.
 func (t *Stream) Close() {
 	t.cancel()
 	<-t.done
@@ -280,34 +280,34 @@ func (t *Stream) markKeys() []string {
 // stream reads commands until the connection ends, and reports whether the stream flowed.
 func (t *Stream) stream(in *bufio.Reader) (flowed bool, err error) {
 	var words [][]byte
-	var told *mark
+	var recorded *mark
 	for {
 		if words, err = readCommand(in, words); err != nil {
 			t.placed(t.clock.Now())
-			return told != nil, err
+			return recorded != nil, err
 		}
 		if len(words) == 0 {
 			continue
 		}
-		if told, err = t.take(words, told); err != nil {
+		if recorded, err = t.take(words, recorded); err != nil {
 			return false, err
 		}
 	}
 }
 
-// take handles the next command. told is the mark at which the recorded part of the stream began, nil while nothing is recorded. take
+// take handles the next command. recorded is the mark from which events are recorded, nil while none are. take
 // returns it for the command after this one.
-func (t *Stream) take(words [][]byte, told *mark) (*mark, error) {
+func (t *Stream) take(words [][]byte, recorded *mark) (*mark, error) {
 	m, text := t.mark.Load(), t.marked(words)
 	if now, ok := t.timeOf(text); ok {
 		t.placed(now)
-		return told, nil
+		return recorded, nil
 	}
-	if told != nil && m == told {
+	if recorded != nil && m == recorded {
 		t.command(words)
-		return told, nil
+		return recorded, nil
 	}
-	if told != nil {
+	if recorded != nil {
 		t.placed(t.clock.Now())
 		t.gap = true
 		t.add(history.Event{T: t.clock.Now(), Kind: history.TapDown, Reason: "the slot of the leases moves"})
@@ -391,7 +391,7 @@ func (t *Stream) Report(ctx context.Context) {
 	}
 }
 
-// Hold reports nothing until the next tell.
+// Hold stops reporting until the next Report.
 func (t *Stream) Hold() { t.mark.Store(nil) }
 
 // snapshot is the epoch and all leases, heartbeats and fences at the moment of its mark.

@@ -29,15 +29,15 @@ var testKeys = &Keys{Epoch: "poll:epoch", Split: func(key []byte) (Kind, string)
 	return KeyOther, ""
 }}
 
-// A lease that was made to last for centuries, by whatever command, seems to last for long, before and after the stream began.
+// A lease that lasts for centuries is recorded as long, whatever command set it, before and after the stream began.
 func TestStreamSeesFarEnds(t *testing.T) {
 	rec := history.NewRecorder()
 	s := &Stream{
 		at: Server{Admin: &redis.Options{}}, keys: testKeys, clock: host.NewClock(), add: rec.Add, up: make(chan struct{}),
 		held: map[string]held{}, fences: map[string]int64{},
 	}
-	far := time.Now().UnixMilli() + 3000 + 1<<58 // in ns it is three seconds from now, with 64 bits
-	// A script's numbers are doubles: the last of Redis' ends is told as one more than 64 bits have.
+	far := time.Now().UnixMilli() + 3000 + 1<<58 // in ns and 64 bits, three seconds from now
+	// Numbers of scripts are doubles, so a script returns Redis' last expiry as one more than 64 bits hold.
 	s.begin(snapshot{keys: []string{"poll:lease:a", "me", fmt.Sprint(far), "poll:lease:z", "me", "9223372036854775808"}})
 	for _, words := range []string{
 		"SET poll:lease:b me PXAT $", "SET poll:lease:c me PX $", "PSETEX poll:lease:d $ me", "SET poll:lease:e me EXAT $/",
@@ -141,7 +141,7 @@ func TestReadCommand(t *testing.T) {
 	}
 }
 
-// FuzzSnapshot reads any beginning of a synchronisation: to its end and not a byte further, or an error.
+// FuzzSnapshot reads any beginning of a synchronization, exactly to its end or with an error.
 func FuzzSnapshot(f *testing.F) {
 	mark := strings.Repeat("m", 40)
 	for _, in := range []string{

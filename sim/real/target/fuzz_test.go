@@ -11,8 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// FuzzTarget sends polls of any form, one after another: none is answered with what the target does not promise, and no fence is
-// accepted that is older than the highest one.
+// FuzzTarget sends polls of any form, one after another. The target answers as documented, and accepts no fence older than the highest one.
 func FuzzTarget(f *testing.F) {
 	f.Add("s", "a", "5", "b", "4")
 	f.Add("s", "", "5", "a", "-1")
@@ -55,7 +54,7 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// FuzzClaim sends the headers of any pipeline: what is taken names its instance, slot, service and session, and has fences.
+// FuzzClaim sends the headers of any pipeline. An accepted claim has an instance, slot, service, session and fences.
 func FuzzClaim(f *testing.F) {
 	f.Add("1", "i", "svc", "id", "5", "6")
 	f.Add("", "i", "", "id", "0", "")

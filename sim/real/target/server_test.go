@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
-// lines is a standard output that somebody reads, or nobody.
+// lines is a standard output, with or without a reader.
 type lines struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -45,7 +45,7 @@ func (l *lines) events(t *testing.T) (events []history.Event) {
 	return events
 }
 
-// standalone runs a target that writes to out, and returns its URL, and what ends it and says how.
+// standalone runs a target that writes to out. It returns the URL, and a function that ends the target and returns its error.
 func standalone(t *testing.T, out *lines) (url string, end func() error) {
 	t.Helper()
 	target := Server{Out: out}
@@ -118,7 +118,7 @@ func TestStandaloneTargetTellsWhatItSees(t *testing.T) {
 	}
 }
 
-// A witness that nobody hears is none: it ends instead of answering polls that stand nowhere.
+// A target whose output is not read ends, because it must not answer polls that it cannot record.
 func TestStandaloneTargetEndsWhenNobodyReads(t *testing.T) {
 	out := &lines{closed: errors.New("the reader has gone")}
 	ended := make(chan error, 1)

@@ -59,7 +59,7 @@ func TestTargetKeepsTheHighestFence(t *testing.T) {
 	}{
 		{"s", "a", 5, 204},
 		{"s", "a", 5, 204},
-		{"s", "b", 0, 204}, // no fence: nothing to hold it against
+		{"s", "b", 0, 204}, // without a fence, there is nothing to compare
 		{"s", "b", 7, 204},
 		{"s", "a", 5, 409},
 		{"s", "b", 7, 204},
@@ -126,7 +126,7 @@ func TestTargetSlowsOneSession(t *testing.T) {
 	}
 }
 
-// The target must not be what a storm is limited by.
+// The target must not limit a storm.
 func BenchmarkTarget(b *testing.B) {
 	target, _ := openTarget(b, 0)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
@@ -145,7 +145,6 @@ func BenchmarkTarget(b *testing.B) {
 	})
 }
 
-// tuneAs asks a slot to serve a pipeline, or to let it go; nil: there was no answer.
 // reply is a response whose body the test closes at its end.
 type reply struct {
 	StatusCode int
@@ -172,7 +171,7 @@ func tuneAs(ctx context.Context, t *testing.T, method, url, slot, service, inst 
 	return &reply{resp.StatusCode, resp.Body}
 }
 
-// await waits until so many events of a kind were recorded.
+// await waits until n events of this kind are recorded.
 func await(t *testing.T, rec *history.Recorder, kind history.Kind, n int64) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -212,7 +211,7 @@ func TestTunersKeepTheHighestFences(t *testing.T) {
 	}
 }
 
-// A pipeline is served until it lets go, breaks off, or a newer fence pushes it out; each is recorded for slot and service.
+// A pipeline is served until it lets go, breaks off, or a newer fence displaces it. Each end is recorded for slot and service.
 func TestTunersServeUntil(t *testing.T) {
 	t.Run("it lets go", func(t *testing.T) {
 		target, rec := openTarget(t, 0)
@@ -220,7 +219,7 @@ func TestTunersServeUntil(t *testing.T) {
 		if resp := tuneAs(t.Context(), t, http.MethodDelete, target.URL, "1", "a", "x", 5, 5); resp == nil || resp.StatusCode != http.StatusNoContent {
 			t.Fatalf("DELETE gave %v", resp)
 		}
-		if n := rec.Counts()[history.Served]; n != 2 { // at once: the answer is the worker's permission to release
+		if n := rec.Counts()[history.Served]; n != 2 { // at once: the answer permits the worker to release
 			t.Errorf("%d events of its end, want 2", n)
 		}
 	})

@@ -1,10 +1,10 @@
--- beat.lua keeps a worker alive in the registry. Where Redis' clock was set back, or another server has another, times to come that it has
--- told are now: until it had caught up nobody would be dead, nothing late, and no record forgotten.
+-- beat.lua keeps a worker alive in the registry. It sets recorded times in the future to now. They exist if Redis' clock was set back, or
+-- another server's clock is behind. Until the clock caught up, no worker would be dead, no start late, and no record forgotten.
 --
 -- ARGV[5]  worker
--- ARGV[6]  what describes it, JSON
--- returns {sessions that it has begun, run of the server, keys of another type, session …}: of all workers those whose stop was asked
--- and has not taken effect, and where their set is of another type, those of this worker, by their records
+-- ARGV[6]  its description, JSON
+-- returns {number of sessions that it has begun, run of the server, keys of another type, session …}. The sessions are those of all
+-- workers with a pending stop. If the set of stops has another type, they are those of this worker, according to their records.
 for _, times in ipairs({workers, waiting, ended}) do
   for _, member in ipairs(soft('ZRANGEBYSCORE', times, '(' .. stamp, '+inf', 'LIMIT', 0, 100) or {}) do
     redis.call('ZADD', times, stamp, member)

@@ -1,15 +1,15 @@
--- bury.lua moves an entry that cannot be done to the dead letters, and ends its session, unless a newer term has it. Where there is another
--- type in the place of the dead letters, no letter is kept.
+-- bury.lua makes an entry a dead letter and ends its session, unless the session has a newer term. If the key of dead letters has another
+-- type, no letter is kept.
 --
 -- ARGV[5]  entry
 -- ARGV[6]  why
--- ARGV[7]  session that it names, "" for none
--- ARGV[8]  fence that this stands on
--- ARGV[9]  reason with which that session ends, "" if it does not
+-- ARGV[7]  the entry's session, "" for none
+-- ARGV[8]  the caller's fence
+-- ARGV[9]  reason with which the session ends, "" if it does not end
 -- ARGV[10] deliveries
--- ARGV[11] how many dead letters are kept, about
--- returns 1, or 0 when the entry is not on the bus any more, is another session's, which is left alone, or of a session that runs or has
--- ended, which is no letter: put back, it would run again
+-- ARGV[11] approximate maximum number of dead letters
+-- returns 1; or 0 if the entry is not on the bus, is another session's, or its session runs or has ended: such a session must not run
+-- again, so its entry becomes no letter
 local said = at(ARGV[5], ARGV[7])
 if not said then return 0 end
 if ARGV[9] ~= '' then

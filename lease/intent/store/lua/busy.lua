@@ -1,5 +1,5 @@
--- busy.lua is the first half of phase 1: it refuses a start whose service is in use, or whose key stands for a session, before
--- anything is written (I4).
+-- busy.lua is the first half of phase 1. It refuses a start whose service is in use, or whose key names another session, before anything
+-- is written (I4).
 --
 -- KEYS[2]  lease
 -- returns {'B', holder}

@@ -1,14 +1,13 @@
--- common.lua stands before the other scripts of the store (it concatenates them): names of keys, Redis' time, and the one
--- way in which a session ends.
+-- common.lua precedes the store's other scripts in one text. It has the names of keys, Redis' time, and the end of a session.
 --
 -- ARGV[3]  prefix of all keys
--- ARGV[4]  ms that the record of an ended session is kept
+-- ARGV[4]  ms for which the record of an ended session is kept
 --
--- Redis does not undo what a script has written when a later command of it fails (a key of another type, a user who may not).
--- So in every script what can fail comes before what a client or a worker goes by: the record's state and the idempotency key.
--- What is left of one that failed in between is harmless, and the same call, made again, does the rest.
+-- If a command of a script fails, for example because of a key's type or a missing right, Redis keeps the script's earlier writes. So in
+-- every script, the commands that can fail come before those that clients and workers rely on: the record's state and the idempotency
+-- key. The remains of a failed script are harmless, and the same call, repeated, does the rest.
 --
--- KEYS[1], ARGV[1] and ARGV[2] are those of epoch.lua (internal/redisstore), where that is part of a script.
+-- KEYS[1], ARGV[1] and ARGV[2] are those of epoch.lua (internal/redisstore) in scripts that include it.
 local prefix, retention = ARGV[3], tonumber(ARGV[4])
 local group = 'workers'
 local bus, dead, index, ended = prefix .. 'bus', prefix .. 'dead', prefix .. 'sessions', prefix .. 'ended'
@@ -16,47 +15,47 @@ local waiting, stops, workers, info = prefix .. 'waiting', prefix .. 'stops', pr
 local clock = redis.call('TIME')
 local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local stamp = string.format('%.0f', ms)
-local forgotten = string.format('%.0f', ms - retention) -- what ended then or before has been kept for long enough
+local forgotten = string.format('%.0f', ms - retention) -- records of sessions that ended before are deleted
 local function record(id) return prefix .. 'session:' .. id end
--- soft is a call for which a key of another type, which is a foreign hand's, is one that is not there: nil. It is for keys that are
--- one session's, or can be done without.
+-- soft calls a command, and returns nil if another program has replaced the key by another type. It is for keys of one session, and
+-- for keys that are not indispensable.
 local function soft(...)
   local r = redis.pcall(...)
   if type(r) ~= 'table' or not r.err then return r end
-  if not string.find(r.err, 'WRONGTYPE', 1, true) then redis.call(...) end -- to fail as it did
+  if not string.find(r.err, 'WRONGTYPE', 1, true) then redis.call(...) end -- fails with the same error
 end
 local function fields(id, ...) return soft('HMGET', record(id), ...) or {} end
--- grant is what phase 1 adds to a start that is accepted (lease.lua).
+-- grant grants the lease of an accepted start in phase 1 (lease.lua).
 local grant = function() end
 local function owned(worker) return prefix .. 'owned:' .. worker end
--- at is what the entry of that number says, {} where none is on the bus, and nil where it is another session's: a number alone does not
--- tell whose it is, for a bus that was made anew, or another server with a clock of its own, may number a start as another was.
+-- at returns the fields of an entry, {} if it is not on the bus, and nil if it is another session's: a new bus, or another server's
+-- clock, may give an entry the number of an earlier one.
 local function at(entry, session)
   local got = redis.pcall('XRANGE', bus, entry, entry)[1]
   local said, named = got and got[2] or {}, got and '' or session
   for i = 1, #said, 2 do
-    if said[i] == 'session' then named = said[i + 1] end -- the last one counts, as where entries are read
+    if said[i] == 'session' then named = said[i + 1] end -- the last one counts, as for readers
   end
   if named ~= session then return nil end
   return said
 end
--- settled are the states of a session of which no entry is anybody's to do: the write that says so takes its entry off the bus.
+-- settled states need no entry: the write of such a state removes the session's entry from the bus.
 local settled = {RUNNING = true, ENDED = true}
--- done takes a session's entry off the bus. One that stays there is told again, and found done with.
+-- done removes a session's entry from the bus. If this fails, the entry is delivered again, and then removed.
 local function done(entry, session)
   if entry ~= '' and at(entry, session) then
     redis.pcall('XACK', bus, group, entry)
     redis.pcall('XDEL', bus, entry)
   end
 end
--- start puts a start on the bus. Who is in waiting has an entry there, or sweep.lua gives it a new one.
+-- start puts a start on the bus. If a session in waiting loses its entry, sweep.lua adds a new one.
 local function start(id, service, profile, at)
   local entry = redis.call('XADD', bus, '*', 'type', 'start', 'session', id, 'service', service, 'profile', profile, 'start', at)
   redis.call('ZADD', waiting, stamp, id)
   return entry
 end
--- finish ends a session: its key answers for nothing any more, and what ended long ago is forgotten, three for each one
--- that ends, so that the number of records stays bounded without a sweep.
+-- finish ends a session and frees its key. It also deletes up to three old records of ended sessions, which bounds their number
+-- without a sweep.
 local function finish(id, key, owner, reason, detail)
   if owner then redis.call('ZREM', owned(owner), id) end
   soft('SREM', stops, id)

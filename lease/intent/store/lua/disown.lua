@@ -1,12 +1,12 @@
--- disown.lua ends sessions that run at a worker by their records, and do not run there. What has no record any more, or is another's by it,
--- would count as begun here for ever.
+-- disown.lua ends sessions that their records place at a worker that does not run them. It also removes sessions without a record, or of
+-- another worker, from the worker's set, in which they would otherwise count as begun forever.
 --
 -- ARGV[5]  worker
--- ARGV[6]  session ID, and so on
--- returns how many have ended
+-- ARGV[6…] session IDs
+-- returns the number of ended sessions
 local n = 0
 for i = 6, #ARGV do
-  redis.call('ZREM', owned(ARGV[5]), ARGV[i]) -- what is begun here meanwhile comes back when it is written that it runs
+  redis.call('ZREM', owned(ARGV[5]), ARGV[i]) -- writing RUNNING adds a session that begins here meanwhile again
   local r = fields(ARGV[i], 'state', 'key', 'owner')
   if r[1] == 'RUNNING' and r[3] == ARGV[5] then
     finish(ARGV[i], r[2], ARGV[5], 'R_LEASE_LOST', 'its worker does not run it')

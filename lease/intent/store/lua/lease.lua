@@ -1,5 +1,5 @@
--- lease.lua is the second half of phase 1; epoch.lua stands before it. The API takes the service lease for the session, with
--- a value that names the session; the worker takes it over with a fence of its own.
+-- lease.lua is the second half of phase 1, after epoch.lua. The API takes the lease on the service for the session, with a value that
+-- names the session. The worker takes it over with a fence of its own.
 --
 -- KEYS[2]  lease
 -- KEYS[3]  its fence key

@@ -1,5 +1,5 @@
--- leave.lua declares a worker dead: itself when it stops, or one that is known not to run any more. What it leaves behind
--- is dealt with by whoever sweeps next.
+-- leave.lua declares a worker dead: the caller when it stops, or one whose process is known to have ended. The next sweep cleans up after
+-- it.
 --
 -- ARGV[5]  worker
 -- ARGV[6]  channel

@@ -1,8 +1,8 @@
 -- letters.lua reads dead letters, oldest first.
 --
--- ARGV[5]  where to begin, as XRANGE takes it
--- ARGV[6]  how many at most
--- returns of each {ID, field, value, …}
+-- ARGV[5]  first ID, as for XRANGE
+-- ARGV[6]  limit
+-- returns {ID, field, value, …} of each
 local reply = {}
 for _, letter in ipairs(redis.call('XRANGE', dead, ARGV[5], '+', 'COUNT', ARGV[6])) do
   local told = {letter[1]}

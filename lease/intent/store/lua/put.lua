@@ -1,16 +1,16 @@
--- put.lua accepts a start: record, idempotency key and entry on the bus, or none of them (guarantee I2). The entry is first: to
--- add it fails where there is no stream, or no ID left. One whose record could not be written is a dead letter.
+-- put.lua accepts a start: record, idempotency key and entry on the bus, or none of them (I2). It writes the entry first, because this
+-- fails without a stream or a free ID. An entry whose record could not be written becomes a dead letter.
 --
 -- ARGV[5]  session ID
 -- ARGV[6]  service reference
 -- ARGV[7]  profile
 -- ARGV[8]  start time, ms
 -- ARGV[9]  idempotency key
--- ARGV[10] life of the key while nobody has started the session, ms
--- returns {'N', id} for a new session, {'E', id} for the one that the key stands for
+-- ARGV[10] life of the key until a worker starts the session, ms
+-- returns {'N', id} for a new session, {'E', id} for the one that the key names
 local id, key = ARGV[5], prefix .. 'idem:' .. ARGV[9]
 local present = soft('GET', key)
-if present == id then return {'N', id} end -- this very call, sent a second time
+if present == id then return {'N', id} end -- a repetition of this call
 if present then
   local state = soft('HGET', record(present), 'state')
   if state and state ~= 'ENDED' then return {'E', present} end

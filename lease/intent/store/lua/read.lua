@@ -1,8 +1,8 @@
 -- read.lua reads sessions' records.
 --
--- ARGV[5]    number of fields
--- ARGV[6..]  their names, then the sessions' IDs
--- returns for each ID the values of the fields ('' where there is none; nothing where there is no record), or what is wrong with its key
+-- ARGV[5]   number of fields
+-- ARGV[6…]  their names, then the sessions' IDs
+-- returns for each ID the values of the fields ('' for a missing one; no values without a record), or the fault of its key
 local names, records = {}, {}
 local first = 6 + ARGV[5]
 for i = 6, first - 1 do names[#names + 1] = ARGV[i] end

@@ -1,9 +1,9 @@
--- stop.lua asks for the end of a session. The worker that has it hears of it at once; one that missed it reads it with its
--- next beat; one that takes the session later is told when it first writes.
+-- stop.lua requests the end of a session. It notifies the session's worker. If the notice is lost, the worker learns of the stop with its
+-- next beat; a worker that begins the session later learns of it with its first write.
 --
 -- ARGV[5]  session ID
 -- ARGV[6]  channel
--- returns 'M' when there is no such session, 'E' when it has ended, else 'S'
+-- returns 'M' without such a session, 'E' if it has ended, otherwise 'S'
 local state = soft('HGET', record(ARGV[5]), 'state')
 if not state then return 'M' end
 if state == 'ENDED' then return 'E' end

@@ -1,19 +1,18 @@
--- sweep.lua deals with what dead workers left behind, and with entries that were delivered to the caller in an answer that
--- it never got. Sessions that ran there end; entries that nobody has finished go to the caller, and those of what is settled off the
--- bus. A start whose entry a foreign hand has taken off the bus is published again (I3). One call does a bounded amount of work.
+-- sweep.lua cleans up after dead workers: it ends their running sessions, and delivers their unfinished entries to the caller. It delivers
+-- entries again whose first answer the caller did not get, and removes those of settled sessions. It publishes a start again whose entry
+-- another program has removed (I3). One call does a bounded amount of work.
 --
 -- ARGV[5]  worker that sweeps
 -- ARGV[6]  ms after its last beat at which a worker is dead
--- ARGV[7]  how many sessions are ended and entries are taken, at most
--- ARGV[8]  ms that an entry of the caller's own must have been with it to be told again
--- ARGV[9]  what the keys of the leases on services begin with
--- returns {1 if there is more to do, entry, entry, …}, an entry being
---   {id, deliveries, worker it was taken from or '', type, session, service, owner in the record, fence in the record, profile, start}
+-- ARGV[7]  most sessions to end and entries to deliver
+-- ARGV[8]  ms after a delivery to the caller at which an entry is delivered again
+-- ARGV[9]  prefix of the leases on services
+-- returns {1 if there is more to do, entry, entry, …}, where an entry is
+--   {id, deliveries, its previous worker or '', type, session, service, owner in the record, fence in the record, profile, start}
 local me, limit = ARGV[5], tonumber(ARGV[7])
 local reply, more = {0}, false
--- A server that has just started, perhaps from an older copy and by another clock, knows of no late beats: whoever was in the
--- registry has a whole life from the first sweep on, unless it has signed off, which is a beat at 0. So it is where its clock was set back
--- (beat.lua).
+-- A server that has just started may have an older copy of the registry, or another clock. Every registered worker then has a whole life
+-- from the first sweep on, unless it has signed off (a beat at 0). The same holds after the clock was set back (beat.lua).
 local server = redis.pcall('INFO', 'server')
 local run = type(server) == 'string' and string.match(server, 'run_id:(%w+)') or '?'
 local known, since = string.match(soft('GET', prefix .. 'run') or '', '^(%S+) (%d+)$')
@@ -25,7 +24,7 @@ local function alive(worker)
   local beat = tonumber(redis.call('ZSCORE', workers, worker) or 0)
   return beat > 0 and math.max(beat, tonumber(since)) + tonumber(ARGV[6]) > ms
 end
--- An entry of what is settled is there again by an older copy or a foreign hand.
+-- An older copy of the data, or another program, may bring back the entry of a settled session.
 local function tell(entry, tries, from, said)
   local f = {}
   for i = 1, #said, 2 do f[said[i]] = said[i + 1] end
@@ -52,14 +51,13 @@ local function take(worker)
     if got[1] and got[1][2] then
       tell(p[1], p[4], worker == me and '' or worker, got[1][2])
     else
-      redis.call('XACK', bus, group, p[1]) -- deleted by a foreign hand
+      redis.call('XACK', bus, group, p[1]) -- deleted by another program
     end
   end
   if worker ~= me and #pending == limit then more = true end
   return #pending
 end
--- A worker whose beats fail may renew its leases all the same (a Redis without memory refuses the ones only): what has its lease
--- runs until that is over.
+-- A Redis without memory refuses beats but renews leases. So a session of a worker without beats runs while it has its lease.
 local function bury(worker)
   local sessions, kept = soft('ZRANGE', owned(worker), 0, limit - 1) or {}, 0
   for _, id in ipairs(sessions) do
@@ -97,7 +95,7 @@ local function published(id, entry)
   local said = at(entry, id)
   return said and said[1]
 end
--- A session that no worker has, and whose entry is not on the bus, would wait for ever. It is looked at once in a life.
+-- revive checks a waiting session once per life. Without a worker and an entry, it would wait forever.
 local function revive(id)
   local r = fields(id, 'state', 'entry', 'owner', 'stop', 'service', 'profile', 'start', 'key')
   if not r[1] or settled[r[1]] or (r[2] or '') == '' or not (r[5] and r[6] and r[7]) then
