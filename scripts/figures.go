@@ -42,10 +42,7 @@ var settings = []string{
 
 // exceptions exceed a limit. They may only fall: lower a number with what it counts, and delete it once it keeps the limit.
 var exceptions = map[string]int{
-	"methods: internal/core.Core":     101,
-	"methods: sim/virtual.intentNode": 50,
-
-	"fields: sim/virtual.intentNode": 32,
+	"methods: internal/core.Core": 101,
 }
 
 type figures struct{ code, tests, words int }

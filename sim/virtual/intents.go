@@ -7,16 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/history"
 )
-
-const (
-	roleAPI    = "api"
-	roleWorker = "worker"
-)
-
-const storePatience = 3 * time.Second
 
 const streamIntents = 0x696e74656e7473
 
@@ -26,7 +21,6 @@ type intentWorld struct {
 	fleet   *fleet
 	clients client.Config
 	number  int64 // of the last request
-	slots   []string
 	tuners  tuners
 	ids     *rand.Rand // for IDs of sessions and processes
 }
@@ -39,8 +33,8 @@ func startIntents(f *fleet, seed uint64) *intentWorld {
 		return iw.number
 	}}
 	for i := range f.cfg.Intents.Tuners {
-		iw.slots = append(iw.slots, strconv.Itoa(i+1))
-		f.servers.master.Lease("tuner:" + iw.slots[i])
+		iw.tuners.slots = append(iw.tuners.slots, strconv.Itoa(i+1))
+		f.servers.master.Lease("tuner:" + iw.tuners.slots[i])
 	}
 	for i := range f.cfg.Sessions {
 		f.servers.master.Lease("service:" + client.Service(i))
@@ -52,6 +46,10 @@ func startIntents(f *fleet, seed uint64) *intentWorld {
 // begin begins the life of a client.
 func (iw *intentWorld) begin(f func(client.World)) {
 	iw.after(0, func() { iw.fleet.routines.begin(nil, func(r *routine) { f(clientWorld{iw, r}) }) })
+}
+
+func (iw *intentWorld) newNode(n *node) *intentNode {
+	return newIntentNode(n, &iw.tuners, func() uuid.UUID { return iw.uuid(n.clock.WallAt(n.t)) })
 }
 
 // uuid draws a UUID like version 7, with the wall time wall in ns.
@@ -110,9 +108,9 @@ func (c clientWorld) Send(api string, req *client.Request) (status int, body []b
 
 func (n *node) arrives(req *client.Request, done func(int, []byte)) {
 	p, _ := n.program.(*intentNode)
-	if !n.alive || p == nil || !p.listening {
+	if !n.alive || p == nil || !p.api.listens {
 		n.after(n.hop(), func() { done(0, nil) })
 		return
 	}
-	p.serve(req, func(code int, text []byte) { n.after(n.hop(), func() { done(code, text) }) })
+	p.api.serve(req, func(code int, text []byte) { n.after(n.hop(), func() { done(code, text) }) })
 }

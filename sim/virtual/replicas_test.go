@@ -265,7 +265,7 @@ func TestSentinelConfig(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{Config{Nodes: 1, Replicas: 1}, "with Sentinel"},
+		{Config{Nodes: 1, Replicas: 1}, "needs Sentinel"},
 		{Config{Nodes: 1, Replicas: -1, Sentinel: true}, "Replicas is -1"},
 		{Config{Nodes: 1, Replicas: 10, Cluster: true}, "Replicas is 10"},
 		{Config{Nodes: 1, Sentinel: true, Cluster: true}, "one of them"},

@@ -4,7 +4,56 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// tuners are the target of a storm of intents, as in the real engine. Slots serve pipelines under the fences of their slot and service. A
+// slot refuses a pipeline if slot or service has seen a newer fence, and a newer pipeline ends an older one.
+type tuners struct {
+	*timeline
+	slots  []string
+	places map[string]*tunerPlace // slots and services; never ranged over
+	number int64
+}
+
+// tunerPlace is a slot or a service. It serves one pipeline at a time.
+type tunerPlace struct {
+	fence   int64
+	current *pipeline
+}
+
+// pipeline is the work of one session on its slot, as internal/node/pipeline.go does it, with the slot's side of it.
+type pipeline struct {
+	n               *node
+	u               *tuners
+	tell            func(intent.Event) // the worker's machine, of this session
+	instance        string
+	session         string
+	service, slot   string // leases
+	fence, slotFrom int64  // of the service, and of the slot
+
+	// In the process.
+	state  pipelineState
+	paused bool // frozen between the check of its leases and the send
+	sent   int64
+	ended  bool // a lease is no longer trusted
+	stop   bool // an end was requested
+
+	// At the tuner.
+	number int64
+	served bool
+	gone   bool // its connection is closed
+}
+
+type pipelineState uint8
+
+const (
+	pipeSending pipelineState = iota
+	pipeUp
+	pipeLetting
+	pipeOver
 )
 
 func (u *tuners) place(name string) *tunerPlace {
@@ -21,27 +70,27 @@ const answerWithin = int64(time.Second)
 func (u *tuners) serve(c *pipeline) {
 	slot, service := u.place(c.slot), u.place(c.service)
 	u.number++
-	c.n = u.number
+	c.number = u.number
 	if c.slotFrom < slot.fence || c.fence < service.fence {
-		e := history.Event{Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.slotFrom, N: c.n}
+		e := history.Event{Kind: history.Rejected, Session: c.slot, Instance: c.instance, Fence: c.slotFrom, N: c.number}
 		newer := slot.fence
 		if c.slotFrom >= slot.fence {
 			e.Session, e.Fence, newer = c.service, c.fence, service.fence
 		}
 		e.Reason = "fence older than " + strconv.FormatInt(newer, 10)
 		u.emit(e)
-		c.p.back(c, func() { c.refused("refused: an older fence than the slot has seen") })
+		c.back(func() { c.refused("refused: an older fence than the slot has seen") })
 		return
 	}
 	c.served = true
 	for _, e := range []history.Event{{Session: c.slot, Fence: c.slotFrom}, {Session: c.service, Fence: c.fence}} {
-		e.Kind, e.Instance, e.N, e.Reason = history.Arrived, c.instance, c.n, c.session
+		e.Kind, e.Instance, e.N, e.Reason = history.Arrived, c.instance, c.number, c.session
 		u.emit(e)
 	}
 	for _, old := range []*pipeline{slot.current, service.current} {
 		if old != nil {
 			u.overAt(old, history.Aborted, "newer fence")
-			old.p.back(old, old.pushedOut)
+			old.back(old.pushedOut)
 		}
 	}
 	slot.fence, slot.current = c.slotFrom, c
@@ -49,7 +98,7 @@ func (u *tuners) serve(c *pipeline) {
 	if c.gone {
 		u.after(u.hop(), func() { u.overAt(c, history.Aborted, "gone") })
 	}
-	c.p.back(c, c.accepted)
+	c.back(c.accepted)
 }
 
 func (u *tuners) overAt(c *pipeline, kind history.Kind, why string) {
@@ -58,7 +107,7 @@ func (u *tuners) overAt(c *pipeline, kind history.Kind, why string) {
 	}
 	c.served = false
 	for _, name := range []string{c.slot, c.service} {
-		u.emit(history.Event{Kind: kind, Session: name, Instance: c.instance, N: c.n, Reason: why})
+		u.emit(history.Event{Kind: kind, Session: name, Instance: c.instance, N: c.number, Reason: why})
 		if p := u.place(name); p.current == c {
 			p.current = nil
 		}
@@ -66,10 +115,10 @@ func (u *tuners) overAt(c *pipeline, kind history.Kind, why string) {
 }
 
 // back calls f in the pipeline's process after the delay of the slot's message.
-func (p *intentNode) back(c *pipeline, f func()) {
-	p.n.after(p.n.hop(), func() {
+func (c *pipeline) back(f func()) {
+	c.n.after(c.n.hop(), func() {
 		if !c.gone {
-			p.n.inProcess(0, f)
+			c.n.inProcess(0, f)
 		}
 	})
 }
@@ -79,20 +128,19 @@ func (c *pipeline) hangUp() {
 		return
 	}
 	c.gone = true
-	u := &c.p.iw.tuners
-	u.after(u.hop(), func() { u.overAt(c, history.Aborted, "gone") })
+	c.u.after(c.u.hop(), func() { c.u.overAt(c, history.Aborted, "gone") })
 }
 
 func (c *pipeline) accepted() {
 	if c.state != pipeSending {
 		return
 	}
-	if int64(c.p.n.clock.MonoAt(c.p.n.t))-c.sent >= answerWithin || c.ended && !c.paused {
+	if int64(c.n.mono())-c.sent >= answerWithin || c.ended && !c.paused {
 		c.refused("the slot answered too late")
 		return
 	}
 	c.state = pipeUp
-	c.p.launched(c)
+	c.tell(intent.Event{Kind: intent.EvLaunched, Launch: intent.LaunchOK})
 	c.letGo()
 }
 
@@ -102,7 +150,7 @@ func (c *pipeline) refused(why string) {
 	}
 	c.state = pipeOver
 	c.hangUp()
-	c.p.failed(c, why)
+	c.tell(intent.Event{Kind: intent.EvLaunched, Launch: intent.LaunchFail, Text: why})
 }
 
 func (c *pipeline) pushedOut() {
@@ -111,7 +159,12 @@ func (c *pipeline) pushedOut() {
 	}
 }
 
-func (c *pipeline) end() {
+// untrusted ends the pipeline if t is about one of its leases.
+func (c *pipeline) untrusted(t *core.Tell) {
+	if (c.service != t.ID || c.fence != t.Fence) && (c.slot != t.ID || c.slotFrom != t.Fence) {
+		return
+	}
+
 	c.ended = true
 	if c.state == pipeSending && !c.paused {
 		c.refused("context canceled")
@@ -125,10 +178,9 @@ func (c *pipeline) letGo() {
 		return
 	}
 	c.state = pipeLetting
-	u := &c.p.iw.tuners
-	u.after(u.hop(), func() {
-		u.overAt(c, history.Served, "")
-		c.p.back(c, func() { c.over("") })
+	c.u.after(c.u.hop(), func() {
+		c.u.overAt(c, history.Served, "")
+		c.back(func() { c.over("") })
 	})
 }
 
@@ -138,5 +190,5 @@ func (c *pipeline) over(why string) {
 	}
 	c.state = pipeOver
 	c.hangUp()
-	c.p.returned(c, why)
+	c.tell(intent.Event{Kind: intent.EvReturned, Text: why})
 }

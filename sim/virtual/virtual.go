@@ -231,27 +231,34 @@ func (c Config) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
 	}
+	for _, n := range []struct {
+		field           string
+		is, least, most int64
+	}{
+		{"Nodes", int64(c.Nodes), 1, 100_000},
+		{"Sessions", int64(c.Sessions), 0, 10_000_000},
+		{"Replicas", int64(c.Replicas), 0, redisstore.ReplicasMax},
+		{"Clock.Drift", c.Clock.Drift, 0, maxDrift},
+	} {
+		if n.is < n.least || n.is > n.most {
+			return bad("%s is %d; %d to %d are possible", n.field, n.is, n.least, n.most)
+		}
+	}
 	switch {
-	case c.Nodes < 1 || c.Nodes > 100_000:
-		return bad("Nodes is %d; 1 to 100,000 are possible", c.Nodes)
-	case c.Sessions < 0 || c.Sessions > 10_000_000:
-		return bad("Sessions is %d; 0 to 10,000,000 are possible", c.Sessions)
 	case c.TTL < 10*time.Millisecond || c.TTL%time.Millisecond != 0:
 		return bad("TTL is %v; whole milliseconds from 10 ms are possible", c.TTL)
-	case c.Hold < 0 || c.Rest < 0 || c.Start < 0 || c.Storm < 0 || c.Calm < 0:
+	case min(c.Hold, c.Rest, c.Start, c.Storm, c.Calm) < 0:
 		return bad("a duration is negative: Hold %v, Rest %v, Start %v, Storm %v, Calm %v", c.Hold, c.Rest, c.Start, c.Storm, c.Calm)
 	case c.Lease != "" && (!c.Candidates || c.Sessions != 1), c.Election != nil && c.Lease == "":
 		return bad("Lease is %q with %d sessions; it needs Candidates and one session, and Election needs it", c.Lease, c.Sessions)
 	case c.Intents != nil && (!c.Candidates || c.Intents.Tuners < 1 || c.Poll <= 0):
 		return bad("Intents needs Candidates, Poll and at least one of its Tuners, which are %d", c.Intents.Tuners)
-	case c.Replicas < 0 || c.Replicas > redisstore.ReplicasMax || c.Replicas > 0 && !c.replicated():
-		return bad("Replicas is %d; 0 to %d are possible, and more than 0 with Sentinel or Cluster", c.Replicas, redisstore.ReplicasMax)
+	case c.Replicas > 0 && !c.replicated():
+		return bad("Replicas is %d; it needs Sentinel or Cluster", c.Replicas)
 	case c.Sentinel && c.Cluster:
 		return bad("Sentinel and Cluster are both set; one of them is possible")
 	case c.Cluster && c.Intents != nil:
 		return bad("Intents know no Cluster")
-	case c.Clock.Drift < 0 || c.Clock.Drift > maxDrift:
-		return bad("Clock.Drift is %d ppm; 0 to %d are possible", c.Clock.Drift, maxDrift)
 	}
 	if err := c.timings().Check(c.LongPolls, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
