@@ -172,13 +172,12 @@ cross: ## Build what each platform of docs/README.md has, and vet it on Linux an
 gorelease: bin/gorelease ## Check that the module can be tagged VERSION; needs the network (BASE=v0.1.0 compares the API with a release)
 	@bin/gorelease -base=$(or $(BASE),none) -version=$(or $(VERSION),v0.1.0)
 
-# goreleaser finds the tool for its SBOMs on the path.
-.PHONY: snapshot release-draft
-snapshot: bin/goreleaser bin/cyclonedx-gomod ## Make the archives, SBOMs and checksums of a release in bin/dist; publish nothing
-	@PATH="$(CURDIR)/bin:$$PATH" bin/goreleaser release --snapshot --clean --skip=publish
+.PHONY: release release-draft
+release: ## Make the archives, SBOMs, images and checksums of VERSION=v1.2.3 in bin/dist; publish nothing
+	@scripts/release '$(VERSION)'
 
-release-draft: bin/goreleaser bin/cyclonedx-gomod ## Make them for the tag that is checked out, and upload them as a draft
-	@PATH="$(CURDIR)/bin:$$PATH" bin/goreleaser release --clean
+release-draft: ## Make them, and upload them as a draft of the pushed tag VERSION
+	@scripts/release '$(VERSION)' draft
 
 .PHONY: notices
 notices: bin/go-licenses ## Write THIRD_PARTY_NOTICES.md anew; a test says when it is stale

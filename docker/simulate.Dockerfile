@@ -11,9 +11,7 @@ LABEL org.opencontainers.image.title="leasestorm simulate" \
       org.opencontainers.image.source="https://github.com/leasestorm/leasestorm" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# Empty, and the user's: runs are saved in ./reports, and large ones need a folder for what does not fit in memory.
-COPY --chown=65532:65532 empty/ /work/
-COPY --chown=65532:65532 empty/ /tmp/
 USER 65532:65532
+# Everybody may write here: runs are saved in ./reports, and large ones need /tmp for what does not fit in memory.
 WORKDIR /work
 ENTRYPOINT ["/simulate"]
