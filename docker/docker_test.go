@@ -21,7 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// service is what is asked of one in compose.yaml.
+// service is the tested part of a service in compose.yaml.
 type service struct {
 	Image       string               `yaml:"image"`
 	User        string               `yaml:"user"`
@@ -93,7 +93,7 @@ var (
 
 func defaults(text string) string { return variable.ReplaceAllString(text, "$1") }
 
-// wrong returns what a service breaks of what holds for all.
+// wrong returns the general rules that a service breaks.
 func (s service) wrong() []string {
 	drain, _ := strconv.Atoi(s.Environment["LEASESTORM_DRAIN_MS"])
 	grace, _ := time.ParseDuration(s.Grace)
@@ -139,7 +139,7 @@ func loadFleet(t *testing.T) fleet {
 		t.Fatal(err)
 	}
 	var f fleet
-	// What a service says stands beside what it is merged with.
+	// A service's own keys stand beside those that it merges.
 	if err := yaml.UnmarshalWithOptions(text, &f, yaml.AllowDuplicateMapKey()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,13 +149,13 @@ func loadFleet(t *testing.T) fleet {
 	return f
 }
 
-// mighty is what the profile storm may, in order: it uses the engine.
+// mighty lists the exceptions of the profile storm, which uses the engine, in order.
 var mighty = []string{
 	"mounts /var/run/docker.sock of the host", "no network of this fleet", "privileged, or rights of its own",
 	"shares a namespace with the host", "user: no numbers, or root",
 }
 
-// The storm's file says what the fleet is: else it would be refused.
+// The storm's file must describe this fleet. Otherwise, the storm is refused.
 func TestStormIsOfThisFleet(t *testing.T) {
 	s, err := sim.Load("storm.yaml")
 	if err != nil {
@@ -207,7 +207,7 @@ func TestServicesAreConfined(t *testing.T) {
 	}
 }
 
-// A file of tokens that is mounted alone stays the old one when another takes its place: the API is given the folder, to read.
+// If a file of tokens is mounted by itself, a replacement is not seen. So the API mounts the folder, read-only.
 func TestTokensAreInAFolderThatIsMounted(t *testing.T) {
 	api := loadFleet(t).Services["api"]
 	file := ""
@@ -223,7 +223,7 @@ func TestTokensAreInAFolderThatIsMounted(t *testing.T) {
 	}
 }
 
-// Whoever asks for Redis has a proxy of its own, which one can break without breaking another's.
+// Every client of Redis has its own proxy, which can be disturbed alone.
 func TestEachHasAProxyOfItsOwn(t *testing.T) {
 	var proxies []struct {
 		Name, Listen, Upstream string
@@ -261,7 +261,7 @@ func TestEachHasAProxyOfItsOwn(t *testing.T) {
 	}
 }
 
-// wrongRecipe returns what a Dockerfile breaks of what holds for all.
+// wrongRecipe returns the general rules that a Dockerfile breaks.
 func wrongRecipe(text string) (out []string) {
 	var words [][]string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {

@@ -29,7 +29,7 @@ const (
 	nodeMax  = 16_000_000 // bytes of the image of a node; where the linker keeps the methods that nothing calls it is half as large again
 )
 
-// project is a fleet of its own, with images of its own, so that two can run at once.
+// project is a fleet with its own images, so that two can run at once.
 type project struct {
 	t       *testing.T
 	name    string
@@ -39,7 +39,7 @@ type project struct {
 	out     string // folder of what images are made of
 }
 
-// needs returns the path of the first of the programs. Without any the test is skipped, and fails where CI=true.
+// needs returns the path of the first program that exists. Without any, it skips the test, or fails it if CI=true.
 func needs(t *testing.T, programs ...string) string {
 	t.Helper()
 	for _, p := range programs {
@@ -54,7 +54,7 @@ func needs(t *testing.T, programs ...string) string {
 	return ""
 }
 
-// newProject builds the images and returns a fleet that is not up. Whatever was made is removed when the test ends.
+// newProject builds the images and returns a fleet that is not started. The end of the test removes everything.
 func newProject(t *testing.T) *project {
 	t.Helper()
 	_ = containertest.Engine(t)
@@ -77,7 +77,7 @@ func newProject(t *testing.T) *project {
 	return p
 }
 
-// run returns what a command says on standard output.
+// run returns a command's standard output.
 func (p *project) run(ctx context.Context, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = p.env
@@ -105,13 +105,13 @@ func (p *project) do(args ...string) string {
 	return p.must(append(p.compose[:len(p.compose):len(p.compose)], args...)...)
 }
 
-// url is where a service's port is published on this machine.
+// url returns the address at which a service's port is published on this machine.
 func (p *project) url(service string, port int) string {
 	p.t.Helper()
 	return "http://" + p.do("port", service, strconv.Itoa(port))
 }
 
-// toxiproxy is where it is told what to break: it is not published, so that no other host is Redis to a node.
+// toxiproxy returns the address of its API. It is not published, so that no other host can act as a node's Redis.
 func (p *project) toxiproxy() string {
 	p.t.Helper()
 	id := p.do("ps", "-q", "toxiproxy")
@@ -122,7 +122,7 @@ func (p *project) toxiproxy() string {
 	return "http://" + strings.TrimSpace(at) + ":8474"
 }
 
-// left lists what compose made and is still there.
+// left lists the remains of what compose made.
 func (p *project) left(ctx context.Context) (string, error) {
 	var all string
 	for _, kind := range [][]string{{"ps", "-aq"}, {"network", "ls", "-q"}, {"volume", "ls", "-q"}} {
@@ -159,7 +159,7 @@ func (p *project) remove() {
 	}
 }
 
-// owners returns what the target knows: session → who polled it last, by the node's name, and how many sessions each node has.
+// owners reads the target's sessions: the name of each session's last poller, and the number of sessions of each node.
 func owners(ctx context.Context, url string) (of map[string]string, counts map[string]int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/sessions", nil)
 	if err != nil {
@@ -195,7 +195,7 @@ func (p *project) until(url string, want map[string]int) map[string]string {
 	return of
 }
 
-// waits asks so, which says what it saw, until it is true.
+// waits polls a condition until it is true. The condition also returns what it saw.
 func (p *project) waits(so func(context.Context) (bool, string)) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 40*time.Second)
@@ -215,7 +215,7 @@ func (p *project) waits(so func(context.Context) (bool, string)) {
 	}
 }
 
-// Three nodes share all sessions; one is killed, and the others poll what it had; its images are small, and nothing is left.
+// Three nodes share all sessions. One is killed, and the others poll its sessions. The images are small, and nothing is left.
 func TestFleetLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute of building and waiting: make long plays it")
@@ -260,7 +260,7 @@ func TestFleetLong(t *testing.T) {
 	}
 }
 
-// tokens has another file take the place of the API's tokens: the token that was in it is refused from then on, the new one taken.
+// tokens replaces the file of the API's tokens: the old token is refused from then on, and the new one accepted.
 func (p *project) tokens() {
 	p.t.Helper()
 	first, err := os.ReadFile(filepath.Join(p.out, "token"))
@@ -279,7 +279,7 @@ func (p *project) tokens() {
 	p.answers(url, other, http.StatusOK)
 }
 
-// answers waits until who shows that token is answered so.
+// answers waits until the API answers this token with this status.
 func (p *project) answers(url, token string, want int) {
 	p.t.Helper()
 	p.waits(func(ctx context.Context) (bool, string) {
@@ -303,7 +303,7 @@ func status(ctx context.Context, url, token string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// storm has the simulator strike the fleet from a container beside it, and judge it. Afterwards all nodes run, the killed one too.
+// storm runs the simulator on the fleet, in a container beside it, and judges the storm. Afterwards all nodes run, the killed one too.
 func (p *project) storm() {
 	p.t.Helper()
 	reports := p.t.TempDir()
@@ -321,7 +321,7 @@ func (p *project) storm() {
 	}
 }
 
-// everything is struck at once, and for longer than the test waits.
+// everything hits the whole fleet at once, for longer than the test waits.
 const everything = `name: struck
 nodes: 3
 sessions: 12
@@ -335,7 +335,7 @@ plan:
   - {at: 2s, kind: redis-freeze, for: 5m}
 `
 
-// struck ends a simulator on this machine while all that it struck is down. The fleet is as it was before, and can be struck again.
+// struck ends a simulator on this machine during its faults. The fleet then recovers, and can be stormed again.
 func (p *project) struck(end os.Signal) {
 	p.t.Helper()
 	dir := p.t.TempDir()
@@ -369,12 +369,12 @@ func (p *project) struck(end os.Signal) {
 	p.becomes(fmt.Sprintf("after %v the fleet is as it was:\n%s", end, before), toxiproxy, func(now string) bool { return now == before })
 }
 
-// simulator is the program out of the image, on this machine.
+// simulator returns a command of the image's program, to run on this machine.
 func (p *project) simulator(args ...string) *exec.Cmd {
 	return exec.Command(filepath.Join(p.out, "linux-"+runtime.GOARCH, "simulate", "root", "simulate"), args...)
 }
 
-// refuses wants one line that says why the fleet of a project is not struck.
+// refuses wants one line that says why a project's fleet is not stormed.
 func (p *project) refuses(project, why string, args ...string) {
 	p.t.Helper()
 	said, err := p.simulator(append([]string{"--quiet", "--compose", project, "--scenario", "storm.yaml", "--report", p.t.TempDir()}, args...)...).
@@ -385,7 +385,7 @@ func (p *project) refuses(project, why string, args ...string) {
 	}
 }
 
-// misfits are storms that are not of this fleet, and fleets that are none: they strike nothing.
+// misfits are storms that do not fit this fleet, and projects without a fleet. They hit nothing.
 func (p *project) misfits() {
 	p.t.Helper()
 	toxiproxy := p.toxiproxy()
@@ -410,7 +410,7 @@ func (p *project) misfits() {
 	p.must(append(compose, "down", "-v", "-t", "1")...)
 }
 
-// state is what the engine and toxiproxy, whose URL it is, say of the fleet.
+// state returns the fleet's state according to the engine and to toxiproxy at this URL.
 func (p *project) state(toxiproxy string) string {
 	p.t.Helper()
 	services := strings.Split(p.must("docker", "ps", "-a", "--filter", "label=com.docker.compose.project="+p.name,
@@ -432,7 +432,7 @@ func (p *project) state(toxiproxy string) string {
 	return strings.Join(services, "\n") + "\n" + left + "\n" + string(proxies)
 }
 
-// becomes waits until the fleet's state is so.
+// becomes waits until the fleet has this state.
 func (p *project) becomes(what, toxiproxy string, so func(state string) bool) {
 	p.t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -446,7 +446,7 @@ func (p *project) becomes(what, toxiproxy string, so func(state string) bool) {
 	}
 }
 
-// judge reads what the target said: the fences of a session never fall, and rise with each new owner.
+// judge reads the target's output: the fences of a session never fall, and rise with each new owner.
 func (p *project) judge(said string) {
 	p.t.Helper()
 	var d history.Decoder

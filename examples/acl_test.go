@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/election"
 )
 
-// secured is a Redis of TLS whose only user is one of those that docs/redis.md has.
+// secured is a Redis with TLS whose only user is one of docs/redis.md.
 func secured(t *testing.T, user string) (server *redistest.Server, env []string) {
 	t.Helper()
 	docs, err := os.ReadFile("../docs/redis.md")
@@ -40,8 +40,8 @@ func grant(server *redistest.Server, line string) {
 	server.Do(words...)
 }
 
-// TestPollerWithACLAndTLSLong: with the rights of docs/redis.md alone it polls, and what is taken from it then is named by what it says of its
-// health, in words that docs/redis.md has; when it is given back, it goes on.
+// TestPollerWithACLAndTLSLong: the poller works with only the rights of docs/redis.md. If it loses a right, its health names it in words of
+// docs/redis.md. When the right returns, it continues.
 func TestPollerWithACLAndTLSLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes")
@@ -76,7 +76,7 @@ func TestPollerWithACLAndTLSLong(t *testing.T) {
 		},
 	} {
 		trouble.begin()
-		server.Do("CLIENT", "KILL", "USER", "poller") // what it has open goes on with what it was granted
+		server.Do("CLIENT", "KILL", "USER", "poller") // open connections keep their rights
 		eventually(t, trouble.name, func() bool {
 			_, body := get("http://" + addr + "/readyz")
 			return strings.Contains(body, trouble.said)
@@ -93,7 +93,7 @@ func TestPollerWithACLAndTLSLong(t *testing.T) {
 	}
 }
 
-// TestLeaderWithACLAndTLSLong: with the rights of docs/redis.md alone it leads.
+// TestLeaderWithACLAndTLSLong: the leader works with only the rights of docs/redis.md.
 func TestLeaderWithACLAndTLSLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes")

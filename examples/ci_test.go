@@ -18,7 +18,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// action.yml uses inputs that it declares, and programs of this repository that can be executed.
+// action.yml uses declared inputs and existing programs.
 func TestActionIsWhole(t *testing.T) {
 	text, err := os.ReadFile("../action.yml")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestActionIsWhole(t *testing.T) {
 	}
 }
 
-// A job's exit code is the worst of its storms, as FAIL_ON says, and its summary has all of them.
+// A job's exit code is that of its worst storm, according to FAIL_ON, and its summary has all storms.
 func TestStormJob(t *testing.T) {
 	// Each storm ends with the exit code that is its seed.
 	const simulate = `#!/bin/sh
@@ -95,7 +95,7 @@ exit "$seed"
 	}
 }
 
-// A program that is not the release's is not unpacked.
+// A program whose checksum differs from the release's is not unpacked.
 func TestDownloadComparesChecksums(t *testing.T) {
 	releases := t.TempDir()
 	archive := fmt.Sprintf("simulate_0.1.0_%s_%s.tar.gz", runtime.GOOS, runtime.GOARCH)

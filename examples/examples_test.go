@@ -1,4 +1,4 @@
-// Package examples holds programs to begin with. It has no code: its test builds them, runs them against a real Redis and stops them.
+// Package examples has example programs. Its test builds them, runs them against a real Redis and stops them.
 package examples
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent/store"
 )
 
-// program is one that runs.
+// program is a running program.
 type program struct {
 	*exec.Cmd
 	mu  sync.Mutex
@@ -39,7 +39,7 @@ func (p *program) Write(b []byte) (int, error) {
 	return p.log.Write(b)
 }
 
-// said counts the lines that hold all words.
+// said counts the lines that have all words.
 func (p *program) said(words ...string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func start(t *testing.T, bin string, env ...string) *program {
 	return p
 }
 
-// end asks it to stop and holds that it does so cleanly.
+// end stops the program and checks that it ends cleanly.
 func end(t *testing.T, p *program) {
 	t.Helper()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
@@ -125,7 +125,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestPoller: two share four sessions, one stops, and the other has them all.
+// TestPoller: two pollers share four sessions. When one stops, the other polls all.
 func TestPoller(t *testing.T) {
 	server := redistest.Start(t)
 	if err := admin.Bootstrap(t.Context(), server.Client(), lease.ManagerConfig{}); err != nil {
@@ -163,7 +163,7 @@ func TestPoller(t *testing.T) {
 	end(t, first)
 }
 
-// TestLeader: the second leads when the first has stopped, and not before.
+// TestLeader: the second process leads when the first has stopped, not before.
 func TestLeader(t *testing.T) {
 	server := redistest.Start(t)
 	if err := admin.Bootstrap(t.Context(), server.Client(), election.Config{}); err != nil {
@@ -183,7 +183,7 @@ func TestLeader(t *testing.T) {
 	end(t, other)
 }
 
-// TestWorker: a start that was accepted runs, and ends with the worker.
+// TestWorker: an accepted start runs, and ends with the worker.
 func TestWorker(t *testing.T) {
 	server := redistest.Start(t)
 	st, err := store.New(server.Client(), store.Options{})
@@ -210,7 +210,7 @@ func TestWorker(t *testing.T) {
 	eventually(t, "it ended", state(intent.StateEnded), w)
 }
 
-// TestNothingIsSaidOfThePassword: a URL that cannot be read is not repeated.
+// TestNothingIsSaidOfThePassword: an invalid URL is not repeated.
 func TestNothingIsSaidOfThePassword(t *testing.T) {
 	for _, name := range []string{"poller", "leader", "worker"} {
 		p := start(t, build(t, name), "REDIS_URL=redis://user:canary-password@host:port")

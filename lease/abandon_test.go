@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// overtaken returns a term of a lease that is over because its key was deleted, and the rig.
+// overtaken returns a lease whose term ended because its key was deleted, and its rig.
 func overtaken(t *testing.T) (*fakeRedis, *Keeper, *Lease) {
 	r := newFakeRedis()
 	g := newRig(t, r, "a", true, nil)
@@ -28,7 +28,7 @@ func overtaken(t *testing.T) (*fakeRedis, *Keeper, *Lease) {
 	return r, g.keeperOf(), h
 }
 
-// Whose term is over cannot end the next caller's, nor let the lease be acquired while that one's work is stuck.
+// An ended term cannot end the next caller's term. While its work is stuck, this instance cannot acquire the lease.
 func TestAbandonIsOfOneTerm(t *testing.T) { // G8
 	synctest.Test(t, func(t *testing.T) {
 		r, k, first := overtaken(t)

@@ -27,10 +27,10 @@ import (
 
 const sessionID = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 
-// ttl is that of all leases here: a machine that stalls for a second costs neither an answer nor a lease.
+// ttl is the TTL of all leases here. It is long enough that a stall of a second costs neither an answer nor a lease.
 const ttl = 3 * time.Second
 
-// user is what one kind of user does with Redis: Start, and then what it is there for.
+// user does what one kind of user is for: Start, and then its work.
 type user struct {
 	start, stop func() error
 	works       func() bool
@@ -128,8 +128,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// An empty user who pastes the line that the first refusal ends with is granted all that is needed, and the line is that of
-// docs/redis.md.
+// A user without rights who pastes the line at the end of the first refusal has all necessary rights. The line is that of docs/redis.md.
 func TestEmptyUserFollowsTheLine(t *testing.T) {
 	docs, err := os.ReadFile("../docs/redis.md")
 	if err != nil {
@@ -170,7 +169,7 @@ func TestEmptyUserFollowsTheLine(t *testing.T) {
 	}
 }
 
-// The lines of docs/redis.md make users that can do what each is for, with nothing granted before.
+// The lines of docs/redis.md create users with all rights for their work.
 func TestUsersOfTheDocs(t *testing.T) {
 	docs, err := os.ReadFile("../docs/redis.md")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// gaveUp fails the test unless err is one of a call that ended with its context after an answer that is want and nothing else.
+// gaveUp fails the test unless err is that of a call whose context ended after an answer that matches only want.
 func gaveUp(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -27,7 +27,7 @@ func gaveUp(t *testing.T, err, want error) {
 	}
 }
 
-// heldBy fails the test unless err says that owner holds the lease for d, give or take what requests take; 0: for how long is not known.
+// heldBy fails the test unless err says that owner holds the lease for about d; 0: for an unknown time.
 func heldBy(t *testing.T, err error, owner string, d time.Duration) {
 	t.Helper()
 	gaveUp(t, err, ErrHeld)
@@ -60,7 +60,7 @@ func TestAcquireThatGivesUpSaysWhoHoldsTheLease(t *testing.T) {
 		}
 		heldBy(t, acquireFor(t, b, 5*time.Second), "a", 25*time.Second)
 		heldBy(t, acquireFor(t, a, 5*time.Second), "a", 20*time.Second-300*time.Millisecond) // by another caller of this process
-		heldBy(t, acquireFor(t, b, time.Minute), "a", 0)                                     // renewed since: for how long is not known
+		heldBy(t, acquireFor(t, b, time.Minute), "a", 0)                                     // renewed since: for an unknown time
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -93,7 +93,7 @@ func TestAcquireThatGivesUpWhileRedisIsSilentDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		short, long := make(chan error, 1), make(chan error, 1)
-		go func() { short <- acquireFor(t, b.keeperOf(), 35*time.Second) }() // after the holder's expiry was to be read
+		go func() { short <- acquireFor(t, b.keeperOf(), 35*time.Second) }() // after it has read the holder's expiry
 		go func() { long <- acquireFor(t, b.keeperOf(), time.Minute) }()
 		pass(time.Second)
 		b.fake.set(mute)
@@ -113,7 +113,7 @@ func TestAcquireThatJoinsOthersHasHeardWhatTheyHave(t *testing.T) {
 		got := make(chan error, 1)
 		go func() { got <- acquireFor(t, b.keeperOf(), 5*time.Second) }()
 		pass(time.Second)
-		b.fake.set(unanswered) // so that the second hears nothing of its own
+		b.fake.set(unanswered) // so that the second caller gets no answer of its own
 		heldBy(t, acquireFor(t, b.keeperOf(), time.Second), "a", 28*time.Second)
 		b.fake.set(nil)
 		<-got
@@ -135,7 +135,7 @@ func TestReleaseThatGivesUpIsUnknown(t *testing.T) {
 	})
 }
 
-// A call whose context ends while the loop is busy had won already: only what nobody else was told to have is given back.
+// A call may win a lease while the loop is busy, although its context ends meanwhile. The lease is released only if no other caller has it.
 func TestCallThatGivesUpLeavesWhatAnotherHas(t *testing.T) { // G1
 	const never = time.Hour
 	type call struct{ at, ends time.Duration } // the loop is busy from 0 on, for 50 ms; an attempt takes 1 ms

@@ -38,19 +38,19 @@ func acquireAll(b *testing.B, m *Manager, ids []string) {
 	wg.Wait()
 }
 
-// slowTimings leaves room: nothing but what is measured happens.
+// slowTimings leaves time between renewals, so that nothing disturbs the measurement.
 func slowTimings(id string) Config {
 	return Config{InstanceID: id, TTL: 30 * time.Second, RenewInterval: 3 * time.Second}
 }
 
-// BenchmarkMemory holds 10,000 leases and reports what one costs.
+// BenchmarkMemory holds 10,000 leases and reports the memory of each.
 func BenchmarkMemory(b *testing.B) {
 	_, client := bootstrappedFor(b, slowTimings(""))
 	ids := sessionIDs(10_000)
 	cfg := slowTimings("bench")
 	for b.Loop() {
 		m := startManager(b, client, ManagerConfig{Config: cfg})
-		acquireAll(b, m, ids[:1000]) // what exists once
+		acquireAll(b, m, ids[:1000]) // one-time allocations
 		before, goroutines := heap(), runtime.NumGoroutine()
 		acquireAll(b, m, ids[1000:])
 		b.ReportMetric(float64(heap()-before)/9000, "B/lease")
@@ -69,7 +69,7 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// tickStore watches the renewals of all leases pass.
+// tickStore times the renewals of all leases.
 type tickStore struct {
 	store
 	mu          sync.Mutex
@@ -107,14 +107,14 @@ func (t *tickStore) await(n int) {
 	}
 }
 
-// rawRenew is the least that can be done: compare the owner, extend.
+// rawRenew does the least possible work: it compares the owner and extends the lease.
 var rawRenew = redis.NewScript(`
 for i = 1, #KEYS do
   if redis.call('GET', KEYS[i]) == ARGV[1] then redis.call('PEXPIRE', KEYS[i], ARGV[2]) end
 end
 return #KEYS`)
 
-// renewing is an instance that holds leases and renews them together, 400 ms apart.
+// renewing is an instance that renews its leases together, every 400 ms.
 func renewing(b *testing.B, client *redis.Client, cfg Config, ids []string) (*Manager, *tickStore) {
 	b.Helper()
 	cfg.InstanceID, cfg.RenewInterval = "bench", 400*time.Millisecond
@@ -137,7 +137,7 @@ func renewing(b *testing.B, client *redis.Client, cfg Config, ids []string) (*Ma
 	return m, watch
 }
 
-// round returns the wall time of one renewal of n leases, in ms, and the CPU time that Redis took meanwhile.
+// round returns the wall time of one renewal of n leases, in ms, and Redis' CPU time meanwhile.
 func (t *tickStore) round(n int, redisCPU func() float64) (wall, cpu float64) {
 	t.mu.Lock()
 	t.calls, t.leases = 0, 0
@@ -147,7 +147,7 @@ func (t *tickStore) round(n int, redisCPU func() float64) (wall, cpu float64) {
 	return float64(t.last.Sub(t.first)) / 1e6, redisCPU() - used
 }
 
-const renewalRounds = 25 // the least of each counts, because what else runs only adds
+const renewalRounds = 25 // the least of each counts, because disturbances only add
 
 // BenchmarkRenewAll renews 10,000 leases once, by a whole instance and by the raw script in the same batches.
 func BenchmarkRenewAll(b *testing.B) {
@@ -189,7 +189,7 @@ func renewRaw(b *testing.B, client *redis.Client, ids []string) {
 	}
 }
 
-// BenchmarkTakeover measures from the expiry of a lease whose owner is gone to the waiter's term, 200 times a round.
+// BenchmarkTakeover measures 200 times per round from the expiry of a dead owner's lease to the waiter's term.
 func BenchmarkTakeover(b *testing.B) {
 	_, client := bootstrapped(b)
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
@@ -205,7 +205,7 @@ func BenchmarkTakeover(b *testing.B) {
 	})
 }
 
-// BenchmarkHandover measures from the call of Release to the waiter's term, 200 times a round.
+// BenchmarkHandover measures 200 times per round from the call of Release to the waiter's term.
 func BenchmarkHandover(b *testing.B) {
 	_, client := bootstrapped(b)
 	a, w := startKeeper(b, client, quick("a")), startKeeper(b, client, quick("w"))
@@ -220,7 +220,7 @@ func BenchmarkHandover(b *testing.B) {
 	})
 }
 
-// succession makes 200 leases pass from a to w, one every 5 ms, and returns how long each took from what end returned.
+// succession makes 200 leases pass from a to w, one every 5 ms. It returns the time of each since the time that end returned.
 func succession(b *testing.B, a, w *Keeper, round int, end func(*Lease) time.Time) []time.Duration {
 	b.Helper()
 	const n = 200
@@ -252,7 +252,7 @@ func succession(b *testing.B, a, w *Keeper, round int, end func(*Lease) time.Tim
 	return took
 }
 
-// BenchmarkWaiters counts the commands that 100 waiting instances cost while one lease is held for 3 s.
+// BenchmarkWaiters counts the commands of 100 waiting instances while one lease is held for 3 s.
 func BenchmarkWaiters(b *testing.B) {
 	server, client := bootstrappedFor(b, Config{})
 	cfg := func(id string) Config { return Config{InstanceID: id} } // the specification's timings
@@ -286,7 +286,7 @@ func BenchmarkWaiters(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// commands is how many calls Redis has executed, those inside scripts left out.
+// commands returns how many calls Redis has executed, without those inside scripts.
 func commands(b *testing.B, s *redistest.Server) int64 {
 	b.Helper()
 	var sum int64
@@ -304,8 +304,8 @@ func commands(b *testing.B, s *redistest.Server) int64 {
 	return sum
 }
 
-// BenchmarkIdle reports the CPU that an instance with 1,000 placed sessions takes at the specification's timings, in percent of a
-// core: a renewal, a heartbeat and a look every 10 s.
+// BenchmarkIdle reports the CPU of an instance with 1,000 sessions at the specification's timings, in percent of a core: a renewal, a
+// heartbeat and a discovery every 10 s.
 func BenchmarkIdle(b *testing.B) {
 	_, client := bootstrappedFor(b, Config{})
 	ids := sessionIDs(1000)
@@ -358,8 +358,8 @@ func settle(b *testing.B, managers []*Manager, n int) {
 	}
 }
 
-// BenchmarkLooks reports what a settled fleet costs Redis at the specification's timings: commands (calls of scripts count as
-// one) and reads of keys a second, all told, and Redis' CPU.
+// BenchmarkLooks reports the load of a settled fleet on Redis at the specification's timings: commands per second (a script counts as one),
+// reads of keys per second, and CPU.
 func BenchmarkLooks(b *testing.B) {
 	for _, size := range []struct{ instances, sessions int }{{10, 1000}, {50, 5000}} {
 		b.Run(fmt.Sprintf("instances=%d/sessions=%d", size.instances, size.sessions), func(b *testing.B) {
@@ -385,7 +385,7 @@ func BenchmarkLooks(b *testing.B) {
 	}
 }
 
-// info is the sum of fields of Redis' INFO.
+// info returns the sum of fields in Redis' INFO.
 func info(b *testing.B, s *redistest.Server, fields ...string) (sum float64) {
 	b.Helper()
 	for _, line := range strings.Split(s.Do("INFO").(string), "\r\n") {

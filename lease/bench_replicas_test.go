@@ -14,7 +14,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// twoGroups are instances without replicas and with two, side by side on a master that has two.
+// twoGroups returns configurations without replicas and with two, for one master with two replicas.
 func twoGroups(b *testing.B, cfg Config) (master *redistest.Server, client *redis.Client, groups [2]Config) {
 	b.Helper()
 	master = redistest.Start(b)
@@ -43,7 +43,7 @@ func twoGroups(b *testing.B, cfg Config) (master *redistest.Server, client *redi
 	return master, client, groups
 }
 
-// BenchmarkReplicatedRenew renews 10,000 leases with the acknowledgement of one of two replicas, and without, in turns.
+// BenchmarkReplicatedRenew renews 10,000 leases in turns with and without the acknowledgement of one of two replicas.
 func BenchmarkReplicatedRenew(b *testing.B) {
 	master, client, groups := twoGroups(b, Config{})
 	redisCPU := func() float64 { return info(b, master, "used_cpu_sys", "used_cpu_user") }
@@ -68,7 +68,7 @@ func BenchmarkReplicatedRenew(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkReplicatedAcquire acquires one lease after another with the acknowledgement of one of two replicas, and without, in turns.
+// BenchmarkReplicatedAcquire acquires leases one by one, in turns with and without the acknowledgement of one of two replicas.
 func BenchmarkReplicatedAcquire(b *testing.B) {
 	_, client, groups := twoGroups(b, slowTimings(""))
 	var keepers [2]*Keeper

@@ -18,7 +18,7 @@ import (
 // These benchmarks measure the speed table of docs/performance.md. Each reports its value and, where the limit is a ratio,
 // what it is a ratio to, measured in the same run.
 
-// holding returns a manager that believes in n leases, without a Redis.
+// holding returns a manager with n leases, without a Redis.
 func holding(b *testing.B, n int) (*Manager, []string) {
 	cfg := ManagerConfig{Config: Config{InstanceID: "bench"}}.withDefaults()
 	s := startShell(&fakeStore{r: newFakeRedis()}, cfg, false)
@@ -38,7 +38,7 @@ func renewals(s *shell, ids []string, kind core.TellKind) []core.Tell {
 	return tells
 }
 
-// best is the least time that f takes, in ns, over rounds of 1,000 calls: what disturbs a round only adds.
+// best returns the least time of f, in ns, over rounds of 1,000 calls, because disturbances only add.
 func best(f func()) float64 {
 	least := time.Hour
 	for range 200 {
@@ -70,7 +70,7 @@ func BenchmarkIsOwned(b *testing.B) {
 				m, ids := holding(b, n)
 				stop := make(chan struct{})
 				var wg sync.WaitGroup
-				if renewing { // all of them every 100 ms: a hundred times as often as at the specification's timing
+				if renewing { // every 100 ms, a hundred times as often as in the specification
 					wg.Go(func() {
 						tick := time.NewTicker(100 * time.Millisecond)
 						defer tick.Stop()
@@ -110,7 +110,7 @@ func BenchmarkHoldValid(b *testing.B) {
 	})
 }
 
-// dropping is a log that takes everything and keeps nothing.
+// dropping is a log that accepts everything and keeps nothing.
 type dropping struct{ zapcore.LevelEnabler }
 
 func (d dropping) With([]zapcore.Field) zapcore.Core { return d }
@@ -122,11 +122,11 @@ func (dropping) Sync() error                                { return nil }
 
 func dropAll() *zap.Logger { return zap.New(dropping{zapcore.DebugLevel}) }
 
-// logTaken waits until the log has everything.
+// logTaken waits until the log has all entries.
 func logTaken(s *shell) { s.log.Flush(context.Background()) }
 
-// BenchmarkTelling is what log and event stream cost the loop beside the renewals themselves: 10,000 renewals are told to
-// nobody, and to a log and a listener that drop what they get.
+// BenchmarkTelling measures what the log and the events of 10,000 renewals cost the loop: without any listener, and with a log and a
+// listener that drop everything.
 func BenchmarkTelling(b *testing.B) {
 	ids := sessionIDs(10_000)
 	rounds := func(b *testing.B, cfg Config, listen bool) {
@@ -160,7 +160,7 @@ func BenchmarkTelling(b *testing.B) {
 	b.Run("sinks", func(b *testing.B) { rounds(b, Config{InstanceID: "bench", Logger: dropAll()}, true) })
 }
 
-// counting is a file that counts the entries and keeps none.
+// counting is a file that only counts the entries.
 type counting struct{ entries atomic.Int64 }
 
 func (c *counting) Write(b []byte) (int, error) {
@@ -169,8 +169,8 @@ func (c *counting) Write(b []byte) (int, error) {
 }
 func (*counting) Sync() error { return nil }
 
-// BenchmarkRenewalEntry is what the entry of one renewal costs at the default level, from being told until its JSON is written, as
-// a multiple of the same entry written by hand, and how much of it is the loop's: the log's goroutine does the rest.
+// BenchmarkRenewalEntry measures the log entry of one renewal at the default level, from the event to its JSON, as a multiple of the same
+// entry written by hand. It also reports the loop's part; the log's goroutine does the rest.
 func BenchmarkRenewalEntry(b *testing.B) {
 	const n = 10_000
 	ids, file := sessionIDs(n), &counting{}

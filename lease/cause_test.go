@@ -21,7 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// refusals are ways in which a Redis answers reads and refuses writes, by what its words begin with.
+// refusals make a Redis answer reads and refuse writes, by the begin of its error.
 var refusals = map[string]func(*redistest.Server){
 	"OOM":        func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", "1") },
 	"NOREPLICAS": func(s *redistest.Server) { s.Do("CONFIG", "SET", "min-replicas-to-write", "1") },
@@ -29,7 +29,7 @@ var refusals = map[string]func(*redistest.Server){
 	"NOPERM":     func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "resetkeys", "~lease:*") }, // not the fences
 }
 
-// A refusal reaches every caller in the server's words, and is no "no answer".
+// Every caller gets a refusal in Redis' own words, not as "no answer".
 func TestErrorsOfARedisThatRefuses(t *testing.T) {
 	for words, refuse := range refusals {
 		t.Run(words, func(t *testing.T) {
@@ -58,7 +58,7 @@ func refusedBecause(t *testing.T, what string, err error, words string) {
 	}
 }
 
-// What an error of the connection says reaches the caller as it is.
+// An error of the connection reaches the caller unchanged.
 func TestErrorsOfAConnection(t *testing.T) {
 	stranger := httptest.NewTLSServer(nil)
 	t.Cleanup(stranger.Close)
@@ -87,7 +87,7 @@ func TestErrorsOfAConnection(t *testing.T) {
 	}
 }
 
-// What an ACL takes away while an instance runs is named by the error, by Health and by the log with the line that grants it, as at Start.
+// If an ACL change denies a running instance something, the error, Health and the log name it, with the line that grants it, as at Start.
 func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 	for name, tt := range map[string]struct {
 		take []any
@@ -129,7 +129,7 @@ func TestDenialWhileRunningNamesTheRule(t *testing.T) {
 	}
 }
 
-// A Redis that is away at Start is checked once it answers.
+// If Redis is away at Start, it is checked when it answers.
 func TestDeniedAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	server, client := bootstrapped(t, redistest.AppendOnly())
@@ -152,7 +152,7 @@ func TestDeniedAfterAnOutage(t *testing.T) {
 	redistest.Eventually(t, "the permission is seen", func() bool { return k.Health().OK() })
 }
 
-// A jump of Redis' clock has words of its own, for who asks and for who waits.
+// A jump of Redis' clock has an error of its own, for new calls and for waiting ones.
 func TestErrorOfAClockThatJumped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -164,7 +164,7 @@ func TestErrorOfAClockThatJumped(t *testing.T) {
 		}
 		r.clock(2 * time.Hour)
 		if _, err := k.TryAcquire(t.Context(), "second"); err != nil {
-			t.Fatal(err) // what tells of the jump
+			t.Fatal(err) // reads the clock
 		}
 		_, err := k.TryAcquire(t.Context(), "job")
 		if !errors.Is(err, ErrQuarantine) || errors.Is(err, errUnknown) || strings.Contains(err.Error(), "failed") {
@@ -176,7 +176,7 @@ func TestErrorOfAClockThatJumped(t *testing.T) {
 	})
 }
 
-// Health speaks of an epoch that is not believed until what was sent later is answered in the present one, and again when it comes again.
+// Health names an epoch that is not trusted until a later request is answered in the current one, and again when that epoch returns.
 func TestHealthOfAnEpochThatIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()

@@ -32,7 +32,7 @@ func TestConfigRefusesContradictions(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		c    Config
-		want string // stands in the message
+		want string // part of the message
 	}{
 		{"renew = TTL", Config{TTL: time.Second, RenewInterval: time.Second}, "RenewInterval"},
 		{"renew > TTL", Config{RenewInterval: time.Minute}, "RenewInterval"},

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// What runs under several terms ends with the first of them, and with whoever began it.
+// A context under several terms ends with the first of them, and with its parent.
 func TestWithHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, newFakeRedis(), "a", true, nil)
@@ -22,7 +22,7 @@ func TestWithHolds(t *testing.T) {
 		outer, leave := context.WithCancel(t.Context())
 		running, end := withHolds(outer, a, b)
 		defer end()
-		for range 3 { // what has ended is not kept until the terms are over
+		for range 3 { // an ended context is released before its terms end
 			one, endOne := withHolds(t.Context(), a, b)
 			endOne()
 			if !errors.Is(context.Cause(one), context.Canceled) || len(a.under) > 2 {

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A channel that an ACL takes away leaves the instance fit, and Health and the log say what is lost; both say when it is over.
+// Without the right to the channel, the instance still works. Health and the log say what is missing, and when it is back.
 func TestLossOfTheChannelIsTold(t *testing.T) {
 	server, client := bootstrapped(t)
 	server.Do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")

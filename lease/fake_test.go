@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeRedis is what the instances of a test share: the least that a Redis is to a shell. The scripts themselves are
-// tested where they live, against a real server.
+// fakeRedis is the shared state of a test's instances, the least that the shell needs of a Redis. The scripts have their own tests, with a
+// real server.
 type fakeRedis struct {
 	mu     sync.Mutex
 	leases map[string]fakeLease
@@ -32,9 +32,9 @@ type fakeRedis struct {
 	fence  int64
 	losses int           // of all data, so far
 	quiet  time.Time     // end of quarantine
-	ahead  time.Duration // of its clock; 0: it does not tell the time
+	ahead  time.Duration // of its clock; 0: its answers have no time
 	asked  []redisstore.Give
-	reads  int // of what is asked
+	reads  int // number of reads
 }
 
 type fakeLease struct {
@@ -47,16 +47,16 @@ func newFakeRedis() *fakeRedis {
 	return &fakeRedis{leases: map[string]fakeLease{}, nodes: map[string]time.Time{}, heard: map[int]func(core.Notice){}}
 }
 
-// fakeStore is one instance's way to a fakeRedis.
+// fakeStore is one instance's store on a fakeRedis.
 type fakeStore struct {
 	r *fakeRedis
 	// fault, if set, decides over an op before it is executed: lost true means no answer before the deadline; executed
 	// says whether Redis did it all the same.
 	mu    sync.Mutex
 	fault func(op *core.Op) (lost, executed bool)
-	many  error // what is said of the number of replicas
+	many  error // answer of the check of replicas
 
-	looked atomic.Pointer[core.Answer] // what looks are answered with; nil: what there is
+	looked atomic.Pointer[core.Answer] // answer to discoveries; nil: the real state
 }
 
 func (f *fakeStore) tooMany(err error) {
@@ -276,7 +276,7 @@ func (r *fakeRedis) item(op *core.Op, it *core.Item, now time.Time) core.Result 
 	return core.Result{}
 }
 
-// clock sets how far the clock of Redis is ahead.
+// clock sets how far Redis' clock is ahead.
 func (r *fakeRedis) clock(ahead time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// An operator's asking ends the work under the very term that it names, and no other.
+// An operator's request ends the work under exactly the named term.
 func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -43,7 +43,7 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 		asked("a", "job", fence-1)
 		asked("b", "job", fence)
 		asked("a", "other", fence)
-		said("a", "job", fence) // as who may publish and write nothing can
+		said("a", "job", fence) // as a client that may only publish
 		select {
 		case err := <-ended:
 			t.Fatalf("given back for what named another term: %v", err)
@@ -64,7 +64,8 @@ func TestAskedBackGivesTheNamedTerm(t *testing.T) { // G1
 	})
 }
 
-// Who may only publish, and has found the fence of a term, has Redis read a few times, whatever he sends, and keeps nobody from being heard.
+// A client that may only publish, and knows the fence of a term, causes a few reads of Redis, whatever it sends. It keeps nobody from being
+// heard.
 func TestForgedAskingsAreReadSeldom(t *testing.T) { // G14
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -94,7 +95,7 @@ func TestForgedAskingsAreReadSeldom(t *testing.T) { // G14
 		r.mu.Lock()
 		r.asked = append(r.asked, redisstore.Give{From: "leasectl", Lease: "job", Owner: "a", Fence: h.Fence()})
 		r.mu.Unlock()
-		forged("x") // in the place of the operator's own, which it keeps from nobody
+		forged("x") // beside the operator's own request, which still arrives
 		pass(time.Second)
 		if h.Context().Err() == nil {
 			t.Error("the work was not ended, though it stands in Redis that it is asked for")

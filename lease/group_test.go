@@ -44,7 +44,7 @@ func setQuarantine(t *testing.T, c redis.UniversalClient, length, before time.Du
 	}
 }
 
-// An instance whose TTL is longer than what its group has agreed on is refused, with both values and the way out.
+// An instance whose TTL exceeds its group's quarantine is refused, with both values and the remedy.
 func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 	_, client := bootstrapped(t) // its group has agreed on three seconds
 	k, err := NewKeeper(client, timed("long", 10*time.Second))
@@ -65,8 +65,8 @@ func TestLongerTTLIsRefusedAtStart(t *testing.T) { // G1
 	}
 }
 
-// Where Redis is away at the start, it is found out with the first answer: nothing is granted, and Health says why. Once the
-// group has agreed on more, it takes part.
+// If Redis is away at the start, the first answer reveals such a TTL: the instance is granted nothing, and Health says why. Once the group
+// has agreed on more, it takes part.
 func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 	server, client := bootstrappedFor(t, timed("", time.Second))
 	server.Freeze()
@@ -90,8 +90,8 @@ func TestLongerTTLIsFoundOutWithTheFirstAnswer(t *testing.T) { // G1
 	}
 }
 
-// A fleet gets a longer TTL: the quarantine is raised, which costs living owners nothing, the instances are replaced one by one,
-// and a flush in the middle of it gives nobody a second owner. Then it gets a shorter one again.
+// A fleet gets a longer TTL: the quarantine is raised, which costs living owners nothing, and the instances are replaced one by one. A
+// flush in between gives nobody a second owner. Then the fleet gets a shorter TTL again.
 func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 	if testing.Short() {
 		t.Skip("it waits for seconds")
@@ -112,7 +112,7 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 	if !h.Valid() {
 		t.Fatal("the old owner lost its lease when the quarantine was raised")
 	}
-	// The owner of the longer TTL does not assert its lease again, and believes in it to the end.
+	// The owner with the longer TTL does not assert its lease again, and trusts it to the end.
 	until, _ := held.Deadline()
 	innerLease{held}.Abandon()
 	server.Flush()
@@ -135,8 +135,8 @@ func TestFleetChangesItsTTLLong(t *testing.T) { // G1, G9
 	}
 }
 
-// After a loss of data an instance with a shorter TTL, which has never heard of this group, may begin the epoch. Who has does
-// not believe it.
+// After a loss of data, an instance with a shorter TTL that does not know the group may begin the epoch. Instances that know the group do
+// not trust it.
 func TestStrangerBeginsTheEpoch(t *testing.T) { // G1
 	server := redistest.Start(t)
 	client := server.Client()

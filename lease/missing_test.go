@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A Redis without a command that leases need is refused at Start, by the command's name. Without INFO it works.
+// Start refuses a Redis without a necessary command, and names the command. INFO is not necessary.
 func TestMissingCommandIsNamedAtStart(t *testing.T) {
 	for _, command := range []string{"EVAL", "EVALSHA", "SUBSCRIBE", "SCAN", "INFO"} {
 		t.Run(command, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Whoever reaches Redis can say anything on the channel, from any database. It costs nobody a lease and gives
-// none away: what is said is looked up.
+// Any client of Redis can publish any notice, from any database. A forged notice costs nobody a lease and gives nobody one, because
+// instances read the state.
 func TestForgedNoticesMoveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -61,7 +61,7 @@ func TestForgedNoticesMoveNothing(t *testing.T) {
 	})
 }
 
-// forge tells everybody a notice that nobody sent.
+// forge sends everybody a notice without a sender.
 func (r *fakeRedis) forge(n core.Notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *fakeRedis) forge(n core.Notice) {
 	}
 }
 
-// What waits is bounded in bytes, too: a few notices may be as long as many.
+// Waiting notices are also bounded in bytes, because a few may be as long as many.
 func TestLongNoticesDoNotPileUp(t *testing.T) {
 	b := inbox{wake: make(chan struct{}, 1)}
 	n := core.Notice{Kind: core.NoticeTaken, From: "b", IDs: slices.Repeat([]string{"x"}, noticeBytes/64)}

@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// alone runs f in a bubble with an instance of which only the tested part exists.
+// alone runs f in a bubble, with an instance of which only the tested part exists.
 func alone(t *testing.T, f func(t *testing.T, in *instance, tab *table)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func acquiredNow(in *instance, name string, fence int64) core.Tell {
 		UntilWall: now.Wall + int64(time.Minute)}
 }
 
-// A step changes all terms together. An attempt without an answer ends belief at its deadline (G4).
+// A step changes all terms together. If an attempt gets no answer, belief ends at its deadline (G4).
 func TestTrustTable(t *testing.T) {
 	alone(t, func(t *testing.T, in *instance, tab *table) {
 		one := tab.apply([]core.Tell{acquiredNow(in, "x", 1), acquiredNow(in, "y", 2)}, nil)
@@ -45,7 +45,7 @@ func TestTrustTable(t *testing.T) {
 	})
 }
 
-// A request that waits until its deadline is answered without being sent. Reads of callers are few at once.
+// A request that waits until its deadline is answered without being sent. Only a few reads of callers are in flight.
 func TestRequestsInFlight(t *testing.T) {
 	alone(t, func(t *testing.T, in *instance, _ *table) {
 		r := requests{instance: in, outside: make(chan struct{}, outsideMax)}
@@ -78,7 +78,7 @@ func TestRequestsInFlight(t *testing.T) {
 	})
 }
 
-// The first caller gets the term. If it gives up at that moment, the term is released; who still waits at the stop is answered.
+// The first caller gets the term. If it gives up at that moment, the term is released. A stop answers the waiting callers.
 func TestCallersInTurn(t *testing.T) {
 	alone(t, func(t *testing.T, in *instance, tab *table) {
 		var last core.Event

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A lease that another holds is taken over under a higher fence, and a dead owner's leases are deleted, no others.
+// A moved lease is acquired under a higher fence. Of a dead owner, exactly its leases are deleted.
 func TestLeasesArePassedOn(t *testing.T) {
 	_, client := bootstrapped(t)
 	keeper := func(id string) *Keeper {

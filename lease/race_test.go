@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A release that happens while the refusal of an acquisition is on its way must not be slept through.
+// A release during the refusal of an acquisition must not be missed.
 func TestReleaseOvertakesTheRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()

@@ -15,19 +15,19 @@ import (
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 )
 
-// quick is timings for tests on a real server: a tenth of the specification's, and what is done in intervals is done three times as
-// often. A machine that stalls for a second or two costs neither an answer nor a lease.
+// quick has a tenth of the specification's timings for tests on a real server, and intervals a third as long as usual. A stall of a second
+// or two costs neither an answer nor a lease.
 func quick(id string) Config {
 	return Config{InstanceID: id, TTL: 3 * time.Second, OpTimeout: 2 * time.Second, RenewInterval: time.Second / 3,
 		DiscoveryInterval: time.Second / 3}
 }
 
-// bootstrapped returns a client of a server of its own that grants leases at once.
+// bootstrapped starts a server that grants leases at once, and returns it with a client.
 func bootstrapped(t testing.TB, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
 	return bootstrappedFor(t, quick(""), opts...)
 }
 
-// bootstrappedFor is bootstrapped for instances with cfg's timings: their group agrees on its quarantine.
+// bootstrappedFor is bootstrapped for instances with cfg, whose group agrees on its quarantine.
 func bootstrappedFor(t testing.TB, cfg Config, opts ...redistest.Option) (*redistest.Server, *redis.Client) {
 	server := redistest.Start(t, opts...)
 	client := server.Client()
@@ -109,7 +109,7 @@ func startManager(t testing.TB, c redis.UniversalClient, cfg ManagerConfig) *Man
 	return m
 }
 
-// stalls measures from now on for how long this process got no turn, until it is asked.
+// stalls returns a function that returns for how long this process has not run since.
 func stalls(t *testing.T) func() time.Duration {
 	const every, usual = 5 * time.Millisecond, 5 * time.Millisecond
 	stop, sum := make(chan struct{}), make(chan time.Duration, 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A request of another kind clears what was said before it was sent, and of that what it disproves.
+// An answer to another kind of request clears the older errors that it disproves.
 func TestWhatAnAnswerClears(t *testing.T) {
 	now := time.Now()
 	refused := func(words string) error { return redisstore.Cause(redisError(words)) }
@@ -49,7 +49,8 @@ func TestWhatAnAnswerClears(t *testing.T) {
 	}
 }
 
-// A refusal stays the reason while the connection fails as well and probes are answered, until a request like it succeeds or it is old.
+// A refusal stays the reason while the connection also fails and probes are answered. It ends when a request of its kind succeeds, or with
+// time.
 func TestARefusalOutlivesTimeouts(t *testing.T) {
 	now := time.Now()
 	tr := newFailures(time.Minute)
@@ -68,7 +69,7 @@ func TestARefusalOutlivesTimeouts(t *testing.T) {
 	}
 }
 
-// redisError is what a server says.
+// redisError is an error reply of Redis.
 type redisError string
 
 func (e redisError) Error() string { return string(e) }
@@ -76,7 +77,7 @@ func (redisError) RedisError()     {}
 
 var _ redis.Error = redisError("")
 
-// A term that was not renewed in time ends with what kept it from that.
+// A term that was not renewed in time ends with the cause.
 func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for seconds")
@@ -121,7 +122,7 @@ func TestLostSaysWhyItWasNotRenewedLong(t *testing.T) {
 	}
 }
 
-// A stop whose releases are refused says that, and not that there was no answer.
+// If releases are refused, Stop says so, instead of reporting no answer.
 func TestStopSaysWhatWasRefused(t *testing.T) {
 	server, client := bootstrapped(t)
 	cfg := quick("a")
@@ -140,7 +141,7 @@ func TestStopSaysWhatWasRefused(t *testing.T) {
 	}
 }
 
-// An instance is not called silent before Redis has had the time to answer, and a silence begins with what was not answered.
+// An instance does not call Redis silent before Redis had time to answer. A silence begins with the first unanswered request.
 func TestSilenceBeginsWithWhatWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -160,7 +161,7 @@ func TestSilenceBeginsWithWhatWasSent(t *testing.T) {
 	})
 }
 
-// A refusal that lasts is an event each time, and an entry at info once in a renewal interval, until its cause or its owner is another.
+// A lasting refusal is an event each time, and an info entry once per renewal interval, until its cause or the owner changes.
 func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 	zc, log := observer.New(zap.InfoLevel)
 	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one", Logger: zap.New(zc)}}.withDefaults(), false)
@@ -197,7 +198,7 @@ func TestRepeatedRefusalsAreQuiet(t *testing.T) {
 	}
 }
 
-// An instance that left the registry for a while is fit, and says until when it gets nothing.
+// An instance that has left the registry for a while works. Health says until when it is granted nothing.
 func TestHealthOfAWithdrawnInstance(t *testing.T) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one", Logger: zap.NewNop()}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()

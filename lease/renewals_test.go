@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
-// TestRenewalsAreCounted: how long each took, and what was left of the window before it was moved; the term counts its own.
+// TestRenewalsAreCounted: the duration of each renewal, and the rest of the window before it. The term counts its own.
 func TestRenewalsAreCounted(t *testing.T) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one"}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
@@ -45,7 +45,8 @@ func TestRenewalsAreCounted(t *testing.T) {
 	}
 }
 
-// TestChangesAreNoRoutine: who wants changes is told no attempts, and of renewals those that ended an uncertainty; who wants all is told all.
+// TestChangesAreNoRoutine: a subscriber of changes gets no attempts, and only the renewals that end an uncertainty. A subscriber of
+// everything gets all.
 func TestChangesAreNoRoutine(t *testing.T) {
 	s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "one"}}.withDefaults(), false)
 	defer func() { logTaken(s); s.cancel() }()
@@ -69,7 +70,7 @@ func TestChangesAreNoRoutine(t *testing.T) {
 		tell(core.TellReleased, false)
 	}
 	changes, end := told(true)
-	play() // with nobody who wants all
+	play() // without a subscriber of everything
 	all, endAll := told(false)
 	play()
 	end()

@@ -13,8 +13,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A server that grants nothing yet is called new, and Bootstrap named, only where it had no epoch: after a restart with its data,
-// or a flush under an owner who still believes, Bootstrap would be wrong.
+// Only a server without an epoch is called new, with advice to run Bootstrap. After a restart with data, or a flush under an owner that
+// trusts its lease, Bootstrap would be wrong.
 func TestRestartIsNotCalledNewLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for seconds")
@@ -55,7 +55,7 @@ func TestRestartIsNotCalledNewLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs.TakeAll() // what is said from now on is of what comes
+	logs.TakeAll() // only later entries count
 	server.Restart(false)
 	expect("restarted, to who knew it", said(first, logs), false)
 	expect("restarted, to a newcomer", said(begin("second")), false)
@@ -67,7 +67,7 @@ func TestRestartIsNotCalledNewLong(t *testing.T) {
 	expect("flushed, to who knew it", said(first, logs), false)
 }
 
-// Who waits in the quarantine of a new server has the lease soon after that is declared new.
+// An instance that waits in the quarantine of a new server has its lease soon after Bootstrap.
 func TestBootstrapOfWhoWaits(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
@@ -93,7 +93,7 @@ func TestBootstrapOfWhoWaits(t *testing.T) {
 	}
 }
 
-// A program of a new user works at once on a Redis that was never used, and waits on one that was started just now.
+// A new user's program works at once on a Redis that was never used. On one that has just started, it waits.
 func TestFirstStartLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for a server to have run for two seconds")

@@ -112,7 +112,7 @@ func sessionIDs(n int) []string {
 	return ids
 }
 
-// A stop while an acquisition is under way leaves nothing behind.
+// A stop during an acquisition leaves nothing behind.
 func TestStopWaitsForWhatItMayStillWin(t *testing.T) { // G13
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -132,7 +132,7 @@ func TestStopWaitsForWhatItMayStillWin(t *testing.T) { // G13
 	})
 }
 
-// What is given up in a quarantine nobody can take: work that was asked to end, and has not yet, goes on.
+// During a quarantine nobody can acquire a lease that is handed over, so work that was asked to end, and still runs, continues.
 func TestHandoverIsTakenBackWhenRedisForgets(t *testing.T) { // G9
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -166,7 +166,7 @@ func TestHandoverIsTakenBackWhenRedisForgets(t *testing.T) { // G9
 		if !a.managerOf().IsOwned(h.Name()) || !h.Valid() {
 			t.Error("kept and not owned")
 		}
-		h2 := <-asked // after the quarantine it is asked for again
+		h2 := <-asked // after the quarantine, it is requested again
 		h2.Drop()
 		pass(time.Second)
 		if got := len(a.managerOf().OwnedSessions()); got != 1 {

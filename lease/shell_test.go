@@ -59,7 +59,7 @@ func TestFailedRenewalStopsBeliefAtOnceAndSuccessRestoresTheSameTerm(t *testing.
 			t.Fatal(err)
 		}
 		h := g.table.get(session)
-		ends, _ := h.Deadline() // as long as it is believed in
+		ends, _ := h.Deadline() // as long as the owner trusts it
 		pass(time.Second)
 		g.fake.set(mute)
 		pass(12500 * time.Millisecond) // a renewal after at most 10 s, unanswered 3 s later
@@ -306,7 +306,7 @@ func TestStopDuringAnOutageSaysWhatIsLeft(t *testing.T) {
 	})
 }
 
-// A leave that is lost on the way is repeated. Where none gets through, Stop ends in its time all the same: the heartbeat expires.
+// A lost leave is repeated. If all are lost, Stop still ends in time, and the heartbeat expires.
 func TestStopRepeatsItsLeave(t *testing.T) { // G13
 	for lost, left := range map[int]int{1: 0, 1000: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestUnconfirmedReleaseIsToldAndTriedAgain(t *testing.T) {
 			t.Error("believed after Release")
 		}
 		g.fake.set(nil)
-		pass(5 * time.Second) // a time-out, where it was tried again before the fault was over
+		pass(5 * time.Second) // one timeout, if it was retried during the fault
 		if r.owner(session) != "" {
 			t.Error("the release was not tried again")
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// entries are those of an event.
+// entries returns the log entries of an event.
 func (g *rig) entries(event string) []observer.LoggedEntry {
 	g.shell.log.Flush(g.ctx)
 	return g.log.FilterField(zap.String("event", event)).All()
@@ -45,7 +45,7 @@ func reads(t *testing.T, change func(*ManagerConfig)) (*rig, *atomic.Pointer[rea
 	return g, &found
 }
 
-// Where there were sessions and are none, that is said, once: a fleet whose sessions were deleted looks like one at rest.
+// If all sessions disappear, the log says so once, because a fleet without sessions looks idle.
 func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, found := reads(t, nil)
@@ -67,7 +67,7 @@ func TestSessionsThatAreGoneAreWarnedOf(t *testing.T) {
 	})
 }
 
-// Sessions that cannot be read any more are shared as they were, and as long as that goes on the log and Health say so.
+// If sessions cannot be read any more, the last known ones stay shared, and the log and Health say so meanwhile.
 func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, found := reads(t, nil)
@@ -94,7 +94,7 @@ func TestSessionsThatCannotBeReadAnyMore(t *testing.T) {
 	})
 }
 
-// An instance whose looks fail while all else is answered finds nothing that is free: one that fails is an accident, two are told.
+// An instance whose discoveries fail, while all other requests succeed, finds no free lease. The second failure in a row is reported.
 func TestLooksThatFailForGood(t *testing.T) {
 	for words, want := range map[string]struct {
 		failure core.Failure
@@ -109,7 +109,7 @@ func TestLooksThatFailForGood(t *testing.T) {
 			g.fake.looked.Store(&core.Answer{Failure: want.failure, Err: want.err, Text: words})
 			failing := false
 			for i := range 60 {
-				pass(time.Second + 100*time.Millisecond) // others are answered
+				pass(time.Second + 100*time.Millisecond) // other requests are answered
 				h := g.diagnosis.health()
 				if failing = failing || !h.OK(); !failing {
 					continue
@@ -136,7 +136,7 @@ func TestLooksThatFailForGood(t *testing.T) {
 	}
 }
 
-// A process that stood still says how long, once in a TTL.
+// A process that was paused says for how long, once per TTL.
 func TestStallsAreWarnedOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, newFakeRedis(), "a", true, nil)

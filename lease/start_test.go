@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/inner"
 )
 
-// The context of Start bounds the start, and nothing after it.
+// The context of Start bounds only the start.
 func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startShell(&fakeStore{r: newFakeRedis()}, ManagerConfig{Config: Config{InstanceID: "a"}}.withDefaults(), true)
@@ -38,7 +38,7 @@ func TestStartsContextDoesNotEndTheInstance(t *testing.T) {
 	})
 }
 
-// Run ends with its context, and when somebody else stops the instance.
+// Run ends with its context, or when somebody else stops the instance.
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, stop := range []bool{false, true} {
@@ -87,7 +87,7 @@ func TestDoInsideDoIsRefused(t *testing.T) {
 	})
 }
 
-// A start that need not wait is not said to; one that must wait says until when, and what Bootstrap is for.
+// A start without a wait has no entry. A start that waits says until when, and names Bootstrap.
 func TestWhatAStartSaysOfItsQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, wait := range []time.Duration{0, time.Minute} {
@@ -125,7 +125,7 @@ func zapString(key, value string) zapcore.Field {
 	return zapcore.Field{Key: key, Type: zapcore.StringType, String: value}
 }
 
-// Malformed sessions are counted, some are named, and an instance that can share none is neither settled nor fit.
+// Malformed sessions are counted, and some are named. An instance without a valid session is neither settled nor ok.
 func TestHealthOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

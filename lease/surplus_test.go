@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// A replica too many that is attached while an instance runs is told within a TTL, by the log once and by Health as long as it lasts; what
-// cannot be asked changes nothing of that.
+// A surplus replica that attaches itself to a running instance's master is reported within a TTL: by the log once, and by Health as long as
+// it lasts. A failed check changes nothing.
 func TestReplicasTooManyAreTold(t *testing.T) { // G1
 	synctest.Test(t, func(t *testing.T) {
 		entries, logs := observer.New(zap.InfoLevel)

@@ -10,8 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/policy"
 )
 
-// A loop that is not scheduled (here: held up by a listener, just before the renewal is sent) cannot tell that a renewal
-// was not answered. Belief ends at the time-out all the same.
+// A loop that is not scheduled (here, a listener blocks it just before the renewal) cannot notice an unanswered renewal. Belief still ends
+// at the timeout.
 func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan *Lease, 1)
@@ -60,8 +60,8 @@ func TestUnansweredRenewalEndsBeliefWithoutTheLoop(t *testing.T) { // G4
 	})
 }
 
-// A window ends by whichever of the two clocks comes to its end first: the monotonic one may stand still while the machine
-// sleeps, the wall clock may be set back.
+// A window ends when either clock reaches its end: the monotonic clock may stand still while the machine sleeps, and the wall clock may be
+// set back.
 func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
 	synctest.Test(t, func(t *testing.T) {
 		h := &Lease{in: &instance{base: time.Now()}}
@@ -83,7 +83,7 @@ func TestWindowEndsByWhicheverClockIsFirst(t *testing.T) { // G1
 	})
 }
 
-// A thousand leases leave in ten requests, whether the instance gives them back itself or whoever listens does.
+// A thousand leases are released in ten requests, whether the instance or its listener releases them.
 func TestDrainReleasesInBatches(t *testing.T) { // G13
 	for _, tt := range []struct {
 		name   string

@@ -39,7 +39,7 @@ func TestAShorterTTLIsRenewedInTimeAndPassesOnSooner(t *testing.T) { // G1, G5
 	})
 }
 
-// A term is that of the first caller, with its TTL, also if one who came before has given up.
+// A term has the TTL of its first caller, even if an earlier caller has given up.
 func TestEachTermHasTheTTLOfItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What other programs are written against: methods, fields and states are those of the specification, no more and no fewer.
+// Other programs depend on these: methods, fields and states are exactly those of the specification.
 func TestTypesAreTheSpecifications(t *testing.T) {
 	var methods []string
 	for i := range reflect.TypeFor[LeaseManager]().NumMethod() {
@@ -32,7 +32,7 @@ func TestTypesAreTheSpecifications(t *testing.T) {
 	}
 }
 
-// A lease as its owner, another instance and nobody sees it.
+// A lease from the view of its owner, of another instance and of nobody.
 func TestManagerTellsOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -49,7 +49,7 @@ func TestManagerTellsOfALease(t *testing.T) {
 			t.Errorf("a is %q", a.InstanceID())
 		}
 		info(a, LeaseStateUnknown, "")
-		for range 2 { // newly, and already
+		for range 2 { // new and repeated
 			if ok, err := a.TryAcquire(t.Context(), session); !ok || err != nil {
 				t.Fatalf("a acquires: %v, %v", ok, err)
 			}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// listener notes the events of one keeper; it runs in the loop.
+// listener records the events of one keeper. It runs in the loop.
 type listener struct {
 	kinds []EventKind
 	hold  *Lease
@@ -51,7 +51,7 @@ func TestWantWaitsWithoutACaller(t *testing.T) {
 		la.took(t, EventReleased)
 		lb.took(t, EventAcquiring, EventAcquired)
 
-		// A term is wanted once: a does not come back by itself, and b, once it has lost the lease, neither.
+		// A term is wanted once: a does not acquire it again by itself, and neither does b after losing the lease.
 		lb.hold.Drop()
 		pass(time.Minute)
 		if owner := r.owner("job"); owner != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// An answer that crosses EventKept counts as little as one to an earlier yield: the work goes on, or has not ended yet.
+// If an answer crosses EventKept, it counts as little as an answer to an earlier yield, whether the work continues or has not ended yet.
 func TestAYieldThatIsOffIsAnsweredInVain(t *testing.T) { // G9
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeRedis()
@@ -34,7 +34,7 @@ func TestAYieldThatIsOffIsAnsweredInVain(t *testing.T) { // G9
 		} {
 			g.shell.inbox.put(message{run: func() {
 				told(tt.before...)
-				innerLease{h}.Yield() // is heard after all that is told here
+				innerLease{h}.Yield() // arrives after all events here
 				told(tt.after...)
 			}})
 			synctest.Wait()

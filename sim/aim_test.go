@@ -13,13 +13,13 @@ import (
 
 var aimSeeds = flag.Int("aim", 40, "seeds of which TestLoneInjectionsHitOwners counts whom lone injections hit")
 
-// breaks are the kinds whose lone injection should break an owner: it is gone, or cannot renew, for longer than it may be trusted.
+// breaks are the kinds whose lone injection should break an owner: it ends, or cannot renew for longer than it may be trusted.
 var breaks = []fault.Kind{
 	fault.Crash, fault.Freeze, fault.CheckSend, fault.Cut, fault.BlackHole, fault.RequestsLost, fault.RepliesLost, fault.Suspend,
 }
 
-// A lone injection of a node hits who owns leases, and one that should break an owner outlasts its trust, so that what it owned
-// passes on. With -v it prints how many did, by kind: go test ./sim -run LoneInjectionsHitOwners -v -aim 200.
+// A lone injection of a node hits an owner of leases. If it should break the owner, it outlasts the owner's trust, so that others acquire
+// its leases. With -v, the test prints how many did, by kind: go test ./sim -run LoneInjectionsHitOwners -v -aim 200.
 func TestLoneInjectionsHitOwners(t *testing.T) {
 	safety := func(seed uint64) (Config, fault.Plan, error) {
 		all := Builtin()
@@ -57,7 +57,7 @@ func TestLoneInjectionsHitOwners(t *testing.T) {
 					continue
 				}
 				passed := h.passed
-				if name == SystemIntents { // nobody need want any more what was owned
+				if name == SystemIntents { // nobody may want the lease any more
 					passed = h.owner
 				}
 				if least := h.planned * 8 / 10; h.owner < least || passed < least {
@@ -68,8 +68,8 @@ func TestLoneInjectionsHitOwners(t *testing.T) {
 	}
 }
 
-// hit counts the lone injections of a kind: planned, of those that hit an owner, and of those before whose end something that it
-// owned was another's.
+// hit counts the lone injections of a kind: planned ones, those that hit an owner, and those before whose end another instance acquired one
+// of the owner's leases.
 type hit struct{ planned, owner, passed int }
 
 type owned struct {
@@ -80,7 +80,7 @@ type owned struct {
 	until  int64
 }
 
-// owners follows who holds what as Redis shows it, and what becomes of the leases of those who are hit.
+// owners follows the holders that Redis shows, and the leases of the instances that are hit.
 type owners struct {
 	c     Config
 	plan  fault.Plan

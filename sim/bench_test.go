@@ -26,8 +26,8 @@ func tenMinutes(b *testing.B, seed uint64, length time.Duration) Config {
 	return c
 }
 
-// BenchmarkVirtualStorm is `simulate --engine virtual --nodes 10 --sessions 100 --duration 10m`: the storm, its history and
-// logs written, hashed and read again, all guarantees judged, the report saved.
+// BenchmarkVirtualStorm measures `simulate --engine virtual --nodes 10 --sessions 100 --duration 10m`. That includes writing, hashing and
+// reading history and logs, judging all guarantees, and saving the report.
 func BenchmarkVirtualStorm(b *testing.B) {
 	dir := b.TempDir()
 	var events int64
@@ -47,7 +47,7 @@ func BenchmarkVirtualStorm(b *testing.B) {
 	b.ReportMetric(float64(events)/took.Seconds(), "events/s")
 }
 
-// BenchmarkSeed is one seed of an exploration.
+// BenchmarkSeed measures one seed of an exploration.
 func BenchmarkSeed(b *testing.B) {
 	clock, seed := cputime.OneCore(b), uint64(0)
 	for b.Loop() {
@@ -63,10 +63,9 @@ func BenchmarkSeed(b *testing.B) {
 	b.ReportMetric(float64(clock().Microseconds())/1000/float64(seed), "ms/seed")
 }
 
-// BenchmarkGrowth is what an event of the history costs in ten minutes of a hundred instances with ten thousand sessions,
-// hashed and judged as an exploration does it, to what it costs in ten minutes of ten with a hundred. The speed of a shared
-// machine changes by half from one minute to the next: so each of the large runs stands between small ones, and the median of
-// the rounds' ratios counts.
+// BenchmarkGrowth compares the cost of an event with a hundred instances and ten thousand sessions to its cost with ten and a hundred, over
+// ten minutes, hashed and judged as in an exploration. The speed of a shared machine may change by half within a minute, so each large run
+// is between small ones, and the median of the rounds' ratios counts.
 func BenchmarkGrowth(b *testing.B) {
 	const rounds = 9
 	perEvent := func(nodes, sessions int, least int64) float64 {
@@ -107,7 +106,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkJudgeStorm judges a saved storm again, from memory and from its file, and looks at what it holds at the end.
+// BenchmarkJudgeStorm judges a saved storm again, from memory and from its file, and measures the memory at the end.
 func BenchmarkJudgeStorm(b *testing.B) {
 	dir := b.TempDir()
 	storm := func(c Config) Result {
@@ -172,7 +171,7 @@ func BenchmarkJudgeStorm(b *testing.B) {
 	})
 }
 
-// heap is what lives.
+// heap returns the size of live memory.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// What a scenario's plan says hits first and as it stands; what is drawn follows when that is healed.
+// The plan of a scenario hits first, unchanged. Drawn faults follow when it is healed.
 func TestPlanBeforeWhatIsDrawn(t *testing.T) {
 	s := Scenario{
 		Seed: 1, Speed: 10, Duration: 10 * time.Minute, Faults: []fault.Kind{fault.Crash, fault.Cut},
@@ -36,14 +36,14 @@ func TestPlanBeforeWhatIsDrawn(t *testing.T) {
 	}
 }
 
-// A minus takes a kind out of the usual ones, in a storm and in what a seed draws; a kind that no engine has is refused.
+// A minus removes a kind from the usual ones, in a storm and in a seed's draws. A kind that no engine has is refused.
 func TestKindsTakenOut(t *testing.T) {
 	s := Scenario{Seed: 1, Duration: 30 * time.Minute, Faults: []fault.Kind{"-redis-wipe", "-crash"}}
 	c, err := s.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Draw(func(k fault.Kind) error { // what is not named need not be there
+	plan, err := c.Draw(func(k fault.Kind) error { // only named kinds must exist
 		if k == fault.RedisOutage {
 			return errors.New("not here")
 		}

@@ -15,9 +15,9 @@ import (
 
 var freshSeeds = flag.Uint64("fresh", 120, "how many seeds TestNewRedis plays")
 
-// empty draws whether instances reach Redis at a loopback address, and in every third run what is left at the address of a Redis that
-// loses its data. On another machine that can be any server, at a loopback address one that shows what it is. Seeds do not draw it
-// otherwise: G10 takes a quarantine of which a part is over for one that is too short.
+// empty draws whether instances reach Redis at a loopback address and, in every third run, which server replaces a Redis that loses its
+// data. On another machine that can be any server; at a loopback address, it shows its state. Seeds draw nothing else here, because G10
+// takes a partly expired quarantine for one that is too short.
 func empty(c *Config, plan *fault.Plan) {
 	r := rand.New(rand.NewPCG(c.Seed, streamEmpty))
 	c.Virtual.Local = r.IntN(2) == 0
@@ -31,8 +31,8 @@ func empty(c *Config, plan *fault.Plan) {
 	plan.Faults = newcomersFirst(c, c.Seed, plan.Faults)
 }
 
-// One owner, also as the target sees it, and growing fences hold where a new Redis is used at once. Seeds come to each condition after a
-// loss of data, and to a Redis that meets them all.
+// If a new Redis grants leases at once, each lease still has one owner, also in the target's view, and fences grow. The seeds meet each
+// condition after a loss of data, and a Redis that fulfils all.
 func TestNewRedis(t *testing.T) {
 	inSeeds, all := map[string]int{}, 0
 	for seed := uint64(1); seed <= *freshSeeds; seed++ {
@@ -43,7 +43,7 @@ func TestNewRedis(t *testing.T) {
 		}
 		empty(&c, &plan)
 		verdicts, out, _, err := JudgeVirtual(t.Context(), c, plan, func(v *virtual.Config) {
-			v.Unannounced = v.Local && seed%4 == 0 // which G10 would take for a quarantine that is missing
+			v.Unannounced = v.Local && seed%4 == 0 // G10 would miss a quarantine
 			v.Seams.Begun = func(condition string, lost bool) {
 				begun[condition] = true
 				lostBefore = lostBefore || lost

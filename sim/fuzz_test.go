@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever stands in a scenario file, it is loaded or refused in one line, and a plan it leads to is a valid one.
+// Any scenario file is loaded, or refused in one line. A plan from it is valid.
 func FuzzScenarioFile(f *testing.F) {
 	files, err := filepath.Glob("builtin/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -12,8 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
-// Judging the event values as a run emits them and judging the lines that were saved of it is the same, to the last word,
-// also where guarantees are broken.
+// Judging a run's events in memory or from its file gives the same verdicts, word for word, even if guarantees are broken.
 func TestJudgingMemoryAndFileIsTheSame(t *testing.T) {
 	lossy := func(v *virtual.Config) { v.Net.Lost = 200_000 } // no fault of the plan excuses it
 	broken := map[string]bool{}

@@ -23,8 +23,8 @@ duration: 4m
 timings: {ttl: 30s, poll: 5s, serve: 10ms}
 `
 
-// TestQuestions plays the questions of docs/design.md in virtual time, each as a plan, and holds what becomes of one lease against
-// what is written down in testdata/questions. Times there are seconds since the first fault.
+// TestQuestions plays the questions of docs/design.md in virtual time, each as a plan, and compares what happens to one lease with
+// testdata/questions. Times there are seconds since the first fault.
 func TestQuestions(t *testing.T) {
 	datadriven.RunTest(t, "testdata/questions", func(t *testing.T, d *datadriven.TestData) string {
 		watched := "session-1"
@@ -51,9 +51,9 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// timeline is what becomes of one lease: what its owners say, what Redis does with it, and when it is not polled.
+// timeline records what happens to one lease: the reports of owners, its changes in Redis, and the times without polls.
 type timeline struct {
-	session string // its ID, known once the session is there
+	session string // its ID, known once the session exists
 	index   int    // in order of creation
 	from    int64
 	sure    map[string]bool // by instance: its last renewal succeeded
@@ -67,7 +67,7 @@ func newTimeline(session string, from time.Duration) *timeline {
 	return l
 }
 
-// add takes an event. What stands before the first fault is not told.
+// add takes an event. Events before the first fault are omitted.
 func (l *timeline) add(e history.Event) {
 	switch {
 	case e.Kind == history.SessionAdded:
@@ -121,7 +121,7 @@ func (l *timeline) note(e *history.Event) {
 	}
 }
 
-// noteServers tells what becomes of a Redis with replicas.
+// noteServers records the changes of a Redis with replicas.
 func (l *timeline) noteServers(e *history.Event) {
 	switch {
 	case e.Kind == history.RedisLife:

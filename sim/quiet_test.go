@@ -14,11 +14,11 @@ import (
 
 var quietSeeds = flag.Int("quiet", 1000, "seeds of which TestBudgetsAreTight makes its table; of intents, which take longer, a tenth of them")
 
-// tightSeeds are enough to meet, in each state, something near the most that instances send in it.
+// tightSeeds are enough seeds to meet, in each state, nearly the largest number of commands.
 const tightSeeds = 1000
 
-// What instances send is never more than four times below what they may, whatever they go through, and never above it (G14, E7,
-// I7); and of the changes that promises bound in time few are not judged. With -v it prints them.
+// Instances never send more commands than their budget, and in each state their most is at least a quarter of it (G14, E7, I7). Few of the
+// changes with a time limit are not judged. With -v, the test prints them.
 func TestBudgetsAreTight(t *testing.T) {
 	for _, system := range check.Systems() {
 		t.Run(system, func(t *testing.T) {
@@ -59,14 +59,14 @@ func TestBudgetsAreTight(t *testing.T) {
 	}
 }
 
-// share is of how many changes a guarantee judged, and of how many it did not because no limit that judges anything can be computed.
+// share counts the changes that a guarantee judged, and those that it excused because no useful limit can be computed.
 type share struct{ judged, excused int }
 
-// mostExcused is the share of all changes, in percent, that a guarantee may excuse: about twice what many more seeds
-// showed. One that is not named excuses nothing.
+// mostExcused is the share of changes, in percent, that a guarantee may excuse: about twice the share in many more seeds. Others excuse
+// nothing.
 var mostExcused = map[string]int{"G5": 5, "G8": 6, "G9": 16, "G11": 3, "G13": 20, "E4": 4, "I3": 12, "I5": 2, "I6": 1}
 
-// littleIsExcused holds what a guarantee did not judge against the share that it may.
+// littleIsExcused compares a guarantee's excused changes with its share.
 func littleIsExcused(t *testing.T, shares map[string]share) {
 	t.Helper()
 	for _, id := range slices.Sorted(maps.Keys(shares)) {
@@ -92,7 +92,7 @@ func drawn(t *testing.T, system string, seed uint64) []check.Verdict {
 	return verdicts
 }
 
-// budgets returns what instances sent in each state.
+// budgets returns the commands of instances in each state.
 func budgets(t *testing.T, verdicts []check.Verdict, seed int) []check.Load {
 	t.Helper()
 	for _, v := range verdicts {
@@ -107,8 +107,8 @@ func budgets(t *testing.T, verdicts []check.Verdict, seed int) []check.Load {
 	return nil
 }
 
-// Sound instances keep to their budgets (G14, E7, I7) whatever their intervals are beside each other: looks that are as rare as renewals or
-// far more frequent, clients that ask twice in an interval of renewals or twenty times, waits for a start that are short beside all of that.
+// Sound instances keep their budgets (G14, E7, I7) with any relation of their intervals: discoveries as rare as renewals or much more
+// frequent, clients that send two or twenty requests per renewal interval, and start delays much shorter than all of these.
 func TestLongTTLs(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -16,15 +16,14 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// regressions are the drawn storms that once broke a guarantee, each with all that its seed gave: what seeds draw may change
-// (DrawVersion), and then the seed alone is another run.
+// regressions are the drawn storms that once broke a guarantee, each with all that its seed gave. Seeds may later draw other plans
+// (DrawVersion).
 const regressions = "testdata/regression/*.yaml"
 
 var freeze = flag.String("freeze", "", "write down the run that a seed gives now: \"6053 G9\", \"7 I3 intents crash-all,redis-wipe\" "+
 	"for another system and named faults, or \"1579 E4 sentinel=2 election\" with so many replicas (cluster=2)")
 
-// TestRegressionSeeds runs the drawn storms that once broke a guarantee. What each of them is about stands
-// in a story too; the seed shows that the whole keeps it.
+// TestRegressionSeeds runs these storms. Each has a story too; the seed shows that the whole system keeps its promise.
 func TestRegressionSeeds(t *testing.T) {
 	if *freeze != "" {
 		frozen(t, strings.Fields(*freeze))
@@ -55,8 +54,8 @@ func TestRegressionSeeds(t *testing.T) {
 	}
 }
 
-// frozen writes a file of the run that a seed gives: words are the seed, the guarantee that it broke, and where given the replicas, the
-// system and the only faults that are drawn. What is read back must have the same history.
+// frozen writes the file of a seed's run. words are the seed, the guarantee that it broke and, optionally, the replicas, the system and the
+// only drawn faults. The saved run must have the same history.
 func frozen(t *testing.T, words []string) {
 	t.Helper()
 	seed, err := strconv.ParseUint(words[0], 10, 64)
@@ -89,7 +88,7 @@ func frozen(t *testing.T, words []string) {
 		t.Fatal(err)
 	}
 	y := c.yaml()
-	y.Faults = nil // the plan says which
+	y.Faults = nil // the plan has them
 	head := fmt.Sprintf("# Seed %d of %s as version %d of what seeds draw gave it. It broke %s.\nplan:\n", seed, c.System, DrawVersion,
 		words[1])
 	for _, f := range plan.Faults { // one on a line

@@ -12,8 +12,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// TestReplicaQuestions plays the questions of docs/replicas.md, as TestQuestions does, with two replicas behind Sentinel. Sentinels' and
-// servers' own times are drawn, so beside one play it holds how long the lease was nobody's in twenty (or so many as "seeds" says). Each is judged.
+// TestReplicaQuestions plays the questions of docs/replicas.md, as TestQuestions does, with two replicas behind Sentinel. The times of
+// sentinels and servers are drawn. So the test also plays each question twenty times (or "seeds" times) and records how long the lease had
+// no owner. All plays are judged.
 func TestReplicaQuestions(t *testing.T) {
 	datadriven.RunTest(t, "testdata/replicaquestions", func(t *testing.T, d *datadriven.TestData) string {
 		watched, told, seeds := "session-1", uint64(7), 20
@@ -35,7 +36,7 @@ func TestReplicaQuestions(t *testing.T) {
 	})
 }
 
-// playReplicas plays a question once and has it judged.
+// playReplicas plays and judges a question once.
 func playReplicas(t *testing.T, d *datadriven.TestData, watched string, seed uint64) (*gap, *timeline) {
 	t.Helper()
 	s, err := load("questions", func(string) ([]byte, error) {
@@ -63,9 +64,9 @@ func playReplicas(t *testing.T, d *datadriven.TestData, watched string, seed uin
 	return g, story
 }
 
-// gap is the longest time in which nobody believed in the lease, from the first fault on. A process that was killed believes nothing.
+// gap is the longest time in which nobody trusted the lease, from the first fault on. A killed process trusts nothing.
 type gap struct {
-	since   int64 // 0: somebody does
+	since   int64 // 0: somebody trusts it
 	longest time.Duration
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// behind is a scenario of a Redis whose instances are told of so many replicas.
+// behind is a scenario behind Sentinel whose instances are configured with this many replicas.
 func behind(system string, replicas int) Scenario {
 	return Scenario{Engine: EngineVirtual, System: system, Topology: TopologySentinel, Replicas: &replicas}
 }
@@ -24,7 +24,7 @@ func onCluster(system string, replicas int) Scenario {
 	return s
 }
 
-// Drawn storms on a cluster break nothing, and exercise all.
+// Drawn storms on a cluster break nothing and exercise all guarantees.
 func TestClusterSeeds(t *testing.T) {
 	for _, system := range []string{SystemPolling, SystemElection} {
 		exercised := map[string]int{}
@@ -51,8 +51,8 @@ func TestClusterSeeds(t *testing.T) {
 	}
 }
 
-// Drawn storms with replicas break nothing, and exercise all; instances that are told of no replicas are seen to have two owners, or two
-// pipelines in one slot, in the same storms.
+// Drawn storms with replicas break nothing and exercise all guarantees. In the same storms, instances configured without replicas have two
+// owners, or two pipelines in one slot.
 func TestReplicaSeeds(t *testing.T) {
 	for system, seeds := range map[string]uint64{SystemPolling: 30, SystemElection: 30, SystemIntents: 15} {
 		for _, replicas := range []int{2, 0} {
@@ -90,7 +90,7 @@ func TestReplicaSeeds(t *testing.T) {
 	}
 }
 
-// What one server draws is what the same seed draws with replicas, but for the faults.
+// With and without replicas, a seed draws the same run except for the faults.
 func TestReplicasDrawTheRestAlike(t *testing.T) {
 	of, ofCluster := map[fault.Kind]int{}, map[fault.Kind]int{}
 	for seed := range uint64(50) {
@@ -137,7 +137,7 @@ func TestReplicasDrawTheRestAlike(t *testing.T) {
 	}
 }
 
-// A run whose plan is not a seed's own has faults of servers too.
+// A run whose plan is not a seed's own also has faults of servers.
 func TestReplicasAreStormed(t *testing.T) {
 	c, err := Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Seed: 5}.Resolve()
 	if err != nil {
@@ -157,7 +157,7 @@ func TestTopologyIsChecked(t *testing.T) {
 		key  string
 		want string
 	}{
-		{"unknown", Scenario{Topology: "ring"}, "topology", "known are single, sentinel, cluster"},
+		{"unknown", Scenario{Topology: "ring"}, "topology", "choose from single, sentinel, cluster"},
 		{"of one server", Scenario{Replicas: &one}, "replicas", "add topology: sentinel"},
 		{"too many", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &ten}, "replicas", "0 to 9"},
 		{"negative", Scenario{Engine: EngineVirtual, Topology: TopologySentinel, Replicas: &minus}, "replicas", "0 to 9"},
@@ -200,7 +200,7 @@ func TestTopologyIsChecked(t *testing.T) {
 	}
 }
 
-// A saved run is played again as it was, and another engine has as many servers.
+// A saved run is played again unchanged, and another engine has as many servers.
 func TestReplicasAreSaved(t *testing.T) {
 	for _, replicas := range []int{0, 2} {
 		c, plan, err := behind("", replicas).Swarm(3)

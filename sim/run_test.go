@@ -21,7 +21,7 @@ type fake struct {
 	unsupported     fault.Kind
 	closed          int
 	storm           Storm
-	during          func(dir string) // called while it runs; nil: not
+	during          func(dir string) // called during the run; nil: nothing is
 }
 
 func (f *fake) Name() string { return "fake" }
@@ -206,7 +206,7 @@ func TestLoadRunRefuses(t *testing.T) {
 	}
 }
 
-// fullDisk is an engine on whose disk nothing can be written any more once it has run.
+// fullDisk is an engine after whose run nothing can be written.
 type fullDisk struct{ Engine }
 
 func (e fullDisk) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
@@ -214,7 +214,7 @@ func (e fullDisk) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outc
 	return out, errors.Join(err, os.RemoveAll(s.Dir))
 }
 
-// A history that cannot be saved is judged nevertheless.
+// A history that cannot be saved is still judged.
 func TestRunJudgesWhatItCannotSave(t *testing.T) {
 	c := resolved(t, Scenario{
 		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 3, Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G3"},
@@ -228,7 +228,7 @@ func TestRunJudgesWhatItCannotSave(t *testing.T) {
 	}
 }
 
-// cutLogs is an engine that had no room for a node's log for a moment.
+// cutLogs is an engine that briefly had no room for a node's log.
 type cutLogs struct{ Engine }
 
 var errCut = errors.New("the log of a node was cut off")
@@ -239,7 +239,7 @@ func (e cutLogs) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outco
 	return out, err
 }
 
-// Logs that are not whole are not held against the nodes.
+// Incomplete logs do not count against the nodes.
 func TestRunDoesNotJudgeLogsThatWereCut(t *testing.T) {
 	c := resolved(t, Scenario{
 		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 3, Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1", "G3"},
@@ -255,12 +255,12 @@ func TestRunDoesNotJudgeLogsThatWereCut(t *testing.T) {
 	}
 }
 
-// A saved run says whom its faults of owners hit and when, and the run that is made of it hits them again.
+// A saved run names the targets and times of its faults of owners. A run made from it hits the same targets.
 func TestSameTargetsAgain(t *testing.T) {
 	second := time.Second
 	c := resolved(t, Scenario{Engine: EngineVirtual, Nodes: 3, Sessions: 6, Seed: 9, Fixed: Fixed{Duration: 2 * time.Minute}, Plan: []fault.Fault{
 		{At: 5 * second, Kind: fault.Freeze, Target: "owner:session-1", For: 2 * second},
-		{At: 6 * second, Kind: fault.Cut, Target: "owner:session-1", For: second}, // waits until that one is thawed
+		{At: 6 * second, Kind: fault.Cut, Target: "owner:session-1", For: second}, // waits for the end of the freeze
 		{At: 6500 * time.Millisecond, Kind: fault.BlackHole, Target: "node-1", For: second},
 		{At: 8500 * time.Millisecond, Kind: fault.Latency, Target: fault.Same, For: second, Ms: 1},
 	}})
@@ -293,7 +293,7 @@ func TestSameTargetsAgain(t *testing.T) {
 	}
 }
 
-// targetsOf returns whom a saved run's faults hit, by their number in the plan.
+// targetsOf returns the targets of a saved run's faults, by their number in the plan.
 func targetsOf(t *testing.T, dir string) map[int64]string {
 	t.Helper()
 	targets := map[int64]string{}

@@ -98,9 +98,9 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{Name: "../x"}, "name", "a-z"},
 		{Scenario{System: "election", Sessions: 2}, "sessions", "exactly 1"},
 		{Scenario{System: "election", Faults: []fault.Kind{fault.SessionAdd}}, "faults[0]", "makes no sense"},
-		{Scenario{System: "election", Criteria: []string{"G1"}}, "criteria", "known are E1, E2, "},
-		{Scenario{System: "chess"}, "system", "known are polling"},
-		{Scenario{Criteria: []string{"G15"}}, "criteria", "known are G1, G2, "},
+		{Scenario{System: "election", Criteria: []string{"G1"}}, "criteria", "choose from E1, E2, "},
+		{Scenario{System: "chess"}, "system", "choose from polling"},
+		{Scenario{Criteria: []string{"G15"}}, "criteria", "choose from G1, G2, "},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: time.Second}}, "timings.renew", "shorter than the TTL"},
 		{Scenario{Fixed: Fixed{TTL: time.Second, Renew: 900 * time.Millisecond}}, "timings.renew", "no time for an answer"},
 		{Scenario{System: "intents", Fixed: Fixed{TTL: 3 * time.Second, Renew: 2200 * time.Millisecond}}, "timings.renew", "asked to stop"},
@@ -111,7 +111,7 @@ func TestResolveRefuses(t *testing.T) {
 		{Scenario{Timings: Timings{Poll: -time.Second}}, "timings.poll", "too short"},
 		{Scenario{Fixed: Fixed{Duration: time.Millisecond}}, "duration", "out of bounds"},
 		{Scenario{Plan: []fault.Fault{{Kind: fault.Crash, Target: "node-11"}}}, "plan[0]", "does not take part"},
-		{Scenario{Faults: []fault.Kind{"meteor"}}, "faults[0]", "known are crash"},
+		{Scenario{Faults: []fault.Kind{"meteor"}}, "faults[0]", "choose from crash"},
 		{Scenario{Faults: []fault.Kind{fault.RedisSentinel}}, "faults[0]", "later version"},
 	} {
 		_, err := c.s.Resolve()
@@ -144,7 +144,7 @@ func TestFileRefuses(t *testing.T) {
 		"zero inside":      {"timings:\n  ttl: 0s\n", ".yaml:2:8: timings.ttl: must be more than zero"},
 		"too many":         {"sessions: 9\nnodes: 5000\n", ".yaml:2:8: nodes: 5000 is out of bounds"},
 		"contradiction":    {"timings:\n  ttl: 30s\n  renew: 30s\n", ".yaml:3:10: timings.renew: 3s must be shorter"},
-		"unknown fault":    {"faults: [crash, meteor]\n", ".yaml:1:17: faults[1]: unknown fault \"meteor\": known are crash"},
+		"unknown fault":    {"faults: [crash, meteor]\n", ".yaml:1:17: faults[1]: unknown fault \"meteor\": choose from crash"},
 		"fault for later":  {"faults:\n  - redis-failover\n", ".yaml:2:5: faults[0]: fault not available"},
 		"fault in plan":    {"plan:\n  - {at: 1s, kind: crsh, target: node-1}\n", ".yaml:2:20: plan[0].kind: unknown fault"},
 		"target in plan":   {"plan:\n  - {at: 1s, kind: crash, target: node-99}\n", ".yaml:2:5: plan[0]: fault 1: "},
@@ -196,7 +196,7 @@ func TestBuiltinScenariosResolve(t *testing.T) {
 	}
 }
 
-// A built-in scenario plays every kind of fault that it names, alone, at any seed.
+// A built-in scenario plays every kind of fault that it names, with any seed.
 func TestBuiltinScenariosPlayEveryKind(t *testing.T) {
 	for _, engine := range []string{EngineReal, EngineVirtual} {
 		supported := func(k fault.Kind) error { return k.AvailableOn(engine == EngineVirtual) }
@@ -220,7 +220,7 @@ func TestBuiltinScenariosPlayEveryKind(t *testing.T) {
 	}
 }
 
-// The file that a run saves is the run again, whatever the speed.
+// A run's saved file gives the same run, at any speed.
 func TestSavedConfigIsTheSame(t *testing.T) {
 	for _, s := range []Scenario{
 		{}, {Speed: 1}, {Speed: 7, Nodes: 3, Seed: 1<<64 - 1, Faults: []fault.Kind{fault.Crash}, Criteria: []string{"G1"}},

@@ -15,11 +15,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
-// linesMax is what counts as a scenario of a few lines.
+// linesMax is the limit of a short scenario file.
 const linesMax = 30
 
-// A storm of many faults shrinks to what breaks the lease, in a file of a few lines that gives the very same history, and a
-// drawing of it.
+// A storm of many faults shrinks to those that break the lease. The result is a short file that gives the same history, and a figure.
 func TestShrink(t *testing.T) {
 	for _, m := range []struct {
 		breaks string
@@ -67,7 +66,7 @@ func shrunkFirst(t *testing.T, guarantee string, bend Breaker) Shrunk {
 	return Shrunk{}
 }
 
-// sameAgain holds the run of the short scenario file against the run that it was made of.
+// sameAgain compares the run of the short scenario file with the original run.
 func sameAgain(t *testing.T, r Result, bend Breaker) {
 	t.Helper()
 	file := filepath.Join(r.Dir, ShrunkFile)
@@ -92,7 +91,7 @@ func sameAgain(t *testing.T, r Result, bend Breaker) {
 	}
 }
 
-// When it is interrupted the smallest run so far is there, and can be saved; nothing smaller, nothing.
+// If a shrink is interrupted, the smallest run so far can be saved. Without a smaller run, there is nothing to save.
 func TestShrinkInterrupted(t *testing.T) {
 	c, plan, err := Scenario{Nodes: 8, Sessions: 30, Faults: []fault.Kind{fault.Crash}}.Swarm(17)
 	if err != nil {
@@ -113,7 +112,7 @@ func TestShrinkInterrupted(t *testing.T) {
 	}
 }
 
-// What breaks nothing is told, not shrunk.
+// A run that breaks nothing is reported, not shrunk.
 func TestShrinkOfASoundRun(t *testing.T) {
 	c := resolved(t, Scenario{Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 5, Plan: []fault.Fault{}})
 	if _, err := Shrink(t.Context(), c, "", nil, nil); !errors.Is(err, ErrNothingBroke) {
@@ -121,7 +120,7 @@ func TestShrinkOfASoundRun(t *testing.T) {
 	}
 }
 
-// The smallest run for the real engine is the one of virtual time, its amounts made faster as its timings are, once.
+// The smallest run for the real engine is that of virtual time. Its amounts are divided by the speed once, as its timings are.
 func TestShrunkAmountsOnTheRealEngine(t *testing.T) {
 	c := resolved(t, Scenario{
 		Engine: EngineVirtual, Nodes: 2, Sessions: 2, Seed: 5,

@@ -27,8 +27,8 @@ func seedTimings(kinds ...fault.Kind) Scenario {
 	return s
 }
 
-// The Sovereign document's algorithm is caught by E1, E2 and E5, and each break shrinks to what a reader can follow. The
-// plans of docs/election.md come from here: go test ./sim -run SovereignIsCaught -v prints them.
+// E1, E2 and E5 catch the Sovereign document's algorithm, and each break shrinks to a readable plan. The plans of docs/election.md come
+// from here: go test ./sim -run SovereignIsCaught -v prints them.
 func TestSovereignIsCaught(t *testing.T) {
 	for _, c := range []struct {
 		breaks string
@@ -78,8 +78,7 @@ func firstBroken(t *testing.T, breaks string, s Scenario, within uint64) (Shrunk
 	return Shrunk{}, last
 }
 
-// Every plan that docs/election.md shows breaks the guarantee that it names, where members follow the document, and none
-// where they are this library's.
+// Every plan in docs/election.md breaks the named guarantee if members follow the document, and none if they are this library's.
 func TestSovereignPlansOfTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../docs/election.md")
 	if err != nil {
@@ -132,8 +131,7 @@ func TestSovereignPlansOfTheDocs(t *testing.T) {
 	}
 }
 
-// Each promise of an election can be broken, and the judge says so: by the document's members, or by rules of ours that are
-// broken on purpose.
+// Each promise of an election can be broken, and the judge notices: by members that follow the document, or by rules broken on purpose.
 func TestElectionMutants(t *testing.T) {
 	for _, m := range []struct {
 		breaks string
@@ -168,7 +166,7 @@ func TestElectionMutants(t *testing.T) {
 	}
 }
 
-// One member that follows the document among four of ours: as long as nothing breaks there is one leader at a time.
+// One member follows the document among four of this library. As long as nothing breaks, there is one leader at a time.
 func TestSovereignAmongOurs(t *testing.T) {
 	s := seedTimings()
 	s.Nodes, s.Plan, s.Faults = 5, []fault.Fault{}, nil
@@ -191,8 +189,8 @@ func TestSovereignAmongOurs(t *testing.T) {
 	}
 }
 
-// sovereigns makes every instance of a virtual election a member that follows the Sovereign document to the letter: the
-// mutant that the storm must catch. Slots for which ours returns true stay this library's (nil: none does).
+// sovereigns makes every instance of a virtual election follow the Sovereign document exactly. The storm must catch this mutant. Slots for
+// which ours returns true keep this library; nil: none.
 func sovereigns(ours func(slot int) bool) Breaker {
 	return func(v *virtual.Config) {
 		ttl := v.TTL

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// What tells one exploration from another names which slots have APIs that take leases.
+// The settings that distinguish explorations name the slots whose APIs acquire leases.
 func TestGivenNamesAPILeases(t *testing.T) {
 	text, err := Scenario{System: SystemIntents, APILeases: APILeasesOn}.Given()
 	if err != nil || !strings.Contains(string(text), `"apiLeases":"on"`) {
@@ -20,7 +20,7 @@ func TestGivenNamesAPILeases(t *testing.T) {
 	}
 }
 
-// What is drawn does not depend on what is given beside it, and every drawn plan can be saved and loaded.
+// A given setting does not change the rest of the draw, and every drawn plan can be saved and loaded.
 func TestSwarmIsValid(t *testing.T) {
 	for seed := uint64(1); seed <= 300; seed++ {
 		c, plan, err := Scenario{}.Swarm(seed)
@@ -38,8 +38,8 @@ func TestSwarmIsValid(t *testing.T) {
 	}
 }
 
-// drawnSum is the sum of what seeds draw in DrawVersion, and drawnSumReplicas where Redis has replicas. A change of one is a new
-// version: old seeds are other runs then.
+// drawnSum is the checksum of the seeds' draws in DrawVersion, drawnSumReplicas with replicas. If one changes, old seeds are other runs, so
+// DrawVersion must change.
 const (
 	drawnSum         = "5-4d8bc0a1eccf7f77"
 	drawnSumReplicas = "5-4937be646744c3eb"
@@ -47,7 +47,7 @@ const (
 
 var timings = regexp.MustCompile(`Timings:\{([^}]*)\}`)
 
-// draws is what seeds drew so far.
+// draws hashes the draws of seeds.
 type draws struct{ hash.Hash }
 
 func (d draws) add(t *testing.T, c Config, p fault.Plan) {
@@ -59,13 +59,13 @@ func (d draws) add(t *testing.T, c Config, p fault.Plan) {
 	c.Plan = nil
 	said := fmt.Sprintf("%+v", c)
 	for _, usual := range []string{" First:<nil>", " Topology:single Replicas:0", "Local:false Emptied: "} {
-		said = strings.Replace(said, usual, "", 1) // a key that is not given makes no other run
+		said = strings.Replace(said, usual, "", 1) // an omitted key does not change the run
 	}
-	said = timings.ReplaceAllString(said, "$1") // nor does where the timings stand
+	said = timings.ReplaceAllString(said, "$1") // nor does the place of the timings
 	fmt.Fprintf(d, "%s %s\n", said, text)
 }
 
-// seeds adds what the first seeds draw.
+// seeds adds the draws of the first seeds.
 func (d draws) seeds(t *testing.T, s Scenario) {
 	t.Helper()
 	for seed := uint64(1); seed <= 200; seed++ {
@@ -77,7 +77,7 @@ func (d draws) seeds(t *testing.T, s Scenario) {
 	}
 }
 
-// storm adds what a run has whose plan is drawn for it alone.
+// storm adds a run whose plan is drawn for it alone.
 func (d draws) storm(t *testing.T, s Scenario) {
 	t.Helper()
 	c := resolved(t, s)

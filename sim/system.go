@@ -63,7 +63,7 @@ func noBeats(k fault.Kind) error {
 
 func (c Config) checkSystem() error {
 	if systems[c.System] == nil {
-		return wrong("system", "unknown system %q: known are %s (flag --system)", c.System, strings.Join(check.Systems(), ", "))
+		return wrong("system", "unknown system %q: choose from %s (flag --system)", c.System, strings.Join(check.Systems(), ", "))
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (c Config) checkCriteria() error {
 	ids := check.IDs(c.System)
 	for _, name := range c.Criteria {
 		if !slices.Contains(ids, name) {
-			return wrong("criteria", "unknown guarantee %q: known are %s (of %s)", name, strings.Join(ids, ", "), c.System)
+			return wrong("criteria", "unknown guarantee %q: choose from %s (of %s)", name, strings.Join(ids, ", "), c.System)
 		}
 	}
 	return nil

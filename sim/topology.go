@@ -42,7 +42,7 @@ func (c Config) checkTopology() error {
 		return wrong("topology", "%w: %s: the keys of an election are whole, and nothing says that those of a real cluster are in one slot: "+
 			"choose another system (flag --system), or add --engine virtual", ErrTopology, c.Topology)
 	case c.Topology != "" && !slices.Contains(known, c.Topology):
-		return wrong("topology", "%q: unknown topology: known are %s (flag --topology)", c.Topology, strings.Join(known, ", "))
+		return wrong("topology", "%q: unknown topology: choose from %s (flag --topology)", c.Topology, strings.Join(known, ", "))
 	case c.Replicas != 0 && !c.replicated():
 		return wrong("replicas", "%d: one server has no replicas: add topology: %s or %s (flag --topology)", c.Replicas,
 			TopologySentinel, TopologyCluster)

@@ -65,7 +65,7 @@ func (c Config) checkEngine() error {
 	_, isLease := LeaseAdapter(c.NodeCmd)
 	switch {
 	case c.Engine != EngineReal && c.Engine != EngineVirtual:
-		return wrong("engine", "%q: unknown engine: known are %s, %s (flag --engine)", c.Engine, EngineReal, EngineVirtual)
+		return wrong("engine", "%q: unknown engine: choose from %s, %s (flag --engine)", c.Engine, EngineReal, EngineVirtual)
 	case len(c.NodeCmd) > 0 && len(StartedBy(c.NodeCmd)) == 0:
 		return wrong("nodeCmd", "%q names no program to start (flag --node-cmd)", c.NodeCmd)
 	case c.onVirtual() && len(c.NodeCmd) > 0:
@@ -87,7 +87,7 @@ func (c Config) checkCounts() error {
 	case !nameForm.MatchString(c.Name):
 		return wrong("name", "%q: use up to 64 of a-z, 0-9 and -, not - first", c.Name)
 	case c.APILeases != "" && !slices.Contains([]string{APILeasesOff, APILeasesOn, APILeasesMixed}, c.APILeases):
-		return wrong("apiLeases", "%q: known are %s, %s, %s", c.APILeases, APILeasesOff, APILeasesOn, APILeasesMixed)
+		return wrong("apiLeases", "%q: choose from %s, %s, %s", c.APILeases, APILeasesOff, APILeasesOn, APILeasesMixed)
 	case c.APILeases != "" && c.System != SystemIntents:
 		return wrong("apiLeases", "only APIs of intents take leases: add system: %s (flag --system)", SystemIntents)
 	case c.Nodes < 1 || c.Nodes > nodesMax:

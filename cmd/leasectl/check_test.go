@@ -10,7 +10,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A quarantine that began while Redis' clock was ahead lasts as long once the clock is right. check says so, and what it says ends it.
+// If a quarantine began while Redis' clock was ahead, it lasts until the clock catches up. check says so, and the command that it names
+// ends the quarantine.
 func TestQuarantineOfAClockAhead(t *testing.T) {
 	s := redistest.Start(t)
 	run := func(args ...string) string {
@@ -34,8 +35,8 @@ func TestQuarantineOfAClockAhead(t *testing.T) {
 	}
 }
 
-// A clock that is far from this machine's is found, and one within what was measured or a second is not. A snapshot that could not be
-// written is found before Redis refuses writes for it.
+// check finds a clock that differs by more than the measurement's error and a second. It finds a failed snapshot before Redis refuses
+// writes for it.
 func TestCheckFindsClocksAndSnapshots(t *testing.T) {
 	g := &group{client: redistest.Start(t, redistest.AppendOnly()).Client()}
 	for _, c := range []struct {
@@ -54,7 +55,7 @@ func TestCheckFindsClocksAndSnapshots(t *testing.T) {
 	}
 }
 
-// A command that Redis does not have is named, whichever it is, and whatever else cannot be read without it.
+// check names a command that Redis does not have, whichever it is and whatever else it cannot read.
 func TestCheckNamesMissingCommands(t *testing.T) {
 	for command, found := range map[string]string{"EVAL": "no command EVAL:", "SUBSCRIBE": "no command SUBSCRIBE:",
 		"SCAN": "no command SCAN:", "TIME": "no command time:", "HMGET": "no command hmget:", "INFO": "INFO is denied, or renamed"} {
@@ -71,7 +72,7 @@ func TestCheckNamesMissingCommands(t *testing.T) {
 	}
 }
 
-// Sessions are judged by the leases of instances with a heartbeat. Nothing is found if these do not read the keys "session:*".
+// Sessions are judged by the leases of instances with a heartbeat. If these do not read the keys "session:*", check finds nothing.
 func TestCheckFindsSessions(t *testing.T) {
 	const a, b = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5f"
 	for _, c := range []struct{ alive, leases, sessions, found string }{ // leases of node-1; "!" is a malformed session

@@ -43,7 +43,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// server starts a Redis with these arguments, which leasectl asks from now on; with "tls" alone one of TLS, whose authority has the file $CA.
+// server starts a Redis with these arguments, for later calls of leasectl. "tls" alone starts one with TLS, whose authority is in the file
+// $CA.
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	option := redistest.Args(args...)
 	tls := slices.Equal(args, []string{"tls"})
@@ -59,7 +60,7 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// certify gives a server of TLS a certificate that ends so long from now.
+// certify gives a TLS server a certificate that ends after this duration.
 func certify(ts *testscript.TestScript, neg bool, args []string) {
 	length, err := time.ParseDuration(args[0])
 	ts.Check(err)
@@ -85,7 +86,7 @@ func command(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), got)
 }
 
-// fill writes so many leases.
+// fill writes this many leases.
 func fill(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -103,7 +104,7 @@ func fill(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ends runs leasectl with all but the first argument, which is the exit code it wants.
+// ends runs leasectl and wants an exit code, its first argument.
 func ends(ts *testscript.TestScript, neg bool, args []string) {
 	code := 0
 	var exit *exec.ExitError
@@ -129,7 +130,7 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// started runs leasectl and returns it with what it writes.
+// started starts leasectl and returns its output.
 func started(ts *testscript.TestScript, args []string) (cmd *exec.Cmd, out io.ReadCloser, said *strings.Builder) {
 	path, err := exec.LookPath("leasectl")
 	ts.Check(err)
@@ -153,7 +154,7 @@ func endsFine(ts *testscript.TestScript, cmd *exec.Cmd, said *strings.Builder) {
 	}
 }
 
-// head reads the begin of what leasectl writes, and closes the pipe.
+// head reads the first output of leasectl, and closes the pipe.
 func head(ts *testscript.TestScript, neg bool, args []string) {
 	cmd, out, said := started(ts, args)
 	if _, err := out.Read(make([]byte, 1)); err != nil {
@@ -163,7 +164,7 @@ func head(ts *testscript.TestScript, neg bool, args []string) {
 	endsFine(ts, cmd, said)
 }
 
-// watches runs watch until it has begun, has something changed, and interrupts it when it shows the change.
+// watches runs watch, makes a change once it has begun, and interrupts it when it shows the change.
 func watches(ts *testscript.TestScript, neg bool, args []string) {
 	cmd, out, said := started(ts, append([]string{"watch", "--every", "50ms"}, args...))
 	lines := bufio.NewScanner(out)
@@ -186,7 +187,7 @@ func watches(ts *testscript.TestScript, neg bool, args []string) {
 	endsFine(ts, cmd, said)
 }
 
-// Help says first what a command does, with a verb.
+// The help of a command begins with a verb.
 func TestHelpBeginsWithAVerb(t *testing.T) {
 	verbs := strings.Fields("Ask Check Declare Find Read See Show")
 	root := newRoot(func(string) string { return "" })

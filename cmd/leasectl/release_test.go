@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// renew plays an owner that renews a lease and does not hear that it is asked for.
+// renew plays an owner that renews a lease and ignores requests to release it.
 func renew(t *testing.T, s *redistest.Server, name string) {
 	t.Helper()
 	client := s.Client()
@@ -34,7 +34,7 @@ func renew(t *testing.T, s *redistest.Server, name string) {
 	}()
 }
 
-// hold has a keeper work under a lease until the lease is lost.
+// hold makes a keeper work under a lease until the lease is lost.
 func hold(t *testing.T, s *redistest.Server, name string) (id string, over chan error) {
 	t.Helper()
 	k, err := lease.NewKeeper(s.Client(), lease.Config{})
@@ -58,7 +58,7 @@ func hold(t *testing.T, s *redistest.Server, name string) (id string, over chan 
 	return k.InstanceID(), over
 }
 
-// An owner that lives releases its lease. Of every other lease release says when it expires, or which instance to stop, and takes none.
+// A living owner releases its lease. For every other lease, release says when it expires or which instance to stop, and takes none.
 func TestRelease(t *testing.T) {
 	s := redistest.Start(t)
 	var out, said bytes.Buffer
@@ -103,7 +103,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// Where too few replicas acknowledge, the name in a key is said not to count.
+// If too few replicas acknowledge, release says that the name in the key does not count.
 func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do("SET", "lease:epoch", "run:0:1 1")
@@ -120,7 +120,7 @@ func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// Completion uses the environment's password for the environment's Redis alone, and not for a server that is being typed.
+// Completion uses the environment's password only for the environment's Redis, not for a server on the command line.
 func TestCompletionKeepsThePassword(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do("SET", "lease:name:job", "a", "PX", "60000")

@@ -18,7 +18,7 @@ type behind struct {
 	*redistest.Replicated
 }
 
-// run runs leasectl, which asks the sentinels.
+// run runs leasectl with the sentinels.
 func (b *behind) run(args ...string) (text string, code int) {
 	b.Helper()
 	var all []string
@@ -31,7 +31,7 @@ func (b *behind) run(args ...string) (text string, code int) {
 	return out.String() + said.String(), code
 }
 
-// says runs leasectl until it says these words.
+// says runs leasectl until its output has these words.
 func (b *behind) says(words string, args ...string) {
 	b.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -46,7 +46,7 @@ func (b *behind) says(words string, args ...string) {
 	b.Fatalf("leasectl %q ended with %d and does not say %q: %s", args, code, words, text)
 }
 
-// finds checks which findings there are.
+// finds checks the findings.
 func (b *behind) finds(args []string, want ...string) {
 	b.Helper()
 	text, _ := b.run(append([]string{"check", "--json"}, args...)...)
@@ -63,7 +63,7 @@ func (b *behind) finds(args []string, want ...string) {
 	}
 }
 
-// What leasectl does behind Sentinel: it finds the master, before and after a failover, and says how many replicas acknowledge.
+// Behind Sentinel, leasectl finds the master, before and after a failover, and says how many replicas acknowledge.
 func TestBehindSentinel(t *testing.T) {
 	b := &behind{t, redistest.StartReplicated(t)}
 	var out bytes.Buffer
@@ -80,7 +80,7 @@ func TestBehindSentinel(t *testing.T) {
 
 	b.says("declared", "bootstrap", "--quarantine", "2s", "--replicas", "2")
 	b.says("1 must acknowledge a write, and 2 do\n", "status")
-	b.finds(nil, "persistence") // the epoch says how many
+	b.finds(nil, "persistence") // the epoch has the number of replicas
 	b.finds([]string{"--replicas", "2"}, "persistence")
 	b.finds([]string{"--replicas", "1"}, "replicas", "persistence")
 

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"simulate": main, "mutant": mutated, "broken": broken, "crashing": crashing})
 }
 
-// broken is a simulator whose virtual instances do not hear that a renewal failed. It exits like simulate, but for a verdict of
-// fail, which is what it is there for.
+// broken is a simulator whose virtual instances do not notice a failed renewal. It exits like simulate, except for the expected verdict of
+// fail.
 func broken() {
 	if code, ok := hiddenMode(os.Args); ok {
 		os.Exit(code) // a sound node of the real engine
@@ -82,7 +82,7 @@ func scripts(t *testing.T, dir string) {
 	})
 }
 
-// condition tells scripts whether there is a redis-server. CI must have one.
+// condition reports to scripts whether there is a redis-server. CI must have one.
 func condition(name string) (bool, error) {
 	if name != "redis" {
 		return false, errors.New("unknown condition " + name)
@@ -106,7 +106,7 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ends runs simulate with all but the first argument, which is the exit code it wants.
+// ends runs simulate and wants an exit code, its first argument.
 func ends(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: ends code arguments...")
@@ -126,8 +126,7 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 // interruptedWithin is how long a run may take to end after Ctrl-C, judging included, on a busy machine.
 const interruptedWithin = 5 * time.Second
 
-// interrupts runs simulate with the arguments, sends it an interrupt when its nodes work, and writes what it says to
-// stdout.txt. It wants exit code 2 soon after.
+// interrupts runs simulate, interrupts it when its nodes work, and writes its output to stdout.txt. It wants exit code 2 soon after.
 func interrupts(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: interrupts arguments...")
@@ -221,7 +220,7 @@ func escaped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// crashes runs a program that panics, and wants it to end by a signal: an exit code would be a verdict's.
+// crashes runs a program that panics, and wants it to end by a signal, because an exit code would look like a verdict.
 func crashes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: crashes program arguments...")
@@ -232,7 +231,7 @@ func crashes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sums gives a saved run's report the sums that its plan and scenario have now, as whoever edits a folder can.
+// sums updates the checksums in a saved run's report, as somebody who edits the folder can.
 func sums(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sums dir")
@@ -246,7 +245,7 @@ func sums(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(r.Save(dir))
 }
 
-// killed runs simulate on the real engine and kills it as soon as a node's word stands in the history that is written as it goes.
+// killed runs simulate on the real engine and kills it as soon as the growing history has an event of a node.
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: killed arguments...")
@@ -272,8 +271,7 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 	_ = cmd.Wait() // it was killed
 }
 
-// stops runs an exploration, interrupts it as soon as it shows progress, and wants exit code 2. What it wrote to standard
-// output is in stopped.txt.
+// stops runs an exploration, interrupts it as soon as it shows progress, and wants exit code 2. stopped.txt has its standard output.
 func stops(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: stops arguments...")
@@ -299,7 +297,7 @@ func stops(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), stdout.Bytes(), 0o600))
 }
 
-// Help says first what a command does, with a verb.
+// The help of a command begins with a verb.
 func TestHelpBeginsWithAVerb(t *testing.T) {
 	verbs := strings.Fields("Add Break Check Compare Judge List Make Open Run Search Serve Show Start Write")
 	root := newRoot()

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/explore"
 )
 
-// A seed says nothing without the version that draws it and the flags that it was given: both lines name them.
+// A seed is useless without the version that draws it and the flags of its exploration, so both lines name them.
 func TestMergedSeedsCanBePlayedAgain(t *testing.T) {
 	m := explore.Merged{Causes: []*explore.Cause{{Broke: []string{"G6"}, Count: 1, Seeds: []uint64{29573}, First: explore.FailedSeed{Seed: 29573}}}}
 	m.Draw = 2

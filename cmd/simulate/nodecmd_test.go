@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim"
 )
 
-// A command line is read as a shell reads it, and what is printed for a replay is read back as the same words.
+// A command line is parsed as by a shell, and the command that is printed for a replay gives the same words.
 func TestCommandLines(t *testing.T) {
 	t.Setenv("WHERE", "some where")
 	for line, want := range map[string][]string{
@@ -41,7 +41,7 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// The printed command plays the run as it was played: what its folder does not say is in it, and no password is.
+// The printed command has everything that is missing in the run's folder, and no password.
 func TestReplayFlags(t *testing.T) {
 	run := func(engine, redis string, node ...string) sim.Result {
 		r := sim.Result{Start: sim.Start{Config: sim.Config{Engine: engine, NodeCmd: node}}}

@@ -12,10 +12,10 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// canary stands in no output, and in no file of a run.
+// canary is part of each password. No output and no file of a run may contain it.
 const canary = "c4n4ry"
 
-// quietly returns what runs the program and sees that it never prints the password, and the folder in which it does.
+// quietly returns a function that runs the program and checks that it never prints the password, and the program's folder.
 func quietly(t *testing.T) (quiet func(code int, env []string, args ...string), dir string) {
 	dir = t.TempDir()
 	program := filepath.Join(dir, "simulate") // by this name it is the simulator, and its nodes too
@@ -35,7 +35,7 @@ func quietly(t *testing.T) (quiet func(code int, env []string, args ...string), 
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 		var all bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &all, &all
-		_ = cmd.Run() // the code tells
+		_ = cmd.Run() // the exit code has the error
 		if got := cmd.ProcessState.ExitCode(); got != code || strings.Contains(all.String(), canary) || all.Len() == 0 {
 			t.Errorf("%v, %v: exit %d, want %d: %s", env, args, got, code, all.String())
 		}
@@ -44,7 +44,7 @@ func quietly(t *testing.T) (quiet func(code int, env []string, args ...string), 
 
 var inEnvironment = []string{"LEASESTORM_REDIS_PASSWORD=" + canary}
 
-// No command prints the password, wherever it came from.
+// No command prints a password, whatever its source.
 func TestPasswordIsNeverPrinted(t *testing.T) {
 	server := redistest.Start(t, redistest.Password(canary))
 	quiet, dir := quietly(t)
@@ -71,7 +71,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 	quiet(exitWrong, nil, "--redis-password-file", file)
 }
 
-// Nor is it in the folder of a run.
+// Nor does the folder of a run contain it.
 func TestNoRunHoldsAPasswordLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("storms on the real engine: make long plays them")

@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// An amount is printed in what it is an amount of (docs/scenarios.md), and a second one that is a direction as one.
+// An amount is printed in its unit (docs/scenarios.md). A second amount that is a direction is printed as a direction.
 func TestAmountsHaveTheirUnits(t *testing.T) {
 	for want, f := range map[string]fault.Fault{
 		"for 1s 1136 ppm slow": {Kind: fault.ClockDrift, For: time.Second, Ms: 1136, Jitter: 1},
@@ -30,16 +30,16 @@ func TestAmountsHaveTheirUnits(t *testing.T) {
 	}
 }
 
-// What goes on is told as what was counted: the judge alone says what broke, and nodes that join are beyond the size of the fleet.
+// The progress line names what was counted. Only the judge says what broke, and joined nodes exceed the size of the fleet.
 func TestProgressNamesWhatItCounts(t *testing.T) {
 	got := sentence(sim.Progress{Phase: "storm", Alive: 4, Nodes: 3, Polls: 7, Rejected: 2, Violations: 1, Challenges: 5})
-	if strings.Contains(got, "violations") || strings.Contains(got, "of 3") || !strings.Contains(got, "1 at once of one session") ||
+	if strings.Contains(got, "violations") || strings.Contains(got, "of 3") || !strings.Contains(got, "1 overlapping") ||
 		!strings.Contains(got, "4 nodes alive") {
 		t.Errorf("progress says %q", got)
 	}
 }
 
-// A replay names whom a fault of an owner hit: its plan is that of the run, and one that aims at another's owner is not.
+// A replay names the instance that a fault of an owner hit. If the plan aims at another owner, it does not.
 func TestFaultOfAnOwnerIsThatOfItsReplay(t *testing.T) {
 	at := func(target string) fault.Fault {
 		return fault.Fault{At: time.Second, Kind: fault.Crash, Target: target}
@@ -57,7 +57,7 @@ func TestFaultOfAnOwnerIsThatOfItsReplay(t *testing.T) {
 	}
 }
 
-// An exploration that cannot save what it found still says what broke, and exits by it.
+// If an exploration cannot save a failed seed, it still prints what broke, and its exit code says so.
 func TestExplorationTellsWhatItCannotSave(t *testing.T) {
 	full := fmt.Errorf("%w: save the state: no space left on device", sim.ErrHarness)
 	broke := explore.Coverage{Verdict: check.Fail, Failed: []explore.FailedSeed{{Seed: 17, Broke: []string{"G3"}}}}

@@ -91,7 +91,7 @@ func (p *progress) done() {
 }
 
 func sentence(m sim.Progress) string {
-	s := fmt.Sprintf("%-5s  %d nodes alive  %d challenges  %d polls, %d refused, %d at once of one session", m.Phase, m.Alive, m.Challenges,
+	s := fmt.Sprintf("%-5s  %d nodes alive  %d challenges  %d polls, %d refused, %d overlapping", m.Phase, m.Alive, m.Challenges,
 		m.Polls, m.Rejected, m.Violations)
 	if m.Fault != "" {
 		s += "  now: " + m.Fault

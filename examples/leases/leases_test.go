@@ -48,7 +48,7 @@ func start(t *testing.T, url, instance string, argv []string) *process {
 	return &process{in: in, out: bufio.NewScanner(out)}
 }
 
-// ask wants the answer ok to a request.
+// ask sends a request and wants this answer.
 func (p *process) ask(t *testing.T, op, key string, ok bool) {
 	t.Helper()
 	p.id++
@@ -73,7 +73,7 @@ func (p *process) ask(t *testing.T, op, key string, ok bool) {
 	t.Fatalf("%s of %s: no answer", op, key)
 }
 
-// play has two instances take turns, and one of them lose its lease where the store can lose it.
+// play makes two instances take turns. One of them loses its lease, if the store can lose it.
 func play(t *testing.T, url string, loses bool, argv ...string) {
 	t.Helper()
 	if _, err := exec.LookPath(argv[0]); err != nil {
@@ -103,7 +103,7 @@ func play(t *testing.T, url string, loses bool, argv ...string) {
 	b.ask(t, "renew", one, true)
 }
 
-// Each example keeps its leases to one owner.
+// Each example gives a lease to one owner.
 func TestExamples(t *testing.T) {
 	url := "redis://" + redistest.Start(t).Addr() + "/0"
 	for name, argv := range map[string][]string{"python": {"python3", "lock.py"}, "sh": {"sh", "lock.sh"}, "node": {"node", "lock.mjs"}} {
@@ -111,7 +111,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// So does each that needs a compiler or a library.
+// So does each example that needs a compiler or a library.
 func TestLibrariesLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and downloads")
@@ -124,7 +124,7 @@ func TestLibrariesLong(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			play(t, url, name == "redislock", program) // the others do not ask at each renewal, or know no check
+			play(t, url, name == "redislock", program) // the others do not check each renewal
 		})
 	}
 	t.Run("redis-py", func(t *testing.T) {

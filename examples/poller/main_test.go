@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// So a program tests what it does with its leases, without a Redis and without waiting: the session is polled every 5 s, and not while
-// another instance has it.
+// A program can test its work under leases without a Redis and without waiting. The session is polled every 5 s, but not while another
+// instance owns it.
 func TestAnotherInstanceHasTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // time passes as fast as the test waits for it
 		const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"

@@ -40,7 +40,7 @@ func loaded(t *testing.T) map[string]*packages.Package {
 	return pkgs
 }
 
-// graph is who imports whom: paths inside the module without its prefix, all others as they are.
+// graph has the imports of each package: paths inside the module without its prefix, all others unchanged.
 type graph map[string][]string
 
 func graphOf(pkgs map[string]*packages.Package) graph {
@@ -74,7 +74,7 @@ func (g graph) reach(from string, match func(string) bool) []string {
 	return nil
 }
 
-// under reports whether path is one of the roots or lies below one.
+// under reports whether path is one of the roots or below one.
 func under(path string, roots ...string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool {
 		return path == root || strings.HasPrefix(path, root+"/")

@@ -12,10 +12,10 @@ var (
 	named        = regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+)`")
 )
 
-// withoutMutant are rules that no mutant drops, and why.
+// withoutMutant has the rules without a mutant, and the reasons.
 var withoutMutant = map[string]string{"I4": "a second process with one ID is in no storm; the story twin of TestStories in internal/core has it"}
 
-// TestRulesOfDesignHaveMutants: each rule of safety names a mutant that breaks without it, and sim/mutant has all that are named.
+// TestRulesOfDesignHaveMutants: each rule of safety names a mutant that breaks without it, and sim/mutant has each named mutant.
 func TestRulesOfDesignHaveMutants(t *testing.T) {
 	known := mutants(t)
 	rules, rule, names := map[string]bool{}, "", 0
@@ -38,7 +38,7 @@ func TestRulesOfDesignHaveMutants(t *testing.T) {
 	}
 }
 
-// mutants are the names of all.
+// mutants returns the names of all mutants.
 func mutants(t *testing.T) map[string]bool {
 	files, err := filepath.Glob("../../sim/mutant/*.go")
 	if err != nil || len(files) == 0 {

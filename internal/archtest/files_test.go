@@ -56,7 +56,7 @@ func sources(t *testing.T) []source {
 	return out
 }
 
-// A package that starts goroutines proves in its tests that none is left behind.
+// A package that starts goroutines checks in its tests that none is left.
 func TestGoroutinesAreAccountedFor(t *testing.T) {
 	starts, checks := map[string]string{}, map[string]bool{}
 	for _, s := range sources(t) {
@@ -64,7 +64,7 @@ func TestGoroutinesAreAccountedFor(t *testing.T) {
 		if s.isTest() && s.imports("go.uber.org/goleak") {
 			checks[dir] = true
 		}
-		if s.isTest() || strings.HasPrefix(filepath.ToSlash(s.path), "examples/") { // an example is a whole program, which is run as such
+		if s.isTest() || strings.HasPrefix(filepath.ToSlash(s.path), "examples/") { // an example is a whole program and is tested as such
 			continue
 		}
 		ast.Inspect(s.ast, func(n ast.Node) bool {
@@ -93,7 +93,7 @@ func (s source) importPaths() []string {
 	return out
 }
 
-// A duration in a log entry is a number of milliseconds (docs/log.md). What zap.Duration becomes depends on the encoder: slog's is in ns.
+// A duration in a log entry is a number of milliseconds (docs/log.md). The unit of zap.Duration depends on the encoder: slog writes ns.
 func TestDurationsOfTheLogHaveOneUnit(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.isTest() && strings.Contains(string(s.text), "zap.Duration(") {

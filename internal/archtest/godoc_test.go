@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The public documentation fits a terminal of 80 columns, except code.
+// Public documentation fits into 80 columns, except code.
 func TestPublicDocsFitEightyColumns(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.isTest() || !strings.HasPrefix(s.path, "lease/") {

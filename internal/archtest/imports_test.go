@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// rule forbids packages under From to reach, over any number of imports, packages under Never (except Except, which also
-// ends the search: what the exception imports is its own affair).
+// rule forbids packages under From to reach packages under Never, over any number of imports. A path through a package of Except is
+// allowed.
 type rule struct {
 	From, Never, Except []string
 	Why                 string
@@ -124,7 +124,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Who imports what holds leases compiles no metrics and no traces, by whatever way they would come.
+// A program that imports leases compiles no metrics and no traces.
 func TestLeasesCompileNoTelemetry(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "./lease", "./lease/poll", "./lease/election", "./lease/intent/worker")
 	cmd.Dir = "../.."

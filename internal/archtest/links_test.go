@@ -34,7 +34,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		for _, link := range linkIn.FindAllStringSubmatch(codeIn.ReplaceAllString(string(text), ""), -1) {
 			file, title, _ := strings.Cut(link[1], "#")
 			if strings.Contains(link[1], ":") {
-				continue // another site's
+				continue // another site
 			}
 			to := page
 			if file != "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// make test leaves out what -short skips. make long finds these tests by their names; make storms plays all of sim/real.
+// make test omits what -short skips. make long finds these tests by name; make storms plays all of sim/real.
 func TestWhatShortSkipsIsPlayed(t *testing.T) {
 	seen := 0
 	for _, s := range sources(t) {

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/messages.txt")
 
-// testdata/messages.txt has every text of the library and the commands that people may read, so that it can be read in one sitting.
-// A change of it is part of the change that makes it: go test ./internal/archtest -run Messages -update
+// testdata/messages.txt has every text of the library and the commands for people, to read at once. Update it with each change of a text:
+// go test ./internal/archtest -run Messages -update
 func TestMessages(t *testing.T) {
 	texts := map[string][]string{} // by package
 	for _, s := range sources(t) {
@@ -62,7 +62,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// literal returns the text of a string literal, or of a sum of which parts are literals.
+// literal returns the text of a string literal, or of a sum that has literals.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// library is the heading of one licence in THIRD_PARTY_NOTICES.md: a module, or a part of it with a licence of its own.
+// library matches the heading of one licence in THIRD_PARTY_NOTICES.md: a module, or a part of it with its own licence.
 var library = regexp.MustCompile(`(?m)^## (\S+/\S+) (v\S+)$`)
 
 // linkedModules returns the modules, as "path version", of programs and the library on one system.
@@ -28,7 +28,7 @@ func linkedModules(t *testing.T, system, programs string) []string {
 	return slices.Compact(modules)
 }
 
-// staleNotices returns what is wrong with a page of notices: modules that it leaves out, and ones that are linked on no system.
+// staleNotices returns the faults of a page of notices: missing modules, and modules that no system links.
 func staleNotices(page string, everywhere []string) []string {
 	var wrong []string
 	named := map[string]bool{}
@@ -53,7 +53,7 @@ func staleNotices(page string, everywhere []string) []string {
 	return wrong
 }
 
-// THIRD_PARTY_NOTICES.md names exactly the modules that are linked, in their versions.
+// THIRD_PARTY_NOTICES.md names exactly the linked modules, in their versions.
 func TestNoticesAreUpToDate(t *testing.T) {
 	everywhere := slices.Concat(linkedModules(t, "darwin", "./cmd/..."), linkedModules(t, "linux", "./cmd/..."),
 		linkedModules(t, "windows", "./cmd/leasectl"))

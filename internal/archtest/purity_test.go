@@ -12,8 +12,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// pure are the packages that must give the same output for the same input, on any machine, in any run. The linter keeps clocks,
-// random sources and the world out of them (.golangci.yml); this test keeps out what no linter sees.
+// pure are the packages that must give the same output for the same input, on any machine, in any run. The linter excludes clocks, random
+// sources and I/O (.golangci.yml). This test excludes what no linter finds.
 var pure = []string{"internal/term", "internal/member", "internal/pause", "internal/place", "internal/core", "internal/policy", "sim/virtual", "sim/fault"}
 
 func TestPurePackagesArePure(t *testing.T) {
@@ -27,7 +27,7 @@ func TestPurePackagesArePure(t *testing.T) {
 	}
 }
 
-// impurities lists what makes the outcome of code depend on more than its input.
+// impurities lists code whose outcome depends on more than its input.
 func impurities(fset *token.FileSet, files []*ast.File, info *types.Info) []string {
 	var out []string
 	say := func(n ast.Node, what string) {
@@ -55,9 +55,8 @@ func impurities(fset *token.FileSet, files []*ast.File, info *types.Info) []stri
 	return out
 }
 
-// Redis is spoken to in internal/redisstore, and of intents in lease/intent/store. The rest of lease passes a client on;
-// lease/poll reads the application's sessions with it, and knows no key of a lease. lease/leasetest is a Redis, and closes the client that it
-// made.
+// Only internal/redisstore and, for intents, lease/intent/store send commands to Redis. The rest of lease passes a client on. Exceptions:
+// lease/poll reads the application's sessions, and lease/leasetest is a Redis and closes its own client.
 func TestOnlyTheStoreSpeaksToRedis(t *testing.T) {
 	for path, p := range loaded(t) {
 		if !under(path, "lease") || under(path, "internal/redisstore", "lease/intent/store", "lease/leasetest") {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The library's use in the README is the body of an Example that the compiler has seen.
+// The program in the README is the body of a compiled Example.
 func TestReadmeShowsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -39,7 +39,6 @@ func exampleBody(t *testing.T, path, name string) string {
 	return ""
 }
 
-// The README is for a reader's first minutes.
 func TestReadmeIsShort(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {

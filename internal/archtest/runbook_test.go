@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestRunbookIsComplete: every state of Health, and every warning and error of docs/log.md, has a row of the runbook in which no cell is
-// empty.
+// TestRunbookIsComplete: every state of Health, and every warning and error of docs/log.md, has a row in the runbook without empty cells.
 func TestRunbookIsComplete(t *testing.T) {
 	_, runbook, _ := strings.Cut(read(t, "docs/operations.md"), "\n## Runbook\n")
 	runbook, _, _ = strings.Cut(runbook, "\n## ")

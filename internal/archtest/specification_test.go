@@ -22,9 +22,9 @@ type specified struct {
 var (
 	rowPattern  = regexp.MustCompile(`(?m)^\| ((?:\d{3}|FR|SC|EC|US\d)[^ |]*) *\|([^|]*)\|([^|]*)\|([^|]*)\|$`)
 	partPattern = regexp.MustCompile(`(?m)^## (\d{3}): `)
-	// otherwise matches a row that is not as written, with the reason.
+	// otherwise matches a row that differs from the specification, with the reason.
 	otherwise = regexp.MustCompile(`^\*\*(differs|missing)\*\*: (.+)$`)
-	// mentioned are the items that code and pages call by their numbers.
+	// mentioned matches the numbers of items in code and pages.
 	mentioned = regexp.MustCompile(`\b((?:FR-\d{3}|SC-\d{3}|EC-\d|US\d(?:-\d)?)\b)|(?:md, |see |item |to )(00\d-[\w.]+(?:-\w+)?)\b`)
 	linked    = regexp.MustCompile(`\]\(([^)]+)\)`)
 	proofs    = regexp.MustCompile("^(?:" +
@@ -48,16 +48,16 @@ func rowsOf(page string) []specified {
 	return rows
 }
 
-// evidence is what a proof can name.
+// evidence is what a proof may name.
 type evidence struct {
 	guarantees, specs, mutants, tests map[string]bool
 	exists                            func(path string) bool // of a file in the module, or a page of docs with its heading
 }
 
-// problem returns what is wrong with the row, "" if nothing is.
+// problem returns the fault of the row, or "".
 func (s specified) problem(e evidence) string { return cmp.Or(s.unsaid(e), s.unproven(e)) }
 
-// unsaid returns what is wrong with what the row says.
+// unsaid returns the fault of the row's text.
 func (s specified) unsaid(e evidence) string {
 	m := otherwise.FindStringSubmatch(s.done)
 	switch {
@@ -76,7 +76,7 @@ func (s specified) unsaid(e evidence) string {
 	return ""
 }
 
-// unproven returns what is wrong with its proofs. What is not as written needs none.
+// unproven returns the fault of the row's proofs. A row that differs from the specification needs none.
 func (s specified) unproven(e evidence) string {
 	switch {
 	case s.proof == "" && s.asWritten():
@@ -96,7 +96,7 @@ func (s specified) unproven(e evidence) string {
 
 func (s specified) asWritten() bool { return strings.HasPrefix(s.done, "as written") }
 
-// lacks returns what is wrong with one proof, "" if nothing is.
+// lacks returns the fault of one proof, or "".
 func (e evidence) lacks(proof string) string {
 	m := proofs.FindStringSubmatch(proof)
 	if m == nil {
@@ -124,7 +124,7 @@ func (e evidence) lacks(proof string) string {
 	return ""
 }
 
-// headings are a page's, as links name them.
+// headings returns the anchors of a page's headings.
 func headings(page string) map[string]bool {
 	out := map[string]bool{}
 	for line := range strings.Lines(page) {
@@ -201,10 +201,10 @@ func addLabels(file *ast.File, labels map[string]bool) {
 	})
 }
 
-// itemsOfSpecification is the number of items that the five documents ask for.
+// itemsOfSpecification is the number of items in the five documents.
 const itemsOfSpecification = 286
 
-// Every item of the specification has a row with a proof that exists, or a reason why it is otherwise.
+// Every item of the specification has a row, with a proof that exists or a reason for the difference.
 func TestSpecificationIsAccountedFor(t *testing.T) {
 	e, seen := gather(t), map[string]bool{}
 	for _, r := range rowsOf(read(t, specification)) {
@@ -221,8 +221,8 @@ func TestSpecificationIsAccountedFor(t *testing.T) {
 	}
 }
 
-// Every acceptance scenario, criterion and edge case has a spec; every label that is a number of the specification, and every such
-// number in a comment or a page, has a row.
+// Every acceptance scenario, criterion and edge case has a spec. Every label that is a number of the specification, and every such number
+// in a comment or a page, has a row.
 func TestSpecificationKnowsItsNumbers(t *testing.T) {
 	page := read(t, specification)
 	rows := map[string]bool{}

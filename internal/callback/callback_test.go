@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Whatever becomes of a call, the next are made, in order, and whoever tells goes on.
+// Whatever a call does, the later calls are made, in order, and the caller continues.
 func TestAllAreTold(t *testing.T) {
 	var heard []int
 	var with []any
@@ -33,7 +33,7 @@ func TestAllAreTold(t *testing.T) {
 	Tell(calls, "F", nil, 1)
 }
 
-// An error is the function's own; a panic is an error that knows where.
+// An error is the function's own. A panic becomes an error with its stack.
 func TestCall(t *testing.T) {
 	if err := Call("F", func() error { return io.EOF }); !errors.Is(err, io.EOF) || Stack(err) != nil {
 		t.Errorf("%v", err)

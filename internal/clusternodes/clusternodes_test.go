@@ -2,8 +2,8 @@ package clusternodes
 
 import "testing"
 
-// reply is one of Redis 7.0: a master whose slot 7 goes and to which 9 comes, one that is doubted, a replica that may not become a master,
-// and a server that was met just now.
+// reply is a reply of Redis 7.0: a master whose slot 7 leaves and slot 9 arrives, one that may have failed, a replica that may not become a
+// master, and a new server.
 const reply = `a1 127.0.0.1:7001@17001 myself,master - 0 1700000000000 1 connected 0-5 7 [7->-b2] [9-<-b2]
 b2 127.0.0.1:7002@17002,host master,fail? - 1700000000000 1700000000000 2 connected 8-16383
 c3 127.0.0.1:7003@17003 slave,nofailover a1 0 1700000000000 1 connected

@@ -15,7 +15,7 @@ var (
 
 func TestStartsOnce(t *testing.T) {
 	l, calls := New(), 0
-	for _, says := range []error{errFailed, nil, errFailed} { // the last is not asked
+	for _, says := range []error{errFailed, nil, errFailed} { // nobody calls the last one
 		if err := l.Start(errOver, func() error { calls++; return says }); calls == 1 != (err != nil) || err != nil && !errors.Is(err, errFailed) {
 			t.Errorf("after %d calls: %v", calls, err)
 		}
@@ -72,7 +72,7 @@ func TestStopsOnce(t *testing.T) {
 	}
 }
 
-// What runs stops when its ctx ends, or when somebody else stops it, and what did not start is not stopped.
+// Run stops what it started when its ctx ends or somebody else stops it. It does not stop what did not start.
 func TestRuns(t *testing.T) {
 	for name, tt := range map[string]struct {
 		started, want error

@@ -11,7 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Every tell has an entry, and those of leases have what G12 wants: instance, endpoint, fence and reason.
+// Every Tell has an entry, and entries of leases have the fields that G12 requires: instance, endpoint, fence and reason.
 func TestEveryTellHasAnEntry(t *testing.T) {
 	for k := core.TellAcquired; k <= core.TellDrained; k++ {
 		_, message, ok := Head(&core.Tell{Kind: k})
@@ -31,7 +31,7 @@ func TestEveryTellHasAnEntry(t *testing.T) {
 		switch k {
 		case core.TellEpoch, core.TellRejected:
 			want = append(want, Field{Key: "epoch", Text: "i/o timeout"})
-		case core.TellHeard, core.TellAccepting: // what is over was told when it began
+		case core.TellHeard, core.TellAccepting: // the beginning has the entry
 		default:
 			want = append(want, Field{Key: "error", Text: "i/o timeout"})
 		}
@@ -73,7 +73,7 @@ func TestEveryEntryIsDocumented(t *testing.T) {
 
 func byKey(a, b Field) int { return strings.Compare(a.Key, b.Key) }
 
-// What says nothing is left out: a renewal's entry is the one that is written most.
+// Empty fields are omitted: a renewal's entry is the most frequent one.
 func TestFieldsSaySomething(t *testing.T) {
 	fields := Fields(nil, "i", &core.Tell{Kind: core.TellRenewed, ID: "s", Fence: 7})
 	want := []Field{{Key: "event", Text: "renewed"}, {Key: "instance", Text: "i"}, {Key: "endpoint", Text: "s"},
@@ -101,7 +101,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// A lease of which no renewal has failed, and which is asserted because Redis has another epoch, is no warning, and an epoch no error.
+// Asserting a lease in a new epoch, without a failed renewal, is no warning, and the epoch is no error.
 func TestAssertedIsNoFailure(t *testing.T) {
 	tell := core.Tell{Kind: core.TellUncertain, ID: "s", Fence: 7, Cause: core.CauseForgot, Text: "run 1", Again: true}
 	level, message, _ := Head(&tell)
@@ -113,7 +113,7 @@ func TestAssertedIsNoFailure(t *testing.T) {
 	}
 }
 
-// What an entry says at a start that need not wait, and of a jump of Redis' clock, is what happened.
+// The entry of a start without a wait, and of a jump of Redis' clock, says what happened.
 func TestHead(t *testing.T) {
 	for _, c := range []struct {
 		tell core.Tell

@@ -204,7 +204,7 @@ func (r *Registry) found(err error) error {
 	if !errors.Is(err, intentbus.ErrUnfinished) {
 		return err
 	}
-	r.Logger.Warn("not all keys could be searched for leases of dead workers; the others are free when they expire",
+	r.Logger.Warn("not all keys could be searched for leases of dead workers; the remaining leases expire",
 		zap.String("worker", r.Instance), zap.Error(err))
 	return nil
 }

@@ -21,8 +21,8 @@ func bootstrap(s *settings, fleet admin.Fleet) (int, error) {
 	}); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; leases are granted now, and to waiting nodes within a "+
-		"third of a TTL; the quarantine is %v, for TTLs up to that (--ttl)\n", s.leases.TTL)
+	fmt.Fprintf(terminal(os.Stderr), "node: declared the first deployment; Redis grants leases now, which waiting nodes notice within "+
+		"a third of a TTL; the quarantine is %v, so no node may have a longer TTL (--ttl)\n", s.leases.TTL)
 	return exitOK, nil
 }
 
@@ -90,12 +90,12 @@ func setReplicas(s *settings, fleet admin.Fleet) (int, error) {
 		return 0, err
 	}
 	if before == now {
-		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: what counts has to be acknowledged by %d of the replicas already; "+
-			"nodes with a higher --replicas raise that by themselves\n", before)
+		fmt.Fprintf(terminal(os.Stderr), "node: nothing was changed: a write already needs only %d acknowledgements of replicas; nodes "+
+			"with a higher --replicas raise this number by themselves\n", before)
 		return exitOK, nil
 	}
-	fmt.Fprintf(terminal(os.Stderr), "node: what counts had to be acknowledged by %d of the replicas, and now by %d; what is free is granted "+
-		"again after one quarantine, what is owned stays; a node that was not restarted with --replicas %d raises it again\n", before, now,
-		s.leases.Replicas)
+	fmt.Fprintf(terminal(os.Stderr), "node: a write needed %d acknowledgements of replicas, and now needs %d; owners keep their leases, and "+
+		"free leases are granted again after one quarantine; a node that was not restarted with --replicas %d raises the number again\n",
+		before, now, s.leases.Replicas)
 	return exitOK, nil
 }

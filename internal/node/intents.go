@@ -236,7 +236,7 @@ func (n *intentNode) stop() (err error) {
 var ofDeadLetter = map[string]func(s *intentSettings, id string) (int, error){"requeue": requeueDeadLetter, "drop": dropDeadLetter}
 
 func intentsCommand(args []string) (run func(*intentSettings) (int, error), rest []string, err error) {
-	const usage = "known are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
+	const usage = "the commands are: node intents bootstrap; node intents quarantine 30s; node intents replicas 2; " +
 		"node intents dead-letters list|requeue ID|drop ID"
 	words := args
 	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") }); i >= 0 {

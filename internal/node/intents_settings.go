@@ -95,8 +95,8 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	s.Register(v.FlagSet, getenv)
 	v.text(&s.role, "role", "LEASESTORM_ROLE", roleBoth, "api, worker or both")
 	v.text(&s.apiAddr, "api", "LEASESTORM_API_ADDR", "127.0.0.1:8080", "address of the API, as host:port")
-	v.text(&s.healthAddr, "health", healthVariable, "", "where /healthz, /readyz and /metrics are served, to anybody, as "+
-		"host:port; if empty, on the API's address, and nowhere where there is none")
+	v.text(&s.healthAddr, "health", healthVariable, "", "where anybody can read /healthz, /readyz and /metrics, as "+
+		"host:port; if empty, on the API's address, if there is one")
 	v.text(&tokensFile, "tokens", "LEASESTORM_TOKENS_FILE", "",
 		"file of the API's tokens, one a line: name sha256:<hex> scope,scope [expires]; read again when it changes")
 	v.text(&trusted, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
@@ -115,7 +115,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.text(&replicas, "replicas", "LEASESTORM_REPLICAS", "", "how many replicas Redis is meant to have (docs/replicas.md); 0 if empty")
 	v.duration(&s.leases.OpTimeout, "op-timeout", "LEASESTORM_OP_TIMEOUT_MS", 0, "timeout of a request to Redis; 0: TTL/10")
 	v.BoolVar(&s.singleWriter, "single-writer", false,
-		"delete all leases at the start, once no other worker lives; waits at most a TTL for that")
+		"delete all leases at the start, when no other worker is alive; wait at most a TTL for that")
 	v.text(&level, "log", "LEASESTORM_LOG", "", "debug, info, warn or error; info if empty")
 	v.text(&renewals, "renew-log", "LEASESTORM_RENEW_LOG", "", "log level of successful renewals; info if empty")
 	v.text(&pause, "pause", "LEASESTORM_PAUSE", "",

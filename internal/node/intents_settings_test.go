@@ -76,7 +76,7 @@ func TestCommandsOfIntentsExplainThemselves(t *testing.T) {
 		want string // on standard error
 	}{
 		{"intents --help", exitOK, ""}, {"intents dead-letters --help", exitOK, ""}, {"intents dead-letters drop -h", exitOK, ""},
-		{"intents", exitWrong, "node: intents: known are"}, {"intents nonsense", exitWrong, "node: intents nonsense: known are"},
+		{"intents", exitWrong, "node: intents: the commands are"}, {"intents nonsense", exitWrong, "node: intents nonsense: the commands are"},
 		{"--system nope", exitWrong, "intents"},
 	} {
 		cmd := exec.Command(exe, strings.Fields(tt.args)...)

@@ -166,7 +166,7 @@ func TestReplicasCommand(t *testing.T) { // G1
 		if said := run(to("4")); !strings.Contains(said, "nothing was changed") {
 			t.Errorf("%s raised it: %s", c.set, said)
 		}
-		if said := run(to("0")); !strings.Contains(said, "and now by 0") || strings.Contains(epoch(c.key), ":") || epoch(c.key) == "" {
+		if said := run(to("0")); !strings.Contains(said, "and now needs 0") || strings.Contains(epoch(c.key), ":") || epoch(c.key) == "" {
 			t.Errorf("%s: %s, the epoch is %q", c.set, said, epoch(c.key))
 		}
 	}

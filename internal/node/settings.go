@@ -98,8 +98,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (settings, 
 	s.RegisterCluster(fs.FlagSet, getenv)
 	text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "the target to poll, as http://host:port")
 	fs.Lookup("target").DefValue = "" // it may have a password, and --help prints it
-	text(&s.healthAddr, "health", healthVariable, "where /healthz, /metrics and /readyz (503 with the reason while nothing can be "+
-		"granted) are served, to anybody, as host:port; nowhere if empty")
+	text(&s.healthAddr, "health", healthVariable, "where anybody can read /healthz, /metrics and /readyz (503 with the reason while "+
+		"no lease can be acquired), as host:port; nowhere if empty")
 	text(&s.name, "name", "LEASESTORM_NODE", "name of this node in its log")
 	duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")
 	duration(&s.leases.RenewInterval, "renew", "LEASESTORM_RENEW_MS", 0, "time between renewals; 0: TTL/3")

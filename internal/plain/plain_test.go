@@ -23,7 +23,7 @@ func TestNothingButText(t *testing.T) {
 	}
 }
 
-// JSON says the same after it was escaped.
+// Escaping does not change the meaning of JSON.
 func TestJSONStays(t *testing.T) {
 	in := "\x1b\x7f\u009b\u202e\U000e0041é"
 	data, err := json.Marshal(in)

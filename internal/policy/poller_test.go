@@ -11,7 +11,7 @@ var timings = Polls{Interval: 100, Timeout: 50, Stuck: 30}
 // until is a window that every poll fits into.
 const until = 100_000
 
-// polling is a poller whose first poll runs since 1000 until 1050.
+// polling is a poller whose first poll runs from 1000 to 1050.
 func polling(t *testing.T) *Poller {
 	t.Helper()
 	p := &Poller{}
@@ -73,7 +73,7 @@ func TestPollsFitTheWindow(t *testing.T) { // G4
 	}
 }
 
-// The term goes when the poll has returned (G2).
+// The term ends when the poll has returned (G2).
 func TestYieldWaitsForThePoll(t *testing.T) {
 	p := polling(t)
 	if s := p.Yield(); s != (Step{}) {

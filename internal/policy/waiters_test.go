@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// told is a reply in a line: who hears what, with a dot behind who asks no more, and what the core is told.
+// told is a reply in one line: each caller and its answer, with a dot after a caller that no longer waits, and the message to the core.
 func told(r Reply[string, string]) string {
 	var words []string
 	for _, c := range r.Heard {

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A reader that is stuck holds up nobody, gets what came in order, and learns how much it missed. What it is at counts.
+// A stuck reader delays nobody, gets its items in order, and learns how many it missed. The item in progress counts.
 func TestStuckReader(t *testing.T) {
 	for most, kept := range map[int]int{1: 2, 100: 100} {
 		synctest.Test(t, func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestStuckReader(t *testing.T) {
 				missed += dropped
 			})
 			q.Put(0)
-			synctest.Wait() // it is being handled
+			synctest.Wait() // the reader is handling it
 			const more = 10
 			for i := range kept - 1 + more {
 				q.Put(i + 1)
@@ -49,7 +49,7 @@ func TestStuckReader(t *testing.T) {
 	}
 }
 
-// A reader that was behind and catches up misses nothing of what comes then: only what is still to be handled counts.
+// A reader that catches up misses nothing that comes later, because only unhandled items count.
 func TestReaderThatCatchesUp(t *testing.T) {
 	const most = 100
 	got, missed := 0, int64(0)
@@ -71,7 +71,7 @@ func TestReaderThatCatchesUp(t *testing.T) {
 	}
 }
 
-// Close keeps what was put, and takes nothing more.
+// Close keeps the items so far and accepts no more.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := make(chan struct{})

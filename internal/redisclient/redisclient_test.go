@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// source is a connection on which a stream comes.
+// source is a connection that delivers a stream.
 type source struct {
 	net.Conn
 	io.Reader
@@ -25,7 +25,7 @@ func message(text string) string {
 	return fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(text), text)
 }
 
-// A string longer than the limit becomes an empty one, and all else stays what it was, however it comes.
+// A string longer than the limit becomes empty. Everything else stays unchanged, however it arrives.
 func TestBounded(t *testing.T) {
 	const limit = 100
 	long := strings.Repeat("*1\r\n$5\r\n", limit)
@@ -62,7 +62,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 	return p.Reader.Read(b[:1])
 }
 
-// A subscription that is silent for a while times out at any byte, and goes on.
+// A subscription times out at any byte of a silent connection, and continues.
 func TestBoundedGoesOnAfterATimeOut(t *testing.T) {
 	conn := Bounded(source{Reader: &pausing{Reader: strings.NewReader(message("long") + message("a"))}}, 3)
 	var got strings.Builder
@@ -79,7 +79,7 @@ func TestBoundedGoesOnAfterATimeOut(t *testing.T) {
 	}
 }
 
-// What Redis repeats of a command is left out, of each of several servers, and what Redis says stays an error of Redis.
+// Mask removes the arguments that Redis repeats, for each of several servers, and the error stays one of Redis.
 func TestMask(t *testing.T) {
 	said := errors.New("ERR unknown command `AUTH`, with args beginning with: `app`, `c4n4ry`, ")
 	err := Mask(fmt.Errorf("all sentinels: %w", errors.Join(said, errors.New("dial tcp: refused"), said)))

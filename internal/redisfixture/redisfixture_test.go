@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shell starts a script in the place of a server.
+// shell starts a script instead of a server.
 func shell(script string) func(*os.File) (redisfixture.Program, error) {
 	return func(log *os.File) (redisfixture.Program, error) {
 		cmd := exec.Command("sh", "-c", script)
@@ -45,7 +45,7 @@ func TestStartSaysWhyAServerDoesNot(t *testing.T) {
 	}
 }
 
-// A port that is taken between the choice and the start is not the last one that is tried.
+// If a chosen port is taken before the start, another one is tried.
 func TestFirstTriesOtherPorts(t *testing.T) {
 	var tried []string
 	err := redisfixture.First(func(addr string) error {

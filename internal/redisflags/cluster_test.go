@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// A node that is told of servers of a cluster, and of ways of its own, reaches by these whom the servers name.
+// With its own proxies for the servers of a cluster, a node reaches through them every address that the servers name.
 func TestClusterByOwnWaysLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster of seven servers")
@@ -53,7 +53,7 @@ func TestClusterByOwnWaysLong(t *testing.T) {
 	}
 }
 
-// masterOf returns the client of the key's master once that is addr: who was sent elsewhere reads in the background who is it now.
+// masterOf returns the client of the key's master once that is addr. After a redirect, go-redis learns of the master in the background.
 func masterOf(ctx context.Context, t *testing.T, c *redis.ClusterClient, key, addr string) *redis.Client {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
-// detour is a way to addr of somebody's own.
+// detour is a proxy to addr.
 func detour(t *testing.T, addr string) string {
 	t.Helper()
 	return servetest.Serve(t, func(c net.Conn) {
@@ -24,8 +24,8 @@ func detour(t *testing.T, addr string) string {
 	})
 }
 
-// A node that is told of sentinels, and of ways of its own, writes to the master by these ways, also after a switch, and its
-// connections have the master's address, by which a switch is seen.
+// With sentinels and its own proxies, a node writes to the master through these, also after a failover. Its connections have the master's
+// address, which shows a failover.
 func TestSentinelsByOwnWays(t *testing.T) {
 	r := redistest.StartReplicated(t)
 	var sentinels, ways []string
@@ -80,7 +80,7 @@ func TestNoWayOfAnotherToTLS(t *testing.T) {
 	}
 }
 
-// A password that stands before an address by mistake is not repeated, and not taken for a part of the host, which errors of dials show.
+// A password before an address, given by mistake, is neither repeated nor taken for a part of the host, which dial errors show.
 func TestNoPasswordBeforeAnAddress(t *testing.T) {
 	const canary = "c4n4ry"
 	for _, text := range []string{"u:" + canary + "@h:1", canary + "@h:1", "h:2,:" + canary + "@h:1", "u:" + canary + "@h"} {
@@ -98,7 +98,7 @@ func TestNoPasswordBeforeAnAddress(t *testing.T) {
 	}
 }
 
-// The password from elsewhere takes the place of the URL's.
+// A password from elsewhere replaces the one in the URL.
 func TestPasswordFromElsewhere(t *testing.T) {
 	s := Settings{URL: "redis://u:old@h:1/3", envPassword: "new"}
 	client, err := s.Client("node", io.Discard)

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/servetest"
 )
 
-// silent accepts connections, tells when the first of them was given up, and says nothing.
+// silent accepts connections, sends nothing, and reports when the first one was closed.
 func silent(t *testing.T) (addr string, givenUp <-chan error) {
 	t.Helper()
 	first := make(chan error, 1)
@@ -26,8 +26,8 @@ func silent(t *testing.T) (addr string, givenUp <-chan error) {
 	}), first
 }
 
-// A server of TLS that accepts a connection and says nothing is given up when the attempt is over: it is the only dial at a time, and an
-// owner would lose all that it holds, for good, though Redis is back (G9).
+// A silent TLS server is given up at the end of the attempt. It is the only dial at a time, so an owner would otherwise lose its leases
+// forever although Redis is back (G9).
 func TestHandshakeThatStalls(t *testing.T) {
 	for _, how := range []string{"one server", "sentinels", "a cluster"} {
 		t.Run(how, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *Store) Bootstrap(ctx context.Context, leases ...string) error {
 		return err
 	}
 	if len(living) > 0 {
-		return fmt.Errorf("bootstrap: %w: the key %s lives (one of %d); stop all instances and wait until their leases have "+
+		return fmt.Errorf("bootstrap: %w: the key %s exists (one of %d); stop all instances and wait until their leases have "+
 			"expired, or let the quarantine of %v pass instead", ErrInUse, living[0], len(living), agreed)
 	}
 	if agreed != wanted { // if the epoch has not changed, neither has the record

@@ -63,7 +63,7 @@ func TestFreeze(t *testing.T) {
 	s.Do("PING")
 }
 
-// A server of TLS is reached by who trusts its authority, on a new connection as long as its certificate is valid.
+// A client that trusts a TLS server's authority can connect as long as the certificate is valid.
 func TestTLS(t *testing.T) {
 	s := redistest.Start(t, redistest.TLS())
 	if err := s.Client().Ping(t.Context()).Err(); err != nil {

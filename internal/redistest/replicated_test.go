@@ -6,7 +6,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// What is written is on the new master after a switch, and the old one becomes its replica.
+// After a failover, the new master has the written data, and the old master becomes its replica.
 func TestReplicated(t *testing.T) {
 	r := redistest.StartReplicated(t)
 	if err := r.Client().Set(t.Context(), "k", "v", 0).Err(); err != nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzURL reads any text: it is refused by ErrURL, or names one server that stays the same whatever its password becomes; and the
-// password is never shown.
+// FuzzURL reads any text. It is refused with ErrURL, or names one server, whatever its password. The password is never shown.
 func FuzzURL(f *testing.F) {
 	for _, raw := range []string{
 		"redis://h:1/2", "redis://u:p@[::1]:1", "rediss://h", "unix:///run/redis.sock?db=3", "unix:/run/x", "redis:h:6380", "redis://h:1?db=2",

@@ -10,7 +10,7 @@ import (
 
 const canary = "c4n4ry"
 
-// However a URL is mistyped, its password is in no message.
+// However a URL is mistyped, no message has its password.
 func TestNothingShowsThePassword(t *testing.T) {
 	for _, raw := range []string{
 		"redis://:c4n4ry@h:1", "redis://u:c4n4ry@h:1/2", "redis://c4n4ry@h:1", "redis://u:c4n4ry@h:port", "redis://u:a@c4n4ry@h:1",
@@ -38,7 +38,7 @@ func TestNothingShowsThePassword(t *testing.T) {
 			t.Errorf("Show(%q) = %q, want %q", raw, got, want)
 		}
 	}
-	for text, want := range map[string]string{ // the example is no secret; what stands before it is hidden as without it
+	for text, want := range map[string]string{ // the example is no secret; a password before it is hidden
 		ErrURL.Error(): ErrURL.Error(), "redis://u:c4n4ry@h: " + ErrURL.Error(): "redis:…@h: " + ErrURL.Error(),
 		"redis://u:c4" + Wanted + "n4ry@h":              "redis:…@h",
 		"refused by Redis: dial redis://u:c4n4ry@h: no": "refused by Redis: dial redis:…@h: no",
@@ -55,7 +55,7 @@ func TestNothingShowsThePassword(t *testing.T) {
 	}
 }
 
-// Without // the host is no host, and another server than the one that was meant would be asked: one on this machine.
+// Without //, the host would be ignored, and the client would connect to this machine instead.
 func TestWhatNamesNoHostIsRefused(t *testing.T) {
 	for _, raw := range []string{"redis:h:6380", "rediss:h:6380", "redis:6380", "redis:/h:6380", "redis:/2", "redis:?db=2", "redis:", "REDIS:h:1"} {
 		if o, err := Parse(raw); !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), "redis://") {

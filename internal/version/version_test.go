@@ -43,7 +43,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Programs of which the build does not say all have no source in common.
+// Programs without complete build information have no common source.
 func TestSource(t *testing.T) {
 	module := debug.Module{Version: "v1.2.3", Sum: "h1:abc="}
 	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef"}

@@ -21,7 +21,7 @@ func BenchmarkIsLeader(b *testing.B) {
 	var clock, read time.Duration
 	n := 0
 	b.ReportAllocs()
-	for b.Loop() { // in turns, so that both meet the same machine
+	for b.Loop() { // in turns, so that both have the same machine
 		const turns = 1000
 		start := time.Now()
 		for range turns {
@@ -42,11 +42,11 @@ func BenchmarkIsLeader(b *testing.B) {
 	b.ReportMetric(float64(read)/float64(clock), "x-time.Now")
 }
 
-// side is how many elections fail over side by side.
+// side is the number of concurrent elections.
 const side = 200
 
-// BenchmarkFailover measures how long 200 elections of one process are without a leader: from its clean stop, and, when it is
-// killed, from the expiry of the leader key, which comes within a TTL of the crash.
+// BenchmarkFailover measures how long 200 elections of one process are without a leader: from a clean stop or, if the process is killed,
+// from the expiry of the leader key, which comes within a TTL of the crash.
 func BenchmarkFailover(b *testing.B) {
 	for _, end := range []string{"stop", "crash"} {
 		b.Run(end, func(b *testing.B) {
@@ -113,7 +113,7 @@ func failover(b *testing.B, server *redistest.Server, client *redis.Client, end 
 	return took
 }
 
-// expiries is when the leader keys expire.
+// expiries returns when the leader keys expire.
 func expiries(b *testing.B, client *redis.Client) []time.Time {
 	b.Helper()
 	at := make([]time.Time, side)
@@ -146,8 +146,7 @@ func leaderKeys(client *redis.Client, id string) (n int) {
 	return n
 }
 
-// BenchmarkQuiet counts what a quiet election of 10 members costs Redis at the default settings, pings of the subscriptions
-// included.
+// BenchmarkQuiet counts the commands of a quiet election with 10 members at the default settings, pings of the subscriptions included.
 func BenchmarkQuiet(b *testing.B) {
 	server, client := elected(b)
 	var members []*member

@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// claims counts how often the member told that it leads itself.
+// claims counts how often the member reported itself as leader.
 func (m *member) claims() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,7 +26,7 @@ func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	t.Parallel()
 	cfg := Config{InstanceID: "a", LeaderTTL: 3 * time.Second, OpTimeout: time.Second}
 	_, client := electedFor(t, cfg)
-	cfg.ElectionInterval = 5 * time.Millisecond // a look falls into the moment between the window's end and the key's
+	cfg.ElectionInterval = 5 * time.Millisecond // so that a read falls between the window's end and the key's
 	a := join(t, client, cfg)
 	fence := a.wait(EventLeadershipAcquired).Fence
 	client.Del(t.Context(), "election:epoch")
@@ -50,7 +50,7 @@ func TestEpochKeyOfAnotherTypeIsToldInEveryInterval(t *testing.T) {
 	if got := a.wait(EventLeadershipAcquired).Fence; got <= fence {
 		t.Errorf("fence %d after %d", got, fence)
 	}
-	redistest.Eventually(t, "a says that it leads again", func() bool { return a.claims() > 1 }) // it says so after LeadershipAcquired
+	redistest.Eventually(t, "a says that it leads again", func() bool { return a.claims() > 1 }) // this event follows LeadershipAcquired
 	if got := a.claims(); got != 2 {
 		t.Errorf("a said %d times that it leads, and led twice", got)
 	}
@@ -68,7 +68,7 @@ func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
 	for _, m := range []*member{a, b} {
 		redistest.Eventually(t, m.InstanceID()+" knows nobody", func() bool { _, ok := m.Leader(); return !ok })
 	}
-	after(2 * time.Second) // looks fail meanwhile
+	after(2 * time.Second) // reads fail meanwhile
 	for _, m := range []*member{a, b} {
 		if l, ok := m.Leader(); ok {
 			t.Errorf("%s takes %+v for the leader", m.InstanceID(), l)
@@ -82,7 +82,7 @@ func TestNobodyIsKnownToLeadWhileRedisIsSilent(t *testing.T) {
 	})
 }
 
-// The error of a Stop whose release Redis refuses, or does not answer, has the reason.
+// If Redis refuses or does not answer a release, the error of Stop has the reason.
 func TestStopThatRedisDoesNotConfirm(t *testing.T) {
 	t.Parallel()
 	for reason, breaks := range map[string]func(*redistest.Server){

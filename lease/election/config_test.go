@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// The constants have literal values, which go doc shows. States and kinds of events are converted from those of the rules.
+// The constants have literal values for go doc. States and kinds of events are converted from those of the rules.
 func TestConstantsAreThoseOfTheRules(t *testing.T) {
 	for s, r := range map[State]rules.State{StateFollower: rules.Follower, StateCandidate: rules.Candidate, StateLeader: rules.Leader} {
 		if s != State(r) {
@@ -67,7 +67,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		c    Config
-		want string // stands in the message
+		want string // part of the message
 	}{
 		{"long leader key", Config{LeaderKey: long}, "LeaderKey"},
 		{"leader key with a space", Config{LeaderKey: "a b"}, "LeaderKey"},
@@ -162,7 +162,7 @@ func unused(t *testing.T) *redis.Client {
 	return c
 }
 
-// One Bootstrap serves every system: that of an election's Config declares the election's own epoch, and a member leads at once.
+// Bootstrap serves every system. With an election's Config it declares the election's own epoch, and a member leads at once.
 func TestBootstrapOfAnElection(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()

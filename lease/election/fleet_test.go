@@ -16,9 +16,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// foreign is a member that follows the algorithm of the specification's document to the letter: SET NX EX, a second read, an
-// EXPIRE that does not ask whose key it is, a takeover when the leader's heartbeat is stale, and a stop that reads and then
-// deletes. Nothing tells it that it leads no more but its next cycle.
+// foreign is a member that follows the specification's document exactly: SET NX EX, a second read, an EXPIRE that does not compare the
+// owner, a takeover if the leader's heartbeat is stale, and a stop that reads and then deletes. Only its next cycle tells it that it no
+// longer leads.
 type foreign struct {
 	id     string
 	client *redis.Client
@@ -26,13 +26,13 @@ type foreign struct {
 
 	mu     sync.Mutex
 	leader bool
-	coups  int // times it found the leader's heartbeat stale
+	coups  int // takeovers after a stale heartbeat
 	quit   chan struct{}
 	tasks  sync.WaitGroup
 }
 
-// mixed is timings for a fleet of both kinds. Ours are not told when the foreign member leaves, and look often. The foreign one
-// leads on in its own eyes when its key has expired, so that no key may expire on a machine that stalls.
+// mixed has timings for a fleet of both kinds. Our members get no notice from the foreign one, so they read often. The foreign member
+// believes that it leads after its key has expired, so no key may expire when the machine stalls.
 func mixed(id string) Config {
 	cfg := patient(id)
 	cfg.ElectionInterval, cfg.HeartbeatInterval = time.Second/2, time.Second/3
@@ -139,7 +139,7 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 	for i := range 4 {
 		ours = append(ours, join(t, client, mixed(fmt.Sprintf("go-%d", i))))
 	}
-	var mu sync.Mutex // members come and go while they are watched
+	var mu sync.Mutex // members change while the test watches them
 	leaders := func() (n int) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -153,8 +153,7 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 		}
 		return n
 	}
-	// Whoever leads leaves and comes back, ten times, and never do two lead: neither as the other kind sees it, nor as any
-	// sees itself.
+	// The leader leaves and returns ten times, and two never lead at once, neither in the view of the other kind nor in their own.
 	watched := make(chan struct{})
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
@@ -178,7 +177,7 @@ func TestMixedFleetHasOneLeaderWhileNothingBreaks(t *testing.T) {
 		led[f.leads()]++
 		if f.leads() {
 			f.stop()
-			redistest.Eventually(t, "one of ours leads", func() bool { return leaders() == 1 }) // the next foreign one would be quicker
+			redistest.Eventually(t, "one of ours leads", func() bool { return leaders() == 1 }) // otherwise the next foreign member would be faster
 			next := joinForeign(client, fmt.Sprintf("java-%d", round+1))
 			mu.Lock()
 			f = next
@@ -304,7 +303,7 @@ func TestACycleIsTwoCommands(t *testing.T) {
 	})
 	var got int64
 	var took time.Duration
-	quiet := func() bool { // one leader all the time; a machine that stalls may cost one its office
+	quiet := func() bool { // one leader all the time; a stall may cost one its leadership
 		var fence int64
 		leader := members[0]
 		redistest.Eventually(t, "somebody leads", func() bool {
@@ -324,21 +323,21 @@ func TestACycleIsTwoCommands(t *testing.T) {
 			t.Fatal("not quiet: the leader changed five times")
 		}
 	}
-	// Followers: a look a cycle, and a read before each expiry. The leader: a renewal and a heartbeat every TTL/3, more than
-	// one of each in a cycle of TTL/2.
+	// Followers read once per cycle and before each expiry. The leader renews and sets a heartbeat every TTL/3, more than once per cycle of
+	// TTL/2.
 	cycles := float64(took) / float64(time.Second)
 	if most := cycles * (9*2 + 3); float64(got) > most {
 		t.Errorf("%d commands of 10 members in %.1f cycles, at most %.0f are allowed", got, cycles, most)
 	}
 }
 
-// calls counts the commands that members send in a quiet election: scripts as one.
+// calls counts the commands of members in a quiet election. A script counts as one.
 func calls(t testing.TB, s *redistest.Server) int64 {
 	t.Helper()
-	return executed(t, s, "evalsha", "mget", "publish", "scan", "set") // SET inside a script: only when somebody is elected
+	return executed(t, s, "evalsha", "mget", "publish", "scan", "set") // SET inside a script occurs only in an election
 }
 
-// executed is how often Redis has executed the commands named.
+// executed returns how often Redis has executed the named commands.
 func executed(t testing.TB, s *redistest.Server, names ...string) (sum int64) {
 	t.Helper()
 	for _, line := range strings.Split(s.Do("INFO", "commandstats").(string), "\r\n") {

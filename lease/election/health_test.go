@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// A member says why nobody is elected, and a stop that is requested meanwhile is no error.
+// A member says why nobody is elected. A stop meanwhile is no error.
 func TestMemberHealth(t *testing.T) {
 	server, client := elected(t)
 	e, err := New(client, patient("a"))
@@ -40,7 +40,7 @@ func TestMemberHealth(t *testing.T) {
 	}
 }
 
-// What an ACL takes away from a follower is named with the line that grants it, as at Start.
+// If an ACL change denies a follower something, the error has the line that grants it, as at Start.
 func TestDenialOfLooksNamesTheRule(t *testing.T) {
 	server, client := elected(t)
 	cfg := quick("leads")

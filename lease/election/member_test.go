@@ -33,24 +33,24 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// quick is timings for tests on a real server: a thirtieth of Sovereign's.
+// quick has timings for tests on a real server: a thirtieth of Sovereign's.
 func quick(id string) Config {
 	return Config{InstanceID: id, LeaderTTL: time.Second}
 }
 
-// patient is timings for tests in which no leadership is to end by itself: a machine that stalls for seconds costs neither an
-// answer nor the leadership, which is renewed as often as quick's.
+// patient has timings for tests in which no leadership may end by itself. A stall of seconds costs neither an answer nor the leadership,
+// which is renewed as often as with quick.
 func patient(id string) Config {
 	return Config{InstanceID: id, LeaderTTL: 10 * time.Second, RenewInterval: time.Second / 3, OpTimeout: 5 * time.Second,
 		DrainTimeout: 10 * time.Second}
 }
 
-// elected returns a server of its own on which elections can be held at once, by patient members and by quick ones.
+// elected starts a server on which patient and quick members can hold elections at once.
 func elected(t testing.TB, keys ...string) (*redistest.Server, *redis.Client) {
 	return electedFor(t, patient(""), keys...)
 }
 
-// electedFor is elected for members with these settings: they share a quarantine.
+// electedFor is elected for members with these settings, which share a quarantine.
 func electedFor(t testing.TB, cfg Config, keys ...string) (*redistest.Server, *redis.Client) {
 	server := redistest.Start(t)
 	client := server.Client()
@@ -67,7 +67,7 @@ type member struct {
 	t       testing.TB
 	mu      sync.Mutex
 	events  []Event
-	read    int // what wait has gone past
+	read    int // events that wait has passed
 	changed chan struct{}
 }
 
@@ -124,7 +124,7 @@ func (m *member) wait(k EventKind) Event {
 	}
 }
 
-// story is what the member published of its transitions, as one line.
+// story returns the member's transitions in one line.
 func (m *member) story() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,7 +154,7 @@ func one(t testing.TB, members []*member) *member {
 	return members[i]
 }
 
-// renewals makes the lease under a member's elections tell of its renewals.
+// renewals reports the renewals of the lease of a member's elections.
 func renewals(cfg *Config) <-chan struct{} {
 	told := make(chan struct{}, 1)
 	cfg.Notify = func(e lease.Event) {
@@ -168,11 +168,11 @@ func renewals(cfg *Config) <-chan struct{} {
 	return told
 }
 
-// renewed returns when the lease has been renewed again and again from now on.
+// renewed waits until the lease has been renewed several times from now on.
 func renewed(t testing.TB, told <-chan struct{}) {
 	t.Helper()
 	timeout := time.After(30 * time.Second)
-	for range 5 { // the first may have been told before
+	for range 5 { // the first may be older
 		select {
 		case <-told:
 		case <-timeout:
@@ -181,7 +181,7 @@ func renewed(t testing.TB, told <-chan struct{}) {
 	}
 }
 
-// after waits for d of real time: what is being tested is that nothing happens meanwhile.
+// after waits for d of real time, in which nothing should happen.
 func after(d time.Duration) { <-time.After(d) }
 
 func TestOneLeadsAndTheNextFollows(t *testing.T) {
@@ -208,7 +208,7 @@ func TestOneLeadsAndTheNextFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := b.wait(EventLeadershipAcquired)
-	// Without the notice it is found out at the next look, 5 s after the last one, or by the expiry.
+	// Without the notice, the follower would learn of it from its next read, 5 s after the last one, or from the expiry.
 	if wait := second.At.Sub(stopped); wait > 4*time.Second {
 		t.Errorf("handed over after %v", wait)
 	}
@@ -288,7 +288,7 @@ func TestHeartbeatsOfTheDeadAreSwept(t *testing.T) {
 	}
 }
 
-// The heartbeat of a member outlives what it may believe in, and does not keep the quarantine from being as long as that.
+// The heartbeat of a member outlives its trust, but the quarantine can still be lowered to the TTL.
 func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
 	_, client := elected(t)
 	a := join(t, client, patient("a"))
@@ -308,7 +308,7 @@ func TestQuarantineIsLoweredToTheTTL(t *testing.T) { // G1
 	}
 }
 
-// stoppedClock makes every heartbeat say the same: what a member of another library would take for a stale one.
+// stoppedClock gives every heartbeat the same value, which a member of another library would call stale.
 type stoppedClock struct{}
 
 func (stoppedClock) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -364,7 +364,7 @@ func TestBadHeartbeatsAreTold(t *testing.T) {
 
 func TestDuplicateInstanceIsTold(t *testing.T) {
 	t.Parallel()
-	_, client := elected(t) // by patient members: what an instance never heard of it may adopt
+	_, client := elected(t) // by patient members: instances may adopt an epoch that they do not know
 	x := join(t, client, patient("x"))
 	x.wait(EventLeadershipAcquired)
 	twins := []*member{join(t, client, patient("a")), join(t, client, patient("a"))}
@@ -385,7 +385,7 @@ func TestDuplicateInstanceIsTold(t *testing.T) {
 	if err := leader.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	other.wait(EventLeadershipAcquired) // it is told, and the election goes on
+	other.wait(EventLeadershipAcquired) // it gets the notice, and the election continues
 }
 
 // lead takes part in many elections until standard input ends.

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
-// idle is work that is done at once.
+// idle is work that ends at once.
 func idle(context.Context, int64) error { return nil }
 
 func TestRunWithoutAFunctionStartsNothing(t *testing.T) {
@@ -86,7 +86,7 @@ func TestRunReleasesAfterTheFunctionReturned(t *testing.T) {
 	over(t, e)
 }
 
-// over fails the test unless every Run from now on says that the member has stopped.
+// over fails the test unless every later Run says that the member has stopped.
 func over(t *testing.T, e *Election) {
 	t.Helper()
 	for range 3 {
@@ -173,7 +173,7 @@ func TestRunEndsItsContextWithTheWindowAndComesBack(t *testing.T) {
 	if len(fences) != 2 || fences[1] <= fences[0] {
 		t.Errorf("fences %v", fences)
 	}
-	if lateness > 2*time.Second { // the window is below 1 s; a busy machine gets patience, a window that never ends none
+	if lateness > 2*time.Second { // the window is below 1 s; the limit allows for a busy machine, not for a window without an end
 		t.Errorf("the context ended %v after the TTL", lateness)
 	}
 }
@@ -245,7 +245,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	t.Parallel()
 	_, client := elected(t)
 	cfg := patient("a")
-	cfg.LeaderTTL, cfg.OpTimeout = 4*time.Second, 2*time.Second // it expires, and not while the machine stalls
+	cfg.LeaderTTL, cfg.OpTimeout = 4*time.Second, 2*time.Second // it expires, but not because of a stall
 	cfg.DrainTimeout = 50 * time.Millisecond
 	e, err := New(client, cfg)
 	if err != nil {
@@ -271,7 +271,7 @@ func TestWorkThatDoesNotReturnKeepsItsLeadershipUntilItExpires(t *testing.T) {
 	}
 	b.wait(EventLeadershipAcquired)
 	close(free)
-	if err := <-ended; !errors.As(err, &op) { // that of Stop
+	if err := <-ended; !errors.As(err, &op) { // the error of Stop
 		t.Errorf("Run = %v", err)
 	}
 }

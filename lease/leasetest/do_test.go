@@ -85,13 +85,13 @@ func TestTryDoReturnsTheErrorItself(t *testing.T) {
 		all, _ := three(t)
 		failed := errors.New("the disk is full")
 		err := all[0].TryDo(t.Context(), "job", func(context.Context, int64) error { return failed })
-		if err != failed { //nolint:errorlint // the very same
+		if err != failed { //nolint:errorlint // the same error value
 			t.Errorf("TryDo: %#v, want the error of f itself", err)
 		}
 	})
 }
 
-// After a failure the next replica runs its function, after a success none does before the period is over.
+// After a failure, the next replica runs its function. After a success, none does before the period ends.
 func TestDoOnceRunsAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestDoOnceRunsAgainAfterAFailure(t *testing.T) {
 				return result
 			})
 		}
-		if err := once(all[0], failed); err != failed || runs != 1 { //nolint:errorlint // the very same
+		if err := once(all[0], failed); err != failed || runs != 1 { //nolint:errorlint // the same error value
 			t.Errorf("the first: %v, %d runs", err, runs)
 		}
 		if err := once(all[1], nil); err != nil || runs != 2 {

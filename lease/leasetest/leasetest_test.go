@@ -29,7 +29,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// told keeps how terms ended, as a callback is told.
+// told records how terms ended, as callbacks report it.
 type told struct {
 	mu   sync.Mutex
 	ends []string
@@ -71,7 +71,7 @@ func acquired(t *testing.T, k *lease.Keeper) *lease.Lease {
 	return h
 }
 
-// lost holds that a term is over at this instant, and that its context says so.
+// lost checks that a term ends now, and that its context says why.
 func lost(t *testing.T, h *lease.Lease) {
 	t.Helper()
 	if h.Valid() || !errors.Is(context.Cause(h.Context()), lease.ErrLost) {
@@ -136,7 +136,7 @@ func TestKeeperWhenRedisForgets(t *testing.T) {
 	})
 }
 
-// An owner that has not heard that Redis forgot does not assert over the other what was taken from it.
+// An owner that does not know of a loss of data does not assert a lease that another instance has taken.
 func TestTakenWhileRedisForgets(t *testing.T) {
 	for name, take := range map[string]func(*leasetest.Redis){
 		"taken": func(r *leasetest.Redis) { r.Take(job, "other", time.Minute) },
@@ -158,7 +158,7 @@ func TestTakenWhileRedisForgets(t *testing.T) {
 	}
 }
 
-// fatal is a test that ends where it is told to, and says with what.
+// fatal records the message with which a test ends.
 type fatal struct {
 	testing.TB
 	said string
@@ -171,7 +171,7 @@ func (f *fatal) Fatal(args ...any) {
 }
 func (f *fatal) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
 
-// ends returns with what f ended its test.
+// ends returns the message with which f ends its test.
 func ends(t *testing.T, f func(testing.TB)) string {
 	tb, done := &fatal{TB: t}, make(chan struct{})
 	go func() {
@@ -213,7 +213,7 @@ func TestSaysWhatCannotBe(t *testing.T) {
 	}
 }
 
-// An owner that is in a callback cannot hear that it has lost its lease: that is said, and not taken for a loss.
+// An owner in a callback cannot learn that it has lost its lease. The test fails with that message, not with a loss.
 func TestSaysThatTheOwnerIsCalledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := ends(t, func(tb testing.TB) {

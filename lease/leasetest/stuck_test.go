@@ -38,7 +38,7 @@ func must(t *testing.T, err error, then ...func() error) {
 	}
 }
 
-// TestCallbackThatNeverReturns: a Stop ends all the same and names it, and Health says that it is not known any more which sessions there are.
+// TestCallbackThatNeverReturns: Stop still ends and names the callback, and Health says that the current sessions are unknown.
 func TestCallbackThatNeverReturns(t *testing.T) {
 	for name, cfg := range map[string]func(never <-chan struct{}) lease.ManagerConfig{
 		"Config.Sessions": func(never <-chan struct{}) lease.ManagerConfig {
@@ -73,8 +73,8 @@ func TestCallbackThatNeverReturns(t *testing.T) {
 	}
 }
 
-// TestEveryFunctionThatBlocks: Health is not ok within three TTLs while a function of the user's blocks, the log names the function once, and
-// Health is ok again afterwards.
+// TestEveryFunctionThatBlocks: if a function of the user blocks, Health stops being ok within three TTLs, the log names the function once,
+// and Health is ok again afterwards.
 func TestEveryFunctionThatBlocks(t *testing.T) {
 	for name, tt := range blocking {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestEveryFunctionThatBlocks(t *testing.T) {
 	}
 }
 
-// block is what a function waits for, from begin to end.
+// block makes a function wait from begin to end.
 type block struct{ until atomic.Pointer[chan struct{}] }
 
 func (b *block) begin() { until := make(chan struct{}); b.until.Store(&until) }
@@ -135,7 +135,7 @@ type instance interface {
 	Health() lease.Health
 }
 
-// blocking makes an instance with that function, which is called again and again.
+// blocking makes an instance that calls this function again and again.
 var blocking = map[string]func(*testing.T, *leasetest.Redis, lease.Config, *block) instance{
 	"Config.Notify": func(t *testing.T, r *leasetest.Redis, cfg lease.Config, b *block) instance {
 		cfg.Notify = func(e lease.Event) {

@@ -47,7 +47,7 @@ func write(t *testing.T, r *leasetest.Redis) {
 	}
 }
 
-// poller polls the session, and does so already.
+// poller starts a poller of the session and waits for its first poll.
 func poller(t *testing.T, r *leasetest.Redis) (*polls, *lease.Manager) {
 	t.Helper()
 	write(t, r)
@@ -137,7 +137,7 @@ func member(t *testing.T, r *leasetest.Redis, id string) (*election.Election, *a
 	return e, &lost
 }
 
-// elected is a leader, on a Redis that was declared new.
+// elected returns a leader, on a Redis that was declared new.
 func elected(t *testing.T) (*leasetest.Redis, *election.Election, *atomic.Pointer[election.Event]) {
 	t.Helper()
 	r := leasetest.New(t)
@@ -198,7 +198,7 @@ func TestLeaderWhenRedisForgets(t *testing.T) {
 	})
 }
 
-// What happens to one lease on a Redis happens to no other.
+// Changes of one lease on a Redis do not affect the others.
 func TestLeasesOfOneRedisAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, e, _ := elected(t)
@@ -218,7 +218,7 @@ func TestLeasesOfOneRedisAreApart(t *testing.T) {
 	})
 }
 
-// One contract for every Run: a requested stop is no error, whether the context ended before the start or later, or another caller stopped it.
+// Every Run returns nil after a requested stop: its context ended before the start or later, or another caller stopped it.
 func TestRunReturnsNilAfterARequestedStop(t *testing.T) {
 	type runner struct {
 		run  func(context.Context) error

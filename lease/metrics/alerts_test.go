@@ -31,7 +31,7 @@ import (
 
 const monitoring = "../../docker/monitoring"
 
-// promtool finds Prometheus' own tool.
+// promtool returns the path of Prometheus' tool.
 func promtool(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
@@ -43,15 +43,15 @@ func promtool(t *testing.T) string {
 	return path
 }
 
-// scrapes are what a Prometheus reads of one process each minute. A fault of a second fills as many of them as the test says.
+// scrapes are the values that a Prometheus reads from one process each minute. A fault of a second fills as many of them as the test says.
 type scrapes struct {
 	t     *testing.T
 	r     *prometheus.Registry
 	seen  []map[string]float64
-	quiet int // the last minute in which nothing is to fire
+	quiet int // the last minute in which no alert may fire
 }
 
-// ask is n minutes in which the figures stay what they are now.
+// ask records n minutes with the current values.
 func (s *scrapes) ask(n int) {
 	s.t.Helper()
 	families, err := s.r.Gather()
@@ -62,7 +62,7 @@ func (s *scrapes) ask(n int) {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if m.GetHistogram() != nil {
-				continue // no alert asks for one
+				continue // no alert uses it
 			}
 			labels := []string{`job="fleet"`, `instance="one"`}
 			for _, l := range m.GetLabel() {
@@ -77,17 +77,17 @@ func (s *scrapes) ask(n int) {
 	}
 }
 
-// up is what Prometheus itself says of whether the process answered.
+// up is Prometheus' own series of answered scrapes.
 const up = `up{job="fleet",instance="one"}`
 
-// unheard is n minutes in which the process does not answer.
+// unheard records n minutes in which the process does not answer.
 func (s *scrapes) unheard(n int) {
 	for range n {
 		s.seen = append(s.seen, map[string]float64{up: 0})
 	}
 }
 
-// input is what was read as promtool takes it.
+// input returns the values in the form of promtool.
 func (s *scrapes) input() (all []map[string]string) {
 	names := map[string]bool{}
 	for _, now := range s.seen {
@@ -109,8 +109,8 @@ func (s *scrapes) input() (all []map[string]string) {
 	return all
 }
 
-// faults are what each alert is for, of elections too where a word follows its name. Each asks in peace first, and last when the fault has
-// done what it does.
+// faults has a fault for each alert, for elections too if a word follows the alert's name. Each first records values without the fault, and
+// last those after it.
 var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormInstanceUnfit": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
@@ -146,7 +146,7 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		_, s.r = keeper(t, redistest.Start(t))
 		await(t, s.r, "instance_health{state=ok}", exactly(1))
 		s.ask(3)
-		s.unheard(10) // longer than Prometheus remembers what was told last
+		s.unheard(10) // longer than Prometheus keeps the last values
 	},
 	"LeasestormRedisLostData": func(t *testing.T, s *scrapes) {
 		server := redistest.Start(t)
@@ -193,7 +193,7 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 	"LeasestormSessionsGone": func(t *testing.T, s *scrapes) {
 		read := shared(t, s)
 		s.ask(3)
-		for minute := range 3 { // a fleet that is started anew, and cannot read what there is
+		for minute := range 3 { // a restarted fleet that cannot read the sessions
 			s.ask(1)
 			now := s.seen[len(s.seen)-1]
 			now[`leasestorm_sessions{job="fleet",instance="one"}`] = 0
@@ -209,7 +209,7 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		s.ask(3)
 		read.Store(&reading{err: errors.New("the database is away")})
 		await(t, s.r, "sessions_unread_seconds{}", atLeast(0.1))
-		for minute := range 3 { // as it goes on
+		for minute := range 3 { // while it runs
 			s.ask(1)
 			s.seen[len(s.seen)-1][`leasestorm_sessions_unread_seconds{job="fleet",instance="one"}`] += float64(60 * (minute + 1))
 		}
@@ -252,17 +252,17 @@ var faults = map[string]func(t *testing.T, s *scrapes){
 		first := &scrapes{t: t}
 		elected(t, server, first, "same")
 		await(t, first.r, "election_leader{election=election:leader}", exactly(1))
-		s.unheard(3) // it notices as it starts, before anybody can have asked it
+		s.unheard(3) // it notices at its start, before the first scrape
 		elected(t, server, s, "same")
 		await(t, s.r, "election_duplicates_total{election=election:leader}", atLeast(1))
 		s.ask(3)
 	},
-	"LeasestormEventsMissed": func(t *testing.T, s *scrapes) { // as a listener is told that is 65,536 behind
+	"LeasestormEventsMissed": func(t *testing.T, s *scrapes) { // as for a listener that is 65,536 events behind
 		made(s, func(l *leases, _ *told) { l.count(lease.Event{Kind: lease.EventAcquireFailed, Dropped: 1}) })
 	},
 }
 
-// made has a fault made up.
+// made records an invented fault.
 func made(s *scrapes, fault func(l *leases, by *told)) {
 	by := &told{}
 	l := newLeases(by)
@@ -286,7 +286,7 @@ type reading struct {
 	err error
 }
 
-// shared has one session shared until the test has something else read.
+// shared shares one session until the test changes the reading.
 func shared(t *testing.T, s *scrapes) *atomic.Pointer[reading] {
 	t.Helper()
 	read := &atomic.Pointer[reading]{}
@@ -308,7 +308,7 @@ func shared(t *testing.T, s *scrapes) *atomic.Pointer[reading] {
 	return read
 }
 
-// polled has a session polled by a function that fails.
+// polled polls a session with a function that fails.
 func polled(t *testing.T, s *scrapes, fails func(context.Context) error) {
 	t.Helper()
 	s.r = prometheus.NewRegistry()
@@ -330,7 +330,7 @@ func polled(t *testing.T, s *scrapes, fails func(context.Context) error) {
 func elected(t *testing.T, server *redistest.Server, s *scrapes, instance string) {
 	t.Helper()
 	cfg := election.Config{InstanceID: instance, LeaderTTL: time.Second, Logger: zap.NewNop()}
-	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leadership
+	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // the second call is refused, because of the first one's leader
 	e, err := election.New(server.Client(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-// TestAlerts: each alert is silent in peace and fires by the fault that it is for, as Prometheus' own evaluator has it.
+// TestAlerts: each alert stays silent without its fault and fires with it, according to Prometheus' own evaluator.
 func TestAlerts(t *testing.T) {
 	tool := promtool(t)
 	file, err := filepath.Abs(filepath.Join(monitoring, "alerts.yaml"))
@@ -419,8 +419,7 @@ func TestAlerts(t *testing.T) {
 
 var metricNames = regexp.MustCompile(`leasestorm_[a-z_]+`)
 
-// TestWhatIsAskedForIsThere: alerts and dashboard ask for what is told, in a language that Prometheus reads, and each alert has its
-// paragraph.
+// TestWhatIsAskedForIsThere: alerts and dashboard use only exported series, in valid PromQL, and each alert has its section in the runbook.
 func TestWhatIsAskedForIsThere(t *testing.T) {
 	told := map[string]bool{}
 	for _, name := range documented(t) {
@@ -475,7 +474,7 @@ func asks(told map[string]bool, expr string) bool {
 	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !told[strings.TrimSuffix(n, "_bucket")] })
 }
 
-// queries are the expressions of a dashboard's panels.
+// queries returns the expressions of a dashboard's panels.
 func queries(t *testing.T, dashboard []byte) (all []string) {
 	t.Helper()
 	var d struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// BenchmarkPollCounted is what counting adds to a poll.
+// BenchmarkPollCounted measures what counting adds to a poll.
 func BenchmarkPollCounted(b *testing.B) {
 	f, err := Poll(prometheus.NewRegistry(), func(context.Context, poll.Session) error { return nil })
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease/poll"
 )
 
-// series reads what the registry tells, by name and labels; of a histogram how often it observed.
+// series returns the values in the registry by name and labels; of a histogram, its number of observations.
 func series(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -45,7 +45,7 @@ func series(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// conventions holds names and units to those of Prometheus.
+// conventions compares names and units with Prometheus' conventions.
 func conventions(t *testing.T, r *prometheus.Registry) {
 	t.Helper()
 	families, err := r.Gather()
@@ -57,7 +57,7 @@ func conventions(t *testing.T, r *prometheus.Registry) {
 	}
 }
 
-// await waits until the registry tells something.
+// await waits until a series has a value.
 func await(t *testing.T, r *prometheus.Registry, what string, is func(value float64) bool) {
 	t.Helper()
 	tick, late := time.NewTicker(5*time.Millisecond), time.After(20*time.Second)
@@ -88,7 +88,7 @@ func keeper(t *testing.T, server *redistest.Server) (*lease.Keeper, *prometheus.
 	return k, r
 }
 
-// TestWhatHappensIsCounted: on a real Redis, each ending of a term under its cause.
+// TestWhatHappensIsCounted: on a real Redis, each end of a term counts under its cause.
 func TestWhatHappensIsCounted(t *testing.T) {
 	server := redistest.Start(t)
 	k, r := keeper(t, server)
@@ -141,7 +141,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	}
 }
 
-// TestQuarantineIsTold: how long nothing is granted can be read from outside.
+// TestQuarantineIsTold: a series has the rest of the quarantine.
 func TestQuarantineIsTold(t *testing.T) {
 	k, err := lease.NewKeeper(redistest.Start(t).Client(), lease.Config{TTL: 3 * time.Second, OpTimeout: time.Second, Logger: zap.NewNop()})
 	if err != nil {
@@ -171,7 +171,7 @@ func TestQuarantineIsTold(t *testing.T) {
 	}
 }
 
-// TestMissedEvents: what was missed is told, and a term whose end was missed is not counted for ever.
+// TestMissedEvents: missed events are counted, and a term whose end was missed does not count forever.
 func TestMissedEvents(t *testing.T) {
 	l := newLeases(&told{})
 	r := prometheus.NewRegistry()
@@ -187,12 +187,12 @@ func TestMissedEvents(t *testing.T) {
 	}
 }
 
-// over is a term that is not believed in.
+// over is a term that is no longer trusted.
 type over struct{}
 
 func (over) Valid() bool { return false }
 
-// told is a source whose events a test makes up.
+// told is a source with invented events.
 type told struct {
 	f func(lease.Event)
 	h lease.Health
@@ -202,7 +202,7 @@ func (l *told) Health() lease.Health                                 { return l.
 func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
 func (l *told) Renewals() inner.Renewals                             { return inner.Renewals{} }
 
-// TestTimes: what is measured, from the times that the events bear.
+// TestTimes: durations follow from the times of the events.
 func TestTimes(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
 	l := newLeases(&told{})
@@ -241,7 +241,7 @@ func TestTimes(t *testing.T) {
 
 func near(a, b float64) bool { return a > b-1e-9 && a < b+1e-9 }
 
-// TestPolls: how each ended.
+// TestPolls: polls count by their outcome.
 func TestPolls(t *testing.T) {
 	r := prometheus.NewRegistry()
 	var answer error
@@ -294,7 +294,7 @@ func TestPolls(t *testing.T) {
 	}
 }
 
-// TestElections: who leads is told of each election of a process.
+// TestElections: each election of a process has its leader's series.
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := election.Config{LeaderTTL: 10 * time.Second, Logger: zap.NewNop()}
@@ -331,7 +331,7 @@ func TestElections(t *testing.T) {
 	conventions(t, r)
 }
 
-// TestDocumentation: the package's documentation lists what there is, and nothing else.
+// TestDocumentation: the package's documentation lists exactly the exported series.
 func TestDocumentation(t *testing.T) {
 	names := documented(t)
 	var got []string
@@ -358,7 +358,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// registererOf tells what is registered and keeps nothing.
+// registererOf reports what is registered and keeps nothing.
 type registererOf chan<- *prometheus.Desc
 
 func (r registererOf) Register(c prometheus.Collector) error { c.Describe(r); return nil }
@@ -367,7 +367,7 @@ func (r registererOf) Unregister(prometheus.Collector) bool  { return true }
 
 var listed = regexp.MustCompile(`(?m)^//	(leasestorm_[a-z_]+)`)
 
-// documented are the names in the package's documentation.
+// documented returns the names in the package's documentation.
 func documented(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("metrics.go")

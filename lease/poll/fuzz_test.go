@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzSession reads any value of a session's key: what is polled or paused is an object that says so of this very session, and a
-// session that is written as documented is read as what it is.
+// FuzzSession reads any value of a session's key. Only an object with this session's ID is polled or paused, and a session in the
+// documented form is read correctly.
 func FuzzSession(f *testing.F) {
 	const id = "0190a8c2-8f5e-7c2a-9d7e-3b1f6a2c4d5e"
 	for _, value := range []string{

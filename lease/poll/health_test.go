@@ -16,7 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Sessions that are malformed are counted and named, and an instance that finds no other is not settled.
+// Malformed sessions are counted and named. An instance without a valid session is not settled.
 func TestHealthNamesMalformedSessions(t *testing.T) {
 	b := newBench(t)
 	b.client.Del(t.Context(), "session:"+id)
@@ -36,7 +36,7 @@ func TestHealthNamesMalformedSessions(t *testing.T) {
 	}
 }
 
-// Names are sessions where that was asked for.
+// With NamedSessions, names are sessions.
 func TestNamedSessionsArePolled(t *testing.T) {
 	b := newBench(t)
 	b.client.Set(t.Context(), "session:north-1", `{"id":"north-1"}`, 0)
@@ -52,7 +52,7 @@ func TestNamedSessionsArePolled(t *testing.T) {
 	b.until("it is polled", func() bool { return m.Leases().IsOwned("north-1") })
 }
 
-// Sessions that an ACL denies are told at Start, with the rule to add.
+// If an ACL denies the sessions, Start says so, with the rule to add.
 func TestStartNamesDeniedSessions(t *testing.T) {
 	b := newBench(t)
 	b.server.Do("ACL", "SETUSER", "default", "resetkeys", "~poll:*", "~{poll:lease:*")
@@ -66,7 +66,7 @@ func TestStartNamesDeniedSessions(t *testing.T) {
 	}
 }
 
-// Sessions that an ACL takes away while they are polled are named in the log with the rule to add, once.
+// If an ACL change denies the sessions during polling, the log says so once, with the rule to add.
 func TestDenialOfSessionsNamesTheRule(t *testing.T) {
 	b := newBench(t)
 	m, err := New(b.client, lease.Config{TTL: ttl, OpTimeout: ttl / 2, Logger: zap.New(b.core)}, Config{Poll: nothing})
@@ -87,7 +87,7 @@ func TestDenialOfSessionsNamesTheRule(t *testing.T) {
 
 func nothing(context.Context, Session) error { return nil }
 
-// until waits for what nothing tells of.
+// until waits for a condition that nothing announces.
 func (b *bench) until(what string, is func() bool) {
 	b.t.Helper()
 	redistest.Eventually(b.t, what, is)

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Polls are slow to end when their leases are asked for; then Redis forgets, so that nobody could take what is given up. They return while
-// the caller hears of the first handover that is off.
+// Polls end slowly when their leases are requested. Then Redis loses its data, so that nobody could acquire the released leases. The polls
+// return while the caller learns of the first cancelled handover.
 func TestPollingGoesOnWhenHandoversAreTakenBack(t *testing.T) { // G9
 	b := newBench(t)
 	const sessions = 12

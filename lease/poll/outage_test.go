@@ -15,14 +15,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
-// network is what lies between an instance and its Redis.
+// network connects an instance to its Redis.
 type network struct {
 	mu    sync.Mutex
 	down  bool
 	conns []net.Conn
 }
 
-// between puts n before r's client: connections that are dialed from now on go through it.
+// between puts n before r's client: new connections go through n.
 func (n *network) between(r *leasetest.Redis) {
 	o := r.Client().Options()
 	dial := o.Dialer
@@ -40,7 +40,7 @@ func (n *network) between(r *leasetest.Redis) {
 	}
 }
 
-// cut breaks all connections and lets none be made before mend.
+// cut breaks all connections and prevents new ones until mend.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,8 +57,8 @@ func (n *network) mend() {
 	n.down = false
 }
 
-// A renewal that fails ends the poll, and no poll begins until a renewal succeeds or the lease is acquired again. The clock is that of a
-// bubble: on a real one, a busy machine delays a renewal until it fails before the outage, and polls rightly begin after the next one.
+// A failed renewal ends the poll, and no poll begins until a renewal succeeds or the lease is acquired again. The clock is a bubble's,
+// because on a busy machine a renewal may fail before the outage, and polls rightly begin after the next one.
 func TestOutageCancelsThePollAndNoneBegins(t *testing.T) { // G4
 	for _, c := range []struct {
 		name   string
@@ -123,7 +123,7 @@ func outage(t *testing.T, lasts time.Duration, until lease.EventKind) {
 	}
 }
 
-// happened is what an instance told and did, in order.
+// happened records what an instance reported and did, in order.
 type happened struct {
 	mu   sync.Mutex
 	what []string

@@ -29,10 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const id = "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"
 
-// ttl is that of the leases: a machine that stalls for a second costs neither an answer nor a lease.
+// ttl is the TTL of the leases. A stall of a second costs neither an answer nor a lease.
 const ttl = 3 * time.Second
 
-// bench is a server with one session and whatever a test makes of it.
+// bench is a server with one session.
 type bench struct {
 	t      *testing.T
 	server *redistest.Server
@@ -77,7 +77,7 @@ func (b *bench) notify(e lease.Event) {
 	}
 }
 
-// wait returns the first event of that kind that happened after since.
+// wait returns the first event of this kind after since.
 func (b *bench) wait(kind lease.EventKind, since time.Time) lease.Event {
 	b.t.Helper()
 	timeout := time.After(20 * time.Second)
@@ -240,7 +240,7 @@ func TestFencedTermIsGivenBackForAHigherOne(t *testing.T) {
 	})
 }
 
-// A poll whose goroutine gets its turn only after the lease went does not begin; it is made up for.
+// A poll whose goroutine runs only after the lease has ended does not begin. A later poll makes up for it.
 func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	b := newBench(t)
 	polls := make(chan Session, 100)
@@ -258,7 +258,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	var p *publisher
 	var r *run
 	var planned time.Time
-	for done := false; !done; { // until the first has been seen to
+	for done := false; !done; { // until the first is handled
 		m.mu.Lock()
 		p = m.publishers[id]
 		if done = p.run == nil; done {
@@ -279,7 +279,7 @@ func TestPollThatComesTooLateDoesNotBegin(t *testing.T) { // G4
 	}
 }
 
-// A poll is begun only if its timeout fits into the window: what a target still does for it then, it does under the lease.
+// A poll begins only if its timeout fits into the window, so the target's work for it ends under the lease.
 func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
@@ -292,7 +292,7 @@ func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
 				return nil
 			}})
 		at := time.Time{}
-		for range 4 { // renewals: between two of them most of the window has passed
+		for range 4 { // between two renewals, most of the window passes
 			at = b.wait(lease.EventRenewed, at.Add(1)).At
 		}
 		first := receive(t, "a poll", polls)
@@ -307,7 +307,7 @@ func TestPollBeginsOnlyIfItFitsTheWindow(t *testing.T) { // G4
 	})
 }
 
-// windowAt is the end of the latest window that was told by then, or a moment later.
+// windowAt returns the end of the latest window reported by then, or a moment later.
 func (b *bench) windowAt(at time.Time) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,13 +18,14 @@ import (
 	"github.com/leasestorm/leasestorm/lease/leasetest"
 )
 
-// gate stands before a Redis and counts connections. What it says to each, "" for nothing, ends it, or answers all that it is asked.
+// gate accepts connections before a Redis and counts them. It answers each with says and closes it, or answers every request with it; "":
+// it passes the connection on.
 type gate struct {
 	says   string
 	ends   bool
 	open   atomic.Bool
 	dials  atomic.Int64
-	heard  atomic.Int64 // channels, of connections to Redis
+	heard  atomic.Int64 // subscriptions among the connections to Redis
 	behind func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -64,12 +65,12 @@ func (h hearing) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// A Redis that has no room for one more client, or loads, or hangs up, is asked for connections ever more rarely, of all kinds together,
-// and is used when it has room again (G14).
+// If a Redis has no room for another client, loads, or hangs up, an instance connects more and more rarely, over all kinds of connections
+// together. When Redis has room again, the instance uses it (G14).
 func TestConnectionsThatAreRefusedAreMadeRarely(t *testing.T) { // G14
 	const interval = 200 * time.Second // of a TTL of 10 m
-	// Of an interval: 24 probes of a silent Redis; to hear the channel after 10, 20, 40 ms, … 10.24 s, and then nine times after 20 s; where
-	// it answers, 5 checks of what it is; and at the start a look, the checks, and a first attempt to hear.
+	// Per interval: 24 probes of a silent Redis; subscriptions after 10, 20, 40 ms, … 10.24 s, then nine times after 20 s; if Redis
+	// answers, 5 checks of the server; at the start a discovery, the checks, and a first subscription.
 	const most = 24 + 20 + 5 + 15
 	for name, g := range map[string]*gate{
 		"hangs up":                        {},
@@ -94,7 +95,7 @@ func TestConnectionsThatAreRefusedAreMadeRarely(t *testing.T) { // G14
 					if err := m.Start(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					for at, most := range []int64{most, 24 + 12 + 5} { // the second has no beginning
+					for at, most := range []int64{most, 24 + 12 + 5} { // the second interval has no start
 						before := g.dials.Load()
 						<-time.After(interval)
 						n := g.dials.Load() - before

@@ -17,12 +17,12 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// The documented form is read, and what would be another way to write isPaused is refused by its name.
+// The documented form is accepted. Another spelling of isPaused is refused by name.
 func TestDocumentedForm(t *testing.T) {
 	for _, tt := range []struct {
 		value  string
 		paused bool
-		want   string // in the error, "" for none
+		want   string // part of the error, "" for none
 	}{
 		{`{"id":"x"}`, false, ""}, {`{"id":"x","isPaused":true}`, true, ""}, {`{"id":"x","isPaused":false}`, false, ""},
 		{`{"id":"x","isPaused":null}`, false, ""}, {`{"id":"x","IsPaused":true}`, true, ""},
@@ -39,7 +39,7 @@ func TestDocumentedForm(t *testing.T) {
 	}
 }
 
-// Sessions in a form of the application's own are read by its decoder. What it refuses, or panics at, is malformed.
+// The application's decoder reads sessions in its own form. A session is malformed if the decoder refuses it or panics.
 func TestDecode(t *testing.T) {
 	b := newBench(t)
 	ctx := t.Context()
@@ -72,7 +72,7 @@ func TestDecode(t *testing.T) {
 	b.wait(lease.EventReleased, since)
 }
 
-// Sessions that are not in Redis are polled, and nothing is looked for there.
+// Sessions from Config.Sessions are polled, and Redis is not searched.
 func TestSessionsFromElsewhere(t *testing.T) {
 	b := newBench(t)
 	const other = "11111111-2222-4333-8444-555555555555"
@@ -123,7 +123,7 @@ func TestClusterSessions(t *testing.T) { // G8
 	}
 }
 
-// However many sessions there are, an instance reads a thousand of them by one command.
+// However many sessions there are, an instance reads a thousand with one command.
 func TestSessionsAreReadTogether(t *testing.T) { // G14
 	t.Parallel()
 	server := redistest.Start(t)
@@ -145,7 +145,7 @@ func TestSessionsAreReadTogether(t *testing.T) { // G14
 	}
 }
 
-// rewriting has each MGET followed by a command of the application.
+// rewriting sends a command of the application after each MGET.
 type rewriting struct{ then func() }
 
 func (rewriting) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -164,7 +164,7 @@ func (rewriting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// A session that the application empties, or deletes, and writes again is read again before it is called malformed.
+// If the application empties or deletes a session and writes it again, the session is read again before it counts as malformed.
 func TestRewrittenSessionIsNotMalformed(t *testing.T) { // G8
 	t.Parallel()
 	server := redistest.Start(t)
@@ -184,7 +184,7 @@ func TestRewrittenSessionIsNotMalformed(t *testing.T) { // G8
 	}
 }
 
-// A session that is longer than MaxSession is malformed and hides no other.
+// A session longer than MaxSession is malformed and does not hide others.
 func TestSessionTooLongToRead(t *testing.T) { // G8
 	t.Parallel()
 	server := redistest.Start(t)
@@ -204,7 +204,7 @@ func TestSessionTooLongToRead(t *testing.T) { // G8
 	}
 }
 
-// A key that became another kind of value is judged anew, also where both have no text.
+// A key with a new type is judged again, even if neither value has a text.
 func TestEmptyAndForeignKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -228,7 +228,7 @@ func TestEmptyAndForeignKeys(t *testing.T) {
 	}
 }
 
-// Behind Sentinel they are read from the master, also after a switch.
+// Behind Sentinel, sessions are read from the master, also after a failover.
 func TestSessionsBehindSentinelLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for a failover")

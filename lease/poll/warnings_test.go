@@ -19,7 +19,7 @@ func cutOffs(log *observer.ObservedLogs) []observer.LoggedEntry {
 	return log.FilterField(zap.String("event", "pollCutOff")).All()
 }
 
-// A target that takes longer than the timeout is never polled: that is warned of, by the name of the setting (EC-2).
+// If a target needs longer than the timeout, no poll succeeds. The log then warns with the name of the setting.
 func TestPollsThatAreCutOffAreWarnedOf(t *testing.T) {
 	b := newBench(t)
 	b.start(Config{Interval: 10 * time.Millisecond, Timeout: 10 * time.Millisecond,
@@ -65,7 +65,7 @@ func TestWhatIsCutOff(t *testing.T) {
 	}
 }
 
-// What ends a poll's context decides what it counts as, unless it was done all the same.
+// The end of a poll's context decides its outcome, unless the poll succeeded.
 func TestOutcomes(t *testing.T) {
 	over, cancelOver := context.WithTimeout(t.Context(), 0)
 	defer cancelOver()
@@ -102,14 +102,14 @@ func TestTimeoutDefault(t *testing.T) {
 	}
 }
 
-// publishing returns the warnings about one publisher, and their log from that level upwards.
+// publishing returns the warnings of one publisher, and their log from this level upwards.
 func publishing(from zapcore.Level) (*warnings, *publisher, *observer.ObservedLogs) {
 	core, log := observer.New(from)
 	p := &publisher{id: id}
 	return &warnings{log: zap.New(core), publishers: map[string]*publisher{id: p}}, p, log
 }
 
-// A session whose polls fail one after the other gets one warning, and one entry when they succeed again. Health counts it meanwhile.
+// A session whose polls fail in a row has one warning, and one entry when they succeed again. Health counts it meanwhile.
 func TestFailingPollsAreTold(t *testing.T) {
 	w, p, log := publishing(zapcore.InfoLevel)
 	away := errors.New("away\nfor now")

@@ -30,7 +30,7 @@ func lines(t *testing.T, b *bytes.Buffer) (all []map[string]any) {
 	return all
 }
 
-// TestEntriesOfALease: what a keeper logs arrives under the same names.
+// TestEntriesOfALease: the entries of a keeper arrive under the same names.
 func TestEntriesOfALease(t *testing.T) {
 	var b bytes.Buffer
 	keepertest.Over(t, lease.Config{TTL: 3 * time.Second, OpTimeout: time.Second, InstanceID: "one",
@@ -54,7 +54,7 @@ func TestEntriesOfALease(t *testing.T) {
 	}
 }
 
-// TestFields: each kind of field, as slog writes its own.
+// TestFields: slog writes each kind of field in its usual form.
 func TestFields(t *testing.T) {
 	var b bytes.Buffer
 	l := Logger(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})).Named("n").With(zap.String("a", "b"))
@@ -77,7 +77,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestLevels: each level is the one of its name, and what the handler does not want is not made.
+// TestLevels: levels keep their names, and an entry that the handler does not want is not made.
 func TestLevels(t *testing.T) {
 	for of, want := range map[zapcore.Level]slog.Level{
 		zapcore.DebugLevel: slog.LevelDebug, zapcore.InfoLevel: slog.LevelInfo, zapcore.WarnLevel: slog.LevelWarn,
@@ -102,7 +102,7 @@ type failing struct {
 
 func (k failing) Handle(context.Context, slog.Record) error { return k.err }
 
-// TestErrorOfTheHandler: it is zap's to tell.
+// TestErrorOfTheHandler: zap reports the handler's error.
 func TestErrorOfTheHandler(t *testing.T) {
 	want := errors.New("full")
 	c := core{failing{slog.DiscardHandler, want}}

@@ -23,10 +23,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease/metrics"
 )
 
-// These benchmarks compare what an instance does while its metrics and traces are on with what it does without, by turns, in one run. The
-// least of the rounds of each counts, because what else runs on the machine only adds. All terms are sampled, and exported to nobody.
+// These benchmarks compare an instance with and without metrics and traces, in turns within one run. The least of the rounds of each
+// counts, because disturbances only add. All terms are sampled, and exported to nobody.
 
-// watched is a source that is started.
+// watched is a started source.
 type watched interface {
 	Source
 	metrics.Source
@@ -57,7 +57,7 @@ func start[K watched](b *testing.B, k K, observed bool) K {
 	return k
 }
 
-// bootstrapped returns a client of a server that grants leases of cfg at once.
+// bootstrapped returns a client of a server that grants cfg's leases at once.
 func bootstrapped(b *testing.B, cfg lease.Config) *redis.Client {
 	b.Helper()
 	client := redistest.Start(b).Client()
@@ -67,10 +67,10 @@ func bootstrapped(b *testing.B, cfg lease.Config) *redis.Client {
 	return client
 }
 
-// rounds is a hook that tells how long each round of renewals took, from the first call of its scripts to the last answer.
+// rounds is a hook that reports the duration of each round of renewals, from the first call to the last answer.
 type rounds struct {
 	calls int           // of a round
-	pause time.Duration // who calls after as long begins one
+	pause time.Duration // a call after this silence begins a round
 
 	mu          sync.Mutex
 	n           int
@@ -102,12 +102,12 @@ func (r *rounds) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// spent is what a round of renewals took: wall time, and CPU time of the process, the client library's included, Redis' not.
+// spent is the cost of a round of renewals: wall time, and CPU time of the process with its client library, without Redis.
 type spent struct{ wall, cpu time.Duration }
 
 func (s spent) least(t spent) spent { return spent{min(s.wall, t.wall), min(s.cpu, t.cpu)} }
 
-// renewing returns what an instance spends that does nothing but renew its leases: the least wall time, and the mean of CPU time.
+// renewing returns the cost of an instance that only renews its leases: the least wall time, and the mean CPU time.
 func renewing(b *testing.B, client *redis.Client, cfg lease.Config, name string, observed bool) spent {
 	b.Helper()
 	const measured, leases = 12, 10_000
@@ -131,7 +131,7 @@ func renewing(b *testing.B, client *redis.Client, cfg lease.Config, name string,
 	}
 	wg.Wait()
 	clock, wall := cputime.OneCore(b), time.Hour
-	for range 3 { // one that ended before, and what is left of acquiring
+	for range 3 { // an earlier round, and the rest of acquiring
 		<-r.took
 	}
 	began := clock()
@@ -139,11 +139,11 @@ func renewing(b *testing.B, client *redis.Client, cfg lease.Config, name string,
 		wall = min(wall, <-r.took)
 	}
 	cpu := (clock() - began) / measured
-	_ = k.Stop() // an error: its leases are left to expire
+	_ = k.Stop() // an error: its leases expire
 	return spent{wall, cpu}
 }
 
-// BenchmarkObservedRenewals is what an instance with 10,000 leases takes for a round of renewals, to what it takes when nobody observes it.
+// BenchmarkObservedRenewals compares a round of renewals of 10,000 leases with and without observers.
 func BenchmarkObservedRenewals(b *testing.B) {
 	cfg := lease.Config{TTL: 10 * time.Second, RenewInterval: 400 * time.Millisecond, Logger: zap.NewNop()}
 	client := bootstrapped(b, cfg)
@@ -164,7 +164,7 @@ func BenchmarkObservedRenewals(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkObservedTakeover is how long after its expiry a lease is taken over, p50 of the best round.
+// BenchmarkObservedTakeover measures from a lease's expiry to its takeover, p50 of the best round.
 func BenchmarkObservedTakeover(b *testing.B) {
 	successions(b, func(client *redis.Client, h *lease.Lease) (time.Time, error) {
 		inner.OfLease(h).Abandon()
@@ -173,7 +173,7 @@ func BenchmarkObservedTakeover(b *testing.B) {
 	})
 }
 
-// BenchmarkObservedHandover is how long after the call of Release a lease is had by who waits for it, p50 of the best round.
+// BenchmarkObservedHandover measures from the call of Release until the waiting instance has the lease, p50 of the best round.
 func BenchmarkObservedHandover(b *testing.B) {
 	successions(b, func(_ *redis.Client, h *lease.Lease) (time.Time, error) {
 		began := time.Now()
@@ -181,7 +181,8 @@ func BenchmarkObservedHandover(b *testing.B) {
 	})
 }
 
-// successions reports how long leases take to pass from one instance to another, both observed and both not, from what end returns.
+// successions reports how long leases take to pass from one instance to another since the time that end returns, with and without
+// observers.
 func successions(b *testing.B, end func(*redis.Client, *lease.Lease) (time.Time, error)) {
 	b.Helper()
 	cfg := lease.Config{TTL: time.Second, RenewInterval: time.Second / 3, OpTimeout: 600 * time.Millisecond, Logger: zap.NewNop()}
@@ -215,7 +216,7 @@ func successions(b *testing.B, end func(*redis.Client, *lease.Lease) (time.Time,
 	b.ReportMetric(0, "ns/op")
 }
 
-// succession has n leases pass from one to the other, one every 5 ms, and returns how long each took.
+// succession makes n leases pass from one instance to the other, one every 5 ms, and returns the time of each.
 func succession(b *testing.B, from, to *lease.Keeper, prefix string, n int, end func(*lease.Lease) (time.Time, error)) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, n)
@@ -252,7 +253,7 @@ func succession(b *testing.B, from, to *lease.Keeper, prefix string, n int, end 
 	return took
 }
 
-// BenchmarkObservedIsOwned is IsOwned of an instance with 1,000 leases that are renewed ten times a second.
+// BenchmarkObservedIsOwned measures IsOwned of an instance with 1,000 leases that are renewed ten times a second.
 func BenchmarkObservedIsOwned(b *testing.B) {
 	cfg := lease.Config{TTL: 10 * time.Second, RenewInterval: 100 * time.Millisecond, Logger: zap.NewNop()}
 	client := bootstrapped(b, cfg)

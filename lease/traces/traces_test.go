@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorded is a provider whose spans can be read.
+// recorded returns a provider and its recorded spans.
 func recorded(t testing.TB, options ...sdk.TracerProviderOption) (*sdk.TracerProvider, *tracetest.SpanRecorder) {
 	t.Helper()
 	r := tracetest.NewSpanRecorder()
@@ -33,7 +33,7 @@ func recorded(t testing.TB, options ...sdk.TracerProviderOption) (*sdk.TracerPro
 	return p, r
 }
 
-// of returns what a span says of something, "" if nothing.
+// of returns a span's attribute, or "".
 func of(s sdk.ReadOnlySpan, key string) string {
 	for _, a := range s.Attributes() {
 		if string(a.Key) == "leasestorm."+key {
@@ -43,7 +43,7 @@ func of(s sdk.ReadOnlySpan, key string) string {
 	return ""
 }
 
-// says fails unless a span says all that is given, as key and value in turn.
+// says fails unless a span has all attributes, given as keys and values in turn.
 func says(t *testing.T, s sdk.ReadOnlySpan, pairs ...string) {
 	t.Helper()
 	for pair := range slices.Chunk(pairs, 2) {
@@ -63,12 +63,12 @@ func keeper(t *testing.T, server *redistest.Server, id string) (*lease.Keeper, *
 		t.Fatal(err)
 	}
 	return k, r, func() {
-		_ = k.Stop() // of the first, which leaves a lease to expire, it is an error
+		_ = k.Stop() // an error for the first keeper, whose lease expires
 		stop(t.Context())
 	}
 }
 
-// TestTermsAreSpans: on a real Redis, a lease that is given back and one that is left to expire, each waited for by another instance.
+// TestTermsAreSpans: on a real Redis, one lease is released and one expires, while another instance waits for each.
 func TestTermsAreSpans(t *testing.T) {
 	server := redistest.Start(t)
 	first, firsts, stopFirst := keeper(t, server, "first")
@@ -141,7 +141,7 @@ func TestTermsAreSpans(t *testing.T) {
 	}
 }
 
-// TestSpanOfATerm: what it says is what the events say, at their times.
+// TestSpanOfATerm: a span has the values of the events, at their times.
 func TestSpanOfATerm(t *testing.T) {
 	p, r := recorded(t)
 	w := newTerms(p, "one")
@@ -162,7 +162,7 @@ func TestSpanOfATerm(t *testing.T) {
 	for i := range eventsMax {
 		tell(lease.EventYield, 500+i)
 	}
-	w.take(lease.Event{Kind: lease.EventLost, Name: "thing", Lease: &lease.Lease{}}) // of a term that began before it was watched
+	w.take(lease.Event{Kind: lease.EventLost, Name: "thing", Lease: &lease.Lease{}}) // of a term that began before Watch
 	if len(r.Ended()) != 0 || len(w.open) != 1 {
 		t.Fatalf("%d spans ended and %d open before the term is over", len(r.Ended()), len(w.open))
 	}
@@ -212,7 +212,7 @@ func TestMissedEnds(t *testing.T) {
 	says(t, r.Ended()[1], "lease.name", "late", "term.end", "released")
 }
 
-// TestStop: an end that is on its way is waited for, for as long as the context allows; what is open then is ended.
+// TestStop: unwatch waits for late ends as long as its context allows, and then ends the open spans.
 func TestStop(t *testing.T) {
 	p, r := recorded(t)
 	source := &told{}
@@ -236,13 +236,13 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// told is a source whose events a test makes up.
+// told is a source with invented events.
 type told struct{ f func(lease.Event) }
 
 func (l *told) InstanceID() string                                   { return "one" }
 func (l *told) SubscribeChanges(f func(lease.Event)) (cancel func()) { l.f = f; return func() {} }
 
-// TestElections: a leadership is a term of the election's lease, and each election is told its own.
+// TestElections: a leadership is a term of the election's lease, and each election gets its own events.
 func TestElections(t *testing.T) {
 	server := redistest.Start(t)
 	cfg := election.Config{InstanceID: "one", LeaderTTL: time.Second, Logger: zap.NewNop()}

@@ -31,7 +31,7 @@ BUGS = {
 }
 BUG = os.environ.get("BUG", "")
 if BUG and BUG not in BUGS:
-    sys.exit(f"BUG={BUG}: known are {', '.join(BUGS)}")
+    sys.exit(f"BUG={BUG}: choose from {', '.join(BUGS)}")
 
 NEXT = "math.max(tonumber(redis.call('GET', KEYS[2]) or '0'), now[1] * 1000000 + now[2]) + 1"
 if BUG == "fence-incr":

@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// Each allowance has a story whose verdict is another without it.
+// Each allowance has a story whose verdict changes without it.
 func TestEachAllowanceIsNeeded(t *testing.T) {
 	for a := allowance(1); a < allowanceCount; a++ {
 		row := allowances[a]

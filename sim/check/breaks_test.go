@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Breaks say from when to when whose lease was with whom, which fault caused it and what was missed, and which of them began first:
-// also where more were noticed than are listed.
+// Breaks name the lease, its owners, the times, the fault that caused them and the missing event, and which break began first, even if
+// there are more than are listed.
 func TestBreaksAreListed(t *testing.T) {
 	const ms, s = int64(time.Millisecond), int64(time.Second)
 	p := storyParams()
@@ -22,14 +22,14 @@ func TestBreaksAreListed(t *testing.T) {
 	events := []history.Event{
 		{Kind: history.Ready, Node: "A", Instance: "A"}, {Kind: history.Ready, Node: "B", Instance: "B"},
 		{T: 100 * ms, Kind: history.RedisGranted, Session: "s1", Instance: "token of A", Until: 3100 * ms},
-		{T: 101 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5}, // until it says otherwise
+		{T: 101 * ms, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s1", Fence: 5}, // until another event
 		{T: 1 * s, Kind: history.FaultStart, Session: "s9", Reason: "poll-slow"},
 		{T: 1 * s, Kind: history.FaultStart, N: 1, Node: "A", Reason: "blackhole"},
 		{T: 3101 * ms, Kind: history.RedisDeleted, Session: "s1"},
 		{T: 3200 * ms, Kind: history.RedisGranted, Session: "s1", Instance: "B", Until: 6200 * ms},
 		{T: 3202 * ms, Kind: history.Acquired, Node: "B", Instance: "B", Session: "s1", Fence: 6, Until: 6190 * ms},
 	}
-	for i := range int64(2 * breaksMax) { // of another lease and without a fault, noticed before
+	for i := range int64(2 * breaksMax) { // of another lease, without a fault, and noticed earlier
 		at := 4*s + i*20*ms
 		events = append(events,
 			history.Event{T: at, Kind: history.Acquired, Node: "A", Instance: "A", Session: "s2", Fence: 2*i + 1, Until: at + 10*ms},
@@ -66,7 +66,8 @@ func TestBreaksAreListed(t *testing.T) {
 	}
 }
 
-// Who trusts for longer than Redis granted it is the one owner of that break: that another trusts the lease meanwhile is a break of its own.
+// An instance that trusts a lease for longer than Redis granted it is the only owner of that break. If another instance trusts the lease
+// meanwhile, that is a separate break.
 func TestTrustBeyondTheGrantIsOfOne(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	p := storyParams()

@@ -19,7 +19,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
-// logged is a story for G12: two events, and what the node logged.
+// logged is a story for G12: two events and the node's log.
 func logged(t *testing.T, killed bool, lines ...string) Verdict {
 	t.Helper()
 	return loggedAlso(t, killed, nil, lines...)
@@ -94,7 +94,7 @@ func TestG12(t *testing.T) {
 	}
 }
 
-// The last entries of a killed process may be missing, and nothing else.
+// Only the last entries of a killed process may be missing.
 func TestG12OfTheKilled(t *testing.T) {
 	said := func(session string, fence int64) history.Event {
 		return history.Event{T: 2, Kind: history.Acquired, Node: "node-1", Instance: "i", Session: session, Fence: fence, Until: 9}
@@ -122,7 +122,7 @@ func TestG12OfTheKilled(t *testing.T) {
 	}
 }
 
-// An acquisition that failed has an entry as well (FR-019), if the node reports that event at all.
+// A failed acquisition has an entry too (FR-019), if the node reports that event at all.
 func TestG12OfFailedAcquisitions(t *testing.T) {
 	const (
 		acquired = `{"ts":1.5,"event":"acquired","instance":"i","endpoint":"s","fence":7}`
@@ -156,7 +156,7 @@ func TestG12OfFailedAcquisitions(t *testing.T) {
 	}
 }
 
-// Entries that are added while the events are read are judged as those of files are.
+// Entries added while the events are read are judged like those of files.
 func TestG12OfAddedEntries(t *testing.T) {
 	events := []history.Event{
 		{T: 1, Kind: history.Ready, Node: "node-1", Instance: "i"},
@@ -200,7 +200,7 @@ func TestG12OfAddedEntries(t *testing.T) {
 	}
 }
 
-// TestJudgeUnfinished: a history that breaks off is judged as far as it goes, passes nothing, and the error comes along.
+// TestJudgeUnfinished: an incomplete history is judged as far as it goes, passes nothing, and Judge returns the error.
 func TestJudgeUnfinished(t *testing.T) {
 	broken := errors.New("line 3 is cut off")
 	events := []history.Event{
@@ -231,7 +231,7 @@ func TestJudgeUnfinished(t *testing.T) {
 }
 
 func TestJudgeUnordered(t *testing.T) {
-	for _, times := range [][]int64{{5, 4}, {-1, 0}, {math.MinInt64, 0}} { // nothing is before the begin of a run
+	for _, times := range [][]int64{{5, 4}, {-1, 0}, {math.MinInt64, 0}} { // no event is before the start of a run
 		_, err := Judge(storyParams(), sequence([]history.Event{{T: times[0], Kind: history.RedisBeatGone}, {T: times[1], Kind: history.Note}}), nil)
 		if !errors.Is(err, ErrUnordered) {
 			t.Errorf("%v: %v", times, err)
@@ -251,7 +251,7 @@ func TestJudgeNothing(t *testing.T) {
 	}
 }
 
-// TestJudgeAnything: no history makes the judge panic, and the same history has the same verdicts.
+// TestJudgeAnything: no history makes the judge panic, and equal histories have equal verdicts.
 func TestJudgeAnything(t *testing.T) {
 	name := rapid.SampledFrom([]string{"", "A", "B", "C"})
 	kinds := rapid.SampledFrom([]string{"", "crash", "freeze", "blackhole", "terminate", "redis-wipe", "key-delete", "join", "crash-all"})

@@ -12,7 +12,7 @@ type e5 struct {
 func (g *e5) attach(w *world, v Verdict) {
 	g.g4.attach(w, v)
 	if !w.shows() {
-		g.note("whether leaders say in time that they lead no more is not judged: what counts of what Redis granted is not known")
+		g.note("whether leaders say in time that they lead no more is not judged: it is unknown which of Redis' grants count")
 	}
 }
 

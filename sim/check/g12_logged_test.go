@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 )
 
-// A history that breaks off says nothing of the entries that nodes logged after it.
+// An incomplete history proves nothing about the entries after its end.
 func TestG12OfAHistoryWithoutAnEnd(t *testing.T) {
 	events := []history.Event{
 		{T: 1, Kind: history.Ready, Node: "node-1", Instance: "i"},

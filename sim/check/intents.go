@@ -230,7 +230,8 @@ func (b *intents) ask(e *history.Event) {
 	}
 }
 
-// answer handles an answer. Without one, or if the API could not know, the request stays open: it may have been executed.
+// answer handles an API's answer. If there is none, or the API did not learn the outcome, the request stays open, because Redis may have
+// executed it.
 func (b *intents) answer(e *history.Event) {
 	r, accepted := b.requests[e.N], strings.HasPrefix(e.Reason, "2")
 	if r == nil || !accepted && !strings.HasPrefix(e.Reason, "4") {

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Questions about the recent past skip the faults that were over long before.
+// Questions about the recent past skip faults that ended long before.
 func TestHorizonPassesWhatIsOver(t *testing.T) {
 	const many = 1000
 	w := newWorld(storyParams())
@@ -25,7 +25,7 @@ func TestHorizonPassesWhatIsOver(t *testing.T) {
 	}
 }
 
-// A start that is accepted looks for a rival among what runs, and not among all that ever ran.
+// An accepted start looks for a rival only among running sessions.
 func TestRivalsRun(t *testing.T) {
 	w := newWorld(storyParams())
 	b := newIntents()

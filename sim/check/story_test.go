@@ -19,25 +19,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// TestStories judges the hand-made histories of testdata/stories. Each file belongs to one guarantee and tells, as stories, what
-// it accepts and what it must catch. A story is the input of a "judge" command; -rewrite writes the verdicts anew, to be
-// read by a human.
-//
-//	judge G1 [tap] [virtual] [foreign] [sentinel] [replicas=2] [nodes=10] [discovery=100ms] …
-//	0 ready A                          time in ms, the event, then in any order:
-//	100 acquired A s1 f5 u3070         node A, session s1, fence 5, until 3070 ms
-//	200 faultStart n0 (crash) A        n: number, (…): reason, m250: ms of the fault
-//	300 arrived A s1 f5 n7
-//	300 redisGranted A s1 u3300 @old   at another server than the master that the sentinels know
-//	+polls A s1 f5 1000 5000           A polls s1 from 1 s to 5 s, each answered within 10 ms
-//	+renews A s1 f5 1000 5000          A renews s1 once a second, each answered within 1 ms
-//	+extends A s1 1000 5000            Redis shows the same
-//	+sends A n3 1000 5000              A sends 3 commands in each tenth of a renewal interval
-//	90 redisKeyed s-1 (key of a:hd:0)  of intents: the idempotency key of what is asked for
-//	----
-//
-// Timings are those of speed 10: TTL 3 s, renewal 1 s, time-out 300 ms, heartbeat and discovery 1 s, poll 500 ms. A faultStart
-// puts its fault into the plan.
+// TestStories judges the hand-made histories of testdata/stories. The stories of a file show what one guarantee accepts and what it must
+// catch. A story is the input of a "judge" command. -rewrite rewrites the verdicts; read the diff.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -51,7 +34,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// told is what a story expects of the judge.
+// told is the judge's expected answer to a story.
 func told(r Result, ids []string) string {
 	var out strings.Builder
 	for _, v := range r.Verdicts {
@@ -69,7 +52,7 @@ func told(r Result, ids []string) string {
 	return out.String()
 }
 
-// judgeBothWays judges the events in memory and from a saved file: the verdicts must be the same.
+// judgeBothWays judges the events in memory and from a saved file. The verdicts must be the same.
 func judgeBothWays(t *testing.T, p Params, events []history.Event) Result {
 	t.Helper()
 	rec := history.NewRecorder()
@@ -211,9 +194,9 @@ func (s *story) field(e *history.Event, f string) (err error) {
 	switch {
 	case f[0] >= 'A' && f[0] <= 'Z':
 		e.Node = f
-	case f[0] == '@': // a server that is not the master which the sentinels know
+	case f[0] == '@': // a server other than the master that the sentinels name
 		e.Node += f
-	case f[0] == '=': // what the process calls itself, where that is not by its slot
+	case f[0] == '=': // the process's own ID, if it differs from its slot
 		e.Instance = f[1:]
 	case f[0] == 's', f[0] == 't':
 		e.Session = f
@@ -231,7 +214,7 @@ func (s *story) field(e *history.Event, f string) (err error) {
 	return err
 }
 
-// name gives nodes' events their instance: the slot and how often a process was started in it.
+// name gives nodes' events their instance: the slot and the number of the process in it.
 func (s *story) name() {
 	for i := range s.events {
 		e := &s.events[i]
@@ -254,7 +237,7 @@ func (s *story) name() {
 	}
 }
 
-// instance is "A" for the first process of slot A (which need not be spawned), "A2" for the second, and so on.
+// instance returns "A" for the first process of slot A (which need not be spawned), "A2" for the second, and so on.
 func (s *story) instance(node string) string {
 	if n := s.spawns[node]; n > 1 && node != "" {
 		return node + strconv.Itoa(n)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Where no engine answers, that is said in one line, and soon.
+// If no engine answers, one line says so soon.
 func TestNoEngine(t *testing.T) {
 	silent, err := net.Listen("unix", filepath.Join(t.TempDir(), "sock"))
 	if err != nil {

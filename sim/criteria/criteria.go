@@ -25,12 +25,12 @@ func Parse(list string) ([]string, error) {
 			continue
 		}
 		if !slices.Contains(all, id) {
-			return nil, fmt.Errorf("%w %q: known are %s", ErrUnknown, id, strings.Join(all, ", "))
+			return nil, fmt.Errorf("%w %q: choose from %s", ErrUnknown, id, strings.Join(all, ", "))
 		}
 		ids = append(ids, id)
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%w: none named; known are %s", ErrUnknown, strings.Join(all, ", "))
+		return nil, fmt.Errorf("%w: none named; choose from %s", ErrUnknown, strings.Join(all, ", "))
 	}
 	return slices.DeleteFunc(all, func(id string) bool { return !slices.Contains(ids, id) }), nil
 }

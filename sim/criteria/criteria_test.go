@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// G10 beside other criteria decides only where a change of a lease could be matched to an instance.
+// Beside other criteria, G10 decides only if a change of a lease could be matched to an instance.
 func TestDeciding(t *testing.T) {
 	for _, c := range []struct {
 		criteria string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzCriteria reads any list of guarantees: what is taken is known, named once each, and read again as it is.
+// FuzzCriteria reads any list of guarantees. An accepted list has known guarantees, each once, and is read again as it is written.
 func FuzzCriteria(f *testing.F) {
 	for _, list := range []string{"G1,g5", " e1 ,,I7", "G1,G1", "G99", "", ",", "ı1"} {
 		f.Add(list)

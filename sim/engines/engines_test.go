@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// all runs every plan; without it the first one only, so that a plain go test ./... does not take minutes.
+// all plays every plan. Without it, only the first is played, so that a plain go test ./... does not take minutes.
 var all = flag.Bool("all", false, "run every plan on both engines, not only the first")
 
 const (
@@ -40,7 +40,7 @@ type plan struct {
 	faults []fault.Fault
 }
 
-// plans are one kind of change each, and one storm drawn from a seed.
+// plans have one kind of change each, except for one storm drawn from a seed.
 var plans = []plan{
 	{"crash", []fault.Fault{{At: settled, Kind: fault.Crash, Target: fault.Owner}}},
 	{"restart", []fault.Fault{{At: settled, Kind: fault.Crash, Target: "node-2", For: 20 * time.Second}}},
@@ -60,7 +60,7 @@ var plans = []plan{
 	{"drawn", nil},
 }
 
-// One plan gives the same verdicts on both engines; over all plans, failovers, gaps and moves lie alike.
+// A plan gives the same verdicts on both engines. Over all plans, failovers, gaps and moves have similar medians.
 func TestEnginesAgree(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("no redis-server in PATH")
@@ -92,7 +92,7 @@ func TestEnginesAgree(t *testing.T) {
 	}
 }
 
-// sides are where a plan is played twice.
+// sides names the two places where a plan is played.
 type sides struct{ one, other string }
 
 var engines = sides{"on the real engine", "in virtual time"}
@@ -105,7 +105,7 @@ type pair struct {
 	dir           string // of the first run
 }
 
-// decided plays a plan, and again where the host left a guarantee open.
+// decided plays a plan, and again if a stall of the host left a guarantee open.
 func decided(t *testing.T, name string, play func() pair) pair {
 	p := play()
 	for left := again; left > 0 && len(p.open()) > 0; left-- {
@@ -115,7 +115,7 @@ func decided(t *testing.T, name string, play func() pair) pair {
 	return p
 }
 
-// open returns the guarantees of which one run cannot tell because the host stalled, and the other one can. That is no disagreement.
+// open returns the guarantees that one run cannot judge because the host stalled, and the other one can. That is no disagreement.
 func (p pair) open() (ids []string) {
 	stalled := func(v check.Verdict) bool { return v.Verdict == check.Unknown && strings.Contains(v.Detail, "host") }
 	for i, a := range p.first.Guarantees {
@@ -132,12 +132,12 @@ func (p pair) decides(id string) bool {
 	return slices.Contains(criteria.Decides(p.first.Params()), id) && slices.Contains(criteria.Decides(p.second.Params()), id)
 }
 
-// config is what every plan is played with.
+// config returns the configuration of every plan.
 func config(name string, faults []fault.Fault) (sim.Config, error) {
 	return sim.Scenario{Name: name, Nodes: 3, Sessions: 12, Seed: 7, Duration: 220 * time.Second, Speed: 10, Plan: faults}.Resolve()
 }
 
-// play plays it on the real engine.
+// play plays a run on the real engine.
 func play(t *testing.T, c sim.Config, redis sim.RedisChoice, launch sim.Launcher) (sim.Result, error) {
 	return sim.Run(t.Context(), c, sim.Options{
 		Engine: sim.NewReal(redis, launch), Reports: filepath.Join("..", "..", "reports", "engines"),
@@ -156,7 +156,7 @@ func both(t *testing.T, node, name string, faults []fault.Fault) pair {
 		t.Errorf("%s on the real engine: %v", name, err)
 		return p
 	}
-	c.Plan = &r.Plan // also where it was drawn: what one engine cannot strike, the other must not
+	c.Plan = &r.Plan // also if it was drawn: both engines must inject the same faults
 	if c, err = c.On(sim.EngineVirtual); err != nil {
 		t.Error(err)
 		return p
@@ -170,8 +170,8 @@ func both(t *testing.T, node, name string, faults []fault.Fault) pair {
 	return p
 }
 
-// sameVerdicts wants what decides one run to come out alike in the other, and no other guarantee to fail in one only. A guarantee that
-// the plan cannot exercise may be exercised by chance in one of them.
+// sameVerdicts wants equal verdicts on the guarantees that decide, and no other guarantee that fails in only one run. A guarantee that the
+// plan cannot exercise may be exercised by chance in one of them.
 func (p pair) sameVerdicts(t *testing.T) {
 	open := p.open()
 	if len(open) > 0 {
@@ -188,7 +188,7 @@ func (p pair) sameVerdicts(t *testing.T) {
 	}
 }
 
-// What the host left open is played again, twice at most, and no disagreement; what is open for another reason is one.
+// A plan is played again, at most twice, if the host left a guarantee open. A guarantee that is open for another reason is a disagreement.
 func TestHostIsPlayedAgain(t *testing.T) {
 	verdicts := func(detail string, o check.Outcome) report.Report {
 		return report.Report{
@@ -201,7 +201,7 @@ func TestHostIsPlayedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		runs []report.Report
-		want int // of the runs, how many are played
+		want int // number of runs that are played
 		open int
 	}{
 		{"decided at once", []report.Report{passed}, 1, 0},
@@ -225,7 +225,7 @@ type figure struct {
 	name   string
 	of     func(report.Report) int64
 	factor float64 // by which the medians may differ
-	slack  int64   // and by so much in any case: what a loaded machine adds
+	slack  int64   // allowed difference in any case, for a loaded machine
 }
 
 func value(id string) func(report.Report) int64 {
@@ -245,7 +245,7 @@ var figures = []figure{
 	{"moves: leases acquired", func(r report.Report) int64 { return r.Stats.Acquires }, 1.5, 3},
 }
 
-// lieAlike compares the medians over the plans in which both engines have the figure.
+// lieAlike compares the medians over the plans for which both engines have the figure.
 func (f figure) lieAlike(t *testing.T, pairs []pair) {
 	var real, virtual []int64
 	var table strings.Builder

@@ -14,7 +14,7 @@ import (
 
 var launchers = sides{"in containers", "in processes"}
 
-// One plan gives the same verdicts wherever the nodes and Redis run.
+// A plan gives the same verdicts wherever the nodes and Redis run.
 func TestLaunchersAgree(t *testing.T) {
 	if !*all {
 		t.Skip("it takes minutes: -args -all")
@@ -56,7 +56,7 @@ func build(t *testing.T, node string) string {
 	return node
 }
 
-// launched plays a plan in containers, Redis too, and with processes.
+// launched plays a plan with nodes and Redis in containers, and with processes.
 func launched(t *testing.T, redis sim.RedisChoice, node, name string, faults []fault.Fault) pair {
 	p := pair{name: name, sides: launchers}
 	c, err := config(name, faults)

@@ -9,8 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
-// Counts by kind of fault add up to those of all changes, measured times to what their buckets hold, breaks begin before they end, and
-// one of those that are told began first: in every system, whether something breaks or not.
+// Counts by kind of fault add up to those of all changes, and measured times to those in the buckets. Breaks begin before they end, and one
+// of the listed breaks began first. This holds in every system, with and without breaks.
 func TestCountsAddUp(t *testing.T) {
 	kinds, timed, told := map[string]bool{}, map[string]bool{}, 0
 	for name, c := range map[string]struct {

@@ -31,7 +31,7 @@ func crashes() sim.Scenario {
 	}
 }
 
-// An exploration that was interrupted again and again covers in the end what an uninterrupted one covers.
+// An exploration that was interrupted repeatedly covers in the end what an uninterrupted one covers.
 func TestExploreResumes(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{3, 42}, Shard: Shard{1, 2}, Parallel: 2, Resume: true, Reports: t.TempDir(),
@@ -69,8 +69,7 @@ func TestExploreResumes(t *testing.T) {
 	}
 }
 
-// A seed that breaks a guarantee stops the exploration (what ends meanwhile counts), keeps its folder, and the folder has the
-// same history.
+// A seed that breaks a guarantee stops the exploration; seeds that end meanwhile count. Its folder stays and has the same history.
 func TestExploreKeepsWhatBreaks(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: virtualtest.ConstantFence,
@@ -95,7 +94,7 @@ func TestExploreKeepsWhatBreaks(t *testing.T) {
 	}
 }
 
-// A seed that broke a guarantee is told also where there is no room for its folder, nor for the state: it is judged already.
+// A failed seed is reported even if there is no room for its folder or the state.
 func TestExploreTellsWhatItCannotSave(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: filepath.Join(t.TempDir(), "reports"),
@@ -122,7 +121,7 @@ func TestExploreTellsWhatItCannotSave(t *testing.T) {
 	}
 }
 
-// A seed that is cut off while it is saved counts as not run, and leaves no folder.
+// If an interrupt cuts off saving a seed, the seed counts as not run and leaves no folder.
 func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -138,7 +137,7 @@ func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 	}
 	x.Bend = func(v *virtual.Config) {
 		virtualtest.ConstantFence(v)
-		if len(folders()) > 0 { // this run is the one that is saved
+		if len(folders()) > 0 { // this run is being saved
 			stop()
 		}
 	}
@@ -151,7 +150,7 @@ func TestExploreLeavesNoFolderOfASeedCutOff(t *testing.T) {
 	}
 }
 
-// What an exploration that did not get to its end has covered is not lost to one that begins in its folder.
+// A new exploration in the folder of an incomplete one keeps the coverage of the old one.
 func TestExploreKeepsAnEarlierState(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	x := Exploration{
@@ -197,7 +196,7 @@ func TestExploreKeepsAnEarlierState(t *testing.T) {
 	refused("cut off, begun anew", "cannot be read", "--report")
 }
 
-// Two explorations at a time do not write the same state.
+// Two explorations at once do not write the same state.
 func TestExploreIsAloneInItsState(t *testing.T) {
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{1, 20}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
 	second := x
@@ -218,7 +217,7 @@ func TestExploreIsAloneInItsState(t *testing.T) {
 	}
 }
 
-// One that stopped at its failure has ended: mended, it begins anew with the same flags.
+// An exploration that stopped at a failure has ended. With the same flags, a new one begins.
 func TestExploreBeginsAnewAfterAFailure(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 100}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), Bend: virtualtest.ConstantFence,
@@ -235,13 +234,13 @@ func TestExploreBeginsAnewAfterAFailure(t *testing.T) {
 	}
 }
 
-// What virtual instances log is judged: an exploration puts G12 to the test, and hears of an entry that is missing or wrong.
+// An exploration judges the logs of virtual instances (G12), and finds a missing or wrong entry.
 func TestExploreJudgesLogs(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 3}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), KeepGoing: true,
 	}
 	x.Scenario.Criteria = []string{"G12"}
-	x.Scenario.Fixed.Duration = 2 * time.Minute // more entries than a process that is killed in mid-sentence may lack
+	x.Scenario.Fixed.Duration = 2 * time.Minute // more entries than a killed process may lack
 	c, err := Run(t.Context(), x)
 	if err != nil || c.Verdict != check.Pass || c.Guarantees[11].Exercised != 3 {
 		t.Fatalf("%+v, %v", c, err)
@@ -273,7 +272,7 @@ func TestExploreJudgesLogs(t *testing.T) {
 	}
 }
 
-// A panic of the accused is a finding, not the end of the exploration.
+// A panic of an instance is a finding, not the end of the exploration.
 func TestExploreSurvivesPanics(t *testing.T) {
 	x := Exploration{
 		Scenario: crashes(), Seeds: SeedRange{1, 3}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir(), KeepGoing: true,
@@ -302,7 +301,7 @@ func TestExploreRefuses(t *testing.T) {
 	}
 }
 
-// In one seed of a hundred the scripts themselves run too, and a difference fails the seed.
+// In one seed of a hundred the scripts also run, and a difference fails the seed.
 func TestExploreRunsTheScripts(t *testing.T) {
 	x := Exploration{Scenario: crashes(), Seeds: SeedRange{49, 50}, Shard: Shard{1, 1}, Parallel: 1, Reports: t.TempDir()}
 	got, err := Run(t.Context(), x)
@@ -311,7 +310,7 @@ func TestExploreRunsTheScripts(t *testing.T) {
 	}
 	runs := 0
 	x.Bend = func(v *virtual.Config) {
-		if runs++; runs == 3 { // the second one of seed 50
+		if runs++; runs == 3 { // the second run of seed 50
 			v.Serve++
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
-// falling is a core that does something when its process is asked to stop.
+// falling is a core that misbehaves when its process is asked to stop.
 type falling struct {
 	virtual.Machine
 	do func(core.Effects) core.Effects
@@ -27,8 +27,8 @@ func (f *falling) Step(ev core.Event) core.Effects {
 	return eff
 }
 
-// Instances that take themselves down turn an exploration red, by the name of what they did, and a run that nothing else breaks is not
-// complete: it does not pass, and says why.
+// An instance that ends itself fails an exploration, which names the cause. A run that breaks nothing else is incomplete: it does not pass,
+// and says why.
 func TestInstancesThatTakeThemselvesDown(t *testing.T) {
 	for what, do := range map[string]func(core.Effects) core.Effects{
 		brokePanic: func(core.Effects) core.Effects { panic("out of order") },

@@ -17,7 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// shardOf is what an honest shard of an exploration of seeds writes, done of its seeds done.
+// shardOf returns the coverage of an honest shard, with done of its seeds done.
 func shardOf(seeds SeedRange, shard Shard, done uint64) Coverage {
 	c := Coverage{
 		Identity: Identity{CoverageVersion, sim.DrawVersion, "abc", seeds, shard, json.RawMessage(`{}`)},
@@ -33,7 +33,7 @@ func shardOf(seeds SeedRange, shard Shard, done uint64) Coverage {
 	return c
 }
 
-// fails enters a seed that failed.
+// fails adds a failed seed.
 func fails(c *Coverage, s FailedSeed) {
 	c.Failed = append(c.Failed, s)
 	for i := range c.Guarantees {
@@ -56,7 +56,7 @@ func saved(t interface {
 	return file
 }
 
-// A program of which the build says nothing, as that of this test, is known by its file: "" would be what all of them have in common.
+// A program without build information, such as this test, is identified by its file. Otherwise all of them would look equal.
 func TestShardsNameTheProgramThatMadeThem(t *testing.T) {
 	x := Exploration{Scenario: sim.Scenario{Nodes: 2, Sessions: 2, Duration: time.Minute}, Seeds: SeedRange{1, 1}, Shard: Shard{1, 1}, Parallel: 1,
 		Reports: t.TempDir()}
@@ -76,7 +76,7 @@ func TestShardsNameTheProgramThatMadeThem(t *testing.T) {
 	}
 }
 
-// However a range is cut, its shards together are the whole; each that is missing, or not complete, is counted to the seed.
+// However a range is divided, its shards add up to the whole. Each missing or incomplete shard is counted to the seed.
 func TestMergeCountsEachSeedOnce(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -134,7 +134,7 @@ func TestMergeCountsEachSeedOnce(t *testing.T) {
 	})
 }
 
-// Shards of other programs, other explorations and other ranges are refused, each by its name, not the first alone.
+// Shards of other programs, explorations and ranges are refused, and the error names each of them.
 func TestMergeRefusesWhatDoesNotBelong(t *testing.T) {
 	dir := t.TempDir()
 	r := SeedRange{1, 100}
@@ -166,7 +166,7 @@ func TestMergeRefusesWhatDoesNotBelong(t *testing.T) {
 	}
 }
 
-// What failed in the same way is one cause, whoever and whenever it was.
+// Equal failures are one cause, whatever shard and time they are from.
 func TestMergeNamesEachCauseOnce(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -193,7 +193,7 @@ func TestMergeNamesEachCauseOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkMerge adds up ten thousand shards of 10^8 seeds, as docs/scale.md has it.
+// BenchmarkMerge adds up ten thousand shards of 10^8 seeds, as in docs/scale.md.
 func BenchmarkMerge(b *testing.B) {
 	dir, files := b.TempDir(), []string(nil)
 	for i := uint64(1); i <= 10_000; i++ {

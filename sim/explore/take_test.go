@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Seeds that are done behind the next one stand in order, and are the next ones' once the gap is closed.
+// Finished seeds after a gap are kept in order, and count once the gap is closed.
 func TestSeedsBehindTheNext(t *testing.T) {
 	st := &state{}
 	for _, step := range []struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whoever holds most is hit, or who holds the session that is named; never one that another fault has in hand, nor nobody.
+// A fault hits the instance with the most leases, or the owner of the named session. It never hits one under another fault, nor nobody.
 func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		name, target string
@@ -54,7 +54,7 @@ func TestAims(t *testing.T) {
 	}
 }
 
-// What cannot be anybody's is refused before anything runs.
+// An impossible target is refused before anything runs.
 func TestOwnersAreValidated(t *testing.T) {
 	for _, c := range []struct {
 		kind         Kind
@@ -88,7 +88,7 @@ func TestOwnersAreValidated(t *testing.T) {
 	}
 }
 
-// The node of the last fault of an owner is hit again, and of none where no fault of an owner is above.
+// Target "same" hits the node of the last fault of an owner, and nobody without such a fault.
 func TestSame(t *testing.T) {
 	plan := func(targets ...string) (p Plan) {
 		for _, target := range targets {
@@ -111,7 +111,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// Lone injections of nodes hit owners, and those that keep an owner from renewing outlast its trust, however short the storm.
+// Lone injections of nodes hit owners. Those that keep an owner from renewing outlast its trust, even in short storms.
 func TestLoneInjectionsAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
 	for _, total := range []time.Duration{5 * time.Minute, 20 * time.Minute} {
 		p := atSpeed(10, 100, 1, total)
@@ -141,7 +141,7 @@ func TestLoneInjectionsAimAtOwnersAndOutlastTheirTrust(t *testing.T) {
 	}
 }
 
-// Of the mixed injections of nodes some hit owners and some do not, and who can own nothing is not counted on.
+// Some mixed injections of nodes hit owners and some do not. A node that can own nothing does not count.
 func TestMixedInjectionsAimAtOwnersToo(t *testing.T) {
 	p := atSpeed(6, 30, 1, 20*time.Minute)
 	p.Mixed, p.Kinds = true, []Kind{Freeze, Cut}

@@ -40,7 +40,7 @@ func TestPlanSurvivesItsFile(t *testing.T) {
 	})
 }
 
-// The form of a fault is what report.json promises.
+// The JSON of a fault is that of report.json.
 func TestFaultJSON(t *testing.T) {
 	f := Fault{At: 1200 * time.Millisecond, Kind: Crash, Target: "node-3"}
 	data, err := json.Marshal(f)
@@ -63,7 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		"cut off":       {`{"version":1,"faults":[{"atMs":1`, ErrFormat, "cut off"},
 		"newer":         {`{"version":2,"faults":[]}`, ErrFormat, "version 2"},
 		"unknown field": {`{"version":1,"fault":[]}`, ErrFormat, `"fault"`},
-		"unknown kind":  {`{"version":1,"faults":[{"atMs":1,"kind":"meteor"}]}`, ErrUnknownKind, "known are crash, "},
+		"unknown kind":  {`{"version":1,"faults":[{"atMs":1,"kind":"meteor"}]}`, ErrUnknownKind, "choose from crash, "},
 		"out of range":  {`{"version":1,"faults":[{"atMs":9223372036854775807,"kind":"crash"}]}`, ErrFormat, "out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestValidateRefuses(t *testing.T) {
 		{[]Fault{{Kind: CrashAll, Target: "node-1"}}, ErrInvalid, "takes no target"},
 		{[]Fault{{Kind: KeyDelete, Target: "session-8"}}, ErrInvalid, "session-1 to session-7"},
 		{[]Fault{{At: 2 * s, Kind: RedisFlush}, {At: s, Kind: RedisFlush}}, ErrInvalid, "in order of time"},
-		{[]Fault{{Kind: "meteor"}}, ErrUnknownKind, "known are crash"},
+		{[]Fault{{Kind: "meteor"}}, ErrUnknownKind, "choose from crash"},
 		{[]Fault{{Kind: ClockStep}}, ErrUnavailable, "virtual engine"},
 		{[]Fault{{Kind: RedisFailover}}, ErrUnavailable, "--topology sentinel"},
 		{[]Fault{{Kind: RedisNoPerm, For: s}}, ErrInvalid, "(deny), one of fences, leases, set"},
@@ -136,7 +136,7 @@ func TestParseKinds(t *testing.T) {
 	}
 }
 
-// Every kind that plan.go names is in the table that says what it needs, and the other way round.
+// The table describes exactly the kinds that plan.go names.
 func TestEveryKindIsDescribed(t *testing.T) {
 	if len(order) != len(rows) {
 		t.Fatalf("%d rows of the table describe %d kinds", len(order), len(rows))
@@ -148,7 +148,7 @@ func TestEveryKindIsDescribed(t *testing.T) {
 	}
 }
 
-// Whatever stands in a plan's file, it is read or refused by the file's name, and what is valid stays so when it is saved again.
+// Any plan file is read, or refused with its name. A valid plan stays valid when it is saved again.
 func FuzzPlanFile(f *testing.F) {
 	f.Add(`{"version":1,"seed":1,"faults":[{"atMs":1,"kind":"crash","target":"node-1","forMs":0}]}`)
 	f.Add(`{"version":1,"seed":1,"faults":[{"atMs":1,"kind":"session-add","forMs":0,"ms":100000}]}`)
@@ -177,7 +177,7 @@ func FuzzPlanFile(f *testing.F) {
 	})
 }
 
-// What a plan brings about is bounded, whatever its size.
+// The effects of a plan are bounded, whatever its size.
 func TestPlansOfTooMuch(t *testing.T) {
 	l := Limits{Nodes: 3, Sessions: 7, Storm: time.Minute}
 	add := slices.Repeat([]Fault{{Kind: SessionAdd, Ms: 100_000}}, 10)

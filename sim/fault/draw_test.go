@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// atSpeed returns the parameters of a default run: the usual timings divided by speed, the storm that such a run has.
+// atSpeed returns the parameters of a default run: the usual timings divided by speed, and the storm of such a run.
 func atSpeed(nodes, sessions int, speed time.Duration, total time.Duration) DrawParams {
 	ttl := 30 * time.Second / speed
 	return DrawParams{
@@ -68,14 +68,14 @@ func TestDrawIsValidAndRepeatable(t *testing.T) {
 	})
 }
 
-// reach is the time after its start in which a fault can still delay what other faults change, as the judge sees it.
+// reach is the time after its start in which a fault can still delay changes of other faults, as for the judge.
 func reach(f Fault, p DrawParams) time.Duration {
 	switch f.Kind {
 	case Crash, CrashAll:
 		return p.TTL
 	case RedisOutage, RedisRestart, RedisWipe, RedisFlush, RedisLoading:
 		return f.For + p.TTL
-	case Join, Leave: // G7 wants a TTL of quiet
+	case Join, Leave: // G7 needs a quiet TTL
 		return p.TTL
 	case CheckSend:
 		return p.TTL
@@ -107,8 +107,7 @@ func TestLoneInjectionsAreAlone(t *testing.T) {
 	})
 }
 
-// At the real timings, five minutes have no room for idle time: injections share it, but only where none delays what the
-// other is for.
+// At the real timings, five minutes have no idle time. Injections overlap, but only if neither delays a change of the other.
 func TestFiveMinutesExerciseEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := atSpeed(rapid.IntRange(3, 50).Draw(t, "nodes"), rapid.IntRange(1, 500).Draw(t, "sessions"), 1, 5*time.Minute)
@@ -123,11 +122,11 @@ func TestFiveMinutesExerciseEverything(t *testing.T) {
 			next := plan.Faults[i+1]
 			limit := reach(f, p)
 			switch f.Kind {
-			case CheckSend: // shares its time with the black hole: neither bounds a change that the other delays
+			case CheckSend: // overlaps with the black hole, because neither delays the other's changes
 				continue
-			case RedisFlush: // what comes after is mixed
+			case RedisFlush: // mixed faults follow
 				limit = p.Renew + p.Poll + FailoverAllowance
-			case Crash: // stays dead until the calm
+			case Crash: // dead until the calm
 				limit = p.TTL + FailoverAllowance
 			}
 			if f.Lone && next.At < f.At+limit {
@@ -224,7 +223,7 @@ func text(p Plan) string {
 	return b.String()
 }
 
-// Whatever writes Redis refuses, nobody can take a lease meanwhile, and no quarantine follows.
+// While Redis refuses writes, nobody can acquire a lease, and no quarantine follows.
 func TestRefusalsAreOfRedis(t *testing.T) {
 	n := 0
 	for _, k := range VirtualKinds() {

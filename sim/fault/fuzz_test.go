@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// FuzzPlan reads any file as a plan: it is refused by its name, or it is saved and loaded as the same plan, and whether it can be
-// run is a question that has an answer.
+// FuzzPlan reads any file as a plan. It is refused with its name, or it is saved and loaded as the same plan, and Available says whether it
+// can run.
 func FuzzPlan(f *testing.F) {
 	for _, text := range []string{
 		`{"version":1,"seed":7,"faults":[{"atMs":1000,"kind":"crash","target":"node-1","forMs":500}]}`, `{"version":2}`, `{"version":1,"faults":null}`, "",
@@ -54,7 +54,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// FuzzKinds reads any list of kinds: what is taken is known, named once each and can be injected.
+// FuzzKinds reads any list of kinds. Accepted kinds are known, named once, and can be injected.
 func FuzzKinds(f *testing.F) {
 	f.Add("crash,blackhole", false)
 	f.Add(" crash , ,crash", true)

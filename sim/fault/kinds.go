@@ -172,7 +172,7 @@ func (k Kind) Available() error { return k.AvailableOn(false) }
 func (k Kind) AvailableOn(virtual bool) error {
 	switch r := k.row(); {
 	case r == &unknown:
-		return fmt.Errorf("%w %q: known are %s", ErrUnknownKind, string(k), knownKinds())
+		return fmt.Errorf("%w %q: choose from %s", ErrUnknownKind, string(k), knownKinds())
 	case r.notReal != "" && !(virtual && r.scope != ScopeElsewhere):
 		return fmt.Errorf("%w: %q cannot be injected: %s", ErrUnavailable, string(k), r.notReal)
 	}

@@ -20,7 +20,7 @@ func ParseKinds(list string, virtual bool) ([]Kind, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: no fault named; known are %s", ErrInvalid, knownKinds())
+		return nil, fmt.Errorf("%w: no fault named; choose from %s", ErrInvalid, knownKinds())
 	}
 	if _, err := CheckKinds(out, virtual, nil); err != nil {
 		return nil, err

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzLine reads any line: what can be read is written and read again as the same event, and what stands in a line that was written
-// the short way reads is what encoding/json reads.
+// FuzzLine reads any line. An event that can be read is written and read again as the same event. The fast path and encoding/json agree.
 func FuzzLine(f *testing.F) {
 	for _, line := range []string{
 		`{"t":5,"ev":"acquired","node":"node-1","instance":"i","session":"s","fence":3,"until":9,"n":1,"reason":"r"}` + "\n", `{"t":0,"ev":"danced"}`,
@@ -37,7 +36,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzEvent writes any event in one line, which reads as the same event.
+// FuzzEvent writes any event in one line, which is read as the same event.
 func FuzzEvent(f *testing.F) {
 	f.Add(int64(5), uint8(Acquired), "node-1", "i", "s", int64(3), int64(9), int64(1), "r")
 	f.Add(int64(-1<<63), uint8(KindUnknown), "\n", `"\`, "\u2028", int64(-1), int64(1<<62), int64(-5), "é")

@@ -50,7 +50,7 @@ func TestLineRoundTrip(t *testing.T) {
 	})
 }
 
-// TestFastAgreesWithSlow: what the fast path accepts, encoding/json reads the same way.
+// TestFastAgreesWithSlow: encoding/json reads a line in the same way as the fast path.
 func TestFastAgreesWithSlow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvent().Draw(t, "event")
@@ -129,7 +129,7 @@ func TestRecorderSortsAndSaves(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			for i := range each { // each writer tells its later half first
+			for i := range each { // each writer adds its later half first
 				at := int64((i + each/2) % each)
 				r.Add(Event{T: at, Kind: PollStart, Node: fmt.Sprintf("node-%d", w), Session: "s\"1", N: at * 7})
 			}
@@ -165,7 +165,7 @@ func TestRecorderSortsAndSaves(t *testing.T) {
 	}
 }
 
-// Events come in order of time, and those of one instant as they were added, of any number and while more are.
+// Events are ordered by time, and those of one instant by their addition, also while more are added.
 func TestRecorderKeepsTheOrderOfOneInstant(t *testing.T) {
 	const events, instants = 3*chunkLen + 10, 1000
 	r := NewRecorder()
@@ -290,7 +290,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkSaveAndRead writes a run's worth of events and reads them back: what a line costs each way.
+// BenchmarkSaveAndRead measures the cost of writing and reading a line, with a run's number of events.
 func BenchmarkSaveAndRead(b *testing.B) {
 	const lines = 200_000
 	r := NewRecorder()
@@ -329,7 +329,7 @@ func BenchmarkSaveAndRead(b *testing.B) {
 	}
 }
 
-// A small file that unpacks to one long line is refused, and so is one whose compression wants much to be remembered.
+// A small file that unpacks to one long line is refused. So is one whose compression needs a large window.
 func TestUnpackingIsBounded(t *testing.T) {
 	var packed bytes.Buffer
 	z, err := zstd.NewWriter(&packed)

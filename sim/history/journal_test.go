@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a run leaves behind that was killed is read in order of time, and told to be no whole history.
+// The journal of a killed run is read in order of time, and reported as incomplete.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	rec := NewRecorder()

@@ -12,15 +12,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// yes answers every request in a shell.
+// yes is a shell adapter that grants every request.
 const yes = `while read -r l; do id=${l#*'"id":'}; id=${id%%,*}; echo "{\"id\":$id,\"ok\":true,\"fence\":7}"; done`
 
-// A wrong answer fails the request, and one line names the adapter, the session and the answer. Nothing of an adapter outlives its stop.
+// A wrong answer fails its request, and one line names the adapter, the session and the answer. No process of an adapter outlives its stop.
 func TestWrongAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		script string
-		err    string // in the answer's error; "": the answer is right
-		wrong  string // in what is reported; "": nothing
+		err    string // part of the answer's error; "": the answer is right
+		wrong  string // part of the report; "": none
 	}{
 		"right":          {yes, "", ""},
 		"no JSON":        {"read l; echo hello;" + yes, "session s: no JSON", "hello"},
@@ -58,7 +58,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// An answer that comes after its time is not taken for the next request's, and "lost" reaches the lease of its key.
+// A late answer is not taken for the next request's, and "lost" reaches the lease of its key.
 func TestLateAndUnasked(t *testing.T) {
 	lost := make(chan string, 1)
 	script := `read l; echo '{"event":"lost","key":"k"}'; read m; echo '{"id":1,"ok":true,"fence":1}'; echo '{"id":2,"ok":true,"fence":2}'; read n`

@@ -51,7 +51,7 @@ func (n *settings) read(args []string) error {
 		case "--no-deadline":
 			n.blind = true
 		default:
-			return fmt.Errorf("%q: unknown option of a lease command: known are --check, --no-deadline", n.argv[0])
+			return fmt.Errorf("%q: unknown option of a lease command: choose from --check, --no-deadline", n.argv[0])
 		}
 	}
 	if len(n.argv) == 0 {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is read off the buckets is what was measured, or at most a 64th and a microsecond more, and never more than the most; times that
-// are added up are those that are collected together, also when they have been text in between.
+// A time read from the buckets is the measured time, or up to a 64th and a microsecond more, and never more than the largest. Adding up
+// times gives the same as collecting them together, also after encoding.
 func TestTimesAreWhatWasMeasured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfN(rapid.Int64Range(0, int64(30*time.Hour)), 1, 60).Draw(t, "times")

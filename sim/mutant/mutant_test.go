@@ -13,8 +13,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// Each mutant whose name matches the environment's MUTANTS is caught by the guarantee that it breaks, and its seed holds with nothing
-// altered. "make mutants" runs all and prints the table.
+// Each mutant that matches the environment's MUTANTS is caught by its guarantee, and its seed passes unchanged. "make mutants" runs all and
+// prints the table.
 func TestMutants(t *testing.T) {
 	pattern := os.Getenv("MUTANTS")
 	if pattern == "" {
@@ -46,7 +46,7 @@ func TestMutants(t *testing.T) {
 	fmt.Printf("%s%d mutants caught by their guarantee, in %v\n", strings.Join(rows, ""), len(rows), time.Since(begin).Round(time.Second))
 }
 
-// Each guarantee but G11, which says that others hold with more instances, has a mutant, and each mutant a name and a guarantee of its own.
+// Each guarantee has a mutant, except G11, which says that the others hold with more instances. Each mutant has a name and a guarantee.
 func TestEveryGuaranteeHasAMutant(t *testing.T) {
 	names, broken := map[string]bool{}, map[string]bool{}
 	for _, m := range All() {
@@ -64,7 +64,7 @@ func TestEveryGuaranteeHasAMutant(t *testing.T) {
 	}
 }
 
-// What a mutant changes in a script stands there once.
+// A script has the text that a mutant changes exactly once.
 func TestEditsApply(t *testing.T) {
 	for _, m := range All() {
 		for _, e := range m.Lua {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	lateMost    = 5 * time.Second        // how late a busy host reads the stream of Redis
-	shiftedMost = 100 * time.Millisecond // how far a stamp may be off while a broken node must still be found
+	lateMost    = 5 * time.Second        // largest delay with which a busy host reads the stream of Redis
+	shiftedMost = 100 * time.Millisecond // largest error of a stamp with which a broken node must still be found
 	placed      = 200 * time.Millisecond // a wider interval is recorded as StreamLate (sim/real)
 )
 
@@ -37,7 +37,7 @@ func TestShiftedStampsHideNoMutantLong(t *testing.T) {
 	caught(t, 200)
 }
 
-// honest plays so many sound runs. No guarantee may hold with exact stamps and be broken with those of a busy host.
+// honest plays this many sound runs. No guarantee may pass with exact stamps and fail with those of a busy host.
 func honest(t *testing.T, seeds uint64) {
 	var mu sync.Mutex
 	late, unknown := 0, 0
@@ -61,7 +61,7 @@ func honest(t *testing.T, seeds uint64) {
 	t.Logf("%d seeds: of the verdicts that pass with exact stamps, %d pass and %d are unknown with late ones", seeds, late, unknown)
 }
 
-// caught shifts the stamps of so many runs that break one of G1 to G4: nine in ten must still break it.
+// caught shifts the stamps of this many runs that break one of G1 to G4. Nine in ten must still break it.
 func caught(t *testing.T, runs int) {
 	var broken []Mutant
 	for _, m := range All() {
@@ -118,7 +118,7 @@ func eachSeed(n uint64, f func(seed uint64)) {
 	players.Wait()
 }
 
-// recorded plays a seed and returns its events and what the judge must know of the run.
+// recorded plays a seed and returns its events and the judge's parameters.
 func recorded(t *testing.T, s sim.Scenario, seed uint64, bend sim.Breaker) (check.Params, []history.Event) {
 	c, plan, err := s.Swarm(seed)
 	if err != nil {
@@ -139,7 +139,7 @@ func recorded(t *testing.T, s sim.Scenario, seed uint64, bend sim.Breaker) (chec
 	}
 	return check.Params{
 		System: c.System, Nodes: c.Nodes, Sessions: c.Sessions, Timings: c.Timings, Duration: c.Duration(), Speed: c.Speed, Plan: plan,
-		Tap: true, Counted: true, Redis: "server", // of a model the judge expects exact stamps
+		Tap: true, Counted: true, Redis: "server", // for a model, the judge expects exact stamps
 	}, events
 }
 
@@ -162,8 +162,8 @@ func fails(all []check.Verdict, id string) bool {
 	return slices.ContainsFunc(all, func(v check.Verdict) bool { return v.ID == id && v.Verdict == check.Fail })
 }
 
-// restamped returns the events as a host records them that reads the stream of Redis in batches, some of them late, by most at the
-// latest. A batch has one stamp, that of its end, or all its stamps are delayed alike. What Redis did stays in its order.
+// restamped returns the events as a host records them that reads the stream of Redis in batches, some of them late, by most at the latest.
+// A batch has the stamp of its end, or all its stamps have one delay. Redis' order stays.
 func restamped(events []history.Event, seed uint64, most time.Duration) []history.Event {
 	random := rand.New(rand.NewPCG(seed, uint64(most)))
 	var all []history.Event

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A log that is too large is not read: nothing can be said of that node.
+// A log that is too large is not read, so its node is not judged by it.
 func TestLogsTooLargeAreNotRead(t *testing.T) {
 	const entry = `{"ts":1.5,"event":"acquired","instance":"i","endpoint":"s","fence":7}` + "\n"
 	run := t.TempDir()

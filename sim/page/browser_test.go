@@ -24,10 +24,10 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// browserFor is how long everything in the browser may take.
+// browserFor bounds everything in the browser.
 const browserFor = 3 * time.Minute
 
-// browser starts a Chromium for the test. Where the machine has none, the test is skipped; a CI has one.
+// browser starts a Chromium for the test, or skips the test without one. CI must have one.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	var file string
@@ -58,7 +58,7 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// tab opens the page of a run and fails the test on whatever its console calls an error.
+// tab opens the page of a run and fails the test on any error in its console.
 func tab(browser context.Context, t *testing.T, dir string, r report.Report, fragment string) context.Context {
 	t.Helper()
 	if _, err := Save(dir, r, true); err != nil {
@@ -103,7 +103,7 @@ func do(ctx context.Context, t *testing.T, all ...chromedp.Action) {
 	}
 }
 
-// js returns what an expression comes to.
+// js returns the value of an expression.
 func js[T any](ctx context.Context, t *testing.T, expression string) (out T) {
 	t.Helper()
 	do(ctx, t, chromedp.Evaluate(expression, &out))
@@ -118,7 +118,7 @@ func holds(ctx context.Context, t *testing.T, what, expression string) {
 	}
 }
 
-// states are runs in each state that a page can show.
+// states are runs in each state of a page.
 func states(t *testing.T) map[string]func() (string, report.Report) {
 	whole := overlapped(noUntil, "")
 	sound := overlapped(func(end int64) int64 { return end - second }, "")
@@ -246,7 +246,7 @@ func TestControlsDoWhatTheySayLong(t *testing.T) {
 		getComputedStyle(document.documentElement).backgroundColor === "rgb(251, 251, 248)"`)
 }
 
-// A link shows what it was copied from.
+// A copied link shows the same view.
 func TestLinkShowsTheSameLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in a browser: make long")
@@ -261,7 +261,7 @@ func TestLinkShowsTheSameLong(t *testing.T) {
 	holds(ctx, t, "a link of nonsense shows all", `document.querySelector('select[data-name="node"]').value !== "node-1"`)
 }
 
-// 100 nodes and 10 000 sessions can be looked at.
+// A run of 100 nodes and 10 000 sessions can be viewed.
 func TestHugeRunInTheBrowserLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in a browser: make long")
@@ -283,8 +283,7 @@ func TestHugeRunInTheBrowserLong(t *testing.T) {
 	}
 }
 
-// The page of a run that was made smaller shows the smallest one too, and that of two runs the event at which they part; whatever
-// the nodes of any of them said.
+// The page of a run that was shrunk also shows the smallest run, and that of two runs the first difference, whatever their nodes print.
 func TestOtherRunsOnThePageLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in a browser: make long")

@@ -9,7 +9,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Stalls of the host are shown with the times in which Redis' stream was read late, and short ones are not.
+// The page shows stalls of the host and late reads of Redis' stream, without short ones.
 func TestStallsAreShown(t *testing.T) {
 	m := &model{}
 	c := newCollector(m, params(), nil)
@@ -24,7 +24,7 @@ func TestStallsAreShown(t *testing.T) {
 	}
 }
 
-// Exits of a node that once had many leases look for those that it has, and not through the room that the others took.
+// An exit of a node that once had many leases visits only its current ones.
 func TestManyExits(t *testing.T) {
 	const leases, exits = 200_000, 20_000
 	c := newCollector(&model{}, params(), nil)

@@ -34,8 +34,8 @@ func bothTooLong() []history.Event {
 	return events
 }
 
-// Where the value in the table is not how long the overlap of the sentence lasted, the sentence says of what it is; an overlap is of two,
-// and no longer than both trusted.
+// If the table's value is not the length of the sentence's overlap, the sentence says what the value is. An overlap has two owners and
+// lasts no longer than both trust the lease.
 func TestSentenceTellsWhatTheTableMeasures(t *testing.T) {
 	for name, c := range map[string]struct {
 		events        []history.Event
@@ -64,7 +64,7 @@ func TestSentenceTellsWhatTheTableMeasures(t *testing.T) {
 	}
 }
 
-// tokened is the run with keys that hold tokens, as those of most libraries of locks do.
+// tokened returns the run with tokens in the keys, as most lock libraries have them.
 func tokened(events []history.Event) []history.Event {
 	for i := range events {
 		if e := &events[i]; e.Kind.OfRedis() && e.Instance != "" {
@@ -74,7 +74,7 @@ func tokened(events []history.Event) []history.Event {
 	return events
 }
 
-// A token in a key is that of the instance that says acquired while Redis holds it, so the cause is found as with instance IDs.
+// A token in a key belongs to the instance that reports acquired while Redis has it, so the cause is found as with instance IDs.
 func TestSentenceOfTokens(t *testing.T) {
 	for _, until := range []func(end int64) int64{noUntil, func(end int64) int64 { return end + 3*second }} {
 		dir, r := saved(t, params(), overlapped(until, ""))
@@ -86,7 +86,7 @@ func TestSentenceOfTokens(t *testing.T) {
 	}
 }
 
-// renewal is a renewal of the second owner's key, which says reports; "": nobody does.
+// renewal is a renewal of the second owner's key, reported by says; "": by nobody.
 func renewal(at int64, says, node string) []history.Event {
 	return []history.Event{
 		{T: at, Kind: history.RedisExtended, Instance: "inst-2", Session: lease1, Until: at + 3*second},
@@ -94,7 +94,7 @@ func renewal(at int64, says, node string) []history.Event {
 	}
 }
 
-// Renewals that do not compare the owner let an overlap begin, or last. An owner's renewals of its own key explain nothing.
+// Renewals that do not compare the owner can begin or prolong an overlap. An owner's renewals of its own key explain nothing.
 func TestSentenceOfRenewalsThatDoNotCompare(t *testing.T) {
 	inTime := func(end int64) int64 { return end }
 	for name, c := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The headline and the table are plain HTML, with what the judge says of each guarantee.
+// The headline and the table are plain HTML, with the judge's text for each guarantee.
 func TestHeadlineAndTableNeedNoScript(t *testing.T) {
 	dir, r := saved(t, params(), overlapped(noUntil, hostile))
 	static, _, _ := bytes.Cut(rendered(t, dir, r), []byte("<noscript>"))

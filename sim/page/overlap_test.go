@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// twoMasters is a run in which an old master lets its copy of node-1's key expire and grants the lease to node-2, while the master that the
-// sentinels know has it for node-1. kind is what node-2 says of its lease.
+// twoMasters is a run in which an old master lets its copy of node-1's key expire and grants the lease to node-2, while the sentinels'
+// master has it for node-1. kind is node-2's report.
 func twoMasters(kind history.Kind) []history.Event {
 	events := overlapped(func(end int64) int64 { return end + 3*second }, "")
 	for i := range events {
@@ -29,7 +29,7 @@ func twoMasters(kind history.Kind) []history.Event {
 	})
 }
 
-// Of two masters it is told which granted the lease and which let it expire; no hand deleted it, and who renewed did not acquire.
+// With two masters, the page says which granted the lease and which let it expire. Nobody deleted the key, and a renewal is no acquisition.
 func TestSentenceOfTwoMasters(t *testing.T) {
 	p := params()
 	p.Topology = "sentinel"

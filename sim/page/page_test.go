@@ -47,8 +47,8 @@ func params() check.Params {
 	}
 }
 
-// overlapped is a run in which node-1 trusts on after its lease ended: until gives its windows' ends, name what the nodes call
-// themselves and say.
+// overlapped is a run in which node-1 trusts its lease after the end of the lease. until gives the ends of its windows, name the nodes' IDs
+// and texts.
 func overlapped(until func(end int64) int64, name string) []history.Event {
 	a, z := "inst-1"+name, "inst-2"+name
 	e := []history.Event{
@@ -123,7 +123,7 @@ func headline(m *model) string {
 	return b.String()
 }
 
-// The sentence names both nodes, the lease, how long, from when, and why, by the first rule that fits.
+// The sentence names both nodes, the lease, the duration, the start, and the first cause that fits.
 func TestSentenceSaysWhoWhichHowLongAndWhy(t *testing.T) {
 	wiped := overlapped(func(end int64) int64 { return end }, "")
 	for i := range wiped {
@@ -200,7 +200,7 @@ func crashed(taken int64) []history.Event {
 	return out
 }
 
-// A lease that stays without an owner is told of as that, and drawn with the moment at which it was due.
+// A lease that stays without an owner is described as such, and the figure shows when it was due.
 func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 	p := params()
 	p.Plan.Faults = []fault.Fault{{At: 3 * time.Second, Kind: fault.Crash, Target: "node-1", For: 0}}
@@ -222,7 +222,7 @@ func TestSentenceOfAFailoverThatIsLate(t *testing.T) {
 	}
 }
 
-// fallen is a run whose Redis loses its data and counts fences from one again.
+// fallen is a run in which Redis loses its data and counts fences from one again.
 func fallen() []history.Event {
 	events := overlapped(func(end int64) int64 { return end - second/2 }, "")
 	for i := range events {
@@ -237,7 +237,7 @@ func fallen() []history.Event {
 	return events
 }
 
-// What is broken at once is told in the judge's words, with why where a rule finds it, and drawn with its fences.
+// An instant break has the judge's text, with a cause if a rule finds one, and the figure shows its fences.
 func TestSentenceOfAFenceThatFell(t *testing.T) {
 	dir, r := saved(t, params(), fallen())
 	m := build(dir, r)
@@ -254,7 +254,7 @@ func TestSentenceOfAFenceThatFell(t *testing.T) {
 	}
 }
 
-// tooLong is the sentence of the trust of one instance that lasted too long.
+// tooLong returns the sentence of a single instance that trusted too long.
 func tooLong(t *testing.T, events []history.Event) string {
 	t.Helper()
 	dir, r := saved(t, params(), events)
@@ -267,7 +267,7 @@ func tooLong(t *testing.T, events []history.Event) string {
 	return headline(m)
 }
 
-// A trust that is counted from the answer is told as that.
+// Trust that counts from the answer is described as such.
 func TestSentenceOfATrustFromTheAnswer(t *testing.T) {
 	events := overlapped(func(end int64) int64 { return end + second/10 }, "")
 	for i := range events {
@@ -281,7 +281,7 @@ func TestSentenceOfATrustFromTheAnswer(t *testing.T) {
 	}
 }
 
-// A page is one file: it names nothing to be loaded, and lets nothing run but its own script.
+// A page is one file. It loads nothing and runs only its own script.
 func TestPageStandsAlone(t *testing.T) {
 	dir, r := saved(t, params(), overlapped(noUntil, hostile))
 	text := rendered(t, dir, r)
@@ -296,12 +296,12 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 }
 
-// What a node says is no markup in a summary either, whatever stands before its marks.
+// A node's text is no markup in a summary either, whatever precedes its special characters.
 func TestWordsInASummaryAreNoMarkup(t *testing.T) {
 	for said, want := range map[string]string{
 		`a|b[c](d)*e*`:     `a\|b\[c](d)\*e\*`,
 		`\[c](http://d)\|`: `\\\[c](http:&#8203;//d)\\\|`,
-		// Nor does it tell anybody, or link, where the summary is pasted into an issue.
+		// Nor does it notify anybody or make a link if the summary is pasted into an issue.
 		`@octocat me@example.org`:       `@&#8203;octocat me@&#8203;example.org`,
 		`see https://x.y and www.x.y`:   `see https:&#8203;//x.y and www&#8203;.x.y`,
 		`fixes #12, a/b#3 and GH-4 &#1`: `fixes #&#8203;12, a/b#&#8203;3 and GH-&#8203;4 &amp;#&#8203;1`,
@@ -312,7 +312,7 @@ func TestWordsInASummaryAreNoMarkup(t *testing.T) {
 	}
 }
 
-// What a node says is data, printable and bounded.
+// A node's text is printable and bounded.
 func TestWordsOfNodesArePrintable(t *testing.T) {
 	events := overlapped(noUntil, hostile+strings.Repeat("x", 1000))
 	for i := range events {
@@ -390,7 +390,7 @@ func unpacked(t testing.TB, page []byte) []byte {
 	return data
 }
 
-// A run without an end, without a history or cut off in a line has a page too, and it says what is missing.
+// A run without an end, without a history, or cut off within a line also has a page, which says what is missing.
 func TestRunsThatAreNotWhole(t *testing.T) {
 	whole := overlapped(noUntil, "")
 	for name, test := range map[string]struct {
@@ -426,7 +426,7 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	}
 }
 
-// A run of 100 nodes and 10 000 sessions is bounded: in its page, and in what is kept of it.
+// A run of 100 nodes and 10 000 sessions is bounded, in its page and in memory.
 func TestHugeRunIsSmall(t *testing.T) {
 	p := params()
 	p.Nodes, p.Sessions, p.TTL, p.Duration = 100, 10_000, 30*time.Second, 10*time.Minute
@@ -450,7 +450,7 @@ func TestHugeRunIsSmall(t *testing.T) {
 	t.Logf("%d bytes", len(text))
 }
 
-// hugeRun moves every session to another node so many times in ten minutes.
+// hugeRun moves every session to another node this many times in ten minutes.
 func hugeRun(nodes, sessions, moves int) func(yield func(history.Event) bool) {
 	return func(yield func(history.Event) bool) {
 		for s := range sessions {

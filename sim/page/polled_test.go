@@ -13,7 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
-// heard is the sentence of the first break of the guarantee, and what is drawn of it.
+// heard returns the sentence of the guarantee's first break, and its figure.
 func heard(t *testing.T, p check.Params, events []history.Event, id string) (string, drawing) {
 	t.Helper()
 	slices.SortStableFunc(events, func(x, y history.Event) int { return cmp.Compare(x.T, y.T) })
@@ -36,7 +36,7 @@ func says(t *testing.T, got string, all ...string) {
 	}
 }
 
-// polledOn is a run in which node-1 says at 4.5 s that its lease is lost, and begins polls until the given time all the same.
+// polledOn is a run in which node-1 reports its lease lost at 4.5 s, but begins polls until the given time.
 func polledOn(last int64) []history.Event {
 	var out []history.Event
 	for _, e := range overlapped(func(end int64) int64 { return end - second/4 }, "") {
@@ -61,7 +61,7 @@ func polledOn(last int64) []history.Event {
 	return out
 }
 
-// Of a poll without a lease it is said who polled on, for how long, what that node had said itself, and who owned it by then.
+// For polls without a lease, the page says which node polled, for how long, what it had reported, and who owned the lease by then.
 func TestSentenceOfWhoPollsOn(t *testing.T) {
 	got, d := heard(t, params(), polledOn(7*second+second/2), "G4")
 	says(t, got, "node-1 polled session 11111111 for 3 s after it had said lost (expired) at 4.500 s (G4 fail-closed, 5 polls).",
@@ -74,13 +74,13 @@ func TestSentenceOfWhoPollsOn(t *testing.T) {
 	}
 }
 
-// One poll lasts no time; it is told of as at least a millisecond, from the word that forbade it.
+// A single poll has no duration. The page gives the time since the report that forbade it, at least a millisecond.
 func TestSentenceOfOnePollTooMany(t *testing.T) {
 	got, _ := heard(t, params(), polledOn(5*second+second/2), "G4")
 	says(t, got, "for 1 s after it had said lost (expired) at 4.500 s (G4 fail-closed, 1 poll).")
 }
 
-// A fence that an instance had before, and that it puts back after Redis lost it, is told of as that.
+// If an instance puts back its earlier fence after Redis has lost it, the page says so.
 func TestSentenceOfATermThatIsPutBack(t *testing.T) {
 	late := overlapped(func(end int64) int64 { return end - second/2 }, "")
 	var events []history.Event
@@ -101,7 +101,7 @@ func TestSentenceOfATermThatIsPutBack(t *testing.T) {
 		"What Redis set is the fence that node-1 had before: node-1 put a term back that was over since 4.500 s (its window closed).")
 }
 
-// A session that is polled after it was removed broke by that, whatever fault struck last; and there is no gap between polls.
+// A session that is polled after its removal broke for that reason, whatever the last fault was. There is no gap between polls.
 func TestSentenceOfASessionThatWasRemoved(t *testing.T) {
 	events := overlapped(func(end int64) int64 { return end - second/4 }, "")[:16]
 	a := history.Event{Node: "node-1", Instance: "inst-1", Session: lease1, Fence: fenceOne}
@@ -130,7 +130,7 @@ func TestSentenceOfASessionThatWasRemoved(t *testing.T) {
 	}
 }
 
-// A first grant has no request that nodes tell of: what can be told is how long each counts.
+// No node reports the request of a first grant, so the page only says how long each owner counts.
 func TestSentenceOfATrustWithoutItsRequest(t *testing.T) {
 	events := overlapped(func(end int64) int64 { return end + second/10 }, "")
 	events = slices.DeleteFunc(events, func(e history.Event) bool {
@@ -143,7 +143,7 @@ func TestSentenceOfATrustWithoutItsRequest(t *testing.T) {
 	}
 }
 
-// Times in the judge's words are those of the axes.
+// Times in the judge's texts are those of the axes.
 func TestTimesAreWrittenAsTheAxesAre(t *testing.T) {
 	for text, want := range map[string]string{
 		"at 5m9.39627s Redis":             "at 309.396 s Redis",
@@ -161,7 +161,7 @@ func TestTimesAreWrittenAsTheAxesAre(t *testing.T) {
 	}
 }
 
-// noisy is the report of a judge that found the same instance wrong twice, in a run that was quiet else.
+// noisy is the report of a judge that found the same instance wrong twice, in an otherwise quiet run.
 func noisy(t *testing.T, id string, texts ...string) (string, report.Report) {
 	events := overlapped(func(end int64) int64 { return end - second }, "")
 	for at := second; at <= 18*second; at += second {
@@ -177,7 +177,7 @@ func noisy(t *testing.T, id string, texts ...string) (string, report.Report) {
 	return dir, r
 }
 
-// A break of no lease names its node in its colour, says what else the judge found of it, and how bad it was at its worst.
+// A break without a lease names its node in its colour, the judge's other findings about it, and its worst value.
 func TestSentenceOfWhatHasNoLease(t *testing.T) {
 	dir, r := noisy(t, "G14", `node-1 (inst-1) said "lost" 0 times and logged it 26 times`, `node-2 (inst-2) said nothing`,
 		`node-1 (inst-1) said "released" 26 times and logged it 0 times`)
@@ -189,8 +189,8 @@ func TestSentenceOfWhatHasNoLease(t *testing.T) {
 	}
 }
 
-// What is of no lease is drawn too: the commands of a node that was not quiet, a session of intents with the leases that it ran under,
-// and who tried to take a lease over in vain.
+// Breaks without a lease have figures too: the commands of a node that was not quiet, a session of intents with its leases, and an instance
+// that failed to take a lease over.
 func TestBreaksWithoutALeaseAreDrawnLong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in a browser: make long")
@@ -228,7 +228,7 @@ func TestBreaksWithoutALeaseAreDrawnLong(t *testing.T) {
 	holds(ctx, t, "who tried in vain", `document.querySelector("#break figure svg").textContent.includes("not granted: wrong type")`)
 }
 
-// What was not asked for and broke does not head a page whose verdict is another, and is told below it.
+// A break outside the criteria does not head a page with another verdict. It follows below.
 func TestWhatDecidesHeadsThePage(t *testing.T) {
 	for verdict, want := range map[check.Outcome]string{
 		check.Pass:    "Nothing that decides broke: 1 of 2 guarantees held (the others were not asked for) under 1 fault.",
@@ -249,7 +249,7 @@ func TestWhatDecidesHeadsThePage(t *testing.T) {
 	}
 }
 
-// A session that nobody ever polled has no last poll, and none that ended the gap, unless one comes after the run's end.
+// A session without any poll has no last poll, and no poll that ended the gap, unless one comes after the run's end.
 func TestStepsOfASessionThatNobodyPolled(t *testing.T) {
 	p := params()
 	p.Nodes = 1
@@ -272,7 +272,7 @@ func TestStepsOfASessionThatNobodyPolled(t *testing.T) {
 	}
 }
 
-// An owner that keeps what it was asked to give back does so until its process ends, gives it back, or the run ends.
+// An owner keeps a requested lease until its process ends, it releases the lease, or the run ends.
 func TestStepsOfALeaseThatIsKept(t *testing.T) {
 	for over, events := range map[string][]history.Event{
 		"Its owner’s process ends.": {{T: 9 * second, Kind: history.Exited, Node: "node-1", Reason: "killed"}},

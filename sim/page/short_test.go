@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// UUIDs are shown by the shortest part that tells them apart, and other names whole.
+// UUIDs are shortened to the part that distinguishes them. Other names stay whole.
 func TestSessionsAreToldApart(t *testing.T) {
 	for format, want := range map[string]string{
 		"%08x-0000-4000-8000-000000000000":      "0000000b",
@@ -26,7 +26,7 @@ func TestSessionsAreToldApart(t *testing.T) {
 	}
 }
 
-// An overlap ends by what one of its two owners says, whatever a third node says of the lease at that moment.
+// A report of one of its two owners ends an overlap, whatever a third node reports at that moment.
 func TestTheEndOfAnOverlapIsOfItsOwners(t *testing.T) {
 	events := overlapped(noUntil, "")
 	for i, e := range events {

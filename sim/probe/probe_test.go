@@ -13,7 +13,7 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// good is what a node says and does that breaks no rule, in order of time.
+// good is the history of a node that breaks no rule, in order of time.
 func good() []history.Event {
 	at := func(t int64, k history.Kind, e history.Event) history.Event {
 		e.T, e.Kind, e.Node = t*ms, k, "node-1"
@@ -42,7 +42,7 @@ func good() []history.Event {
 	}
 }
 
-// change makes another history of good: of each event of the kind, f returns what takes its place.
+// change returns another history of good, in which f replaces each event of the kind.
 func change(k history.Kind, f func(history.Event) []history.Event) []history.Event {
 	var out []history.Event
 	for _, e := range good() {
@@ -76,7 +76,7 @@ func seq(events []history.Event) iter.Seq2[history.Event, error] {
 	}
 }
 
-// Each case breaks one rule, or is just inside of it.
+// Each case breaks one rule, or only just keeps it.
 func TestRules(t *testing.T) {
 	type outcomes map[string]check.Outcome // of rules that do not pass
 	none := outcomes{}
@@ -176,7 +176,7 @@ func TestRules(t *testing.T) {
 			}
 		}
 		for rule, want := range c.want {
-			if want == "" { // follows from the other
+			if want == "" { // follows from another rule
 				delete(got, rule)
 			} else if got[rule] != want {
 				t.Errorf("%s: %s is %q, want %q", name, rule, got[rule], want)
@@ -189,7 +189,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What is missing counts only for who asks for what it leaves open; what is broken always does, also in the judge's eyes.
+// A missing message counts only if a criterion needs it. A broken rule always counts, also for the judge.
 func TestDecide(t *testing.T) {
 	missing := []Rule{{Name: "fence", Verdict: check.Unknown, Open: []string{"G3"}}, {Name: "polls", Verdict: check.Pass}}
 	for _, c := range []struct {

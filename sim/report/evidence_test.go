@@ -31,8 +31,8 @@ func explained(t *testing.T, p check.Params, events []history.Event) check.Resul
 	return r
 }
 
-// What is shown around a break is what led to it, however long ago: the grants, the deletion and the fault, and none of the
-// renewals that came in between.
+// The evidence of a break has the events that led to it, however old: the grants, the deletion and the fault, without the renewals in
+// between.
 func TestEvidenceHoldsTheCause(t *testing.T) {
 	const ms, s = int64(time.Millisecond), int64(time.Second)
 	p := fleet()
@@ -55,7 +55,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 			said(at+2*ms, history.Renewed, "A", at+3*s), said(at+3*ms, history.AcquireFailed, "B", 0))
 	}
 	const taken = 62 * s
-	for at := taken - 900*ms; at < taken; at += 50 * ms { // what befalls others meanwhile
+	for at := taken - 900*ms; at < taken; at += 50 * ms { // events of other leases meanwhile
 		events = append(events, history.Event{T: at, Kind: history.Spawned, Node: "C"})
 	}
 	events = append(events, redis(taken, history.RedisDeleted, "A", 0), redis(taken+ms, history.RedisGranted, "B", taken+3*s),
@@ -84,7 +84,7 @@ func TestEvidenceHoldsTheCause(t *testing.T) {
 	}
 }
 
-// A key that went when its time was over was deleted by nobody, and is shown as such; who had it did not delete it.
+// An expired key was deleted by nobody, and the evidence says so. Its owner did not delete it.
 func TestExpiredKeyIsShownAsExpired(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	for want, gone := range map[string]int64{"expired": 3100 * ms, "": 2000 * ms} {

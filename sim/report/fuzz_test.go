@@ -15,8 +15,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/timing"
 )
 
-// FuzzReport reads any file as report.json: it is refused by its name, or it is written and read as the same report, can be shown,
-// and is held against the folder.
+// FuzzReport reads any file as report.json. It is refused with its name, or it is written and read as the same report, can be shown, and is
+// compared with the folder.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
 		"", "{}", `{"version":1}`, `{"version":2}`, "[]", "null", "\xff", `{"version":2,"config":{"nodes":1,"sessions":1}}`, `{"version":"2"}`,

@@ -25,7 +25,7 @@ const (
 	mil = int64(time.Millisecond)
 )
 
-// saved writes the folder of a small run: A holds s, crashes, B takes it over; with overlap, B does so too early.
+// saved writes the folder of a small run: A holds s and crashes, and B takes it over. With overlap, B does so too early.
 func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	t.Helper()
 	dir = t.TempDir()
@@ -84,7 +84,7 @@ func saved(t *testing.T, overlap bool) (dir string, r Report) {
 	return dir, r
 }
 
-// TestJudgeAgain: a saved folder is judged as the run itself was.
+// TestJudgeAgain: a saved folder has the same verdicts as its run.
 func TestJudgeAgain(t *testing.T) {
 	for _, overlap := range []bool{false, true} {
 		dir, want := saved(t, overlap)
@@ -107,7 +107,7 @@ func TestJudgeAgain(t *testing.T) {
 	}
 }
 
-// TestJudgeWithoutSumOfHistory: who takes the sum of the history out of the report is told so.
+// TestJudgeWithoutSumOfHistory: a report without the checksum of the history is an error.
 func TestJudgeWithoutSumOfHistory(t *testing.T) {
 	dir, r := saved(t, false)
 	r.Stats.HistorySHA256 = ""
@@ -120,7 +120,7 @@ func TestJudgeWithoutSumOfHistory(t *testing.T) {
 	}
 }
 
-// TestReportJSON: the names that tools read.
+// TestReportJSON: tools depend on these names.
 func TestReportJSON(t *testing.T) {
 	dir, _ := saved(t, false)
 	text, err := os.ReadFile(filepath.Join(dir, FileName))
@@ -168,7 +168,7 @@ func TestReportJSON(t *testing.T) {
 	}
 }
 
-// TestDamagedFolders: what is missing, empty or cut off is named, and what remains is judged.
+// TestDamagedFolders: missing, empty and cut files are named, and the rest is judged.
 func TestDamagedFolders(t *testing.T) {
 	edit := func(name string, f func([]byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -260,7 +260,7 @@ func TestDamagedFolders(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Readable(err) != c.readable {
 				t.Fatalf("%v (readable %v); want %v, %q, %v", err, Readable(err), c.want, c.says, c.readable)
 			}
-			whole := errors.Is(err, ErrLogs) || errors.Is(err, ErrBrokeOff) // the history is
+			whole := errors.Is(err, ErrLogs) || errors.Is(err, ErrBrokeOff) // the history is complete
 			if c.readable && (result.Complete && !whole || r.Verdict == check.Pass) {
 				t.Errorf("complete %v, verdict %s", result.Complete, r.Verdict)
 			}
@@ -271,7 +271,7 @@ func TestDamagedFolders(t *testing.T) {
 	}
 }
 
-// journalled leaves of a saved history what a run that could not save it leaves.
+// journalled reduces a saved run's history to what a run leaves that could not save it.
 func journalled(t *testing.T, dir string, change func([]byte) []byte) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, history.FileName))
@@ -283,7 +283,7 @@ func journalled(t *testing.T, dir string, change func([]byte) []byte) {
 	}
 }
 
-// What breaks and is never excused decides, and has the mark of that, whatever the criteria name.
+// A guarantee that is never excused decides if it breaks, whatever the criteria are, and is marked.
 func TestSafetyIsMarked(t *testing.T) {
 	_, r := saved(t, true)
 	r.Config.Criteria = []string{"G2"}
@@ -347,7 +347,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What a node says of itself adds no line and moves no cursor.
+// A node's text adds no line and moves no cursor.
 func TestLineIsOneLine(t *testing.T) {
 	e := history.Event{Kind: history.Lost, Session: "s\x1b[2J", Instance: "i\nverdict: PASS", Reason: "\u009b\r"}
 	got := Line(&e)
@@ -372,7 +372,7 @@ func TestFailuresQuotesTheFolder(t *testing.T) {
 	}
 }
 
-// Every guarantee of every system has its few words in the table.
+// Every guarantee of every system has its short text in the table.
 func TestPromises(t *testing.T) {
 	for _, system := range check.Systems() {
 		for _, id := range check.IDs(system) {
@@ -383,7 +383,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// A saved run proposes what it may: kinds that this program knows by name. What whoever made its folder chose is told, or not even that.
+// A saved run proposes only kinds that this program knows. The texts of its folder are shown safely, or not at all.
 func TestAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		r    Report
@@ -408,7 +408,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// A verdict on which a stall of the host bears says so, in its row and in the headline.
+// A verdict affected by a stall of the host says so, in its row and in the headline.
 func TestAStalledHostIsNamedInTheVerdict(t *testing.T) {
 	r := Report{Seed: 7, Verdict: check.Pass, Guarantees: []check.Verdict{
 		{ID: "G5", Verdict: check.Pass, Exercised: 1, Stalled: 2 * sec}, {ID: "G8", Verdict: check.Pass, Exercised: 1, Stalled: 6*mil - 1},

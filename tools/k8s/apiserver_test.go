@@ -59,7 +59,7 @@ func create(document []byte) (object runtime.Object, problems []string) {
 	return object, append(problems, warned...)
 }
 
-// validate is what the API server does with each kind. A kind that is missing here is refused.
+// validate does what the API server does with each kind. A missing kind is refused.
 func validate(object runtime.Object) (refused field.ErrorList, warned []string) {
 	ctx, spec := context.Background(), field.NewPath("spec")
 	switch o := object.(type) {
@@ -84,7 +84,7 @@ func validate(object runtime.Object) (refused field.ErrorList, warned []string) 
 	return nil, []string{fmt.Sprintf("%T: no test knows this kind", object)}
 }
 
-// restricted says what the strictest of the Pod Security Standards forbids about a pod.
+// restricted returns what the strictest of the Pod Security Standards forbids about a pod.
 func restricted(template *corev1.PodTemplateSpec) []string {
 	evaluator, err := standards.NewEvaluator(standards.DefaultChecks())
 	if err != nil {

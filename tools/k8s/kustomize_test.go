@@ -40,7 +40,7 @@ func sources(t *testing.T) filesys.FileSystem {
 	return memory
 }
 
-// build does what kubectl kustomize does, and returns one document for each object.
+// build does what kubectl kustomize does, and returns one document per object.
 func build(from filesys.FileSystem, name string) ([][]byte, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(from, "/"+name)
 	if err != nil {
@@ -57,7 +57,7 @@ func build(from filesys.FileSystem, name string) ([][]byte, error) {
 	return documents, nil
 }
 
-// change replaces a text that is there exactly once.
+// change replaces a text that occurs exactly once.
 func change(t *testing.T, in filesys.FileSystem, path, old, new string) {
 	t.Helper()
 	text, err := in.ReadFile("/" + path)

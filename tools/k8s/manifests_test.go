@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// judge says everything that is wrong with what a kustomization makes.
+// judge returns all faults of a kustomization's objects.
 func judge(from filesys.FileSystem, name string) (problems []string, objects []runtime.Object) {
 	documents, err := build(from, name)
 	if err != nil {
@@ -21,7 +21,7 @@ func judge(from filesys.FileSystem, name string) (problems []string, objects []r
 			objects = append(objects, object)
 		}
 	}
-	if len(problems) > 0 { // what is refused has no meaning
+	if len(problems) > 0 { // refused objects are judged no further
 		return problems, objects
 	}
 	return planOf(objects).broken(), objects
@@ -41,12 +41,12 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Each rule must be able to fail: one change of one source, and what is then said.
+// Each rule must be able to fail. Each case changes one source and has the expected problem.
 func TestChangesAreRefused(t *testing.T) {
 	t.Parallel()
 	const nodes, common, api, worker, job = "polling/nodes.yaml", "common/node.yaml", "intents/api.yaml", "intents/worker.yaml", "explore/job.yaml"
 	for name, c := range map[string]struct{ path, old, new, want string }{
-		// What the API server refuses or warns of.
+		// The API server refuses these, or warns of them.
 		"a field that nobody knows": {nodes, "minReadySeconds:", "minReadySecond:", `unknown field "spec.minReadySecond"`},
 		"one deep inside":           {common, "httpGet:\n              path: /readyz", "httpget:\n              path: /readyz", `unknown field`},
 		"a wrong type":              {nodes, "replicas: 3", `replicas: "3"`, "spec.replicas"},
@@ -67,7 +67,7 @@ func TestChangesAreRefused(t *testing.T) {
 		"a Service of no port":      {api, "port: 80\n", "port: 0\n", "spec.ports[0].port"},
 		"a misspelt protocol":       {api, "port: 80\n", "port: 80\n      protocol: tcp\n", "protocol"},
 
-		// What Pod Security Standards forbid.
+		// Pod Security Standards forbid these.
 		"root":              {common, "runAsUser: 65532", "runAsUser: 0", "runAsUser=0"},
 		"perhaps root":      {common, "runAsNonRoot: true", "runAsNonRoot: false", "runAsNonRoot != true"},
 		"capabilities":      {common, "drop: [ALL]", "drop: [NET_RAW]", "unrestricted capabilities"},
@@ -78,7 +78,7 @@ func TestChangesAreRefused(t *testing.T) {
 		"Services' links":   {common, "enableServiceLinks: false", "enableServiceLinks: true", "variables"},
 		"a token for a job": {job, "automountServiceAccountToken: false", "automountServiceAccountToken: true", "token"},
 
-		// What only this project knows.
+		// Only this project's rules forbid these.
 		"a flag that nobody knows":      {nodes, "--drain=10s", "--drian=10s", "unknown flag: --drian"},
 		"a flag that cannot be read":    {nodes, "--stuck=10s", "--stuck=10", "invalid argument"},
 		"a flag of another system":      {worker, "--tuners=4", "--tuners=4, --poll=5s", "unknown flag: --poll"},

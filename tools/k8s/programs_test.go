@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// programs is the folder of the programs as they are now.
+// programs is the folder of the current programs.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// program is what a container runs, with the command line and the environment that it gets.
+// program is a container's program, with its command line and environment.
 type program struct {
 	name string
 	args []string
@@ -69,8 +69,7 @@ func programOf(c *corev1.Container, maps map[string]*corev1.ConfigMap) program {
 
 var variable = regexp.MustCompile(`\$\([A-Z_]+\)`)
 
-// help is what the program says of its settings, with the given ones. It has then read them all, so that one which it does not know
-// or cannot read is an error.
+// help returns the program's help with these settings. The program reads all of them first, so an unknown or invalid one is an error.
 func (p program) help() (string, error) {
 	run := exec.Command(filepath.Join(programs, p.name), append(slices.Clone(p.args), "--help")...)
 	for _, name := range slices.Sorted(maps.Keys(p.env)) {
@@ -83,7 +82,7 @@ func (p program) help() (string, error) {
 	return string(out), nil
 }
 
-// setting is what a flag is given as.
+// setting returns the value of a flag.
 func (p program) setting(flag string) string {
 	for _, arg := range p.args {
 		if value, ok := strings.CutPrefix(arg, "--"+flag+"="); ok {
@@ -93,7 +92,7 @@ func (p program) setting(flag string) string {
 	return ""
 }
 
-// duration is what a flag is given as, or else what the program takes by default, or else def.
+// duration returns the value of a flag, or else the program's default, or else def.
 func (p program) duration(flag string, def time.Duration) (time.Duration, error) {
 	value := p.setting(flag)
 	if value == "" {
@@ -110,8 +109,8 @@ func (p program) duration(flag string, def time.Duration) (time.Duration, error)
 	return time.ParseDuration(value)
 }
 
-// stopMax is how long a node takes at most from SIGTERM to its end. It adds up what the doc comments of lease/poll.Config and of
-// lease/intent/worker.Worker.Stop say, and a second for each listener.
+// stopMax is the longest time from SIGTERM to a node's end. It adds up the times in the doc comments of lease/poll.Config and
+// lease/intent/worker.Worker.Stop, and a second for each listener.
 func (p program) stopMax() (time.Duration, error) {
 	const listener = time.Second
 	ttl, err := p.duration("ttl", 0)

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// workload is what makes pods.
+// workload makes pods.
 type workload struct {
 	name     string
 	replicas int
@@ -31,7 +31,7 @@ type workload struct {
 
 func (w *workload) container() *corev1.Container { return &w.template.Spec.Containers[0] }
 
-// plan is everything that one kustomization makes. Each rule returns what is wrong with it, one sentence each.
+// plan is everything that one kustomization makes. Each rule returns the plan's faults, one sentence each.
 type plan struct {
 	objects   []runtime.Object
 	configs   map[string]*corev1.ConfigMap
@@ -72,7 +72,7 @@ func (p *plan) broken() []string {
 	return problems
 }
 
-// selectors: whatever selects pods selects those of exactly one workload, and names ports that they have.
+// selectors: a selector selects the pods of exactly one workload, and names ports that they have.
 func (p *plan) selectors() (problems []string) {
 	for _, o := range p.objects {
 		switch o := o.(type) {
@@ -104,7 +104,7 @@ func (p *plan) selectors() (problems []string) {
 	return append(problems, p.spread()...)
 }
 
-// leads returns the workload that is selected, an empty one if there is none.
+// leads returns the selected workload, or an empty one.
 func (p *plan) leads(who string, by *metav1.LabelSelector, ports []intstr.IntOrString) (w *workload, problems []string) {
 	if w = p.selected(by); w == nil {
 		return &workload{}, []string{who + " selects no workload, or several"}
@@ -134,7 +134,7 @@ func (p *plan) selected(by *metav1.LabelSelector) *workload {
 	return found[0]
 }
 
-// spread: replicas stand on different machines, counted by a selector that selects them.
+// spread: replicas run on different machines, counted by a selector that selects them.
 func (p *plan) spread() (problems []string) {
 	for _, w := range p.workloads {
 		for _, c := range w.template.Spec.TopologySpreadConstraints {
@@ -150,7 +150,7 @@ func (p *plan) spread() (problems []string) {
 	return problems
 }
 
-// pinned: an image has a tag that does not move by its nature.
+// pinned: an image has a fixed tag.
 func pinned(w *workload) []string {
 	if _, tag, _ := strings.Cut(path.Base(w.container().Image), ":"); tag == "" || tag == "latest" {
 		return []string{fmt.Sprintf("%s: the image %q is not pinned", w.name, w.container().Image)}
@@ -158,7 +158,7 @@ func pinned(w *workload) []string {
 	return nil
 }
 
-// settings: the program knows every flag and variable, and can read their values.
+// settings: the program knows every flag and variable, and can parse their values.
 func settings(w *workload) (problems []string) {
 	help, err := w.program.help()
 	if err != nil {
@@ -177,7 +177,7 @@ func settings(w *workload) (problems []string) {
 	return problems
 }
 
-// secrets: what a node reads from a file is mounted from a Secret, which nobody in the pod can write.
+// secrets: files that a node reads are mounted from a Secret, read-only.
 func secrets(w *workload) (problems []string) {
 	if w.program.name != "node" {
 		return nil
@@ -205,7 +205,7 @@ func secrets(w *workload) (problems []string) {
 	return problems
 }
 
-// probes: they ask the port at which the node answers, liveness never what depends on Redis.
+// probes: they use the node's port, and liveness does not depend on Redis.
 func probes(w *workload) (problems []string) {
 	if w.program.name != "node" {
 		return nil
@@ -236,7 +236,7 @@ func number(c *corev1.Container, port intstr.IntOrString) int32 {
 	return 0
 }
 
-// stops: a node has the time that a clean stop takes. It is kept waiting before it only where a Service goes on leading to it.
+// stops: a node has the time of a clean stop. It waits before its stop only if a Service still routes to it.
 func stops(w *workload) (problems []string) {
 	if w.program.name != "node" {
 		return nil
@@ -258,7 +258,7 @@ func stops(w *workload) (problems []string) {
 	return problems
 }
 
-// resources: the scheduler knows what a pod needs, and memory has an end.
+// resources: the scheduler knows a pod's needs, and memory is limited.
 func resources(w *workload) []string {
 	r := w.container().Resources
 	if r.Requests.Cpu().IsZero() || r.Requests.Memory().IsZero() || r.Limits.Memory().Cmp(*r.Requests.Memory()) < 0 ||
@@ -276,7 +276,7 @@ func shards(w *workload) []string {
 	return nil
 }
 
-// closed: what the Pod Security Standards leave open.
+// closed: further rules that the Pod Security Standards leave open.
 func closed(w *workload) (problems []string) {
 	spec, c := w.template.Spec, w.container()
 	if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {

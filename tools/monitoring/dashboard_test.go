@@ -25,7 +25,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// No place of the dashboard is read leniently: an unknown field in any object, and a value of another type in place of any, are refused.
+// The dashboard is read strictly everywhere: an unknown field in any object and a value of the wrong type are refused.
 func TestEachPlaceIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	var root map[string]any
@@ -77,7 +77,7 @@ func another(value any) any {
 	return "seven"
 }
 
-// Each rule must be able to fail: one change of the dashboard, and what is then said.
+// Each rule must be able to fail. Each case changes the dashboard once and has the expected problem.
 func TestChangesAreRefused(t *testing.T) {
 	t.Parallel()
 	enums := values(t)
@@ -86,7 +86,7 @@ func TestChangesAreRefused(t *testing.T) {
     "type": "prometheus",
     "uid": "${datasource}"`
 	for name, c := range map[string]struct{ old, new, want string }{
-		// What Grafana's types refuse.
+		// Grafana's types refuse these.
 		"a misspelt field":          {`"gridPos"`, `"gridpos"`, "panels[0].Panel: unexpected field 'gridpos'"},
 		"one in a query":            {`"legendFormat"`, `"legend"`, "panels[0].targets[0].Dataquery: unexpected field 'legend'"},
 		"one in a panel's options":  {`"placement"`, `"place"`, "panels[0].options.legend.VizLegendOptions: unexpected field 'place'"},
@@ -104,13 +104,13 @@ func TestChangesAreRefused(t *testing.T) {
 		"no JSON":                   {`"title"`, `title`, "invalid character"},
 		"a field in place of a row": {`"type": "timeseries"`, `"type": "row"`, "RowPanel: unexpected field"},
 
-		// What Prometheus' parser refuses.
+		// Prometheus' parser refuses these.
 		"no end":              {`{job=~\"$job\"})`, `{job=~\"$job\"}`, "unclosed left parenthesis"},
 		"no such function":    {`(rate(`, `(rates(`, `unknown function with name "rates"`},
 		"a rate of no range":  {`[$__rate_interval]`, ``, "expected type range vector"},
 		"a range of no range": {`[$__rate_interval]`, `[$__rate]`, "unexpected character in duration expression"},
 
-		// What a panel would be empty for.
+		// These would leave a panel empty.
 		"no such variable":           {`=~\"$job\"`, `=~\"$jobs\"`, "no such variable: jobs"},
 		"one of several values":      {`job=~\"$job\"`, `job=\"$job\"`, "several values of job are a regular expression"},
 		"a legend of no label":       {`{{instance}}`, `{{instances}}`, "the legend names instances"},

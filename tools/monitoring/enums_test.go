@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// values are the constants of each type that has some, by the type's package and name, out of the source: Grafana's types decode any
-// word into an enum, and reflection does not know constants.
+// values returns the constants of each type that has some, by package and name, from the source. Grafana's types decode any word into an
+// enum, and reflection does not know constants.
 func values(t *testing.T) map[string][]string {
 	t.Helper()
 	const sdk = "github.com/grafana/grafana-foundation-sdk/go/"
@@ -43,7 +43,7 @@ func values(t *testing.T) map[string][]string {
 	return enums
 }
 
-// constants are the names of types and the values of their constants.
+// constants yields the names of types and the values of their constants.
 func constants(file *ast.File) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, d := range file.Decls {
@@ -61,7 +61,7 @@ func constants(file *ast.File) iter.Seq2[string, string] {
 	}
 }
 
-// strangers are the values of enums, anywhere in what was decoded, that are none of their type's constants.
+// strangers returns the enum values in a decoded document that are none of their type's constants.
 func strangers(decoded any, enums map[string][]string) (problems []string) {
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {

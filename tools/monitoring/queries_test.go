@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// meaning says what is wrong with a dashboard that its schema allows.
+// meaning returns the faults of a dashboard that its schema allows.
 func meaning(d classic) (problems []string) {
 	many := map[string]bool{} // by variable: whether several values of it may be chosen
 	choice := false           // of a data source
@@ -81,7 +81,7 @@ var (
 	named     = regexp.MustCompile(`{{\s*(\w+)\s*}}`) // labels in a legend
 )
 
-// query reads an expression as Prometheus gets it, but for what a user chose.
+// query parses an expression as Prometheus gets it, except for the user's choices.
 func query(q *prometheus.Dataquery, many map[string]bool) (problems []string) {
 	text := strings.ReplaceAll(q.Expr, "$__rate_interval", "5m")
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
@@ -114,7 +114,7 @@ func query(q *prometheus.Dataquery, many map[string]bool) (problems []string) {
 	return problems
 }
 
-// kept are the labels of an expression's outcome, if an aggregation says them.
+// kept returns the labels of an expression's result, if an aggregation names them.
 func kept(expr parser.Expr) (by []string, ok bool) {
 	switch e := expr.(type) {
 	case *parser.AggregateExpr:

@@ -12,16 +12,16 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// Of a panel or query whose type is not registered, Grafana's types take whatever it says: a new type is registered here.
+// Grafana's types accept any content in a panel or query whose type is not registered. Register new types here.
 func init() {
 	cog.NewRuntime().RegisterPanelcfgVariant(timeseries.VariantConfig())
 	cog.NewRuntime().RegisterDataqueryVariant(prometheus.VariantConfig())
 }
 
-// classic is the form that every Grafana imports; version 2, in favour of which it is deprecated, only new ones know.
+// classic is the form that every Grafana imports. It is deprecated in favour of version 2, which only new versions know.
 type classic = dashboard.Dashboard //nolint:staticcheck // see above
 
-// judge says everything that is wrong with a dashboard. What is refused by its schema has no meaning, and is judged no further.
+// judge returns all faults of a dashboard. One that its schema refuses is judged no further.
 func judge(raw []byte, enums map[string][]string) []string {
 	d, problems := decode(raw)
 	if len(problems) == 0 {
@@ -33,7 +33,7 @@ func judge(raw []byte, enums map[string][]string) []string {
 	return problems
 }
 
-// decode reads a dashboard strictly. The strict decoder keeps no panels, so that what it passed is decoded again for the values.
+// decode decodes a dashboard strictly. The strict decoder drops panels, so the accepted document is decoded again for its values.
 func decode(raw []byte) (d classic, problems []string) {
 	problems = said("", new(classic).UnmarshalJSONStrict(raw))
 	var inside struct {
@@ -50,7 +50,7 @@ func decode(raw []byte) (d classic, problems []string) {
 	return d, append(problems, said("", d.Validate())...)
 }
 
-// said are the sentences of an error of Grafana's types, which return an error without any where nothing is wrong.
+// said returns the sentences of an error of Grafana's types, which may be an error without any.
 func said(path string, err error) (problems []string) {
 	var all cog.BuildErrors
 	if err != nil && !errors.As(err, &all) {

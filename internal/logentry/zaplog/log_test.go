@@ -15,7 +15,7 @@ import (
 
 var errStuck = errors.New("stuck")
 
-// Entries arrive in order, as they were made: with their time, their caller, and the fields of the logger that they were said to.
+// Entries arrive in order and unchanged: with their time, their caller and the fields of their logger.
 func TestLogTellsWhatWasSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, seen := observer.New(zap.InfoLevel)
@@ -50,13 +50,13 @@ func TestLogTellsWhatWasSaid(t *testing.T) {
 	})
 }
 
-// stalled is what is written to, and nobody reads until it is closed.
+// stalled is a writer that blocks until it is closed.
 type stalled chan struct{}
 
 func (s stalled) Write(b []byte) (int, error) { <-s; return len(b), nil }
 func (stalled) Sync() error                   { return nil }
 
-// A log that is stuck holds up nobody, is waited for as long as is said, and tells how much is missing.
+// A stuck log delays nobody. Flush waits for the given time, and the log says how many entries are missing.
 func TestStuckLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(stalled)
@@ -84,7 +84,7 @@ func TestStuckLog(t *testing.T) {
 	})
 }
 
-// What was written is not said to be stuck because the time to wait for it is over.
+// Flush reports success for written entries even if its context has ended.
 func TestFlushedAfterTheEnd(t *testing.T) {
 	l := NewLog(zap.NewNop(), "a")
 	ended, cancel := context.WithCancel(t.Context())

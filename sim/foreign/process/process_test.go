@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// asker sends one command and stops when it is answered.
+// asker sends one command and stops after the answer.
 type asker struct {
 	asked bool
 	got   foreign.Reply

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each operator changes what it is to change, and nothing in comments and strings.
+// Each operator makes its changes, and none in comments and strings.
 func TestChanges(t *testing.T) {
 	apply := func(text string, all []change) (got []string) {
 		for _, c := range all {
