@@ -2,11 +2,13 @@ package leasenode
 
 import (
 	"context"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
@@ -80,4 +82,29 @@ func TestLateAndUnasked(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	a.stop()
+}
+
+// An adapter that ends loses its leases at once, although Redis does not answer the node's discovery.
+func TestEndLosesLeases(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{terms: map[string]*term{}}
+	n.redis = redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ReadTimeout: time.Hour, MaxRetries: -1})
+	a, err := startAdapter([]string{"sh", "-c", "exit 5"}, nil, func(string) {}, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := &term{n: &n.settings, a: a, session: "s"}
+	held.ctx, held.end = context.WithCancelCause(context.Background())
+	n.terms["s"] = held
+	served := make(chan error)
+	go func() { served <- n.serve(t.Context(), a) }()
+	<-held.ctx.Done()
+	_ = silent.Close()
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "exit status 5") {
+		t.Error(err)
+	}
+	_ = n.redis.Close()
 }

@@ -84,12 +84,19 @@ func (n *node) run() error {
 
 // serve acquires leases through the adapter until ctx or the adapter ends. It returns when all leases have ended, with the adapter's error.
 func (n *node) serve(ctx context.Context, a *adapter) error {
+	lost := make(chan struct{})
+	go func() { // at once, although acquire may wait for Redis
+		defer close(lost)
+		<-a.ended
+		n.loseAll(a, a.err)
+	}()
 	err := n.acquire(ctx, a)
 	if err != nil {
 		n.loseAll(a, err)
 	}
 	n.holding.Wait()
 	a.stop()
+	<-lost
 	return err
 }
 
