@@ -38,8 +38,9 @@ type Auditor struct {
 	p               *limits
 	agenda          *agenda
 	instances       *instances
-	leases          map[string]*lease
+	leases          leases
 	dropped, clocks int64
+	forgotten       int64 // leases
 
 	owners    owners
 	fences    fences
@@ -63,7 +64,7 @@ func New(o Options) (*Auditor, error) {
 	p, g := &limits{Params: o.Params}, &agenda{}
 	all := &instances{all: map[string]*instance{}, epochs: map[string]*instance{}, runs: map[string]int{}, named: map[string]bool{}}
 	a := &Auditor{
-		Options: o, names: names, reader: logs.NewReader(names, o.Window), p: p, agenda: g, instances: all, leases: map[string]*lease{},
+		Options: o, names: names, reader: logs.NewReader(names, o.Window), p: p, agenda: g, instances: all, leases: leases{},
 		owners: owners{p: p, agenda: g}, fences: fences{p: p}, closed: closed{p: p},
 		takeovers: takeovers{p: p, agenda: g, instances: all, incidents: map[incidentKey]*incident{}}, balance: balance{p: p, instances: all},
 	}
@@ -118,7 +119,7 @@ func (a *Auditor) Counts() Counts {
 	s := a.instances
 	return Counts{
 		Counts: a.reader.Counts, Dropped: a.dropped, Clocks: a.clocks, Unnamed: int64(len(s.named)),
-		Instances: s.ended + int64(len(s.all)), Leases: int64(len(a.leases)), Fleets: s.fleets(),
+		Instances: s.ended + int64(len(s.all)), Leases: a.forgotten + int64(len(a.leases)), Fleets: s.fleets(),
 	}
 }
 

@@ -61,4 +61,3 @@ func BenchmarkAudit(b *testing.B) {
 	b.ReportMetric(float64(n)/judging.Seconds(), "lines/s")
 	b.ReportMetric(float64(judging)/float64(decoding), "x-encoding/json")
 }
-

@@ -9,7 +9,9 @@ import (
 
 func (a *Auditor) take(e *logs.Entry) {
 	a.agenda.now = max(a.agenda.now, e.At)
-	a.instances.prune(a.agenda.now, int64(a.p.TTL))
+	if a.instances.prune(a.agenda.now, int64(a.p.TTL)) {
+		a.forgotten += int64(a.leases.prune(a.agenda.now))
+	}
 	a.agenda.reach(e.At)
 	i := a.instances.get(e, a.agenda.now, int64(a.ClockError))
 	a.closed.overdue(i, e.At)
@@ -21,19 +23,10 @@ func (a *Auditor) take(e *logs.Entry) {
 		a.ofInstance(i, e)
 	default:
 		if e.Lease != "" {
-			a.ofLease(i, a.lease(e.Lease), e)
+			a.ofLease(i, a.leases.get(e.Lease), e)
 		}
 	}
 	a.balance.weigh(e.At)
-}
-
-func (a *Auditor) lease(name string) *lease {
-	l := a.leases[name]
-	if l == nil {
-		l = &lease{name: name}
-		a.leases[name] = l
-	}
-	return l
 }
 
 func (a *Auditor) ofInstance(i *instance, e *logs.Entry) {

@@ -49,11 +49,11 @@ func (s *instances) get(e *logs.Entry, now, clockError int64) *instance {
 	return i
 }
 
-// prune forgets instances that have ended.
-func (s *instances) prune(now, ttl int64) {
+// prune forgets instances that have ended, from time to time. It reports whether it did.
+func (s *instances) prune(now, ttl int64) bool {
 	const memoryTTLs = 10
 	if ttl == 0 || now <= s.pruned+memoryTTLs*ttl {
-		return
+		return false
 	}
 	s.pruned = now
 	for id, i := range s.all {
@@ -66,6 +66,7 @@ func (s *instances) prune(now, ttl int64) {
 		delete(s.all, id)
 		s.ended++
 	}
+	return true
 }
 
 // meets records that the instance knows an epoch: instances that know the same one are one fleet.

@@ -62,6 +62,50 @@ func (l *lease) begin(t *term, now int64) {
 	}
 }
 
+// leases are those that the log names.
+type leases map[string]*lease
+
+func (all leases) get(name string) *lease {
+	l := all[name]
+	if l == nil {
+		l = &lease{name: name}
+		all[name] = l
+	}
+	return l
+}
+
+// prune forgets all but the last 10,000 leases that nobody owns, and returns how many.
+func (all leases) prune(now int64) int {
+	const unownedMax = 10_000
+	var unowned []*lease
+	for _, l := range all {
+		if l.over() < now {
+			unowned = append(unowned, l)
+		}
+	}
+	if len(unowned) <= unownedMax {
+		return 0
+	}
+	slices.SortFunc(unowned, func(l, m *lease) int { return cmp.Or(cmp.Compare(l.over(), m.over()), cmp.Compare(l.name, m.name)) })
+	unowned = unowned[:len(unowned)-unownedMax]
+	for _, l := range unowned {
+		delete(all, l.name)
+	}
+	return len(unowned)
+}
+
+// over returns the time at which nothing of the lease is judged any more.
+func (l *lease) over() int64 {
+	last := forever.lo
+	for _, t := range l.terms {
+		if t.over == 0 {
+			return forever.hi
+		}
+		last = max(last, t.over)
+	}
+	return last
+}
+
 // grant is what began a term.
 type grant struct {
 	fence int64

@@ -147,7 +147,7 @@ func (l *line) text(field string) (s string) {
 	return s
 }
 
-const seenMax = 100_000
+const seenMax = 20_000
 
 func (l *line) millis(field string) int64 {
 	ms, _ := whole(bytes.TrimPrefix(unquoted(l.raw(field)), []byte{'-'}))
