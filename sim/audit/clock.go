@@ -7,10 +7,15 @@ import "math"
 type instant struct {
 	by    *hostClock // nil: it compares with none exactly
 	wall  int64
-	steps int  // of by's clock before it
-	abs   span // in true time
-	redis span // by Redis' clock
-	run   int  // of Redis' clock; 0: unknown
+	steps int        // of by's clock before it
+	abs   span       // in true time
+	redis [2]reading // by Redis' clock, and by that before it
+}
+
+// reading is when a clock of Redis showed something. A server that takes over has another clock.
+type reading struct {
+	run  int // the clock; 0: unknown
+	time span
 }
 
 // span is an interval of time.
@@ -29,46 +34,63 @@ const drift = 500
 type hostClock struct {
 	err   int64 // of the host's clock
 	steps int
-	off   span  // Redis' clock − the host's
-	run   int   // of Redis' clock, that off is about
-	at    int64 // host's time at which off was narrowed last
+	off   [2]offset // to Redis' clock, and to that before it
 }
 
-// offset returns the distance to Redis' clock at a time.
-func (c *hostClock) offset(wall int64) span {
-	by := max(wall-c.at, c.at-wall) / 1_000_000 * drift
-	return span{c.off.lo - by, c.off.hi + by}
+// offset is a clock of Redis − the host's.
+type offset struct {
+	run int  // the clock; 0: unknown
+	by  span // as narrowed last
+	at  int64
+}
+
+// when returns the offset at a time of the host.
+func (o offset) when(wall int64) span {
+	by := max(wall-o.at, o.at-wall) / 1_000_000 * drift
+	return span{o.by.lo - by, o.by.hi + by}
 }
 
 // grant narrows the offset by a grant, which Redis executed between sent and wall, at redis. It returns false if the clocks contradict it.
 func (c *hostClock) grant(redis, sent, wall int64, run int) bool {
 	seen := span{redis - wall, redis + 1000 - sent}
-	if c.run != run {
-		c.off, c.run, c.at = seen, run, wall
+	if c.off[0].run != run {
+		c.off[0], c.off[1] = offset{run, seen, wall}, c.off[0]
 		return true
 	}
-	both := c.offset(wall).and(seen)
+	both := c.off[0].when(wall).and(seen)
 	if both.lo > both.hi {
-		c.off, c.at = seen, wall
+		c.off[0] = offset{run, seen, wall}
 		return false
 	}
-	c.off, c.at = both, wall
+	c.off[0] = offset{run, both, wall}
 	return true
 }
 
 // instant returns the instant at which the clock shows wall.
 func (c *hostClock) instant(wall int64) instant {
-	x := instant{by: c, wall: wall, steps: c.steps, abs: span{wall - c.err, wall + c.err}, redis: forever, run: c.run}
-	if x.run != 0 {
-		x.redis = c.offset(wall).shift(wall)
+	x := instant{by: c, wall: wall, steps: c.steps, abs: span{wall - c.err, wall + c.err}}
+	for k, o := range c.off {
+		x.redis[k] = reading{o.run, o.when(wall).shift(wall)}
 	}
 	return x
+}
+
+// since narrows x by a clock of Redis, which showed redis before.
+func (x *instant) since(run int, redis int64) {
+	r := &x.redis[0]
+	if r.run != run {
+		x.redis[1], *r = *r, reading{run, forever}
+	}
+	r.time.lo = max(r.time.lo, redis)
 }
 
 // step widens the error of a clock that stepped: the times of the log may follow the step or not.
 func (c *hostClock) step(by int64) {
 	c.err += by
-	c.off = span{c.off.lo - by, c.off.hi + by}
+	for k := range c.off {
+		o := &c.off[k].by
+		*o = span{o.lo - by, o.hi + by}
+	}
 	c.steps++
 }
 
@@ -81,8 +103,12 @@ func (x instant) gap(y instant) int64 {
 		return y.wall - x.wall
 	}
 	gap := y.abs.lo - x.abs.hi
-	if x.run != 0 && x.run == y.run {
-		gap = max(gap, y.redis.lo-x.redis.hi)
+	for _, r := range x.redis {
+		for _, s := range y.redis {
+			if r.run != 0 && r.run == s.run {
+				gap = max(gap, s.time.lo-r.time.hi)
+			}
+		}
 	}
 	return gap
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"time"
 
+	"github.com/leasestorm/leasestorm/sim/audit/logs"
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
@@ -27,6 +28,20 @@ func (c *closed) polls(i *instance, l *lease, at int64) {
 	}
 	c.exercised++
 	c.lacks(b, 1, "%s began a poll of %s at %s without trust in its lease", i.id, l.name, stamp(at))
+}
+
+// expired judges a term that expired. If its process ran when the answer to the next renewal was overdue, and when the window ended, it
+// must have logged that this renewal failed.
+func (c *closed) expired(t *term, e *logs.Entry) {
+	if e.Reason != "expired" || e.Until == 0 || t.doubt || t.judged || t.inst.renewals == 0 || e.At > e.Until+grace {
+		return
+	}
+	due := e.Until - t.ttl + c.p.margin + int64(c.p.Renew+c.p.RenewTimeout)
+	if ran := t.inst.before; ran >= due && ran < e.At-grace {
+		c.exercised++
+		c.lacks(during(t.lease, due, e.At, t), 1, "%s lost %s (fence %d) at %s, and never logged the failure of the renewal that was overdue at %s",
+			t.inst.id, t.lease.name, t.fence, stamp(e.At), stamp(due))
+	}
 }
 
 // due returns the host's time after which an entry must have said how the renewal of t went, or that t is over.

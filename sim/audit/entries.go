@@ -19,7 +19,7 @@ func (a *Auditor) take(e *logs.Entry) {
 	case logs.Alive:
 	case logs.Dropped:
 		a.dropped++
-	case logs.Epoch, logs.ClockStep, logs.Drained, logs.Trouble:
+	case logs.Epoch, logs.ClockStep, logs.Drained, logs.Trouble, logs.Stalled:
 		a.ofInstance(i, e)
 	default:
 		if e.Lease != "" {
@@ -51,6 +51,8 @@ func (a *Auditor) ofInstance(i *instance, e *logs.Entry) {
 		a.drained(i, e.At)
 	case logs.Trouble:
 		i.trouble = e.At
+	case logs.Stalled:
+		i.trouble = e.At
 		i.forgive()
 	}
 }
@@ -77,6 +79,9 @@ func (a *Auditor) ofLease(i *instance, l *lease, e *logs.Entry) {
 		a.ended(i, l, t, e)
 	case logs.ReleaseFailed:
 		i.trouble = e.At
+		for _, t := range l.terms {
+			t.unconfirmed = t.unconfirmed || t.fence == e.Fence
+		}
 	case logs.AcquireFailed:
 		if e.Reason != "held" {
 			i.trouble = e.At
@@ -102,12 +107,13 @@ func (a *Auditor) acquired(i *instance, l *lease, e *logs.Entry) {
 	g := grant{fence: e.Fence, ttl: ttl, redis: e.Redis, run: i.run, epoch: i.epoch, began: i.clock.instant(e.At)}
 	t := &term{inst: i, lease: l, grant: g}
 	if t.timed() {
-		t.began.run, t.began.redis.lo = t.run, max(t.began.redis.lo, t.redis)
+		t.began.since(t.run, t.redis)
 	}
 	t.confirm(e.At, e.Until)
 	a.closed.watch(t)
 	t.beliefs[0].from = t.began
 	a.owners.beyond(t, e.Until)
+	a.owners.early(t, e)
 	a.told.exercised++
 	a.fences.began(t)
 	if prev := l.top; prev != nil && prev.inst != i && prev.fence <= t.fence {
@@ -156,6 +162,7 @@ func (a *Auditor) ended(i *instance, l *lease, t *term, e *logs.Entry) {
 		return
 	}
 	a.owners.beyond(t, e.Until)
+	a.closed.expired(t, e)
 	t.cease(a.p, e.At, e.Until, e.Reason)
 	a.finish(t, e.Kind, e.At, e.Reason)
 	a.owners.rivals(t)

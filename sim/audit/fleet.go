@@ -45,7 +45,9 @@ func (s *instances) get(e *logs.Entry, now, clockError int64) *instance {
 	if e.Owner != "" && s.all[e.Owner] == nil {
 		s.named[e.Owner] = true
 	}
-	i.last = e.At
+	if e.At != i.last {
+		i.before, i.last = i.last, e.At
+	}
 	return i
 }
 
@@ -96,7 +98,7 @@ func (s *instances) meets(i *instance, epoch string) {
 func (s *instances) redisStepped() {
 	clear(s.runs)
 	for _, o := range s.all {
-		o.run, o.clock.run = 0, 0
+		o.run, o.clock.off = 0, [2]offset{}
 	}
 }
 

@@ -19,6 +19,7 @@ type instance struct {
 	gone    bool // it said that it drained
 	first   int64
 	last    int64 // time of its last entry
+	before  int64 // time of the last entry before that one, at another time
 	open    map[*lease]*term
 	nextDue int64 // no term of it is overdue before
 
@@ -120,8 +121,9 @@ type grant struct {
 func (g *grant) granted() instant {
 	x := g.began
 	if g.timed() {
-		x.redis, x.run, x.by = span{g.redis, g.redis}, g.run, nil
-		x.abs.lo = forever.lo
+		x.redis[1].time.lo = forever.lo
+		x.redis[0] = reading{g.run, span{g.redis, g.redis}}
+		x.by, x.abs.lo = nil, forever.lo
 	}
 	return x
 }
@@ -132,22 +134,23 @@ func (g *grant) timed() bool { return g.redis != 0 && g.run != 0 }
 // term is one ownership.
 type term struct {
 	grant
-	inst      *instance
-	lease     *lease
-	confirmed int64  // its host's time of the last entry that confirmed it
-	steps     int    // of its host's clock before that
-	until     int64  // end of the window of that entry; 0: not logged
-	epoch     string // that its owner knew then
-	beliefs   []belief
-	doubt     bool
-	failed    int64     // time of the failure
-	rivals    []*term   // later terms whose overlap with it is judged
-	late      int64     // host's time of the first entry after it was overdue; 0: none
-	judged    bool      // it was overdue, and that is reported
-	end       logs.Kind // Lost or Released; Other: it is open
-	ended     instant
-	why       string
-	over      int64 // time at which it is forgotten; 0: open
+	inst        *instance
+	lease       *lease
+	confirmed   int64  // its host's time of the last entry that confirmed it
+	steps       int    // of its host's clock before that
+	until       int64  // end of the window of that entry; 0: not logged
+	epoch       string // that its owner knew then
+	beliefs     []belief
+	doubt       bool
+	failed      int64     // time of the failure
+	rivals      []*term   // later terms whose overlap with it is judged
+	late        int64     // host's time of the first entry after it was overdue; 0: none
+	judged      bool      // it was overdue, and that is reported
+	end         logs.Kind // Lost or Released; Other: it is open
+	ended       instant
+	why         string
+	unconfirmed bool  // Redis did not confirm its release
+	over        int64 // time at which it is forgotten; 0: open
 }
 
 // belief is a time in which the owner believes. Its end is between to and most.

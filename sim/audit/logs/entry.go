@@ -30,7 +30,8 @@ const (
 	Dropped // entries were dropped
 	Poll    // begins, of a node that reports its polls
 	Alive   // the process runs
-	Trouble // the instance, its host or its Redis had a problem
+	Trouble // the instance or its Redis had a problem
+	Stalled // the process, or its host, stood still
 )
 
 // kinds maps the events of docs/log.md and docs/node-protocol.md.
@@ -39,7 +40,7 @@ var kinds = map[string]Kind{
 	"yield": Yield, "acquireFailed": AcquireFailed, "epoch": Epoch, "ready": Epoch, "clock": ClockStep,
 	"drained": Drained, "stopped": Drained, "logDropped": Dropped,
 	"epochRejected": Trouble, "outside": Trouble, "redisSilent": Trouble, "redisHeard": Trouble, "redisRefuses": Trouble,
-	"redisAccepts": Trouble, "withdrawn": Trouble, "stalled": Trouble, "blocked": Trouble, "unblocked": Trouble, "noticesRefused": Trouble,
+	"redisAccepts": Trouble, "withdrawn": Trouble, "noticesRefused": Trouble, "stalled": Stalled, "blocked": Stalled, "unblocked": Stalled,
 	"pollStart": Poll, "pollEnd": Alive, "pollCancelled": Alive, "renewStart": Alive, "kept": Alive,
 }
 
