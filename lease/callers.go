@@ -149,8 +149,8 @@ func (w *waiter) answer(h *Lease, err error) {
 	w.ch <- err
 }
 
-// unwant withdraws a call whose context ended. A lease acquired in the same moment is released, unless another caller or placement has it
-// too.
+// unwant withdraws a call whose context ended. If it acquired the lease in the same moment, the lease is released, unless another caller
+// or the placement of sessions also wants it.
 func (c *callers) unwant(name string, w *waiter) {
 	if w.done {
 		if w.hold == nil {

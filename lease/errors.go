@@ -37,7 +37,7 @@ type OpError struct {
 
 	// Unknown: Redis may have executed the operation, because it gave no
 	// answer, or too few replicas acknowledged. The instance does not believe
-	// in a lease that it may have acquired, and gives it back. Otherwise Redis
+	// in a lease that it may have acquired, and releases it. Otherwise Redis
 	// changed nothing.
 	Unknown bool
 

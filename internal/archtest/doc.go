@@ -1,4 +1,3 @@
-// Package archtest holds the architecture as tests: who may import whom, which packages stay pure, how long a file may
-// be; and that docs/specification.md accounts for every item and names proofs that exist. A rule that breaks says what to do
-// instead. It has no code of its own.
+// Package archtest tests the architecture: the imports between packages, which packages stay pure, and the size of files. It also tests
+// that docs/specification.md accounts for every item and names existing proofs. A broken rule says what to do instead.
 package archtest

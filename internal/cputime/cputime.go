@@ -1,5 +1,5 @@
-// Package cputime measures benchmarks in the CPU time of one core, the collector's included: what else runs on the machine
-// takes wall time, and changes these figures by its use of the caches only.
+// Package cputime measures benchmarks in the CPU time of one core, the collector's included. Other load takes wall time, but changes CPU
+// time only through the caches.
 package cputime
 
 import (

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Conditions of a file that is not read.
+// Reasons for which a file is not read.
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("too large")
@@ -34,7 +34,7 @@ func Open(dir, name string, limit int64) (*os.File, error) {
 	return root.Open(name)
 }
 
-// Read returns what Open opens.
+// Read opens a file as Open does and returns its content.
 func Read(dir, name string, limit int64) ([]byte, error) {
 	f, err := Open(dir, name, limit)
 	if err != nil {

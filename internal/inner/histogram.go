@@ -38,8 +38,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Renewals are the successful renewals of an instance since it was made. They are counted directly, because an event for each would cost
-// as much again as the renewal.
+// Renewals are the successful renewals of an instance since it was made. They are counted directly, because an event for each would double
+// the cost of a renewal.
 type Renewals struct {
 	Took   Histogram // from sending a renewal to its success
 	Margin Histogram // rest of the trust window at that time

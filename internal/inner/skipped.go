@@ -32,5 +32,5 @@ func (e *Skipped) Skip(what string) {
 	}
 }
 
-// Skipped returns the fields, as lease.Config.Sessions asks for.
+// Skipped returns the fields, for lease.Config.Sessions.
 func (e *Skipped) Skipped() (count int, names []string) { return e.Count, e.Names }

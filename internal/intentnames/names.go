@@ -1,7 +1,7 @@
 // Package intentnames has the names by which other programs know a system of intents.
 package intentnames
 
-// Names are those names. A lease is called Resource:<resource> or Slot:<slot>, a request <Verb>start or <Verb>stop.
+// Names are these names. A lease is called Resource:<resource> or Slot:<slot>, a request <Verb>start or <Verb>stop.
 type Names struct {
 	KeyPrefix   string
 	LeasePrefix string // of the leases' keys; "": KeyPrefix + "lease:"

@@ -1,4 +1,4 @@
-// Package keepertest makes keepers and terms for the tests of what watches them. Nothing outside of tests may import it.
+// Package keepertest makes keepers and terms for the tests of observers. Only tests may import it.
 package keepertest
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/leasestorm/leasestorm/lease/admin"
 )
 
-// New returns a keeper on the server that is not started yet. The first one's leases are granted at once.
+// New returns a keeper on the server that is not started yet. The first keeper's leases are granted at once.
 func New(t testing.TB, server *redistest.Server, cfg lease.Config) *lease.Keeper {
 	t.Helper()
-	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // refused of the second, which finds the first one's leases
+	_ = admin.Bootstrap(t.Context(), server.Client(), cfg) // refused for the second keeper, because of the first one's leases
 	k, err := lease.NewKeeper(server.Client(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func New(t testing.TB, server *redistest.Server, cfg lease.Config) *lease.Keeper
 	return k
 }
 
-// Over returns a term of the lease "thing" that is over: a keeper with a server of its own acquired it and gave it back, and has stopped.
+// Over returns an ended term of the lease "thing": a keeper on its own server acquired and released it, and has stopped.
 func Over(t testing.TB, cfg lease.Config) *lease.Lease {
 	t.Helper()
 	k := New(t, redistest.Start(t), cfg)

@@ -1,4 +1,4 @@
-// Package latency measures waits of milliseconds on machines that do other things besides.
+// Package latency measures waits of milliseconds on machines with other load.
 package latency
 
 import (
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// rounds is how many rounds a latency is measured in. The best one counts: what else runs on the machine only adds.
+// rounds is the number of rounds of a measurement. The best one counts, because other load only adds.
 const rounds = 5
 
-// Report calls round some times, each with its number, and reports p50 and p99 of the best in ms, and how late a timer was in
-// that round at p99: what no program on this machine could have bettered. The worst of all rounds stands beside.
+// Report calls round some times, each with its number. It reports p50 and p99 of the best round in ms, the worst of all rounds, and how
+// late a timer was in the best round at p99, which no program on this machine could beat.
 func Report(b *testing.B, round func(n int) []time.Duration) {
 	var best, bestLate, worst []time.Duration
 	p99 := func(all []time.Duration) time.Duration { return all[(len(all)-1)*99/100] }
@@ -39,7 +39,7 @@ func Report(b *testing.B, round func(n int) []time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// lateness watches how late timers of 2 ms are until stop is closed; what it saw, sorted, follows.
+// lateness measures how late timers of 2 ms are until stop is closed, and then sends the sorted results.
 func lateness(stop chan struct{}) <-chan []time.Duration {
 	seen := make(chan []time.Duration, 1)
 	go func() {

@@ -102,9 +102,9 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 	v.text(&trusted, "trusted-proxies", "LEASESTORM_TRUSTED_PROXIES", "",
 		"networks whose X-Forwarded-For the API believes, as 10.0.0.1/32,…; none if empty")
 	v.number(&s.conns, "conns", "LEASESTORM_CONNS", connsDefault, "connections of the API at once; 0: no limit")
-	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", 100, "starts a second of one token; 0: no limit")
+	v.number(&s.quotas.StartRate, "start-rate", "LEASESTORM_START_RATE", 100, "starts per second of each token; 0: no limit")
 	v.number(&s.quotas.Backlog, "backlog", "LEASESTORM_BACKLOG", 20_000,
-		"starts of one token at once, and as many again per hour; 0: no limit")
+		"starts that each token may send at once, and as many more per hour; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "the server of the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // it may have a password, and --help prints it
 	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")

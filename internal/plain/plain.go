@@ -1,5 +1,5 @@
-// Package plain keeps text that others chose from moving a terminal's cursor: control characters are shown as in JSON, \u001b, so that JSON
-// still says the same.
+// Package plain keeps foreign text from moving a terminal's cursor. It shows control characters as in JSON, \u001b, so that the meaning of
+// JSON stays the same.
 package plain
 
 import (
@@ -42,7 +42,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Cut returns s, or its beginning of at most so many bytes and "…".
+// Cut returns s, or its first most bytes and "…".
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -50,7 +50,7 @@ func Cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// Count returns "1 fault", or "3 faults" of three.
+// Count returns "1 fault", or "3 faults" for three.
 func Count(n int, what string) string {
 	if n != 1 {
 		what += "s"

@@ -11,7 +11,7 @@ type Polls struct {
 }
 
 // Poller decides about the polls of one session in one instance. Polls run one at a time, under a believed term, and without Polls.Long
-// none begins that could outlast the trust window. The term is given back only after the running poll has returned (G2, G4, G8). The
+// none begins that could outlast the trust window. The term is released only after the running poll has returned (G2, G4, G8). The
 // zero value has no term. Not safe for concurrent use.
 type Poller struct {
 	Next    core.Time // planned start of the next poll
@@ -19,7 +19,7 @@ type Poller struct {
 	planned core.Time // planned start of the running poll
 
 	held     bool // there is a term
-	yielding bool // no poll begins; the term is given back once no poll runs
+	yielding bool // no poll begins; the term is released once no poll runs
 	fenced   bool // the target refused the term's fence: the term is dropped when the next poll would begin
 	waiting  bool // a poll is due and waits for the next renewal
 	running  bool // a poll has begun and not returned
@@ -33,8 +33,8 @@ type Step struct {
 	Begin   bool // begin a poll, whose context ends at Poller.Ends
 	Recover bool // report that the abandoned work has returned
 	Abandon bool // abandon the present term, whose work is stuck: neither renew nor release it
-	Yield   bool // give the term back, unless the yield was revoked
-	Drop    bool // give the term back
+	Yield   bool // release the term, unless the yield was revoked
+	Drop    bool // release the term
 	Forget  bool // drop the session: it has neither a term nor a poll
 
 	Wake core.Time // when to call Due, unless an earlier Wake is set; 0: the previous Wake remains
@@ -81,13 +81,13 @@ func (p *Poller) Over(now core.Time, c *Polls) Step {
 	return p.cancel(now, c)
 }
 
-// Yield handles a request to give the term back once its work has ended.
+// Yield handles a request to release the term once its work has ended.
 func (p *Poller) Yield() Step {
 	p.yielding = true
 	return Step{Yield: !p.running}
 }
 
-// Kept revokes a Yield. If no poll runs, the term was not given back in time, and polling goes on.
+// Kept revokes a Yield. If no poll runs, the term was not released in time, and polling goes on.
 func (p *Poller) Kept() Step {
 	p.yielding = false
 	if p.running {
@@ -163,7 +163,7 @@ const (
 // Turn reports whether a begun poll may run now that its turn has come: on a loaded machine its term may be over by then (G4).
 func Turn(believed, cancelled bool) bool { return believed && !cancelled }
 
-// Returned handles the end of a poll. After a refused fence it does not give the term back at once but when the next poll would begin.
+// Returned handles the end of a poll. After a refused fence it releases the term not at once but when the next poll would begin.
 // Otherwise the instance could acquire the lease again at once, over and over, for as long as the target refuses.
 func (p *Poller) Returned(r Result) Step {
 	s := Step{Recover: p.stuck}

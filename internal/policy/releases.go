@@ -11,7 +11,7 @@ import (
 // for concurrent use.
 type Releases[C any] struct{ waiting map[string][]C }
 
-// Wait adds a caller that has given a lease back.
+// Wait adds a caller that has released a lease.
 func (r *Releases[C]) Wait(name string, who C) {
 	if r.waiting == nil {
 		r.waiting = map[string][]C{}

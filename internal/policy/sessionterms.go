@@ -9,7 +9,7 @@ type Term interface {
 	Valid() bool  // whether it is believed now
 }
 
-// Terms are the terms that one session of a worker has acquired and not given back. The zero value has none. Not safe for concurrent use.
+// Terms are the terms that one session of a worker has acquired and not released. The zero value has none. Not safe for concurrent use.
 type Terms[T Term] struct {
 	held  []T // in order of acquisition; some may be over
 	stuck []T // abandoned, until the pipeline returns
@@ -35,7 +35,7 @@ func (t *Terms[T]) Launch(service, slot string) (a, b T, ok bool) {
 	return a, b, owned && placed && a.Valid() && b.Valid()
 }
 
-// Release removes and returns all terms, to be given back.
+// Release removes and returns all terms, for the caller to release.
 func (t *Terms[T]) Release() []T {
 	all := t.held
 	t.held = nil

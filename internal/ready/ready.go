@@ -1,4 +1,4 @@
-// Package ready makes a lease.Health of what went wrong beside the leases: on the bus, in the registry, with a heartbeat.
+// Package ready turns failures beside the leases, of the bus, the registry or a heartbeat, into a lease.Health.
 package ready
 
 import (
@@ -11,16 +11,15 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Watch remembers what goes wrong with one kind of request, until one succeeds. The zero value is ready; safe for concurrent
-// use.
+// Watch remembers the failure of one kind of request until one succeeds. The zero value is ready. Safe for concurrent use.
 type Watch struct {
-	// Life is how long a failure counts without being met again; 0: until a success.
+	// Life is how long a failure counts without another one; 0: until a success.
 	Life time.Duration
 	// Line, if set, returns the line that grants what an ACL denies.
 	Line func() string
 
 	mu        sync.Mutex
-	answered  bool // once at least
+	answered  bool // at least once
 	err       error
 	since, at time.Time
 }
@@ -50,8 +49,8 @@ func (w *Watch) Answered() bool {
 	return w.answered
 }
 
-// Wrote takes note that Redis has executed another write, sent at that time; grown: one that took memory. What no longer stands then is
-// forgotten.
+// Wrote reports that Redis has executed another write, sent at that time; grown: one that took memory. Watch forgets a failure that this
+// write disproves.
 func (w *Watch) Wrote(sent time.Time, grown bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +61,7 @@ func (w *Watch) Wrote(sent time.Time, grown bool) {
 
 func (w *Watch) over(now time.Time) bool { return w.Life > 0 && now.Sub(w.at) > w.Life }
 
-// Add returns h, or if that is OK and what failed still fails, why. what names it.
+// Add returns h. If h is OK and the request still fails, Add returns the failure instead. what names the request.
 func (w *Watch) Add(h lease.Health, what string) lease.Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()

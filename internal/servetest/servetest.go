@@ -1,4 +1,4 @@
-// Package servetest makes servers for tests that answer as no honest one does.
+// Package servetest makes servers with wrong answers for tests.
 package servetest
 
 import (
@@ -34,7 +34,7 @@ func Serve(t testing.TB, serve func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// Commands reads from a connection commands of Redis, each as words, and says of each what answer returns, until the connection ends.
+// Commands reads commands of Redis from a connection, each as words, and answers with what answer returns, until the connection ends.
 func Commands(c net.Conn, answer func(words []string) (reply string)) {
 	for in := bufio.NewReader(c); ; {
 		words, err := command(in)
@@ -47,7 +47,7 @@ func Commands(c net.Conn, answer func(words []string) (reply string)) {
 	}
 }
 
-// command reads one.
+// command reads one command.
 func command(in *bufio.Reader) (words []string, err error) {
 	var n int
 	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {

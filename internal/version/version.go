@@ -1,4 +1,4 @@
-// Package version says what a program was built from.
+// Package version says from which source a program was built.
 package version
 
 import (
@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// stamped is the version that a release gives itself (make build VERSION=v1.2.3); "": what Go recorded.
+// stamped is the version of a release (make build VERSION=v1.2.3); "": the version that Go recorded.
 var stamped string
 
-// String is the version, the commit, whether the tree held more than it, and the Go that built it, as far as the build recorded
-// them. It is one line and never empty.
+// String returns the version, the commit, whether the tree had other changes, and the version of Go, as far as the build recorded them. It
+// is one line and never empty.
 func String() string {
 	info, _ := debug.ReadBuildInfo()
 	return of(info, stamped)
 }
 
-// commitShown is as much of a commit as Go's own pseudo-versions show.
+// commitShown is the length of a shown commit, as in Go's pseudo-versions.
 const commitShown = 12
 
 func of(info *debug.BuildInfo, stamped string) string {
@@ -41,8 +41,8 @@ func of(info *debug.BuildInfo, stamped string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Source names what the program was built from, so that only programs of the same source have the same: a commit, or a module with the
-// hash of its files. It is "" where the build recorded neither, or files that had been changed.
+// Source identifies the program's source: a commit, or a module with the hash of its files. Only programs of the same source share it. It
+// is "" if the build recorded neither, or if files had been changed.
 func Source() string {
 	info, _ := debug.ReadBuildInfo()
 	return source(info)

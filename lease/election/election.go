@@ -265,7 +265,7 @@ type Stats struct {
 	Acquired, Lost, Failed int64
 	// Changes of leader or fence that this member saw.
 	LeaderChanges int64
-	// Times that the leader's heartbeat went stale while it held the key.
+	// Times that a leader's heartbeat went stale while the leader held the key.
 	HeartbeatsStale    int64
 	HeartbeatsInvalid  int64
 	DuplicateInstances int64

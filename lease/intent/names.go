@@ -4,8 +4,8 @@ import "github.com/leasestorm/leasestorm/internal/intentnames"
 
 // Names selects the names that other programs see: of keys, leases, paths, JSON
 // members, types of requests, scopes and metrics. The zero value has the
-// neutral names of this documentation. The APIs and workers of one system, and
-// what counts for them, need the same Names.
+// neutral names of this documentation. The APIs, workers and
+// metrics of one system need the same Names.
 type Names struct{ table *intentnames.Names }
 
 // ADR003 returns the names of a system that streams the services of tuners.

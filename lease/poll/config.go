@@ -172,7 +172,8 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 	case l.Notify != nil:
 		return c, configError("Notify of the lease configuration is set by New; leave it nil and use that of poll.Config")
 	case c.Sessions != nil && inRedis:
-		return c, configError("Sessions replaces the sessions in Redis, to which SessionPrefix and Decode apply; leave one of them out")
+		return c, configError("Sessions replaces the sessions in Redis, so SessionPrefix and Decode have no effect; leave either " +
+			"Sessions or these out")
 	case !c.LongPolls && c.Timeout > ttl*9/10:
 		return c, configError("Timeout %v does not fit into the trust window of TTL %v; shorten it to at most %v, or set "+
 			"LongPolls", c.Timeout, ttl, ttl*9/10)

@@ -49,12 +49,12 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"a promise is about one fault", "g11: Redis stood still until 7 s",
 	},
 	stalledHost: {
-		"all", "whatever the host delays", "as long as the host did not run the harness; a break is unknown if that was a quarter of the time " +
-			"from a TTL before its start to its end",
-		"nobody can act on a host that runs nobody", "g5: The host stalled for 400 ms",
+		"all", "a delay of the host", "the time in which the host did not run the harness; if that is a quarter of the time from a TTL " +
+			"before a break to its end, the break is unknown",
+		"a process cannot act while its host does not run it", "g5: The host stalled for 400 ms",
 	},
 	nobodyThere: {
-		"G5, G8, G9, G13, E4", "a change that no instance is there to make", "until one is ready", "the promise needs an instance",
+		"G5, G8, G9, G13, E4", "a change while no instance is ready", "until one is ready", "the promise needs an instance",
 		"g5: Everybody crashes",
 	},
 	leavings: {
@@ -66,7 +66,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"the first script that sees a loss begins the quarantine", "g9: Nobody heard of the loss before a fault had ended",
 	},
 	missedFailovers: {
-		"all deadlines", "an acquisition by an instance that a fault kept from hearing of a failover", "a TTL after that fault",
+		"all deadlines", "an acquisition by an instance that a fault kept from noticing a failover", "a TTL after that fault",
 		"the clocks of two servers may differ by a TTL", "g13: The only other one was stopped when a failover",
 	},
 	startOfMembers: {
@@ -86,7 +86,8 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"g5: The victim's last renewal was held back",
 	},
 	lateBeats: {
-		"G5", "a heartbeat of the victim that Redis executes after the crash", "the limit counts from it", "waiters count the victim till then",
+		"G5", "a heartbeat of the victim that Redis executes after the crash", "the limit counts from it",
+		"until then, others take the victim for alive",
 		"g5: The victim's last heartbeat was under way",
 	},
 	deafGrantees: {
@@ -94,7 +95,8 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"g5: Redis granted the session to an instance that was cut off",
 	},
 	renewalsInFlight: {
-		"G8", "a gap around a renewal that Redis executed late", "as late as it was", "it prolongs the lease of an owner that polls no more",
+		"G8", "a gap around a renewal that Redis executed late", "the delay of the renewal",
+		"it prolongs the lease of an owner that no longer polls",
 		"g8: A narrow path",
 	},
 	lostLeases: {
@@ -106,7 +108,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"g8: A crash: polled again within",
 	},
 	suspensions: {
-		"G9", "a request refused for a quarantine on a machine that was suspended", "a TTL after it", "its clock stood still",
+		"G9", "a quarantine, for an instance on a machine that was suspended", "a TTL after the suspension", "its clock stood still",
 		"g9: The clock of a machine that was suspended",
 	},
 	runningPolls: {
@@ -114,7 +116,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"g13: What it holds it gives back within 250 ms",
 	},
 	probes: {
-		"G13", "an heir that a fault has just left", "a twentieth of a renewal interval, at least 10 ms", "it probes Redis that often",
+		"G13", "an heir whose fault has just ended", "a twentieth of a renewal interval, at least 10 ms", "it probes Redis that often",
 		"g13: Redis answers again, and who is to have the lease",
 	},
 	lateEvents: {
@@ -126,7 +128,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"said: Who has said that it gave its lease back polls no more",
 	},
 	thaws: {
-		"G4, E5, E6", "what a process does as it wakes", "100 ms after the thaw", "it cannot know yet that it slept",
+		"G4, E5, E6", "an action of a process that has just been thawed", "100 ms after the thaw", "it cannot know yet that it slept",
 		"g4: The process was frozen between its check and its stamp",
 	},
 	frozenSenders: {
@@ -134,7 +136,7 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"a freeze holds back a request that was sent in time", "g2: Its process was frozen while the target served it",
 	},
 	hungUps: {
-		"G2", "a poll that the target still serves after its client cancelled it", "250 ms", "the target notices that a moment later",
+		"G2", "a poll that the target still serves after its client cancelled it", "250 ms", "the target notices the cancellation a moment later",
 		"g2: The client of the first had hung up",
 	},
 	lateReports: {
@@ -142,12 +144,12 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"Redis granted them in order", "e3: Granted, then its key deleted by hand",
 	},
 	lostMessages: {
-		"G3, G10, G12", "a message that a process which was killed, or did not report its stop, did not send",
+		"G3, G10, G12", "a missing message of a process that was killed, or did not report its stop",
 		"of its log: one for each lease, and 16", "the last messages are lost with their process", "g10: Its last words went with a process",
 	},
 	heldBack: {
 		"G10", "a renewal that Redis executes long after it was sent", "2 TTL, or twice as long as the fault that held it back",
-		"a kernel sends again after pauses that double", "g10: What a kernel sends again",
+		"a kernel resends after pauses that double", "g10: What a kernel sends again",
 	},
 	replicaCopies: {
 		"G10", "an assertion over a lease that only an older copy of the data has", "a quarantine", "the owner has the higher fence",

@@ -116,7 +116,7 @@ func (x *faults) missedFailover(by *injection) bool {
 	return slices.ContainsFunc(x.losses, func(inj *injection) bool { return inj.failsOver() && lasted(inj) })
 }
 
-// reach returns the time in which the injection, or its aftermath, can delay other instances. It returns false if it can delay none.
+// reach returns the time in which the injection, or its aftermath, can delay other instances, and false if neither can delay any.
 func (x *faults) reach(inj *injection) (span, bool) { return x.reachBy(inj, x.now) }
 
 // reachBy is reach by what had happened at at, when the injection may not have been healed yet.

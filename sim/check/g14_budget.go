@@ -39,14 +39,14 @@ type budget struct {
 }
 
 // At rest an instance discovers, renews, asserts its heartbeat and waits for work. After a change it discovers every tenth of an interval
-// until all is settled. While a fault fails it, it repeats discoveries and attempts, ever more rarely.
+// until all is settled. While a fault makes requests fail, the instance repeats discoveries and attempts, more and more rarely.
 var budgets = [states]budget{
 	stateRefused:    {"refused", 6, 135, 60, 146, 48},    // Redis answers, and refuses
 	stateSilent:     {"silent", 6, 135, 60, 146, 48},     // the connection between it and Redis fails
 	stateFrozen:     {"frozen", 6, 135, 60, 146, 48},     // it does not run
 	stateAway:       {"Redis away", 6, 135, 60, 146, 48}, // Redis answers nobody
 	stateDisturbed:  {"disturbed", 6, 22, 14, 54, 0},     // another fault
-	stateQuarantine: {"quarantine", 7, 22, 14, 54, 0},    // who lacks leases asks others for some again and again
+	stateQuarantine: {"quarantine", 7, 22, 14, 54, 0},    // an instance that lacks leases requests some again and again
 	stateCold:       {"cold start", 7, 30, 29, 64, 0},    // the same; and it greets, checks Redis and loads scripts
 	stateCrash:      {"crash", 6, 22, 14, 54, 0},
 	stateLeave:      {"leave", 6, 22, 14, 54, 0},
@@ -73,7 +73,7 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 		listed := max(g.w.fleet.alive, len(g.w.rest.beats))
 		batches += (listed + 99) / 100
 		looks := 2 + window*11/10/max(1, int64(g.w.Discovery))                   // clocks may be fast, and timers early
-		n += b.polling + b.looks*looks*g.look(listed) + int64(2*min(30, listed)) // who lacks leases asks up to 30 owners
+		n += b.polling + b.looks*looks*g.look(listed) + int64(2*min(30, listed)) // it requests missing leases from up to 30 owners
 	}
 	writes := int64(4*batches) + 3*own + slots*g.recent(g.vain) // renewals and heartbeats go out twice in a window, and may be repeated
 	if g.w.replicated() && g.w.Replicas > 0 {

@@ -59,7 +59,7 @@ func (g *i5) event(e *history.Event) {
 func (g *i5) uses(e *history.Event, until int64) { g.used[e.Session] = max(g.used[e.Session], until) }
 
 // held reports whether the lease was held or used at any moment since t. After a loss of data, a lease counts as held while its
-// owner trusts it, although Redis does not show it: no other session may have it yet.
+// owner trusts it, even without a key in Redis, because no other session may have it yet.
 func (g *i5) held(name string, t int64) bool {
 	at, used := g.used[name]
 	s := g.w.fleet.byID[name]

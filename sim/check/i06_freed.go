@@ -13,7 +13,7 @@ import (
 
 // i6 judges that a slot of a crashed worker is free within TTL + 250 ms of the crash, or of the victim's last command that Redis
 // executed. After a restart of the same worker, it must be free within 250 ms of the worker's readiness. A lease is free when Redis has
-// dropped it or given it to another process. A living worker must give back a lease without a session within 250 ms.
+// dropped it or given it to another process. A living worker must release a lease without a session within 250 ms.
 type i6 struct {
 	intentRule
 	leases []*session // all that Redis has granted
@@ -50,13 +50,13 @@ func (g *i6) event(e *history.Event) {
 		if s := g.w.fleet.byID[g.book.session(e.Session).want.service]; s != nil {
 			g.idles(s)
 		}
-	case history.RedisFlushed, history.TapDown: // who holds what is unknown now
+	case history.RedisFlushed, history.TapDown: // the holders are unknown now
 		g.drop()
 	case history.Exited:
 		if inst := g.w.fleet.instances[e.Instance]; inst != nil && g.w.phase != "end" {
 			g.exited(inst)
 		}
-	case history.Ready: // what this worker left behind when it crashed is due earlier now
+	case history.Ready: // the leases of this worker's crash are due earlier now
 		for _, d := range g.owed {
 			if inst := g.w.reporter; d.ready == 0 && d.victim.node == inst.node && d.victim != inst {
 				d.ready = e.T
@@ -143,9 +143,9 @@ func (g *i6) owe(d *obligation) {
 		d.lease.id, clock(k.until))
 }
 
-// The second half of i6: a worker must give back leases that no session uses. It gives back all leases of a session before it writes the
+// The second half of i6: a worker must release leases that no session uses. It releases all leases of a session before it writes the
 // session's end. So it holds a service's lease only for a session that has not ended, and no more slots than services. Two kinds of lease
-// are exempt, because they expire by themselves: those whose grant it never heard of, and those that it reported as lost.
+// are exempt, because they expire by themselves: leases whose grant the worker did not hear of, and leases that it reported as lost.
 
 // idle is a service's lease that a worker holds without a session, or, without a lease, the worker's slots beyond its services.
 type idle struct {
@@ -181,7 +181,7 @@ func (g *i6) extra(worker *instance) (n int) {
 	return n
 }
 
-// knows reports whether Redis holds the lease for the instance, which has reported that it has it, and not that it lost it.
+// knows reports whether Redis holds the lease for the instance, and the instance has reported the lease as acquired and not as lost.
 func (i *instance) knows(s *session) bool {
 	k, t := s.granted, s.last
 	return k != nil && k.holder == i.id && t != nil && t.inst == i && t.how != endLost && t.confirmedAt >= k.since
@@ -214,13 +214,13 @@ func (g *i6) follow(of idle, what string, lasts func() bool) {
 		pending: func() bool { return lasts() && !of.worker.gone },
 		missed: func(int64) {
 			g.breach(breach{from: o.from, who: []*instance{of.worker}},
-				"at %s Redis held %s for %s, which no session had used since %s: it was not given back", clock(g.w.now), what,
+				"at %s Redis held %s for %s, which no session had used since %s: it was not released", clock(g.w.now), what,
 				of.worker.who(), clock(o.from))
 		},
 	})
 }
 
-// stopped judges that a process that was asked to stop, and ended by itself, has given back the lease, unless a fault prevented it.
+// stopped judges that a process that was asked to stop, and ended by itself, has released the lease, unless a fault prevented it.
 func (g *i6) stopped(inst *instance, s *session) {
 	stop := inst.leave
 	if by := g.w.faults.hindered(inst.node, stop.From, g.w.now, stop); by != nil {

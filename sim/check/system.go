@@ -10,7 +10,7 @@ import (
 type system struct {
 	name       string
 	guarantees []guarantee // in the order of their numbers
-	safety     int         // so many of the first are never excused, and decide every run
+	safety     int         // this many of the first are never excused, and decide every run
 	checkers   func(logs *nodelogs.Logs) []checker
 }
 

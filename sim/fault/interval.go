@@ -53,7 +53,7 @@ func (x Interval) Lingers() int64 {
 	return 0
 }
 
-// Reach returns until when the interval or its aftermath can delay others. It returns false if it delays none. noticed is the time at which
+// Reach returns until when the interval or its aftermath can delay others, and false if neither delays any. noticed is the time at which
 // an instance first found Redis' data lost; 0: not known.
 func (x Interval) Reach(t timing.Timings, noticed int64) (until int64, delays bool) {
 	switch {

@@ -34,8 +34,8 @@ var words = map[string]struct{ what, begins, due, over string }{
 		"It is owned again, or the run ends.",
 	},
 	kept: {
-		"was still held by its owner, which had been asked to stop,", "Its owner is asked to stop.", "By here it had to be given back.",
-		"It is given back, or the run ends.",
+		"was still held by its owner, which had been asked to stop,", "Its owner is asked to stop.", "By here it had to be released.",
+		"It is released, or the run ends.",
 	},
 }
 

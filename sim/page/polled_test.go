@@ -276,7 +276,7 @@ func TestStepsOfASessionThatNobodyPolled(t *testing.T) {
 func TestStepsOfALeaseThatIsKept(t *testing.T) {
 	for over, events := range map[string][]history.Event{
 		"Its owner’s process ends.": {{T: 9 * second, Kind: history.Exited, Node: "node-1", Reason: "killed"}},
-		"It is given back.":         {{T: 9 * second, Kind: history.Released, Node: "node-1", Instance: "inst-1", Session: lease1, Fence: fenceOne}},
+		"It is released.":           {{T: 9 * second, Kind: history.Released, Node: "node-1", Instance: "inst-1", Session: lease1, Fence: fenceOne}},
 	} {
 		all := append(overlapped(noUntil, "")[:16], history.Event{T: 10 * second, Kind: history.Phase, Reason: "end"})
 		all = append(all, events...)

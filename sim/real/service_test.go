@@ -183,7 +183,7 @@ func TestARedisOnAFullDiskHasNoVerdict(t *testing.T) {
 	cfg := config(t)
 	cfg.Storm = 10 * time.Second
 	ctx, own := t.Context(), r.client.Load()
-	// Its next file, as Redis 7 names it while it rewrites, is on a full disk.
+	// A rewrite of Redis 7 next writes to this file, here on a full disk.
 	next := filepath.Join(r.server.dir, "appendonlydir", "temp-appendonly.aof.incr")
 	if err := errors.Join(own.ConfigSet(ctx, "appendonly", "no").Err(), os.Symlink("/dev/full", next)); err != nil {
 		t.Skip(err)

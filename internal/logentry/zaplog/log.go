@@ -12,26 +12,25 @@ import (
 	"github.com/leasestorm/leasestorm/internal/queue"
 )
 
-// entriesMax is how many entries a log may be behind before it misses some: three rounds of renewals of 10,000 leases. An entry that waits
-// takes some 450 bytes, so a log that nobody reads takes 15 MB of the 128 MiB that a node is given, and some more until that is
-// collected.
+// entriesMax is the length of the queue: three rounds of renewals of 10,000 leases. A waiting entry takes some 450 bytes, so a log that
+// nobody reads takes 15 MB of a node's 128 MiB, and some more until the next collection.
 const entriesMax = 1 << 15
 
-// Log is the one way to a caller's logger: a queue, so that whoever logs never waits for whoever reads the log, be it under a lock or in
+// Log passes entries to a caller's logger through a queue, so that no caller waits for the reader of the log, not even under a lock or in
 // the loop that renews. Safe for concurrent use.
 type Log struct {
-	*zap.Logger // whose entries go through the queue
+	*zap.Logger // its entries go through the queue
 
 	base     *zap.Logger // the caller's
 	instance string
 	q        *queue.Queue[queued]
-	shared   bool // the queue is another's, who waits for it
+	shared   bool // another Log owns the queue and waits for it
 
-	// Calls are the functions of the user that run now: those of all who share the queue, and the logger itself.
+	// Calls are the running functions of the user, from all Logs that share the queue, and the logger itself.
 	Calls *callback.Calls
 }
 
-// queued is an entry on its way.
+// queued is an entry in the queue.
 type queued struct {
 	to     *zap.Logger
 	entry  zapcore.Entry
@@ -39,7 +38,7 @@ type queued struct {
 	late   func() []zap.Field // nil: the entry is whole
 }
 
-// NewLog returns the way to a logger. A logger that is the end of such a way already stays the way it is.
+// NewLog returns a Log that writes to a logger. It shares the queue if the logger belongs to a Log.
 func NewLog(to *zap.Logger, instance string) *Log {
 	if c, ok := to.Core().(*core); ok {
 		return &Log{Logger: to, base: c.to, instance: instance, q: c.q, shared: true, Calls: c.calls}
@@ -50,7 +49,7 @@ func NewLog(to *zap.Logger, instance string) *Log {
 	return l
 }
 
-// Beside returns the way to another logger, with l's Calls and a queue of its own.
+// Beside returns a Log that writes to another logger, with l's Calls and its own queue.
 func (l *Log) Beside(to *zap.Logger) *Log {
 	other := &Log{instance: l.instance, Calls: l.Calls}
 	other.lead(to)
@@ -63,7 +62,7 @@ func (l *Log) lead(to *zap.Logger) {
 	l.Logger = to.WithOptions(zap.WrapCore(func(zapcore.Core) zapcore.Core { return &core{to: to, q: l.q, calls: l.Calls} }))
 }
 
-// CallsOf returns the Calls of a logger that is the end of a way, nil of any other.
+// CallsOf returns the Calls of a logger that belongs to a Log, nil of any other.
 func CallsOf(to *zap.Logger) *callback.Calls {
 	if to != nil {
 		if c, ok := to.Core().(*core); ok {
@@ -73,13 +72,13 @@ func CallsOf(to *zap.Logger) *callback.Calls {
 	return nil
 }
 
-// Later logs an entry whose fields are made by whoever writes it.
+// Later logs an entry whose fields are made when it is written.
 func (l *Log) Later(level zapcore.Level, at time.Time, message string, fields func() []zap.Field) {
 	l.q.Put(queued{to: l.base, entry: zapcore.Entry{Level: level, Time: at, Message: message}, late: fields})
 }
 
-// Flush waits until everything that was logged has been written, or ctx has ended, and reports whether it was. Where the queue is
-// another's, that one waits.
+// Flush waits until all entries have been written or ctx has ended, and reports whether they were. If another Log owns the queue, Flush
+// does not wait.
 func (l *Log) Flush(ctx context.Context) bool {
 	if l.shared {
 		return true
@@ -98,7 +97,7 @@ func (l *Log) Flush(ctx context.Context) bool {
 	}
 }
 
-// Flushed is Flush with an error that is stuck.
+// Flushed calls Flush and returns stuck if it fails.
 func (l *Log) Flushed(ctx context.Context, stuck error) error {
 	if l.Flush(ctx) {
 		return nil
@@ -106,13 +105,13 @@ func (l *Log) Flushed(ctx context.Context, stuck error) error {
 	return fmt.Errorf("%w: the reader of the log has stalled; entries are lost if this process ends now", stuck)
 }
 
-// panicked logs that a function which the caller gave panicked.
+// panicked logs a panic of a function of the user.
 func (l *Log) panicked(name string, with any) {
 	l.Error(name+" panicked", zap.String("event", "listenerPanicked"), zap.String("instance", l.instance),
 		zap.String("panic", fmt.Sprint(with)))
 }
 
-// Stack is where a caller's function panicked that failed with err, if it did.
+// Stack returns the field with the stack of a panic, if err is that of a panicked function.
 func Stack(err error) zap.Field {
 	if stack := callback.Stack(err); stack != nil {
 		return zap.ByteString("stack", stack)
@@ -155,7 +154,7 @@ func (c *core) With(fields []zapcore.Field) zapcore.Core {
 	return &core{c.to.With(fields...), c.q, c.calls}
 }
 
-// Check implements zapcore.Core. What else the caller's logger asks is asked when the entry is written.
+// Check implements zapcore.Core. The caller's logger makes its other checks when the entry is written.
 func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(e.Level) {
 		return ce.AddCore(e, c)
@@ -169,5 +168,5 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
-// Sync implements zapcore.Core. Who wants to wait for the log says for how long: Flush.
+// Sync implements zapcore.Core. It does not wait; Flush does.
 func (c *core) Sync() error { return nil }

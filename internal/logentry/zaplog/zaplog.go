@@ -10,7 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry"
 )
 
-// Default is the logger of who names none: warnings and errors, on standard error, one JSON object a line.
+// Default returns the logger of a configuration without one: warnings and errors to standard error, one JSON object per line.
 func Default() *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
