@@ -40,11 +40,6 @@ var settings = []string{
 	"lease/election.Config", "sim.Scenario", "sim.scenarioYAML", "sim/page.model", "sim/real.Config", "sim/virtual.Config",
 }
 
-// exceptions exceed a limit. They may only fall: lower a number with what it counts, and delete it once it keeps the limit.
-var exceptions = map[string]int{
-	"methods: internal/core.Core": 101,
-}
-
 type figures struct{ code, tests, words int }
 
 func main() {
@@ -133,17 +128,11 @@ func dirOf(p *packages.Package) string {
 	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, module), "/"), ".")
 }
 
-// exceeded returns the limits that packages and types exceed, and prints the exceptions that can be lowered.
+// exceeded returns the limits that packages and types exceed.
 func exceeded(pkgs []*packages.Package) (wrong []string) {
-	unused := maps.Clone(exceptions)
 	see := func(what string, n, most int) {
-		allowed, excepted := exceptions[what]
-		delete(unused, what)
-		switch {
-		case n > max(most, allowed):
-			wrong = append(wrong, fmt.Sprintf("%s: %d, at most %d", what, n, max(most, allowed)))
-		case excepted && n < allowed:
-			fmt.Printf("%s: %d: lower or delete its exception in scripts/figures.go, which is %d\n", what, n, allowed)
+		if n > most {
+			wrong = append(wrong, fmt.Sprintf("%s: %d, at most %d", what, n, most))
 		}
 	}
 	for _, p := range pkgs {
@@ -158,9 +147,6 @@ func exceeded(pkgs []*packages.Package) (wrong []string) {
 				see("fields: "+name, s.NumFields(), fieldsMax)
 			}
 		}
-	}
-	for what := range unused {
-		fmt.Printf("%s: delete its exception in scripts/figures.go, which nothing needs\n", what)
 	}
 	return wrong
 }

@@ -1,59 +1,57 @@
 package core
 
-import (
-	"github.com/leasestorm/leasestorm/internal/member"
-	"github.com/leasestorm/leasestorm/internal/pause"
-	"github.com/leasestorm/leasestorm/internal/place"
-	"github.com/leasestorm/leasestorm/internal/term"
-)
-
 // Core is one instance's view of the leases, the sessions and the other instances. It is not safe for concurrent use.
 type Core struct {
-	cfg   Config
-	k     *term.Kernel
-	pause pause.Config
-	tells *tells
+	*base
+	entries    *entries
+	silence    *silence
+	holder     *holder
+	keeper     *keeper
+	balancer   *balancer
+	heartbeats *heartbeats
 
-	drained bool
-
+	drained   bool
 	next      Time // as of the last step
-	timers    *timerHeap
 	nextRenew Time // when all held leases are renewed and the heartbeat is set
-	nextProbe Time // when to probe: in a silence, or to find a new epoch (seek)
-	nextHeard Time // when observeWanted runs, if resubscriptions were too frequent
-
-	leases    map[string]*lease // every lease this instance holds, wants or watches; ranged over only in sorted order
-	held      []*lease          // held leases, in an arbitrary but reproducible order
-	releasing int               // leases whose release is not confirmed
-	acquiring int               // leases whose acquisition is not answered
-
-	silence silence
-	paces   *paces
-	req     *requests
-
-	members *member.Registry
-	own     *member.Membership // this instance's part among the members
-	table   *place.Table
 }
 
 // New returns the core of one instance. cfg's zero fields take their defaults. The caller must have checked that the durations are
 // consistent.
 func New(cfg Config) *Core {
-	cfg = cfg.WithDefaults()
-	c := &Core{
-		cfg:    cfg,
-		k:      term.New(cfg.terms()),
-		pause:  cfg.pauses(),
-		timers: &timerHeap{},
-		leases: map[string]*lease{},
-	}
-	c.tells = &tells{k: c.k}
-	c.paces = &paces{k: c.k, cfg: &c.pause, tells: c.tells}
-	c.req = &requests{k: c.k, cfg: &c.cfg, timers: c.timers, paces: c.paces}
-	c.members = member.NewRegistry(c.k, &c.pause, cfg.Instance, c.timers.armNode)
-	c.own = member.NewMembership(c.members, !cfg.NoHeartbeat)
-	c.table = place.NewTable(c.k, &c.pause, c.members, c.own, cfg.Placement)
+	b := newBase(cfg.WithDefaults())
+	c := &Core{base: b, entries: &entries{base: b, leases: map[string]*lease{}}, silence: &silence{base: b}}
+	c.holder = &holder{base: b, entries: c.entries, silence: c.silence}
+	c.keeper = &keeper{base: b, entries: c.entries, silence: c.silence, holder: c.holder}
+	c.balancer = &balancer{base: b, entries: c.entries, holder: c.holder, keeper: c.keeper}
+	c.heartbeats = &heartbeats{base: b, entries: c.entries, balancer: c.balancer}
 	return c
 }
 
-func (c *Core) due(t Time) bool { return t != 0 && t <= c.k.Now() }
+// Next returns when the core needs an EvTick; zero: never.
+func (c *Core) Next() Time { return c.next }
+
+// Blocked returns until when nothing may be acquired, and why; 0 if it may.
+func (c *Core) Blocked() (Time, Cause) { return c.keeper.blocked() }
+
+// Disbelieved returns the epoch of the server if it is not believed, "" once the answer to a later op is believed.
+func (c *Core) Disbelieved() string { return c.k.Disbelieved() }
+
+// Unreleased reports whether a lease is, or may be, in this instance's name at Redis.
+func (c *Core) Unreleased() bool {
+	return len(c.entries.held) > 0 || c.entries.releasing > 0 || c.entries.acquiring > 0
+}
+
+// PreferredOwner returns the instance that should own id: its target, or its owner if that keeps it. For an unknown session, it is the
+// live instance that ranks the session highest; "" if no instance is live.
+func (c *Core) PreferredOwner(id string) string { return c.table.PreferredOwner(id) }
+
+// LiveNodes returns the IDs of the instances that count, in ascending order. This one is included unless it is draining or withdrawn.
+func (c *Core) LiveNodes() []string { return c.table.Live() }
+
+// Settled reports whether this instance sees no session left to move: every session has a live owner, and none has another target.
+func (c *Core) Settled() bool {
+	if !c.own.Started() || c.own.Leaving() || c.silence.on || c.cfg.Place && !c.members.Looked() {
+		return false
+	}
+	return c.table.Balanced()
+}

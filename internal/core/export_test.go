@@ -5,12 +5,12 @@ import "fmt"
 // Entries returns an error where what is known of a session says otherwise of this instance's entry of it than the entry.
 func (c *Core) Entries() error {
 	for i, id := range c.table.Sessions().IDs {
-		l := c.leases[id]
+		l := c.entries.leases[id]
 		if entered, held := c.table.Entered(int32(i)), c.table.Held(int32(i)); entered != (l != nil) || held != (l != nil && l.pos >= 0) {
 			return fmt.Errorf("%s is known as entered %t, held %t; its entry is %+v", id, entered, held, l)
 		}
 	}
-	for id, l := range c.leases {
+	for id, l := range c.entries.leases {
 		if i := c.table.Find(id); l.session != i {
 			return fmt.Errorf("the entry of %s names session %d, which is %d", id, l.session, i)
 		}
@@ -34,10 +34,10 @@ func init() {
 // broken returns an error where a lease is in a state that nextsOf does not list, or a term breaks an invariant of terms. Of large
 // fleets it looks at none: the small ones come to the same states.
 func (c *Core) broken() error {
-	if len(c.leases) > 64 {
+	if len(c.entries.leases) > 64 {
 		return nil
 	}
-	for _, l := range c.leases {
+	for _, l := range c.entries.leases {
 		switch {
 		case !nextsOf[l.Phase()][l.next]:
 			return fmt.Errorf("%s is %s: there is no such state", l.ID(), l.state())
@@ -63,7 +63,7 @@ func (c *Core) asleep() error {
 			armed[t.l] = true
 		}
 	}
-	for _, l := range c.leases {
+	for _, l := range c.entries.leases {
 		switch {
 		case len(l.stuck) > 0 && l.Phase() == idle: // its work wakes it
 			if l.next != nextNothing || l.Op() != 0 {

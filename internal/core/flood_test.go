@@ -80,8 +80,8 @@ func TestAfterMuchHearsayTurnsCome(t *testing.T) {
 	}
 	s.sleep(Time(s.core.cfg.Stagger * int64(s.core.cfg.StaggerMax)))
 	s.step(Event{Kind: EvTick})
-	if k := slices.IndexFunc(ids, func(id string) bool { return s.core.leases[id].Phase() != acquiring }); k >= 0 {
-		t.Errorf("%s is %s in the last turn", ids[k], s.core.leases[ids[k]].state())
+	if k := slices.IndexFunc(ids, func(id string) bool { return s.core.entries.leases[id].Phase() != acquiring }); k >= 0 {
+		t.Errorf("%s is %s in the last turn", ids[k], s.core.entries.leases[ids[k]].state())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestATurnIsNotPutOff(t *testing.T) {
 				s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeFreed, From: "x", IDs: ids[k : k+1], Peers: []string{to}}})
 			}
 			free("")
-			l, from := s.core.leases[ids[k]], s.now.Mono
+			l, from := s.core.entries.leases[ids[k]], s.now.Mono
 			if l.Phase() == idle {
 				turns++
 			}

@@ -26,7 +26,7 @@ func askedAfter(t *testing.T, n int) Time {
 	for _, id := range sessions.IDs {
 		s.step(Event{Kind: EvNotice, Notice: Notice{Kind: NoticeFreed, From: "b", IDs: []string{id}, Peers: []string{"c"}}})
 	}
-	last := s.core.leases[sessions.IDs[n-1]]
+	last := s.core.entries.leases[sessions.IDs[n-1]]
 	for last.Phase() == idle && s.core.Next() != 0 {
 		s.sleep(s.core.Next() - s.now.Mono)
 		s.step(Event{Kind: EvTick})

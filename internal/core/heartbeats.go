@@ -8,72 +8,55 @@ import (
 
 // beat sets the heartbeat once the renewals under way are answered, so that it expires no later than any held lease. The others watch
 // it in place of the leases, so it must not outlive them (G5).
-func (c *Core) beat() {
-	if !c.own.BeatDue() || c.paces.paced(OpBeat) || c.req.underWay.any(OpRenew, OpReassert) {
+// heartbeats sets this instance's heartbeat and reads those of the others.
+type heartbeats struct {
+	*base
+	entries  *entries
+	balancer *balancer
+}
+
+func (h *heartbeats) beat() {
+	if !h.own.BeatDue() || h.paces.paced(OpBeat) || h.req.underWay.any(OpRenew, OpReassert) {
 		return
 	}
-	if !c.own.Beat() {
+	if !h.own.Beat() {
 		return
 	}
-	ttl := c.cfg.TTL
-	for _, l := range c.held {
-		if l.Until() > c.k.Now() {
-			ttl = min(ttl, int64(l.Until()-c.k.Now())+c.cfg.Margin())
+	ttl := h.cfg.TTL
+	for _, l := range h.entries.held {
+		if l.Until() > h.k.Now() {
+			ttl = min(ttl, int64(l.Until()-h.k.Now())+h.cfg.Margin())
 		}
 	}
-	c.req.send(OpBeat, nil, nil)
-	op := &c.req.sent[len(c.req.sent)-1]
+	h.req.send(OpBeat, nil, nil)
+	op := &h.req.sent[len(h.req.sent)-1]
 	op.TTL = ttl / Millisecond * Millisecond
-	c.own.BeatSent(op.Deadline + Time(ttl))
+	h.own.BeatSent(op.Deadline + Time(ttl))
 }
 
-func (c *Core) readHeartbeats() {
-	if !c.members.Reading() || c.paces.paced(OpNodes) {
+func (h *heartbeats) read() {
+	if !h.members.Reading() || h.paces.paced(OpNodes) {
 		return
 	}
-	for items := range slices.Chunk(c.members.Reads(), c.cfg.Batch) {
-		c.req.send(OpNodes, items, nil)
+	for items := range slices.Chunk(h.members.Reads(), h.cfg.Batch) {
+		h.req.send(OpNodes, items, nil)
 	}
 }
 
-func (c *Core) nodesAnswered(in *inflight, a *Answer) {
+func (h *heartbeats) answered(in *inflight, a *Answer) {
 	for k, it := range in.op.Items {
-		switch r := a.result(k); r.Outcome {
+		switch r := &a.Results[k]; r.Outcome {
 		case OutUnknown:
-			c.members.Unread(it.ID)
+			h.members.Unread(it.ID)
 		case OutGone:
-			if i, gone := c.members.Absent(&in.op, it.ID); gone {
-				c.watch(i)
-				c.table.Discover(place.DiscoverGone)
+			if i, gone := h.members.Absent(&in.op, it.ID); gone {
+				h.balancer.watch(i)
+				h.table.Discover(place.DiscoverGone)
 			}
 		default:
-			if i, overdue := c.members.Present(&in.op, it.ID, r.PTTL); overdue {
-				c.watch(i)
+			if i, overdue := h.members.Present(&in.op, it.ID, r.PTTL); overdue {
+				h.balancer.watch(i)
 			}
 		}
-	}
-}
-
-// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Free sessions may have been left to o as
-// their target, so a discovery follows. watch does nothing while acquisitions are blocked, for the same reason as takeFree.
-func (c *Core) watch(o int32) {
-	if until, _ := c.Blocked(); !c.cfg.Place || until != 0 {
-		return
-	}
-	if c.table.AnyFree() {
-		c.table.Discover(place.DiscoverGoneHeir)
-	}
-	for _, i := range c.table.Owned(o) {
-		l := c.lease(c.table.ID(i))
-		if l.Phase() == idle && len(l.stuck) == 0 && !l.place {
-			l.place = true
-			c.observe(l)
-		}
-	}
-}
-
-func (c *Core) acquisitionsFail(in *inflight) {
-	if pause := c.own.AcquisitionFailed(in.op.Sent); pause > 0 {
-		c.tells.tell(Tell{Kind: TellWithdrawn, Wait: pause})
 	}
 }

@@ -1,6 +1,9 @@
 package core
 
-import "github.com/leasestorm/leasestorm/internal/term"
+import (
+	"github.com/leasestorm/leasestorm/internal/place"
+	"github.com/leasestorm/leasestorm/internal/term"
+)
 
 // lease is one lease as this instance sees it. An instance has entries only for leases that it holds, wants or watches.
 type lease struct {
@@ -129,4 +132,10 @@ func (l *lease) vacancy(now Time) *Vacancy {
 		return nil
 	}
 	return &Vacancy{Since: l.since, Owner: l.past, GivenBack: l.givenBack}
+}
+
+// unwanted reports whether no user wants l, and placement does not either, or its session is gone or paused. If an attempt to acquire it
+// was not answered, l is still read once, to give back what that attempt may have won.
+func (l *lease) unwanted() bool {
+	return !l.want && (!l.place || l.session == place.Nobody)
 }

@@ -6,29 +6,29 @@ import (
 	"github.com/leasestorm/leasestorm/internal/place"
 )
 
-func (c *Core) notice(n *Notice) {
-	if n.From == c.cfg.Instance || !c.own.Started() || c.own.Leaving() {
+func (b *balancer) notice(n *Notice) {
+	if n.From == b.cfg.Instance || !b.own.Started() || b.own.Leaving() {
 		return
 	}
 	switch n.Kind {
 	case NoticeJoined: // any client can publish it, so the instance counts only after a discovery shows its heartbeat
-		c.table.Discover(place.DiscoverJoined)
+		b.table.Discover(place.DiscoverJoined)
 	case NoticeLeft:
-		if c.members.Left(n.From) {
-			c.table.Discover(place.DiscoverLeft)
+		if b.members.Left(n.From) {
+			b.table.Discover(place.DiscoverLeft)
 		}
 	case NoticeTaken:
 		for _, id := range n.IDs {
-			c.taken(id, c.table.Find(id), n.From)
+			b.taken(id, b.table.Find(id), n.From)
 		}
 	case NoticeFreed:
 		for k, id := range n.IDs {
-			c.freed(id, c.table.Find(id), n.From, n.heir(k))
+			b.freed(id, b.table.Find(id), n.From, n.heir(k))
 		}
 	case NoticeAsked:
-		if len(n.Peers) > 0 && n.Peers[0] == c.cfg.Instance && c.cfg.Place && c.mayHave(n.IDs) {
-			c.table.Hear(n.From, n.IDs)
-			c.table.Discover(place.DiscoverAsked)
+		if len(n.Peers) > 0 && n.Peers[0] == b.cfg.Instance && b.cfg.Place && b.mayHave(n.IDs) {
+			b.table.Hear(n.From, n.IDs)
+			b.table.Discover(place.DiscoverAsked)
 		}
 	}
 }
@@ -36,8 +36,8 @@ func (c *Core) notice(n *Notice) {
 // mayHave reports whether this instance may hold one of the requested leases. If acknowledgements count, Redis also names it as the owner
 // of grants that too few replicas acknowledged. At a master without a majority these are all leases: the others request them at each
 // discovery, and a discovery here for each request would be in vain (G14).
-func (c *Core) mayHave(ids []string) bool {
-	return !c.k.Replicated() || slices.ContainsFunc(ids, func(id string) bool { l := c.leases[id]; return l != nil && l.Phase() == owned })
+func (b *balancer) mayHave(ids []string) bool {
+	return !b.k.Replicated() || slices.ContainsFunc(ids, func(id string) bool { l := b.entries.leases[id]; return l != nil && l.Phase() == owned })
 }
 
 func (n *Notice) heir(k int) heir {
@@ -48,23 +48,23 @@ func (n *Notice) heir(k int) heir {
 }
 
 // taken handles a notice that owner acquired id, which is session i or nobody's.
-func (c *Core) taken(id string, i int32, owner string) {
-	l := c.entryOf(id, i)
+func (b *balancer) taken(id string, i int32, owner string) {
+	l := b.entries.entryOf(id, i)
 	if l != nil && l.Phase() == owned {
 		return // a notice ends no term: the next renewal decides
 	}
-	if l == nil && c.cfg.Place && i < 0 {
-		c.table.Discover(place.DiscoverUnknown)
+	if l == nil && b.cfg.Place && i < 0 {
+		b.table.Discover(place.DiscoverUnknown)
 		return
 	}
-	if !c.table.Said(i, c.table.Shown(owner)) || l == nil || l.Phase() != idle || len(l.stuck) > 0 {
+	if !b.table.Said(i, b.table.Shown(owner)) || l == nil || l.Phase() != idle || len(l.stuck) > 0 {
 		return
 	}
 	l.holder = owner
 	l.vacant(Vacancy{})
 	switch {
-	case l.place && !l.want && c.members.Fresh(owner):
-		c.forget(l)
+	case l.place && !l.want && b.members.Fresh(owner):
+		b.entries.forget(l)
 	case l.want || l.place:
 		l.will(nextRead) // a notice does not postpone the timer: the lease is read when it fires
 	}
@@ -72,64 +72,59 @@ func (c *Core) taken(id string, i int32, owner string) {
 
 // freed handles a notice that from released id, which is session i or nobody's. The heir acquires it at once, or without one the target.
 // An instance whose user wants the lease does too. The others leave it to the heir for a moment and then follow in order.
-func (c *Core) freed(id string, i int32, from string, to heir) {
-	l := c.entryOf(id, i)
+func (b *balancer) freed(id string, i int32, from string, to heir) {
+	l := b.entries.entryOf(id, i)
 	if l != nil && (l.Phase() != idle || len(l.stuck) > 0) {
 		if l.Phase() == acquiring {
-			l.vacant(Vacancy{Since: c.k.Now(), Owner: from, GivenBack: true})
+			l.vacant(Vacancy{Since: b.k.Now(), Owner: from, GivenBack: true})
 			l.will(nextAgain) // the answer under way may be older than the release
 		}
 		return
 	}
 	if l != nil && l.want {
 		l.holder = ""
-		l.vacant(Vacancy{Since: c.k.Now(), Owner: from, GivenBack: true})
-		c.retry(l)
+		l.vacant(Vacancy{Since: b.k.Now(), Owner: from, GivenBack: true})
+		b.keeper.retry(l)
 		return
 	}
 	if i < 0 {
-		c.table.Discover(place.DiscoverUnknown)
+		b.table.Discover(place.DiscoverUnknown)
 		return
 	}
 	if to.none {
-		c.table.Said(i, "") // its session is gone or paused, as a discovery will show
-		c.table.Discover(place.DiscoverToNobody)
+		b.table.Said(i, "") // its session is gone or paused, as a discovery will show
+		b.table.Discover(place.DiscoverToNobody)
 		return
 	}
-	c.leftTo(i, l, from, to)
+	b.leftTo(i, l, from, to)
 }
 
 // leftTo is freed for session i under placement, whose entry is l, nil without one. Placement takes the heir as the owner already.
-func (c *Core) leftTo(i int32, l *lease, from string, to heir) {
-	c.table.Said(i, c.table.Shown(to.id))
+func (b *balancer) leftTo(i int32, l *lease, from string, to heir) {
+	b.table.Said(i, b.table.Shown(to.id))
 	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)
-	l = c.placed(i)
+	l = b.entries.placed(i)
 	l.holder = ""
-	l.exp = c.k.Now()
-	l.vacant(Vacancy{Since: c.k.Now(), Owner: from, GivenBack: true})
-	if to.id == c.cfg.Instance {
-		c.retry(l)
+	l.exp = b.k.Now()
+	l.vacant(Vacancy{Since: b.k.Now(), Owner: from, GivenBack: true})
+	if to.id == b.cfg.Instance {
+		b.keeper.retry(l)
 		if l.Phase() == acquiring {
 			l.will(nextInherit)
 		}
 		return
 	}
-	turn, wait := nextTurn, c.pause.Heir(len(c.leases)-len(c.held)) // after that, most have a notice of the acquisition and need no turn
+	turn, wait := nextTurn, b.pause.Heir(len(b.entries.leases)-len(b.entries.held)) // after that, most have a notice of the acquisition and need no turn
 	if to.id == "" {
-		turn, wait = nextAcquire, c.stagger(l)
+		turn, wait = nextAcquire, b.keeper.stagger(l)
 	}
-	switch at := c.k.Now() + Time(wait); {
+	switch at := b.k.Now() + Time(wait); {
 	case wait == 0:
-		c.retry(l)
+		b.keeper.retry(l)
 	case inLine && (to.id != "" || l.due <= at): // a repeated notice does not postpone the turn
 	default:
 		l.Cancel()
 		l.will(turn)
-		c.timers.armLease(l, at)
+		b.timers.armLease(l, at)
 	}
-}
-
-func (c *Core) retry(l *lease) {
-	l.Cancel()
-	c.tryAcquire(l)
 }

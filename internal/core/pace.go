@@ -37,13 +37,25 @@ type paces struct {
 // (probeLater), and their failure must not delay reads of leases.
 func (p *paces) setback(in *inflight, silent bool) {
 	of := &p.of[in.op.Kind]
-	if in.op.Sent < of.at || in.probes() {
+	if in.op.Sent < of.at || in.probe {
 		return
 	}
 	of.failed++
 	of.at, of.silent = p.k.Now(), silent
 	of.until = p.k.Now() + Time(p.cfg.Retry(of.failed))
 	p.slowed = max(p.slowed, of.until)
+}
+
+// settled records an answered op. It reports whether the op had an effect after others of its kind had none. An acquisition has an effect
+// only if it is granted.
+func (p *paces) settled(in *inflight, a *Answer) (again bool) {
+	switch {
+	case a.Stale || in.op.Kind == OpSupersede: // or two reachable masters would be superseded in turn at network speed
+		p.setback(in, false)
+	case in.op.Kind != OpAcquire && !in.probe:
+		return p.effective(in.op.Kind)
+	}
+	return false
 }
 
 // resume lets unanswered releases and leaves be repeated at once when Redis answers again, because others wait for those leases. It keeps

@@ -175,31 +175,6 @@ type Answer struct {
 	Look       *Look    // OpLook
 }
 
-// about returns what the safety kernel judges of a.
-func (a *Answer) about() *term.Answer {
-	return &term.Answer{
-		Epoch: a.Epoch, After: a.After, Stale: a.Stale, Operator: a.Operator,
-		Quarantine: a.Quarantine, Acked: a.Acked, Group: a.Group, RedisNow: a.RedisNow,
-	}
-}
-
-// worth returns a if v believes it, and otherwise a failed answer.
-func (a *Answer) worth(v term.Verdict) *Answer {
-	if v.Failure == FailNone {
-		return a
-	}
-	return &Answer{Seq: a.Seq, Failure: v.Failure, Text: v.Text, Epoch: a.Epoch}
-}
-
-// Counted returns a if op counts. If too few replicas have acknowledged op, or its epoch ended meanwhile, Counted returns a failed
-// answer.
-func (a *Answer) Counted(op *Op) *Answer {
-	if a.Failure != FailNone {
-		return a
-	}
-	return a.worth(term.Counted(op, a.about()))
-}
-
 // NoticeKind is the kind of a Notice.
 type NoticeKind uint8
 
@@ -281,10 +256,13 @@ type Effects struct {
 	Ops   []Op
 }
 
-// result returns the i-th result, or an unknown one if the store returned too few.
-func (a *Answer) result(i int) *Result {
-	if i < len(a.Results) {
-		return &a.Results[i]
-	}
-	return &Result{}
+// tells are the notifications of a step.
+type tells struct {
+	at  Time
+	all []Tell
+}
+
+func (o *tells) tell(t Tell) {
+	t.At = o.at
+	o.all = append(o.all, t)
 }

@@ -11,7 +11,6 @@ type requests struct {
 	paces  *paces
 
 	queued   [term.Kinds][]*lease // by OpKind
-	probe    bool                 // the epoch is to be read
 	underWay inflights
 	sent     []Op     // in this step
 	asking   []*lease // scratch space of batch
@@ -91,6 +90,16 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	r.timers.push(timer{at: op.Deadline, kind: timerOp, n: r.k.Seq()})
 	r.sent = append(r.sent, op)
 	return r.k.Seq()
+}
+
+// probe sends a read of the epoch and of items that waits this long for its answer.
+func (r *requests) probe(items []Item, timeout int64) (seq uint64) {
+	seq = r.send(OpObserve, items, nil)
+	in, op := r.underWay.find(seq), &r.sent[len(r.sent)-1]
+	op.Deadline = r.k.Now() + Time(timeout)
+	in.op, in.probe = *op, true
+	r.timers.push(timer{at: op.Deadline, kind: timerOp, n: seq})
+	return seq
 }
 
 func (r *requests) supersede() {

@@ -1,123 +1,118 @@
 package core
 
-import "github.com/leasestorm/leasestorm/internal/place"
-
+// silence finds out when Redis stops answering this instance, and when it answers again.
 type silence struct {
+	*base
+	outage
+
+	probing bool   // a probe is to be sent
+	next    Time   // when to probe: in a silence, or to find a new epoch (seek)
+	asked   Time   // when the last probe was sent
+	op      uint64 // the probe under way, 0 none
+	toldAt  Time   // when the last TellSilent was sent
+}
+
+// outage is the time in which Redis does not answer. It ends with the answer to a read that is as large as the largest attempt to extend
+// which was not answered.
+type outage struct {
 	on     bool
-	since  Time   // when it was noticed: only the answer to a read that was sent later ends the silence
+	since  Time   // when it was noticed: only the answer to a read that was sent later ends it
 	from   Time   // when the unanswered op was sent
 	again  bool   // the op was not the first of its kind to fail
-	asked  Time   // when the last probe was sent
-	op     uint64 // the probe under way, 0 none
 	failed int    // probes without answer in a row
 	text   string // of the first failure
 	told   bool   // TellSilent was sent
-	toldAt Time   // when the last TellSilent was sent
 	items  []Item // of the largest attempt to extend that was not answered
 }
 
-// fellSilent handles an op without a result. After an unanswered attempt to extend, or an unanswered probe, the core sends only reads
+// unanswered handles an op without a result. After an unanswered attempt to extend, or an unanswered probe, the core sends only reads
 // until one is answered. Otherwise, if replies are lost and requests are not, an owner that has stopped working would extend its leases
-// for as long as the fault lasts (G5).
-func (c *Core) fellSilent(in *inflight, a *Answer) {
-	s := &c.silence
-	probe := s.op
-	if in.op.Seq == probe {
+// for as long as the fault lasts (G5). It reports whether a silence began.
+func (s *silence) unanswered(in *inflight, a *Answer) (began bool) {
+	extends := in.op.Kind.Extends() && a.Failure == FailUnknown
+	if in.probe {
 		s.op = 0
 		s.failed++
-		c.probeLater()
+		s.probeLater()
 	}
-	if in.op.Kind.Extends() && a.Failure == FailUnknown && len(in.op.Items) > len(s.items) {
+	if extends && len(in.op.Items) > len(s.items) {
 		s.items = in.op.Items
 	}
 	if s.on {
-		return
+		return false
 	}
-	if in.op.Seq != probe && !(in.op.Kind.Extends() && a.Failure == FailUnknown) {
+	if !in.probe && !extends {
 		// A refused op or a read has extended nothing. It is a reason to probe, but not with every failure of many.
-		if s.asked == 0 || c.k.Now()-s.asked >= Time(c.cfg.MaxProbe) {
-			c.req.probe = true
+		if s.asked == 0 || s.k.Now()-s.asked >= Time(s.cfg.MaxProbe) {
+			s.probing = true
 		}
-		return
+		return false
 	}
-	s.on, s.since, s.from, s.text = true, c.k.Now(), in.op.Sent, a.Text
-	s.again = max(c.paces.of[in.op.Kind].failed, s.failed) > 1
+	s.on, s.since, s.from, s.text = true, s.k.Now(), in.op.Sent, a.Text
+	s.again = max(s.paces.of[in.op.Kind].failed, s.failed) > 1
 	if s.failed == 0 {
-		c.req.probe = true
+		s.probing = true
 	}
-	if c.table.UnderWay() != 0 { // its answer may come long after the fault; a new discovery follows the silence
-		c.table.LookFailed(c.table.UnderWay())
+	if s.toldAt == 0 || s.k.Now()-s.toldAt >= Time(s.cfg.Renew) {
+		s.report()
 	}
-	if s.toldAt == 0 || c.k.Now()-s.toldAt >= Time(c.cfg.Renew) {
-		c.tellSilent()
+	return true
+}
+
+// report reports a silence once. If one follows another within a renewal interval, it is reported at the next renewal, if it lasts.
+func (s *silence) report() {
+	if s.on && !s.told {
+		s.told, s.toldAt = true, s.k.Now()
+		s.tells.tell(Tell{Kind: TellSilent, Text: s.text})
 	}
 }
 
-// tellSilent reports a silence once. If one follows another within a renewal interval, it is reported at the next renewal, if it lasts.
-func (c *Core) tellSilent() {
-	if s := &c.silence; s.on && !s.told {
-		s.told, s.toldAt = true, c.k.Now()
-		c.tells.tell(Tell{Kind: TellSilent, Text: s.text})
-	}
-}
-
-func (c *Core) probeLater() {
-	c.nextProbe = c.k.Now() + Time(c.pause.Probe(c.silence.failed, c.k.Replicated()))
+func (s *silence) probeLater() {
+	s.next = s.k.Now() + Time(s.pause.Probe(s.failed, s.k.Replicated()))
 }
 
 // seek plans a probe while held leases wait for their next attempt, because Redis refused it or too few replicas acknowledged it. A new
 // master begins another epoch, and so does a replica that attaches itself. Then the instance reasserts its leases at once.
-func (c *Core) seek() {
-	if c.k.Replicated() && c.nextProbe == 0 && !c.silence.on && len(c.held) > 0 && (c.paces.paced(OpRenew) || c.paces.paced(OpReassert)) {
-		c.nextProbe = c.k.Now() + Time(c.pause.Seek())
+func (s *silence) seek() {
+	if s.k.Replicated() && s.next == 0 && !s.on && (s.paces.paced(OpRenew) || s.paces.paced(OpReassert)) {
+		s.next = s.k.Now() + Time(s.pause.Seek())
 	}
 }
 
-// probe reads the epoch, and also the leases of the largest unanswered attempt to extend. Otherwise, on a path that lets only small
-// messages through in time, the probe would be answered, and each attempt after it executed too late to be of use (G8).
-func (c *Core) probe() {
-	if c.silence.op != 0 {
-		return
+// probe sends a probe if one is to be sent and none is under way. It reads the epoch, and also the leases of the largest unanswered attempt
+// to extend. Otherwise, on a path that lets only small messages through in time, the probe would be answered, and each attempt after it
+// executed too late to be of use (G8).
+func (s *silence) probe() {
+	due := s.probing && s.op == 0
+	s.probing = false
+	if due {
+		s.op, s.asked = s.req.probe(s.items, s.pause.ProbeTimeout(s.failed)), s.k.Now()
 	}
-	seq := c.req.send(OpObserve, c.silence.items, nil)
-	c.silence.op, c.silence.asked = seq, c.k.Now()
-	in := c.req.underWay.find(seq)
-	in.op.Deadline = c.k.Now() + Time(c.pause.ProbeTimeout(c.silence.failed))
-	c.req.sent[len(c.req.sent)-1].Deadline = in.op.Deadline
-	c.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: seq})
 }
 
 // heard handles an answer. A silence ends with the answer to a read that was sent after the silence began, and that is as large as the
-// unanswered attempt.
-func (c *Core) heard(in *inflight) {
-	s := &c.silence
-	probe := in.op.Seq == s.op
-	if probe {
+// largest unanswered attempt to extend. brief reports that the silence that is over was a short one that followed others. renew is when
+// all leases are renewed next.
+func (s *silence) heard(in *inflight, renew Time) (over, brief bool) {
+	if in.probe {
 		s.op = 0
+		if !s.on {
+			s.failed = 0
+			s.paces.tellRefusing(renew)
+		}
 	}
-	if probe && !s.on {
-		s.failed = 0
-		c.paces.tellRefusing(c.nextRenew)
+	if !s.on || !in.op.Kind.Reads() || in.op.Sent < s.since || len(s.items) > 0 && !in.probe {
+		s.probing = s.probing || s.on && in.probe // a probe sent before the silence does not end it: send another
+		return false, false
 	}
-	if !s.on || !in.op.Kind.Reads() || in.op.Sent < s.since || len(s.items) > 0 && !probe {
-		c.req.probe = c.req.probe || s.on && probe // a probe sent before the silence does not end it: send another
-		return
-	}
-	was, brief := *s, s.again && c.k.Now()-s.from < Time(c.cfg.Discovery/100)
-	*s = silence{op: s.op, asked: s.asked, toldAt: s.toldAt}
-	c.nextProbe = 0
+	was, lasted := s.outage, s.k.Now()-s.from
+	s.outage, s.next = outage{}, 0
 	if was.told {
-		c.tells.tell(Tell{Kind: TellHeard, Text: was.text})
+		s.tells.tell(Tell{Kind: TellHeard, Text: was.text})
 	}
-	c.paces.tellRefusing(c.nextRenew)
-	c.observeWanted()
-	if brief {
-		c.table.Discover(place.DiscoverHeardBriefly)
-	} else {
-		c.table.Discover(place.DiscoverHeard)
+	s.paces.tellRefusing(renew)
+	if lasted >= Time(s.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
+		s.paces.resume()
 	}
-	if c.k.Now()-was.from >= Time(c.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
-		c.paces.resume()
-	}
-	c.catchUp()
+	return true, was.again && lasted < Time(s.cfg.Discovery/100)
 }

@@ -10,7 +10,11 @@ var stepped func(*Core)
 func (c *Core) Step(ev Event) Effects {
 	c.tells.all = c.tells.all[:0]
 	c.req.sent = c.req.sent[:0]
-	c.advance(ev.Now)
+	step := c.k.Advance(ev.Now)
+	if c.tells.at = c.k.Now(); step != 0 {
+		c.tells.tell(Tell{Kind: TellClock, Cause: CauseClock, Wait: step})
+		c.holder.stepped(step)
+	}
 	if c.next != 0 && c.k.Now()-c.next > Time(c.cfg.OpTimeout) {
 		c.table.Discover(place.DiscoverSlept)
 	}
@@ -21,24 +25,24 @@ func (c *Core) Step(ev Event) Effects {
 	case EvAnswer:
 		c.answer(&ev.Answer)
 	case EvNotice:
-		c.notice(&ev.Notice)
+		c.balancer.notice(&ev.Notice)
 	case EvSubscribed:
-		c.subscribed()
+		c.keeper.subscribed()
 	case EvDoubt:
-		c.req.probe = c.req.probe || !c.silence.on // a silence has probes of its own
+		c.silence.probing = c.silence.probing || !c.silence.on // a silence has probes of its own
 	case EvRenew:
-		c.renewNow(ev.ID)
+		c.holder.renewNow(ev.ID)
 	case EvWant:
-		c.want(ev.ID, ev.Wait, ev.TTL)
+		c.keeper.want(ev.ID, ev.Wait, ev.TTL)
 	case EvDrop:
-		c.drop(ev.ID, ev.Cause)
+		c.keeper.drop(ev.ID, ev.Cause)
 		for _, id := range ev.IDs {
-			c.drop(id, ev.Cause)
+			c.keeper.drop(id, ev.Cause)
 		}
 	case EvAbandon:
-		c.abandon(ev.ID, ev.Fence)
+		c.keeper.abandon(ev.ID, ev.Fence)
 	case EvRecovered:
-		c.recovered(ev.ID, ev.Fence)
+		c.keeper.recovered(ev.ID, ev.Fence)
 	case EvDrain:
 		c.drain()
 	case EvTick:
@@ -60,7 +64,7 @@ func (c *Core) start() {
 	if !c.cfg.NoHeartbeat && !c.own.Leaving() {
 		c.table.Start()
 	}
-	c.req.probe = true // most requests need the epoch, which is not known yet
+	c.silence.probing = true // most requests need the epoch, which is not known yet
 }
 
 func (c *Core) drain() {
@@ -68,15 +72,12 @@ func (c *Core) drain() {
 		return
 	}
 	c.table.Stop()
-	for _, l := range c.held {
+	for _, l := range c.entries.held {
 		if !l.yielding {
-			c.yield(l, "", CauseDrain)
+			c.holder.yield(l, "", CauseDrain)
 		}
 	}
 }
-
-// Unreleased reports whether a lease is, or may be, in this instance's name at Redis.
-func (c *Core) Unreleased() bool { return len(c.held) > 0 || c.releasing > 0 || c.acquiring > 0 }
 
 // drainedYet reports the end of a drain once nothing of this instance is left in Redis, as far as it can know.
 func (c *Core) drainedYet() {
@@ -84,7 +85,7 @@ func (c *Core) drainedYet() {
 		return
 	}
 	c.drained = true
-	c.nextRenew, c.nextProbe = 0, 0
+	c.nextRenew, c.silence.next = 0, 0
 	c.tells.tell(Tell{Kind: TellDrained})
 }
 
@@ -102,12 +103,12 @@ func (c *Core) runIntervals() {
 		c.own.Rejoins()
 		c.table.Discover(place.DiscoverRejoined)
 	}
-	if c.due(c.nextProbe) {
-		c.nextProbe = 0
-		c.req.probe = true
+	if c.due(c.silence.next) {
+		c.silence.next = 0
+		c.silence.probing = true
 	}
-	if c.due(c.nextHeard) {
-		c.observeWanted()
+	if c.due(c.keeper.nextHeard) {
+		c.keeper.observeWanted()
 	}
 }
 
@@ -124,16 +125,16 @@ func (c *Core) flush() {
 	}
 	switch {
 	case c.silence.on:
-		c.holdBack()
+		c.keeper.holdBack()
 	case c.k.Epoch() == "": // the queues wait for the first answer, which contains the epoch
 	default:
 		c.req.batch(OpReassert)
 		c.req.batch(OpRenew)
 		if c.k.Outside() {
-			c.refuseQueued(CauseGroup)
+			c.keeper.refuseQueued(CauseGroup)
 		}
 		c.req.batch(OpAcquire) // see Blocked
-		c.beat()
+		c.heartbeats.beat()
 	}
 	if c.own.LeaveDue() && !c.paces.paced(OpLeave) {
 		c.own.LeaveSent()
@@ -142,147 +143,18 @@ func (c *Core) flush() {
 	if c.k.Epoch() != "" {
 		c.req.batch(OpRelease)
 	}
-	if c.req.probe {
-		c.req.probe = false
-		c.probe()
-	}
+	c.silence.probe()
 	c.req.supersede()
 	if c.silence.on {
 		return
 	}
-	c.seek()
+	if len(c.entries.held) > 0 {
+		c.silence.seek()
+	}
 	c.req.batch(OpObserve)
-	c.readHeartbeats()
+	c.heartbeats.read()
 	if c.table.Due() && c.table.UnderWay() == 0 && c.k.Epoch() != "" && !c.paces.paced(OpLook) {
 		c.table.LookSent(c.req.send(OpLook, nil, nil))
-	}
-}
-
-// holdBack empties the queues of requests that extend, in a silence: terms become uncertain, acquisitions are refused.
-func (c *Core) holdBack() {
-	for _, kind := range []OpKind{OpRenew, OpReassert} {
-		for _, l := range c.req.queued[kind] {
-			if c.k.StillFor(kind, &l.Term) {
-				l.Cancel()
-				c.doubt(l, CauseNoAnswer, c.silence.text)
-			}
-		}
-		c.req.empty(kind)
-	}
-	c.refuseQueued(CauseNoAnswer)
-}
-
-func (c *Core) refuseQueued(cause Cause) {
-	for _, l := range c.req.queued[OpAcquire] {
-		if c.k.StillFor(OpAcquire, &l.Term) {
-			c.refuse(l, refused{cause: cause, wait: c.cfg.MaxProbe, text: c.silence.text})
-		}
-	}
-	c.req.empty(OpAcquire)
-}
-
-func (c *Core) timeout(seq uint64) {
-	c.answer(&Answer{Seq: seq, Failure: FailUnknown, Text: "no answer in time"})
-}
-
-func (c *Core) answer(a *Answer) {
-	in := c.req.underWay.take(a.Seq)
-	if in == nil {
-		return // the op timed out, and its leases are requested again or have expired
-	}
-	defer c.req.underWay.recycle(in)
-	if a = c.judged(in, a); a.Failure != FailNone {
-		c.failed(in, a)
-		return
-	}
-	c.heard(in)
-	c.learn(in, a)
-	switch {
-	case a.Stale || in.op.Kind == OpSupersede: // or two reachable masters would be superseded in turn at network speed
-		c.paces.setback(in, false)
-	case in.op.Kind != OpAcquire && !in.probes(): // an acquisition has an effect only if it is granted
-		if c.paces.effective(in.op.Kind) && in.op.Kind == OpBeat { // without a heartbeat, the others may have released nothing to it
-			c.table.CountedAgain()
-		}
-	}
-	switch in.op.Kind {
-	case OpAcquire:
-		c.acquireAnswered(in, a)
-	case OpRenew, OpReassert:
-		c.renewAnswered(in, a)
-	case OpRelease:
-		c.releaseAnswered(in, a)
-	case OpObserve:
-		c.observeAnswered(in, a)
-	case OpBeat:
-		c.own.BeatAnswered(a.Stale)
-	case OpNodes:
-		c.nodesAnswered(in, a)
-	case OpLook:
-		c.lookAnswered(in, a)
-	case OpLeave:
-		if a.Stale {
-			c.own.LeaveFailed()
-		}
-	case OpAsk, OpSupersede:
-	}
-}
-
-func (c *Core) failed(in *inflight, a *Answer) {
-	cause := CauseFailed
-	switch a.Failure {
-	case FailUnknown:
-		cause = CauseNoAnswer
-	case FailUncounted:
-		cause = CauseUncounted
-	}
-	first := !c.silence.on
-	c.paces.setback(in, a.Failure != FailRefused && a.Failure != FailUncounted)
-	c.paces.refusedBy(in, a)
-	c.fellSilent(in, a)
-	for _, l := range in.leases {
-		if c.k.Settles(&in.op, &l.Term) {
-			c.failedFor(l, in, a, cause)
-		}
-	}
-	switch in.op.Kind {
-	case OpAcquire:
-		if first && cause != CauseUncounted { // missing acknowledgements are not this instance's fault
-			c.acquisitionsFail(in)
-		}
-	case OpRenew:
-		c.own.Unfit() // not only acquisitions fail
-	case OpBeat:
-		c.own.BeatFailed()
-	case OpLook:
-		c.table.LookFailed(in.op.Seq)
-	case OpNodes:
-		c.members.DueAgain(in.op.Items)
-	case OpLeave:
-		c.own.LeaveFailed()
-	}
-}
-
-func (c *Core) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
-	switch in.op.Kind {
-	case OpAcquire:
-		l.unanswered = true
-		if a.Failure == FailUnknown || a.Failure == FailUncounted {
-			c.k.Trace(l.ID(), in.op.TTL)
-		}
-		c.refuse(l, refused{
-			cause: cause, text: a.Text, wait: max(c.pause.Retry(c.paces.of[OpAcquire].failed), c.cfg.MaxProbe),
-		})
-	case OpRenew, OpReassert:
-		c.doubt(l, cause, a.Text)
-		if !c.silence.on {
-			c.requestRenew(l)
-		}
-	case OpRelease:
-		c.releaseFailed(l, cause, a.Text)
-		c.requestRelease(l)
-	case OpObserve:
-		c.observe(l)
 	}
 }
 
@@ -307,18 +179,15 @@ func (c *Core) runTimers() {
 		}
 		switch t.kind {
 		case timerLease:
-			c.wakeLease(t.l, t.at)
+			c.keeper.wakeLease(t.l, t.at)
 		case timerNode:
 			c.members.Due(int32(t.n))
 		case timerOp:
-			c.timeout(t.n)
+			c.answer(&Answer{Seq: t.n, Failure: FailUnknown, Text: "no answer in time"})
 		}
 	}
 	c.runIntervals()
 }
-
-// Next returns when the core needs an EvTick; zero: never.
-func (c *Core) Next() Time { return c.next }
 
 func (c *Core) earliest() Time {
 	for len(c.timers.a) > 0 && !c.live(&c.timers.a[0]) {
@@ -335,8 +204,8 @@ func (c *Core) earliest() Time {
 	}
 	earlier(c.nextRenew)
 	earlier(c.table.Next())
-	earlier(c.nextProbe)
-	earlier(c.nextHeard)
+	earlier(c.silence.next)
+	earlier(c.keeper.nextHeard)
 	earlier(c.own.Rejoin())
 	if c.paces.slowed > c.k.Now() {
 		for k := range c.paces.of {
@@ -363,4 +232,27 @@ func (c *Core) queued(kind OpKind) bool {
 	default:
 		return len(c.req.queued[kind]) > 0
 	}
+}
+
+// askIdle reads the epoch once a renewal interval, if an instance without a heartbeat holds no lease and either wants none or may not
+// acquire yet. Such an instance sends no other requests. Without this read it would notice a loss of data, or a jump of Redis' clock, only
+// when it wants a lease. It would then be blocked for a TTL from that moment on (G9, I3, I5).
+func (c *Core) askIdle() {
+	if !c.cfg.NoHeartbeat || len(c.entries.held) > 0 || c.silence.on || c.own.Leaving() {
+		return
+	}
+	if until, _ := c.keeper.blocked(); until != 0 || len(c.entries.leases) == 0 {
+		c.silence.probing = true
+	}
+}
+
+// renewAll is the renewal tick. It renews all held leases and then the heartbeat, so that they expire together if the instance dies.
+func (c *Core) renewAll() {
+	c.silence.report()
+	c.k.AgeTraces()
+	c.own.Refresh()
+	for _, l := range c.entries.held {
+		c.holder.renew(l)
+	}
+	c.askIdle()
 }

@@ -165,7 +165,7 @@ func (s *story) fence(a datadriven.CmdArg) int64 {
 		n, _ := strconv.ParseInt(a.Vals[0], 10, 64)
 		return n
 	}
-	if l := s.core.leases[a.Key]; l != nil {
+	if l := s.core.entries.leases[a.Key]; l != nil {
 		return l.Fence()
 	}
 	return 0

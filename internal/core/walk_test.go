@@ -92,7 +92,7 @@ func (w *walk) next() {
 
 // told tells what a user says: that its work is stuck, or no more, of the present term mostly, and of an earlier one.
 func (w *walk) told(ev Event) {
-	l := w.core.leases[ev.ID]
+	l := w.core.entries.leases[ev.ID]
 	var stuck []int64
 	if l != nil {
 		stuck = l.stuck
@@ -176,7 +176,7 @@ func (w *walk) seen() *Look {
 	}
 	for _, id := range l.Sessions.IDs {
 		owner := w.peer()
-		if lease := w.core.leases[id]; lease != nil && lease.Phase() == owned && w.IntN(8) > 0 {
+		if lease := w.core.entries.leases[id]; lease != nil && lease.Phase() == owned && w.IntN(8) > 0 {
 			owner = "a"
 		}
 		l.Owners = append(l.Owners, owner)

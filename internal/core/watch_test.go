@@ -43,7 +43,7 @@ func (l *lease) states() []string {
 // states are those of all leases that c has an entry of.
 func (c *Core) states() map[string][]string {
 	all := map[string][]string{}
-	for id, l := range c.leases {
+	for id, l := range c.entries.leases {
 		all[id] = l.states()
 	}
 	return all
@@ -105,7 +105,7 @@ func (w *Witness) Step(ev Event) Effects {
 	for id := range b.states {
 		ids[id] = true
 	}
-	for id := range c.leases {
+	for id := range c.entries.leases {
 		ids[id] = true
 	}
 	for _, id := range append(slices.Clone(ev.IDs), ev.ID) {
@@ -131,7 +131,7 @@ func (w *Witness) Step(ev Event) Effects {
 			events = append(events, "tick")
 		}
 		events = append(events, w.after(&ev, b, id)...)
-		w.tell(id, b.states[id], events, c.leases[id].states())
+		w.tell(id, b.states[id], events, c.entries.leases[id].states())
 	}
 	return eff
 }
@@ -280,7 +280,10 @@ func (w *Witness) answered(a *Answer) func(id string) string {
 		if !ok {
 			return ""
 		}
-		r := a.result(i)
+		var r Result
+		if i < len(a.Results) {
+			r = a.Results[i]
+		}
 		name := outcomeEvents[kind][r.Outcome]
 		switch {
 		case failed || name == "" && !a.Stale:

@@ -267,37 +267,54 @@ func (k *Kernel) window(op *Op) Time {
 	return op.Sent + Time(op.TTL-k.margin) - Time(max(0, k.clock.offset-op.offset))
 }
 
+// Window is the trust in a held term.
+type Window struct {
+	ID        string
+	Fence     int64
+	TTL       int64
+	Until     Time  // its end on the monotonic clock
+	UntilWall int64 // and on the wall clock: trust ends at whichever comes first
+	Doubted   bool  // the term was uncertain before the latest change
+}
+
+// trust returns the trust in t, which was doubted before or not.
+func (k *Kernel) trust(t *Term, doubted bool) Window {
+	return Window{ID: t.id, Fence: t.fence, TTL: t.ttl, Until: t.until, UntilWall: int64(t.until) + k.clock.offset, Doubted: doubted}
+}
+
 // Begin applies a grant. It reports whether a term began: if not, the key is ours all the same, and may be adopted.
-func (k *Kernel) Begin(t *Term, op *Op, fence int64) bool {
+func (k *Kernel) Begin(t *Term, op *Op, fence int64) (w Window, began bool) {
 	k.epoch.fence = max(k.epoch.fence, fence)
 	until := k.window(op)
 	if until <= k.now.Mono || op.Seq <= k.clock.stepped {
 		k.Trace(t.id, op.TTL)
-		return false
+		return Window{}, false
 	}
 	t.fence, t.until, t.ttl, t.phase = fence, until, op.TTL, Owned
 	t.uncertain, t.reassert = false, false
-	return true
+	return k.trust(t, false), true
 }
 
 // Extend applies a renewal or a reassertion; it never shortens the window. It returns false if the answer came after its own window.
-func (k *Kernel) Extend(t *Term, op *Op) bool {
+func (k *Kernel) Extend(t *Term, op *Op) (w Window, extended bool) {
 	until := k.window(op)
 	if until <= k.now.Mono {
-		return false
+		return Window{}, false
 	}
+	doubted := t.uncertain
 	t.until = max(t.until, until)
 	t.uncertain, t.reassert = false, false
-	return true
+	return k.trust(t, doubted), true
 }
 
-// Doubt makes a held term uncertain (I3). again reports whether it was uncertain already, ok whether it is held.
-func (k *Kernel) Doubt(t *Term) (again, ok bool) {
+// Doubt makes a held term uncertain (I3). held is false, and nothing changes, if t is not held.
+func (k *Kernel) Doubt(t *Term) (w Window, held bool) {
 	if t.phase != Owned {
-		return false, false
+		return Window{}, false
 	}
-	again, t.uncertain = t.uncertain, true
-	return again, true
+	w = k.trust(t, t.uncertain)
+	t.uncertain = true
+	return w, true
 }
 
 // Renewal returns the kind of op that keeps t. After the quarantine it is too late to reassert t, but a key that still exists can be
@@ -348,6 +365,3 @@ func (k *Kernel) Blocked() (Time, Cause) {
 	}
 	return 0, CauseNone
 }
-
-// Wall returns when the wall clock will be at t.
-func (k *Kernel) Wall(t Time) int64 { return int64(t) + k.clock.offset }

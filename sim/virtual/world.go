@@ -101,12 +101,13 @@ const stopEvery = 1 << 12
 func (w *world) run() {
 	defer w.routines.end()
 	defer w.fleet.end()
+	var e loop.Event // one for the whole run: each would be allocated, because handlers get its address
 	for w.phase != phaseEnd {
 		if w.events%stopEvery == 0 && w.cfg.Stop != nil && w.cfg.Stop() {
 			w.out.Stopped = true
 			return
 		}
-		e := w.q.Pop()
+		e = w.q.Pop()
 		w.t = e.At
 		w.events++
 		w.dispatch(&e)

@@ -1,0 +1,171 @@
+package core
+
+import "github.com/leasestorm/leasestorm/internal/place"
+
+// balancer gives this instance its share of the sessions, on discoveries and notices.
+type balancer struct {
+	*base
+	entries *entries
+	holder  *holder
+	keeper  *keeper
+}
+
+func (b *balancer) lookAnswered(in *inflight, a *Answer) {
+	if !b.table.LookEnded(in.op.Seq) || a.Look == nil || b.own.Leaving() || b.own.Rejoin() != 0 || b.k.Outside() {
+		return
+	}
+	changed := b.members.See(&in.op, a.Look.Nodes)
+	if b.cfg.Place {
+		changed = b.table.See(in.op.Seq, a.Look, b.entries.stands) || changed
+	}
+	blocked, _ := b.keeper.blocked()
+	b.table.Seen(changed, blocked)
+	if b.cfg.Place {
+		b.askRedis()
+		b.answerAsks(in.op.Seq)
+		b.takeFree()
+		b.ask(b.table.Wanted())
+		b.dropUnwanted()
+	}
+	b.members.Prune(b.table.Owns())
+}
+
+// askRedis renews the held leases that a discovery showed as not this instance's, to find out whether they are.
+func (b *balancer) askRedis() {
+	for _, i := range b.table.Denied() {
+		if l := b.entries.entry(i); l.Op() == 0 {
+			b.holder.requestRenew(l)
+		}
+	}
+}
+
+func (b *balancer) ask(asks [][]Item) {
+	for _, items := range asks {
+		b.req.send(OpAsk, items, nil)
+	}
+}
+
+// answerAsks yields leases above this instance's quota that others requested.
+func (b *balancer) answerAsks(look uint64) {
+	if !b.table.Asked() {
+		return
+	}
+	if b.k.InQuarantine() {
+		b.table.Forget() // in a quarantine nobody could acquire a released lease
+		return
+	}
+	held := 0
+	for _, l := range b.entries.held {
+		if l.place && !l.yielding && l.session != place.Nobody {
+			held++
+		}
+	}
+	if excess, ok := b.table.Excess(held); ok {
+		b.table.Decide(look, func(from string, ids []string) bool { return b.give(from, ids, &excess) })
+	}
+}
+
+// give yields the requested leases within excess, and reports whether excess did not suffice.
+func (b *balancer) give(from string, ids []string, excess *int) (lacking bool) {
+	for _, id := range ids {
+		l := b.entries.leases[id]
+		if l == nil || l.Phase() != owned || l.yielding || l.want && !l.place {
+			continue
+		}
+		if *excess <= 0 {
+			return true
+		}
+		*excess--
+		b.holder.yield(l, from, CauseRebalance)
+	}
+	return false
+}
+
+// takeFree handles the sessions without a living owner. It acquires free ones and reads those whose owner has no heartbeat. While
+// acquisitions are blocked, it does neither: after a loss of data no heartbeat lives and every session is free, so each instance of a
+// large fleet would watch all of them. Table.Wanted plans a discovery for later.
+func (b *balancer) takeFree() {
+	anyFree := false
+	for _, i := range b.table.Unowned() {
+		anyFree = b.takeUp(i) || anyFree
+	}
+	b.ask(b.table.Formers())
+	b.table.Leaves(anyFree)
+}
+
+// takeUp handles session i, which has no living owner, and reports whether it is free and may come to this instance.
+func (b *balancer) takeUp(i int32) (free bool) {
+	o, l := b.table.Owner(i), b.entries.entry(i)
+	switch {
+	case l != nil && b.decided(l, o):
+		return o == place.Nobody && len(l.stuck) == 0
+	case o == 0: // ours in Redis without a term here: an attempt was not answered
+		b.keeper.tryAcquire(b.entries.placed(i))
+	case o != place.Nobody:
+		if b.table.Blocked() == 0 {
+			b.keeper.observe(b.entries.placed(i))
+		}
+	default:
+		b.takeFound(i)
+		return true
+	}
+	return false
+}
+
+// decided reports whether l, of owner o, needs no action of takeUp: it is held, stuck, under way, or waited for already.
+func (b *balancer) decided(l *lease, o int32) bool {
+	return l.Phase() != idle || len(l.stuck) > 0 || l.place && o != 0 && (o > 0 || !b.givenBack(l))
+}
+
+// givenBack reports whether l, found free, had an owner that must have released it before its expiry. The key of another program has no
+// owner's name: it is tried once a TTL only.
+func (b *balancer) givenBack(l *lease) bool { return l.holder != "" && l.exp > b.k.Now() }
+
+func (b *balancer) takeFound(i int32) {
+	now, turn := b.table.Found(i)
+	if !now && !turn {
+		return
+	}
+	l := b.entries.placed(i)
+	l.exp = b.k.Now()
+	if now {
+		b.keeper.tryAcquire(l)
+	} else {
+		b.keeper.awaitExpiry(l)
+	}
+}
+
+// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Free sessions may have been left to o as
+// their target, so a discovery follows. watch does nothing while acquisitions are blocked, for the same reason as takeFree.
+func (b *balancer) watch(o int32) {
+	if until, _ := b.keeper.blocked(); !b.cfg.Place || until != 0 {
+		return
+	}
+	if b.table.AnyFree() {
+		b.table.Discover(place.DiscoverGoneHeir)
+	}
+	for _, i := range b.table.Owned(o) {
+		l := b.entries.lease(b.table.ID(i))
+		if l.Phase() == idle && len(l.stuck) == 0 && !l.place {
+			l.place = true
+			b.keeper.observe(l)
+		}
+	}
+}
+
+// dropUnwanted ends the work of placed leases whose session was gone or paused in two discoveries in a row. In a quarantine it does
+// nothing: lost sessions may be restored, and a released lease could not be acquired again before its end.
+func (b *balancer) dropUnwanted() {
+	for _, l := range b.entries.held {
+		switch {
+		case !l.place || l.want || l.yielding:
+		case l.session != place.Nobody || b.k.InQuarantine():
+			l.will(nextNothing)
+		case l.next != nextYield:
+			l.will(nextYield)
+			b.table.Discover(place.DiscoverMissing)
+		default:
+			b.holder.yield(l, "", CauseUnwanted)
+		}
+	}
+}
