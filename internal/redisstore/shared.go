@@ -41,7 +41,7 @@ func LeaseKeys(options Options, id string) ([]string, error) {
 	return k.list(), nil
 }
 
-// FenceKeys returns the parts of a fence key around the rest of a lease's name that begins with begin.
+// FenceKeys returns the two fixed parts of the fence key of a lease whose name begins with begin. The rest of the name is between them.
 func FenceKeys(options Options, begin string) (before, after string) {
 	opt := options.withDefaults()
 	if hashTag(opt.LeasePrefix) != "" {

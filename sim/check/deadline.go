@@ -109,7 +109,7 @@ func (d *deadlines) reachOf(c promise, inj *injection, at int64) (span, bool) {
 	return r, ok
 }
 
-// waits reports whether a change due at until is still pending at at. A stall of the host may delay it by as much.
+// waits reports whether a change due at until is still pending at at. A stall of the host may delay the change by the length of the stall.
 func (d *deadlines) waits(c promise, until, at int64) bool {
 	return at <= until || at <= until+d.host.stall(c.base, at)
 }

@@ -374,7 +374,7 @@ else
 end
 return out`
 
-// mark joins a snapshot to the stream, which is reported from the mark on.
+// mark is the position of a snapshot in the stream. Later commands are reported.
 type mark struct {
 	nonce string
 	taken chan snapshot
