@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,28 +134,33 @@ func TestLibrariesLong(t *testing.T) {
 		}
 		play(t, url, true, "/usr/bin/python3", "redispy.py")
 	})
-	t.Run("rust", func(t *testing.T) {
-		program := filepath.Join(bin, "rust")
-		if _, err := exec.LookPath("rustc"); err != nil {
-			t.Skip("not installed: rustc")
-		}
-		if out, err := exec.CommandContext(t.Context(), "rustc", "-o", program, "lock.rs").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		play(t, url, true, program)
-	})
+	compiled := func(compiler []string, argv ...string) {
+		t.Run(compiler[0], func(t *testing.T) {
+			if _, err := exec.LookPath(compiler[0]); err != nil {
+				t.Skip("not installed: " + compiler[0])
+			}
+			if out, err := exec.CommandContext(t.Context(), compiler[0], compiler[1:]...).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			play(t, url, true, argv...)
+		})
+	}
+	compiled([]string{"rustc", "-o", filepath.Join(bin, "rust"), "lock.rs"}, filepath.Join(bin, "rust"))
+	compiled([]string{"javac", "-d", bin, "lock.java"}, "java", "-cp", bin, "Lock")
 }
 
 var uncounted = regexp.MustCompile(`(?s)\nimport \(.*?\n\)|(?-s)(?m)^\s*(//|#!|# ).*$`)
 
 // An adapter has at most 30 lines, without comments, blank lines and Go's imports.
 func TestExamplesAreShort(t *testing.T) {
-	locks, err := filepath.Glob("lock.*")
-	libraries, other := filepath.Glob("r*.*")
-	if len(locks) != 4 || len(libraries) != 4 {
-		t.Fatal(locks, libraries, err, other)
+	names, err := filepath.Glob("*.*")
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "leases") || strings.HasPrefix(name, "libraries") || strings.HasSuffix(name, "_test.go")
+	})
+	if err != nil || len(names) != 12 {
+		t.Fatal(names, err)
 	}
-	for _, name := range append(locks, libraries...) {
+	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
