@@ -50,7 +50,7 @@ func (p *intentProcess) dial(patience time.Duration) *goredis.Client {
 		Addr: "model:0", Protocol: 2, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			return &redis.Conn{Ask: func(args []string) (redis.Reply, error) { return p.ask(args, patience) }}, nil
+			return redis.NewConn(func(args []string) (redis.Reply, error) { return p.ask(args, patience) }), nil
 		},
 	})
 }

@@ -134,7 +134,7 @@ func (ss *servers) add(label string) *server {
 	rc := redis.Config{
 		Options: cfg.storeOptions(), Label: label,
 		Local: cfg.Local && !cfg.replicated(), Lua: cfg.Lua, Loaded: cfg.Loaded,
-		Script: cfg.Seams.Script, Begun: cfg.Seams.Begun, Older: cfg.Seams.older,
+		Script: cfg.Seams.Script, Older: cfg.Seams.older,
 		Wrote:   func(c redis.Change) { s.wrote(c) },
 		Publish: func(no core.Notice) { ss.net.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
 		Shout:   func(text string) { ss.net.deliver(notice{text: text}, s.number, 60+len(text)) },

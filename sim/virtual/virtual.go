@@ -25,10 +25,6 @@ type Seams struct {
 
 	Status func(code int) int // status of an API's answer
 
-	// Begun receives the condition (a to f, docs/redis.md) that costs a new epoch a quarantine, "" if it has none. It is not called with
-	// Config.Lua, nor for an epoch that always has a quarantine. lost: Redis has lost all data before.
-	Begun func(condition string, lost bool)
-
 	older func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool) // see redisConfig.Older
 }
 

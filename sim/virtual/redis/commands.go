@@ -14,18 +14,14 @@ var verbs = map[string]verb{
 	"GET":    {args: 1, run: cmdGet},
 	"MGET":   {args: 1, run: cmdMGet},
 	"SET":    {args: 2, writes: true, memory: true, run: cmdSet},
-	"INCR":   {args: 1, writes: true, memory: true, run: cmdIncr},
 	"DEL":    {args: 1, writes: true, run: cmdDel},
 	"KEYS":   {args: 1, run: cmdKeys},
 	"EXISTS": {args: 1, run: cmdExists},
 	"PTTL":   {args: 1, run: cmdPTTL},
 	"PEXPIRE": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply {
-		return cmdExpire(r, t, args, 1, r.NowMs(t))
+		return cmdExpire(r, t, args, r.NowMs(t))
 	}},
-	"EXPIRE": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply {
-		return cmdExpire(r, t, args, 1000, r.NowMs(t))
-	}},
-	"PEXPIREAT": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply { return cmdExpire(r, t, args, 1, 0) }},
+	"PEXPIREAT": {args: 2, writes: true, run: func(r *Server, t int64, args []string) Reply { return cmdExpire(r, t, args, 0) }},
 	"FLUSHALL": {writes: true, run: func(r *Server, _ int64, _ []string) Reply {
 		r.flush()
 		return status("OK")
@@ -110,7 +106,7 @@ func cmdMGet(r *Server, t int64, args []string) Reply {
 	return out
 }
 
-// cmdSet supports NX, PX and EX.
+// cmdSet supports NX and PX.
 func cmdSet(r *Server, t int64, args []string) Reply {
 	now := r.NowMs(t)
 	expire, fresh := Forever, false
@@ -118,13 +114,16 @@ func cmdSet(r *Server, t int64, args []string) Reply {
 		switch strings.ToUpper(args[i]) {
 		case "NX":
 			fresh = true
-		case "PX", "EX":
+		case "PX":
 			if i++; i == len(args) {
 				return Refusal(textSyntax)
 			}
-			ms, refusal := lifeMs(args[i-1], args[i])
-			if refusal != nil {
-				return refusal
+			ms, err := strconv.ParseInt(args[i], 10, 64)
+			switch {
+			case err != nil:
+				return Refusal(textNotInteger)
+			case ms <= 0:
+				return Refusal("ERR invalid expire time in 'set' command")
 			}
 			expire = now + ms
 		default:
@@ -137,39 +136,6 @@ func cmdSet(r *Server, t int64, args []string) Reply {
 	}
 	r.put(t, k, args[1], expire)
 	return status("OK")
-}
-
-func lifeMs(unit, text string) (ms int64, refusal Reply) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil:
-		return 0, Refusal(textNotInteger)
-	case n <= 0:
-		return 0, Refusal("ERR invalid expire time in 'set' command")
-	case strings.EqualFold(unit, "EX"):
-		n *= 1000
-	}
-	return n, nil
-}
-
-func cmdIncr(r *Server, t int64, args []string) Reply {
-	now := r.NowMs(t)
-	k := r.keyAt(args[0])
-	v := r.get(k, now)
-	if v.foreign {
-		return Refusal(textWrongType)
-	}
-	n := int64(0)
-	if v.there {
-		var err error
-		if n, err = strconv.ParseInt(v.text, 10, 64); err != nil {
-			return Refusal(textNotInteger)
-		}
-	} else {
-		v.expire = Forever
-	}
-	r.put(t, k, strconv.FormatInt(n+1, 10), v.expire)
-	return n + 1
 }
 
 func cmdDel(r *Server, t int64, args []string) Reply {
@@ -211,15 +177,15 @@ func cmdPTTL(r *Server, t int64, args []string) Reply {
 	}
 }
 
-// cmdExpire makes a key expire n units after base, or deletes it if that time is not in the future.
-func cmdExpire(r *Server, t int64, args []string, unit, base int64) Reply {
+// cmdExpire makes a key expire n ms after base, or deletes it if that time is not in the future.
+func cmdExpire(r *Server, t int64, args []string, base int64) Reply {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	if err != nil {
 		return Refusal(textNotInteger)
 	}
 	now := r.NowMs(t)
 	k := r.keyAt(args[0])
-	switch expire := base + n*unit; {
+	switch expire := base + n; {
 	case !r.get(k, now).there:
 		return int64(0)
 	case expire <= now:

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// Conn is the client's end of a connection whose server is a function.
-type Conn struct {
-	// ask sends a command and waits for its reply. After an error the connection is broken.
-	Ask    func(args []string) (Reply, error)
+// NewConn returns the client's end of a connection whose server is ask, which waits for the reply. An error of ask breaks the connection.
+func NewConn(ask func(args []string) (Reply, error)) net.Conn { return &conn{ask: ask} }
+
+type conn struct {
+	ask    func(args []string) (Reply, error)
 	in     bytes.Buffer // sent by the client
 	out    bytes.Buffer // not yet read by the client
 	broken error
 }
 
-func (c *Conn) Write(p []byte) (int, error) {
+func (c *conn) Write(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
 	}
 	return c.in.Write(p)
 }
 
-func (c *Conn) Read(p []byte) (int, error) {
+func (c *conn) Read(p []byte) (int, error) {
 	for c.out.Len() == 0 {
 		if c.broken != nil {
 			return 0, c.broken
@@ -42,7 +43,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 }
 
 // answer executes a command. HELLO, CLIENT and SELECT take no round trip.
-func (c *Conn) answer(args []string) {
+func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
 		writeReply(&c.out, []Reply{})
@@ -51,7 +52,7 @@ func (c *Conn) answer(args []string) {
 		writeReply(&c.out, status("OK"))
 		return
 	}
-	v, err := c.Ask(args)
+	v, err := c.ask(args)
 	if err != nil {
 		c.broken = err
 		return
@@ -120,24 +121,13 @@ func writeReply(out *bytes.Buffer, v Reply) {
 }
 
 // Close and the methods below complete net.Conn. The world handles timeouts.
-func (c *Conn) Close() error {
+func (c *conn) Close() error {
 	c.broken = net.ErrClosed
 	return nil
 }
 
-// The rest of net.Conn, of which nothing depends.
-
-// LocalAddr returns an address that nothing uses, as the methods below do nothing: they complete net.Conn.
-func (*Conn) LocalAddr() net.Addr { return &net.TCPAddr{} }
-
-// RemoteAddr is part of net.Conn.
-func (*Conn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
-
-// SetDeadline is part of net.Conn.
-func (*Conn) SetDeadline(time.Time) error { return nil }
-
-// SetReadDeadline is part of net.Conn.
-func (*Conn) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline is part of net.Conn.
-func (*Conn) SetWriteDeadline(time.Time) error { return nil }
+func (*conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (*conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (*conn) SetDeadline(time.Time) error      { return nil }
+func (*conn) SetReadDeadline(time.Time) error  { return nil }
+func (*conn) SetWriteDeadline(time.Time) error { return nil }

@@ -20,7 +20,7 @@ func (d *Data) flush() {
 	}
 	d.live = d.live[:0]
 	d.others = nil
-	d.Epoch, d.lost = "", true
+	d.Epoch = ""
 	d.sessionSet, d.sessionIdx, d.sessionAt = core.NewSessions(nil), nil, nil
 	d.version++
 	d.Wrote(Change{Kind: Flushed})

@@ -46,13 +46,12 @@ type Config struct {
 	Label  string // distinguishes its run IDs from other servers'
 	Runs   int    // number of earlier runs
 	Local  bool   // callers reach it at a loopback address
-	Lua    bool   // an interpreter runs the scripts instead of their Go twins
+	Lua    bool   // an interpreter runs the scripts instead of their Go twins; Local includes it
 	Loaded bool   // it knows all scripts from the start
 
-	// Script alters a script before compilation. Begun is Seams.Begun. Older returns the script and keys of an earlier version's call.
-	// All may be nil.
+	// Script alters a script before compilation. Older returns the script and keys of an earlier version's call. Both may
+	// be nil.
 	Script func(text string) string
-	Begun  func(condition string, lost bool)
 	Older  func(op *core.Op, c redisstore.Call) (text string, keys []string, is bool)
 
 	Wrote   func(Change) // receives the writes, as a replica does
@@ -84,7 +83,6 @@ type Data struct {
 	live    []int32            // heartbeats that were set and not yet found expired, ascending
 	scanned []int32            // result of the last scan
 	others  map[string]*object // ranged over only in sorted order
-	lost    bool               // all data was lost at least once
 	version uint64             // counts changes of a discovery's result, except expiries
 
 	staleBeats map[int32]string // values forced on heartbeats

@@ -23,7 +23,6 @@ func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
 	}
 	*a = core.Answer{Seq: op.Seq, Results: slices.Grow(a.Results[:0], len(op.Items))}
 	twin{r}.execute(t, op, a)
-	twin{r}.executed(op, a)
 	for len(a.Results) < len(op.Items) {
 		a.Results = append(a.Results, core.Result{})
 	}
@@ -39,8 +38,10 @@ func (r *Server) Glance(t int64, op *core.Op, a *core.Answer) {
 	if len(r.sessionSet.IDs) == 0 || (twin{r}).guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
-	twin{r}.executed(op, a)
 }
+
+// twin has the scripts' twins in Go, for instances on other machines than Redis.
+type twin struct{ *Server }
 
 func (r twin) execute(t int64, op *core.Op, a *core.Answer) {
 	if op.Kind == core.OpAsk {
@@ -118,8 +119,7 @@ func (r twin) head(t int64, a *core.Answer) {
 
 func (r twin) begin(t int64, op *core.Op, a *core.Answer) bool {
 	length := cmp.Or(op.Quarantine, int64(r.Config.Quarantine))
-	wait, why := r.doubt(t, op, length/1000)
-	end := r.nowUs(t) + wait
+	end := r.nowUs(t) + length/1000
 	epoch := r.Life() + " " + strconv.FormatInt(end, 10)
 	if epoch == r.Epoch {
 		epoch = r.Life() + " " + strconv.FormatInt(end+1, 10)
@@ -129,13 +129,6 @@ func (r twin) begin(t int64, op *core.Op, a *core.Answer) bool {
 		return false
 	}
 	cmdHSet(r.Server, t, []string{r.groupKey(), "epoch", epoch, "quarantine", strconv.FormatInt(length/1000, 10)})
-	if why != "" {
-		if !r.mayWrite("HSET", true) {
-			refuse(op, a, r.why)
-			return false
-		}
-		cmdHSet(r.Server, t, []string{r.groupKey(), "doubt", epoch + " " + why})
-	}
 	if !r.mayWrite("SET", true) {
 		refuse(op, a, r.why)
 		return false

@@ -54,6 +54,7 @@ func New(cfg Config, like *Server) *Server {
 	cfg.NodePrefix = cmp.Or(cfg.NodePrefix, redisstore.DefaultNodePrefix)
 	cfg.EpochKey = cmp.Or(cfg.EpochKey, redisstore.DefaultEpochKey)
 	cfg.Channel = cmp.Or(cfg.Channel, redisstore.DefaultChannel)
+	cfg.Lua = cfg.Lua || cfg.Local // the twins do not know when a new Redis needs no quarantine
 	if cfg.Named == nil {
 		cfg.Named = func(string) {}
 	}

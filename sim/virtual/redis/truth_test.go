@@ -81,7 +81,7 @@ var kinds = func() []string {
 	}{
 		{"acquire", 20}, {"renew", 12}, {"release", 14}, {"reassert", 12}, {"observe", 4}, {"nodes", 4}, {"beat", 6},
 		{"leave", 4}, {"look", 5}, {"ask", 2}, {"supersede", 2}, {"set group", 2},
-		{"set lease", 3}, {"set fence", 2}, {"set epoch", 2}, {"delete", 4}, {"increase", 2}, {"read", 3}, {"spoil", 3},
+		{"set lease", 3}, {"set fence", 2}, {"set epoch", 2}, {"delete", 4}, {"read", 3}, {"spoil", 3},
 		{"bootstrap", 8}, {"shift", 8}, {"soon", 3}, {"flush", 2}, {"restart", 1}, {"restart empty", 1}, {"forget", 2},
 		{"refuse", 7}, {"accept", 14},
 	} {
@@ -273,7 +273,7 @@ func (c *comparison) world(s step) string {
 	case "set lease":
 		return c.command([][]string{
 			{"SET", lease, instances[s.owner], "PX", life}, {"SET", lease, instances[s.owner]},
-			{"SET", lease, instances[s.owner], "NX", "PX", life}, {"PEXPIRE", lease, life}, {"SET", lease, "d", "EX", "20"},
+			{"SET", lease, instances[s.owner], "NX", "PX", life}, {"PEXPIRE", lease, life}, {"SET", lease, "d", "PX", "20000"},
 		}[s.n+2])
 	case "set fence":
 		none := []string{"none", "nan", "inf", "1e300", "9007199254740992", "9223372036854775807"}[(s.life+item)%6]
@@ -290,11 +290,9 @@ func (c *comparison) world(s step) string {
 			[]string{c.epoch, "other 1", "-1", "5000000", "x"}[s.n+2])
 	case "delete":
 		return c.command("DEL", any, lease)
-	case "increase":
-		return c.command("INCR", []string{fence, "elsewhere"}[s.life%2])
 	case "read":
 		return c.command([][]string{
-			{"GET", any}, {"MGET", any, lease, fence}, {"EXISTS", any, lease, lease}, {"PTTL", any}, {"EXPIRE", fence, "20"},
+			{"GET", any}, {"MGET", any, lease, fence}, {"EXISTS", any, lease, lease}, {"PTTL", any}, {"PEXPIRE", fence, "20000"},
 		}[s.n+2])
 	case "spoil":
 		name := []string{lease, fence}[s.life%2]
