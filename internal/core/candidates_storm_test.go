@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // Leases on demand, as elections and workers have them: nothing is placed, everybody wants every lease and waits.
@@ -22,7 +23,7 @@ func candidates(nodes, leases int) virtual.Config {
 // Whatever breaks, candidates keep the guarantees of a lease; and after the calm each lease is held.
 func TestStormCandidatesSwarm(t *testing.T) {
 	for seed := range uint64(100) {
-		cfg, plan := virtual.Swarm(seed)
+		cfg, plan := virtualtest.Swarm(seed)
 		cfg.Candidates = true
 		cfg.Sessions = min(cfg.Sessions, 5)
 		plan.Faults = slices.DeleteFunc(plan.Faults, func(f fault.Fault) bool {

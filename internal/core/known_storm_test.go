@@ -5,6 +5,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // entered looks at an instance's entries after each of its steps.
@@ -24,7 +25,7 @@ func (e *entered) Step(ev core.Event) core.Effects {
 // What is known of a session tells whether it has an entry and is held: whatever is heard of it finds the entry that counts (G6, G8).
 func TestStormEntries(t *testing.T) {
 	for seed := range uint64(60) {
-		cfg, plan := virtual.Swarm(seed)
+		cfg, plan := virtualtest.Swarm(seed)
 		cfg.New = func(c core.Config) virtual.Machine { return &entered{Core: core.New(c), t: t} }
 		play(t, cfg, plan, seed)
 	}

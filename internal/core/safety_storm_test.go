@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // How many runs of the swarm TestStormSwarm makes: few enough for every day. A search is
@@ -26,7 +27,7 @@ var (
 // and once everything is healed, every session is owned, the fleet is balanced, and then nothing moves any more (G6).
 func TestStormSwarm(t *testing.T) {
 	for seed := *stormFrom; seed < *stormFrom+uint64(*stormSeeds); seed++ {
-		cfg, plan := virtual.Swarm(seed)
+		cfg, plan := virtualtest.Swarm(seed)
 		r := play(t, cfg, plan, seed)
 		if r.out.Alive == 0 {
 			continue

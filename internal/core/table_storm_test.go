@@ -7,13 +7,14 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // In drawn storms, of sessions that are placed and of leases that everybody wants, nothing happens to a lease that the table does not have.
 func TestStormTable(t *testing.T) {
 	table := core.ReadTable(t)
 	for seed := range uint64(60) {
-		cfg, plan := virtual.Swarm(seed)
+		cfg, plan := virtualtest.Swarm(seed)
 		if cfg.Candidates = seed%2 == 1; cfg.Candidates {
 			plan.Faults = slices.DeleteFunc(plan.Faults, func(f fault.Fault) bool {
 				return f.Kind.Scope() == fault.ScopeSession && f.Kind != fault.KeyDelete // whose sessions come and go, placement sees

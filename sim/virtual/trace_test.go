@@ -1,4 +1,4 @@
-package virtual
+package virtual_test
 
 import (
 	"flag"
@@ -8,16 +8,17 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/virtual"
+	"github.com/leasestorm/leasestorm/sim/virtual/virtualtest"
 )
 
 // The flags of TestTrace: how to look at a run that a test found.
 var (
-	traceSeed  = flag.Int64("look", -1, "print the run with this seed")
-	traceDrawn = flag.Int("speed", 0, "of a drawn storm at this speed, 0: of the swarm")
-	traceFrom  = flag.Duration("from", 0, "print from here")
-	traceTo    = flag.Duration("to", 24*time.Hour, "to here")
-	traceOnly  = flag.String("only", "", "print lines that contain this")
-	traceNode  = flag.String("node", "", "print also what this slot's core is told and asks")
+	traceSeed = flag.Int64("look", -1, "print the run with this seed")
+	traceFrom = flag.Duration("from", 0, "print from here")
+	traceTo   = flag.Duration("to", 24*time.Hour, "to here")
+	traceOnly = flag.String("only", "", "print lines that contain this")
+	traceNode = flag.String("node", "", "print also what this slot's core is told and asks")
 )
 
 // TestTrace prints a run: `go test ./sim/virtual -run Trace -v -look 111 -from 17s -to 19s -node node-1`.
@@ -26,16 +27,13 @@ func TestTrace(t *testing.T) {
 		t.Skip("without -look there is nothing to print")
 	}
 	seed := uint64(*traceSeed)
-	cfg, plan := Swarm(seed)
-	if *traceDrawn > 0 {
-		cfg, plan = drawn(seed, time.Duration(*traceDrawn))
-	}
+	cfg, plan := virtualtest.Swarm(seed)
 	for _, f := range plan.Faults {
-		t.Logf("plan: at %v %s %s for %v, ms %d, jitter %d", cfg.withDefaults().Start+f.At, f.Kind, f.Target, f.For, f.Ms, f.Jitter)
+		t.Logf("plan: at %v %s %s for %v, ms %d, jitter %d", cfg.TTL/3+f.At, f.Kind, f.Target, f.For, f.Ms, f.Jitter)
 	}
 	p := &printer{T: t}
-	cfg.New = func(c core.Config) Machine { return &watched{core.New(c), c.Instance, p} }
-	out, err := Run(cfg, plan, seed, p.event)
+	cfg.New = func(c core.Config) virtual.Machine { return &watched{core.New(c), c.Instance, p} }
+	out, err := virtual.Run(cfg, plan, seed, p.event)
 	if err != nil {
 		t.Fatal(err)
 	}

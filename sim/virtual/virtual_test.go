@@ -2,8 +2,6 @@ package virtual
 
 import (
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"strings"
 	"testing"
 	"time"
@@ -12,76 +10,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// Same seed, same events, whatever else the process did before; another seed, other events.
-func TestSameSeedSameEvents(t *testing.T) {
-	digest := func(seed uint64) uint64 {
-		h := fnv.New64a()
-		cfg, plan := Swarm(seed)
-		out, err := Run(cfg, plan, seed, func(e history.Event) { fmt.Fprintln(h, e) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintln(h, out)
-		return h.Sum64()
-	}
-	seen := map[uint64]uint64{}
-	for seed := range uint64(12) {
-		first := digest(seed)
-		if other, ok := seen[first]; ok {
-			t.Errorf("seeds %d and %d give the same events", other, seed)
-		}
-		seen[first] = seed
-	}
-	for sum, seed := range seen {
-		if again := digest(seed); again != sum {
-			t.Errorf("seed %d gave other events the second time", seed)
-		}
-	}
-}
-
-// Events come in order of time, and whatever an instance says is about a lease it was told it holds.
-func TestHistoryIsWellFormed(t *testing.T) {
-	for seed := range uint64(20) {
-		cfg, plan := Swarm(seed)
-		var last int64
-		held := map[string]int64{}
-		alive := map[string]bool{}
-		_, err := Run(cfg, plan, seed, func(e history.Event) {
-			if e.T < last {
-				t.Fatalf("seed %d: %v at %d after %d", seed, e.Kind, e.T, last)
-			}
-			last = e.T
-			key := e.Instance + " " + e.Session
-			switch e.Kind {
-			case history.Spawned:
-				alive[e.Instance] = true
-			case history.Exited:
-				delete(alive, e.Instance)
-			case history.Acquired:
-				held[key] = e.Fence
-			case history.Renewed, history.RenewFailed, history.PollStart:
-				if held[key] != e.Fence {
-					t.Fatalf("seed %d: %v of %s with fence %d at %d, which it does not hold", seed, e.Kind, key, e.Fence, e.T)
-				}
-			case history.Lost, history.Released:
-				if held[key] != e.Fence {
-					t.Fatalf("seed %d: %v of %s with fence %d at %d, which it does not hold", seed, e.Kind, key, e.Fence, e.T)
-				}
-				delete(held, key)
-			}
-			if e.Node != "" && e.Kind < history.Arrived && !alive[e.Instance] {
-				t.Fatalf("seed %d: %v of %s, which does not run", seed, e.Kind, e.Instance)
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Every kind of fault that the engine claims to injection is struck, shows in the history and, if it lasts, ends.
 func TestEveryKindIsInjected(t *testing.T) {
-	for _, kind := range swarmKinds {
+	for _, kind := range fault.VirtualKinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			f := fault.Fault{At: 5 * time.Second, Kind: kind, For: 2 * time.Second, Ms: 500, KBps: 10}
 			cfg := Config{Nodes: 3, Sessions: 9, TTL: 3 * time.Second, Poll: time.Second, Storm: 20 * time.Second, Calm: 15 * time.Second}

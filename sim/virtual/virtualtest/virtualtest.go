@@ -1,4 +1,4 @@
-// Package virtualtest has what several packages' tests break virtual instances with.
+// Package virtualtest has drawn storms for tests, and cores that break a guarantee.
 package virtualtest
 
 import (

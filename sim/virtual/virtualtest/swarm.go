@@ -1,4 +1,4 @@
-package virtual
+package virtualtest
 
 import (
 	"math/rand/v2"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 const streamSwarm = 0x737761726d
@@ -32,10 +33,10 @@ var swarmKinds = func() []fault.Kind {
 // Swarm draws a run: its size, timings, network, clocks and kinds of faults. Runs that each lack some kinds get further than runs with all.
 // Each run keeps within the assumptions of the guarantees (rates within the margin, no steps of a running Redis clock), and ends with a
 // calm of five TTLs.
-func Swarm(seed uint64) (Config, fault.Plan) {
+func Swarm(seed uint64) (virtual.Config, fault.Plan) {
 	r := rand.New(rand.NewPCG(seed, streamSwarm))
 	ttl := []time.Duration{3 * time.Second, 30 * time.Second, 30 * time.Second, 10 * time.Second}[r.IntN(4)]
-	c := Config{
+	c := virtual.Config{
 		Nodes: 2 + r.IntN(9), Sessions: 1 + r.IntN(60), TTL: ttl,
 		Poll: ttl / 6, Serve: ttl / 1000,
 		Storm: ttl * time.Duration(4+r.IntN(9)), Calm: 5 * ttl,
@@ -45,7 +46,7 @@ func Swarm(seed uint64) (Config, fault.Plan) {
 		c.Poll = 0
 	}
 	if r.IntN(2) == 0 {
-		c.Net = Net{Jitter: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Spike: ttl / 20}
+		c.Net = virtual.Net{Jitter: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Spike: ttl / 20}
 	}
 	if r.IntN(2) == 0 {
 		c.Net.Late, c.Net.Double = 500_000, r.Int64N(100_000)
@@ -54,12 +55,12 @@ func Swarm(seed uint64) (Config, fault.Plan) {
 		c.Net.Lost, c.Net.Mute = r.Int64N(20_000), r.Int64N(200_000)
 	}
 	if r.IntN(2) == 0 {
-		c.Clock = Clock{Drift: 4_000, Offset: time.Hour, Late: time.Duration(r.Int64N(int64(5 * time.Millisecond)))}
+		c.Clock = virtual.Clock{Drift: 4_000, Offset: time.Hour, Late: time.Duration(r.Int64N(int64(5 * time.Millisecond)))}
 	}
 	return c, swarmPlan(r, c, seed)
 }
 
-func swarmPlan(r *rand.Rand, c Config, seed uint64) fault.Plan {
+func swarmPlan(r *rand.Rand, c virtual.Config, seed uint64) fault.Plan {
 	var kinds []fault.Kind
 	for _, k := range swarmKinds {
 		if r.IntN(3) == 0 {
@@ -84,7 +85,7 @@ func swarmPlan(r *rand.Rand, c Config, seed uint64) fault.Plan {
 }
 
 // swarmFault draws a fault of the kind, with wilder amounts than in judged plans. Amounts not set here are of a usual size.
-func swarmFault(r *rand.Rand, c Config, k fault.Kind) fault.Fault {
+func swarmFault(r *rand.Rand, c virtual.Config, k fault.Kind) fault.Fault {
 	ttl := int64(c.TTL / time.Millisecond)
 	f := fault.Fault{Kind: k, At: time.Duration(r.Int64N(int64(c.Storm))).Truncate(time.Millisecond)}
 	f.For = (time.Duration(r.Int64N(int64(2*c.TTL))) + time.Millisecond).Truncate(time.Millisecond)
