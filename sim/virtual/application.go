@@ -8,7 +8,6 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
 // application is the owner of the sessions: it adds, pauses and removes them.
@@ -81,7 +80,7 @@ func (a *application) put() {
 }
 
 func (a *application) restoreSoon() {
-	a.q.Push(loop.Event{At: a.t + upTo(a.load, int64(50*time.Millisecond)), Kind: evSessionsBack})
+	a.after(upTo(a.load, int64(50*time.Millisecond)), a.put)
 }
 
 // heedless reports whether a session's polls ignore their context, as a quarter do. Long polls must not, as they outlast the trust

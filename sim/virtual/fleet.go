@@ -228,10 +228,10 @@ func (n *node) event(e *loop.Event) {
 }
 
 // nodeEvents is set in init, because the handlers refer to it through step.
-var nodeEvents [evCount + 1]func(*node, *loop.Event)
+var nodeEvents [evProcess + 1]func(*node, *loop.Event)
 
 func init() {
-	nodeEvents = [evCount + 1]func(*node, *loop.Event){
+	nodeEvents = [evProcess + 1]func(*node, *loop.Event){
 		evTick:        (*node).tick,
 		evSend:        (*node).sent,
 		evReply:       (*node).answered,
@@ -403,7 +403,7 @@ func (n *node) stopped() {
 
 func (n *node) comeBack() {
 	if n.restart {
-		n.q.Push(loop.Event{At: n.t + int64(n.again), Kind: evSpawn, Node: int32(n.slot - 1)})
+		n.after(int64(n.again), n.spawn)
 	}
 }
 

@@ -147,7 +147,11 @@ func (st *storm) flap(s *injection) {
 	} else {
 		n.link.cut--
 	}
-	st.q.Push(loop.Event{At: st.t + max(1, s.Ms)*int64(time.Millisecond), Kind: evFlap, Arg: s.number})
+	st.after(max(1, s.Ms)*int64(time.Millisecond), func() {
+		if s.active && n.gen == s.gen {
+			st.flap(s)
+		}
+	})
 }
 
 func redisInjectors() map[fault.Kind]injector {
@@ -252,7 +256,7 @@ func loadInjectors() map[fault.Kind]injector {
 			se := st.oracle.of(s.session)
 			se.excused = st.t + int64(st.cfg.TTL)
 			st.servers.master.DeleteLease(s.session)
-			st.q.Push(loop.Event{At: se.excused, Kind: evOracle, Arg: s.session})
+			st.after(int64(st.cfg.TTL), func() { st.oracle.suspect(s.session) })
 		}, nil},
 		fault.BeatStale: {func(st *storm, s *injection) {
 			stale := (st.servers.master.Clock.WallAt(st.t) - 2*int64(st.cfg.TTL)) / core.Millisecond

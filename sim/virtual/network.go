@@ -95,7 +95,7 @@ func (nw *network) countAll() {
 	for _, n := range nw.hosts {
 		n.count()
 	}
-	nw.q.Push(loop.Event{At: nw.t + nw.bucket(), Kind: evCount})
+	nw.after(nw.bucket(), nw.countAll)
 }
 
 const (

@@ -42,11 +42,12 @@ type injection struct {
 	moved   [2]bool // whether its beginning and its end were moved to an edge
 }
 
-func (st *storm) schedule(p fault.Plan) {
+// schedule plans the faults and the phases, at whose beginnings it calls enter.
+func (st *storm) schedule(p fault.Plan, enter func(phase int)) {
 	start, calm := int64(st.cfg.Start), st.calm()
-	st.q.Push(loop.Event{At: 0, Kind: evPhase, Arg: phaseStart})
-	st.q.Push(loop.Event{At: st.bucket(), Kind: evCount})
-	st.q.Push(loop.Event{At: start, Kind: evPhase, Arg: phaseStorm})
+	st.after(0, func() { enter(phaseStart) })
+	st.after(st.bucket(), st.net.countAll)
+	st.after(start, func() { enter(phaseStorm) })
 	for i, f := range p.Faults {
 		st.plan = append(st.plan, injection{Interval: p.Interval(i), number: int32(i), node: -1, session: -1})
 		if f.Target == fault.Same {
@@ -58,32 +59,22 @@ func (st *storm) schedule(p fault.Plan) {
 			continue
 		}
 		if f.Kind == fault.RedisFailover { // before evFaultStart, in case the lag is 0
-			st.q.Push(loop.Event{At: max(0, at-f.Ms*int64(time.Millisecond)), Kind: evSnapshot, Arg: int32(i)})
+			st.after(at-f.Ms*int64(time.Millisecond), func() { st.plan[i].copy = st.servers.master.Copy() })
 		}
 		st.q.Push(loop.Event{At: at, Kind: evFaultStart, Arg: int32(i)})
 	}
-	st.q.Push(loop.Event{At: calm, Kind: evPhase, Arg: phaseCalm})
-	st.q.Push(loop.Event{At: calm + int64(st.cfg.Calm), Kind: evPhase, Arg: phaseEnd})
+	st.after(calm, func() { enter(phaseCalm) })
+	st.after(calm+int64(st.cfg.Calm), func() { enter(phaseEnd) })
 }
 
 func (st *storm) event(e *loop.Event) {
 	s := &st.plan[e.Arg]
-	switch e.Kind {
-	case evSnapshot:
-		s.copy = st.servers.master.Copy()
-	case evFaultStart, evFaultEnd:
-		if st.edges != nil && st.edges.postponed(e.Kind, s) {
-			return
-		}
-		if e.Kind == evFaultStart {
-			st.start(s)
-		} else {
-			st.end(s)
-		}
-	case evFlap:
-		if s.active && st.fleet.nodes[s.node].gen == s.gen {
-			st.flap(s)
-		}
+	switch {
+	case st.edges != nil && st.edges.postponed(e.Kind, s):
+	case e.Kind == evFaultStart:
+		st.start(s)
+	default:
+		st.end(s)
 	}
 }
 

@@ -84,9 +84,9 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	}
 	for range cfg.Nodes {
 		n := w.fleet.add(setup)
-		w.q.Push(loop.Event{At: setup.Int64N(int64(50 * time.Millisecond)), Kind: evSpawn, Node: int32(n.slot - 1)})
+		w.after(setup.Int64N(int64(50*time.Millisecond)), n.spawn)
 	}
-	w.storm.schedule(plan)
+	w.storm.schedule(plan, w.enter)
 	if w.servers.sentinels != nil {
 		w.servers.sentinels.watchMaster()
 	}
@@ -128,20 +128,10 @@ func (w *world) dispatch(e *loop.Event) {
 		w.target.serves(e.Arg, e.Gen)
 	case evLeaseExpiry, evBeatExpiry:
 		w.servers.expires(e)
-	case evSpawn:
-		w.fleet.nodes[e.Node].spawn()
-	case evFaultStart, evFaultEnd, evFlap, evSnapshot:
+	case evFaultStart, evFaultEnd:
 		w.storm.event(e)
-	case evSessionsBack:
-		w.app.put()
-	case evOracle:
-		w.oracle.suspect(e.Arg)
-	case evPhase:
-		w.enter(int(e.Arg))
 	case evCall:
 		w.take(e.Arg)()
-	case evCount:
-		w.net.countAll()
 	default:
 		w.fleet.nodes[e.Node].event(e)
 	}
