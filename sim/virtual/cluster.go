@@ -158,12 +158,12 @@ func (s *server) redirected(m *message) string {
 	switch {
 	case !s.set.clustered():
 		return ""
-	case m.cmd == nil:
+	case m.args == nil:
 		return s.peer.redirects(&m.op)
-	case m.cmd.Args[0] == "MGET":
-		return s.peer.redirectsKeys(m.cmd.Args[1:])
+	case m.args[0] == "MGET":
+		return s.peer.redirectsKeys(m.args[1:])
 	}
-	return s.peer.redirectsKeys(m.cmd.Args[1:2]) // all other commands of an election begin with a key
+	return s.peer.redirectsKeys(m.args[1:2]) // all other commands of an election begin with a key
 }
 
 func (p *peer) redirects(op *core.Op) string {

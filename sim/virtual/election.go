@@ -95,7 +95,7 @@ func (c *campaign) step(in election.Input) {
 
 func (c *campaign) send(args ...string) uint64 {
 	c.seq++
-	c.n.command(foreign.Command{Seq: c.seq, Args: args})
+	c.n.command(foreign.Command{Seq: c.seq, Args: args}, c.replied)
 	return c.seq
 }
 

@@ -220,7 +220,7 @@ func (n *node) event(e *loop.Event) {
 		}
 		return
 	}
-	if n.alive && n.frozen > 0 && e.Kind != evTick && e.Kind != evKill {
+	if n.alive && n.frozen > 0 && e.Kind != evTick {
 		n.inbox = append(n.inbox, *e)
 		return
 	}
@@ -238,15 +238,10 @@ func init() {
 		evTimeout:     (*node).answered,
 		evNotice:      (*node).notified,
 		evProcess:     (*node).proceed,
-		evSubUp:       func(n *node, e *loop.Event) { n.subUp(e.Gen) },
-		evWant:        (*node).wanted,
-		evHeld:        func(n *node, e *loop.Event) { n.shell.heldForLong(e) },
 		evPoll:        func(n *node, e *loop.Event) { n.shell.pollDue(e.Arg, e.Gen) },
 		evPollSend:    func(n *node, e *loop.Event) { n.fleet.target.send(e.Arg, e.Gen) },
 		evPollEnd:     func(n *node, e *loop.Event) { n.shell.pollReturned(e) },
 		evPollTimeout: func(n *node, e *loop.Event) { n.shell.pollReturned(e) },
-		evTerm:        func(n *node, e *loop.Event) { n.drain(e.Gen) },
-		evKill:        (*node).killed,
 	}
 }
 
@@ -265,19 +260,6 @@ func (n *node) notified(e *loop.Event) {
 func (n *node) proceed(e *loop.Event) {
 	if f := n.take(e.Arg); n.alive && e.Gen == n.gen && !n.called() {
 		f()
-	}
-}
-
-func (n *node) wanted(e *loop.Event) {
-	if e.Gen == n.gen {
-		n.want(n.fleet.app.sessions[e.Arg].id)
-	}
-}
-
-func (n *node) killed(e *loop.Event) {
-	if n.alive && e.Gen == n.gen {
-		n.die(-1, "killed: the clean stop took too long")
-		n.comeBack()
 	}
 }
 
@@ -381,12 +363,18 @@ func (n *node) thaw() {
 func (n *node) stop(again time.Duration) {
 	n.again = again
 	n.restart = again > 0
-	n.q.Push(loop.Event{At: n.t, Kind: evTerm, Node: int32(n.slot - 1), Gen: n.gen})
-	n.q.Push(loop.Event{At: n.t + 2*int64(n.cfg.TTL), Kind: evKill, Node: int32(n.slot - 1), Gen: n.gen})
+	n.inProcess(0, n.drain)
+	gen := n.gen
+	n.after(2*int64(n.cfg.TTL), func() {
+		if n.gen == gen {
+			n.die(-1, "killed: the clean stop took too long")
+			n.comeBack()
+		}
+	})
 }
 
-func (n *node) drain(gen uint32) {
-	if n.alive && gen == n.gen && !n.draining {
+func (n *node) drain() {
+	if !n.draining {
 		n.draining = true
 		if n.program != nil && n.program.drain() {
 			return
@@ -418,26 +406,14 @@ func (n *node) say(k history.Kind, id string, fence int64, why string) {
 
 // finished implements receiver.
 func (n *node) finished(m *message, a core.Answer) {
-	switch {
-	case m.done != nil:
+	if m.done != nil {
 		m.conclude(a)
 		return
-	case m.cmd == nil:
-		n.step(core.Event{Kind: core.EvAnswer, Answer: a})
-		if n.program != nil && n.alive {
-			kept := a // only a program costs an allocation
-			n.program.answered(&m.op, &kept)
-		}
-		return
 	}
-	r := told(m.reply)
-	if a.Failure != core.FailNone {
-		r = foreign.Reply{Err: a.Text}
-	}
-	r.Seq = m.cmd.Seq
-	n.program.replied(&r)
-	if n.alive {
-		n.setTick()
+	n.step(core.Event{Kind: core.EvAnswer, Answer: a})
+	if n.program != nil && n.alive {
+		kept := a // only a program costs an allocation
+		n.program.answered(&m.op, &kept)
 	}
 }
 
@@ -449,12 +425,30 @@ func (n *node) subscribed() {
 	}
 }
 
-func (n *node) command(c foreign.Command) { n.request(c, n.cfg.OpTimeout, nil) }
+// command sends a program's command. replied receives each answer, also a second one.
+func (n *node) command(c foreign.Command, replied func(*foreign.Reply)) {
+	n.request(c.Args, n.cfg.OpTimeout, func(v redis.Reply, err error) {
+		r := foreign.Reply{Seq: c.Seq}
+		no, refused := v.(redis.Refusal)
+		switch {
+		case err != nil:
+			r.Err = err.Error()
+		case refused:
+			r.Err = string(no)
+		default:
+			r.Value = redis.Plain(v)
+		}
+		replied(&r)
+		if n.alive {
+			n.setTick()
+		}
+	})
+}
 
-// request sends a command and passes the result to done or, if that is nil, to the program.
-func (n *node) request(c foreign.Command, patience time.Duration, done func(redis.Reply, error)) {
+// request sends a command. done receives each answer; an error means that there is none.
+func (n *node) request(args []string, patience time.Duration, done func(redis.Reply, error)) {
 	m := n.net.message()
-	m.cmd, m.node, m.gen, m.done = &c, int32(n.slot-1), n.gen, done
+	m.args, m.node, m.gen, m.done = args, int32(n.slot-1), n.gen, done
 	m.deadline = n.clock.When(n.t, n.mono()+core.Time(patience))
 	n.depart(m)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
 // nothing is the core of a process without leases.
@@ -63,7 +62,7 @@ func (f *foreigner) step(in foreign.Input) {
 		f.say(&eff.Words[i])
 	}
 	for _, c := range eff.Commands {
-		f.n.command(c)
+		f.n.command(c, f.replied)
 	}
 	if eff.Exit {
 		f.n.stopped()
@@ -89,11 +88,4 @@ func (f *foreigner) say(word *foreign.Word) {
 	default:
 		f.n.say(kind, id, 0, word.Reason)
 	}
-}
-
-func told(v redis.Reply) foreign.Reply {
-	if no, refused := v.(redis.Refusal); refused {
-		return foreign.Reply{Err: string(no)}
-	}
-	return foreign.Reply{Value: redis.Plain(v)}
 }

@@ -203,16 +203,13 @@ func (h *host) deafen() {
 func (h *host) subscribe(after int64) {
 	if h.alive && !h.sub.trying {
 		h.sub.trying = true
-		h.q.Push(loop.Event{At: h.t + after, Kind: evSubUp, Node: int32(h.slot - 1), Gen: h.gen})
+		h.inProcess(after, h.subUp)
 	}
 }
 
-func (h *host) subUp(gen uint32) {
-	if gen != h.gen {
-		return
-	}
+func (h *host) subUp() {
 	h.sub.trying = false
-	if h.sub.on || !h.alive {
+	if h.sub.on {
 		return
 	}
 	l := &h.link

@@ -10,7 +10,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
@@ -66,9 +65,12 @@ func (p *intentProcess) ask(args []string, patience time.Duration) (v redis.Repl
 			patience += ms
 		}
 	}
-	p.n.request(foreign.Command{Args: args}, patience, func(got redis.Reply, failed error) {
-		v, err = got, failed
-		r.wake()
+	over := false // a socket delivers every answer once
+	p.n.request(args, patience, func(got redis.Reply, failed error) {
+		if !over {
+			over, v, err = true, got, failed
+			r.wake()
+		}
 	})
 	if !r.park() {
 		return nil, errReset

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
@@ -44,9 +43,9 @@ type backend interface {
 type message struct {
 	op       core.Op
 	ans      core.Answer
-	cmd      *foreign.Command         // plain command of the node's program, instead of op
-	reply    redis.Reply              // to cmd
-	done     func(redis.Reply, error) // called with reply instead of the program; error: no answer
+	args     []string                 // plain command of the node's program, instead of op
+	reply    redis.Reply              // to args
+	done     func(redis.Reply, error) // receives reply; error: no answer
 	number   int32                    // in network.messages
 	node     int32
 	gen      uint32 // generation of the sending process
@@ -77,7 +76,7 @@ const pageKeys = 1000
 // acquisition. A discovery scans about three keys a session for sessions and again for heartbeats, then reads both and the owners.
 func (nw *network) commands(m *message) int64 {
 	switch {
-	case m.cmd != nil:
+	case m.args != nil:
 		return 1
 	case m.op.Probes():
 		return 3
@@ -224,19 +223,17 @@ func (nw *network) replay(held *[]loop.Event) {
 }
 
 func (m *message) conclude(a core.Answer) {
-	done := m.done
-	m.done = func(redis.Reply, error) {} // a socket delivers every answer once
 	switch {
 	case a.Failure == core.FailNone:
-		done(m.reply, nil)
+		m.done(m.reply, nil)
 	case a.Text == redis.TextLoading:
-		done(redis.Refusal(redis.TextLoading), nil)
+		m.done(redis.Refusal(redis.TextLoading), nil)
 	case a.Failure == core.FailUnsent:
-		done(nil, errRefused)
+		m.done(nil, errRefused)
 	case m.noReply:
-		done(nil, errReset)
+		m.done(nil, errReset)
 	default:
-		done(nil, errSilent)
+		m.done(nil, errSilent)
 	}
 }
 

@@ -1,9 +1,6 @@
 package virtual
 
-import (
-	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/sim/foreign"
-)
+import "github.com/leasestorm/leasestorm/internal/core"
 
 // program runs in a process beside the leases of its core and their polls. Polling alone needs none.
 type program interface {
@@ -14,8 +11,6 @@ type program interface {
 	// asks is called before a core's op is sent.
 	asks(op *core.Op)
 	told(t *core.Tell)
-	// replied receives the result of the program's own command.
-	replied(r *foreign.Reply)
 	answered(op *core.Op, a *core.Answer)
 	// heard receives a message that does not concern leases. "" means that the process has subscribed and may have missed some.
 	heard(text string)
@@ -31,7 +26,6 @@ type plainProgram struct{}
 
 func (plainProgram) asks(*core.Op)                   {}
 func (plainProgram) told(*core.Tell)                 {}
-func (plainProgram) replied(*foreign.Reply)          {}
 func (plainProgram) answered(*core.Op, *core.Answer) {}
 func (plainProgram) heard(string)                    {}
 func (plainProgram) leases() bool                    { return true }

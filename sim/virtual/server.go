@@ -86,7 +86,7 @@ func (s *server) feed(b *blockedRead) {
 	n := s.set.net.hosts[b.m.node]
 	gone := b.m.noReply || b.m.gen != n.gen && n.link.holdOut == 0
 	if b.m.reply = nil; !gone {
-		got := s.Obey(s.set.t, b.m.cmd.Args)
+		got := s.Obey(s.set.t, b.m.args)
 		if _, still := got.(redis.WaitFor); still {
 			return
 		}
@@ -191,7 +191,7 @@ func (ss *servers) event(e *loop.Event) {
 func (ss *servers) execute(m *message) {
 	s := ss.all[m.to]
 	if why := s.redirected(m); why != "" {
-		if m.cmd != nil {
+		if m.args != nil {
 			m.reply = redis.Refusal(why)
 		} else {
 			m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: why, Results: m.ans.Results[:0]}
@@ -200,14 +200,14 @@ func (ss *servers) execute(m *message) {
 		return
 	}
 	switch {
-	case s.loading == 0 && m.cmd == nil && !s.Knows(m.op.Kind) && !s.DeniesOp(&m.op):
+	case s.loading == 0 && m.args == nil && !s.Knows(m.op.Kind) && !s.DeniesOp(&m.op):
 		ss.sendScript(m)
 		return
 	case s.loading > 0:
 		m.ans = core.Answer{Seq: m.op.Seq, Failure: core.FailRefused, Text: redis.TextLoading, Results: m.ans.Results[:0]}
-	case m.cmd != nil:
+	case m.args != nil:
 		ss.out.Commands++
-		m.reply = s.Obey(ss.t, m.cmd.Args)
+		m.reply = s.Obey(ss.t, m.args)
 		s.feedBlocked()
 		if wait, blocks := m.reply.(redis.WaitFor); blocks {
 			s.block(m, wait)

@@ -64,7 +64,7 @@ func (sh *shell) carryOut(t *core.Tell) {
 		sh.n.say(kind, t.ID, t.Fence, reason(t))
 		sh.over(t.ID, reason(t))
 		if s, ok := sh.app.index[t.ID]; ok && sh.cfg.Candidates && sh.n.program == nil {
-			sh.q.Push(loop.Event{At: sh.t + int64(sh.cfg.Rest), Kind: evWant, Node: int32(sh.n.slot - 1), Arg: s, Gen: sh.n.gen})
+			sh.n.inProcess(int64(sh.cfg.Rest), func() { sh.n.want(sh.app.sessions[s].id) })
 		}
 	case core.TellYield:
 		if sh.cfg.Intents == nil { // a worker releases its leases itself or lets them expire
@@ -137,7 +137,12 @@ func (sh *shell) hold(t *core.Tell) {
 	sh.held[t.ID] = i
 	sh.oracle.begins(believer{int32(sh.n.slot - 1), i, sh.gens}, s, t.Fence)
 	if sh.cfg.Hold > 0 {
-		sh.q.Push(loop.Event{At: sh.t + int64(sh.cfg.Hold), Kind: evHeld, Node: int32(sh.n.slot - 1), Arg: i, Gen: sh.gens})
+		id, gen := t.ID, sh.gens
+		sh.n.inProcess(int64(sh.cfg.Hold), func() {
+			if sh.terms[i].gen == gen {
+				sh.n.drop(id)
+			}
+		})
 	}
 	if sh.cfg.Poll > 0 && sh.cfg.Intents == nil {
 		sh.takeOver(i)
@@ -203,15 +208,6 @@ func (sh *shell) renewing(op *core.Op) {
 // trusts mirrors the library's IsOwned.
 func (sh *shell) trusts(t *term, at int64) bool {
 	return t.gen != 0 && t.belief.Holds(sh.n.clock.Now(at))
-}
-
-func (sh *shell) heldForLong(e *loop.Event) {
-	if int(e.Arg) >= len(sh.terms) {
-		return
-	}
-	if t := &sh.terms[e.Arg]; sh.n.alive && t.gen == e.Gen {
-		sh.n.drop(sh.app.sessions[t.session].id)
-	}
 }
 
 // yield lets the running poll end, then releases the lease.

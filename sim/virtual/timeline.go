@@ -19,9 +19,6 @@ const (
 	evReply                    // msg's answer reaches node
 	evTimeout                  // node: msg's deadline passed without an answer
 	evNotice                   // note reaches node
-	evSubUp                    // node tries to subscribe
-	evWant                     // node: wants session arg
-	evHeld                     // node: Config.Hold of term arg is over
 	evPoll                     // node: the next poll of term arg is due
 	evPollArrive               // poll arg reaches the target
 	evPollServed               // the target answers poll arg
@@ -29,9 +26,7 @@ const (
 	evPollTimeout              // node: poll arg times out
 	evLeaseExpiry              // Redis: lease arg may have expired
 	evBeatExpiry               // Redis: heartbeat arg may have expired
-	evTerm                     // node: stop cleanly
 	evPollSend                 // node: poll arg is sent
-	evKill                     // node: a clean stop timed out
 	evFaultStart               // plan fault arg begins
 	evFaultEnd                 // plan fault arg ends
 	evCall                     // call arg is due
