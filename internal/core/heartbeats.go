@@ -6,8 +6,6 @@ import (
 	"github.com/leasestorm/leasestorm/internal/place"
 )
 
-// beat sets the heartbeat once the renewals under way are answered, so that it expires no later than any held lease. The others watch
-// it in place of the leases, so it must not outlive them (G5).
 // heartbeats sets this instance's heartbeat and reads those of the others.
 type heartbeats struct {
 	*base
@@ -15,6 +13,8 @@ type heartbeats struct {
 	balancer *balancer
 }
 
+// beat sets the heartbeat once the renewals under way are answered, so that it expires no later than any held lease. The others watch
+// it in place of the leases, so it must not outlive them (G5).
 func (h *heartbeats) beat() {
 	if !h.own.BeatDue() || h.paces.paced(OpBeat) || h.req.underWay.any(OpRenew, OpReassert) {
 		return
@@ -34,6 +34,7 @@ func (h *heartbeats) beat() {
 	h.own.BeatSent(op.Deadline + Time(ttl))
 }
 
+// read requests the heartbeats that may have expired or changed.
 func (h *heartbeats) read() {
 	if !h.members.Reading() || h.paces.paced(OpNodes) {
 		return
