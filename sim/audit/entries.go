@@ -75,6 +75,8 @@ func (a *Auditor) ofLease(i *instance, l *lease, e *logs.Entry) {
 		a.balance.rests(e.At)
 		if e.Kind == logs.Lost {
 			i.trouble = e.At
+		} else if e.Reason == "drain" {
+			i.released = e.At
 		}
 		a.ended(i, l, t, e)
 	case logs.ReleaseFailed:
@@ -180,6 +182,7 @@ func (a *Auditor) unbegun(i *instance, l *lease, e *logs.Entry, format string) {
 // drained judges an instance that says that all is released.
 func (a *Auditor) drained(i *instance, at int64) {
 	i.gone = true
+	a.takeovers.drained(i, at)
 	stop := &a.takeovers.stop
 	for _, t := range i.terms() {
 		stop.exercised++

@@ -130,7 +130,7 @@ func (s *instances) disturbed(p *limits, gone *instance, from int64) bool {
 
 // undisturbed reports whether an instance that could have acquired the lease has renewed regularly throughout.
 func (s *instances) undisturbed(p *limits, gone *instance, from, to int64) bool {
-	from -= int64(p.TTL)
+	from += int64(p.TTL - p.Renew - p.RenewTimeout)
 	for _, i := range s.all {
 		if i != gone && i.last >= from && i.regular <= from && i.renewedAt >= to {
 			return true

@@ -12,6 +12,7 @@ type takeovers struct {
 	*agenda
 	instances *instances
 	incidents map[incidentKey]*incident
+	slowStops int
 }
 
 // incident is the end of an instance, with its leases that others acquired.
@@ -115,6 +116,31 @@ func (s *takeovers) judge(f *finding, of *incident, c *takeover) {
 				t.lease.name, t.inst.id, t.fence, stamp(wall), ms(c.took.lo), prev.inst.id, ms(c.limit))
 		})
 	}
+}
+
+// drained judges that an instance which has released its leases is soon gone. Of late ones there must be two, since nothing says whether one
+// was frozen meanwhile.
+func (s *takeovers) drained(i *instance, at int64) {
+	limit := int64(s.p.RenewTimeout) + int64(check.FailoverAllowance)
+	took, from := at-i.released, i.released
+	if from == 0 || took <= limit {
+		return
+	}
+	s.later(s.now+int64(s.p.Renew+s.p.RenewTimeout), func() {
+		switch {
+		case i.trouble >= from-int64(s.p.Renew) || s.instances.disturbed(s.p, i, from):
+			s.stop.excused++
+			return
+		case s.slowStops == 0 || s.over:
+			s.slowStops++
+			s.stop.doubt("an instance had released its leases, and took long to stop")
+			return
+		}
+		s.stop.exercised++
+		s.stop.limit = max(s.stop.limit, ms(limit))
+		s.stop.lacks(during(nil, from, at), ms(took), "%s released its last lease at %s because it stops, and had drained only %d ms later (limit "+
+			"%d ms): its heartbeat may keep others from its leases", i.id, stamp(from), ms(took), ms(limit))
+	})
 }
 
 // slow reports whether the request that began t took time.

@@ -27,6 +27,7 @@ type instance struct {
 	renewedAt int64
 	regular   int64 // its renewals have come regularly since
 	trouble   int64 // time of its last entry of trouble; 0: none
+	released  int64 // time of its last release because it stops; 0: none
 	takeovers int   // of its leases, that are not judged yet
 }
 
