@@ -26,8 +26,9 @@ import (
 // auditFlags are the flags of simulate audit.
 type auditFlags struct {
 	audit.Options
-	criteria     string
-	json, follow bool
+	criteria        string
+	json, follow    bool
+	report, metrics string
 }
 
 func newAudit() *cobra.Command {
@@ -62,12 +63,17 @@ Exit codes are those of a run.`,
 	fs.StringVar(&f.criteria, "criteria", "", "guarantees that decide the verdict, `G1,G5` (default: G1, G3, and all that the logs test)")
 	fs.BoolVar(&f.json, "json", false, "print report.json and nothing else")
 	fs.BoolVar(&f.follow, "follow", false, "go on as the files grow, and print each break at once; an interrupt ends it")
+	fs.StringVar(&f.report, "report", "", "write report.json, the history of leases and the page of a run to `DIR`")
+	fs.StringVar(&f.metrics, "metrics", "", "with --follow: serve Prometheus counters at `ADDR`/metrics")
 	return cmd
 }
 
 func (f *auditFlags) run(cmd *cobra.Command, names []string) error {
-	if f.ClockError <= 0 || f.Window < 0 {
+	switch {
+	case f.ClockError <= 0 || f.Window < 0:
 		return errors.New("--clock-error must be more than zero, and --window not less")
+	case f.metrics != "" && !f.follow:
+		return errors.New("--metrics needs --follow")
 	}
 	var named []string
 	if f.criteria != "" {
@@ -85,31 +91,50 @@ func (f *auditFlags) run(cmd *cobra.Command, names []string) error {
 		defer r.Close()
 		in = append(in, logs.Input{Name: name, Reader: r})
 	}
-	wait := func() bool { return false }
-	if f.follow {
-		f.Broken = func(id, text string) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s %s is BROKEN: %s\n", id, check.Promise(id), plain.Text(text))
-		}
-		wait = func() bool {
-			select {
-			case <-cmd.Context().Done():
-				return false
-			case <-time.After(followEvery):
-				return true
-			}
-		}
-	} else {
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
+	var a *audit.Auditor
+	counters, lanes := &auditCounters{}, &auditHistory{dir: f.report}
+	f.Took = func(e *logs.Entry) {
+		counters.update(a)
+		lanes.add(a, e)
 	}
+	wait := f.waits(cmd)
 	a, err := audit.New(f.Options)
 	if err != nil {
 		return err
 	}
+	if err := counters.serve(f.metrics); err != nil {
+		return err
+	}
+	defer counters.close()
 	r, err := a.Follow(wait, in...)
 	if err != nil {
 		return err
 	}
-	return f.print(cmd.OutOrStdout(), a, r, named)
+	counters.update(a)
+	rep := f.judged(a, r, named)
+	if err := lanes.save(rep); err != nil {
+		return err
+	}
+	return f.print(cmd.OutOrStdout(), rep)
+}
+
+// waits returns what waits until files may have grown; false ends the audit.
+func (f *auditFlags) waits(cmd *cobra.Command) func() bool {
+	if !f.follow {
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		return func() bool { return false }
+	}
+	f.Broken = func(id, text string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s is BROKEN: %s\n", id, check.Promise(id), plain.Text(text))
+	}
+	return func() bool {
+		select {
+		case <-cmd.Context().Done():
+			return false
+		case <-time.After(followEvery):
+			return true
+		}
+	}
 }
 
 const followEvery = 200 * time.Millisecond
@@ -120,7 +145,8 @@ type audited struct {
 	Logs audit.Counts `json:"logs"`
 }
 
-func (f *auditFlags) print(w io.Writer, a *audit.Auditor, r check.Result, named []string) error {
+// judged returns the report. Its times count from the first entry.
+func (f *auditFlags) judged(a *audit.Auditor, r check.Result, named []string) *audited {
 	p := a.Params()
 	if p.Criteria = named; named == nil {
 		for _, v := range r.Verdicts {
@@ -129,8 +155,19 @@ func (f *auditFlags) print(w io.Writer, a *audit.Auditor, r check.Result, named 
 			}
 		}
 	}
+	start := a.Start()
+	for _, v := range r.Verdicts {
+		for k := range v.Breaks {
+			v.Breaks[k].From, v.Breaks[k].To = v.Breaks[k].From-start, v.Breaks[k].To-start
+		}
+	}
+	p.Scenario = "audit"
+	p.Duration = time.Duration(max(0, r.Stats.LastT-start))
 	meta := report.Meta{Engine: report.EngineLogs, Commit: version.String(), Redis: report.Redis{Kind: "logs"}}
-	rep := audited{report.New(meta, p, r), a.Counts()}
+	return &audited{report.New(meta, p, r), a.Counts()}
+}
+
+func (f *auditFlags) print(w io.Writer, rep *audited) error {
 	var err error
 	if f.json {
 		e := json.NewEncoder(w)

@@ -21,6 +21,7 @@ type Options struct {
 	Window     time.Duration         // by which the entries of a file may be out of order; default 2 s
 	Params     check.Params          // limits; timings that are 0 follow from the TTL of the first term
 	Broken     func(id, text string) // called for each break, at once
+	Took       func(e *logs.Entry)   // called for each entry, after it was judged
 }
 
 // Counts counts what was read.
@@ -41,6 +42,7 @@ type Auditor struct {
 	leases          leases
 	dropped, clocks int64
 	forgotten       int64 // leases
+	start           int64 // time of the first entry
 
 	owners    owners
 	fences    fences
@@ -102,6 +104,9 @@ func (a *Auditor) Follow(wait func() bool, in ...logs.Input) (check.Result, erro
 				break
 			}
 			a.take(&e)
+			if a.Took != nil {
+				a.Took(&e)
+			}
 		}
 	}
 	return a.result(), nil

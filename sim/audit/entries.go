@@ -8,6 +8,7 @@ import (
 )
 
 func (a *Auditor) take(e *logs.Entry) {
+	a.start = cmp.Or(a.start, e.At)
 	a.agenda.now = max(a.agenda.now, e.At)
 	if a.instances.prune(a.agenda.now, int64(a.p.TTL)) {
 		a.forgotten += int64(a.leases.prune(a.agenda.now))

@@ -13,6 +13,7 @@ import (
 type finding struct {
 	id                 string
 	exercised, excused int
+	broke              int
 	value              int64
 	limit              int64          // the highest that was applied, where it depends on the lease
 	doubts             map[string]int // reasons why a pass is not certain
@@ -41,6 +42,7 @@ func (f *finding) lacks(b check.Break, value int64, format string, args ...any) 
 
 func (f *finding) record(to *[]check.Break, b check.Break, value int64, format string, args ...any) {
 	f.value = max(f.value, value)
+	f.broke++
 	b.Text = fmt.Sprintf(format, args...)
 	if f.broken != nil {
 		f.broken(f.id, b.Text)

@@ -47,6 +47,9 @@ func (b *builder) head(failed error) {
 }
 
 func (b *builder) commands() {
+	if b.r.Engine == report.EngineLogs {
+		return
+	}
 	h, dir := &b.m.Head, plain.Word(filepath.Clean(b.in))
 	add := func(what, command string) { h.Commands = append(h.Commands, [2]string{what, command}) }
 	var muted []string

@@ -146,7 +146,10 @@ func (s *story) grantOf(id string) *event {
 }
 
 func (s *story) lastFault() string {
-	if s.fault == nil {
+	switch {
+	case s.fault == nil && len(s.p.Plan.Faults) == 0:
+		return ""
+	case s.fault == nil:
 		return "No fault of the plan explains it."
 	}
 	whom := ""

@@ -203,6 +203,9 @@ func Load(dir string) (Report, error) {
 	if r.Version != Version {
 		return Report{}, fmt.Errorf("%w: %s has no version, this program reads version %d", ErrFormat, file, Version)
 	}
+	if r.Engine == EngineLogs {
+		return Report{}, fmt.Errorf("report: %s is of an audit, not of a run: give simulate audit the same logs again", file)
+	}
 	if c := r.Config; c.Nodes < 1 || c.Sessions < 1 || c.TTL <= 0 || c.Renew <= 0 || c.Poll <= 0 || c.Discovery <= 0 {
 		return Report{}, fmt.Errorf("%w: %s: config lacks nodes, sessions or timings, from which every limit is computed",
 			ErrDamaged, file)

@@ -90,6 +90,9 @@ func (r Report) Brief(w io.Writer, in string) error {
 
 // Commands returns the commands to judge, replay and, after a failure, shrink the run, one per line.
 func (r Report) Commands(in string) string {
+	if r.Engine == EngineLogs {
+		return "  judge it again:  simulate audit, with the same logs\n"
+	}
 	quoted := plain.Word(in)
 	text := fmt.Sprintf("  judge it again:  simulate check %s\n  run it again:    simulate replay %s%s\n", quoted, quoted, r.Again())
 	if r.Verdict == check.Fail && !r.Config.Foreign && !r.Smallest { // another program cannot run in virtual time
