@@ -73,7 +73,11 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (c *auditCounters) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, to) }
+func (c *auditCounters) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{auditLines, auditUnread, auditBreaks, auditExcused} {
+		to <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (c *auditCounters) Collect(to chan<- prometheus.Metric) {

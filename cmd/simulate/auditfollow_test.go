@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"github.com/leasestorm/leasestorm/sim/audit"
 	"github.com/leasestorm/leasestorm/sim/audit/logs"
@@ -12,6 +13,7 @@ import (
 
 // The counters have what the audit has counted.
 func TestAuditCounters(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	a, err := audit.New(audit.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -21,6 +23,8 @@ func TestAuditCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
 	log := `{"ts":"2026-01-01T00:00:00Z","event":"acquired","instance":"a","endpoint":"s","fence":2,"ttl":10000}
 {"ts":"2026-01-01T00:00:20Z","event":"acquired","instance":"b","endpoint":"s","fence":2,"ttl":10000}
 started
@@ -29,8 +33,6 @@ started
 		t.Fatal(err)
 	}
 	c.update(a)
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(c)
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	log := slogcore.Logger(slog.NewJSONHandler(os.Stderr, nil))
-	m, err := poll.New(client, lease.Config{TTL: 30 * time.Second, Logger: log}, poll.Config{Poll: f, Interval: 5 * time.Second})
+	config := lease.Config{TTL: 30 * time.Second, Logger: log}
+	if after, err := time.ParseDuration(os.Getenv("BREAK_AFTER")); err == nil {
+		config.Hooks = []redis.Hook{&deaf{from: time.Now().Add(after), answers: map[string]any{}}}
+	}
+	m, err := poll.New(client, config, poll.Config{Poll: f, Interval: 5 * time.Second})
 	if err != nil {
 		return err
 	}
