@@ -30,7 +30,7 @@ var tellEvents = map[core.TellKind]EventKind{
 	core.TellKept: EventKept,
 }
 
-// failedLast has the last failure to acquire or renew each lease, of those since the time since.
+// failedLast has, for each lease, the last failure to acquire or renew it after the time since.
 type failedLast struct {
 	since  core.Time
 	leases map[string]failedAs
@@ -109,8 +109,8 @@ func (a *announcer) record(t *core.Tell, repeated bool, h *Lease) {
 	a.log.Later(at, a.time(t.At), message, func() []zap.Field { return a.fields(&tell) })
 }
 
-// publish passes the announced events to all listeners, and the routine ones to those that want all. It batches them, because each call
-// of Config.Notify costs a goroutine.
+// publish passes the announced events to all listeners; routine events go only to listeners that want all events. publish batches
+// the events, because each call of Config.Notify costs a goroutine.
 func (a *announcer) publish() {
 	if len(a.events) == 0 {
 		return
@@ -155,7 +155,7 @@ var attempts = map[core.OpKind]EventKind{
 	core.OpRenew: EventRenewing, core.OpReassert: EventRenewing, core.OpAcquire: EventAcquiring,
 }
 
-// attempt announces an attempt to hold a lease before it is sent.
+// attempt announces an attempt to acquire or renew a lease before the request is sent.
 func (a *announcer) attempt(op *core.Op) {
 	kind, ok := attempts[op.Kind]
 	if !ok || a.whoListens() != ofAll {

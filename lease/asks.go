@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// asks has the terms, at most one per held lease, for which a notice announced an operator's request and Redis has not been read yet. The
-// loop owns its fields.
+// asks has the terms whose release an operator has requested in a notice, but for which Redis has not been read yet. There is at
+// most one term per held lease. The loop owns the fields of asks.
 type asks struct {
 	*instance
 	table    *table
@@ -20,11 +20,12 @@ type asks struct {
 	reading bool
 }
 
-// askPause is the least time between two reads: anybody who may publish can cause them.
+// askPause is the least time between two reads, because anybody who may publish can cause reads.
 const askPause = 20 * time.Millisecond
 
-// noticed handles a notice that an operator requests a lease (leasectl release). Anybody who may publish can send one, and can guess a
-// term's fence from the microseconds in which it may have begun. So the instance obeys only a request stored in Redis. Runs in the loop.
+// noticed handles a notice that an operator requests a lease (leasectl release). Anybody who may publish can send one, and can
+// guess a term's fence from the microseconds in which it may have begun. So the instance obeys only a request that is stored in
+// Redis. noticed runs in the loop.
 func (a *asks) noticed(n *core.Notice) {
 	asked, ok := redisstore.GiveOf(n)
 	h := a.askedHold(asked)
@@ -39,8 +40,8 @@ func (a *asks) noticed(n *core.Notice) {
 	a.read()
 }
 
-// askedHold returns the requested hold, or nil: a notice may be late, or name another term. A keeper with a listener ignores requests,
-// because its leader or its intent worker would mistake one for its own end. Runs in the loop.
+// askedHold returns the requested hold. It returns nil if the notice is late or names another term. A keeper with a listener
+// ignores requests, because its leader or intent worker would mistake the release for its own end. askedHold runs in the loop.
 func (a *asks) askedHold(asked redisstore.Give) *Lease {
 	if a.draining || asked.Owner != a.cfg.InstanceID || a.keeper && a.cfg.Notify != nil {
 		return nil
@@ -52,7 +53,7 @@ func (a *asks) askedHold(asked redisstore.Give) *Lease {
 	return h
 }
 
-// read reads from Redis whether the waiting terms are requested, unless a read is in flight. Runs in the loop.
+// read starts a read of the requests for the waiting terms, unless a read is in flight. It runs in the loop.
 func (a *asks) read() {
 	if a.reading || len(a.waiting) == 0 {
 		return

@@ -41,8 +41,8 @@ type refusal struct {
 
 func refusedNow(err error) *refusal { return &refusal{err: err, at: time.Now()} }
 
-// present returns the current reason, with the holder's TTL reduced by the time since. Once that TTL is over, the holder has renewed, and
-// the remaining time is unknown.
+// present returns the refusal as of now: the holder's remaining TTL is reduced by the time since the refusal. If that TTL is over,
+// the holder must have renewed, and the remaining time is unknown.
 func (r *refusal) present() error {
 	var held *heldError
 	if !errors.As(r.err, &held) || held.ttl <= 0 {
@@ -79,7 +79,8 @@ func (c *callers) acquire(ctx context.Context, name string, wait bool, opts ...O
 	}
 }
 
-// gaveUp is the error of a call whose context ended: the cause, and the last answer, which is out of date while Redis is silent.
+// gaveUp is the error of a call whose context ended. It has the cause of the context and the last answer. While Redis is silent,
+// that answer is out of date, and the last failure replaces it.
 func (c *callers) gaveUp(ctx context.Context, name string, w *waiter) error {
 	last := errUnknown
 	if r := w.refused.Load(); r != nil && !c.diagnosis.silent() {
@@ -91,7 +92,7 @@ func (c *callers) gaveUp(ctx context.Context, name string, w *waiter) error {
 		context.Cause(ctx), last)
 }
 
-// want adds a call. It runs in the loop, as do all functions below.
+// want adds a call. It and all functions below run in the loop.
 func (c *callers) want(name string, w *waiter) {
 	if c.draining {
 		w.ch <- ErrStopped
@@ -133,7 +134,7 @@ func (c *callers) take(name string, h *Lease, t policy.Reply[*waiter, *refusal],
 	}
 }
 
-// ttlOf returns the TTL of the next term of a lease: that of the caller who gets it.
+// ttlOf returns the TTL of the next term of a lease: the TTL that the first waiting caller requested.
 func (c *callers) ttlOf(name string) time.Duration {
 	if first, ok := c.waiters.First(name); ok {
 		return first.ttl
@@ -149,8 +150,8 @@ func (w *waiter) answer(h *Lease, err error) {
 	w.ch <- err
 }
 
-// unwant withdraws a call whose context ended. If it acquired the lease in the same moment, the lease is released, unless another caller
-// or the placement of sessions also wants it.
+// unwant withdraws a call whose context ended. If the call acquired the lease at the same moment, the lease is released, unless
+// another caller or the placement of sessions also wants it.
 func (c *callers) unwant(name string, w *waiter) {
 	if w.done {
 		if w.hold == nil {
@@ -187,7 +188,7 @@ func (c *callers) heldHere(h *Lease) error {
 	return &heldError{name: h.name, owner: c.cfg.InstanceID, ttl: max(0, time.Until(deadline))}
 }
 
-// wantAgain requests a lease again after its term here has ended, if callers still wait for it.
+// wantAgain requests a lease again after this instance's term has ended, if callers still wait for the lease.
 func (c *callers) wantAgain(name string) {
 	c.take(name, nil, c.waiters.Over(name), c.later)
 }

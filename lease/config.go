@@ -39,16 +39,17 @@ const (
 // and channel; only WithTTL may differ.
 //
 // Errors, Health and the log show Redis' error texts without the password of
-// the client's options. A password from a credentials provider is unknown here.
-// Arguments that Redis repeats are hidden, but a malicious server may reveal it
-// in other words.
+// the client's options. They also hide the arguments that Redis repeats. The
+// library does not know the password of a credentials provider, so a malicious
+// server could reveal that password in other words.
 type Config struct {
 	// InstanceID names this instance; "" means GenerateInstanceID(). No two
 	// instances may ever share an ID, not even one after the other.
 	InstanceID string
 
 	// TTL is how long a lease and the heartbeat live without a renewal, and so
-	// bounds failover. 100 ms to 12 h, whole milliseconds. 0: 30 s.
+	// how long a dead owner blocks its leases. 100 ms to 12 h, whole
+	// milliseconds. 0: 30 s.
 	TTL time.Duration
 	// RenewInterval is the time between renewals of the leases and of the
 	// heartbeat. 0: TTL/3.
@@ -58,33 +59,33 @@ type Config struct {
 	OpTimeout time.Duration
 	// DiscoveryInterval is the time between two discoveries, which read all
 	// leases and heartbeats. They are a safety net, because instances announce
-	// joins, leaves and releases at once. It grows by itself if discoveries
-	// would load Redis. 0: TTL/3.
+	// joins, leaves and releases at once. The instance lengthens the interval
+	// if discoveries would load Redis. 0: TTL/3.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long Redis grants nothing after it lost its data: the
 	// longest TTL of all instances that share the epoch key. 0: TTL. The first
-	// instance of a group sets it for the group. An instance that needs more
-	// does not start; one that needs less uses the group's. SetQuarantine
-	// changes it.
+	// instance of such a group sets the group's quarantine. An instance that
+	// needs a longer one does not start; an instance that needs a shorter one
+	// uses the group's. admin.SetQuarantine changes it.
 	Quarantine time.Duration
 	// DrainTimeout bounds Stop. Work that still runs after it keeps its lease
 	// until the lease expires. 0: RenewInterval.
 	DrainTimeout time.Duration
 
 	// Notify is called with every event before the next request is sent to
-	// Redis. The instance's loop waits for it, so it must return at once and
-	// never wait for a method of this package, except those of Lease that allow
-	// it. With Notify, the listener ends the work: once the work has returned,
-	// it must answer each EventYield with Lease.Drop. If Notify panics or ends
-	// its goroutine, it misses that event, and the log says so. All other
-	// listeners should use Subscribe.
+	// Redis. The instance's loop waits for Notify, so Notify must return at
+	// once. It may call only the methods of Lease that say so. With Notify, the
+	// listener ends the work: after each EventYield, it must call Lease.Drop
+	// once the work has returned. If Notify panics or ends its goroutine, it
+	// misses that event, and the log says so. A listener that ends no work
+	// should use Subscribe.
 	Notify func(Event)
 
 	// LeasePrefix, NodePrefix, EpochKey and Channel are the names in Redis. "":
 	// "lease:name:", "lease:node:", "lease:epoch" and "lease:notify", and in a
 	// ManagerConfig "poll:lease:", "poll:node:", "poll:epoch" and
 	// "poll:notify". On a cluster all four carry the same hash tag. In a
-	// database other than 0, ":" and its number follow Channel.
+	// database other than 0, ":" and the number of the database follow Channel.
 	LeasePrefix, NodePrefix, EpochKey, Channel string
 	// ExactKeys makes a lease's name its whole key in Redis, for keys that
 	// another program prescribes. Not on a cluster.
@@ -92,12 +93,13 @@ type Config struct {
 
 	// Replicas is how many replicas Redis should have, the same in every
 	// instance: 0 to 9. With 0, one owner is promised only while no instance
-	// uses a deposed master. Otherwise a write counts once a majority of all
-	// Redis nodes has it, and one owner is promised across every failover;
-	// without a majority, nobody owns anything. Use 2: 1 needs both nodes, and
-	// 3 needs three of four. On a cluster it counts the replicas of the leases'
-	// shard. Start fails if more replicas acknowledge. If some attach later,
-	// Health's reason and the log say so within a TTL. See docs/replicas.md.
+	// uses a deposed master. With 1 or more, a write counts once a majority of
+	// all Redis nodes has it, and one owner is promised across every failover.
+	// Without a majority, nobody owns anything. Use 2: with 1, both nodes must
+	// acknowledge, and with 3, three of four. On a cluster, Replicas is the
+	// number of replicas of the leases' shard. Start fails if more replicas
+	// acknowledge. If further replicas attach later, Health's reason and the
+	// log say so within a TTL. See docs/replicas.md.
 	Replicas int
 	// AssumeNew declares that this address never led to another Redis that
 	// granted leases, for a compose file or a test. If that Redis shows no sign
@@ -135,13 +137,13 @@ type ManagerConfig struct {
 	Config
 
 	// Sessions returns the IDs of all sessions to share, without the paused
-	// ones. With it, the instance places and acquires sessions by itself;
-	// without it, callers acquire leases on demand. Calls never overlap, and
-	// each must end with its context. If a call fails, the result of the last
-	// good one is used. Until the first good call, the instance does not read
-	// Redis, and Health says so. An error with a method Skipped() (count int,
-	// names []string) comes with valid IDs, and Health shows the malformed
-	// ones.
+	// ones. If Sessions is set, the instance places and acquires sessions by
+	// itself; if it is nil, callers acquire leases on demand. Calls never
+	// overlap, and each must end with its context. If a call fails, the
+	// instance uses the result of the last successful call. Until the first
+	// successful call, the instance does not read Redis, and Health says so. If
+	// the error has a method Skipped() (count int, names []string), the
+	// returned IDs are valid, and Health shows the skipped ones.
 	Sessions func(ctx context.Context) ([]string, error)
 	// NamedSessions allows session IDs that are not UUIDs: 1 to 128 bytes of
 	// printable ASCII without space, braces, colon and slash. All instances
@@ -241,8 +243,8 @@ type Option struct{ ttl time.Duration }
 // got no answer, this keeper may use that TTL for its next terms of the lease.
 func WithTTL(ttl time.Duration) Option { return Option{ttl} }
 
-// shortest is the least WithTTL, in parts of Config.TTL: the margin for clocks, which is one percent of Config.TTL, the time to a renewal
-// and its timeout still fit into it.
+// shortest bounds WithTTL from below, at Config.TTL/shortest. Such a TTL still has room for the margin for clocks (1 % of
+// Config.TTL), the time to a renewal, and the timeout of the renewal.
 const shortest = 50
 
 // checkShorter checks the TTL of a lease; 0 is Config.TTL.

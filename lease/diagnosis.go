@@ -61,7 +61,7 @@ func (d *diagnosis) learn(f func()) {
 	f()
 }
 
-// troubled records that t lasts with err, or is over if err is nil.
+// troubled records that t persists, with err as its reason, or that t is over if err is nil.
 func (d *diagnosis) troubled(t *trouble, err error) {
 	d.learn(func() { t.is(err, d.log, d.cfg.InstanceID) })
 }
@@ -74,7 +74,7 @@ func namesOf(items []core.Item) []string {
 	return names
 }
 
-// noted records the outcome of a request on op's leases. The loop calls it before it passes the outcome to the core.
+// noted records the outcome of a request on op's leases. The loop calls noted before it passes the outcome to the core.
 func (d *diagnosis) noted(op *core.Op, answer *core.Answer) {
 	a := *answer.Counted(op)
 	if a.Failure == core.FailUncounted && a.Err == nil {
@@ -187,7 +187,7 @@ func (d *diagnosis) useless() bool {
 	return d.sessions.count == 0 && (d.sessions.skipped > 0 || d.troubles.unread.err != nil)
 }
 
-// unasked returns the kinds of requests that are not sent while a bar lasts, so their earlier refusals are outdated.
+// unasked returns the kinds of requests that a barred instance does not send. Earlier refusals of such requests are outdated.
 func (d *diagnosis) unasked(barred bool) []core.OpKind {
 	switch {
 	case !barred || d.blockedBy != core.CauseQuarantine && d.blockedBy != core.CauseClock:
@@ -239,7 +239,7 @@ func (d *diagnosis) shareable(h Health) Health {
 	return h
 }
 
-// refusal is the error of a lease that was not granted.
+// refusal returns the error for a lease that Redis did not grant.
 func (d *diagnosis) refusal(t *core.Tell) error {
 	wait := time.Duration(t.Wait)
 	switch t.Cause {
@@ -289,7 +289,8 @@ func (d *diagnosis) disagrees() error {
 	return d.store.TooShort(max(d.cfg.TTL, d.cfg.Quarantine), time.Duration(d.agreed))
 }
 
-// subscribed records the outcome of an attempt to subscribe to the channel, nil once notices arrive. Leases are granted without notices.
+// subscribed records the outcome of an attempt to subscribe to the channel; nil means that notices arrive. Redis also grants leases
+// to an instance that receives no notices.
 func (d *diagnosis) subscribed(err error) {
 	if err == nil {
 		d.event(core.Event{Kind: core.EvSubscribed})
@@ -299,8 +300,8 @@ func (d *diagnosis) subscribed(err error) {
 	d.troubled(&d.troubles.deaf, d.granting(err))
 }
 
-// stalled warns of a loop that wakes more than a renewal interval late: the process was stopped or starved. due is the planned wake-up, 0
-// for never. It logs at most once per TTL.
+// stalled warns if the loop wakes more than a renewal interval late, because the process was stopped or starved. due is the planned
+// wake-up, 0 for never. It logs at most once per TTL.
 func (d *diagnosis) stalled(due core.Time) {
 	now := d.now().Mono
 	late := now - due
@@ -312,7 +313,7 @@ func (d *diagnosis) stalled(due core.Time) {
 		zap.String("instance", d.cfg.InstanceID), zap.Int64("wait", int64(late)/core.Millisecond))
 }
 
-// overdue returns the caller's function that does not return, or the loop, or a request, and since when. "" means none.
+// overdue returns what does not return (a function of the caller's, the loop, or a request), and since when. "" means none.
 func (d *diagnosis) overdue() (what string, since time.Time) {
 	return d.log.Calls.Late(time.Now().Add(-d.late()))
 }

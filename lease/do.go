@@ -14,11 +14,11 @@ import (
 // several callers should do.
 //
 // Do releases the lease after f has returned or panicked. The context of f ends
-// with ctx, with the trust window and with the keeper; context.Cause says
-// which. f should send fence along with every write. Do returns the error of f,
-// joined with ErrLost if the lease was lost while f ran. If Do could not
-// acquire the lease, it returns the error of Acquire and does not call f:
-// ErrHeld if ctx ended while another instance held the lease.
+// when ctx ends, when the trust window ends, or when the keeper stops;
+// context.Cause says which. f should send fence with every write. Do returns
+// the error of f, joined with ErrLost if the lease was lost while f ran. If Do
+// could not acquire the lease, it returns the error of Acquire and does not
+// call f: ErrHeld if ctx ended while another instance held the lease.
 func (k *Keeper) Do(ctx context.Context, name string, f func(ctx context.Context, fence int64) error, opts ...Option) error {
 	h, err := k.Acquire(ctx, name, opts...)
 	return k.under(ctx, h, err, f)
@@ -32,19 +32,19 @@ func (k *Keeper) TryDo(ctx context.Context, name string, f func(ctx context.Cont
 	return k.under(ctx, h, err, f)
 }
 
-// DoOnce runs f unless a function has succeeded under this name within the last
-// period; then it returns nil without calling f. While one caller runs its
-// function, the others wait. If that function fails, or its process dies, the
-// next caller runs its own.
+// DoOnce returns nil without calling f if a function has succeeded under this
+// name within the last period. Otherwise it runs f. While one caller runs its
+// function, all other callers of this name wait, in every instance. If that
+// function fails, or its process dies, the next caller runs its own function.
 //
-// The work is done at least once per period. Redis records a success only while
-// the caller still holds the lease. DoOnce returns ErrLost if the caller no
-// longer holds it, and the connection's error if Redis did not answer; another
-// caller may then do the work again, as it may after Redis or a failover has
-// lost the record. Redis measures the period from the success on, so the clocks
-// of the replicas do not matter. A period below one millisecond is
-// ErrInvalidConfig. While Redis may have lost leases, DoOnce waits as Acquire
-// does.
+// The work can run more than once in a period: if Redis could not record the
+// success, another caller may run the work again. DoOnce then returns ErrLost,
+// because the caller no longer held the lease, or the connection's error,
+// because Redis did not answer. The work can also run again if Redis, or a
+// failover, has lost the record. The period begins with the success. Redis
+// measures it, so the clocks of the instances do not matter. A period below one
+// millisecond is ErrInvalidConfig. While Redis may have lost leases, DoOnce
+// waits as Acquire does.
 func (k *Keeper) DoOnce(ctx context.Context, name string, period time.Duration, f func(ctx context.Context, fence int64) error) error {
 	if period < time.Millisecond {
 		return fmt.Errorf("%w: DoOnce needs a period of at least 1ms, not %v", ErrInvalidConfig, period)
@@ -77,7 +77,8 @@ func (k *Keeper) DoOnce(ctx context.Context, name string, period time.Duration, 
 	})
 }
 
-// under runs f under h, the lease of an attempt, unless the attempt failed.
+// under runs f while it holds h. If failed is not nil, the lease was not acquired, and under
+// returns failed.
 func (k *Keeper) under(ctx context.Context, h *Lease, failed error, f func(ctx context.Context, fence int64) error) (err error) {
 	if failed != nil {
 		return failed

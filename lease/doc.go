@@ -10,12 +10,13 @@
 //
 // Redis' wall clock must not step forward by more than the margin (1 % of the
 // TTL, at least 5 ms) while a lease lives. The clocks of successive masters
-// must differ by less than a TTL. The library does not notice if a machine is
-// suspended and its wall clock is set back by as much between two renewals.
+// must differ by less than a TTL. The library does not notice a suspension of
+// the machine if, before the next renewal, the wall clock is set back by the
+// length of the suspension.
 //
 // If somebody deletes a lease key, or an eviction policy removes it, two owners
-// overlap for at most one renewal interval and its timeout. Even then, a target
-// that checks fences accepts nothing with an older fence.
+// can overlap for at most RenewInterval + OpTimeout. Even then, a target that
+// checks fences accepts nothing with an older fence.
 //
 // Behind Sentinel and on a cluster, a deposed master that does not learn of the
 // failover may renew leases that the new master grants, unless
@@ -31,14 +32,15 @@
 //
 // # Manager and Keeper
 //
-// A [Manager] shares sessions. With [ManagerConfig.Sessions] it places them on
-// the live instances by itself; without it, callers acquire them on demand. A
-// [Keeper] holds leases of any name for anything: leadership, a slot, a job.
-// Both are safe for concurrent use.
+// A [Manager] shares sessions. If [ManagerConfig.Sessions] is set, the managers
+// place the sessions on the live instances by themselves; otherwise callers
+// acquire sessions on demand. A [Keeper] holds leases of any name for anything:
+// leadership, a slot, a job. Both are safe for concurrent use.
 //
-// An instance runs the same few goroutines however many leases it holds: the
-// loop that decides, ten workers that send requests, one that receives notices,
-// one that writes the log, and one for each listener of Subscribe.
+// The number of an instance's goroutines does not depend on the number of its
+// leases: the loop that decides, ten workers that send requests, one that
+// receives notices, one that writes the log, and one for each listener of
+// Subscribe.
 //
 // # The trust window
 //

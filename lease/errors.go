@@ -11,40 +11,40 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// Errors for errors.Is. Most come as an *OpError.
+// Errors for errors.Is. Most are wrapped in an *OpError.
 var (
 	// ErrHeld: another instance, or another caller of this one, holds the
-	// lease. OpError.Owner and Until say who and how long.
+	// lease. OpError.Owner is the holder; Until is when its lease expires.
 	ErrHeld = errors.New("lease is held by another")
 	// ErrLost: the term is over, or the instance never held the lease.
 	ErrLost = errors.New("lease is not held")
-	// ErrQuarantine: leases may have been lost, with Redis' data or because its
+	// ErrQuarantine: Redis may have lost leases, with its data or because its
 	// clock jumped. Nothing is granted before OpError.Until.
 	ErrQuarantine = errors.New("redis may have lost leases and grants nothing until the last of them has expired")
 	// ErrStopped: the instance does not run. Start was not called, or Stop was;
 	// a stopped instance does not start again.
 	ErrStopped = errors.New("stopped")
-	// ErrInvalidConfig: a setting, a lease name or a session ID is invalid, as
-	// the text says. Another call like it fails, too.
+	// ErrInvalidConfig: a setting, a lease name or a session ID is invalid. The
+	// text says which. A retry fails, too.
 	ErrInvalidConfig = errors.New("invalid lease configuration")
 )
 
-// OpError is the error of an operation. Err, which errors.Is and errors.As see,
-// has the reason in Redis' own words if Redis refused.
+// OpError is the error of an operation. errors.Is and errors.As examine Err. If
+// Redis refused, Err has the reason in Redis' own words.
 type OpError struct {
 	Op   string // "acquire", "release", "start" or "stop"
 	Name string // the lease; "" for an operation on all
 
 	// Unknown: Redis may have executed the operation, because it gave no
-	// answer, or too few replicas acknowledged. The instance does not believe
-	// in a lease that it may have acquired, and releases it. Otherwise Redis
-	// changed nothing.
+	// answer, or too few replicas acknowledged. If the instance may have
+	// acquired a lease, it does not use that lease, and releases it. If Unknown
+	// is false, Redis changed nothing.
 	Unknown bool
 
 	Owner string // with ErrHeld: the instance that holds the lease
-	// Until is with ErrHeld when the lease expires unless renewed, give or take
-	// a few milliseconds, if known; with ErrQuarantine when Redis grants leases
-	// again.
+	// With ErrHeld, Until is when the lease expires unless its holder renews
+	// it, to within a few milliseconds; zero if unknown. With ErrQuarantine,
+	// Until is when Redis grants leases again.
 	Until time.Time
 	Err   error
 }
@@ -55,7 +55,7 @@ func (e *OpError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// opError makes err, if it is one, an OpError.
+// opError wraps err in an OpError. It returns nil if err is nil.
 func opError(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -95,7 +95,7 @@ var (
 // errLate is the error of a discovery that was not sent.
 var errLate = errors.New("Config.Sessions leaves no time to read leases and heartbeats")
 
-// kindError is an error for which errors.Is(err, kind) is true, too.
+// kindError is an error of its own for which errors.Is(err, kind) is also true.
 type kindError struct {
 	text string
 	kind error
@@ -192,7 +192,7 @@ type unconfirmed struct{ error }
 func (e unconfirmed) Is(target error) bool { return target == errUnknown }
 func (e unconfirmed) Unwrap() error        { return e.error }
 
-// resultless is the error of a read without a result.
+// resultless is the error of a read that failed with err.
 func resultless(err error) error {
 	if err = redisstore.Cause(err); isRefused(err) {
 		return err

@@ -82,20 +82,21 @@ type Event struct {
 	// Cause: Reason as one of a few fixed texts (docs/log.md), for counting
 	Cause string
 	Owner string
-	// Repeated: an EventAcquireFailed or EventUncertain like the last event of
-	// this lease, with the same Cause and Owner, less than a renewal interval
-	// after it. There is an event for each failure, but the log entry of a
-	// repeated one has the level debug.
+	// Repeated: this EventAcquireFailed or EventUncertain has the same Cause
+	// and Owner as the last failure of this lease, less than a renewal interval
+	// ago. Each failure has an event, but the log entry of a repeated failure
+	// has the level debug.
 	Repeated bool
 	// Lease is the term; nil with EventAcquiring, EventAcquireFailed and
 	// EventReleaseFailed.
 	Lease *Lease
 	// VacantSince is when the lease lost its last owner before this term, on
-	// this instance's clock: with GivenBack, when the instance received the
-	// release, otherwise when the key expired, as last read. The zero time
-	// means that this is not known, because the instance did not wait for the
-	// lease, received it from its owner, or found it deleted or released
-	// without a notice.
+	// this instance's clock. If GivenBack is true, that owner released the
+	// lease, and VacantSince is when this instance received the notice.
+	// Otherwise it is when the owner's key expired, as last read. VacantSince
+	// is zero if unknown: this instance did not wait for the lease, received it
+	// directly from its owner, or found it deleted or released without a
+	// notice.
 	VacantSince time.Time
 	GivenBack   bool
 	// Dropped counts the events just before this one that this listener missed

@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// check refuses a Redis that can never work. It accepts one that does not answer now: an instance that starts during an outage joins
-// after the outage, and checks then. It runs before the loop.
+// check refuses a Redis that cannot work with its present settings. It accepts a Redis that does not answer now: an instance that
+// starts during an outage joins after the outage, and recheck examines Redis then. It runs before the loop.
 func (d *diagnosis) check(ctx context.Context) error {
 	defer func() { // a refused instance may end the process
 		last, cancel := context.WithTimeout(ctx, lastWait)
@@ -64,8 +64,8 @@ func (d *diagnosis) examine(ctx context.Context) (known bool, err error) {
 	return err == nil || isRefused(err) || never(err), err
 }
 
-// recheck examines a Redis that did not answer at Start until it has answered. It keeps examining an unusable one, because somebody may
-// change its settings.
+// recheck examines a Redis that did not answer at Start, until Redis has answered. It keeps examining an unusable Redis, because
+// somebody may change its settings.
 func (d *diagnosis) recheck() {
 	for wait := d.cfg.RenewInterval; d.sleep(wait); {
 		known, err := d.examine(d.ctx)

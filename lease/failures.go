@@ -12,8 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// failures has the last failure of each kind of request. A failure ends when a request of that kind is answered, or when the answer to
-// another kind shows its end.
+// failures has the last failure of each kind of request. A failure ends when Redis answers a request of the same kind, or when the
+// answer to another kind shows that the failure is over.
 type failures struct {
 	life  time.Duration // age at which a failure that is not repeated ends: such requests are not sent any more
 	kinds map[core.OpKind]failure
@@ -53,7 +53,8 @@ func (f *failures) note(kind core.OpKind, a *core.Answer, sent, now time.Time) {
 	f.kinds[kind] = failure{a.Err, a.Failure == core.FailUnknown || a.Failure == core.FailUncounted, since, now}
 }
 
-// over drops failures from before sent: those of the connection, which works again, and the refusals for which is holds.
+// over drops the failures from before sent that are outdated: all errors of the connection, which works again, and the refusals for
+// which is returns true.
 func (f *failures) over(sent time.Time, is func(error) bool) {
 	for k, last := range f.kinds {
 		if last.at.Before(sent) && (!isRefused(last.err) || is(last.err)) {
@@ -89,8 +90,8 @@ func (f *failures) denied() error {
 	return nil
 }
 
-// renewals returns the last failure to renew. Probes count, because an instance sends nothing else to a silent Redis. So do errors of the
-// connection.
+// renewals returns the last failure to renew. Failed probes count too, because an instance sends nothing else to a silent Redis,
+// and so do errors of the connection.
 func (f *failures) renewals(now time.Time) (last failure) {
 	for k, one := range f.kinds {
 		renews := k == core.OpRenew || k == core.OpReassert || k == core.OpObserve
@@ -116,7 +117,7 @@ func (f *failures) present(kind core.OpKind, now time.Time, but ...core.OpKind) 
 	return last
 }
 
-// timeOnly reports whether err says only that the time was over.
+// timeOnly reports whether err says only that the timeout expired.
 func timeOnly(err error) bool {
 	var way *net.OpError
 	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
@@ -137,8 +138,8 @@ func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	return err
 }
 
-// failedLooks counts consecutive failed discoveries. A discovery needs more rights than any other request, so it may fail forever while
-// everything else succeeds. Then the instance never finds a free lease.
+// failedLooks counts consecutive failed discoveries. A discovery needs more rights than any other request, so discoveries may fail
+// forever while all other requests succeed. Such an instance never finds a free lease.
 type failedLooks struct {
 	count int
 	since time.Time // when the first of them failed

@@ -11,7 +11,7 @@ import (
 const (
 	// HealthOK: no recent request was refused or stayed unanswered.
 	HealthOK = "ok"
-	// HealthNoSessions: as OK, but there is no session to share.
+	// HealthNoSessions: like HealthOK, but there is no session to share.
 	HealthNoSessions = "no-sessions"
 	// HealthNotStarted: Start was not called, failed, or has just returned and
 	// Redis has not answered yet.
@@ -33,8 +33,8 @@ const (
 	// HealthSessionsRefused: all sessions are malformed, or Sessions fails
 	// (Err) or takes too long.
 	HealthSessionsRefused = "sessions-refused"
-	// HealthSuperseded: the server has an epoch that is known to be superseded:
-	// it is not trusted any more.
+	// HealthSuperseded: the server has an epoch that a later one has
+	// superseded, so the instance does not trust this server.
 	HealthSuperseded = "superseded"
 	// HealthBlocked: a function of the caller's has not returned since Since;
 	// Reason names it.
@@ -47,9 +47,10 @@ const (
 // Health is the state of an instance at one moment, for a readiness probe and
 // for people. Health sends no requests of its own. On a full Redis, an instance
 // that only renews still reports ok, because renewals succeed and only grants
-// fail; so does an instance that sends nothing. A refusal counts until the same
-// request succeeds, until a later write shows that Redis writes again, or until
-// no request has met it for two renewal intervals.
+// fail. An instance that sends nothing reports ok, too. Health reports a
+// refusal until the same kind of request succeeds, until another write shows
+// that Redis accepts writes again, or until two renewal intervals pass without
+// that refusal.
 type Health struct {
 	State  string    // HealthOK, …; stable, for machines
 	Reason string    // one sentence, with the server's own text if it refuses
@@ -57,35 +58,35 @@ type Health struct {
 	Until  time.Time // with Quarantine, Clock
 	Err    error     // the last refusal or error of the connection, if any
 
-	// Sessions is how many sessions are shared, as last read. Unread is since
-	// when reading them fails, zero if it does not.
+	// Sessions is how many sessions are shared, as last read. Unread is when
+	// reading them began to fail; zero if it works.
 	Sessions int
 	Unread   time.Time
 	// Settled: every session has its owner, and no lease has to move, as far as
 	// this instance knows.
 	Settled bool
-	// Skipped counts the malformed sessions. SkippedNames has some of them,
-	// each with its fault.
+	// Skipped counts the malformed sessions. SkippedNames names some of them,
+	// each with the reason.
 	Skipped      int
 	SkippedNames []string
 
-	// These limit an instance that can be granted leases nevertheless; Reason
-	// explains them.
-	// Deaf: notices are not heard, so a clean stop is noticed only when its
-	// leases expire
+	// Deaf, Surplus and Withdrawn limit an instance that can still be granted
+	// leases. Reason explains them.
+	//
+	// Deaf: this instance receives no notices, so it finds a released lease
+	// free only when the lease would have expired.
 	Deaf bool
-	// Surplus: more replicas acknowledge than configured, so one owner is not
-	// guaranteed
+	// Surplus: more replicas acknowledge than Config.Replicas, so one owner is
+	// not guaranteed.
 	Surplus bool
 	// Withdrawn: this instance left the registry for a while, because its
-	// acquisitions fail while those of others succeed
+	// acquisitions fail while those of other instances succeed.
 	Withdrawn bool
 
 	_ struct{}
 }
 
-// OK reports whether nothing known keeps the instance from being granted
-// leases.
+// OK reports whether the instance can be granted leases, as far as it knows.
 func (h Health) OK() bool { return h.State == HealthOK || h.State == HealthNoSessions }
 
 // String returns state and reason in one line.

@@ -6,8 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// inbox is the loop's queue. Putting never waits, so nothing called from the loop can deadlock it. The requests in flight, the number of
-// callers, and noticeMax bound its length.
+// inbox is the loop's queue. put never waits, so no function that the loop calls can deadlock it. The requests in flight, the
+// number of callers, and noticeMax bound its length.
 type inbox struct {
 	mu     sync.Mutex
 	items  []message

@@ -79,7 +79,7 @@ func (in *instance) now() core.Now {
 
 func (in *instance) time(t core.Time) time.Time { return in.base.Add(time.Duration(t)) }
 
-// late is how long the caller's functions and the loop may take: a renewal and its answer, less than a TTL.
+// late is how long the caller's functions and the loop may take: RenewInterval + OpTimeout, which is less than a TTL.
 func (in *instance) late() time.Duration { return in.cfg.RenewInterval + in.cfg.OpTimeout }
 
 func (in *instance) sleep(d time.Duration) bool {

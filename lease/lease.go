@@ -58,15 +58,15 @@ func (h *Lease) Valid() bool {
 	return h.belief().Holds(h.in.now())
 }
 
-// belief returns until when work may begin.
+// belief returns the time until which work may begin.
 func (h *Lease) belief() policy.Belief {
 	mono := h.mono.Load()
 	return policy.Belief{Mono: core.Time(mono), Wall: h.wall.Load()}
 }
 
 // Deadline returns the current end of the trust window. ok is false if the
-// instance does not believe in the lease now. Each renewal moves the deadline;
-// an unanswered renewal ends it early.
+// instance does not believe in the lease now. Each renewal moves the deadline.
+// While a renewal is overdue, ok is false although the deadline has not passed.
 func (h *Lease) Deadline() (deadline time.Time, ok bool) {
 	if !h.Valid() {
 		return time.Time{}, false
@@ -83,11 +83,11 @@ func (h *Lease) believe(b policy.Belief) {
 // Context ends with the term: when the trust window ends, when the lease is
 // lost or released, and when the instance stops. context.Cause is ErrLost (with
 // the reason if a renewal failed) or ErrStopped. A renewal that is merely late
-// does not end it.
+// does not end the context.
 //
-// A goroutine ends the context, so a process that was frozen or starved may go
-// on for a moment. Check Valid just before anything that must not happen twice,
-// and send the fence with it.
+// A goroutine ends the context, so work in a process that was frozen or starved
+// may go on for a moment. Check Valid just before anything that must not happen
+// twice, and send the fence with it.
 func (h *Lease) Context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,8 +101,8 @@ func (h *Lease) Context() context.Context {
 	return h.ctx
 }
 
-// withHolds returns a context that ends with ctx, with the first of these terms as its Lease.Context would, and with end. It costs one
-// context, however many holds it has.
+// withHolds returns a context that ends when ctx ends, when the first of holds ends, or when end is called. It needs one context
+// for any number of holds.
 func withHolds(ctx context.Context, holds ...*Lease) (_ context.Context, end context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	holds = slices.Clone(holds) // the caller may change its slice
@@ -142,10 +142,10 @@ func (h *Lease) forget(ctx context.Context) {
 	h.under = slices.DeleteFunc(h.under, func(u under) bool { return u.ctx == ctx })
 }
 
-// Release releases the lease and waits until Redis has confirmed it. Call it
-// once the work has returned. Releasing twice, or releasing a lost lease, does
-// nothing. OpError.Unknown: not confirmed; the release is retried until the
-// lease has expired.
+// Release releases the lease and waits until Redis has confirmed the release.
+// Call it once the work has returned. A second Release, or the Release of a
+// lost lease, does nothing. OpError.Unknown: Redis has not confirmed the
+// release. It is retried until the lease has expired.
 func (h *Lease) Release(ctx context.Context) error {
 	return opError("release", h.name, h.in.release(ctx, h.name, h))
 }

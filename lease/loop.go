@@ -138,7 +138,7 @@ func (l *loop) act(ev core.Event) {
 	l.dispatch(eff.Ops)
 }
 
-// dispatch sends requests on their lanes. It updates the trust table for all of them before any listener runs.
+// dispatch sends requests on their lanes. Before any listener runs, it updates the trust table for all these requests.
 func (l *loop) dispatch(ops []core.Op) {
 	for i := range ops {
 		if policy.Renews(ops[i].Kind) {
@@ -188,8 +188,8 @@ func (l *loop) report() {
 	l.state.Store(int32(st))
 }
 
-// carry carries out the core's tells: first on the trust table, then for all listeners. After the first pass nobody believes in a
-// finished term, before any listener runs.
+// carry applies the core's tells, first to the trust table and then to all listeners. So before any listener runs, nobody believes
+// in a finished term.
 func (l *loop) carry(tells []core.Tell) {
 	if len(tells) == 0 {
 		return
@@ -263,7 +263,8 @@ func (l *loop) settle(t *core.Tell, h *Lease) {
 	}
 }
 
-// yield requests the end of the work. If nobody is to release the lease, it releases the lease at once: IsOwned is false already.
+// yield requests the end of the work. If no caller or listener is to release the lease, yield releases the lease at once, because
+// IsOwned is false already.
 func (l *loop) yield(h *Lease, t *core.Tell) {
 	if h == nil {
 		return
@@ -280,14 +281,14 @@ func (l *loop) yield(h *Lease, t *core.Tell) {
 	}
 }
 
-// giveBack ends the work under a term that an operator requests. It names no heir: the lease is free once its owner has released it, as
-// after any work.
+// giveBack ends the work under a term that an operator requests. It names no heir: any instance may acquire the lease once its
+// owner has released it.
 func (l *loop) giveBack(h *Lease, from string) {
 	l.carry([]core.Tell{{Kind: core.TellYield, Cause: core.CauseRequested, ID: h.name, Fence: h.fence, At: l.now().Mono, Owner: from}})
 	l.settleTodo()
 }
 
-// drain begins the stop. Runs in the loop.
+// drain begins the stop. It runs in the loop.
 func (l *loop) drain() {
 	l.draining = true
 	l.state.Store(int32(stateDraining))
@@ -298,8 +299,8 @@ func (l *loop) drain() {
 // unconfirmedReleases is the result of finish when all work has ended.
 const unconfirmedReleases = "releases that Redis has not confirmed"
 
-// finish gives up the remaining leases and releases, and names them, "" for none. A heartbeat that may live on blocks nobody. Runs in the
-// loop, last.
+// finish gives up the remaining leases and pending releases, and returns their names, "" for none. It ignores an undeleted
+// heartbeat, which blocks nobody. It runs last in the loop.
 func (l *loop) finish() string {
 	select {
 	case <-l.drained:

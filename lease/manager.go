@@ -51,15 +51,15 @@ func (m *Manager) Start(ctx context.Context) error { return opError("start", "",
 func (m *Manager) Run(ctx context.Context) error { return m.s.run(ctx) }
 
 // Stop implements LeaseManager. It waits for a Start in progress, then at most
-// Config.DrainTimeout for work and for Redis, even a silent one, and then a
-// second for the caller's functions. OpError.Unknown: Redis did not confirm
-// every release. Otherwise the text names the caller's function that has not
-// returned; it may go on, but the leases do not.
+// Config.DrainTimeout for work and for Redis, and then at most a second for the
+// caller's functions. OpError.Unknown: Redis did not confirm every release.
+// Otherwise the text names the caller's function that has not returned. That
+// function may still run, but its leases are no longer renewed.
 func (m *Manager) Stop() error { return opError("stop", "", m.s.stop()) }
 
-// TryAcquire implements LeaseManager. If ctx ends first, a lease that it
-// acquires nevertheless is released, unless another caller has received it or
-// placement is on. The errors are those of Keeper.TryAcquire, and
+// TryAcquire implements LeaseManager. If ctx ends before the answer, and Redis
+// grants the lease, the manager releases it, unless another caller has received
+// it or placement is on. The errors are those of Keeper.TryAcquire, and
 // ErrInvalidConfig for an invalid session ID.
 func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error) {
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
@@ -73,8 +73,8 @@ func (m *Manager) TryAcquire(ctx context.Context, sessionID string) (bool, error
 }
 
 // Release implements LeaseManager. It returns ErrLost if this instance does not
-// hold the lease. With placement, the
-// instance that PreferredOwner names acquires it again, perhaps this one.
+// hold the lease. With placement, the instance that PreferredOwner returns then
+// acquires the lease; it can be this instance again.
 func (m *Manager) Release(ctx context.Context, sessionID string) error {
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (m *Manager) GetLiveNodes(ctx context.Context) ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// PreferredOwner implements LeaseManager. It answers from the last discovery.
+// PreferredOwner implements LeaseManager. It uses the result of the last
+// discovery.
 func (m *Manager) PreferredOwner(ctx context.Context, sessionID string) (string, error) {
 	if err := m.s.cfg.checkSession(sessionID); err != nil {
 		return "", err
@@ -189,8 +190,8 @@ func (m *Manager) Health() Health { return m.s.diagnosis.health() }
 
 // Subscribe calls f with every event from now on, in order, on a goroutine of
 // its own, until cancel or Stop. If f is 65,536 events behind, it misses some,
-// and Event.Dropped counts them. If f panics, it misses that event. Neither
-// delays anything else.
+// and Event.Dropped counts them. If f panics, it misses that event. A slow or
+// panicking f delays nothing else.
 func (m *Manager) Subscribe(f func(Event)) (cancel func()) {
 	return m.s.hub.subscribe(f, false, m.s.log.Calls)
 }
@@ -211,14 +212,15 @@ func NewKeeper(client redis.UniversalClient, cfg Config) (*Keeper, error) {
 	return &Keeper{s: s}, nil
 }
 
-// Start begins renewing, until Stop. ctx bounds the start only. See
-// Manager.Start.
+// Start makes the keeper acquire and renew leases until Stop. ctx bounds only
+// the call of Start. See Manager.Start.
 func (k *Keeper) Start(ctx context.Context) error { return opError("start", "", k.s.start(ctx)) }
 
-// Stop ends the contexts of all its leases, waits at most Config.DrainTimeout
-// for their release, and leaves the others to expire. It returns an error if
-// Redis did not confirm every release (OpError.Unknown), or if a function of
-// the caller's has not returned.
+// Stop ends the contexts of the keeper's leases and waits at most
+// Config.DrainTimeout for the work to return and the leases to be released.
+// Unreleased leases expire. Stop returns an error if Redis did not confirm
+// every release (OpError.Unknown), or if a function of the caller's has not
+// returned.
 func (k *Keeper) Stop() error { return opError("stop", "", k.s.stop()) }
 
 // InstanceID returns the owner of the keeper's leases.
@@ -232,16 +234,19 @@ func (k *Keeper) Subscribe(f func(Event)) (cancel func()) {
 	return k.s.hub.subscribe(f, false, k.s.log.Calls)
 }
 
-// TryAcquire makes one attempt.
+// TryAcquire makes one attempt. Its errors:
 //
-//	held by another           ErrHeld, with OpError.Owner and Until
-//	Redis may have lost data, ErrQuarantine, with OpError.Until
-//	or its clock jumped
-//	no answer                 OpError.Unknown: not held; released if acquired
-//	Redis refuses             its text; nothing was done unless OpError.Unknown
-//	an invalid name, or a key ErrInvalidConfig
-//	of another program's
-//	not started, or stopped   ErrStopped
+//	ErrHeld           another instance, or another caller of this keeper, holds
+//	                  the lease; OpError.Owner and Until have the details
+//	ErrQuarantine     Redis may have lost data, or its clock jumped; nothing is
+//	                  granted before OpError.Until
+//	ErrInvalidConfig  the name or an option is invalid, or the lease's key
+//	                  belongs to another program
+//	ErrStopped        the keeper was not started, or was stopped
+//	OpError.Unknown   Redis gave no answer. The caller does not hold the lease.
+//	                  If Redis has granted it, the keeper releases it.
+//	any other         Redis refused; the text is Redis' own. Unless
+//	                  OpError.Unknown is set, Redis changed nothing.
 func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	return k.acquire(ctx, name, false, opts...)
 }
@@ -259,21 +264,23 @@ func (k *Keeper) acquire(ctx context.Context, name string, wait bool, opts ...Op
 }
 
 // Acquire waits until the caller holds the lease or ctx ends. It sleeps until
-// the holder's lease expires or is released; it does not poll Redis. If ctx
-// ends first, the error wraps its cause and the last answer to any caller in
-// this process that waits for the lease:
+// the holder's lease expires or is released; it does not poll Redis.
 //
-//	another holds it          ErrHeld, with OpError.Owner and, unless it has
-//	                          renewed since, Until
-//	Redis may have lost data, ErrQuarantine, with OpError.Until
-//	or its clock jumped
-//	no answer                 OpError.Unknown: none at all, or none to the
-//	                          last attempt, or Redis is silent now
-//	Redis refuses             its text
+// If ctx ends first, the error wraps the cause of ctx, and one of the following
+// errors. It reports the last answer that any waiting caller of this keeper got
+// for this lease.
 //
-// In each case a lease that was acquired nevertheless is released.
-// ErrInvalidConfig, also for an Acquire inside a Do of the same lease, and
-// ErrStopped are returned without waiting.
+//	ErrHeld          another instance, or another caller of this keeper, holds
+//	                 the lease: OpError.Owner. OpError.Until is zero if the
+//	                 holder must have renewed since that answer.
+//	ErrQuarantine    as for TryAcquire
+//	OpError.Unknown  Redis has given no answer at all, or none to the last
+//	                 attempt, or does not answer now
+//	any other        Redis refused; the text is Redis' own
+//
+// If Redis grants the lease after ctx has ended, the keeper releases it.
+// Acquire returns ErrStopped and ErrInvalidConfig without waiting. An Acquire
+// inside a Do of the same lease is ErrInvalidConfig, too.
 func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	return k.acquire(ctx, name, true, opts...)
 }

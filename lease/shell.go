@@ -16,8 +16,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// shell runs a core. One loop owns the core, a few workers send its requests, one goroutine receives notices, and one writes the log
-// while there are entries. All methods of the shell itself are called from outside the loop.
+// shell runs a core. One loop owns the core, a few workers send its requests, one goroutine receives notices, and one writes the
+// log while there are entries. Call the methods of the shell itself only from outside the loop.
 type shell struct {
 	*instance
 	hub       hub
@@ -146,7 +146,7 @@ func (s *shell) end(begun bool) error {
 	return errors.Join(err, stuck, s.log.Flushed(last, errStuck))
 }
 
-// leave gives up the remaining leases and releases, and names them.
+// leave gives up the remaining leases and pending releases, and returns their names.
 func (s *shell) leave(last context.Context) string {
 	unconfirmed := make(chan string, 1)
 	s.post(func() { unconfirmed <- s.loop.finish() })
@@ -174,7 +174,7 @@ func (s *shell) ended(last context.Context) error {
 	return fmt.Errorf("%w: %s, since %s", errStuck, what, stamp(since))
 }
 
-// leftBehind is the error of a stop that did not release everything. left names the rest.
+// leftBehind is the error of a stop that did not release every lease. left names the unreleased leases.
 func (s *shell) leftBehind(left string) error {
 	err := fmt.Errorf("stopped after %v with %s; the remaining leases expire within %v", s.cfg.DrainTimeout, left, s.cfg.TTL)
 	if left == unconfirmedReleases { // otherwise Redis is not the reason

@@ -22,7 +22,7 @@ type source struct {
 	bad       map[string]bool // invalid IDs that were reported
 }
 
-// sessions returns the sessions to share. When the source fails, its last result remains valid: a broken source must not look like a
+// sessions returns the sessions to share. When the source fails, its last result stays in use: a broken source must not look like a
 // fleet without sessions, nor like a Redis that does not answer.
 func (s *source) sessions(ctx context.Context) *core.Sessions {
 	if s.last == nil {
@@ -60,12 +60,12 @@ func (s *source) sessions(ctx context.Context) *core.Sessions {
 	return s.last
 }
 
-// skippedError is an error of Config.Sessions beside valid IDs.
+// skippedError is an error that Config.Sessions returns together with valid IDs.
 type skippedError interface {
 	Skipped() (count int, names []string)
 }
 
-// read calls Config.Sessions, which may take as long as patience.
+// read calls Config.Sessions, which may take up to patience.
 func (s *source) read(ctx context.Context, patience time.Duration) (ids []string, left *inner.Skipped, err error) {
 	err = s.log.Calls.Call("Config.Sessions", patience, func() (err error) {
 		ids, err = s.cfg.Sessions(ctx)

@@ -89,7 +89,7 @@ func (t *table) holds() []*Lease {
 	return all
 }
 
-// apply applies tells to the trust table and returns their terms in holds. After it, nobody believes in a finished term.
+// apply applies tells to the trust table and returns their terms in holds. After apply, nobody believes in a finished term.
 func (t *table) apply(tells []core.Tell, holds []*Lease) []*Lease {
 	t.counts.mu.Lock()
 	for i := range tells {
@@ -156,7 +156,7 @@ func (t *table) believe(tell *core.Tell) *Lease {
 	return h
 }
 
-// attempting records that an attempt to renew is about to be sent: belief ends at its deadline unless it is answered.
+// attempting records that an attempt to renew is about to be sent: unless Redis answers, belief ends at the attempt's deadline.
 func (t *table) attempting(op *core.Op) {
 	for i := range op.Items {
 		if h := t.get(op.Items[i].ID); h != nil {
@@ -165,7 +165,8 @@ func (t *table) attempting(op *core.Op) {
 	}
 }
 
-// Bounds of the histograms. A renewal takes from parts of a millisecond to a tenth of the TTL; users choose the length of the window.
+// Bounds of the histograms. A renewal takes between a fraction of a millisecond and a tenth of the TTL. The TTL, and so the window,
+// is the user's choice.
 var (
 	tookBounds   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	marginBounds = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}

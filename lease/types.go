@@ -13,7 +13,7 @@ import (
 // (docs/specification.md, 000). Every method is safe for concurrent use.
 type LeaseManager interface {
 	// Start begins the heartbeat, renewals and, if configured, placement. They
-	// run until Stop. ctx bounds the start only.
+	// run until Stop. ctx bounds only the call of Start.
 	Start(ctx context.Context) error
 
 	// Stop ends the work under each lease, releases it and leaves the registry.
@@ -24,7 +24,8 @@ type LeaseManager interface {
 	// instance holds it.
 	TryAcquire(ctx context.Context, sessionID string) (bool, error)
 
-	// Release releases the lease; a waiting instance acquires it at once.
+	// Release releases the lease. If an instance waits for it, that instance
+	// acquires it at once.
 	Release(ctx context.Context, sessionID string) error
 
 	// IsOwned reports whether work for the session may begin now. It reads
@@ -39,15 +40,15 @@ type LeaseManager interface {
 	// ascending.
 	GetLiveNodes(ctx context.Context) ([]string, error)
 
-	// PreferredOwner returns the instance that should own the session:
-	// rendezvous rank, bounded by quotas.
+	// PreferredOwner returns the instance that should own the session, by
+	// rendezvous hashing within each instance's quota.
 	PreferredOwner(ctx context.Context, sessionID string) (string, error)
 
 	// InstanceID returns this instance's unique identifier.
 	InstanceID() string
 }
 
-// LeaseState is what an instance knows of a lease.
+// LeaseState is the state of a lease, as an instance knows it.
 type LeaseState int
 
 // The states of docs/specification.md, 000.
@@ -90,7 +91,7 @@ const (
 )
 
 // GenerateInstanceID returns hostname-bootTimestamp-randomSuffix, a new ID at
-// each call: an instance that restarts is another instance.
+// each call, because a restarted process is a new instance.
 func GenerateInstanceID() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

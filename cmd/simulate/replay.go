@@ -25,7 +25,8 @@ func newReplay() *cobra.Command {
 		Long: `Run the scenario and the plan of a saved run again, into a new folder. In virtual time the history is the same byte for byte,
 or replay reports the difference. On the real engine the faults hit the same targets at the same times, but the outcome may differ. A
 fault that hit an owner hits the same node again; with --aim-anew, it hits the present owner. A folder whose files were changed is
-refused. A folder from somebody else starts this program and Redis only: the node program that it names needs --node-cmd.
+refused. A replay never starts a node program just because the saved folder names it. It starts only this program's own node and Redis;
+to start another node program, give --node-cmd.
 
 replay SEED draws that seed as simulate --seeds does; give the flags of the exploration. SEED@V is refused unless this program draws
 version V, which the first line of the exploration shows.`,

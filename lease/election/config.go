@@ -36,20 +36,20 @@ type Config struct {
 	// HeartbeatPrefix precedes a leader's ID in the key of its heartbeat,
 	// which lives 5 s longer than LeaderTTL. "": "election:heartbeat:".
 	HeartbeatPrefix string
-	// EpochKey shows whether Redis still has its data. Elections that share
-	// an EpochKey must have one LeaderTTL, or a Quarantine as long as the
-	// longest. "": "election:epoch".
+	// EpochKey shows whether Redis still has its data. Elections that share an
+	// EpochKey must have the same LeaderTTL, or a Quarantine at least as long
+	// as the longest LeaderTTL. "": "election:epoch".
 	EpochKey string
 	// Channel carries a notice of each acquisition and release.
 	// "": "election:notify".
 	Channel string
 
-	// LeaderTTL is how long leadership lives without a renewal, and so
-	// bounds failover. 0: 30 s.
+	// LeaderTTL is how long leadership lives without a renewal, and so how long
+	// a dead leader blocks the election. 0: 30 s.
 	LeaderTTL time.Duration
-	// ElectionInterval is the time between two reads of a follower. It is a
-	// safety net, because a follower waits for the expiry and for the
-	// notice of a release. 0: LeaderTTL/2.
+	// ElectionInterval is the time between two reads of the leader key by a
+	// follower. The reads are a safety net, because a follower also waits for
+	// the key's expiry and for the notice of a release. 0: LeaderTTL/2.
 	ElectionInterval time.Duration
 	// HeartbeatInterval is the time between two heartbeats of the leader.
 	// They decide nothing here; other libraries read them. 0: LeaderTTL/3.
@@ -67,19 +67,19 @@ type Config struct {
 	// 0: LeaderTTL.
 	Quarantine time.Duration
 	// Replicas is lease.Config.Replicas. To have at most one leader across
-	// every failover, set it to the number of Redis' replicas. 0 does not
-	// promise that.
+	// every failover, set Replicas to the number of Redis' replicas. With 0, a
+	// failover can cause two leaders.
 	Replicas int
 	// AssumeNew is lease.Config.AssumeNew: this address never led to
 	// another Redis that granted leases.
 	AssumeNew bool
-	// DrainTimeout bounds Stop. Work that has not returned by then keeps
-	// its leadership until that expires. 0: RenewInterval.
+	// DrainTimeout is how long Stop waits for the work. If the work has not
+	// returned by then, its leadership is left to expire. 0: RenewInterval.
 	DrainTimeout time.Duration
 
 	// Notify is called with every event of the elections' leases, as
-	// lease.Config.Notify; nil: no call. It must return at once and leave
-	// the leases alone. All other listeners should use Subscribe.
+	// lease.Config.Notify; nil: no call. It must return at once and not use the
+	// leases. A listener that can be a moment late should use Subscribe.
 	Notify func(lease.Event)
 	// Observe is called with every event of the elections at the moment it
 	// happens; nil: no call. It must return at once and call only the local

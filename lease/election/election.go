@@ -22,8 +22,8 @@ import (
 // ErrRunning: this member's Run is already running.
 var ErrRunning = errors.New("Run is running for this member already")
 
-// Election is this process's part in one election. It is safe for concurrent
-// use. It cannot be restarted: after Stop, make another.
+// Election is this process's membership in one election. It is safe for
+// concurrent use. It cannot be restarted: after Stop, make another Election.
 type Election struct {
 	g       *Group
 	own     bool // the group belongs to this election alone
@@ -66,10 +66,11 @@ func New(client redis.UniversalClient, cfg Config) (*Election, error) {
 	return e, nil
 }
 
-// Start takes part until Stop, after a random delay of at most
-// Config.StartDelayMax. ctx bounds the start only; Run binds the member to a
-// context. Start waits and fails as lease.Keeper.Start does, and also returns
-// lease.ErrStopped.
+// Start makes this member take part in the election until Stop. The first
+// attempt follows after a random delay of at most Config.StartDelayMax. ctx
+// bounds only the call of Start; Run binds the member to a context. Start waits
+// and fails as lease.Keeper.Start does. It returns lease.ErrStopped if the
+// member or its Group has been stopped.
 func (e *Election) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -109,11 +110,11 @@ func (e *Election) permitted(ctx context.Context) error {
 	return nil
 }
 
-// Health reports whether this member can be elected or goes on leading, and if
-// not, why, for a readiness probe. It sends no request and knows only the
+// Health reports whether this member can be elected, or can go on leading, and
+// if not, why, for a readiness probe. It sends no request and knows only the
 // outcomes of the member's requests: a leader's renewals and heartbeats, or a
-// follower's one read per Config.ElectionInterval. So a follower may report up
-// to that interval late that it can read the leader again.
+// follower's one read per Config.ElectionInterval. So when Redis answers again,
+// a follower may report that one interval late.
 func (e *Election) Health() lease.Health {
 	h := e.g.keeper.Health()
 	started := e.started.Load()
@@ -140,11 +141,11 @@ func (e *Election) over() error {
 // Run's function ends. When the function has returned, the member releases its
 // leadership, and the other members notice at once.
 //
-// Stop waits at most Config.DrainTimeout. Work that has not returned by then
-// keeps its leadership until that expires, and Stop returns a *lease.OpError.
-// So it does if Redis refused or did not confirm the release, for which it
-// waits as Group.Stop does. For the elections of a Group, Group.Stop waits for
-// that.
+// Stop waits at most Config.DrainTimeout for the function. If it has not
+// returned by then, the leadership is left to expire, and Stop returns a
+// *lease.OpError. Stop then waits for Redis, as Group.Stop does, and returns a
+// *lease.OpError if Redis refuses or does not confirm the release. In a Group,
+// only Group.Stop waits for Redis.
 func (e *Election) Stop() error {
 	if e.own {
 		return e.g.Stop()
@@ -185,8 +186,8 @@ func (e *Election) await(late <-chan time.Time) error {
 }
 
 // IsLeader reports whether this member leads now. It reads local memory: no
-// request, no allocation. It is false while a renewal is overdue. Work that
-// outlasts the result must carry the fence.
+// request, no allocation. It is false while a renewal is overdue. The result
+// can be outdated at once, so send the fence with the work that it allows.
 func (e *Election) IsLeader() bool {
 	h := e.lead.Load()
 	return h != nil && h.Valid()
@@ -202,9 +203,9 @@ func (e *Election) Fence() (int64, bool) {
 	return h.Fence(), true
 }
 
-// State returns the member's state. While a renewal is overdue, a member can be
-// LEADER for a moment without leading (IsLeader). Nobody else can lead before
-// its window has ended, and then it is FOLLOWER.
+// State returns the member's state. While a renewal is overdue, the state can
+// still be LEADER although IsLeader is false. No other member can lead until
+// this member's window ends; then this member is FOLLOWER.
 func (e *Election) State() State { return State(e.state.Load()) }
 
 // Leadership describes a leader.
@@ -212,15 +213,15 @@ type Leadership struct {
 	Instance string
 	// Fence is 0 if it is unknown: some libraries have none.
 	Fence int64
-	// Since is when this member was elected, or first saw another leader.
+	// Since is when this member was elected, or first saw that other leader.
 	Since time.Time
 
 	_ struct{}
 }
 
-// Leader returns the leader known to this member. It returns false if none is
-// known, or if the last one has not been seen for a LeaderTTL. It reads local
-// memory and is for display: only IsLeader may decide anything.
+// Leader returns the leader known to this member. It returns false if it knows
+// none, or if it has not seen the last one for a LeaderTTL. Leader reads local
+// memory and is for display; decide with IsLeader only.
 func (e *Election) Leader() (Leadership, bool) {
 	l := e.known.Load()
 	if l == nil || !l.At(e.g.now().Mono) {
@@ -238,8 +239,8 @@ func (e *Election) Key() string { return e.key }
 // Subscribe calls f with every event from now on, in order, one at a time,
 // until cancel. If this member leads, f first gets EventLeadershipAcquired of
 // the current leadership. If f is 65,536 events behind, it misses some, and
-// Event.Dropped counts them. A function that blocks or panics harms nobody
-// else. After cancel no call begins.
+// Event.Dropped counts them. If f blocks or panics, other listeners and the
+// election are not affected. After cancel no call begins.
 func (e *Election) Subscribe(f func(Event)) (cancel func()) {
 	l := newListener(f, e.g.log.Calls)
 	e.g.mu.Lock()
@@ -261,15 +262,18 @@ func (e *Election) Subscribe(f func(Event)) (cancel func()) {
 
 // Stats has counters since New.
 type Stats struct {
-	// Leaderships acquired and ended, and failed attempts.
+	// Acquired and Lost: leaderships that began and ended. Failed: failed
+	// attempts.
 	Acquired, Lost, Failed int64
-	// Changes of leader or fence that this member saw.
+	// LeaderChanges: changes of leader or fence that this member saw.
 	LeaderChanges int64
-	// Times that a leader's heartbeat went stale while the leader held the key.
+	// HeartbeatsStale: how often a leader's heartbeat went stale while the
+	// leader held the key.
 	HeartbeatsStale    int64
 	HeartbeatsInvalid  int64
 	DuplicateInstances int64
-	// Heartbeats of dead leaders deleted, and reads as a follower.
+	// HeartbeatsSwept: deleted heartbeats of dead leaders. Cycles: reads as a
+	// follower.
 	HeartbeatsSwept, Cycles int64
 
 	_ struct{}

@@ -39,8 +39,9 @@ type EventKind uint8
 //	CANDIDATE → FOLLOWER    StateChanged, ElectionFailed
 //	LEADER    → FOLLOWER    StateChanged, LeadershipLost
 //
-// While attempts fail and no leader is seen, ElectionFailed is published again
-// in every ElectionInterval. All other events belong to no transition.
+// While attempts fail and the member sees no leader, it publishes
+// ElectionFailed again in every ElectionInterval. All other events belong to no
+// transition.
 const (
 	EventStateChanged       EventKind = 1 // From, To; Fence if LEADER
 	EventLeadershipAcquired EventKind = 2 // Fence
@@ -86,7 +87,7 @@ type Event struct {
 // queueMax is how many events a listener may be behind before it misses some.
 const queueMax = 1 << 16
 
-// listener passes events to one function. A function that blocks or panics harms nobody else.
+// listener passes events to one function. A function that blocks or panics delays no other listener.
 type listener struct {
 	*queue.Queue[Event]
 
@@ -137,7 +138,7 @@ func enter(log *zap.Logger, instance string, e *Event) {
 	ce.Write(fields(e, instance)...)
 }
 
-// fields returns the meaningful fields of e's entry: only a transition has a previous and a next state.
+// fields returns the fields of e's log entry. Only a transition has a previous and a next state.
 func fields(e *Event, instance string) []zap.Field {
 	f := []zap.Field{zap.String("event", e.Kind.String()), zap.String("instance", instance), zap.String("election", e.Election)}
 	if e.Fence != 0 {

@@ -79,8 +79,9 @@ func NewGroup(client redis.UniversalClient, cfg Config) (*Group, error) {
 	return g, nil
 }
 
-// Election makes this process a member of the election with that leader key, ""
-// for that of Config. An election that has stopped may be made again.
+// Election makes this process a member of the election with that leader key; ""
+// means Config.LeaderKey. After an Election has stopped, another with the same
+// key may be made.
 func (g *Group) Election(leaderKey string) (*Election, error) {
 	cfg := g.cfg
 	cfg.LeaderKey = cmp.Or(leaderKey, cfg.LeaderKey)
@@ -121,10 +122,10 @@ func (g *Group) start(ctx context.Context) error {
 }
 
 // Stop withdraws from all elections, as Election.Stop does from one, and waits
-// until Redis has confirmed the end of each leadership. It waits at most
-// Config.DrainTimeout for the work, as long again for Redis, and
-// Config.OpTimeout for the heartbeat. Every call waits for the end and returns
-// the same error.
+// until Redis has confirmed the release of each leadership. It waits at most
+// Config.DrainTimeout for the work, another Config.DrainTimeout for Redis, and
+// Config.OpTimeout to delete the heartbeat. Every call of Stop waits for the
+// end and returns the same error.
 func (g *Group) Stop() error { return g.life.Stop(g.end) }
 
 func (g *Group) end(begun bool) error {
@@ -170,7 +171,7 @@ func (g *Group) now() core.Now {
 
 func (g *Group) time(t core.Time) time.Time { return g.base.Add(time.Duration(t)) }
 
-// notify runs in the loop of the leases, before anything follows from the event: a member stops leading before the next request leaves.
+// notify runs in the loop of the leases, so a member stops leading before the next request is sent.
 func (g *Group) notify(ev lease.Event) {
 	callback.Tell(g.log.Calls, "Config.Notify", g.cfg.Notify, ev)
 	g.mu.Lock()
@@ -309,8 +310,8 @@ func (g *Group) looked(looks []look, err error) {
 	}
 }
 
-// take passes the leadership to Run. The caller holds g.mu, so that no Stop comes between the election and the work. A busy machine is
-// elected only once, so the channel has room.
+// take passes the leadership to Run. The caller holds g.mu, so that no Stop comes between the election and the work. A machine
+// whose work runs is not elected again, so the channel has room.
 func (e *Election) take() {
 	e.terms <- e.hold
 	e.m.Step(rules.Input{Kind: rules.Busy, Now: e.g.now()})

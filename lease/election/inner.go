@@ -39,7 +39,7 @@ func (e innerElection) SubscribeChanges(f func(lease.Event)) (cancel func()) {
 
 // Vacancies returns how long there was no leader before this member led, if
 // known. A takeover counts from the expiry of the last leader's key, a handover
-// from its notice of release.
+// from the last leader's notice of release.
 func (e innerElection) Vacancies() (takeovers, handovers inner.Histogram) {
 	s := &e.stats
 	s.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
-// requests sends the machines' requests besides the lease: heartbeats, reads and sweeps. It batches those of several elections at about
-// the same time, and sets a shared heartbeat once.
+// requests sends the machines' requests that do not concern the lease: heartbeats, reads and sweeps. It batches the requests of
+// several elections that are due at about the same time, and sets a shared heartbeat once.
 type requests struct {
 	cfg    Config
 	store  *redisstore.Store
@@ -115,7 +115,7 @@ func (r *requests) work() {
 	}
 }
 
-// beat sets and deletes heartbeats. It does not retry: the next is due soon, and an old heartbeat expires.
+// beat sets and deletes heartbeats. It does not retry, because the next heartbeat is due soon, and an old one expires.
 func (r *requests) beat(beats map[string]bool) {
 	if len(beats) == 0 {
 		return
@@ -158,7 +158,7 @@ func (r *requests) look(looks []look) {
 	r.looked(looks, err)
 }
 
-// sweep deletes the heartbeats of dead leaders, a page at a time, for all elections that requested one.
+// sweep deletes the heartbeats of dead leaders, a page at a time, for all elections that requested a sweep.
 type sweep struct {
 	queue []*Election
 	walk  redisstore.Sweep // of queue[0]
@@ -172,7 +172,7 @@ func (s *sweep) add(more []*Election) {
 	}
 }
 
-// page sweeps one page and reports whether there are more. It gives up a failed sweep: the next leader sweeps again.
+// page sweeps one page and reports whether more pages follow. It gives up a failed sweep, because the next leader sweeps again.
 func (r *requests) page(s *sweep) bool {
 	if len(s.queue) == 0 {
 		return false

@@ -8,14 +8,13 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// Run takes part and calls f whenever this member leads, one call at a time,
-// each with a higher fence. The context of f ends with ctx, with the trust
-// window and with Stop (context.Cause says which). f sends fence with every
-// change. The member releases leadership only after f has returned or panicked.
-// After a loss of leadership, it is no candidate until f has returned. Run
-// starts the member, unless Start did, and stops it. If f returns while it
-// leads, Run releases the leadership and ends this member's part in the
-// election.
+// Run makes this member take part in the election and calls f whenever the
+// member leads, one call at a time, each with a higher fence. The context of f
+// ends when ctx ends, when the trust window ends, or on Stop; context.Cause
+// says which. f must send fence with every write. The member releases the
+// leadership only after f has returned or panicked. After a loss of leadership,
+// the member makes no attempt until f has returned. Run calls Start if nobody
+// has, and Stop before it returns.
 //
 //	f returned while it led         Run returns f's error
 //	the leadership was lost         Run waits for the next leadership and
@@ -26,14 +25,15 @@ import (
 //	                                an error of f that is not about its
 //	                                context
 //
-// After the end of ctx IsLeader stays true, and the lease is renewed, until f
-// returns, however long that takes: nobody else may do the work before that.
-// Only Stop and the trust window end leadership while f runs.
+// After ctx has ended, IsLeader stays true and the lease is renewed until f
+// returns, so that nobody else does the work before. While f runs, only Stop
+// and the trust window end the leadership.
 //
-// An error of Stop is joined with each of these. ErrRunning: another Run is
-// running. lease.ErrStopped: the member has stopped, and every further Run
-// returns the same error; make another. lease.ErrInvalidConfig: f is nil, and
-// nothing was started. After any other error of Start, Run may be called again.
+// Run joins an error of Stop with each of these results. Other errors:
+// ErrRunning if another Run is running; lease.ErrStopped if the member has
+// stopped, in which case make another; lease.ErrInvalidConfig if f is nil. If
+// Start fails with any other error, Run returns that error and may be called
+// again.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, fence int64) error) (err error) {
 	if f == nil {
 		return configError("Run has no function to call")

@@ -6,8 +6,8 @@
 // # Sessions
 //
 // A session is a key of Redis: Config.SessionPrefix and the session's ID
-// ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). It holds a string, the JSON
-// of an object. Two of its members are read:
+// ("session:0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e"). The key holds a string, the
+// JSON of an object. The package reads two members of this object:
 //
 //	{"id": "0190a8c2-8f5e-4c2a-9d7e-3b1f6a2c4d5e", "isPaused": false, …}
 //
@@ -18,36 +18,37 @@
 //
 // A session is malformed if isPaused is missing and a similar member, such as
 // is_paused or paused, is present. It is also malformed if its key holds no
-// string, or more than MaxSession bytes. No more is read, so that a large
-// session cannot delay the others. A malformed session is skipped, logged when
-// it is first found malformed, and counted and named in Health.
+// string, or a string of more than MaxSession bytes. The package does not read
+// such a string in full, so that a large session cannot delay the others. A
+// malformed session is skipped, logged when it is first found malformed, and
+// counted and named in Health.
 //
-// An application that writes its sessions in another form sets Config.Decode,
-// which reads one. An application that keeps them elsewhere sets
-// Config.Sessions; then no sessions are read from Redis.
+// An application that writes its sessions in another form sets Config.Decode.
+// An application that keeps its sessions elsewhere sets Config.Sessions; the
+// package then reads no sessions from Redis.
 //
 // # What is not promised
 //
 // Nothing can force a poll function to stop when its context ends. Only the
 // target can refuse a late request, by Session.Fence; that includes a request
-// of a process that froze between the check and the send. Polls missed while
-// the lease was in doubt are not made up for one by one. A session that was
-// paused or removed may be polled until the next discovery. Failed polls are
-// not retried.
+// of a process that froze between the check and the send. Polls that were
+// missed while the lease was uncertain are not made up for one by one. An
+// instance may poll a paused or removed session until its next discovery.
+// Failed polls are not retried.
 //
 // # What ends a poll
 //
 // The context of a poll ends at its timeout, when a renewal fails, when the
-// trust window ends or the lease is lost (G4), and at the end of a drain. No
-// poll begins before a renewal has succeeded again.
+// trust window ends or the lease is lost (G4), and at the end of a drain. After
+// a failed renewal, no poll begins before a renewal has succeeded.
 //
 // After its context has ended, a poll function works without the lease: it must
 // return. If it does not return within Config.Stuck, the instance gives up the
 // lease, which then expires, and another instance polls the session. Send
 // Session.Fence to the target, so that it can refuse the old poll.
 //
-// Only one goroutine at a time polls a session, even across terms; no goroutine
-// exists between polls.
+// Within an instance, only one goroutine at a time polls a session, even across
+// terms. No goroutine exists between polls.
 package poll
 
 import (
@@ -73,15 +74,15 @@ const MaxSession = 64 << 10
 // term, so the instance releases the lease; the next owner, perhaps this
 // instance, has a higher fence.
 //
-// This happens if Redis lost its data after another instance had taken the
-// lease from an owner that could not notice it, and that owner then reasserted
-// its term.
+// An old term can go on if three things happen: an instance acquires the lease
+// of an owner that does not notice its loss, Redis then loses its data, and the
+// old owner reasserts its term.
 var ErrFenced = errors.New("the target has seen a higher fence")
 
 // Session is one poll of one session. It does not include the application's
-// JSON: the copy of the last discovery may be an interval old, and would cost
-// every instance the memory of all sessions. A poll function that needs the
-// JSON reads the session's key at each poll.
+// JSON. Copies from the last discovery would be up to an interval old, and
+// every instance would need memory for all sessions. A poll function that needs
+// the JSON reads the session's key at each poll.
 type Session struct {
 	ID    string
 	Fence int64     // to send to the target, which refuses older ones (G2)
@@ -97,7 +98,7 @@ type Config struct {
 	// names.
 	NamedSessions bool
 	// Poll polls one session once. It must return soon after ctx has ended. A
-	// panic costs only this poll, and so does any error but ErrFenced.
+	// panic, or an error other than ErrFenced, ends only this poll.
 	Poll func(ctx context.Context, s Session) error
 	// Interval is the time between the planned starts of two polls; 0: 5 s.
 	// After a longer poll, the next begins at once.
@@ -109,26 +110,26 @@ type Config struct {
 	// poll begins only if it fits into the rest of the window. The log warns of
 	// a session if Timeout cuts off several of its polls in a row.
 	Timeout time.Duration
-	// LongPolls allows polls that outlast the TTL. They live as long as
-	// renewals succeed, at most Timeout, which must be set. If their process
+	// LongPolls allows polls that outlast the TTL. Such a poll may run while
+	// renewals succeed, for at most Timeout, which must be set. If its process
 	// freezes, only the fence protects the target.
 	LongPolls bool
-	// Stuck is how long a poll may go on after its context ended before its
-	// lease is given up; 0: TTL/3.
+	// Stuck is how long a poll may go on after its context has ended. After
+	// that, the instance gives up the lease. 0: TTL/3.
 	Stuck time.Duration
 	// DrainTimeout is how long Stop lets running polls go on before it ends
 	// their contexts; 0: Timeout.
 	DrainTimeout time.Duration
 	// Notify is called with every event of a lease, as lease.Config.Notify is;
-	// nil: no call. It must return at once and leave the leases alone.
+	// nil: no call. It must return at once and not use the leases.
 	Notify func(lease.Event)
 	// SessionPrefix is the prefix of the sessions' keys; "": "session:". The
 	// rest of a key is the session's ID.
 	SessionPrefix string
 	// Decode reads the value of the session with that ID. It returns whether
-	// the session is paused, or an error that says why it is malformed. It is
-	// called during a discovery, one call at a time, for values that have
-	// changed. nil: the form above.
+	// the session is paused, or an error that says why the session is
+	// malformed. A discovery calls Decode for values that have changed, one
+	// call at a time. nil: DecodeSession.
 	Decode func(id string, value []byte) (paused bool, err error)
 
 	_ struct{}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// DecodeSession decodes the form of a session that the package documents.
-// Config.Decode replaces it.
+// DecodeSession decodes a session's JSON in the form that the package comment
+// documents. Config.Decode replaces DecodeSession.
 func DecodeSession(id string, value []byte) (paused bool, err error) {
 	var session struct {
 		ID       string `json:"id"`
@@ -30,7 +30,7 @@ func DecodeSession(id string, value []byte) (paused bool, err error) {
 
 var spelling = strings.NewReplacer("_", "", "-", "", " ", "")
 
-// misspelt refuses an object without isPaused but with another member that seems to mean it.
+// misspelt refuses an object without isPaused if the name of another member resembles isPaused.
 func misspelt(value []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(value, &members); err != nil {

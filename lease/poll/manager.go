@@ -53,10 +53,10 @@ type SessionManager struct {
 	idle       chan struct{} // closed while stopping, once no poll runs
 }
 
-// New makes the session manager of one instance. client leads to the sessions
-// and the leases; New only reads its settings and never closes it. Notify of
-// leases must be nil. Its empty names in Redis have the defaults of
-// lease.ManagerConfig ("poll:lease:" and so on). Errors:
+// New makes the session manager of one instance. client connects to the Redis
+// of the sessions and the leases; New only reads the client's settings and
+// never closes the client. leases.Notify must be nil. Empty names in leases get
+// the defaults of lease.ManagerConfig ("poll:lease:" and so on). Errors:
 // lease.ErrInvalidConfig.
 func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*SessionManager, error) {
 	cfg, err := cfg.withDefaults(leases)
@@ -105,8 +105,9 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 func (m *SessionManager) Leases() *lease.Manager { return m.leases }
 
 // Start begins discovery, placement and polling of the sessions, until Stop.
-// ctx bounds the start only. Errors: those of lease.Manager.Start, and one with
-// the rules to add if an ACL denies the sessions.
+// ctx bounds only the call of Start. Start returns the errors of
+// lease.Manager.Start. If an ACL denies access to the sessions, the error has
+// the rules to add.
 func (m *SessionManager) Start(ctx context.Context) error {
 	return m.life.Start(lease.ErrStopped, func() error {
 		if err := m.sessions.permitted(ctx); err != nil {
@@ -124,10 +125,10 @@ func (m *SessionManager) Start(ctx context.Context) error {
 // returns nil after a requested stop.
 func (m *SessionManager) Run(ctx context.Context) error { return m.life.Run(ctx, m.Start, m.Stop) }
 
-// Health reports whether sessions can be polled here, and if not, why, for a
-// readiness probe. It counts malformed sessions and names some. It sends no
-// requests. Failing polls leave it ok, because another instance would reach the
-// target no better; Reason counts their sessions.
+// Health reports whether this instance can poll sessions, and if not, why, for
+// a readiness probe. It counts malformed sessions and names some. It sends no
+// requests. If polls fail, the state stays ok, because another instance would
+// not reach the target either. Reason then has the number of failing sessions.
 func (m *SessionManager) Health() lease.Health {
 	h := m.leases.Health()
 	m.mu.Lock()
@@ -137,9 +138,10 @@ func (m *SessionManager) Health() lease.Health {
 
 // Stop drains: no further poll begins, running polls may end within
 // Config.DrainTimeout and are then cancelled, and each lease is released once
-// its poll has returned. Every call waits for the end and returns the same
-// *lease.OpError if a poll or another function of the caller's did not return,
-// or Redis refused or did not confirm a release; those leases expire.
+// its poll has returned. Every call of Stop waits for the end and returns the
+// same result: a *lease.OpError if a poll or another function of the caller's
+// did not return, or if Redis refused or did not confirm a release. Unreleased
+// leases expire.
 func (m *SessionManager) Stop() error { return m.life.Stop(m.end) }
 
 func (m *SessionManager) end(begun bool) error {

@@ -9,7 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease"
 )
 
-// publisher polls one session. It exists while its lease is held or its poll runs. SessionManager.mu guards it.
+// publisher polls one session. It exists while this instance holds the lease or the poll runs.
+// SessionManager.mu guards it.
 type publisher struct {
 	id     string
 	polls  policy.Poller
@@ -32,7 +33,7 @@ type run struct {
 	abandoned []*lease.Lease // holds given up until it returns
 }
 
-// outcome is how a poll ended, with regard to its timeout.
+// outcome says how a poll ended: by itself, by its timeout, or by something else.
 type outcome uint8
 
 const (

@@ -46,8 +46,8 @@ type verdict struct {
 	problem string // why it is malformed, "" if it is not
 }
 
-// newSessions returns a source with its own client to the same server. The client honours deadlines: one that hangs on a dead connection
-// would delay this instance's discoveries.
+// newSessions returns a source with its own client to the same server. The client honours deadlines, because a read that hangs on a
+// dead connection would delay this instance's discoveries.
 func newSessions(client redis.UniversalClient, polls *Config, cfg *lease.Config) (*sessions, error) {
 	own, err := redisstore.OwnClient(client, redisstore.Options{PoolSize: 1, Hooks: cfg.Hooks, Calls: zaplog.CallsOf(cfg.Logger)})
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *sessions) values(ctx context.Context, keys []string) ([]*value, error) 
 // reasonMax bounds the bytes of a foreign key, and of its problem, in the log.
 const reasonMax = 300
 
-// judge decides whether to poll the session. It logs a malformed session when it is first found so.
+// judge decides whether to poll the session. It logs a malformed session when judge first finds it malformed.
 func (s *sessions) judge(key string, found value) verdict {
 	v := verdict{hash: maphash.String(s.seed, found.text), string: found.string}
 	if old, seen := s.known[key]; seen && old.hash == v.hash && old.string == v.string {

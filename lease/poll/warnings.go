@@ -25,8 +25,8 @@ const (
 	cutEvery = time.Minute // least time between two warnings, for all sessions together
 )
 
-// judge warns of a session whose polls always end at their timeout: its target may need longer, and would never be polled to the end. The
-// caller holds mu.
+// judge warns of a session whose polls always end at their timeout. The target may need longer than the timeout, so that no poll
+// ever finishes. The caller holds mu.
 func (w *warnings) judge(p *publisher, r *run) {
 	switch r.outcome {
 	case ended:
@@ -54,8 +54,8 @@ func (w *warnings) judge(p *publisher, r *run) {
 // failedMany is the number of failed polls of a session in a row that leads to a warning.
 const failedMany = 3
 
-// failing warns once of a session whose polls always fail, and logs once that they succeed again. A poll that its timeout cut off (judge
-// warns of those) or something else ended says nothing about that. The caller holds mu.
+// failing warns once of a session whose polls always fail, and logs once that they succeed again. It ignores polls that their
+// timeout cut off (judge warns of those), and polls that something else ended. The caller holds mu.
 func (w *warnings) failing(p *publisher, r *run) {
 	if r.policy == policy.Unbegun || r.outcome == cutOff || r.outcome == stopping {
 		return
