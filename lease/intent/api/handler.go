@@ -111,9 +111,6 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	cfg.BodyMax = cmp.Or(cfg.BodyMax, 8<<10)
 	cfg.BodyTimeout = cmp.Or(cfg.BodyTimeout, 5*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, time.Hour)
-	if cfg.Observer == nil {
-		cfg.Observer = nobody{}
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = zaplog.Default()
 	}
@@ -200,7 +197,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 func (h *Handler) observe(tell func(intent.Observer)) {
-	callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
+	if h.cfg.Observer != nil {
+		callback.Tell(h.log.Calls, "Config.Observer", tell, h.cfg.Observer)
+	}
 }
 
 // Flush waits until all log entries have been written or ctx ends, and reports
@@ -374,9 +373,3 @@ func (p *probe) ask(ctx context.Context, ping func(context.Context) error, watch
 	p.at, p.err = time.Now(), err
 	return err
 }
-
-type nobody struct{}
-
-func (nobody) Intent(string, bool) {}
-func (nobody) Replay()             {}
-func (nobody) WorkerStart(string)  {}

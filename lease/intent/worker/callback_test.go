@@ -9,7 +9,7 @@ import (
 )
 
 // rude is an observer that panics.
-type rude struct{ nobody }
+type rude struct{ intent.Observer }
 
 func (rude) WorkerStart(string) { panic("an observer") }
 

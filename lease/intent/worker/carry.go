@@ -161,7 +161,9 @@ func (w *Worker) count(e *core.Effect, wrote core.Wrote) {
 }
 
 func (w *Worker) observe(outcome string) {
-	callback.Tell(w.log.Calls, "Config.Observer", w.cfg.Observer.WorkerStart, outcome)
+	if w.cfg.Observer != nil {
+		callback.Tell(w.log.Calls, "Config.Observer", w.cfg.Observer.WorkerStart, outcome)
+	}
 }
 
 func (w *Worker) fields(e *core.Effect) []zap.Field {

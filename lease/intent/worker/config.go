@@ -128,9 +128,6 @@ func (c Config) withDefaults() Config {
 	m := membership.Settings(c.Store.Names.Table(), "", nil, ttl, 0)
 	c.Grace, c.StopTimeout = cmp.Or(c.Grace, time.Duration(m.Grace)), cmp.Or(c.StopTimeout, time.Duration(m.StopTimeout))
 	c.MaxTries, c.Starting = cmp.Or(c.MaxTries, m.MaxTries), cmp.Or(c.Starting, m.Starting)
-	if c.Observer == nil {
-		c.Observer = nobody{}
-	}
 	if c.Logger == nil {
 		c.Logger = zaplog.Default()
 	}
@@ -182,9 +179,3 @@ func (c *Config) core(opTimeout time.Duration) core.Config {
 
 // life is how long after its last beat a worker is dead.
 func (c *Config) life() time.Duration { return c.Store.Leases.TTL }
-
-type nobody struct{}
-
-func (nobody) Intent(string, bool) {}
-func (nobody) Replay()             {}
-func (nobody) WorkerStart(string)  {}
