@@ -52,6 +52,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,22 +141,15 @@ func (c Config) withDefaults(l lease.Config) (Config, error) {
 	if ttl <= 0 { // lease.NewManager refuses a negative one
 		ttl = lease.DefaultTTL
 	}
-	def := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.Interval, DefaultInterval)
 	if c.LongPolls && c.Timeout == 0 {
 		return c, configError("LongPolls needs a Timeout; it must be the longest that a poll may take")
 	}
-	def(&c.Timeout, ttl/3)
-	def(&c.Stuck, ttl/3)
-	def(&c.DrainTimeout, c.Timeout)
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.Timeout = cmp.Or(c.Timeout, ttl/3)
+	c.Stuck = cmp.Or(c.Stuck, ttl/3)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.Timeout)
 	inRedis := c.SessionPrefix != "" || c.Decode != nil
-	if c.SessionPrefix == "" {
-		c.SessionPrefix = DefaultSessionPrefix
-	}
+	c.SessionPrefix = cmp.Or(c.SessionPrefix, DefaultSessionPrefix)
 	if c.Decode == nil {
 		c.Decode = DecodeSession
 	}
