@@ -200,29 +200,22 @@ func (g *Group) notify(ev lease.Event) {
 	}
 }
 
+// tells has the events of a lease that the rules take as a core.Tell.
+var tells = map[lease.EventKind]core.TellKind{
+	lease.EventAcquired: core.TellAcquired, lease.EventRenewed: core.TellRenewed, lease.EventUncertain: core.TellUncertain,
+	lease.EventLost: core.TellLost, lease.EventReleased: core.TellReleased, lease.EventAcquireFailed: core.TellRefused,
+	lease.EventYield: core.TellYield,
+}
+
 // inputOf translates a lease event to an input of the rules. Kind 0: nothing to pass on.
 func (g *Group) inputOf(ev *lease.Event) rules.Input {
-	in := rules.Input{Kind: rules.Tell, Fence: ev.Fence, Owner: ev.Owner, Reason: ev.Reason,
+	in := rules.Input{Fence: ev.Fence, Owner: ev.Owner, Reason: ev.Reason, Tell: tells[ev.Kind],
 		Now: core.Now{Mono: core.Time(ev.At.Sub(g.base)), Wall: time.Now().UnixNano()}}
-	switch ev.Kind {
-	case lease.EventAcquiring:
+	switch {
+	case ev.Kind == lease.EventAcquiring:
 		in.Kind = rules.Attempt
-	case lease.EventAcquired:
-		in.Tell = core.TellAcquired
-	case lease.EventRenewed:
-		in.Tell = core.TellRenewed
-	case lease.EventUncertain:
-		in.Tell = core.TellUncertain
-	case lease.EventLost:
-		in.Tell = core.TellLost
-	case lease.EventReleased:
-		in.Tell = core.TellReleased
-	case lease.EventAcquireFailed:
-		in.Tell = core.TellRefused
-	case lease.EventYield:
-		in.Tell = core.TellYield
-	default:
-		in.Kind = 0
+	case in.Tell != 0:
+		in.Kind = rules.Tell
 	}
 	return in
 }
