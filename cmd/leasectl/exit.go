@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
@@ -28,20 +29,13 @@ var byHolding = []error{errFindings, redisstore.ErrInUse, redisstore.ErrOutlives
 var byInput = []error{errUsage, redisstore.ErrInvalidOptions, errNotCurrent, redisurl.ErrPasswordFile}
 
 func codeOf(err error) int {
-	is := func(all []error) bool {
-		for _, e := range all {
-			if errors.Is(err, e) {
-				return true
-			}
-		}
-		return false
-	}
+	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
 	case err == nil:
 		return exitFine
-	case is(byInput):
+	case slices.ContainsFunc(byInput, is):
 		return exitWrong
-	case is(byHolding):
+	case slices.ContainsFunc(byHolding, is):
 		return exitFindings
 	default:
 		return exitRedis

@@ -50,7 +50,7 @@ func newQuarantine(f *flags) *cobra.Command {
 wait until free leases are granted again, then restart the instances. For a shorter TTL, restart them first. Free leases are granted
 again after the longer of both quarantines; owners keep their leases. The command fails while a lease or a heartbeat has a longer TTL
 than the new quarantine.`,
-		Args: cobra.MatchAll(atMostOne),
+		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var length time.Duration
 			if len(args) == 1 {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -221,11 +223,7 @@ func holderText(h *redisstore.Holding) string {
 }
 
 func (r *releasing) read(ctx context.Context) (map[string]*redisstore.Holding, error) {
-	names := make([]string, 0, len(r.left))
-	for name := range r.left {
-		names = append(names, name)
-	}
-	all, err := r.g.Holdings(ctx, names...)
+	all, err := r.g.Holdings(ctx, slices.Collect(maps.Keys(r.left))...)
 	if err != nil {
 		return nil, err
 	}

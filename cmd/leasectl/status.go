@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -95,7 +96,7 @@ Exit code 1: a lease is doubtful, for one of these reasons:
 				return err
 			}
 			if doubtful {
-				st.onlyDoubtful()
+				st.Leases = slices.DeleteFunc(st.Leases, func(l held) bool { return len(l.Doubts) == 0 })
 			}
 			if f.json {
 				err = writeJSON(cmd, st)
@@ -206,16 +207,6 @@ func (g *group) doubts(h *redisstore.Holding, longest time.Duration, beats bool)
 	add(doubtOverdue, h.Left != redisstore.Forever && h.Left <= longest/2)
 	add(doubtNoBeat, !beats)
 	return all
-}
-
-func (st *status) onlyDoubtful() {
-	kept := st.Leases[:0]
-	for _, l := range st.Leases {
-		if len(l.Doubts) > 0 {
-			kept = append(kept, l)
-		}
-	}
-	st.Leases = kept
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
