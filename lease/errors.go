@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,13 +168,8 @@ func (e *quarantineError) Is(target error) bool { return target == ErrQuarantine
 
 // never reports whether err means that Redis cannot work until somebody changes its settings.
 func never(err error) bool {
-	for _, never := range []error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied,
-		redisstore.ErrQuarantineTooShort, redisstore.ErrReplicas} {
-		if errors.Is(err, never) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{redisstore.ErrNotRedis, redisstore.ErrTooOld, redisstore.ErrAuth, redisstore.ErrDenied,
+		redisstore.ErrQuarantineTooShort, redisstore.ErrReplicas}, func(never error) bool { return errors.Is(err, never) })
 }
 
 func isRefused(err error) bool { return errors.Is(err, errRefused) }
