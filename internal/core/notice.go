@@ -37,7 +37,8 @@ func (b *balancer) notice(n *Notice) {
 // of grants that too few replicas acknowledged. At a master without a majority these are all leases: the others request them at each
 // discovery, and a discovery here for each request would be in vain (G14).
 func (b *balancer) mayHave(ids []string) bool {
-	return !b.k.Replicated() || slices.ContainsFunc(ids, func(id string) bool { l := b.entries.leases[id]; return l != nil && l.Phase() == owned })
+	owns := func(id string) bool { l := b.entries.leases[id]; return l != nil && l.Phase() == owned }
+	return !b.k.Replicated() || slices.ContainsFunc(ids, owns)
 }
 
 func (n *Notice) heir(k int) heir {
@@ -114,7 +115,8 @@ func (b *balancer) leftTo(i int32, l *lease, from string, to heir) {
 		}
 		return
 	}
-	turn, wait := nextTurn, b.pause.Heir(len(b.entries.leases)-len(b.entries.held)) // after that, most have a notice of the acquisition and need no turn
+	waiting := len(b.entries.leases) - len(b.entries.held)
+	turn, wait := nextTurn, b.pause.Heir(waiting) // after that, most have a notice of the acquisition and need no turn
 	if to.id == "" {
 		turn, wait = nextAcquire, b.keeper.stagger(l)
 	}

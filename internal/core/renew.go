@@ -79,7 +79,8 @@ func (h *holder) renewed(l *lease, in *inflight) {
 		h.requestRenew(l)
 		return
 	}
-	h.tells.tell(Tell{Kind: TellRenewed, Doubted: w.Doubted, ID: w.ID, Fence: w.Fence, Until: w.Until, UntilWall: w.UntilWall, Sent: in.op.Sent})
+	h.tells.tell(Tell{Kind: TellRenewed, Doubted: w.Doubted, ID: w.ID, Fence: w.Fence, Until: w.Until, UntilWall: w.UntilWall,
+		Sent: in.op.Sent})
 }
 
 // doubt makes a term uncertain: no work begins under it until it is renewed (G4).
