@@ -1,7 +1,7 @@
 // Package intent has the types of intents. A client requests work on a resource
-// (Request), and the work has a record (Session, State, Reason). The work is
-// accepted once, and done once, by a worker that holds two leases: of the
-// resource, and of one slot of a pool. This package does no I/O. Its
+// (Request), and the work has a record (Session, State, Reason). A request is
+// accepted once. One worker does the work, and holds two leases meanwhile: of
+// the resource, and of one slot of a pool. This package does no I/O. Its
 // sub-packages do:
 //
 //	api     an http.Handler that authenticates, validates and publishes
@@ -18,6 +18,6 @@
 //	v1:start:<Resource>:<Profile>:<second of At, or 0>
 //
 // Colons at the end of Resource are cut, because clients write references with
-// and without them. Only Resource may have colons, so the form is unambiguous
-// when read from its end.
+// and without them. Only Resource may have colons, so no two different requests
+// have the same text.
 package intent

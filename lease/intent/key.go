@@ -29,8 +29,8 @@ type Request struct {
 	At       int64  // its start, in ms since 1970, at least 1000; 0: now
 }
 
-// Canonical returns r in the form that is stored and compared, or ErrInvalid
-// with the names of n.
+// Canonical returns r in the form in which requests are stored and compared.
+// For an invalid r it returns ErrInvalid, whose text uses the names of n.
 func (r Request) Canonical(n Names) (Request, error) {
 	length, names := len(r.Resource), n.Table()
 	r.Resource = strings.TrimRight(r.Resource, ":")

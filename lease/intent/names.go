@@ -2,10 +2,10 @@ package intent
 
 import "github.com/leasestorm/leasestorm/internal/intentnames"
 
-// Names selects the names that other programs see: of keys, leases, paths, JSON
-// members, types of requests, scopes and metrics. The zero value has the
-// neutral names of this documentation. The APIs, workers and
-// metrics of one system need the same Names.
+// Names selects the names that other programs see: those of keys, leases,
+// paths, JSON members, request types, scopes and metrics. The zero value has
+// the neutral names of this documentation. The APIs, workers and metrics of one
+// system need the same Names.
 type Names struct{ table *intentnames.Names }
 
 // ADR003 returns the names of a system that streams the services of tuners.

@@ -18,8 +18,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// Token is a client's credential. The API keeps only its hash. With at least
-// 128 random bits per token, nobody can invert a plain hash.
+// Token is a client's credential. The API keeps only the token's hash. A token
+// needs at least 128 random bits, so that nobody can find it from its hash.
 type Token struct {
 	Name   string // for display and the log
 	SHA256 [sha256.Size]byte
@@ -31,7 +31,7 @@ type Token struct {
 	_ struct{}
 }
 
-// NewToken returns the token of a secret.
+// NewToken returns the token for a secret.
 func NewToken(name, secret string, scopes ...string) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Scopes: scopes}
 }
@@ -68,8 +68,8 @@ type distinct struct {
 	named  map[string]bool
 }
 
-// add refuses a token whose hash or name another token has, because nobody
-// could distinguish the two, or revoke only one.
+// add refuses a token that has the hash or the name of another token, because
+// an operator could not distinguish the two, or revoke only one.
 func (d *distinct) add(t *Token) error {
 	if d.byHash == nil {
 		d.byHash, d.named = map[[sha256.Size]byte]string{}, map[string]bool{}
@@ -190,8 +190,8 @@ func tokenForm(s string) bool {
 	return true
 }
 
-// find compares with every token in constant time, so that the time does not
-// reveal a near match.
+// find compares the secret with every token in constant time, so that the
+// response time does not reveal a near match.
 func (s *tokens) find(secret string) *Token {
 	sum := sha256.Sum256([]byte(secret))
 	var found *Token

@@ -34,7 +34,8 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, timeout time.D
 	if r.ContentLength > most {
 		return nil, large()
 	}
-	// If the ResponseWriter does not support it, the server's own limits hold.
+	// If the ResponseWriter does not support a read deadline, the server's own
+	// limits apply.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {

@@ -72,7 +72,7 @@ func within(a netip.Addr, nets []netip.Prefix) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// guard refuses requests by where they come from.
+// guard refuses requests by their client's address.
 type guard struct {
 	allowed, trusted []netip.Prefix // Config.AllowedNets, Config.TrustedProxies
 	log              *zap.Logger

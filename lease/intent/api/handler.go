@@ -32,8 +32,8 @@ type Store interface {
 	PutLeased(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error)
 	Stop(ctx context.Context, id string) (ended bool, err error)
 	Get(ctx context.Context, id string) (intent.Session, error)
-	// List's error may have a method Skipped() (count int, names []string):
-	// then the sessions are valid.
+	// If List's error has a method Skipped() (count int, names []string), the
+	// returned sessions are valid.
 	List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error)
 	Ping(ctx context.Context) error
 }
@@ -42,21 +42,22 @@ type Store interface {
 type Config struct {
 	// Names are those of the store (store.Options.Names).
 	Names intent.Names
-	// Tokens are the tokens accepted until SetTokens; at least one.
+	// Tokens are the accepted tokens, at least one. SetTokens replaces them.
 	Tokens []Token
 	// AllowedNets are the networks from which requests are allowed; nil:
 	// loopback, private and link-local ones.
 	AllowedNets []netip.Prefix
 	// TrustedProxies are the only peers that may forward requests
-	// (X-Forwarded-For); nil: none. A network wider than any private one, whose
-	// hosts could claim any address, is refused.
+	// (X-Forwarded-For); nil: none. NewHandler refuses a network wider than any
+	// private one, because its hosts could claim any address.
 	TrustedProxies []netip.Prefix
-	// LeaseFirst makes the API acquire the resource's lease for the session,
-	// and answer 409 if the resource is in use, even with the same key.
-	// Otherwise only workers acquire leases, and a busy resource ends the
-	// session.
+	// LeaseFirst makes the API acquire the resource's lease for the session. If
+	// the resource is in use, the API answers 409, even to an equal request.
+	// Without LeaseFirst, only workers acquire leases, and if the resource is
+	// in use, the worker ends the session.
 	LeaseFirst bool
-	// KeyTTL is the life of a key whose session no worker has started. 0: 24 h.
+	// KeyTTL is how long an idempotency key lives if no worker starts its
+	// session. 0: 24 h.
 	KeyTTL time.Duration
 	// BodyMax, in bytes, and BodyTimeout bound a body. 0: 8 KiB, 5 s.
 	BodyMax     int64
@@ -72,8 +73,8 @@ type Config struct {
 	Metrics http.Handler
 	// Logger gets an info entry for each accepted start and stop (token name,
 	// outcome, session), and at most once a second the reason for 503 answers.
-	// No request waits for it (Handler.Flush). nil: warnings and errors go to
-	// standard error; zap.NewNop() silences them.
+	// No request waits for the log; see Handler.Flush. nil: warnings and errors
+	// go to standard error; zap.NewNop() silences them.
 	Logger *zap.Logger
 	// NewID makes the UUID of a session; nil: version 7, which orders lists by
 	// time.
@@ -143,8 +144,9 @@ func NewHandler(st Store, cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// SetTokens replaces the accepted tokens at once. If they are unusable or
-// duplicate, it keeps the old ones and returns lease.ErrInvalidConfig.
+// SetTokens replaces the accepted tokens at once. If tokens are unusable or
+// contain duplicates, SetTokens keeps the old tokens and returns
+// lease.ErrInvalidConfig.
 func (h *Handler) SetTokens(tokens []Token) error { return h.tokens.set(tokens) }
 
 // ServeHTTP implements http.Handler.
@@ -302,13 +304,13 @@ func (h *Handler) failed(r *http.Request, err error) *problem {
 	return p
 }
 
-// refusedFor is how long the API is not ready after a failed start or stop. A
-// proxy may send no other request meanwhile.
+// refusedFor is how long the API reports that it is not ready after a failed
+// start or stop. In this time, a proxy may send no request that could succeed.
 const refusedFor = 10 * time.Second
 
 // Health reports whether the API can accept starts, and otherwise why. It sends
-// no requests: it knows only the outcomes of earlier requests and probes. The
-// probe is /readyz, which checks Redis first.
+// no requests: it knows only the outcomes of earlier requests and probes. For a
+// readiness probe use /readyz, which checks Redis first.
 func (h *Handler) Health() lease.Health {
 	ok := lease.Health{State: lease.HealthOK, Reason: "no request has come yet"}
 	switch {

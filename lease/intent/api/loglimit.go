@@ -14,8 +14,8 @@ type logLimit struct {
 	silent int // occurrences since then
 }
 
-// due counts an occurrence. If a new entry is due, it returns how many occurred
-// since the last one.
+// due counts an occurrence. If a new entry is due, it returns the number of
+// occurrences since the last entry.
 func (l *logLimit) due(now time.Time) (since int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

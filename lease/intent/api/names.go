@@ -8,8 +8,8 @@ import (
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
 
-// documents puts an application's names in the place of the neutral ones in
-// documents. No value can contain a member's name with quotes.
+// documents replaces the neutral names in documents by the application's. No
+// value can contain a member's name with quotes.
 type documents struct{ sessions, openAPI *strings.Replacer }
 
 func newDocuments(n *intentnames.Names) documents {

@@ -11,15 +11,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Quotas bound each token's starts, so that none fills Redis. Starts above them
-// get 429. 0 is the default; negative is no limit.
+// Quotas bound the starts of each token, so that no client fills Redis. A start
+// above a quota is answered with 429. 0 means the default, a negative number no
+// limit.
 type Quotas struct {
-	// StartRate is the number of starts per second of a token. Starts for five
-	// seconds may come at once. 0: 100.
+	// StartRate is the number of starts per second of a token. A client may
+	// send the starts of five seconds at once. 0: 100.
 	StartRate int
-	// Backlog is the number of starts that a token may send at once. Used
-	// starts are restored evenly over Config.Retention, so a token has at most
-	// twice as many records within that time. 0: 20,000.
+	// Backlog is the number of starts that a client may send ahead of the rate
+	// at which they are restored: Backlog starts per Config.Retention. So a
+	// token has at most twice as many records within Config.Retention. 0:
+	// 20,000.
 	Backlog int
 
 	_ struct{}

@@ -78,8 +78,8 @@ const (
 	pageMax     = 200
 )
 
-// A list costs Redis as much as two hundred sessions. At most listsMax are in
-// progress. Others wait up to listPatience.
+// A list costs Redis as much as reading two hundred sessions. At most listsMax
+// lists are in progress; further ones wait up to listPatience.
 const (
 	listsMax     = 2
 	listPatience = time.Second

@@ -9,15 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batchMax bounds the calls of one batch, which Redis runs without a break, and
-// so how long other clients wait.
+// batchMax bounds the calls of one batch. Redis runs a batch without a break,
+// so batchMax also bounds how long other clients wait.
 const batchMax = 32
 
-// batcher combines script calls that wait for a connection, and sends them
-// together as soon as one is free, because most of a call's cost is its own
-// write and read. A caller with a lane also sends the waiting calls, and then
-// passes the lane to the first caller that still waits. go-redis' own
-// auto-pipelining is experimental and keeps goroutines running.
+// batcher combines the script calls that wait for a connection, and sends them
+// together as soon as a connection is free. Most of the cost of a single call
+// is its write to and read from the connection. A caller with a lane also sends
+// the waiting calls, and then passes the lane to the first caller that still
+// waits. go-redis' own auto-pipelining is experimental and keeps goroutines
+// running.
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration
@@ -105,8 +106,8 @@ func (b *batcher) leave() {
 	b.waiting = slices.Delete(b.waiting, 0, 1)
 }
 
-// quit removes a caller that no longer waits, and passes on a lane that it has
-// just received.
+// quit removes a caller that no longer waits. If the caller has just received a
+// lane, quit passes the lane on.
 func (b *batcher) quit(c *scriptCall) {
 	b.mu.Lock()
 	i := slices.Index(b.waiting, c)

@@ -76,8 +76,8 @@ func (s *Store) DeadLetters(ctx context.Context, cursor string, limit int) ([]De
 	return letters, nil
 }
 
-// Requeue puts a dead letter back on the bus, so that its session begins again.
-// Errors: ErrRequeue, with the reason; ErrLetterID.
+// Requeue puts a dead letter back on the bus, so that a worker begins its
+// session again. Errors: ErrRequeue, with the reason; ErrLetterID.
 func (s *Store) Requeue(ctx context.Context, id string, ttl time.Duration) (session string, err error) {
 	if err := letterID(id); err != nil {
 		return "", err

@@ -22,8 +22,8 @@
 //	intent:lease:<name>    the leases resource:<resource> and slot:<slot>
 //
 // The fields service, start and tunerFence are those of Session's Resource, At
-// and SlotFence. On a Redis Cluster all keys are in one slot: give KeyPrefix a
-// hash tag.
+// and SlotFence. On a Redis Cluster, all keys must be in one slot, so KeyPrefix
+// needs a hash tag.
 //
 // # What the scripts guarantee
 //

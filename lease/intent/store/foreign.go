@@ -10,7 +10,7 @@ import (
 )
 
 // ForeignKeyError names an indispensable key that another program has replaced
-// by one of another type.
+// by a key of another type.
 type ForeignKeyError struct {
 	Key string
 	Err error

@@ -33,8 +33,8 @@ func (o *Options) workerRules(client redis.UniversalClient) redisstore.Rules {
 	return own.And(leases.In(client).Rules(redisstore.Use{}))
 }
 
-// Ping returns nil if Redis could accept a request, otherwise ErrUnavailable,
-// with the rules to add if an ACL denies it.
+// Ping returns nil if Redis could accept a request now. Otherwise it returns
+// ErrUnavailable. If an ACL denies the request, the error has the rules to add.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()

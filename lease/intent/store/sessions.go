@@ -19,9 +19,9 @@ import (
 
 // Put accepts a request: it writes record, key and bus entry in one step. If a
 // session that has not ended has the request's key, Put changes nothing and
-// returns that session's ID. id is the new session's, a UUID; of version 7, it
-// orders lists by time. ttl is the life of the key until a worker starts the
-// session. From then on, the key lives until the session ends.
+// returns that session's ID. id is the ID of the new session, a UUID. UUIDs of
+// version 7 order lists by time. ttl is the life of the key until a worker
+// starts the session. From then on, the key lives until the session ends.
 //
 //	accepted           id, false, nil
 //	it is known        the session's ID, true, nil
@@ -39,8 +39,8 @@ func (s *Store) Put(ctx context.Context, id string, r intent.Request, ttl time.D
 	return putReply(reply)
 }
 
-// putArgs returns intent.ErrInvalid if the request is malformed, or no lease
-// can have the name of such a resource.
+// putArgs returns intent.ErrInvalid if the request is malformed, or if its
+// resource has a name that no lease can have.
 func (s *Store) putArgs(id string, r intent.Request, ttl time.Duration) ([]any, error) {
 	r, err := r.Canonical(s.opt.Names)
 	if err != nil {
@@ -63,10 +63,10 @@ func putReply(reply any) (id string, exists bool, err error) {
 	return words[1], words[0] == "E", nil
 }
 
-// PutLeased is Put that also acquires the resource's lease for the session. If
-// the resource is in use, even by a session of the same key, it changes nothing
-// and returns *BusyError (ErrBusy). If Redis grants no leases, it returns
-// ErrQuarantine.
+// PutLeased is like Put, but also acquires the resource's lease for the
+// session. If the resource is in use, even by a session of the same key,
+// PutLeased changes nothing and returns *BusyError (ErrBusy). If Redis grants
+// no leases, it returns ErrQuarantine.
 func (s *Store) PutLeased(ctx context.Context, id string, r intent.Request, ttl time.Duration) (session string, known bool, err error) {
 	put, err := s.putArgs(id, r, ttl)
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *Store) read(ctx context.Context, ids ...string) (records []*intent.Sess
 	return records, foreign, nil
 }
 
-// Get returns a session's record. Errors: ErrNotFound, also if its key holds
-// another type; ErrUnavailable.
+// Get returns a session's record. Errors: ErrNotFound, also if the session's
+// key holds another type; ErrUnavailable.
 func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 	records, _, err := s.read(ctx, id)
 	switch {
@@ -177,9 +177,9 @@ func (s *Store) Get(ctx context.Context, id string) (intent.Session, error) {
 
 // List returns up to limit sessions after the session cursor ("" for the
 // newest), newest first, and the cursor of the next page, "" after the last. A
-// new session never moves others between pages. err has a method Skipped()
-// (count int, names []string), beside valid sessions, if List omits records
-// whose keys hold another type. Any other error is ErrUnavailable.
+// new session never moves others between pages. If List omits records whose
+// keys hold another type, err has a method Skipped() (count int, names
+// []string), and sessions are valid. Any other error is ErrUnavailable.
 func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []intent.Session, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.OpTimeout)
 	defer cancel()
@@ -215,8 +215,8 @@ func (s *Store) List(ctx context.Context, cursor string, limit int) (sessions []
 	return sessions, next, nil
 }
 
-// readMax is how many records of a list one call reads. It bounds how long a
-// renewal waits.
+// readMax is how many records of a list one call reads. It bounds how long
+// Redis delays a renewal.
 const readMax = 25
 
 func (s *Store) ids(ctx context.Context, cursor string, n int) (ids []string, err error) {

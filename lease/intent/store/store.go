@@ -25,8 +25,8 @@ var (
 	// ErrUnavailable means that Redis refused or did not answer. It may have
 	// executed the request. Retrying is safe.
 	ErrUnavailable = errors.New("redis is not available")
-	// ErrBusy means that the resource is in use (PutLeased). errors.As gives a
-	// *BusyError.
+	// ErrBusy means that the resource is in use (PutLeased). Use errors.As to
+	// get the *BusyError.
 	ErrBusy = errors.New("resource is in use")
 	// ErrQuarantine means that Redis has lost its data and grants no leases yet
 	// (PutLeased).
@@ -61,11 +61,12 @@ type Options struct {
 	Names intent.Names
 	// KeyPrefix precedes every key. "": "intent:".
 	KeyPrefix string
-	// Leases has the TTL of the leases on resources and slots. Unless set, its
-	// names in Redis (LeasePrefix, NodePrefix, EpochKey, Channel) begin with
-	// KeyPrefix. The worker's keeper uses these settings. Hooks apply to all
-	// connections. With Replicas, a lease counts once a majority has it, but a
-	// failover may still lose a record, a request or its key.
+	// Leases has the TTL of the leases on resources and slots. Names in Redis
+	// that Leases leaves empty (LeasePrefix, NodePrefix, EpochKey, Channel)
+	// begin with KeyPrefix. The worker's keeper uses these settings. Hooks
+	// apply to all connections. With Replicas, a lease counts once a majority
+	// of the Redis nodes has it, but a failover may still lose a session's
+	// record, a request on the bus, or an idempotency key.
 	Leases lease.Config
 	// Retention is the least time for which the record of an ended session is
 	// kept. 0: 1 h.
@@ -75,9 +76,9 @@ type Options struct {
 	// PoolSize bounds the connections for calls that are not batched. 0: 16.
 	PoolSize int
 	// Batches is how many script calls (requests, stops, a worker's writes) are
-	// in flight at once. Later calls wait and go out together. A small number
-	// makes large batches, which cost least. A large one suits a distant Redis.
-	// 0: PoolSize.
+	// in flight at once. Further calls wait and are sent together. A small
+	// number makes large batches, which cost least. A large number suits a
+	// distant Redis. 0: PoolSize.
 	Batches int
 	// DeadLetters is the approximate maximum number of dead letters. 0: 10,000.
 	DeadLetters int
@@ -175,8 +176,8 @@ func (o Options) Shared() (redisstore.Options, []string, error) {
 // Options returns the store's options with every default.
 func (s *Store) Options() Options { return s.opt }
 
-// Late returns the hook, or function of the client's options, that began before
-// that time and has not returned; "" for none.
+// Late returns a hook, or a function of the client's options, that began before
+// begun and has not returned, and since when; "" for none.
 func (s *Store) Late(begun time.Time) (what string, since time.Time) { return s.calls.Late(begun) }
 
 // Close closes the store's own connections. Running calls end with

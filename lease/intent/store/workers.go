@@ -72,7 +72,8 @@ func (b *bus) Leases(ctx context.Context, take func(names []string) error) error
 	return nil
 }
 
-// ownLeases returns the names of page that are names of leases of that kind.
+// ownLeases returns those names of page that belong to leases of the given
+// kind.
 func (b *bus) ownLeases(kind string, page []string) (names []string) {
 	for _, name := range page {
 		if redisstore.CheckLease(b.opt.leaseOptions(), kind+name) == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // beats keeps the worker alive in the registry and cleans up after dead
-// workers, ten times in the life of a lease.
+// workers. It does both ten times per TTL.
 type beats struct {
 	life     time.Duration
 	log      *zap.Logger

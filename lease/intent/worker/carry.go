@@ -28,9 +28,10 @@ type (
 	jobs = membership.Jobs[*lease.Lease, task]
 )
 
-// newJobs returns the jobs, which execute the machine's effects. What waits
-// runs in its own goroutine and answers with an event. Config.Starting bounds
-// the number of these goroutines, during a stop the number of sessions.
+// newJobs returns the jobs, which execute the machine's effects. An effect that
+// waits runs in a goroutine of its own and answers with an event.
+// Config.Starting bounds the number of these goroutines; during a stop, the
+// number of sessions does.
 func (w *Worker) newJobs() jobs {
 	return jobs{
 		Member: w.member, Names: w.cfg.Store.Names, All: map[string]*job{},
@@ -218,7 +219,7 @@ func (w *Worker) launched(told core.Event, j *job, p Pipeline, failed error, end
 var errDoubt = errors.New("a lease is uncertain")
 
 // errExited is the error of a pipeline's method that called runtime.Goexit, as
-// a test's FailNow does.
+// FailNow in a test does.
 var errExited = errors.New("the pipeline ended its goroutine")
 
 func (w *Worker) await(session string, p Pipeline, end func()) {

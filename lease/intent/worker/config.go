@@ -74,22 +74,24 @@ type Config struct {
 	InstanceID string
 	// Slots is the pool that all workers share, in the order of attempts.
 	Slots []string
-	// NewPipeline makes the pipeline of a job, in the goroutine that calls its
-	// Start. Until both return, the session counts as Starting. After a stop or
-	// a loss, both have StopTimeout to return. If a lease is in doubt after
-	// NewPipeline, Start is not called.
+	// NewPipeline makes the pipeline of a job, in the goroutine that then calls
+	// the pipeline's Start. Until NewPipeline and Start have returned, the
+	// session counts as starting. After a stop or the loss of a lease, they
+	// have StopTimeout to return. If a lease is uncertain after NewPipeline,
+	// Start is not called.
 	NewPipeline func(Job) Pipeline
-	// Grace is how long before the trust in its leases ends the worker calls a
-	// pipeline's Stop. 0: TTL/6. A renewal and the wait for its answer
-	// (Store.Leases.RenewInterval and OpTimeout) must fit in before.
+	// The worker calls a pipeline's Stop at the latest Grace before the trust
+	// in its leases ends. 0: TTL/6. The trust must last for Grace, a renewal
+	// interval and a timeout (Store.Leases.RenewInterval and OpTimeout).
 	Grace time.Duration
-	// StopTimeout is how long a pipeline may take to return after Stop. Then
-	// the worker abandons its leases, which expire. 0: TTL.
+	// StopTimeout is how long a pipeline may take to return after Stop. After
+	// that, the worker abandons the pipeline's leases, which expire. 0: TTL.
 	StopTimeout time.Duration
-	// MaxTries is the number of unfinished deliveries after which a request
-	// becomes a dead letter. 0: 5.
+	// MaxTries is the number of times that a request is delivered to a worker.
+	// If no delivery is finished, the request becomes a dead letter. 0: 5.
 	MaxTries int
-	// Starting is the maximum number of starting sessions. 0: 128.
+	// Starting is the maximum number of sessions that this worker starts at the
+	// same time. 0: 128.
 	Starting int
 	// SingleWriter declares that there is no other worker. At its start, the
 	// worker deletes all leases on resources and slots.
@@ -104,10 +106,10 @@ type Config struct {
 	Notify func(lease.Event)
 	// Observer counts for metrics; nil: no counts.
 	Observer intent.Observer
-	// Logger gets an entry for every session that runs or ends here, and those
-	// of the leases if Store.Leases.Logger is nil. nil: warnings and errors go
-	// to standard error; zap.NewNop() silences them. For the client library's
-	// own log see lease.Config.Logger.
+	// Logger gets an entry for every session that this worker runs or ends. If
+	// Store.Leases.Logger is nil, Logger also gets the entries of the leases.
+	// nil: warnings and errors go to standard error; zap.NewNop() silences
+	// them. For the client library's own log see lease.Config.Logger.
 	Logger *zap.Logger
 
 	_ struct{}
@@ -164,8 +166,8 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// renewed is the time from one renewal until the next one has succeeded or
-// failed.
+// renewed is the longest time from one renewal until the next one has succeeded
+// or failed.
 func (c *Config) renewed() time.Duration {
 	l := &c.Store.Leases
 	return cmp.Or(l.RenewInterval, l.TTL/3) + cmp.Or(l.OpTimeout, l.TTL/10)

@@ -13,11 +13,11 @@
 // # What is promised
 //
 // A slot, and a resource, serves one pipeline at a time (I1). A pipeline has
-// both leases or none. The worker calls its Stop at least Config.Grace before
-// the trust in either lease ends. Its context ends with that trust. The worker
-// releases the leases after it has returned. Some worker begins or ends every
-// accepted start, whichever worker dies (I3). States are written under their
-// fence.
+// both leases or none. The worker calls the pipeline's Stop at least
+// Config.Grace before the trust in either lease ends. The pipeline's context
+// ends with that trust. After the pipeline has returned, the worker releases
+// the leases. If a worker dies, another worker begins or ends its accepted
+// starts (I3). A worker writes a session's state under the fence of its lease.
 //
 // # Death of a worker
 //
@@ -25,7 +25,7 @@
 // R_LEASE_LOST. Other workers begin its remaining starts. If a worker of the
 // same name (Config.Name, by default the host's) starts on the same machine
 // sooner, it finds its predecessor in the registry. If process ID and start
-// time prove the predecessor dead, the new worker frees its leases at once.
-// Without that proof (another machine or container) the leases expire, unless
-// Config.SingleWriter declares that there is no other worker.
+// time prove the predecessor dead, the new worker frees the predecessor's
+// leases at once. Without that proof (another machine or container) the leases
+// expire, unless Config.SingleWriter declares that there is no other worker.
 package worker

@@ -9,7 +9,8 @@ import (
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 )
 
-// signal wakes one goroutine. Signals that it has not received yet are one.
+// signal wakes one goroutine. Several signals that it has not received yet
+// count as one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }

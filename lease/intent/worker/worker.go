@@ -111,8 +111,8 @@ func (w *Worker) newMember(bus intentbus.Bus) *membership.Member {
 	}
 }
 
-// fetched returns the observer of fetches. A worker whose fetches Redis denies
-// keeps beating, but does no work.
+// fetched returns the observer of fetches. If Redis denies the fetches, the
+// worker keeps its heartbeat, but does no work.
 func (w *Worker) fetched() func(error) {
 	w.fetches.Life = w.cfg.life()
 	bus := &outage{log: w.named(), what: "bus"}
@@ -166,18 +166,19 @@ func (w *Worker) named() *zap.Logger { return w.log.With(zap.String("worker", w.
 // InstanceID returns the owner of the worker's leases.
 func (w *Worker) InstanceID() string { return w.cfg.InstanceID }
 
-// Start begins the work, until Stop. ctx bounds the start only. Start returns
-// once the worker is in the registry and has cleaned up after a dead process of
-// its name. A single writer also waits until no other worker is alive.
+// Start begins the work, until Stop. ctx bounds only the call of Start. Start
+// returns once the worker is in the registry and has cleaned up after a dead
+// process of its name. A single writer also waits until no other worker is
+// alive.
 //
 // Unlike lease.Keeper.Start, it waits while Redis does not answer or refuses to
 // write (OOM, NOREPLICAS, READONLY, MISCONF), because it needs Redis to detect
 // ErrOtherWorker and to free a dead process' leases. Only ctx or Stop ends that
-// wait. Health reports the reason meanwhile, so serve the probe first, or call
-// Run in a goroutine.
+// wait. Health reports the reason for the wait, so serve the readiness probe
+// before you call Start, or call Run in a goroutine.
 //
-// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, an ACL's
-// denial, or that of ctx with the last failure.
+// Errors: ErrOtherWorker, ErrStopped, those of lease.Keeper.Start, the denial
+// of an ACL, or the error of ctx with the last failure.
 func (w *Worker) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
