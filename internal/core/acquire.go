@@ -65,7 +65,7 @@ func (p *keeper) refuse(l *lease, by refused) {
 		l.want = false
 	}
 	if cause == CauseWrongType {
-		// The key belongs to another program. Discoveries show it as free, so it is tried once a TTL only.
+		// The key belongs to another program. Discoveries show it as free, so this instance tries it only once a TTL.
 		l.unanswered, l.holder = false, ""
 		l.vacant(Vacancy{})
 		wait = p.cfg.TTL
@@ -126,7 +126,7 @@ func (p *keeper) wakeLease(l *lease, at Time) {
 		case l.unwanted() && !l.unanswered:
 			p.entries.forget(l)
 		case p.silence.on:
-			// In a silence the grant would not arrive.
+			// While Redis is silent, the grant would not arrive.
 			p.timers.armLease(l, p.k.Now()+Time(p.cfg.MaxProbe))
 		case l.next == nextTurn:
 			l.will(nextAcquire)
@@ -264,7 +264,7 @@ func (p *keeper) failedFor(l *lease, in *inflight, a *Answer, cause Cause) {
 	}
 }
 
-// holdBack empties the queues of requests that extend, in a silence: terms become uncertain, acquisitions are refused.
+// holdBack empties the queues of requests that extend while Redis is silent: terms become uncertain, acquisitions are refused.
 func (p *keeper) holdBack() {
 	for _, kind := range []OpKind{OpRenew, OpReassert} {
 		for _, l := range p.req.queued[kind] {

@@ -66,7 +66,7 @@ func (c *Core) judged(in *inflight, a *Answer) *Answer {
 	return a.worth(v)
 }
 
-// heard catches up with what was missed if the answer to in ends a silence.
+// heard sends the requests that a silence has held back if the answer to in ends the silence.
 func (c *Core) heard(in *inflight) {
 	over, brief := c.silence.heard(in, c.nextRenew)
 	if !over {
@@ -81,7 +81,7 @@ func (c *Core) heard(in *inflight) {
 	c.holder.catchUp()
 }
 
-// learn updates Redis' clock and epoch from an answer. After a loss of data it doubts all held terms and starts a discovery.
+// learn updates Redis' clock and epoch from an answer. If Redis lost its data, learn doubts all held terms and starts a discovery.
 func (c *Core) learn(in *inflight, a *Answer) {
 	news := c.k.Learn(&in.op, a.about())
 	if news.Jump != 0 {
@@ -145,7 +145,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	}
 }
 
-// about returns what the safety kernel judges of a.
+// about returns the part of a that the safety kernel judges.
 func (a *Answer) about() *term.Answer {
 	return &term.Answer{
 		Epoch: a.Epoch, After: a.After, Stale: a.Stale, Operator: a.Operator,

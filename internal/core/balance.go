@@ -30,7 +30,8 @@ func (b *balancer) lookAnswered(in *inflight, a *Answer) {
 	b.members.Prune(b.table.Owns())
 }
 
-// askRedis renews the held leases that a discovery showed as not this instance's, to find out whether they are.
+// askRedis renews the held leases that a discovery did not show as this instance's, to find out whether this instance still owns
+// them.
 func (b *balancer) askRedis() {
 	for _, i := range b.table.Denied() {
 		if l := b.entries.entry(i); l.Op() == 0 {
@@ -135,8 +136,8 @@ func (b *balancer) takeFound(i int32) {
 	}
 }
 
-// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Free sessions may have been left to o as
-// their target, so a discovery follows. watch does nothing while acquisitions are blocked, for the same reason as takeFree.
+// watch reads the leases of instance o, which seems dead, to acquire them when they expire. Free sessions may have been left to o
+// as their target, so a discovery follows. While acquisitions are blocked, watch does nothing, for the reason that takeFree has.
 func (b *balancer) watch(o int32) {
 	if until, _ := b.keeper.blocked(); !b.cfg.Place || until != 0 {
 		return
@@ -154,7 +155,7 @@ func (b *balancer) watch(o int32) {
 }
 
 // dropUnwanted ends the work of placed leases whose session was gone or paused in two discoveries in a row. In a quarantine it does
-// nothing: lost sessions may be restored, and a released lease could not be acquired again before its end.
+// nothing: lost sessions may be restored, and a released lease could not be acquired again before the quarantine ends.
 func (b *balancer) dropUnwanted() {
 	for _, l := range b.entries.held {
 		switch {

@@ -107,7 +107,7 @@ func (l *lease) will(n next) {
 	}
 }
 
-// vacant records since when l, which this instance does not hold, has no owner; the zero Vacancy means unknown.
+// vacant records since when l has no owner. The zero Vacancy means unknown. This instance does not hold l.
 func (l *lease) vacant(v Vacancy) {
 	l.past, l.since, l.givenBack = v.Owner, v.Since, v.GivenBack
 }
@@ -134,8 +134,8 @@ func (l *lease) vacancy(now Time) *Vacancy {
 	return &Vacancy{Since: l.since, Owner: l.past, GivenBack: l.givenBack}
 }
 
-// unwanted reports whether no user wants l, and placement does not either, or its session is gone or paused. If an attempt to acquire it
-// was not answered, l is still read once, to give back what that attempt may have won.
+// unwanted reports whether no user wants l, and placement does not either, or its session is gone or paused. If an attempt to
+// acquire l got no answer, l is still read once, to release the lease that this attempt may have acquired.
 func (l *lease) unwanted() bool {
 	return !l.want && (!l.place || l.session == place.Nobody)
 }

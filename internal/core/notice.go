@@ -33,9 +33,9 @@ func (b *balancer) notice(n *Notice) {
 	}
 }
 
-// mayHave reports whether this instance may hold one of the requested leases. If acknowledgements count, Redis also names it as the owner
-// of grants that too few replicas acknowledged. At a master without a majority these are all leases: the others request them at each
-// discovery, and a discovery here for each request would be in vain (G14).
+// mayHave reports whether this instance may hold one of the requested leases. If acknowledgements count, Redis also names it as the
+// owner of grants that too few replicas acknowledged. At a master without a majority, this applies to all leases: the other
+// instances request them at each discovery, and a discovery of this instance for each request would be in vain (G14).
 func (b *balancer) mayHave(ids []string) bool {
 	owns := func(id string) bool { l := b.entries.leases[id]; return l != nil && l.Phase() == owned }
 	return !b.k.Replicated() || slices.ContainsFunc(ids, owns)
@@ -100,7 +100,7 @@ func (b *balancer) freed(id string, i int32, from string, to heir) {
 	b.leftTo(i, l, from, to)
 }
 
-// leftTo is freed for session i under placement, whose entry is l, nil without one. Placement takes the heir as the owner already.
+// leftTo is freed for session i under placement, whose entry is l, nil without one. For placement, the heir is the owner already.
 func (b *balancer) leftTo(i int32, l *lease, from string, to heir) {
 	b.table.Said(i, b.table.Shown(to.id))
 	inLine := l != nil && l.place && l.holder == "" && (l.next == nextTurn || l.next == nextAcquire)

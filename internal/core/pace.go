@@ -33,8 +33,8 @@ type paces struct {
 	refusal refusal
 }
 
-// setback records that in had no effect. Failures of attempts that were under way together count as one. Probes have a pace of their own
-// (probeLater), and their failure must not delay reads of leases.
+// setback records that in had no effect. Failures of attempts that were under way at the same time count as one. Probes have a pace
+// of their own (probeLater), because a failed probe must not delay reads of leases.
 func (p *paces) setback(in *inflight, silent bool) {
 	of := &p.of[in.op.Kind]
 	if in.op.Sent < of.at || in.probe {
@@ -58,8 +58,8 @@ func (p *paces) settled(in *inflight, a *Answer) (again bool) {
 	return false
 }
 
-// resume lets unanswered releases and leaves be repeated at once when Redis answers again, because others wait for those leases. It keeps
-// the count of failures, so that the pauses stay as long.
+// resume lets unanswered releases and leaves be repeated at once when Redis answers again, because others wait for those leases. It
+// keeps the count of failures, so that the pauses do not become shorter.
 func (p *paces) resume() {
 	for _, kind := range []OpKind{OpRelease, OpLeave} {
 		if of := &p.of[kind]; of.silent {
@@ -102,7 +102,8 @@ func (p *paces) refusedBy(in *inflight, a *Answer) {
 	}
 }
 
-// tellRefusing reports a refusal with its own time, and repeats that not before the next renewal, renew, while refusals go on.
+// tellRefusing reports a refusal with the time of the refusal. While refusals go on, it repeats the report no sooner than at the
+// next renewal, renew.
 func (p *paces) tellRefusing(renew Time) {
 	if r := &p.refusal; r.text != "" && r.at >= r.from {
 		r.told, r.from = true, max(renew, r.at+1)

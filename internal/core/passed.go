@@ -4,7 +4,7 @@ package core
 // instance's name without an earlier attempt of its own. The zero value is empty. Not safe for concurrent use.
 type Passed struct{ names map[string]bool }
 
-// Add adds a lease. Call it before passing the lease on, because the answer to that may be lost.
+// Add adds a lease. Call Add before you pass the lease on, because the answer to that request may be lost.
 func (p *Passed) Add(name string) {
 	if p.names == nil {
 		p.names = map[string]bool{}

@@ -98,7 +98,7 @@ const (
 	EvSubscribed
 	// EvWant: acquire the lease ID now, and with Wait keep waiting until it is held or dropped.
 	EvWant
-	// EvDrop: the guarded work of ID has ended or never began; release the lease, or stop wanting it.
+	// EvDrop: the work under the lease ID has ended or never began. Release the lease, or cancel an EvWant.
 	EvDrop
 	// EvAbandon: the work under the term Fence of ID is stuck: never renew and never release that term, let it expire, and do not
 	// acquire ID again. The term may be over.

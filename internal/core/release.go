@@ -28,7 +28,7 @@ func (p *keeper) drop(id string, cause Cause) {
 	}
 }
 
-// release gives a term back. Trust ends now; the key is deleted when the request reaches Redis.
+// release releases a term. Trust ends now; Redis deletes the key when the request arrives.
 func (p *keeper) release(l *lease, cause Cause) {
 	switch cause {
 	case CauseDrain:
@@ -110,8 +110,8 @@ func (p *keeper) released(l *lease) {
 	}
 }
 
-// releaseFailed reports, once, that the release of l failed. It is retried: a late or repeated release does no harm, because it names the
-// fence of its term.
+// releaseFailed reports, once, that the release of l failed, and plans a retry. A late or repeated release does no harm, because it
+// names the fence of its term.
 func (p *keeper) releaseFailed(l *lease, cause Cause, text string) {
 	if !l.told {
 		l.told = true
@@ -128,8 +128,8 @@ func (p *keeper) retryRelease(l *lease) {
 	}
 }
 
-// abandon handles stuck work under a term. The term ends, if it has not yet. Its key is left to expire, because the work may still
-// go on. A later term of the same lease does not end.
+// abandon handles stuck work under a term. If the term has not ended yet, it ends now. Its key is left to expire, because the work
+// may still go on. A later term of the same lease is not affected.
 func (p *keeper) abandon(id string, fence int64) {
 	l := p.entries.lease(id)
 	if !slices.Contains(l.stuck, fence) {

@@ -71,7 +71,8 @@ func (h *holder) renewAnswered(in *inflight, a *Answer) {
 	}
 }
 
-// renewed extends a term. If the answer came after its own window, the term is doubted and renewed again.
+// renewed extends a term. If the answer came after the end of the window that it gives, renewed doubts the term and renews it
+// again.
 func (h *holder) renewed(l *lease, in *inflight) {
 	w, ok := h.k.Extend(&l.Term, &in.op)
 	if !ok {

@@ -42,7 +42,7 @@ func (s *silence) unanswered(in *inflight, a *Answer) (began bool) {
 		return false
 	}
 	if !in.probe && !extends {
-		// A refused op or a read has extended nothing. It is a reason to probe, but not with every failure of many.
+		// A refused op or a read has extended nothing. Its failure is a reason to probe, but one probe is enough for many failures.
 		if s.asked == 0 || s.k.Now()-s.asked >= Time(s.cfg.MaxProbe) {
 			s.probing = true
 		}
@@ -59,7 +59,8 @@ func (s *silence) unanswered(in *inflight, a *Answer) (began bool) {
 	return true
 }
 
-// report reports a silence once. If one follows another within a renewal interval, it is reported at the next renewal, if it lasts.
+// report reports a silence once. A silence that follows another within a renewal interval is reported only if it still lasts at the
+// next renewal.
 func (s *silence) report() {
 	if s.on && !s.told {
 		s.told, s.toldAt = true, s.k.Now()

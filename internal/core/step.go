@@ -5,8 +5,8 @@ import "github.com/leasestorm/leasestorm/internal/place"
 // stepped is called after each step, if a test has set it.
 var stepped func(*Core)
 
-// Step takes one event and returns its effects, which are valid until the next Step. An event that is older than the previous one
-// counts as if it happened at the same instant as that.
+// Step takes one event and returns its effects, which are valid until the next Step. If an event has an earlier time than the
+// previous event, Step uses the time of the previous event.
 func (c *Core) Step(ev Event) Effects {
 	c.tells.all = c.tells.all[:0]
 	c.req.sent = c.req.sent[:0]
@@ -234,9 +234,9 @@ func (c *Core) queued(kind OpKind) bool {
 	}
 }
 
-// askIdle reads the epoch once a renewal interval, if an instance without a heartbeat holds no lease and either wants none or may not
-// acquire yet. Such an instance sends no other requests. Without this read it would notice a loss of data, or a jump of Redis' clock, only
-// when it wants a lease. It would then be blocked for a TTL from that moment on (G9, I3, I5).
+// askIdle reads the epoch once a renewal interval, if an instance without a heartbeat holds no lease and either wants none or may
+// not acquire yet. Such an instance sends no other requests. Without this read, the instance would notice a loss of data, or a jump
+// of Redis' clock, only when it wants a lease, and would be blocked for a TTL from that moment on (G9, I3, I5).
 func (c *Core) askIdle() {
 	if !c.cfg.NoHeartbeat || len(c.entries.held) > 0 || c.silence.on || c.own.Leaving() {
 		return

@@ -13,7 +13,7 @@ func (p *keeper) observe(l *lease) {
 	}
 }
 
-// subscribed reads what notices may have been missed about, as often as whenHeard allows.
+// subscribed reads the leases about which notices may have been missed, as often as whenHeard allows.
 func (p *keeper) subscribed() {
 	if p.nextHeard = p.table.Subscribed(); p.due(p.nextHeard) {
 		p.observeWanted()

@@ -24,7 +24,8 @@ func NewMembership(r *Registry, heartbeats bool) *Membership {
 	return &Membership{r: r, heartbeats: heartbeats}
 }
 
-// Start makes this instance take part. It reports whether it did not yet.
+// Start makes this instance take part. It reports whether this is the first
+// Start.
 func (m *Membership) Start() bool {
 	if m.started {
 		return false
@@ -37,7 +38,7 @@ func (m *Membership) Start() bool {
 // Started reports whether this instance was started.
 func (m *Membership) Started() bool { return m.started }
 
-// Leave removes this instance for good, so that its placement gives it nothing more. It reports whether it was not leaving yet.
+// Leave removes this instance for good, so that placement gives it no more sessions. It reports whether this is the first Leave.
 func (m *Membership) Leave() bool {
 	if m.leaving {
 		return false
@@ -51,7 +52,7 @@ func (m *Membership) Leave() bool {
 // Leaving reports whether this instance leaves for good.
 func (m *Membership) Leaving() bool { return m.leaving }
 
-// Refresh has the heartbeat set.
+// Refresh makes the heartbeat due.
 func (m *Membership) Refresh() { m.beat = m.heartbeats }
 
 // BeatDue reports whether the heartbeat is to be set.
@@ -73,18 +74,18 @@ func (m *Membership) BeatAnswered(stale bool) {
 	m.beatEnded()
 }
 
-// BeatFailed has the heartbeat set again.
+// BeatFailed makes the heartbeat due again.
 func (m *Membership) BeatFailed() {
 	m.Unfit()
 	m.beat = true
 	m.beatEnded()
 }
 
-// Unfit records that not only acquisitions fail.
+// Unfit records that requests other than acquisitions fail, too.
 func (m *Membership) Unfit() { m.unable = 0 }
 
-// beatEnded records that no heartbeat is under way any more. A leaving instance deletes its heartbeat again, because the one under way may
-// have been set after the deletion.
+// beatEnded records that no heartbeat is under way any more. A leaving instance deletes its heartbeat again, because Redis may have
+// executed that last heartbeat after the deletion.
 func (m *Membership) beatEnded() { m.leave = m.leave || m.leaving }
 
 // LeaveDue reports whether the heartbeat is to be deleted.
@@ -93,7 +94,8 @@ func (m *Membership) LeaveDue() bool { return m.leave }
 // LeaveSent records that the deletion of the heartbeat was sent.
 func (m *Membership) LeaveSent() { m.leave = false }
 
-// LeaveFailed retries to delete the heartbeat, unless it has expired by itself or this instance is only withdrawn.
+// LeaveFailed plans another deletion of the heartbeat, unless the heartbeat has expired by itself or this instance is only
+// withdrawn.
 func (m *Membership) LeaveFailed() { m.leave = m.leave || m.leaving && m.r.k.Now() < m.ends }
 
 func (m *Membership) count(counts bool) {
@@ -114,9 +116,9 @@ func (m *Membership) Able() bool {
 // Doubtful reports whether acquisitions of this instance failed and none has been answered since.
 func (m *Membership) Doubtful() bool { return m.unable > 0 || m.withdrawals > 0 }
 
-// AcquisitionFailed counts failed acquisitions. An instance that beats but can acquire nothing would keep asking for its share, and the
-// others would release leases in vain. It therefore leaves the registry after three failures, for longer each time. pause is for how
-// long, 0 if it does not leave. sent is when the failed request was sent.
+// AcquisitionFailed counts failed acquisitions. An instance that beats but can acquire nothing would keep asking for its share, and
+// the others would release leases in vain. It therefore leaves the registry after three failures, for longer each time. pause is
+// how long it leaves, 0 if it stays. sent is when the failed request was sent.
 func (m *Membership) AcquisitionFailed(sent term.Time) (pause int64) {
 	m.beat = m.beat || m.heartbeats // shows before the next attempt whether this instance can write at all
 	if !m.written || !m.othersTake {

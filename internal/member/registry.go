@@ -113,7 +113,8 @@ func (r *Registry) Know(id string) int32 {
 	return i
 }
 
-// Fresh reports whether owner's leases need no watching of their own, because its heartbeat is fresh and is watched.
+// Fresh reports whether this instance need not watch owner's leases, because it watches owner's heartbeat, and that heartbeat is
+// fresh.
 func (r *Registry) Fresh(owner string) bool {
 	i, ok := r.index[owner]
 	return ok && i > 0 && r.nodes[i].alive && r.nodes[i].exp > r.k.Now()+term.Time(r.cfg.Lead)
@@ -165,8 +166,8 @@ func (r *Registry) Left(id string) bool {
 	return ok
 }
 
-// Accuse records that this instance won a lease of holder, which was to expire at exp. It reports whether holder became suspect, because
-// it did not renew that lease although its heartbeat lives.
+// Accuse records that this instance acquired a lease of holder after its expiry at exp. It reports whether holder became suspect,
+// because holder did not renew that lease although its heartbeat lives.
 func (r *Registry) Accuse(holder string, exp term.Time) bool {
 	i, ok := r.index[holder]
 	if !ok || !r.nodes[i].counts() {
@@ -195,7 +196,7 @@ func (r *Registry) Due(i int32) {
 	}
 }
 
-// DueAgain queues the instances of items for another read, because the answer to the last one did not come.
+// DueAgain queues the instances of items for another read, because the last read got no answer.
 func (r *Registry) DueAgain(items []term.Item) {
 	for _, it := range items {
 		if i, ok := r.index[it.ID]; ok {
@@ -232,7 +233,7 @@ func (r *Registry) heard(id string) (int32, *node) {
 	return i, &r.nodes[i]
 }
 
-// Unread has the heartbeat of instance id read again, because a read had no result.
+// Unread queues another read of the heartbeat of instance id, because a read had no result.
 func (r *Registry) Unread(id string) {
 	if i, _ := r.heard(id); i != 0 {
 		r.arm(i, r.k.Now()+term.Time(r.cfg.MaxProbe))
@@ -255,8 +256,8 @@ func (r *Registry) Absent(op *term.Op, id string) (i int32, gone bool) {
 	return i, true
 }
 
-// Present records that op found the heartbeat of instance id. overdue reports whether it is long due for a refresh, for the first time:
-// its instance is suspect now.
+// Present records that op found the heartbeat of instance id. overdue reports whether the heartbeat has become overdue: it was not
+// refreshed for long, so its instance is suspect now.
 func (r *Registry) Present(op *term.Op, id string, pttl int64) (i int32, overdue bool) {
 	i, n := r.heard(id)
 	if i == 0 {
@@ -277,7 +278,7 @@ func (r *Registry) Present(op *term.Op, id string, pttl int64) (i int32, overdue
 	return i, overdue
 }
 
-// rearm has instance i's heartbeat read shortly before it expires, or at its expiry if that moment has passed.
+// rearm plans a read of instance i's heartbeat shortly before it expires, or at its expiry if that moment has passed.
 func (r *Registry) rearm(i int32) {
 	exp := r.nodes[i].exp
 	if lead := exp - term.Time(r.cfg.Lead); lead > r.k.Now() {

@@ -28,7 +28,8 @@ type ask struct {
 // Asked reports whether there are requests.
 func (q *requests) Asked() bool { return len(q.asks) > 0 }
 
-// asksMax bounds the requests that are kept until the next discovery. In that time an instance sends at most two to each other.
+// asksMax bounds the requests that are kept until the next discovery. Until then, an instance sends at most two requests to each
+// other instance.
 const asksMax = 1024
 
 // askBytesMax bounds the memory of their lease names, and suffices for a fleet of a hundred thousand sessions. A client that may publish
@@ -85,7 +86,7 @@ func (q *requests) stillAsks(a *ask, give func(from string, ids []string) (lacki
 	if a.again && !lacks {
 		return false
 	}
-	// An instance that has reached its quota since gets no more, or others would lack it.
+	// An instance that has reached its quota since its request gets no more leases; otherwise other instances would get too few.
 	a.again = known && !lacks || give(a.from, a.ids)
 	return a.again
 }

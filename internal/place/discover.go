@@ -161,7 +161,7 @@ func (d *Discoveries) LookEnded(seq uint64) bool {
 	return counts
 }
 
-// LookFailed has a discovery without a result repeated.
+// LookFailed plans a repetition of a discovery that had no result.
 func (d *Discoveries) LookFailed(seq uint64) {
 	d.LookEnded(seq)
 	d.due = true
@@ -204,15 +204,16 @@ func (d *Discoveries) whenUnblocked() (at term.Time, spread int64) {
 	return d.blocked, d.cfg.Discovery / 10
 }
 
-// Subscribed records that the channel is subscribed again. It returns when to read what notices may have been missed about.
+// Subscribed records that the channel is subscribed again. It returns when to read the leases about which notices may have been
+// missed.
 func (d *Discoveries) Subscribed() (at term.Time) {
 	d.hearings.add(d.k.Now(), d.cfg.Discovery, 1)
 	at, _ = d.whenHeard()
 	return at
 }
 
-// asksOn reports whether the next discovery, and with it the next requests, may come soon: sessions are missing, and the last five
-// attempts or fewer have not changed that.
+// asksOn reports whether the next discovery, and with it the next requests, may come soon: this instance lacks sessions, and at
+// most five attempts in a row have not changed that.
 func (d *Discoveries) asksOn() bool { return d.missing > 0 && d.asked <= 5 }
 
 func (d *Discoveries) askAgain(missing int) {
@@ -223,7 +224,7 @@ func (d *Discoveries) askAgain(missing int) {
 	d.Discover(DiscoverAsking)
 }
 
-// CountedAgain restarts the requests of this instance, because the others may not have counted it until now.
+// CountedAgain restarts the requests of this instance, because the other instances may not have counted it until now.
 func (d *Discoveries) CountedAgain() {
 	d.asked = 0
 	d.Discover(DiscoverCounted)

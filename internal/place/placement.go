@@ -100,7 +100,7 @@ func (p *placement) HeirOf(i int32) string {
 // answers.
 const PlacedMax = 1 << 17
 
-// placeTurn brings target up to date, unless PlacedMax is exceeded; then the older order has to do.
+// placeTurn brings target up to date, unless PlacedMax is exceeded. In that case, the older order remains in use.
 func (p *placement) placeTurn() {
 	if !p.outdated() {
 		return
@@ -111,8 +111,8 @@ func (p *placement) placeTurn() {
 	}
 }
 
-// Stagger returns how long this instance leaves session i to those before it. The target acquires at once; the others follow in order of
-// how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
+// Stagger returns how long this instance leaves session i to the instances before it. The target acquires at once; the others
+// follow in order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
 func (p *placement) Stagger(i int32) int64 {
 	p.placeTurn()
 	t := p.placedOn(i)
@@ -136,8 +136,8 @@ func (p *placement) Stagger(i int32) int64 {
 	return p.cfg.Turn(k)
 }
 
-// HeirNow returns the instance that session i should go to, which heir requested a while ago: heir if it is still below its quota, else
-// the instance below its quota that ranks i highest, else heir all the same.
+// HeirNow returns the instance that session i should go to, which heir requested a while ago. It is heir if heir is still below its
+// quota; otherwise the instance below its quota that ranks i highest; if there is none, heir.
 func (p *placement) HeirNow(i int32, heir string) string {
 	p.Place()
 	if k, ok := p.r.Find(heir); ok {

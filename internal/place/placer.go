@@ -64,9 +64,9 @@ func (p *Placer) Place(s *Sessions, instances []uint64, owner []int32) (target, 
 	return p.target, p.quota
 }
 
-// quotas sets the quota of each instance to q or q+1. Instances that own more than q get q+1 first, so that no session moves only because
-// of the remainder. How few sessions the others own must not count: the quotas would change with every lease that moves, and a
-// discovery during a rebalance would lead to another outcome.
+// quotas sets the quota of each instance to q or q+1. Instances that own more than q get q+1 first, so that no session moves only
+// because of the remainder. For the other instances, the number of owned sessions must not matter: otherwise the quotas would
+// change with every lease that moves, and a discovery during a rebalance would lead to another outcome.
 func (p *Placer) quotas(instances []uint64, m int) {
 	n := len(instances)
 	q, r := int32(m/n), m%n
@@ -90,8 +90,8 @@ func (p *Placer) quotas(instances []uint64, m int) {
 
 func clip(owned, q int32) int32 { return min(max(owned, q), q+1) }
 
-// shed moves the sessions above an instance's quota into the pool: those that it ranks lowest. One pass sorts the sessions of those
-// instances into buckets; a selection in each finds the lowest.
+// shed moves the sessions above each instance's quota into the pool. It takes the sessions that the instance ranks lowest. One pass
+// sorts the sessions of those instances into buckets; a selection in each finds the lowest.
 func (p *Placer) shed(s *Sessions, instances []uint64, owner []int32) {
 	p.start = resize(p.start, len(instances))
 	total := int32(0)

@@ -47,7 +47,7 @@ func NewTable(k *term.Kernel, cfg *pause.Config, r *member.Registry, own *member
 // AnyFree reports whether the last discovery showed a session without an owner.
 func (t *Table) AnyFree() bool { return t.anyFree }
 
-// Denied returns the sessions that this instance holds and the last discovery shows as not its own.
+// Denied returns the sessions that this instance holds, but that the last discovery does not show as its own.
 func (t *Table) Denied() []int32 { return t.denied }
 
 // LookSent records the discovery seq.
@@ -56,8 +56,8 @@ func (t *Table) LookSent(seq uint64) {
 	t.touched = t.touched[:0]
 }
 
-// Seen ends a discovery. changed says whether it showed other instances or sessions than before, blocked until when nothing may be
-// acquired.
+// Seen ends a discovery. changed says whether the discovery showed other instances or sessions than the one before. Until blocked,
+// nothing may be acquired.
 func (t *Table) Seen(changed bool, blocked term.Time) {
 	t.blocked = blocked
 	t.touched = t.touched[:0]
@@ -81,9 +81,10 @@ func (t *Table) OwnedBy(i int32, owner string) {
 // passedMax is how many discoveries in a row are ignored for a session because a notice about it arrived during them.
 const passedMax = 2
 
-// Said records the owner of session i from a notice, and reports whether the notice counts. A discovery under way may be older than the
-// notice, so its result for the session is ignored. But then a client that may publish could claim forever that a free session has an
-// owner. Therefore, after passedMax such discoveries, notices about the session do not count until a discovery without any.
+// Said records the owner of session i from a notice, and reports whether the notice counts. A discovery under way may be older than
+// the notice, so its result for the session is ignored. But then a client that may publish could claim forever that a free session
+// has an owner. Therefore, after passedMax such discoveries in a row, notices about the session do not count until a discovery
+// during which none arrives.
 func (t *Table) Said(i int32, owner string) bool {
 	if i == Nobody {
 		return true
@@ -277,8 +278,9 @@ func (t *Table) Unowned() []int32 {
 	return t.waits
 }
 
-// Found records that a discovery showed session i free. It reports whether this instance should take it now, or in its turn. Only the
-// target takes a session that is found free for the first time; after a second discovery, the others take it in order.
+// Found records that a discovery showed session i free. It reports whether this instance should take the session, now or in its
+// turn. When a discovery first shows a session free, only the target takes the session. After a second discovery, the other
+// instances take it in order.
 func (t *Table) Found(i int32) (now, turn bool) {
 	second := t.known[i].free
 	t.known[i].free = t.blocked == 0
@@ -289,8 +291,8 @@ func (t *Table) Found(i int32) (now, turn bool) {
 	return now, !now && second
 }
 
-// Leaves records whether a discovery left a session free, and plans the next one then. While acquisitions are blocked, DiscoverBlocked
-// does that instead: otherwise each instance would run ten discoveries an interval during a quarantine.
+// Leaves records whether a discovery left a session free. If so, it plans the next discovery. While acquisitions are blocked,
+// DiscoverBlocked plans it instead: otherwise each instance would run ten discoveries an interval during a quarantine.
 func (t *Table) Leaves(free bool) {
 	t.anyFree = free && t.blocked == 0
 	if t.anyFree {

@@ -27,8 +27,9 @@ func (t *Table) vanished(i int32) bool {
 	return true
 }
 
-// Formers returns the requests to the owners of vanished sessions, one for each owner. A request makes the owner run a discovery; this
-// instance takes the sessions no sooner than after its own next one. That comes soon, because mostly a notice of a release was lost.
+// Formers returns the requests to the owners of vanished sessions, one for each owner. A request makes the owner run a discovery.
+// This instance takes the sessions only after its own next discovery, which it runs soon, because in most cases a notice of a
+// release was lost.
 func (t *Table) Formers() (asks [][]term.Item) {
 	t.left = slices.DeleteFunc(t.left, func(l left) bool { return !l.ask })
 	if t.blocked != 0 {

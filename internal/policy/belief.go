@@ -23,8 +23,8 @@ func (b Belief) After(t *core.Tell) Belief {
 	return b
 }
 
-// During returns the belief while op, an attempt to renew the term, has no answer. It ends at op's deadline at the latest, even if no code
-// runs then (G4). An attempt never extends it.
+// During returns the belief while op, an attempt to renew the term, has no answer. The belief ends at op's deadline at the latest,
+// even if no code runs at that moment (G4). An attempt never extends the belief.
 func (b Belief) During(op *core.Op) Belief {
 	early := b.Mono - op.Deadline
 	if early <= 0 {

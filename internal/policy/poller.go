@@ -10,9 +10,9 @@ type Polls struct {
 	Long     bool      // polls may outlast the trust window as long as renewals succeed
 }
 
-// Poller decides about the polls of one session in one instance. Polls run one at a time, under a believed term, and without Polls.Long
-// none begins that could outlast the trust window. The term is released only after the running poll has returned (G2, G4, G8). The
-// zero value has no term. Not safe for concurrent use.
+// Poller decides about the polls of one session in one instance. Polls run one at a time, under a believed term. Without
+// Polls.Long, no poll begins that could outlast the trust window. The term is released only after the running poll has returned
+// (G2, G4, G8). The zero value has no term. Not safe for concurrent use.
 type Poller struct {
 	Next    core.Time // planned start of the next poll
 	Ends    core.Time // latest end of the running poll's context
@@ -160,7 +160,8 @@ const (
 	Fenced                // the target refused its fence
 )
 
-// Turn reports whether a begun poll may run now that its turn has come: on a loaded machine its term may be over by then (G4).
+// Turn reports whether a begun poll may still run when its goroutine runs: on a loaded machine, its term may have ended in between
+// (G4).
 func Turn(believed, cancelled bool) bool { return believed && !cancelled }
 
 // Returned handles the end of a poll. After a refused fence it releases the term not at once but when the next poll would begin.

@@ -7,9 +7,9 @@ import (
 	"github.com/leasestorm/leasestorm/internal/core"
 )
 
-// Waiters decides which of the callers in one instance gets a lease that they want: the first one. A caller makes one attempt, or waits
-// until it has the lease. A standing request (Stand) waits for one term without a caller. C identifies a caller, and W is the reason for
-// a refusal. The zero value has no callers. Not safe for concurrent use.
+// Waiters decides which caller in one instance gets a lease that several want: the first one. A caller makes one attempt, or waits
+// until it has the lease. A standing request (Stand) waits for one term without a caller. C identifies a caller, and W is the
+// reason for a refusal. The zero value has no callers. Not safe for concurrent use.
 type Waiters[C comparable, W any] struct {
 	Shared bool // a term belongs to all callers of its lease, or to none; otherwise it belongs to exactly one caller
 
@@ -58,7 +58,8 @@ type Reply[C comparable, W any] struct {
 	Drop bool // send core.EvDrop: no caller wants the lease any more
 }
 
-// Want adds a caller. With wait it waits until it has the lease, else it makes one attempt. held is whether this instance holds the lease.
+// Want adds a caller. If wait is true, the caller waits until it has the lease; otherwise it makes one attempt. held is whether
+// this instance holds the lease.
 func (w *Waiters[C, W]) Want(name string, who C, wait, held bool) (t Reply[C, W]) {
 	q := w.leases[name]
 	asking := q != nil && len(q.callers) > 0

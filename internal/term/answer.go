@@ -2,7 +2,7 @@ package term
 
 import "strconv"
 
-// Answer is the part of an answer that the kernel judges. Results are its caller's.
+// Answer is the part of an answer that the kernel judges. The results for each item are for the kernel's caller.
 type Answer struct {
 	Epoch      string // present epoch, "" if unknown
 	After      string // epoch after the acknowledgement, for an op that probes; "" if unknown
@@ -14,7 +14,7 @@ type Answer struct {
 	RedisNow   int64  // Redis TIME in µs, 0 if unknown
 }
 
-// Verdict is what an answer is worth.
+// Verdict says whether to believe an answer and, if not, why.
 type Verdict struct {
 	Failure Failure // FailNone: it is believed
 	Cause   Cause   // of another one: not CauseNone if its epoch is not believed
@@ -27,11 +27,12 @@ const (
 	textUnderrated = "an instance with a shorter TTL began this epoch: requesting another"
 )
 
-// Judge returns what the answer to op is worth. The first check that it does not pass decides.
+// Judge returns the verdict on the answer to op: that of the first failed check.
 //
-// A superseded epoch belongs to an old master, or to old data, which does not know the grants made elsewhere since. And after a loss of
-// data an instance that does not know this group may begin an epoch: its quarantine is as long as that instance's TTL, which may be
-// shorter than the group's windows. The op of an answer that is not believed may have been executed, if both are of one epoch.
+// A superseded epoch belongs to an old master, or to old data, which does not know the grants made elsewhere since. And after a
+// loss of data an instance that does not know this group may begin an epoch: its quarantine is as long as that instance's TTL,
+// which may be shorter than the group's windows. If an answer is not believed, but its op is of the same epoch as the answer, Redis
+// may have executed the op.
 func (k *Kernel) Judge(op *Op, a *Answer) Verdict {
 	e := &k.epoch
 	v := Verdict{Failure: FailRefused}
@@ -49,8 +50,8 @@ func (k *Kernel) Judge(op *Op, a *Answer) Verdict {
 	return Counted(op, a)
 }
 
-// Counted returns what an answer in an epoch that is believed is worth: nothing if too few replicas have acknowledged op, or its epoch
-// ended meanwhile (I9).
+// Counted returns the verdict on an answer whose epoch is believed. The answer does not count if too few replicas have acknowledged
+// op, or if the epoch ended before they did (I9).
 func Counted(op *Op, a *Answer) Verdict {
 	switch {
 	case op.Confirm == 0 || a.Stale:
@@ -66,8 +67,8 @@ func Counted(op *Op, a *Answer) Verdict {
 	}
 }
 
-// Reject notes an answer whose epoch is not believed. It has the server begin another epoch if op was sent after the one that read the
-// present epoch; told reports that this is new.
+// Reject notes an answer whose epoch is not believed. If op was sent after the op that read the present epoch, the server is made
+// to begin another epoch; told reports that this is new.
 func (k *Kernel) Reject(op *Op, a *Answer) (told bool) {
 	e := &k.epoch
 	if told = op.Sent > e.sent && e.rejected != a.Epoch; told {

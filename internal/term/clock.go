@@ -20,8 +20,9 @@ func (k *Kernel) Advance(now Now) (step int64) {
 	return step
 }
 
-// Shift applies a step of the own clocks to t: if the wall clock went ahead, the window ends as much earlier. Redis would refuse to
-// renew a lease that another owner holds by now, but not to reassert it after a loss of data. It reports whether the window is shorter.
+// Shift applies a step of the own clocks to t: if the wall clock went ahead by d, the window ends d earlier. Redis would refuse to
+// renew a lease that another owner holds by now, but after a loss of data it would not refuse to reassert that lease. Shift reports
+// whether the window is shorter.
 func (k *Kernel) Shift(t *Term, step int64) (shorter bool) {
 	t.op = 0
 	if step > 0 {

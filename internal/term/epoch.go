@@ -20,7 +20,7 @@ func (k *Kernel) InQuarantine() bool { return k.epoch.quarantine > k.now.Mono }
 // Supersedes reports whether a server must be told to end its epoch, which is not believed.
 func (k *Kernel) Supersedes() bool { return k.epoch.rejected != "" }
 
-// Superseding notes that it was told.
+// Superseding notes that the server was told to end its epoch.
 func (k *Kernel) Superseding() { k.epoch.rejected = "" }
 
 // Disbelieved returns the epoch of the server if it is not believed, "" once the answer to a later op is believed.
@@ -31,8 +31,8 @@ func (k *Kernel) Disbelieved() string {
 	return ""
 }
 
-// tooShort reports whether this instance must not join a group that has agreed on this quarantine. It joins a group with a longer one
-// than it needs, which is how a fleet changes its TTL.
+// tooShort reports whether this instance must not join a group that has agreed on this quarantine. An instance joins a group whose
+// quarantine is longer than it needs, so that a fleet can change its TTL.
 func (k *Kernel) tooShort(group int64) bool {
 	return group > 0 && group < max(k.cfg.TTL, k.cfg.Quarantine)
 }

@@ -3,12 +3,12 @@ package term
 
 import "cmp"
 
-// Kernel is the safety kernel: it decides whether a term is trusted, and nothing else. It does not depend on why a lease is wanted or
-// who should have it: if placement, heartbeats or discoveries are wrong, the invariants below still hold.
+// Kernel is the safety kernel: it decides whether a term is trusted, and nothing else. It does not depend on why a lease is wanted
+// or which instance should have it. If placement, heartbeats or discoveries are wrong, the invariants below still hold.
 //
-// It assumes that Redis' scripts grant a key to one owner at a time, until the key expires by Redis' clock. Each grant has a higher fence
-// than the one before, and an op of another epoch does nothing. It assumes that the shell believes in a term only before Until and
-// UntilWall, and not while it is uncertain.
+// The kernel assumes that Redis' scripts grant a key to one owner at a time, until the key expires by Redis' clock. Each grant has
+// a higher fence than the one before, and an op of another epoch does nothing. The kernel also assumes that the shell believes in a
+// term only before Until and UntilWall, and not while the term is uncertain.
 //
 //   - I1 A window counts from the stamp of an op that was answered: until ≤ stamp + TTL − margin, with the TTL of that op. The key
 //     outlives it, because Redis counts the TTL from when it executes the op, which is later, by a clock that the margin allows for.
@@ -30,8 +30,8 @@ import "cmp"
 //   - I9 If Redis is replicated, an op that opens or extends a window counts once a majority of the nodes has it, in the op's epoch. An
 //     op that opens one counts only if no replica has attached itself since that epoch began (docs/replicas.md).
 //
-// Its caller passes every answer to Judge, and each that is believed to Learn, before using it. It passes every held term to Shift when
-// Advance returns a step, and to Forgot when Learn returns another epoch.
+// The caller passes every answer to Judge, and every believed answer to Learn, before it uses the answer. It passes every held term
+// to Shift when Advance returns a step, and to Forgot when Learn returns another epoch.
 type Kernel struct {
 	cfg    Config
 	margin int64 // the part of each TTL that is not trusted; for a shorter TTL, too, because the clocks are watched with it
@@ -87,7 +87,8 @@ func (c *Config) Margin() int64 {
 	return max(c.TTL/1_000_000*c.MarginPPM, c.MarginMin)
 }
 
-// timeout returns how long an op waits for an answer. Of a lease with a shorter TTL, it leaves room for a second attempt in the window.
+// timeout returns how long an op waits for an answer. For a lease with a shorter TTL, the timeout leaves room for a second attempt
+// in the window.
 func (c *Config) timeout(ttl int64) int64 {
 	if ttl < c.TTL {
 		return min(c.OpTimeout, ttl/10)
@@ -115,7 +116,7 @@ const (
 	Releasing              // given back, not confirmed: it is not acquired meanwhile
 )
 
-// queued is the value of Term.op while the lease is in a queue of this step.
+// queued is the value of Term.op while the lease waits in a queue for an op of this step.
 const queued = ^uint64(0)
 
 // Term holds what trust in one lease depends on.
@@ -148,7 +149,8 @@ func (k *Kernel) Stamp(kind OpKind, ttl int64, items []Item) Op {
 	return op
 }
 
-// quarantine returns how long a quarantine that this instance begins must last: as long as any of its group may believe in a lease.
+// quarantine returns how long a quarantine that this instance begins must last: until no instance of the group can still believe in
+// a lease.
 func (k *Kernel) quarantine() int64 {
 	if k.epoch.outside {
 		return k.epoch.group
@@ -196,7 +198,7 @@ func (t *Term) Queue() { t.op = queued }
 // Acquire begins an acquisition.
 func (t *Term) Acquire() { t.phase = Acquiring }
 
-// Cancel makes no answer count for t any more. It ends an acquisition, and reports whether there was one.
+// Cancel makes all answers to earlier ops void for t. It ends an acquisition, and reports whether there was one.
 func (t *Term) Cancel() (acquiring bool) {
 	t.op = 0
 	if acquiring = t.phase == Acquiring; acquiring {
@@ -261,8 +263,8 @@ func (k *Kernel) Settles(op *Op, t *Term) bool {
 	return true
 }
 
-// window returns the end of the window that an answer to op gives (I1). It ends earlier by what the wall clock gained on the monotonic
-// clock since the send: the monotonic clock may have stopped in pauses too short to count as steps.
+// window returns the end of the window that an answer to op gives (I1). If the wall clock has gained on the monotonic clock since
+// the send, the window ends earlier by this gain: the monotonic clock may have stopped in pauses too short to count as steps.
 func (k *Kernel) window(op *Op) Time {
 	return op.Sent + Time(op.TTL-k.margin) - Time(max(0, k.clock.offset-op.offset))
 }
@@ -277,12 +279,13 @@ type Window struct {
 	Doubted   bool  // the term was uncertain before the latest change
 }
 
-// trust returns the trust in t, which was doubted before or not.
+// trust returns the trust in t; doubted says whether t was uncertain before.
 func (k *Kernel) trust(t *Term, doubted bool) Window {
 	return Window{ID: t.id, Fence: t.fence, TTL: t.ttl, Until: t.until, UntilWall: int64(t.until) + k.clock.offset, Doubted: doubted}
 }
 
-// Begin applies a grant. It reports whether a term began: if not, the key is ours all the same, and may be adopted.
+// Begin applies a grant. It reports whether a term began. If not, the key is still in this instance's name, so a later attempt may
+// adopt it.
 func (k *Kernel) Begin(t *Term, op *Op, fence int64) (w Window, began bool) {
 	k.epoch.fence = max(k.epoch.fence, fence)
 	until := k.window(op)
@@ -295,7 +298,8 @@ func (k *Kernel) Begin(t *Term, op *Op, fence int64) (w Window, began bool) {
 	return k.trust(t, false), true
 }
 
-// Extend applies a renewal or a reassertion; it never shortens the window. It returns false if the answer came after its own window.
+// Extend applies a renewal or a reassertion; it never shortens the window. It returns false if the answer came after the end of the
+// window that the answer gives.
 func (k *Kernel) Extend(t *Term, op *Op) (w Window, extended bool) {
 	until := k.window(op)
 	if until <= k.now.Mono {
@@ -341,8 +345,8 @@ func (k *Kernel) Expiry(op *Op, pttl int64) Time {
 	return op.Sent + (k.now.Mono-op.Sent)/2 + Time(pttl+Millisecond)
 }
 
-// HeldUntil returns when to try again to acquire a lease that another owner holds. A key without expiry was set by another program: it
-// is tried once a TTL, not at the speed of the network.
+// HeldUntil returns when to try again to acquire a lease that another owner holds. A key without expiry was set by another program.
+// The instance tries such a key once a TTL, not at the speed of the network.
 func (k *Kernel) HeldUntil(op *Op, pttl int64) Time {
 	if pttl <= 0 {
 		return k.now.Mono + Time(k.cfg.TTL)

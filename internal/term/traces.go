@@ -1,8 +1,8 @@
 package term
 
-// traces are the leases that may be in this instance's name at Redis without a term here: an attempt was not answered, or
-// a term ended before its key. Only those are adopted. Any other lease in its name belongs to another process with the same
-// ID, or to an earlier life of this one, so the instance waits for it as for any other owner's (G1).
+// traces are the leases that Redis may hold in this instance's name although this instance has no term: an attempt was not
+// answered, or a term ended before its key. An instance adopts only such leases. Any other lease in its name belongs to another
+// process with the same ID, or to an earlier life of this one, so the instance waits for it as for any other owner's (G1).
 type traces struct {
 	young, old map[string]int64 // the shortest TTL of a lease's traces; never ranged over
 	aged       Time             // when old was last thrown away
