@@ -42,7 +42,7 @@ const (
 	allowanceCount
 )
 
-// allowances is the table. story names a file of testdata/stories, and how the comment on the story in it begins.
+// allowances is the table. story names a file of testdata/stories, and the beginning of the story's comment in that file.
 var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	otherFaults: {
 		"all deadlines", "a change that another fault can delay", "that fault's reach and the time to settle; excused above 2 TTL",

@@ -27,7 +27,8 @@ func (c *challenges) by(name string) *Challenge {
 	return x
 }
 
-// Effects that challenge owners: those that at once end an owner's trust or its basis, those that may outlast its trust, and a clean stop.
+// Effects that challenge owners: effects that end an owner's trust at once, or remove the lease on which that trust rests; effects
+// that may last longer than the trust; and a clean stop.
 const (
 	ends        = fault.Kills | fault.Deletes | fault.StepsClock
 	outlasting  = fault.Silences | fault.Denies
@@ -120,6 +121,6 @@ func (c *challenges) list() (all []Challenge) {
 	return all
 }
 
-// unchallenged explains why the run did not put a guarantee of owners to the test.
+// unchallenged explains why the run does not exercise a guarantee about owners.
 const unchallenged = "no lease was challenged: no fault outlasted the trust of an owner whose lease another took over then, no owner " +
 	"was killed, and none handed a lease over"

@@ -1,8 +1,8 @@
 // Package check is the judge. It reads the history of a run and returns a verdict for each guarantee (docs/guarantees.md): it held, it
 // broke, or the run did not put it to the test.
 //
-// The judge uses recorded data only, and keeps all of it until the verdict. It imports nothing of the library that it judges, so anybody
-// can judge a saved run again with the same result.
+// The judge uses recorded data only. It imports nothing of the library that it judges, so anybody can judge a saved run again with
+// the same result.
 //
 // Terms:
 //
@@ -42,8 +42,8 @@ var ErrUnordered = errors.New("check: history is not in order of time")
 // Judge reads the events, which must be in order of T, and returns a verdict for each guarantee of the run's system. It reads logs after
 // the last event. Without logs (nil), everything that needs them is unknown.
 //
-// An error of the sequence (a truncated file) or an event out of order ends the reading. Judge then returns that error and a result for
-// the events before it. In that result, no guarantee passes that the missing part could have broken.
+// An error of the sequence (a truncated file) or an event out of order ends the reading. Judge then returns that error and a result
+// for the events before it. In that result, a guarantee does not pass if the missing part could have broken it.
 func Judge(p Params, events iter.Seq2[history.Event, error], logs *nodelogs.Logs) (Result, error) {
 	return judging(p, logs).judge(events, logs)
 }
@@ -96,7 +96,8 @@ func (w *world) read(events iter.Seq2[history.Event, error]) error {
 	return nil
 }
 
-// Watch counts challenges during a run. The count is not exact, because events may come late. A Watch is not safe for concurrent use.
+// Watch counts challenges during a run. The count is approximate, because events may come late. A Watch is not safe for concurrent
+// use.
 type Watch struct{ w *world }
 
 // NewWatch returns a Watch for a new run.

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// deadlines computes until when a change is due that a guarantee bounds in time, and that faults may delay.
+// deadlines computes the deadlines of changes that a guarantee bounds in time. Faults may delay such a change.
 type deadlines struct {
 	*run
 	host   *host
@@ -32,7 +32,7 @@ type promise struct {
 	kind           string     // cause of the change if it is not but
 }
 
-// widest is the longest allowance beyond the promise, in TTLs. A longer one would judge nothing.
+// widest is the longest allowance beyond the promise, in TTLs. With a longer allowance, the guarantee would judge nothing.
 const widest = 2
 
 // settleAfter returns how long a takeover may take after the reach of the last fault that delayed it.
@@ -54,7 +54,7 @@ func (d *deadlines) due(c promise) (until int64, by *injection) {
 	}
 }
 
-// dueBy returns the deadline as it was known at the time at, without what happened later.
+// dueBy returns the deadline as far as it follows from events up to the time at.
 func (d *deadlines) dueBy(c promise, at int64) (until int64, by *injection) {
 	until, by = d.reached(c, at, c.by, nil)
 	if over := c.quarantineFrom + int64(d.TTL) + c.settle; c.quarantineFrom != 0 && over > until && d.allows(lateQuarantine) {
@@ -71,7 +71,7 @@ func (d *deadlines) dueBy(c promise, at int64) (until int64, by *injection) {
 	return until, by
 }
 
-// reached moves a deadline by the faults that can delay the change until then, by what had happened at at.
+// reached moves a deadline by the faults that can delay the change until that deadline. It ignores events after the time at.
 func (d *deadlines) reached(c promise, at, until int64, by *injection) (int64, *injection) {
 	if !d.allows(otherFaults) {
 		return until, by
@@ -94,7 +94,7 @@ func (d *deadlines) reached(c promise, at, until int64, by *injection) (int64, *
 	return until, by
 }
 
-// reachOf returns the time in which the injection can delay this change. What happened after at does not count.
+// reachOf returns the time in which the injection can delay this change. It ignores events after the time at.
 func (d *deadlines) reachOf(c promise, inj *injection, at int64) (span, bool) {
 	r, ok := d.faults.reachBy(inj, at)
 	switch {
@@ -125,7 +125,8 @@ func (c promise) settleAfter(inj *injection) int64 {
 	return c.settle
 }
 
-// spared reports whether an instance that could make the change has been ready, and has met no fault of its own, since a TTL before it.
+// spared reports whether an instance that could make the change has been ready, and free of faults of its own, since a TTL before
+// the change.
 func (d *deadlines) spared(c promise) bool {
 	since := c.from - int64(d.TTL)
 	late := d.faults.since(since)

@@ -2,8 +2,9 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// e5 judges that a leader that cannot renew reports its loss before another instance can own its lease. When the key expires or goes to
-// another instance, the holder's last event must not be that it leads. That the former leader writes nothing more is judged as G4.
+// e5 judges that a leader that cannot renew reports its loss before another instance can own its lease. When the key expires or
+// goes to another instance, the holder's last event must not be that it leads. G4 judges that the former leader writes nothing
+// more.
 type e5 struct {
 	g4
 	gap int64 // last time at which the view of Redis may be incomplete

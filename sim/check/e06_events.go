@@ -80,7 +80,8 @@ func (g *e6) changed(i *instance, e *history.Event) {
 	}
 }
 
-// campaigns judges that a fallen leader campaigns again, whoever leads by then, unless it resigns. Other programs may behave differently.
+// campaigns judges that a leader that lost its leadership campaigns again, unless it resigned. Other programs may behave
+// differently.
 func (g *e6) campaigns(i *instance) {
 	if g.w.Foreign || i.node == nil {
 		return
@@ -141,8 +142,8 @@ func (g *e6) believes(i *instance, e *history.Event) {
 
 // agree judges the end of the calm, if the calm was long enough for a quarantine and an election.
 func (g *e6) agree() {
-	// This is an election interval to notice a loss of data, a quarantine, and an election. A replica may attach itself, which ends an
-	// epoch, and find its master long after its fault was healed.
+	// The calm must have time for an election interval to notice a loss of data, a quarantine, and an election. A replica may find
+	// its master and attach itself, which ends an epoch, long after its fault was healed.
 	quiet := max(g.w.calm, g.w.servers.epoch.since, g.w.servers.servedSince(nil))
 	if g.w.calm == 0 || g.w.now-quiet-g.w.host.stall(quiet, g.w.now) < int64(g.w.TTL)*16/10 {
 		g.untested = "the calm, without what the host stalled, was too short to ask who leads at its end"
@@ -170,7 +171,8 @@ func (g *e6) agree() {
 			len(leaders), len(members), strings.Join(leaders, ", "))
 		return
 	}
-	// Others hear of it by a notice that may be lost, or read the leader key within an election interval.
+	// Other members learn of a new leader from a notice, which may be lost, or when they read the leader key, within an election
+	// interval.
 	if since := leader.member.moved; g.w.now-since-g.w.host.stall(since, g.w.now) < int64(g.w.TTL)*6/10 && g.w.allows(newLeaders) {
 		g.note("the leader at the end of the calm is too new for all to know it")
 		return

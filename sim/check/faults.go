@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 )
 
-// faults is the intervals of the run's faults, so far as the history has shown them.
+// faults has the intervals of the run's faults, as far as the history has shown them.
 type faults struct {
 	*run
 	all     []*injection // in order of their start
@@ -50,7 +50,7 @@ func (x *faults) lossDetected() {
 	}
 }
 
-// under reports whether an open fault has one of the effects, on the node or, if that is nil, on anything.
+// under reports whether an open fault has one of the effects, on the node or, if the node is nil, on any target.
 func (x *faults) under(n *node, any fault.Effect) bool {
 	for _, inj := range x.lasting {
 		if inj.Has(any) && (n == nil || inj.node == n) {
@@ -60,10 +60,10 @@ func (x *faults) under(n *node, any fault.Effect) bool {
 	return false
 }
 
-// horizonTTLs is the age in TTLs at which a fault that is over reaches no recent change any more.
+// horizonTTLs is the time in TTLs after the end of a fault from which the fault cannot reach a recent change any more.
 const horizonTTLs = 16
 
-// since returns the injections that may reach a change after from, in order of their start.
+// since returns the injections that may delay a change after from, in order of their start.
 func (x *faults) since(from int64) []*injection {
 	horizon := x.now - horizonTTLs*int64(x.TTL)
 	if from < horizon {
@@ -119,7 +119,7 @@ func (x *faults) missedFailover(by *injection) bool {
 // reach returns the time in which the injection, or its aftermath, can delay other instances, and false if neither can delay any.
 func (x *faults) reach(inj *injection) (span, bool) { return x.reachBy(inj, x.now) }
 
-// reachBy is reach by what had happened at at, when the injection may not have been healed yet.
+// reachBy is like reach, but ignores events after the time at, so the injection may not have been healed yet.
 func (x *faults) reachBy(inj *injection, at int64) (span, bool) {
 	of := inj.Interval
 	of.To = max(min(of.To, at), of.From)
@@ -157,7 +157,7 @@ func (x *faults) overlapping(from, to int64, but *injection, reach func(*injecti
 	return nil
 }
 
-// delayed returns an injection, other than but, that could delay an acquisition between from and to; nil if there is none.
+// delayed returns an injection, except but, that could delay an acquisition between from and to; nil if there is none.
 func (x *faults) delayed(from, to int64, but *injection) *injection {
 	return x.overlapping(from, to, but, func(inj *injection) (span, bool) {
 		r, ok := x.reach(inj)
@@ -168,7 +168,8 @@ func (x *faults) delayed(from, to int64, but *injection) *injection {
 	})
 }
 
-// hindered returns an injection of the node or of Redis, other than but, that could delay the node between from and to; nil: none.
+// hindered returns an injection of the node or of Redis, except but, that could delay the node between from and to; nil if there is
+// none.
 func (x *faults) hindered(n *node, from, to int64, but *injection) *injection {
 	return x.overlapping(from, to, but, func(inj *injection) (span, bool) {
 		r, ok := x.reach(inj)
@@ -176,7 +177,8 @@ func (x *faults) hindered(n *node, from, to int64, but *injection) *injection {
 	})
 }
 
-// Facts that an owner need not know yet: a deleted key, or a loss of Redis' data. Each guarantee defines for how long.
+// Facts that an owner need not know yet: a deleted key, or a loss of Redis' data. Each guarantee defines how long an owner may not
+// know them.
 
 func (s *session) deletedWithin(from, to int64) bool {
 	return slices.ContainsFunc(s.deletes, func(inj *injection) bool { return from <= inj.From && inj.From <= to })
@@ -186,7 +188,7 @@ func (s *session) deletedWithin(from, to int64) bool {
 // renews. If Redis also loses its data meanwhile, the owner asserts its lease, and learns of the deletion after the quarantine.
 func (x *faults) deletedUnknown(s *session, t int64) bool { return x.deletionKnown(s, t) != 0 }
 
-// deletionKnown returns when that owner knows at the latest; 0 if there is no such deletion.
+// deletionKnown returns the latest time at which that owner learns of the deletion; 0 if there is no such deletion.
 func (x *faults) deletionKnown(s *session, t int64) int64 {
 	if !x.allows(deletedKey) {
 		return 0
@@ -222,7 +224,8 @@ func (x *faults) forgets(inj *injection) bool {
 	})
 }
 
-// quarantines returns the losses of Redis' data of which a quarantine may last at at, so that nothing need be granted then.
+// quarantines returns the losses of Redis' data whose quarantine may last at the time at, so that Redis need not grant anything at
+// that time.
 func (x *faults) quarantines(at int64) (losses []*injection) {
 	for _, inj := range x.since(at) {
 		if r, ok := x.reach(inj); ok && r.from <= at && at <= r.to && x.forgets(inj) {

@@ -8,7 +8,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// fleet is the processes, the sessions and the terms of the run.
+// fleet has the processes, the sessions and the terms of the run.
 type fleet struct {
 	*run
 	nodes          map[string]*node
@@ -98,7 +98,7 @@ func (f *fleet) gone(id string) bool {
 	return i != nil && i.gone
 }
 
-// leftBehind returns the time in which Redis holds, or last held, a lease of an instance that is gone.
+// leftBehind returns the time in which Redis holds, or last held, a lease whose owner is gone.
 func (f *fleet) leftBehind(s *session) span {
 	k := s.granted
 	switch {
@@ -110,7 +110,7 @@ func (f *fleet) leftBehind(s *session) span {
 	return span{k.since, k.until}
 }
 
-// part names an instance and its fence as a part of a break.
+// part describes an instance and its fence as a participant in a break.
 func (f *fleet) part(s *session, inst string, fence int64) *term {
 	return &term{session: s, inst: f.instance(inst), fence: fence}
 }
@@ -173,7 +173,8 @@ func (f *fleet) opens(t *term) {
 	t.session.history = append(t.session.history, t)
 }
 
-// trust records that the instance believes in the term from now on, until its window closes; 0: until it says otherwise.
+// trust records that the instance believes in the term from now on, until the term's window closes; 0: until a message of the
+// instance ends the belief.
 func (f *fleet) trust(t *term, until int64) {
 	if until != 0 && until <= f.now {
 		return // the answer came after the end of its own window
@@ -184,7 +185,7 @@ func (f *fleet) trust(t *term, until int64) {
 	t.beliefs[len(t.beliefs)-1].to = cmp.Or(until, never)
 }
 
-// cease records that the instance believes in the term no more.
+// cease records that the instance no longer believes in the term.
 func (f *fleet) cease(t *term) {
 	if t != nil && t.believes(f.now) {
 		t.beliefs[len(t.beliefs)-1].to = f.now
@@ -202,7 +203,7 @@ func (f *fleet) lastFreeze(inst string, at int64) span {
 // woke reports whether the process of the node was frozen until just before at, so that it cannot know yet.
 func (f *fleet) woke(n *node, at int64) bool { return n.frozenWithin(at-thawGrace) && f.allows(thaws) }
 
-// sentAsleep reports whether a freeze may have held back what reached the target in this time, or its end.
+// sentAsleep reports whether a freeze may have delayed a request that reached the target in this time, or the end of that request.
 func (f *fleet) sentAsleep(inst string, from, to int64) bool {
 	return f.lastFreeze(inst, to).to >= from-sentLate && f.allows(frozenSenders)
 }
@@ -257,5 +258,5 @@ func (f *fleet) reports(s *session, e *history.Event) {
 	}
 }
 
-// who names the instance with that ID.
+// who describes the instance with that ID.
 func (f *fleet) who(id string) string { return f.instance(id).who() }

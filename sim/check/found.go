@@ -76,7 +76,7 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	return true
 }
 
-// stalledShare is the divisor of the time around a break for which a host must have stalled to be a possible cause: a quarter.
+// stalledShare: if the host stalled for 1/stalledShare of the time around a break, the stall is a possible cause of the break.
 const stalledShare = 4
 
 // stalled reports whether a stalled host may have caused a break between from and to. A TTL before the break counts as well.
@@ -91,7 +91,7 @@ func (h *hooks) stalled(from, to int64) bool {
 	return true
 }
 
-// noteSome adds a note with a number, unless that is 0.
+// noteSome adds a note with a number, unless the number is 0.
 func (h *hooks) noteSome(n int, format string) {
 	if n > 0 {
 		h.note(format, n)
@@ -102,7 +102,7 @@ func (h *hooks) note(format string, args ...any) {
 	h.notes = append(h.notes, fmt.Sprintf(format, args...))
 }
 
-// within holds a measured time against its limit. A stall of the host within that time widens the limit.
+// within compares a measured time with its limit. A stall of the host within that time extends the limit.
 func (h *hooks) within(took, limit, from int64) bool {
 	applied := h.applied(took, limit, from)
 	h.widened = max(h.widened, applied-limit)
@@ -192,7 +192,7 @@ func (h *hooks) exercise(kind string) {
 	h.kinds.of(kind).Exercised++
 }
 
-// excuse counts a change that is not judged, by the kind of fault that could delay it, or another reason.
+// excuse counts a change that is not judged, under the kind of the fault that could delay the change, or under another reason.
 func (h *hooks) excuse(why string) { h.kinds.of(why).Excused++ }
 
 // prolong counts a change whose limit a fault moved, and by how much.
@@ -329,8 +329,8 @@ func (b *breach) hadPart() (all []Owner) {
 	return all
 }
 
-// blame returns the last fault that hit an owner and was over for a TTL at most. Without one, it returns the last such fault of the lease
-// or of Redis; nil if there is none.
+// blame returns the last fault that hit an owner and ended at most a TTL ago. If there is none, blame returns the last such fault
+// of the lease or of Redis, or nil.
 func (w *world) blame(b *breach) *injection {
 	var other *injection
 	for _, inj := range slices.Backward(w.faults.since(b.from)) {

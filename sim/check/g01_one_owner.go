@@ -7,12 +7,12 @@ import (
 
 // g1 promises that no two instances trust one lease at once, and that no trust window exceeds the lease that Redis granted.
 //
-// Acquired opens a window, and renewed extends it or opens it again. RenewFailed, lost, released, the end of the process or its until
-// closes it. A frozen process believes until its until: such an overlap is a break.
+// Acquired opens a window, and renewed extends it or opens it again. RenewFailed, lost, released, the end of the process or the
+// time until closes it. A frozen process believes until the time until, so an overlap with its window is a break.
 //
 // The queries, for each lease:
-//   - Sort the beliefs of all terms by their start. Two beliefs of different instances that overlap are a break, except for the time that
-//     an owner needs to notice that the plan deleted its key.
+//   - Sort the beliefs of all terms by their start. If beliefs of two instances overlap, this is a break, except while an owner cannot
+//     know yet that the plan deleted its key.
 //   - A window whose end exceeds its grant's, as Redis showed it a moment later, is a break too: it would overlap the next one.
 type g1 struct {
 	hooks
@@ -89,12 +89,12 @@ func (g *g1) overlaps(s *session, claims []claim) {
 	}
 }
 
-// overlap judges the time from the start of the second belief, in which two instances believe.
+// overlap judges the time in which two instances believe, which begins with the second belief.
 func (g *g1) overlap(s *session, first, second claim, to int64) {
 	from, renewal := second.from, int64(g.w.Renew+g.w.RenewTimeout)
 	length, freeze := to-from, first.inst.node.lastFreeze(to)
 	asleep := freeze.to >= from // it cannot know before its thaw or the end of its window
-	// A thawed owner renews at once. Without an answer, it knows when the renewal times out.
+	// A thawed owner renews at once. If the renewal gets no answer, the owner knows at its timeout.
 	woke := length <= renewal && freeze.to >= from-thawGrace-int64(g.w.RenewTimeout)
 	if g.w.faults.deletedUnknown(s, from) && (asleep || length <= renewal) || (asleep || woke) && g.asleepSince(first, freeze.from, from) {
 		g.deleted++

@@ -10,13 +10,13 @@ import (
 // instance polls a session after another was granted it, whether or not the target accepts that poll.
 //
 // The queries, over the polls of each lease at the target:
-//   - An accepted poll has a fence below the highest before it, or that fence and another instance.
-//   - A poll arrives while the target serves one of another instance.
-//   - A poll began after the last grant before its arrival, and that grant is another instance's. Two pollers mostly miss each other at the
-//     target, because a request is short.
+//   - The target accepts a poll whose fence is lower than the highest before it, or equal to it but of another instance.
+//   - A poll arrives while the target serves a poll of another instance.
+//   - A poll began after the last grant before its arrival, and that grant went to another instance. Requests are short, so two pollers
+//     rarely meet at the target.
 //
-// The plan shows which processes it froze: their polls are counted apart. So are those that meet after the plan deleted the lease's key
-// (the exception of G1), if the later one has the higher fence.
+// Polls of processes that the plan froze are counted separately. So are polls that meet after the plan deleted the lease's key (the
+// exception of G1), if the later poll has the higher fence.
 type g2 struct {
 	hooks
 	accepted int
@@ -103,8 +103,8 @@ func (g *g2) broken(s *session, p, other *poll, format string, args ...any) {
 	g.breach(breach{session: s, from: p.at, at: p.at, seen: p.seen, terms: parts}, format, args...)
 }
 
-// meetings judges the polls of other instances that the target still served as this one arrived. If the client of one has hung up, the
-// target notices that soon.
+// meetings judges the polls of other instances that the target still served when this poll arrived. If the client of such a poll
+// has hung up, the target notices soon.
 func (g *g2) meetings(s *session, p *poll) {
 	noticed := p.at + int64(FailoverAllowance)
 	for _, a := range p.meets {

@@ -140,8 +140,8 @@ func (g *g3) falls(s *session, reported map[int64]bool) {
 	}
 }
 
-// strange judges the fences at the target that neither the instances' messages nor Redis' stream have. One of these records must be whole:
-// the last messages of a process that ended without reporting its stop may be lost.
+// strange judges the fences at the target that neither the instances' messages nor Redis' stream have. It judges only if one of
+// these two records is complete: the last messages of a process that ended without reporting its stop may be lost.
 func (g *g3) strange(s *session, given map[int64]bool) {
 	whole := len(s.fences) > 0 && g.w.shows() && !g.gap
 	for _, p := range s.polls {

@@ -2,8 +2,8 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// g4 promises that a renewal that fails, or is not answered in time, stops polling at once, and that no polling begins again before a
-// success. At the end of the trust window running polls must be cancelled.
+// g4 promises that polling stops at once if a renewal fails or is not answered in time, and begins again only after a successful
+// renewal. At the end of the trust window, running polls must be cancelled.
 //
 // It follows what each instance says of its renewals and polls of each session, in the order of the events.
 type g4 struct {
@@ -99,7 +99,8 @@ func (g *g4) started(r *renewal, now int64) {
 	}
 }
 
-// late reports whether a poll that begins now began after since. A process that has just been thawed cannot know better.
+// late reports whether a poll that begins now began after since. A process that has just been thawed cannot know of the failure
+// yet.
 func (g *g4) late(r *renewal, since int64) bool {
 	if g.w.now <= g.w.host.stampedBy(since) {
 		return false

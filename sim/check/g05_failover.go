@@ -6,10 +6,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
-// g5 judges that a crashed owner's sessions are owned again within TTL + 250 ms of the crash. If Redis executed the victim's last command
-// later, the limit counts from there. Most crashes come some time after a renewal, which would leave slow waiters as much more time.
-// So where Redis was watched, the 250 ms also count from the end of the lease. If the owner's heartbeat ends later, they count from that
-// end: waiters read the leases of instances without a heartbeat.
+// g5 judges that a crashed owner's sessions are owned again within TTL + 250 ms of the crash. If Redis executed the victim's last
+// command later, the limit counts from there. Most crashes come some time after a renewal, so the lease ends earlier than a TTL
+// after the crash. A limit from the crash alone would therefore not show slow waiters. So if Redis was watched, the 250 ms also
+// count from the end of the lease, or of the owner's heartbeat if that is later: waiters read the leases of instances without a
+// heartbeat.
 type g5 struct {
 	hooks
 	crashes int
@@ -177,8 +178,8 @@ func (to *takeover) fate() string {
 	return "crashed at " + clock(to.at)
 }
 
-// heirSince returns when the first instance that can take the session came; now if there is none. If that is after the limit, the 250 ms of
-// a takeover count from there.
+// heirSince returns when the first instance came that can take the session; now if there is none. If this is after the limit, the
+// 250 ms of a takeover count from this time.
 func (g *g5) heirSince(to *takeover) int64 {
 	if to.alive && g.w.fleet.alive == 1 { // its owner is the only one
 		return g.w.now

@@ -14,7 +14,8 @@ func (g *g6) attach(w *world, v Verdict) {
 	w.rest.g6 = g
 }
 
-// rested judges the fleet at rest. The others do not count a living instance without a heartbeat, so it gets nothing.
+// rested judges the fleet at rest. A living instance without a heartbeat gets no leases, because the other instances do not count
+// it.
 func (g *g6) rested(stalled int64) {
 	g.told = false
 	live, absent := g.w.rest.live()

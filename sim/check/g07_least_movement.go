@@ -25,7 +25,8 @@ type movement struct {
 	first, from *term // the first of these moves
 }
 
-// injected begins to watch a clean stop or a join from rest. Each fault ends the current watch, so that no other cause moves its leases.
+// injected begins to watch a clean stop or a join from rest. Each fault ends the current watch, so that a watch has only one cause
+// of moved leases.
 func (g *g7) injected(inj *injection) {
 	if inj.Has(fault.Aside) {
 		return
@@ -71,7 +72,8 @@ func (g *g7) event(e *history.Event) {
 	}
 }
 
-// turn is the delay between the attempts of waiting instances. A longer stall of the host lets the wrong one acquire the lease.
+// turn is the delay between the attempts of waiting instances. If the host stalls for longer, the wrong instance may acquire the
+// lease.
 const turn = int64(20 * time.Millisecond)
 
 // stop ends the watch of m and judges it, unless that watch is over.

@@ -103,7 +103,7 @@ func (g *g8) event(e *history.Event) {
 	}
 }
 
-// renewal records the renewal that was in flight when the last poll ended. One after the end of polling does not widen the limit.
+// renewal records the renewal that was in flight when the last poll ended. A renewal that begins later does not extend the limit.
 func (p *polled) renewal(e *history.Event, poll int64) {
 	switch {
 	case e.Kind == history.RenewStart && p.inst == e.Instance:
@@ -181,7 +181,8 @@ func (g *g8) unwanted(e *history.Event) {
 	}
 }
 
-// judge judges a gap that the poll e ended, or, without one, the end of the run. After several faults, the limit applies from the last.
+// judge judges a gap that ended with the poll e, or with the end of the run. After several faults, the limit counts from the last
+// fault.
 func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.Event) {
 	due := promise{
 		from: from, base: from, by: from + c.limit, settle: g.gap.limit, settleLife: g.w.settleAfter() + int64(g.w.Poll), kind: c.kind,
@@ -222,7 +223,8 @@ func (g *g8) judge(c *class, p *polled, from int64, by []*injection, e *history.
 		clock(e.T), g.w.fleet.who(e.Instance), around, ms(limit))
 }
 
-// simple returns the one fault that explains a gap if it is only the loss of an instance, which the limit allows for; else nil.
+// simple returns the fault that explains a gap, if there is only one and it is the loss of an instance, which the limit includes;
+// otherwise nil.
 func (g *g8) simple(by []*injection, from int64) *injection {
 	if len(by) != 1 || by[0].ofRedis() || g.beyond(by[0], from) {
 		return nil

@@ -6,8 +6,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/measure"
 )
 
-// asserted judges the leases of living owners. When Redis can answer an owner again (with replicas: a majority is together at the master to
-// which its connections lead), the owner must assert each term that it doubts. A term whose window ends before is exempt.
+// asserted judges the leases of living owners. When Redis can answer an owner again (with replicas: a majority is together at the
+// master to which its connections lead), the owner must assert each term that it doubts. A term whose window ends before that is
+// exempt.
 type asserted struct {
 	g     *g9
 	waits map[*term]*assertion

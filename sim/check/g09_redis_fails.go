@@ -91,8 +91,8 @@ func (g *g9) event(e *history.Event) {
 	}
 }
 
-// refused judges a request refused for a quarantine, which must last or have just ended. An instance whose machine was suspended acquires
-// nothing for a TTL afterwards, because its clock stood still.
+// refused judges a request that Redis refused because of a quarantine. The quarantine must last or have just ended. An instance
+// whose machine was suspended acquires nothing for a TTL afterwards, because its clock stood still.
 func (g *g9) refused(e *history.Event) {
 	_, last := g.w.servers.epoch.quarantine()
 	for _, p := range g.w.servers.beside { // the message does not say which of several masters refused
@@ -123,7 +123,8 @@ func (g *g9) refused(e *history.Event) {
 	})
 }
 
-// returned begins to wait for a poll of each session. After a loss of data, earlier waits end: they would wait for its quarantine as well.
+// returned begins to wait for a poll of each session. A loss of data ends earlier waits, because they would have to wait for its
+// quarantine too.
 func (g *g9) returned(inj *injection) {
 	c := &comeback{injection: inj, back: g.w.now}
 	g.returns = append(g.returns, c)

@@ -131,8 +131,9 @@ func (k *key) renews(e *history.Event) bool {
 
 func (k *key) lives(at int64) bool { return k.until == 0 || k.until > at }
 
-// served judges a grant or an extension, which lasts no more than a TTL, by a clock that may be off by the margin. The command after it may
-// set the end or the fence. An endless lease outlives its owner. A command that makes a key without a fence should only have extended it.
+// served judges a grant or an extension, which lasts no more than a TTL, by a clock that may be off by the margin. The next command
+// may set the lease's end or its fence. An endless lease outlives its owner. A command that makes a key without a fence should only
+// have extended it.
 func (g *g10) served(k *key, e *history.Event) {
 	at, since := e.T, k.since
 	g.unheard(k.store, k.holder, k.session.id)
@@ -195,7 +196,7 @@ func (g *g10) fenced(k *key, e *history.Event) {
 	}
 }
 
-// deleted handles a deletion: before the lease's end only the holder may delete it, and must report that.
+// deleted handles a deletion. Before the lease's end, only the holder may delete it, and the holder must report the release.
 func (g *g10) deleted(k *key, e *history.Event) {
 	held, holder, since, until, at := k.held(), k.holder, k.since, k.until, e.T
 	k.set(true, "", at, 0)

@@ -7,8 +7,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// said is what an instance reports of a lease, and what Redis does for it. Each attempt to extend the lease explains one extension. So does
-// a refused acquisition: a script that Redis refuses halfway may have extended an adopted lease without setting a fence.
+// said has what an instance reports of a lease, and what Redis does with the lease. Each attempt to extend the lease explains one
+// extension. A refused acquisition explains one too: a script that Redis refuses halfway may have extended an adopted lease without
+// setting a fence.
 type said struct {
 	fence    int64   // highest fence that it has reported
 	released int64   // when it last released the lease
@@ -37,7 +38,7 @@ func (s *said) explains(list []int64, at int64) []int64 {
 	return append(list, at)
 }
 
-// used matches an extension to one of the holder's attempts. An extension without one is a break.
+// used matches an extension to one of the holder's attempts. An extension without an attempt is a break.
 func (g *g10) used(k *key, at int64) {
 	i := g.w.fleet.instances[k.holder]
 	if i == nil || !i.sends || i.asks {

@@ -2,8 +2,8 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// store is a server that may grant leases: the one Redis, or with replicas the master or a deposed master. The rules apply to each by
-// itself. A grant that too few replicas acknowledged does not count, and no instance may report it.
+// store is a server that may grant leases: the one Redis, or with replicas the master or a deposed master. The rules apply to each
+// server separately. A grant that too few replicas acknowledged does not count, and no instance may report it.
 type store struct {
 	epoch *epoch
 	keys  map[*session]*key
@@ -59,8 +59,9 @@ func (g *g10) did(k *key, at int64) *said {
 	return s
 }
 
-// unheard judges a script for an instance that has trusted one of these leases, or of all, since before the present epoch. Such an instance
-// has not heard of the epoch, because one that hears first reports that it does not trust them. No script may serve it.
+// unheard judges a script for an instance that has trusted one of these leases, or any lease, since before the present epoch. Such
+// an instance has not heard of the epoch: an instance that hears of it first reports that it no longer trusts its leases. No script
+// may serve it.
 func (g *g10) unheard(on *store, inst string, ids ...string) {
 	p, at, i := *on.epoch, g.w.now, g.w.fleet.instances[inst]
 	if i == nil || i.asks || g.w.Foreign || p.until == never {

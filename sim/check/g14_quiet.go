@@ -12,8 +12,8 @@ import (
 // g14 judges that in any window of one renewal interval an instance sends no more client commands than the budget of its state, whatever
 // happens. The engines count the commands sent to Redis (history.Commands). The budget follows from the history alone. Nothing is excused.
 //
-// A window is eleven buckets, of which ten make an interval: wherever an interval begins, it lies within eleven. The reaction to a change
-// takes up to an interval more, so changes in the interval before the window count too.
+// Ten buckets make an interval. A window has eleven buckets, so every interval lies within a window, wherever it begins. The
+// reaction to a change takes up to an interval more, so changes in the interval before the window count too.
 type g14 struct {
 	hooks
 	causes
@@ -25,7 +25,7 @@ type g14 struct {
 	most   [states]Load
 }
 
-// causes are the times at which something brought about a state: of all instances, or of one.
+// causes are the times of the events that put one instance, or all instances, into a state.
 type causes [states][]int64
 
 func (c *causes) add(s state, at int64) { c[s] = append(c[s], at) }

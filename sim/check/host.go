@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// host is the machine that ran the harness: when it ran nothing, and when it read Redis' stream late.
+// host has the times in which the machine of the harness stalled, and in which the harness read Redis' stream late.
 type host struct {
 	*run
 	stalls   []span
@@ -50,7 +50,8 @@ func (x *host) earliest(shown int64) int64 {
 	return at
 }
 
-// recordedBy returns until when an effect of what was recorded at at may be recorded: by another observer, on a host that may have stalled.
+// recordedBy returns the latest time at which another observer records the effect of an event that was recorded at the time at. The
+// host may have stalled in between.
 func (x *host) recordedBy(at int64) int64 {
 	if !x.allows(lateEvents) {
 		return at
@@ -58,7 +59,7 @@ func (x *host) recordedBy(at int64) int64 {
 	return at + eventAllowance + x.stall(at-eventAllowance, at)
 }
 
-// stampedBy returns until when the consequence of what was recorded at at may be stamped, by the same process.
+// stampedBy returns the latest time at which the same process stamps the consequence of an event that was recorded at the time at.
 func (x *host) stampedBy(at int64) int64 {
 	if !x.allows(lateStamps) {
 		return at

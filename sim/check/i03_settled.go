@@ -33,9 +33,10 @@ func (g *i3) event(e *history.Event) {
 // endAllowance is how long a tuner may serve a session after its record says ENDED.
 const endAllowance = int64(time.Second)
 
-// over judges that a session is not served after it ended: else an instance without a valid term wrote ENDED. A frozen process is exempt,
-// and so is one that was led to another master, where it may hold the leases: the promise bounds what that serves. After a loss of data,
-// an older copy may say ENDED, and the serving worker may go on until its window ends.
+// over judges that no tuner serves a session after its end: otherwise an instance without a valid term wrote ENDED. Two kinds of
+// processes are exempt: a frozen one, and one whose connections led to another master, where it may hold the leases. The promise
+// bounds how long the latter serves. After a loss of data, an older copy may say ENDED, and the serving worker may go on until its
+// window ends.
 func (g *i3) over(s *intent) {
 	at, b := s.since, g.book
 	from, before := at, at-int64(g.w.TTL)
@@ -54,7 +55,7 @@ func (g *i3) over(s *intent) {
 	})
 }
 
-// settled reports whether the session's record is as it should be in the end, and whether tuners serve it exactly if it is RUNNING.
+// settled reports whether the session is in order: it runs and a tuner serves it, it has ended, or its loss is excused.
 func (b *intents) settled(s *intent) bool {
 	served := b.serving(s) != nil
 	switch {
@@ -68,7 +69,7 @@ func (b *intents) settled(s *intent) bool {
 	return false
 }
 
-// look begins to wait for a session that is not in order, and judges one that has come to be in order.
+// look begins a wait for a session that is not in order, and judges the wait once the session is in order.
 func (g *i3) look(s *intent) {
 	s.disorder.follow(&g.hooks, !g.book.settled(s), wait{
 		took:   g.took,
@@ -88,7 +89,7 @@ func (g *i3) promise(s *intent) promise {
 	}
 	limit := int64(g.w.settleIntents())
 	settle := limit + int64(g.w.TTL) // a start that was lost before it reached a worker is swept up late
-	// After a loss of data, or at another master, it is delivered again, and another session may have the service now.
+	// After a loss of data, or at another master, the start is delivered again, and another session may have the service now.
 	if switched := g.w.servers.switched; g.w.allows(redeliveries) && (g.book.forgiven(s) || switched > 0 && s.asked <= switched) {
 		limit += int64(g.w.TTL)
 	}

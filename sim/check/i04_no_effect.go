@@ -6,8 +6,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// i4 judges that a rejected request changes nothing. Clients that mean to be refused ask for what no other client asks for, so any trace
-// in Redis is theirs. A start whose every request was refused must leave no trace either.
+// i4 judges that a rejected request changes nothing. Clients that send requests to be refused ask for content that no other client
+// asks for, so any trace of it in Redis comes from them. A start whose every request was refused must leave no trace either.
 type i4 struct{ intentRule }
 
 func (g *i4) event(e *history.Event) {

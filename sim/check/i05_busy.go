@@ -67,7 +67,8 @@ func (g *i5) held(name string, t int64) bool {
 		slices.ContainsFunc(g.book.pipelines, func(p *pipeline) bool { return p.place == name })
 }
 
-// tried returns how many slots were held at some moment since then. A worker tries one after the other, so not all need be held at once.
+// tried returns how many slots were held at some moment since then. A worker tries one slot after the other, so the slots need not
+// all be held at the same time.
 func (g *i5) tried(since int64) (n int) {
 	for name := range g.used {
 		if strings.HasPrefix(name, tunerPrefix) && g.held(name, since) {
@@ -105,7 +106,8 @@ func (g *i5) rivalled(s *intent, v *want) bool {
 	return false
 }
 
-// closed judges the reason for which a session ended. Busy is not judged if Redis was not watched, or lost its data, meanwhile.
+// closed judges the reason for which a session ended. It does not judge a busy ending if Redis was not watched, or lost its data,
+// during the session.
 func (g *i5) closed(s *intent) {
 	g.busy[s.reason]++
 	seen, now := g.book.gapAt < s.created && g.book.lostAt < s.created, g.w.now
@@ -136,8 +138,9 @@ func (g *i5) closed(s *intent) {
 // maxTries is how often a start is delivered before it fails.
 const maxTries = 5
 
-// harmed reports whether the end of the session's pipeline has a cause: its worker is gone, or a fault hit that worker or Redis in the
-// last TTL and renewal interval. If no worker began the session, each failed delivery but the first needs a fault.
+// harmed reports whether the end of the session's pipeline has a cause: its worker is gone, or a fault hit that worker or Redis in
+// the last TTL and renewal interval. If no worker began the session, each failed delivery except the first needs a fault as its
+// cause.
 func (g *i5) harmed(s *intent) (_ bool, why string) {
 	id, from := s.worker, g.w.now-int64(g.w.TTL+g.w.Renew)
 	if id == "" {

@@ -101,8 +101,8 @@ func (g *i6) promise(d *obligation) promise {
 	return promise{from: d.at, base: d.base, by: due, settle: limit, only: d.victim.node, but: d.victim.killer}
 }
 
-// moves handles a lease that Redis has granted, extended or dropped. If a crashed process still has it, a command of that process, held
-// back by a partition, arrived after its death.
+// moves handles a lease that Redis has granted, extended or dropped. If a crashed process has it now, a partition delayed a command
+// of that process, which arrived after its death.
 func (g *i6) moves(s *session) {
 	if s.granted != nil && !slices.Contains(g.leases, s) {
 		g.leases = append(g.leases, s)
@@ -119,7 +119,7 @@ func (g *i6) moves(s *session) {
 	}
 }
 
-// free counts a lease that was left behind and free at the given time, or then still held.
+// free counts a lease that a crashed process left behind: it was free at the given time, or was still held at that time.
 func (g *i6) free(d *obligation, at int64) {
 	d.over = true
 	g.took.Add(max(0, at-d.base))
@@ -187,7 +187,7 @@ func (i *instance) knows(s *session) bool {
 	return k != nil && k.holder == i.id && t != nil && t.inst == i && t.how != endLost && t.confirmedAt >= k.since
 }
 
-// uses reports whether a session may use a service's lease: one that has not ended, and whose service it is or is unknown.
+// uses reports whether a session may use a service's lease: a session that has not ended, and whose service is this one or unknown.
 func (b *intents) uses(lease string) bool {
 	for s := range b.live {
 		if service := s.want.service; service == "" || service == lease {
@@ -197,7 +197,7 @@ func (b *intents) uses(lease string) bool {
 	return false
 }
 
-// follow follows an idle state of a living worker. The leases of dead workers are judged apart.
+// follow follows an idle state of a living worker. The leases of dead workers are judged separately.
 func (g *i6) follow(of idle, what string, lasts func() bool) {
 	o := cmp.Or(g.idle[of], &spell{})
 	g.idle[of] = o

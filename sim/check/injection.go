@@ -28,7 +28,7 @@ func injected(x fault.Interval, at int64) *injection {
 	return &injection{Interval: x}
 }
 
-// lasts reports whether the end of the interval is not known yet.
+// lasts reports whether the fault still lasts, so that the interval has no end yet.
 func (inj *injection) lasts() bool { return inj.To == never }
 
 func (inj *injection) String() string {

@@ -9,9 +9,9 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// intents is the state of all intents that the history has shown: the clients' requests, the API's answers, the tuners' pipelines, and
-// Redis' data. The checkers of I1 to I6 share it, and the first of them updates it. A session's state is its record in Redis, or, where
-// Redis was not watched, the API's report.
+// intents is the state of all intents that the history has shown: the clients' requests, the API's answers, the tuners' pipelines,
+// and Redis' data. The checkers of I1 to I6 share this state, and the first of these checkers updates it. A session's state is its
+// record in Redis, or, where Redis was not watched, the API's report.
 type intents struct {
 	w            *world
 	requests     map[int64]*request
@@ -142,7 +142,7 @@ func (b *intents) session(id string) *intent {
 
 func (s *intent) ended() bool { return s.state == stateEnded || s.state == stateGone }
 
-// forgiven reports whether Redis may have lost the session: with its data, or because another server had it.
+// forgiven reports whether Redis may have lost the session: in a loss of data, or because only a former master had it.
 func (b *intents) forgiven(s *intent) bool {
 	return b.w.allows(lostSessions) && (s.lost || s.asked <= b.lostAt)
 }
@@ -230,8 +230,8 @@ func (b *intents) ask(e *history.Event) {
 	}
 }
 
-// answer handles an API's answer. If there is none, or the API did not learn the outcome, the request stays open, because Redis may have
-// executed it.
+// answer handles an API's answer. If the API gave no answer, or did not learn the outcome, the request stays open, because Redis
+// may have executed it.
 func (b *intents) answer(e *history.Event) {
 	r, accepted := b.requests[e.N], strings.HasPrefix(e.Reason, "2")
 	if r == nil || !accepted && !strings.HasPrefix(e.Reason, "4") {

@@ -2,9 +2,9 @@ package check
 
 import "github.com/leasestorm/leasestorm/sim/history"
 
-// With replicas, the state of intents is that of the master that the sentinels know. When another server takes its place, its tap shows
-// the copied data. Everything else is lost, as in a loss of data. What only another server has is due nowhere, and neither are its
-// answers.
+// With replicas, the state of intents is that of the master that the sentinels know. When another server takes its place, its tap
+// shows the copied data. Everything else is lost, as in a loss of data. The judge expects nothing of sessions that only another
+// server has, or of the answers about them.
 
 // follow tracks the data that another master shows.
 func (b *intents) follow(e *history.Event) {
@@ -21,7 +21,7 @@ func (b *intents) follow(e *history.Event) {
 	}
 }
 
-// copied handles the end of that data. The waits for sessions that are not in order at another master begin anew.
+// copied handles the end of the copied data. For sessions that are not in order at the new master, the waits begin anew.
 func (b *intents) copied() {
 	for _, s := range b.order {
 		if !s.seen && s.state != "" {

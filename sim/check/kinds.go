@@ -38,7 +38,7 @@ func (k kinds) list() (all []KindCount) {
 	return all
 }
 
-// tell returns the sum of one of the counts, and the kinds that it consists of.
+// tell returns the sum of one of the counts over all kinds, and the kinds that contribute to it.
 func (k kinds) tell(count func(*KindCount) uint64) (sum int, text string) {
 	m := map[string]int{}
 	for kind, c := range k {

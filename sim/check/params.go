@@ -76,9 +76,10 @@ const (
 	SystemIntents  = "intents"  // leases on demand, acquired in pairs by workers
 )
 
-// TopologySentinel is a Redis of a master and replicas with sentinels. TopologyCluster is a Redis Cluster, of which one shard has the
-// leases. A grant by one server need not count, and a deposed master may live on. So the guarantees that are never excused are judged by
-// the nodes' messages and the target's record. The others are judged if the history shows acknowledgements (Params.Followed).
+// TopologySentinel is a Redis of a master and replicas with sentinels. TopologyCluster is a Redis Cluster, of which one shard has
+// the leases. With either, a grant by one server need not count, and a deposed master may go on running. So the judge uses the
+// nodes' messages and the target's record for the guarantees that are never excused. It judges the others only if the history shows
+// acknowledgements (Params.Followed).
 const (
 	TopologySentinel = "sentinel"
 	TopologyCluster  = "cluster"
@@ -100,16 +101,16 @@ const (
 	stampAllowance    = 5 * time.Millisecond    // G4: between a check and the stamp of its consequence
 )
 
-// Settle returns how long, in ns, after a change the fleet must be balanced (G6). Discoveries may be far more frequent than repeated
-// attempts, which wait for a quarter of a renewal interval, and than the turns of waiting instances.
+// Settle returns the time, in ns, within which the fleet must be balanced after a change (G6). Discoveries may be far more frequent
+// than repeated attempts, which wait for a quarter of a renewal interval, and than the turns of waiting instances.
 func (p Params) Settle() int64 { return max(int64(p.Discovery)*12/10, p.takeOver()) }
 
-// settleSessions is the same for a change of the sessions, which instances see at their next discovery.
+// settleSessions is like Settle for a change of the sessions, which instances see at their next discovery.
 func (p Params) settleSessions() int64 {
 	return int64(p.Discovery) + max(int64(p.Discovery), p.takeOver())
 }
 
-// takeOver returns how long it takes to acquire a free or requested lease if the first attempts failed.
+// takeOver returns the longest time to acquire a free or requested lease after the first attempts failed.
 func (p Params) takeOver() int64 { return int64(p.Renew/4 + FailoverAllowance) }
 
 // probe returns the longest pause between two probes of an instance that Redis does not answer.
@@ -126,8 +127,9 @@ func (p Params) startDelay() int64 {
 // electionInterval returns the time between two reads of the leader key by a follower, and between two failed attempts.
 func (p Params) electionInterval() int64 { return int64(p.TTL) / 2 }
 
-// clockWithin returns how soon an undisturbed instance hears of a new clock of Redis: by a renewal, a heartbeat or a new connection. On a
-// cluster, a follower of an election has none of these and asks only at the end of the lease that it waits for.
+// clockWithin returns the time within which an undisturbed instance learns of a new clock of Redis, from a renewal, a heartbeat or
+// a new connection. On a cluster, a follower of an election has none of these. It sends a request only at the end of the lease that
+// it waits for.
 func (p Params) clockWithin() int64 {
 	if p.System == SystemElection && p.Topology == TopologyCluster {
 		return int64(p.TTL)
@@ -138,7 +140,7 @@ func (p Params) clockWithin() int64 {
 // margin returns how much earlier than its lease a trust window ends, for the error of the clock rate: 1 % of the TTL, at least 5 ms.
 func (p Params) margin() int64 { return max(int64(p.TTL)/100, int64(5*time.Millisecond)) }
 
-// Margin is margin for others.
+// Margin is margin for other packages.
 func (p Params) Margin() int64 { return p.margin() }
 
 // eventAllowance is the largest distance between a node's event and its effect in Redis' stream.
@@ -147,7 +149,7 @@ const eventAllowance = int64(250 * time.Millisecond)
 // expirySlack is how much earlier than shown a key may expire: rounding, and the offset of the clocks.
 const expirySlack = int64(20 * time.Millisecond)
 
-// snapshotReason marks the leases that Redis held when the tap opened. They are no grants of that moment.
+// snapshotReason marks the leases that Redis held when the tap opened. These leases were granted earlier.
 const snapshotReason = "snapshot"
 
 // thawGrace is the time after a thaw within which a process must notice an overdue event.
@@ -158,7 +160,8 @@ const never = int64(math.MaxInt64)
 // clockStep is the resolution of Redis' clock, which counts milliseconds.
 const clockStep = int64(time.Millisecond)
 
-// blur returns how late an event of Redis may be shown: its stream is read as it comes. In virtual time nothing is late.
+// blur returns how late the history may show an event of Redis, because the harness reads the stream as it arrives. In virtual time
+// no event is late.
 func (p Params) blur() int64 {
 	if p.Redis == "model" {
 		return 0
@@ -169,13 +172,13 @@ func (p Params) blur() int64 {
 // sentLate is how long after a thaw a poll from before the freeze may arrive.
 const sentLate = int64(FailoverAllowance)
 
-// assertAllowance is how long an attempt takes, without the pause before it.
+// assertAllowance is the time of an attempt without the pause before the attempt.
 const assertAllowance = 250 * time.Millisecond
 
 // settleAllowance is the fixed part of I3's limit.
 const settleAllowance = time.Second
 
-// slotAllowance is the time that a worker may need to find one tuner slot taken. It tries one slot after the other.
+// slotAllowance is the time that a worker may need to find that one tuner slot is taken. A worker tries one slot after the other.
 const slotAllowance = 50 * time.Millisecond
 
 // settleIntents returns how long an intent may take if nothing delays it. A session whose answer was lost is found again with the second

@@ -7,10 +7,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// rest tracks when the fleet must be at rest: balanced, with no lease moving. G6 judges that state, G7 changes that begin from it.
+// rest tracks when the fleet must be at rest: balanced, with no lease moving. G6 judges that state, and G7 judges changes that
+// begin from it.
 //
-// Every heartbeat or session that comes or goes, and the end of every fault, is a change, after which the fleet has some time to settle.
-// While a fault lasts, or a heartbeat or lease of a dead process, it need not settle.
+// Every heartbeat or session that comes or goes, and the end of every fault, is a change, after which the fleet has some time to
+// settle. The fleet need not settle while a fault lasts, or while a heartbeat or lease of a dead process exists.
 type rest struct {
 	*run
 	host      *host
@@ -91,7 +92,7 @@ func (r *rest) remains() (until int64) {
 	return until
 }
 
-// held returns how much longer a lease may stay with its owner, which waits for a poll that the target does not answer.
+// held returns how much longer a lease may stay with its owner if the owner waits for a poll that the target does not answer.
 func (r *rest) held() int64 {
 	timeout := int64(r.PollTimeout)
 	for _, inj := range r.faults.since(r.since - timeout) {
@@ -160,7 +161,7 @@ func (r *rest) exited(i *instance) {
 }
 
 func (r *rest) injected(inj *injection) {
-	// The injection itself may have ended the rest, if its effect in Redis is stamped a moment earlier.
+	// The injection itself may have ended the rest, because its effect in Redis may be stamped a moment before the injection.
 	left := inj.node != nil && inj.node.current != nil && inj.node.current.id == r.left && r.now-r.leftAt <= int64(stampAllowance)
 	r.wasAtRest = r.atRest || left
 	r.forgot = r.forgot || inj.forgets()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// run is what all parts of the judge know: the parameters of the run, what is tolerated, and the time that the history has reached.
+// run has the facts that all parts of the judge share: the parameters of the run, the allowances, and the time that the history has
+// reached.
 type run struct {
 	Params
 	without allowance // taken out by a test; 0: none
@@ -20,7 +21,7 @@ type run struct {
 	timers  []timer
 }
 
-// allows reports whether the judge tolerates it. A test takes out one at a time.
+// allows reports whether the allowance is in force. A test disables one allowance at a time.
 func (r *run) allows(a allowance) bool { return r.without != a }
 
 type timer struct {

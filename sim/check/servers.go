@@ -39,7 +39,7 @@ type servers struct {
 // ackAllowance is the time from which an acknowledgement is late. It is well within the 250 ms allowed for an acquisition.
 const ackAllowance = int64(50 * time.Millisecond)
 
-// hits reports whether a fault hits servers and delays nothing by itself. A flush does not count, because it delays.
+// hits reports whether a fault hits servers and delays nothing by itself. A flush is no such fault, because it delays.
 func (x *servers) hits(inj *injection) bool {
 	return x.replicated() && (inj.Kind.OfServers() ||
 		inj.Kind.Scope() == fault.ScopeRedis && inj.Has(fault.Denies) && inj.Kind != fault.RedisFlush)
@@ -140,8 +140,8 @@ func (x *servers) led(n *node) int64 {
 	return 0
 }
 
-// lost ends the epoch if Redis loses its data with the interval. Redis may grant for a while after a fault began. If its stream shows when
-// the fault takes the data, the epoch ends then.
+// lost ends the epoch if Redis loses its data in the interval. Redis may grant for a while after the fault began. If the stream
+// shows when the fault takes the data, the epoch ends at that time.
 func (x *servers) lost(inj *injection) {
 	if inj.did == didPlan && !x.shows() || inj.did != didPlan && x.switched != inj.From {
 		x.epoch.lost(inj.From, inj.From)
@@ -163,7 +163,8 @@ func (x *servers) routed(n *node, there bool) {
 		x.strays[n] = x.effect(didStray, fault.Degrades, n, x.now)
 	case there && astray:
 		inj := x.strays[n]
-		// The process hears only now that the master's clock is another. One that began astray has never heard that clock.
+		// Only now does the process learn that the master has another clock. A process that began astray has never had an answer by
+		// that clock.
 		began := n.current != nil && n.current.since >= inj.From
 		inj.blocksAcquire = x.switched >= inj.From || began && x.switched > 0
 		x.over(inj)
@@ -218,7 +219,7 @@ func (p *epoch) follow(e *history.Event) {
 	}
 }
 
-// stopped ends the epoch if a fault of the plan takes the data, as the server has ended or is back.
+// stopped ends the epoch if a fault of the plan takes the data, because the server has ended or is back.
 func (p *epoch) stopped() {
 	if !p.of.shows() {
 		return

@@ -124,7 +124,8 @@ func IDs(system string) (ids []string) {
 // Safety returns the IDs of the guarantees of a system that are never excused. They decide every run.
 func Safety(system string) []string { return IDs(system)[:systemOf(system).safety] }
 
-// Judges reports whether a run of these parameters can be judged by a guarantee.
+// Judges reports whether the guarantee can be judged in a run with these
+// parameters.
 func (p Params) Judges(id string) bool {
 	return !p.replicated() || p.Followed || slices.Contains(Safety(p.System), id)
 }

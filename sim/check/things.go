@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// node is a slot, in which one process runs after the other.
+// node is a slot, in which at most one process runs at a time.
 type node struct {
 	name    string
 	current *instance
@@ -40,7 +40,8 @@ type instance struct {
 	member   member                // E6
 }
 
-// session is one polling target with the state of all checkers: in one place, because ten thousand sessions fit no cache.
+// session is one polling target with the state of all checkers. The state is in one place, because ten thousand sessions do not fit
+// into a CPU cache.
 type session struct {
 	id      string
 	exists  bool
@@ -78,7 +79,7 @@ type grant struct {
 	gone     int64 // when Redis ceased to show it; never: not yet
 }
 
-// gives records that Redis shows the lease's grant no more.
+// gives records that Redis no longer shows the lease's grant.
 func (s *session) gives(now int64) {
 	if s.granted != nil {
 		s.granted.gone = now
@@ -134,8 +135,8 @@ const (
 	endExited
 )
 
-// tables holds what happened to one lease, in order of time. Rules ask at the end, when all ends are known. The number of events until then
-// (seen) orders rows of one time, and leads to the events around a row in the history.
+// tables holds what happened to one lease, in order of time. Rules ask at the end, when all ends are known. The number of earlier
+// events (seen) orders rows of the same time, and is used to find the events around a row in the history.
 type tables struct {
 	history  []*term  // all terms, also those that are over
 	grants   []*grant // as Redis shows them; without an owner if it is unknown from then on

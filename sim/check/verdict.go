@@ -37,7 +37,8 @@ type Verdict struct {
 
 	Loads []Load `json:"loads,omitempty"` // G14, E7, I7: commands of the instances, by their state
 
-	// Stalled is the host's stall, in ns, that bears on the verdict: it widened a limit, or may have caused the breaks.
+	// Stalled is the duration, in ns, of the host's stall that affects the verdict: the stall extended a limit, or may have caused
+	// the breaks.
 	Stalled int64 `json:"-"`
 
 	At       int64           `json:"-"` // ns: when the largest break was noticed
@@ -100,7 +101,7 @@ type Suspected struct {
 	Kind string `json:"kind"`
 }
 
-// Around says which events explain a break: the last ones of its lease, and those that concern all leases.
+// Around says which events explain a break: the last events of its lease, and events that concern all leases.
 type Around struct {
 	Session string         // "": no lease broke
 	Seen    int32          // number of events before those that followed the break
@@ -108,7 +109,8 @@ type Around struct {
 	Fault   *history.Event // start of the fault that caused it; nil: unknown
 }
 
-// Load is the number of commands that instances sent in one state. Sent and Limit are of the window that came closest to its limit.
+// Load is the number of commands that instances sent in one state. Sent and Limit belong to the window that came closest to its
+// limit.
 type Load struct {
 	State   string `json:"state"`
 	Windows int    `json:"windows"`

@@ -10,7 +10,7 @@ const (
 	unjudged
 )
 
-// held counts a change that came now. It returns the limit and the result.
+// held counts a change that happened now. It returns the limit and the result.
 func (h *hooks) held(c promise) (limit int64, stands standing) {
 	took := h.w.now - c.base
 	limit, stands = c.by-c.base, inTime
@@ -44,7 +44,8 @@ func (h *hooks) near(took, limit int64) {
 	}
 }
 
-// wait is a change that must come by its deadline. It is judged once: when it comes, or when it was due.
+// wait is a change that must happen by its deadline. It is judged once: when the change happens, or at
+// the deadline.
 type wait struct {
 	h       *hooks
 	now     func() promise          // the promise, by what is known now
@@ -101,7 +102,7 @@ func (x *wait) look() {
 	}
 }
 
-// came judges the change, which comes now. Nothing is judged twice.
+// came judges the change, which happens now, unless it has been judged already.
 func (x *wait) came() (took, limit int64, stands standing) {
 	if x.over {
 		return 0, 0, unjudged

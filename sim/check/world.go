@@ -9,8 +9,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// world is the state that follows from the events so far, in parts: each knows only its own facts and the parts that it refers to. The
-// world passes each event to the parts, and then to the checkers.
+// world is the state that follows from the events so far. It consists of parts, and each part knows only its own facts and the
+// parts that it refers to. The world passes each event to the parts, and then to the checkers.
 type world struct {
 	run
 	host       host
@@ -260,7 +260,7 @@ func (w *world) aside(e *history.Event) {
 	}
 }
 
-// followEpoch follows the epoch. A key that is written before any instance is there declares that nothing was lost.
+// followEpoch follows the epoch. A key that is written before the first instance starts declares that nothing was lost.
 func (w *world) followEpoch(e *history.Event) {
 	if e.Kind == history.RedisEpoch && e.N == 0 {
 		w.faults.lossDetected()

@@ -40,14 +40,14 @@ func index(target, prefix string) (int, bool) {
 	return i, true
 }
 
-// Targets that are resolved when the fault of a node hits. Join and Leave need a named node.
+// Targets that are resolved to a node when the fault hits. Join and Leave need a named node.
 const (
 	// Owner is the instance that holds the most leases. "owner:session-1" is the owner of that session. "owner:node-1" is the node that a
 	// saved run hit.
 	Owner = "owner"
 	// Leader means "owner:session-1", the holder of an election's only lease.
 	Leader = "leader"
-	// Same is the node of the previous fault of an owner in the plan, even while that fault lasts.
+	// Same is the node that the previous fault of an owner in the plan hit, even while that fault lasts.
 	Same = "same"
 )
 
@@ -73,7 +73,7 @@ func aimOf(target string) (of string, ok bool) {
 	return strings.CutPrefix(target, Owner+":")
 }
 
-// Lead returns the index of the fault whose node the n-th hits if its target is Same, or -1.
+// Lead returns the index of the fault whose node the n-th fault hits, if the target of the n-th is Same; otherwise -1.
 func Lead(faults []Fault, n int) int {
 	for n--; n >= 0 && (faults[n].Target == Same || !faults[n].Aims()); n-- {
 	}

@@ -45,7 +45,7 @@ func drifting(d *drawer, f *Fault) { f.Ms, f.Jitter = 1+d.rng.Int64N(5_000), d.r
 
 func failingOverAgain(d *drawer, f *Fault) { f.Ms = d.ms(d.p.TTL/100, d.p.TTL) }
 
-// The lag sometimes exceeds the timeout of a renewal.
+// The drawn lag sometimes exceeds the timeout of a renewal.
 func lagging(d *drawer, f *Fault) { f.Ms = d.ms(d.p.TTL/1000, d.p.TTL/4) }
 
 // failingOver draws the replica's lag and the maximum error of its clock.

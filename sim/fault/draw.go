@@ -21,11 +21,11 @@ type DrawParams struct {
 	// Kinds are the kinds to draw from; empty: DefaultKinds. Draw ignores unavailable kinds.
 	Kinds []Kind
 
-	// Rate multiplies the density of mixed injections; 0: as usual. Mixed omits the lone injections.
+	// Rate multiplies the density of mixed injections; 0 means 1. Mixed omits the lone injections.
 	Rate  float64
 	Mixed bool
 
-	// Leader means that only one lease matters, so mixed injections hit its owner more often.
+	// Leader means that only one lease matters, so mixed injections hit the owner of this lease more often.
 	Leader bool
 	// Owns reports whether the node in a slot can own leases. nil: all can.
 	Owns func(slot int) bool
@@ -42,9 +42,9 @@ const slack = 300 * time.Millisecond
 
 // Draw returns the seed's plan for the parameters. The plan is valid (Plan.Validate) and the same on every machine.
 //
-// First come lone injections, one kind after another, far enough apart to judge each change on its own. The storm's length limits their
-// number. Kinds that exercise a guarantee of their own come first. In a short storm, injections that cannot delay each other may overlap.
-// Mixed injections, which overlap freely, fill the rest of the storm.
+// First come lone injections, one kind after another, with enough time between them to judge each change on its own. The storm's
+// length limits the number of lone injections. Kinds that exercise a guarantee of their own come first. In a short storm,
+// injections that cannot delay each other may overlap. Mixed injections, which overlap freely, fill the rest of the storm.
 func Draw(seed uint64, p DrawParams) Plan {
 	d := newDrawer(seed, p)
 	if !p.Mixed {
@@ -108,8 +108,8 @@ func (d *drawer) node() (int, bool) {
 	return free[d.rng.IntN(len(free))], true
 }
 
-// healthy counts the slots without a current fault. With owners, it counts only those that can own leases. It subtracts the faults of
-// owners, whose slots are not yet known.
+// healthy counts the slots without a current fault. With owners, it counts only those that can own leases. It also subtracts the
+// faults of owners, because the slots that they will hit are not known yet.
 func (d *drawer) healthy(owners bool) (n int) {
 	for _, i := range d.live {
 		if d.busy[i] <= d.at && (!owners || d.p.Owns == nil || d.p.Owns(i)) {
@@ -200,7 +200,8 @@ func (d *drawer) apart() time.Duration {
 	return d.between(0, 3*d.p.TTL)
 }
 
-// add appends a fault at the cursor. Its target gets no other fault for effect. It omits a fault that would heal at once.
+// add appends a fault at the cursor. For the time effect, the target gets no other fault. add omits a fault that would heal at
+// once.
 func (d *drawer) add(f Fault, effect time.Duration) {
 	f.At = d.at.Truncate(time.Millisecond)
 	f.For = min(f.For, d.p.Storm-f.At).Truncate(time.Millisecond)

@@ -9,9 +9,9 @@ import (
 // FailoverAllowance is the time beyond a TTL in which the guarantees expect another instance to notice a free lease and to acquire it.
 const FailoverAllowance = 250 * time.Millisecond
 
-// Interval is a fault with all that follows from it: its target and amounts, its effects, when it lasts, and until when it can delay others
-// (Reach). Engines inject it, the criteria query the intervals of a plan, and the judge those of a history. Times are in ns: of a plan they
-// count from the start of the storm, of a history from the start of the run.
+// Interval is a fault with all that follows from it: its target and amounts, its effects, when it lasts, and until when it can
+// delay others (Reach). Engines inject intervals, the criteria query the intervals of a plan, and the judge queries those of a
+// history. Times are in ns. In a plan they count from the start of the storm, in a history from the start of the run.
 type Interval struct {
 	Fault
 	N        int // in the plan, from 0
@@ -19,10 +19,10 @@ type Interval struct {
 	From, To int64 // To is From for an instant fault
 }
 
-// Interval returns the interval of the plan's n-th fault, as the plan has it: the fault hits on time, and is healed after For.
+// Interval returns the interval of the plan's n-th fault under the assumption that the fault hits on time and is healed after For.
 func (p Plan) Interval(n int) Interval { return p.Faults[n].interval(n) }
 
-// As returns the interval of a fault that a history names by its number in the plan and its kind.
+// As returns the interval of a fault that a history names by number and kind.
 func (p Plan) As(n int, k Kind) Interval {
 	var f Fault
 	if n >= 0 && n < len(p.Faults) {

@@ -118,11 +118,11 @@ var (
 	ErrUnavailable = errors.New("fault not available")
 	// ErrInvalid means that a fault contradicts itself, its kind or the run's size.
 	ErrInvalid = errors.New("invalid fault")
-	// ErrFormat means that a text is no plan of a version that this program reads.
+	// ErrFormat means that a text is not a plan, or a plan of a version that this program cannot read.
 	ErrFormat = errors.New("invalid plan")
 )
 
-// Refusal is what Redis refuses while it answers reads.
+// Refusal says which writes Redis refuses while it answers reads.
 type Refusal uint8
 
 // The refusals: of no, some or all writes.
@@ -168,7 +168,7 @@ func (k Kind) Refuses() Refusal { return k.row().refuses }
 // Available returns nil if the real engine has the kind. Otherwise it wraps ErrUnknownKind or, with the reason, ErrUnavailable.
 func (k Kind) Available() error { return k.AvailableOn(false) }
 
-// AvailableOn is Available for the virtual engine if virtual is set, otherwise for the real one.
+// AvailableOn is like Available, but for the virtual engine if virtual is true.
 func (k Kind) AvailableOn(virtual bool) error {
 	switch r := k.row(); {
 	case r == &unknown:

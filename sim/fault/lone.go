@@ -96,8 +96,8 @@ func (d *drawer) total(ks []Kind, tight bool) (sum time.Duration) {
 	return sum
 }
 
-// shares reports whether the i-th kind overlaps the previous one. In a short storm with enough owners, a black hole may overlap a
-// check-send of another node. G2 and G4 have no time limit that another node's silence could extend.
+// shares reports whether the injection of the i-th kind overlaps the previous injection. In a short storm with enough owners, a
+// black hole may overlap a check-send of another node. G2 and G4 have no time limit that another node's silence could extend.
 func (d *drawer) shares(ks []Kind, i int, tight bool) bool {
 	return tight && i > 0 && ks[i] == BlackHole && ks[i-1] == CheckSend && d.several
 }
@@ -153,16 +153,16 @@ func (d *drawer) loneFault(k Kind, tight bool) (f Fault, length time.Duration) {
 	return f, f.For + tail
 }
 
-// moment is an instant fault, followed by a quarantine at most.
+// moment is an instant fault, which at most a quarantine follows.
 func moment(d *drawer, tight bool) (dur, tail time.Duration) { return 0, d.quarantine(tight) }
 
-// changing is a change of the fleet, without another one within a TTL (G7).
+// changing is a change of the fleet, with no other change for a TTL afterwards (G7).
 func changing(d *drawer, _ bool) (dur, tail time.Duration) {
 	return 0, max(d.p.TTL, d.settle()) + slack
 }
 
-// crashing lasts until the fleet is balanced without the node. In a short storm it lasts until the calm, so that the return disturbs no
-// change.
+// crashing lasts until the fleet is balanced without the node. In a short storm it lasts until the calm, so that the node's return
+// disturbs no change.
 func crashing(d *drawer, tight bool) (dur, tail time.Duration) {
 	passed := d.gap() + slack
 	if tight {
@@ -180,10 +180,10 @@ func checkSend(d *drawer, tight bool) (dur, tail time.Duration) {
 	return 0, d.p.Poll + d.gap() + d.settle()
 }
 
-// silent outlasts the trust window.
+// silent lasts longer than the trust window.
 func silent(d *drawer, tight bool) (dur, tail time.Duration) { return d.outlasting(tight), d.settle() }
 
-// outliving outlasts the quarantine of the next master.
+// outliving lasts longer than the quarantine of the next master.
 func outliving(d *drawer, _ bool) (dur, tail time.Duration) { return 2*d.p.TTL + d.p.Renew, d.p.TTL }
 
 func slow(d *drawer, _ bool) (dur, tail time.Duration) { return 2 * d.p.Renew, d.settle() }
@@ -224,7 +224,7 @@ func losing(d *drawer, tight bool) (dur, tail time.Duration) {
 	return d.p.Renew / 2, d.quarantine(tight)
 }
 
-// flushing comes last of its kind in a short storm, so its quarantine delays no other fault.
+// flushing comes last in a short storm, so that its quarantine delays no other fault.
 func flushing(d *drawer, tight bool) (dur, tail time.Duration) {
 	if tight {
 		return 0, d.again()

@@ -10,7 +10,7 @@ var weights = map[Scope]int{ScopeNone: 1, ScopeNode: 12, ScopeRedis: 3, ScopeSes
 // mixed fills the rest of the storm with overlapping injections on nodes, Redis and the workload. A node has one fault at a time. A third
 // of the fleet always has none, so that the run can be judged.
 func (d *drawer) mixed() {
-	// Injections are rarer for fewer nodes, so each node gets about as many in any fleet.
+	// A smaller fleet gets fewer injections, so that the number per node is about the same in any fleet.
 	mean := d.p.TTL*8/100 + d.p.TTL*4/10/time.Duration(d.p.Nodes)
 	if d.p.Rate > 0 {
 		mean = time.Duration(float64(mean) / d.p.Rate)
@@ -111,7 +111,8 @@ func comingBack(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return d.between(d.p.TTL/10, d.p.TTL*3/2), d.p.Renew
 }
 
-// silence is mostly short, so that trust windows stay open. A third outlast them, so that other instances take over.
+// silence is mostly short, so that trust windows stay open. A third of the silences last longer than a window, so that other
+// instances take over.
 func silence(d *drawer, brief, long time.Duration) (dur, effect time.Duration) {
 	if d.rng.IntN(3) == 0 {
 		return long, d.p.Renew
@@ -123,7 +124,7 @@ func stopping(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return 0, 2*d.p.TTL + d.p.Renew
 }
 
-// outlasting is mostly longer than a new master's quarantine.
+// outlasting mostly lasts longer than a new master's quarantine.
 func outlasting(d *drawer, _, _ time.Duration) (dur, effect time.Duration) {
 	return d.between(d.p.Renew/10, d.p.TTL*3), d.p.Renew
 }

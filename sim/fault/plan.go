@@ -1,5 +1,5 @@
-// Package fault holds the faults of a storm as data. A plan lists what breaks when, for any engine, so that a run can be repeated, judged
-// and shrunk.
+// Package fault holds the faults of a storm as data. A plan lists for any engine which fault hits when, so that a run can be
+// repeated, judged and shrunk.
 package fault
 
 import "time"
@@ -30,7 +30,7 @@ type Fault struct {
 // lengthMax bounds all durations of a fault. No run is longer than a day, and much longer times overflow an int64 of nanoseconds.
 const lengthMax = 24 * time.Hour
 
-// AmountsAt returns f with its amounts that are times divided by speed. A positive amount stays at least a millisecond.
+// AmountsAt returns f after it divides all amounts that are times by speed. A positive amount stays at least a millisecond.
 func (f Fault) AmountsAt(speed float64) Fault {
 	div := func(ms int64) int64 {
 		if ms > lengthMax.Milliseconds() {

@@ -83,14 +83,14 @@ const (
 	Answered // N, Node, Reason: the status ("202"), or "none …"; Session: the session given to a start
 	Seen     // Session, Reason: its state, as the API reports it: "RUNNING", "ENDED R_STOPPED", "gone"
 
-	// Changes of intents in Redis, read like leases. N is 1 for data that existed when the tap opened.
+	// Changes of intents in Redis, read like leases. N is 1 for records that existed when the tap opened.
 
 	RedisIntent  // Session, Reason: "start" or "stop": an event for the workers was published
 	RedisKeyed   // Session, Reason: the idempotency key that returns the session from now on; Until
 	RedisUnkeyed // Reason: the idempotency key that was deleted or expired
 	RedisState   // Session, Reason: its record's state, as in Seen; Fence, Instance: fence and writer of the record
 
-	// Traffic of the nodes to Redis. A process that sent nothing in a bucket (Bucket) has no event.
+	// Traffic of the nodes to Redis. If a process sent nothing in a bucket (Bucket), there is no event.
 
 	Commands // Node, N: number of commands that its process sent to Redis in the bucket that ends at T
 
@@ -109,7 +109,7 @@ const (
 	kindCount
 )
 
-// Asks is the Reason of a Ready whose node queries Redis before each use, and trusts no window.
+// Asks is the Reason of a Ready from a node that queries Redis before each use, and trusts no window.
 const Asks = "asks before each use"
 
 // Reasons of a RedisLife.
@@ -119,7 +119,8 @@ const (
 	LifeAttachment = "attachment" // a replica attached itself
 )
 
-// Fell is the prefix of the Reason of an Exited whose process the engine ended, because its rules panicked or looped.
+// Fell is the prefix of the Reason of an Exited if the engine ended the process, because the rules of that process panicked or
+// looped.
 const Fell = "fell: "
 
 // Bucket returns the duration that Commands counts: a tenth of the renewal interval, at least 10 ms.

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Recorder collects the events of a run. Witnesses may report late, such as a frozen process after its thaw, so readers get the events
-// sorted by T, and in the order of Add for equal T. All methods are safe for concurrent use.
+// Recorder collects the events of a run. A witness may report late, such as a frozen process after its thaw. So readers get the
+// events sorted by T, and in the order of Add for equal T. All methods are safe for concurrent use.
 type Recorder struct {
 	mu     sync.Mutex
 	chunks [][]compact

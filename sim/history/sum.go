@@ -37,7 +37,8 @@ func (s *Sum) String() string {
 	return hex.EncodeToString(s.hash.Sum(nil))
 }
 
-// Summed returns the same events, and a function that returns the sum of the latest iteration's events so far.
+// Summed returns the same events, and a function that returns the sum of the events that the latest iteration has yielded so
+// far.
 func Summed(events iter.Seq2[Event, error]) (iter.Seq2[Event, error], func() string) {
 	s := NewSum()
 	return func(yield func(Event, error) bool) {

@@ -14,7 +14,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// injectMasterCut isolates the master, sometimes with replicas. Some nodes are cut off with it, some from it, and some reach both sides.
+// injectMasterCut isolates the master, sometimes with replicas. Some nodes reach only the master's side, some only the other side,
+// and some reach both sides.
 func injectMasterCut(inj *injection) {
 	p, r := inj.redis.replicated, inj.draws()
 	slots, zone, shard := inj.allSlots(), inj.N+1, inj.redis.replicated.shard()
@@ -80,8 +81,8 @@ func injectFailoverTwice(inj *injection) {
 	inj.end()
 }
 
-// replica locks and returns a running replica under no other fault. Without one it skips the fault and returns nil. The caller unlocks
-// it.
+// replica locks and returns a running replica under no other fault. If there is none, it skips the fault and returns nil. The
+// caller unlocks the replica.
 func (inj *injection) replica() *member {
 	p := inj.redis.replicated
 	master, r, shard := p.present(), inj.draws(), p.shard()

@@ -27,7 +27,7 @@ type injection struct {
 
 func (inj *injection) begin() { inj.beginAt(inj.clock.Now()) }
 
-// beginAt is begin for a fault that is only noticed after it hit. t is run clock.
+// beginAt is like begin, for a fault that is noticed only after it hit at the time t of the run's clock.
 func (inj *injection) beginAt(t int64) {
 	e := inj.event(history.FaultStart)
 	e.T = max(0, t)
@@ -82,7 +82,8 @@ func (inj *injection) failed(err error) {
 	}
 }
 
-// take locks Redis, and the master of several servers, for this fault. It skips the fault and returns false if another one has the lock.
+// take locks Redis, or the master if there are several servers, for this fault. If another fault has the lock, take skips this
+// fault and returns false.
 func (inj *injection) take() bool {
 	ctx, cancel := context.WithTimeout(inj.ctx, turnWithin)
 	defer cancel()
@@ -139,7 +140,7 @@ func (inj *injection) back(remembers string, args ...string) {
 	inj.end()
 }
 
-// answers ends a fault that lost no data.
+// answers ends a fault in which Redis lost no data.
 func (inj *injection) answers() {
 	inj.up(kept)
 	inj.failed(inj.work.repair(inj.ctx))

@@ -51,7 +51,8 @@ func (b *bus) join(from, to *member, short func(error)) error {
 	return err
 }
 
-// drawTimeout sets the node timeout. A third of all runs adds up to 1.5 TTL to it: a cut-off master keeps serving until the timeout.
+// drawTimeout sets the node timeout. A third of all runs adds up to 1.5 TTL to the timeout, because a cut-off master keeps serving
+// until the timeout.
 func (p *replicated) drawTimeout(ctx context.Context, seed uint64, ttl time.Duration) error {
 	timeout := nodeTimeout
 	if r := rand.New(rand.NewPCG(seed, streamServers-1)); r.IntN(3) == 0 {
@@ -223,7 +224,7 @@ func (p *replicated) watch() {
 	})
 }
 
-// named returns the master according to the cluster or most sentinels; nil: they disagree.
+// named returns the master according to the cluster or to most sentinels; nil if they disagree.
 func (p *replicated) named() *member {
 	if p.cluster != nil {
 		return p.owner(p.voter())

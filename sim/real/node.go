@@ -80,7 +80,8 @@ func (s *slot) env() []string {
 	return append(env, c.NodeEnv...)
 }
 
-// mark returns the variable that identifies the slot's processes: they need it to reach Redis, and its address is the slot's own.
+// mark returns the environment variable that identifies the slot's processes. They need this variable to reach Redis, and its value
+// is an address that only this slot has.
 func (s *slot) mark() string {
 	u := s.run.redis.url
 	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.conn.Addr(), u.DB)
@@ -161,7 +162,7 @@ func (s *slot) keep(from io.Reader, log *os.File) {
 	s.run.cutOff(log.Close())
 }
 
-// slotLog drops all output after a failed write, because a reader would trust a log with a gap.
+// slotLog drops all output after a failed write, because a reader would not notice a gap in the log.
 type slotLog struct {
 	run *run
 	log io.Writer
@@ -176,7 +177,7 @@ func (k *slotLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// cutOff keeps the first error of writing a log. After it any log of the run may be incomplete.
+// cutOff keeps the first error of writing a log. After this error, any log of the run may be incomplete.
 func (r *shared) cutOff(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,7 +291,7 @@ func (s *slot) handle(n *node, m message) {
 	}
 }
 
-// passed records the instance ID of a process, and reports whether an ended process had it.
+// passed records the instance ID of a process, and reports whether an earlier, ended process had the same ID.
 func (r *shared) passed(id string, n *node) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -376,8 +377,8 @@ func (r *refusals) lately(while time.Duration) bool {
 	return r.now > 0 || !r.ended.IsZero() && time.Since(r.ended) < while
 }
 
-// turnedAway reports whether a process exited because the plan makes Redis refuse. A node rightly does not start without the rights it
-// needs, and an orchestrator would restart it. After any other exit it stays down.
+// turnedAway reports whether a process exited because the plan makes Redis refuse. A node must not start without the rights that it
+// needs, and an orchestrator would restart it. After any other exit, the slot stays down.
 func (s *slot) turnedAway(n *node, code int) bool {
 	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
 }

@@ -395,7 +395,8 @@ func refuseUsed(ctx context.Context, r *Redis) error {
 	return nil
 }
 
-// deleteRunKeys deletes a run's keys and returns their number. The claim goes last: otherwise a new storm could lose its own keys.
+// deleteRunKeys deletes a run's keys and returns their number. It deletes the claim last: otherwise a new storm could claim the
+// database and lose its own keys.
 func deleteRunKeys(ctx context.Context, c *redis.Client) (n int, err error) {
 	for _, pattern := range runPatterns {
 		deleted, err := deleteKeys(ctx, c, pattern)

@@ -117,7 +117,7 @@ func (z zones) separate(l *proxy.Proxy, a, b int) error {
 	return l.Apply(zonesFault, proxy.Effect{Cut: true})
 }
 
-// lead applies the zones to a node's lines. mu is held.
+// lead cuts a node's lines to servers in other zones, and restores its lines within its zone. mu is held.
 func (p *replicated) lead(w *proxies) error {
 	var err error
 	between := func(l *proxy.Proxy, zone int) {

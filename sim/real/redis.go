@@ -230,7 +230,7 @@ func (r *Redis) URL() string { return redisurl.Show(r.raw) }
 // Note returns a remark on this Redis for the reader, or "".
 func (r *Redis) Note() string { return r.note }
 
-// gone returns ErrGone if Redis does not answer although every fault is healed.
+// gone returns ErrGone if Redis does not answer after every fault has been healed.
 func (r *Redis) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -241,7 +241,7 @@ func (r *Redis) gone(ctx context.Context) error {
 	return nil
 }
 
-// lose ends the run with the first reason given.
+// lose ends the run. Only the first reason given counts.
 func (r *Redis) lose(why error) {
 	select {
 	case r.lost <- why:
@@ -373,7 +373,7 @@ func (r *Redis) take(done <-chan struct{}) bool {
 
 func (r *Redis) give() { <-r.turn }
 
-// turnWithin is how long a fault waits for its turn: longer than a write of the workload takes.
+// turnWithin is how long a fault waits for its turn. It is longer than a write of the workload takes.
 const turnWithin = 250 * time.Millisecond
 
 // streamed returns the only server, for its stream.

@@ -19,8 +19,8 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// replicated is the run's own Redis with replicas: one master, replicas and sentinels, or a Redis Cluster. The sentinels or the cluster
-// choose the master of the leases. A deposed master may act as one until it notices.
+// replicated is the run's own Redis with replicas: one master, replicas and sentinels, or a Redis Cluster. The sentinels or the
+// cluster choose the master of the leases. A deposed master may still act as a master until it learns of the failover.
 type replicated struct {
 	redis     *Redis
 	members   []*member
@@ -111,7 +111,7 @@ func (m *member) role(ctx context.Context) (role, of string) {
 	return f["role"], f["master_host"] + ":" + f["master_port"]
 }
 
-// comesFrom returns the proxies through which another server reaches m; none if that is m itself.
+// comesFrom returns the proxies through which another server reaches m; none if the other server is m itself.
 func (m *member) comesFrom(other *member) []*proxy.Proxy {
 	if m == other {
 		return nil
@@ -264,5 +264,5 @@ func (p *replicated) awaitServing(ctx context.Context, m *member) {
 	_ = redisfixture.Await(ctx, m.serves)
 }
 
-// servesWithin exceeds the 2 s during which a started server refuses to serve.
+// servesWithin is longer than the 2 s in which a server that has just started refuses to serve.
 const servesWithin = 4 * time.Second

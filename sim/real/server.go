@@ -48,7 +48,7 @@ func (s *server) first(ctx context.Context) error {
 	})
 }
 
-// start starts the server and waits until it accepts connections. extra are additional arguments, which allow it serverLoad.
+// start starts the server and waits until it accepts connections. With additional arguments in extra, it waits up to serverLoad.
 func (s *server) start(ctx context.Context, extra ...string) error {
 	host, port, _ := net.SplitHostPort(s.addr)
 	// Redis passes each write to the kernel before it replies, so a kill loses no acknowledged write. An fsync would only guard against a
@@ -121,7 +121,8 @@ func (d *daemon) run(
 	return nil
 }
 
-// serves watches a ready daemon. Any end but by kill ends the run: nodes were without a Redis although no fault took it.
+// serves watches a ready daemon. If the daemon ends other than by kill, the run ends, because nodes were without a Redis although
+// no fault took it away.
 func (d *daemon) serves(name string) {
 	p, asked := d.proc, new(atomic.Bool)
 	d.asked = asked

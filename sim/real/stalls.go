@@ -219,8 +219,8 @@ func watchPorts(dial func() (net.Conn, error), tell func(error), stop <-chan str
 	})
 }
 
-// watchService ends the run without a verdict when Redis cannot write its file, which no fault causes. It also ends the run when Redis
-// refuses a command that every run needs while no fault affects it; the history so far is then judged.
+// watchService ends the run without a verdict when Redis cannot write its file, which no fault causes. It also ends the run when
+// Redis refuses a command that every run needs although no fault affects this command. In this case, the history so far is judged.
 func (r *run) watchService(stop <-chan struct{}) {
 	since, refused := r.clock.Now(), false
 	host.Every(lookEvery, stop, func() {

@@ -37,7 +37,8 @@ func (r *run) closeStreams() {
 // restoreWithin is how long restoring the application's keys on a new master may take. Failed writes are repeated at the end of the storm.
 const restoreWithin = time.Second
 
-// openStreams opens a stream at each server. Only masters grant, so a stream follows a replica only after its promotion.
+// openStreams opens a stream at each server. Only masters grant leases, so the stream of a replica reports events only after the
+// replica's promotion.
 func (r *run) openStreams(ctx context.Context) {
 	p := r.redis.replicated
 	if p.cluster != nil {
@@ -77,7 +78,7 @@ func (r *run) openStreams(ctx context.Context) {
 	r.stream = first
 }
 
-// switched handles a new master: the application repeats its writes, which the new master may lack.
+// switched handles a new master. The application repeats its writes, because the new master may lack them.
 func (r *run) switched(ctx context.Context, m *member) {
 	r.record(history.Event{Kind: history.Note, Reason: r.redis.replicated.deciders() + " name " + m.name + " the master"})
 	ctx, cancel := context.WithTimeout(ctx, restoreWithin)

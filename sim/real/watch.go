@@ -62,8 +62,9 @@ func (w *watch) tell(e *history.Event) (found bool) {
 	return found
 }
 
-// watchLost ends a run when a server or a container dies outside the plan. The history so far is judged, as for any interrupted run. It
-// is not judged if Redis itself is gone (ErrGone), because nodes may have noticed that first.
+// watchLost ends a run when a server or a container dies outside the plan. The judge judges the history so far, as for any
+// interrupted run. If Redis itself is gone (ErrGone), nothing is judged, because nodes may have noticed that before the harness
+// did.
 func (r *run) watchLost(stop <-chan struct{}) {
 	select {
 	case err := <-r.redis.lost:

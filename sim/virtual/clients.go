@@ -25,7 +25,8 @@ func (ss *servers) subscribes(h *host) bool {
 	return !s.down && s.loading == 0 && s.hold == 0 && ss.reaches(h, s)
 }
 
-// hearSwitch makes a process learn the master after d, if it reaches a sentinel that knows. It closes connections to another server.
+// hearSwitch makes a process learn the master after d, if it reaches a sentinel that knows the master. The process then closes its
+// connections to other servers.
 func (ss *servers) hearSwitch(h *host, d int64) {
 	h.inProcess(d, func() {
 		if r := &h.route; ss.reaches(h, nil) && r.to != ss.master.number && ss.sentinels.r.IntN(8) > 0 {
@@ -39,7 +40,7 @@ func (ss *servers) hearSwitch(h *host, d int64) {
 	})
 }
 
-// dial implements backend. The process learns the master, mostly.
+// dial implements backend. In most cases, the process learns the current master.
 func (ss *servers) dial(h *host) {
 	r, master := &h.route, ss.master.number
 	if ss.sentinels == nil || !ss.reaches(h, nil) || r.to == master || r.told != master && ss.sentinels.r.IntN(8) == 0 {

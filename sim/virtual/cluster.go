@@ -24,9 +24,10 @@ const (
 	textAsk         = "ASK 1 127.0.0.1:6379"
 )
 
-// cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only its shard matters. Failover is
-// in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition, a server without a
-// majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with real servers.
+// cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only the shard of this slot
+// matters. Failover is in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition,
+// a server without a majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with
+// real servers.
 type cluster struct {
 	se   *sentinels
 	move *move // of the slot; nil: none
@@ -240,7 +241,7 @@ func (p *peer) discard() {
 	}
 }
 
-// untold keeps a server's writes out of history until the returned function is called.
+// untold keeps a server's writes out of the history until the caller calls the returned function.
 func (p *peer) untold() func() {
 	told := p.told
 	p.told = false

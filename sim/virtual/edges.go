@@ -31,7 +31,7 @@ func (e *edges) beside(at int64) int64 {
 // mostHeld bounds how long a message is held back. It must stay below the allowances of the guarantees.
 const mostHeld = 30 * time.Millisecond
 
-// held returns the new arrival time of a message due at at.
+// held returns the new arrival time of a message that is due at the time at.
 func (e *edges) held(at int64, op *core.Op) int64 {
 	if !chance(e.r, e.storm.cfg.Net.Edge) {
 		return at
@@ -85,7 +85,7 @@ func (e *edges) candidate(at, from, to int64) {
 	}
 }
 
-// drawn draws an instant beside a gathered one. If there is none, it returns without.
+// drawn draws an instant beside a gathered one. If no instant was gathered, it returns the argument without.
 func (e *edges) drawn(without int64) int64 {
 	near := e.near
 	if len(near) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// fleet is the instances of a run.
+// fleet has the instances of a run.
 type fleet struct {
 	*timeline
 	net        *network
@@ -211,7 +211,7 @@ func (n *node) die(code int64, reason string) {
 	n.emit(history.Event{Kind: history.Exited, Node: n.name, Instance: n.instance, N: code, Reason: reason})
 }
 
-// event handles an event of a process, unless the network holds it back or the process is frozen.
+// event handles an event of a process, unless the network holds the event back or the process is frozen.
 func (n *node) event(e *loop.Event) {
 	if l := &n.link; l.holdIn > 0 && (e.Kind == evReply || e.Kind == evNotice) && !n.net.refusedHere(e) {
 		l.heldIn = append(l.heldIn, *e)
@@ -359,7 +359,7 @@ func (n *node) thaw() {
 	n.q.Push(loop.Event{At: tick, Kind: evTick, Node: int32(n.slot - 1), Gen: n.gen})
 }
 
-// stop requests a clean stop. If again > 0, a new process starts that long after the end.
+// stop requests a clean stop. If again > 0, a new process starts after this time from the end of the old one.
 func (n *node) stop(again time.Duration) {
 	n.again = again
 	n.restart = again > 0
@@ -425,7 +425,7 @@ func (n *node) subscribed() {
 	}
 }
 
-// command sends a program's command. replied receives each answer, also a second one.
+// command sends a program's command. replied receives each answer, including a duplicate.
 func (n *node) command(c foreign.Command, replied func(*foreign.Reply)) {
 	n.request(c.Args, n.cfg.OpTimeout, func(v redis.Reply, err error) {
 		r := foreign.Reply{Seq: c.Seq}

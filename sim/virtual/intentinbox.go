@@ -34,7 +34,8 @@ func (b *intentInbox) put(m intentMessage) {
 	b.pump()
 }
 
-// pump handles the messages. It waits for the current step of the leases, whose answer an attempt could otherwise mistake for its own.
+// pump handles the messages. During a step of the leases it waits, because an attempt could otherwise mistake an answer of that
+// step for its own.
 func (b *intentInbox) pump() {
 	if b.busy || !b.open || !b.runs() {
 		return

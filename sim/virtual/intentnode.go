@@ -63,7 +63,8 @@ func (p *intentNode) start() {
 	})
 }
 
-// exit ends a process that cannot join. After an ACL denial it is restarted, as by an orchestrator (and in the real engine).
+// exit ends a process that cannot join. After an ACL denial, a new process starts, as with an orchestrator and in the real
+// engine.
 func (p *intentNode) exit(why string) {
 	n := p.n
 	if !p.runs() {

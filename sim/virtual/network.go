@@ -72,8 +72,9 @@ type notice struct {
 // pageKeys is the page size of SCAN and of a script that reads many keys.
 const pageKeys = 1000
 
-// commands returns the number of commands that m sends: one, WAIT if acknowledgements count, and a second read of the epoch after an
-// acquisition. A discovery scans about three keys a session for sessions and again for heartbeats, then reads both and the owners.
+// commands returns the number of commands that m sends: the op's own, a WAIT if acknowledgements count, and a second read of the
+// epoch after an acquisition. A discovery scans about three keys a session for sessions and again for heartbeats, then reads both
+// and the owners.
 func (nw *network) commands(m *message) int64 {
 	switch {
 	case m.args != nil:

@@ -86,8 +86,8 @@ func (p *peer) save() *dump {
 	return d
 }
 
-// reload restarts a replica from a dump. Half of the replicas need a full synchronization, as if the master's repl-backlog-size were too
-// small. A server that is down or has become a master is left alone.
+// reload restarts a replica from a dump. Half of the replicas need a full synchronization, as if the master's repl-backlog-size
+// were too small. reload does nothing if the server is down or has become a master.
 func (p *peer) reload(d *dump) {
 	s := p.s
 	if s.down || p.of == nil {

@@ -13,9 +13,9 @@ const streamReplicas = 0x7265706c
 // replicasUntold is the number of replicas if Config.Replicas is 0.
 const replicasUntold = 2
 
-// sentinels decide which server is the master. They replace a master that is out of sight for a while by a replica, and later make the
-// other servers follow it. Clients learn of it at different times, or when their connections break. Meanwhile, cut-off, frozen or
-// uninformed servers also act as masters. In a cluster, a majority of the masters decides (cluster.go).
+// sentinels decide which server is the master. If they cannot reach the master for a while, they promote a replica, and later make
+// the other servers follow it. Clients learn of the new master at different times, or when their connections break. Until then,
+// cut-off, frozen or uninformed servers also act as masters. In a cluster, a majority of the masters decides (cluster.go).
 type sentinels struct {
 	*timeline
 	servers   *servers
@@ -121,7 +121,7 @@ func (se *sentinels) watchShard(sh *shard) int64 {
 	return 0
 }
 
-// demote makes x follow m. It mostly disconnects the clients of an old master, as Sentinel does.
+// demote makes x follow m. In most cases it disconnects the clients of an old master, as Sentinel does.
 func (p *peer) demote(m *peer) {
 	was := p.of == nil
 	p.follow(m)
@@ -177,8 +177,8 @@ func (se *sentinels) tellClients() {
 	}
 }
 
-// isolate puts a master, sometimes with replicas, into a zone of its own. Some clients are cut off with it, some reach all servers, and
-// the others are cut off from it.
+// isolate puts a master, sometimes with replicas, into a zone of its own. Some clients reach only this zone, some only the other
+// servers, and some reach all servers.
 func (se *sentinels) isolate(m *peer, zone int32) {
 	r := se.r
 	m.zone = zone
@@ -220,7 +220,8 @@ func (se *sentinels) rejoin(zone int32) {
 	}
 }
 
-// anyReplica draws a running replica of the leases' shard, nil if there is none. flips: one that another master could have.
+// anyReplica draws a running replica of the leases' shard, nil if there is none. With flips, it draws only replicas that another
+// master could have.
 func (se *sentinels) anyReplica(flips bool) (drawn *server) {
 	found := 0
 	for _, x := range se.peers {

@@ -402,7 +402,7 @@ func (ss *servers) expires(e *loop.Event) {
 
 func (s *server) name() string { return fmt.Sprintf("server %d", s.number+1) }
 
-// follows reports whether the server is a replica, which expires keys only when its master does.
+// follows reports whether the server is a replica. A replica expires a key only when its master does.
 func (s *server) follows() bool { return s.peer != nil && s.peer.of != nil }
 
 // leases implements backend.

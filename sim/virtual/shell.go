@@ -30,7 +30,7 @@ type term struct {
 	poll    int32 // running poll; -1: none
 }
 
-// leftover is a poll that outlasts its term. The next term of its session in this process takes it over.
+// leftover is a poll that outlasts its term. The session's next term in this process takes over the poll.
 type leftover struct {
 	session int32
 	poll    int32
@@ -247,7 +247,7 @@ func (sh *shell) pollDue(ti int32, gen uint32) {
 	}
 }
 
-// polling carries out a poller's decision. Polls here return by their timeout, so none is stuck.
+// polling carries out a poller's decision. In this engine, every poll returns by its timeout, so no poll is stuck.
 func (sh *shell) polling(ti int32, s policy.Step, why string) {
 	t := &sh.terms[ti]
 	switch {

@@ -42,7 +42,7 @@ type injection struct {
 	moved   [2]bool // whether its beginning and its end were moved to an edge
 }
 
-// schedule plans the faults and the phases, at whose beginnings it calls enter.
+// schedule plans the faults and the phases. It calls enter at the beginning of each phase.
 func (st *storm) schedule(p fault.Plan, enter func(phase int)) {
 	start, calm := int64(st.cfg.Start), st.calm()
 	st.after(0, func() { enter(phaseStart) })
@@ -101,7 +101,7 @@ func (st *storm) start(s *injection) {
 	}
 }
 
-// tryAgain postpones a fault of an owner while there is no owner, by a renewal interval at most.
+// tryAgain postpones a fault of an owner while no instance owns the lease, for at most a renewal interval.
 func (st *storm) tryAgain(s *injection) bool {
 	next := st.t + int64(fault.Retry(st.cfg.Renew))
 	if !s.Aims() || next > int64(st.cfg.Start+s.At+st.cfg.Renew) || next >= st.calm() {
@@ -181,7 +181,8 @@ func (st *storm) aimNode(s *injection) bool {
 	return n.alive
 }
 
-// aimSlot gives a fault that starts an instance the slot that it names, if that is free, or a new one.
+// aimSlot returns the slot for a fault that starts an instance: the slot that the fault names, if it is free, otherwise
+// a new slot.
 func (st *storm) aimSlot(s *injection) bool {
 	i, ok := fault.NodeIndex(s.Target)
 	if !ok || i > len(st.fleet.nodes) {
@@ -223,7 +224,8 @@ func (st *storm) owners() []int {
 	return owners
 }
 
-// atHand reports whether a fault of an owner may injection the slot: its process runs, and no lasting fault affects it.
+// atHand reports whether a fault of an owner may hit the slot: the slot's process runs, and no lasting fault affects
+// it.
 func (st *storm) atHand(slot int) bool {
 	if slot > len(st.fleet.nodes) || !st.fleet.nodes[slot-1].alive || st.fleet.nodes[slot-1].draining {
 		return false

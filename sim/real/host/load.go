@@ -22,7 +22,8 @@ func (l *Load) Add(from, to int64) {
 	l.until = max(l.until, to)
 }
 
-// Stalled returns the sum of all stalls; those at the same time count once.
+// Stalled returns the sum of all stalls. The time in which stalls overlap
+// counts once.
 func (l *Load) Stalled() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,7 @@ func tooMuch(speed float64, within, stalled time.Duration, polls, due int64) str
 // StallMin is the shortest stall that counts.
 const StallMin = 5 * time.Millisecond
 
-// MeterStalls reports when this process was not scheduled: a loaded host delays the nodes as much.
+// MeterStalls reports the times in which this process was not scheduled. A loaded host delays the nodes as much as this process.
 func MeterStalls(every time.Duration, now func() int64, stop <-chan struct{}, tell func(from, to int64)) {
 	tick := time.NewTimer(every)
 	defer tick.Stop()

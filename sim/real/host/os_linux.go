@@ -27,8 +27,8 @@ func RunDelay(pid string) (time.Duration, error) {
 	return waited, err
 }
 
-// Memory returns a folder in memory with 4 GiB to spare, "" without one. Redis waits for an fsync at each full synchronization. On a disk
-// that other programs write to, that takes seconds.
+// Memory returns a folder in memory with 4 GiB to spare, "" if there is none. Redis waits for an fsync at each full
+// synchronization. On a disk that other programs write to, that takes seconds.
 func Memory() string {
 	const folder = "/dev/shm"
 	var s unix.Statfs_t

@@ -176,7 +176,8 @@ func (p *Process) Kill() {
 }
 
 // Stop sends SIGTERM and thaws the program. If the child is a launcher, only the processes connected to Redis get the signal. Some
-// launchers forward it, so that a node would get it twice, and some end before they forward the node's output.
+// launchers would forward the signal, so that the node would get it twice. Others would end before they have forwarded the node's
+// output.
 func (p *Process) Stop(begin, sent func()) {
 	all := processTree(p.pid, p.mark) // before begin: slow among thousands of processes
 	nodes := clientsOf(p.addrs, all)
@@ -259,7 +260,8 @@ func (p *Process) Freeze() error {
 // Thaw continues all processes.
 func (p *Process) Thaw() error { return p.signalAll(syscall.SIGCONT) }
 
-// Signal signals only the child: the signal would kill its descendants.
+// Signal signals only the child, because the signal would kill the child's
+// descendants.
 func (p *Process) Signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

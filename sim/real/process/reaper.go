@@ -23,7 +23,7 @@ const (
 	mark  = "mark"  // a variable KEY=VALUE: the processes with it in their environment are killed
 )
 
-// reaperArg makes a program that calls ReaperMain first into a reaper.
+// reaperArg is the argument that makes a program a reaper, if the program calls ReaperMain first.
 const reaperArg = "__reaper"
 
 // hooked is set by ReaperMain. A program that does not call it would ignore reaperArg and do its own work a second time.

@@ -22,8 +22,8 @@ const timeout = 2 * time.Second
 
 var number atomic.Uint64
 
-// Proxy connects a client, usually a node, to a server. It has a listener and a toxiproxy server of its own, so that one that hangs does
-// not affect the others. Safe for concurrent use.
+// Proxy connects a client, usually a node, to a server. It has a listener and a toxiproxy server of its own, so that a hanging
+// proxy does not affect the others. Safe for concurrent use.
 type Proxy struct {
 	name     string
 	upstream string
@@ -41,8 +41,8 @@ type Effect struct {
 	Cut      bool
 }
 
-// New opens a proxy to upstream. seed and stream determine the delays. New calls short, which must not block, when files, ports or
-// connections run out (host.ErrNoVerdict).
+// New opens a proxy to upstream. seed and stream determine the delays. When files, ports or connections run out, New calls short
+// with a host.ErrNoVerdict. short must not block.
 func New(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*Proxy, error) {
 	l := &Proxy{
 		name: fmt.Sprintf("%s-%d", name, number.Add(1)), upstream: upstream, short: short,

@@ -54,7 +54,8 @@ func (t *Stream) command(words [][]byte) {
 	t.unread(args...)
 }
 
-// show queues an event until the next mark, which dates it. fresh is the command's expiry, if that counts from its execution; else 0.
+// show queues an event until the next mark, which dates it. fresh is the command's expiry if the expiry counts from the command's
+// execution; otherwise 0.
 func (t *Stream) show(kind Kind, fresh int64, e history.Event) {
 	t.stamps.add(shown{event: e, kind: kind, fresh: fresh, read: span{t.reader.empty, t.clock.Now()}})
 }
@@ -232,7 +233,8 @@ func (t *Stream) prolong(id string, until int64) string {
 	return h.holder
 }
 
-// increment decodes INCR and DECR, with which foreign nodes count fences. It records nothing if the value is unknown after a gap.
+// increment decodes INCR and DECR, with which foreign nodes count fences. If the value is unknown after a gap in the stream,
+// increment records nothing.
 func (t *Stream) increment(verb string, args [][]byte) {
 	kind, id := t.keys.Split(args[0])
 	if kind != KeyFence {

@@ -17,10 +17,11 @@ const (
 	ttlSlack = int64(20 * time.Millisecond)
 )
 
-// stamps determines when Redis executed the commands of its stream. A busy host reads the stream late, so a lease would seem granted
-// after its owner believed in it. Redis therefore writes its own time to the stream every markEvery. A command was executed between its
-// two marks, after the stream was last empty, and before it was read. An expiry (execution plus a known TTL) narrows this interval. The
-// stamp of an event is the interval's end. A StreamLate event marks intervals that are too wide to judge.
+// stamps determines when Redis executed the commands of its stream. A busy host reads the stream late, so a lease would seem
+// granted after its owner believed in it. Redis therefore writes its own time to the stream every markEvery. A command was executed
+// between the marks before and after it, after the stream was last empty, and before the command was read. An expiry (execution
+// plus a known TTL) narrows this interval. The stamp of an event is the interval's end. A StreamLate event marks intervals that are
+// too wide to judge.
 type stamps struct {
 	ttls    [keyKinds]ttl // by kind of key, learned from expiries
 	since   int64         // time of the last mark; waiting events were not executed before

@@ -58,7 +58,7 @@ type held struct {
 	unread bool // both are unknown
 }
 
-// Patience is longer than a server waits for further replicas (repl-diskless-sync-delay, 5 s by default).
+// Patience is longer than the time that a server waits for further replicas (repl-diskless-sync-delay, 5 s by default).
 const Patience = 20 * time.Second
 
 // Channel carries the marks that join a snapshot to the stream, and those with Redis's time.
@@ -259,7 +259,7 @@ func acknowledge(conn net.Conn, stop <-chan struct{}) {
 	host.Every(100*time.Millisecond, stop, ack)
 }
 
-// keepTime makes Redis write its time to the stream. A Redis that does not answer executes nothing that needs a time.
+// keepTime makes Redis write its time to the stream. If Redis does not answer, it executes no command that would need a time.
 func (t *Stream) keepTime(ctx context.Context, stop <-chan struct{}) {
 	host.Every(markEvery, stop, func() {
 		if client := t.at.Client(); client != nil {

@@ -55,7 +55,8 @@ type polled struct {
 	hang    chan struct{}  // polls wait until it is closed; nil: they do not
 }
 
-// Follow returns a target that serves elsewhere and writes its events to out. away detaches from it; lost is called if it ends before.
+// Follow returns a target that another process serves, and that writes its events to out. away detaches from this target. If the
+// target ends before away is called, Follow calls lost.
 func Follow(out io.ReadCloser, c *host.Clock, rec Recorder, tell func(*history.Event), away, lost func()) *Target {
 	t := &Target{
 		clock: c, rec: rec, tell: tell, served: make(chan struct{}), stop: make(chan struct{}), sessions: map[string]*polled{}, away: away,
@@ -83,7 +84,7 @@ func (t *Target) Dial() (net.Conn, error) {
 	return net.DialTimeout("tcp", strings.TrimPrefix(t.URL, "http://"), time.Second)
 }
 
-// heard counts and records an event of a target elsewhere.
+// heard counts and records an event of a target that another process serves.
 func (t *Target) heard(e *history.Event) {
 	switch e.Kind {
 	case history.Arrived:
@@ -110,7 +111,7 @@ func (t *Target) find(session string) *polled {
 	return t.sessions[session]
 }
 
-// meet is find, but adds an unknown session if t.meets.
+// meet is like find, but adds an unknown session if t.meets is set.
 func (t *Target) meet(session string) *polled {
 	p := t.find(session)
 	if p == nil && t.meets {

@@ -161,7 +161,7 @@ func (u *tuners) over(s *pipeline, kind history.Kind, why string) {
 	}
 }
 
-// stop ends a pipeline cleanly. The leases may be released only after its response.
+// stop ends a pipeline cleanly. The worker may release the leases only after the response to stop.
 func (u *tuners) stop(w http.ResponseWriter, req *http.Request) {
 	c, ok := readClaim(w, req)
 	if !ok {

@@ -15,7 +15,7 @@ func (r *Server) Bootstrap() {
 	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.Epoch, "quarantine", strconv.FormatInt(r.Config.Quarantine.Microseconds(), 10)})
 }
 
-// Do executes an op at true time t. It reuses a's slice of results, and sets one result for each item.
+// Do executes an op at true time t. It reuses a's slice of results, and sets a result for each item.
 func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
 	if r.Config.Lua {
 		*a = r.interpreted().do(t, op)
@@ -357,7 +357,7 @@ func (r twin) lookAt(t int64) *core.Look {
 	return &look
 }
 
-// current finds a lease, after deleting it or its fence if they have expirer.
+// current finds a lease, after it has deleted the lease or its fence if expired.
 func (r twin) current(id string, now int64) (int32, *leaseKey) {
 	i := r.Lease(id)
 	r.expireLease(i, now)
