@@ -7,34 +7,21 @@ import (
 
 	core "github.com/leasestorm/leasestorm/internal/core/intent"
 	"github.com/leasestorm/leasestorm/internal/intentbus"
-	"github.com/leasestorm/leasestorm/internal/intentnames"
 	"github.com/leasestorm/leasestorm/internal/policy"
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/lease/intent"
 )
-
-var states = map[core.State]intent.State{
-	core.Starting: intent.StateStarting, core.Running: intent.StateRunning, core.Ended: intent.StateEnded,
-}
-
-var reasons = map[core.Reason]intent.Reason{
-	core.LeaseBusy: intent.ReasonLeaseBusy, core.NoSlot: intent.ReasonNoSlot, core.LeaseLost: intent.ReasonLeaseLost,
-	core.Stopped: intent.ReasonStopped, core.PipelineFailed: intent.ReasonPipelineFailed,
-}
 
 var wrotes = map[intentbus.Wrote]core.Wrote{
 	intentbus.WroteOK: core.WroteOK, intentbus.WroteStop: core.WroteStop, intentbus.WroteOver: core.WroteOver,
 	intentbus.WroteMissing: core.WroteMissing,
 }
 
-// ReasonText returns the name of r.
-func ReasonText(n *intentnames.Names, r core.Reason) string { return n.Reason(string(reasons[r])) }
-
 // Write executes a Write of the machine, and returns the answering event and Redis' error, if any. To back off, it delays the event of a
 // failed Write. The machine retries Retry(m.Life) after that event.
 func (m *Member) Write(ctx context.Context, e *core.Effect, resource string) (core.Event, error) {
 	wrote, err := m.Bus.Write(ctx, intentbus.Write{
-		Session: e.Session, Resource: resource, State: states[e.State], Reason: reasons[e.Reason], Detail: e.Text, Slot: e.Slot,
+		Session: e.Session, Resource: resource, State: intent.State(e.State), Reason: intent.Reason(e.Reason), Detail: e.Text, Slot: e.Slot,
 		Fence: e.Fence, SlotFence: e.SlotFence, Ack: e.Ack,
 	})
 	ev := core.Event{Kind: core.EvWritten, Session: e.Session, Wrote: wrotes[wrote]}
@@ -59,10 +46,10 @@ func (m *Member) Attempted(e core.Event) core.Event {
 	return e
 }
 
-// Bury makes an entry a dead letter. Unless reason is core.NoReason, it also ends the session with that reason. If Redis does not answer,
+// Bury makes an entry a dead letter. Unless reason is "", it also ends the session with that reason. If Redis does not answer,
 // the bus delivers the entry again.
 func (m *Member) Bury(ctx context.Context, e intentbus.Entry, why string, fence int64, reason core.Reason) {
-	if err := m.Bus.Bury(ctx, e, why, fence, reasons[reason]); err != nil {
+	if err := m.Bus.Bury(ctx, e, why, fence, intent.Reason(reason)); err != nil {
 		m.Logger.Info("entry is not a dead letter yet", zap.String("entry", e.ID), zap.Error(err))
 		return
 	}

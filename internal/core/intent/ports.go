@@ -17,26 +17,25 @@ type Config struct {
 }
 
 // State is the state of a session as it is written.
-type State uint8
+type State string
 
 // The states a worker writes.
 const (
-	Starting State = iota + 1
-	Running
-	Ended
+	Starting State = "STARTING"
+	Running  State = "RUNNING"
+	Ended    State = "ENDED"
 )
 
 // Reason is why a session ended.
-type Reason uint8
+type Reason string
 
 // The reasons.
 const (
-	NoReason Reason = iota
-	LeaseBusy
-	NoSlot
-	LeaseLost
-	Stopped
-	PipelineFailed
+	LeaseBusy      Reason = "R_LEASE_BUSY"
+	NoSlot         Reason = "R_NO_SLOT"
+	LeaseLost      Reason = "R_LEASE_LOST"
+	Stopped        Reason = "R_STOPPED"
+	PipelineFailed Reason = "R_PIPELINE_FAILED"
 )
 
 // EventKind is the kind of an Event.

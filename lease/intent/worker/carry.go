@@ -171,7 +171,7 @@ func (w *Worker) fields(e *core.Effect) []zap.Field {
 	return []zap.Field{
 		zap.String("session", e.Session), zap.String("worker", w.cfg.InstanceID), zap.String("slot", e.Slot),
 		zap.Int64("fence", e.Fence), zap.String("detail", e.Text),
-		zap.String("reason", membership.ReasonText(w.cfg.Store.Names.Table(), e.Reason)),
+		zap.String("reason", w.cfg.Store.Names.Table().Reason(string(e.Reason))),
 	}
 }
 
