@@ -127,7 +127,7 @@ func TestAtMostOnce(t *testing.T) { // G1
 		})
 		t.Cleanup(func() { _ = c.Close() })
 		atMostOnce(t, srv, d, c, redisstore.Options{
-			LeasePrefix: "{p}l:", NodePrefix: "{p}n:", EpochKey: "{p}e", FenceTTL: time.Hour,
+			LeasePrefix: "{p}l:", NodePrefix: "{p}n:", EpochKey: "{p}e",
 		})
 	})
 }

@@ -190,11 +190,11 @@ func TestTaggedFence(t *testing.T) {
 // Fence keys expire, and every use extends them.
 func TestFenceLives(t *testing.T) {
 	srv := redistest.Start(t)
-	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{FenceTTL: time.Hour})
+	s, epoch := bootstrapped(t, srv.Client(), redisstore.Options{})
 	key := "{poll:lease:x}:fence"
 	lives := func(after string) {
 		t.Helper()
-		if ttl := srv.Do("PTTL", key).(int64); ttl <= (59 * time.Minute).Milliseconds() {
+		if ttl := srv.Do("PTTL", key).(int64); ttl <= (redisstore.DefaultFenceTTL - time.Minute).Milliseconds() {
 			t.Fatalf("after %s the fence lives for %d ms", after, ttl)
 		}
 		srv.Do("PEXPIRE", key, 1000)

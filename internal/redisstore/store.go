@@ -18,10 +18,12 @@ const (
 	DefaultNodePrefix  = "poll:node:"
 	DefaultEpochKey    = "poll:epoch"
 	DefaultChannel     = "poll:notify"
-	DefaultFenceTTL    = 24 * time.Hour
 	defaultQuarantine  = 30 * time.Second
 	DefaultOpTimeout   = 3 * time.Second
 	defaultPoolSize    = 4
+
+	// DefaultFenceTTL is how long a fence outlives its last use.
+	DefaultFenceTTL = 24 * time.Hour
 
 	// ReplicasMax bounds Options.Replicas.
 	ReplicasMax = 9
@@ -50,8 +52,6 @@ type Options struct {
 	EpochKey string
 	// Channel carries notices. In a database other than 0, its name ends with the database, as in "poll:notify:3" (see In).
 	Channel string
-	// FenceTTL is how long a fence outlives its last use, at least a minute.
-	FenceTTL time.Duration
 	// Quarantine is how long a Redis that may have lost data grants nothing. It must be at least the longest TTL of any lease under
 	// LeasePrefix. Otherwise Redis could grant a lease while its old owner still believes in it (G1).
 	Quarantine time.Duration
@@ -82,7 +82,6 @@ func (o Options) withDefaults() Options {
 	o.NodePrefix = cmp.Or(o.NodePrefix, DefaultNodePrefix)
 	o.EpochKey = cmp.Or(o.EpochKey, DefaultEpochKey)
 	o.Channel = cmp.Or(o.Channel, DefaultChannel)
-	o.FenceTTL = cmp.Or(o.FenceTTL, DefaultFenceTTL)
 	o.Quarantine = cmp.Or(o.Quarantine, defaultQuarantine)
 	o.OpTimeout = cmp.Or(o.OpTimeout, DefaultOpTimeout)
 	o.PoolSize = cmp.Or(o.PoolSize, defaultPoolSize)
@@ -124,8 +123,6 @@ func (o *Options) validate(cluster bool) error {
 		return fmt.Errorf("%w: %s", ErrInvalidOptions, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case o.FenceTTL < time.Minute:
-		return bad("FenceTTL is %v; it must be at least 1m", o.FenceTTL)
 	case o.Quarantine < time.Millisecond:
 		return bad("Quarantine is %v; it must be at least the longest lease TTL in use", o.Quarantine)
 	case o.OpTimeout < time.Millisecond:

@@ -21,7 +21,6 @@ func TestNewRefusesOptions(t *testing.T) {
 		opt    redisstore.Options
 		says   string
 	}{
-		{"fence TTL", single, redisstore.Options{FenceTTL: time.Second}, "FenceTTL is 1s"},
 		{"quarantine", single, redisstore.Options{Quarantine: -1}, "Quarantine is -1ns"},
 		{"time-out", single, redisstore.Options{OpTimeout: -1}, "OpTimeout is -1ns"},
 		{"pool", single, redisstore.Options{PoolSize: -1}, "PoolSize is -1"},
@@ -74,7 +73,7 @@ func TestDefaults(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	o := s.Options()
 	if o.LeasePrefix != "poll:lease:" || o.NodePrefix != "poll:node:" || o.EpochKey != "poll:epoch" ||
-		o.FenceTTL != 24*time.Hour || o.Quarantine != 30*time.Second {
+		redisstore.DefaultFenceTTL != 24*time.Hour || o.Quarantine != 30*time.Second {
 		t.Fatalf("defaults are not the specification's: %+v", o)
 	}
 }

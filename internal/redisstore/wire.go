@@ -90,7 +90,7 @@ func (w Wire) validateItems(op *core.Op) error {
 
 // Call returns the script call of op, a valid op except OpLook and OpAsk. The .lua files document KEYS and ARGV.
 func (w Wire) Call(op *core.Op) Call {
-	fenceLife, prefix := w.opt.FenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
+	fenceLife, prefix := DefaultFenceTTL.Milliseconds(), len(w.opt.LeasePrefix)
 	ttl := op.TTL / int64(time.Millisecond)
 	args := append(make([]any, 0, 8+2*len(op.Items)), op.Epoch, w.quarantine(op))
 	switch op.Kind {
