@@ -62,6 +62,7 @@ func (c *closed) overdue(i *instance, now int64) {
 		return
 	}
 	i.nextDue = forever.hi
+	again := int64(c.p.RenewTimeout*101/100) + grace // a process that was frozen sends the renewal now
 	for _, t := range i.terms() {
 		due := c.due(t)
 		switch {
@@ -73,9 +74,9 @@ func (c *closed) overdue(i *instance, now int64) {
 			continue
 		case t.late == 0:
 			t.late = now
-			due = now + grace
-		case now <= t.late+grace:
-			due = t.late + grace
+			due = now + again
+		case now <= t.late+again:
+			due = t.late + again
 		default:
 			t.judged = true
 			c.exercised++

@@ -97,7 +97,7 @@ func (o *owners) deleted(first, second *term, b *belief, by int64) bool {
 		return false
 	}
 	if b.why == "expired" {
-		return first.ended.wall > b.to.wall+grace
+		return first.ended.wall > b.to.wall+grace || first.inst.last == first.ended.wall && first.inst.before <= first.confirmed
 	}
 	return by <= int64(o.p.Renew+o.p.RenewTimeout)+int64(check.FailoverAllowance)
 }

@@ -140,7 +140,7 @@ func storms(t *testing.T, s sim.Scenario, seeds uint64, print bool) map[string]*
 			}
 		})
 	}
-	for seed := uint64(1); seed <= seeds; seed++ {
+	for seed := number("AUDIT_FROM", 1); seed <= seeds; seed++ {
 		next <- seed
 	}
 	close(next)
