@@ -5,7 +5,7 @@ package foreign
 
 import "time"
 
-// Command is a Redis command that is sent once, such as "SET", "key", "value", "NX", "EX", "30".
+// Command is a Redis command that is sent once, such as "SET", "key", "value", "NX", "PX", "30000".
 type Command struct {
 	Seq  uint64 // chosen by the machine and repeated by its Reply
 	Args []string
