@@ -118,8 +118,8 @@ func (s *takeovers) judge(f *finding, of *incident, c *takeover) {
 	}
 }
 
-// drained judges that an instance which has released its leases is soon gone. Of late ones there must be two, since nothing says whether one
-// was frozen meanwhile.
+// drained judges that an instance which has released its leases is soon gone. A single late one may have been frozen, so there must be
+// two.
 func (s *takeovers) drained(i *instance, at int64) {
 	limit := int64(s.p.RenewTimeout) + int64(check.FailoverAllowance)
 	took, from := at-i.released, i.released
@@ -138,8 +138,8 @@ func (s *takeovers) drained(i *instance, at int64) {
 		}
 		s.stop.exercised++
 		s.stop.limit = max(s.stop.limit, ms(limit))
-		s.stop.lacks(during(nil, from, at), ms(took), "%s released its last lease at %s because it stops, and had drained only %d ms later (limit "+
-			"%d ms): its heartbeat may keep others from its leases", i.id, stamp(from), ms(took), ms(limit))
+		s.stop.lacks(during(nil, from, at), ms(took), "%s released its last lease at %s because it stops, and had drained only %d ms later "+
+			"(limit %d ms): its heartbeat may keep others from its leases", i.id, stamp(from), ms(took), ms(limit))
 	})
 }
 

@@ -17,7 +17,6 @@ import (
 
 // intentNode is a process of the intent system: an API, a worker, or both, with the production store.
 type intentNode struct {
-	plainProgram
 	*intentProcess
 	store  *store.Store
 	api    intentAPI
