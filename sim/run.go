@@ -21,6 +21,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
 	"github.com/leasestorm/leasestorm/sim/real"
+	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -257,16 +258,7 @@ func flushing(rec *history.Recorder) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(flushEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				rec.FlushJournal()
-			}
-		}
+		host.Every(flushEvery, done, rec.FlushJournal)
 	}()
 	return func() { close(done); <-ended }
 }

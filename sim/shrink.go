@@ -25,9 +25,8 @@ type Shrunk struct {
 	Guarantee string // broken guarantee
 	From      Size   // original size
 	To        Size
-	Runs      int           // number of runs
-	Cut       bool          // the context ended before the search did
-	Verdict   check.Verdict // of Guarantee, in the smallest run
+	Runs      int  // number of runs
+	Cut       bool // the context ended before the search did
 }
 
 // Size measures a run.
@@ -76,9 +75,7 @@ func Shrink(ctx context.Context, c Config, guarantee string, bend Breaker, progr
 		return Shrunk{}, s.err
 	}
 	s.best.Criteria = []string{s.guarantee}
-	return Shrunk{
-		Config: s.best, Guarantee: s.guarantee, From: from, To: size(s.best), Runs: s.runs, Cut: cut, Verdict: s.verdict,
-	}, nil
+	return Shrunk{Config: s.best, Guarantee: s.guarantee, From: from, To: size(s.best), Runs: s.runs, Cut: cut}, nil
 }
 
 type shrinker struct {

@@ -55,16 +55,15 @@ func (h *hooks) broke(s *session, format string, args ...any) {
 	h.breach(breach{session: s, from: h.w.now}, format, args...)
 }
 
-// breach records a break. It returns false, and counts no break, if a stalled host may have caused it. The same applies to a break that
-// depends on an event in Redis whose exact time is unknown.
-func (h *hooks) breach(b breach, format string, args ...any) bool {
+// breach records a break, unless a stalled host may have caused it, or it depends on an event in Redis whose exact time is unknown.
+func (h *hooks) breach(b breach, format string, args ...any) {
 	b.at = cmp.Or(b.at, h.w.now)
 	if (b.shown || h.v.ID == "G10") && h.w.host.placedBadly(b.from, b.at) {
 		h.unplaced++
-		return false
+		return
 	}
 	if (b.timed || b.due != 0) && h.stalled(b.from, b.at) {
-		return false
+		return
 	}
 	b.owners = b.hadPart()
 	if b.by == nil {
@@ -73,7 +72,6 @@ func (h *hooks) breach(b breach, format string, args ...any) bool {
 	b.to, b.seen = max(cmp.Or(b.to, b.at), b.from), cmp.Or(b.seen, h.w.seen)
 	b.text = fmt.Sprintf(format, args...)
 	h.breaks = append(h.breaks, &b)
-	return true
 }
 
 // stalledShare: if the host stalled for 1/stalledShare of the time around a break, the stall is a possible cause of the break.

@@ -13,7 +13,7 @@ func (b *builder) draw(found []one) {
 	for i, s := range all.Session {
 		bySession[int(s)] = append(bySession[int(s)], event{
 			all.At[i] * perUs, all.Until[i] * perUs, history.Kind(all.Kind[i]), int(all.Node[i]), b.m.Strings[all.Instance[i]],
-			int64(all.Number[i]), b.m.Strings[all.Reason[i]],
+			b.m.Strings[all.Reason[i]],
 		})
 	}
 	for _, events := range bySession {

@@ -23,7 +23,6 @@ type event struct {
 	kind      history.Kind
 	node      int
 	instance  string
-	number    int64
 	reason    string
 }
 

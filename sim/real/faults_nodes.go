@@ -212,8 +212,7 @@ func injectSessionAdd(inj *injection) {
 	}
 	defer inj.redis.give()
 	inj.begin()
-	_, err := inj.work.add(inj.ctx, int(max(1, inj.Ms)))
-	inj.failed(err)
+	inj.failed(inj.work.add(inj.ctx, int(max(1, inj.Ms))))
 }
 
 func injectSessionRemove(inj *injection) {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
+	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
@@ -60,21 +61,16 @@ func (inj *injection) order() error {
 	return nil
 }
 
+// injectFailover orders a failover, and for FailoverTwice a second one Ms later, as soon as the first has ended.
 func injectFailover(inj *injection) {
 	if err := inj.order(); err != nil {
 		inj.skip(err.Error())
 		return
 	}
 	inj.begin()
-}
-
-// injectFailoverTwice orders a second failover Ms later, as soon as the first has ended.
-func injectFailoverTwice(inj *injection) {
-	if err := inj.order(); err != nil {
-		inj.skip(err.Error())
+	if inj.Kind != fault.FailoverTwice {
 		return
 	}
-	inj.begin()
 	if inj.pause(time.Duration(inj.Ms) * time.Millisecond) {
 		inj.failed(inj.order())
 	}

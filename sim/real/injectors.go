@@ -74,7 +74,7 @@ func init() {
 		fault.PollHang: on(injectPollHang),
 
 		fault.MasterCut: servers(injectMasterCut), fault.Failover: servers(injectFailover),
-		fault.FailoverTwice: servers(injectFailoverTwice), fault.ReplicaCut: servers(onReplica(injectReplicaCut)),
+		fault.FailoverTwice: servers(injectFailover), fault.ReplicaCut: servers(onReplica(injectReplicaCut)),
 		fault.ReplicaFlip: servers(onReplica(injectReplicaFlip)), fault.ReplicaLag: servers(onReplica(injectReplicaLag)),
 		fault.ReplicaWipe: servers(onReplica(injectReplicaWipe)), fault.ReplicaDump: servers(onReplica(injectReplicaDump)),
 		fault.ShardDown: {inject: injectShardDown, servers: true, cluster: true},

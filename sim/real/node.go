@@ -92,7 +92,7 @@ func (s *slot) addrs() (addrs []string) {
 	if !ok {
 		return []string{s.conn.Addr()}
 	}
-	for _, l := range w.all() {
+	for _, l := range w.lines {
 		addrs = append(addrs, l.Addr())
 	}
 	return addrs

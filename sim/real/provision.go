@@ -137,7 +137,7 @@ func (r *Redis) Close() error {
 	var err error
 	if r.kind == kindURL && r.claimed {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		if _, err = deleteRunKeys(ctx, r.client.Load()); err != nil {
+		if err = deleteRunKeys(ctx, r.client.Load()); err != nil {
 			err = fmt.Errorf("keys of the run (%s) remain at %s: %w", strings.Join(runPatterns, " "), r.URL(), err)
 		}
 		cancel()
@@ -395,35 +395,31 @@ func refuseUsed(ctx context.Context, r *Redis) error {
 	return nil
 }
 
-// deleteRunKeys deletes a run's keys and returns their number. It deletes the claim last: otherwise a new storm could claim the
-// database and lose its own keys.
-func deleteRunKeys(ctx context.Context, c *redis.Client) (n int, err error) {
+// deleteRunKeys deletes a run's keys. It deletes the claim last: otherwise a new storm could claim the database and lose its own keys.
+func deleteRunKeys(ctx context.Context, c *redis.Client) error {
 	for _, pattern := range runPatterns {
-		deleted, err := deleteKeys(ctx, c, pattern)
-		if n += deleted; err != nil {
-			return n, err
+		if err := deleteKeys(ctx, c, pattern); err != nil {
+			return err
 		}
 	}
-	claims, err := c.Unlink(ctx, claimKey).Result()
-	return n + int(claims), err
+	return c.Unlink(ctx, claimKey).Err()
 }
 
-// deleteKeys deletes the keys that match the pattern, except the claim, and returns their number.
-func deleteKeys(ctx context.Context, c *redis.Client, pattern string) (n int, err error) {
+// deleteKeys deletes the keys that match the pattern, except the claim.
+func deleteKeys(ctx context.Context, c *redis.Client, pattern string) (err error) {
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		var keys []string
 		if keys, cursor, err = c.Scan(ctx, cursor, pattern, 1000).Result(); err != nil {
-			return n, err
+			return err
 		}
 		if keys = slices.DeleteFunc(keys, func(key string) bool { return key == claimKey }); len(keys) == 0 {
 			continue
 		}
 		if err = c.Unlink(ctx, keys...).Err(); err != nil {
-			return n, err
+			return err
 		}
-		n += len(keys)
 	}
-	return n, nil
+	return nil
 }
 
 // ReaperMain must be called first in main. It returns at once, except in a stall meter's container and in the reaper, which cleans up after
@@ -477,7 +473,7 @@ func deleteKeysAt(url string) {
 	}
 	c := adminClient(adminOptions(opts))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	_, _ = deleteRunKeys(ctx, c)
+	_ = deleteRunKeys(ctx, c)
 	cancel()
 	_ = c.Close()
 }

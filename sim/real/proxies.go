@@ -2,14 +2,41 @@ package real
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// proxies are one node's lines to all servers and sentinels. A network fault of the node applies to all of them.
+// lines are one node's connections. A network fault of the node applies to all of them.
+type lines []connection
+
+func (all lines) Addr() string { return all[0].Addr() }
+
+func (all lines) Apply(fault int, e proxy.Effect) error {
+	var err error
+	for _, l := range all {
+		err = errors.Join(err, l.Apply(fault, e))
+	}
+	return err
+}
+
+func (all lines) Heal(fault int) error {
+	var err error
+	for _, l := range all {
+		err = errors.Join(err, l.Heal(fault))
+	}
+	return err
+}
+
+func (all lines) Close() {
+	for _, l := range all {
+		l.Close()
+	}
+}
+
+// proxies are one node's lines to all servers and sentinels.
 type proxies struct {
+	lines
 	servers   []*proxy.Proxy // in the order of replicated.members
 	sentinels []*proxy.Proxy
 
@@ -18,37 +45,11 @@ type proxies struct {
 	anywhere bool // it reaches every zone
 }
 
-func (w *proxies) all() []*proxy.Proxy { return slices.Concat(w.servers, w.sentinels) }
-
-func (w *proxies) Addr() string { return w.servers[0].Addr() }
-
-func (w *proxies) Apply(fault int, e proxy.Effect) error {
-	var err error
-	for _, l := range w.all() {
-		err = errors.Join(err, l.Apply(fault, e))
-	}
-	return err
-}
-
-func (w *proxies) Heal(fault int) error {
-	var err error
-	for _, l := range w.all() {
-		err = errors.Join(err, l.Heal(fault))
-	}
-	return err
-}
-
 func (w *proxies) Sent() (n int64) {
 	for _, l := range w.servers {
 		n += l.Sent()
 	}
 	return n
-}
-
-func (w *proxies) Close() {
-	for _, l := range w.all() {
-		l.Close()
-	}
 }
 
 func (p *replicated) open(s *slot, stream uint64) (*proxies, error) {
@@ -59,6 +60,7 @@ func (p *replicated) open(s *slot, stream uint64) (*proxies, error) {
 			w.Close()
 			return nil, err
 		}
+		w.lines = append(w.lines, l)
 		if len(w.servers) < len(p.members) {
 			w.servers = append(w.servers, l)
 		} else {

@@ -1,7 +1,6 @@
 package real
 
 import (
-	"errors"
 	"net/netip"
 	"strings"
 
@@ -14,47 +13,25 @@ type Store struct {
 	Addr string // host:port
 }
 
-// storeLines are a node's connection to Redis and its proxies to stores. A network fault of the node applies to all of them.
+// storeLines are a node's connection to Redis, the first, and its proxies to stores.
 type storeLines struct {
-	connection
-	env    []string // names the proxies to the node
-	stores []*proxy.Proxy
+	lines
+	env []string // names the proxies to the node
 }
 
 // withStores adds a proxy for each store of the run. It closes the connection on an error.
 func withStores(c connection, s *slot, at netip.Addr, stream uint64) (connection, error) {
-	w := &storeLines{connection: c}
+	w := &storeLines{lines: lines{c}}
 	for _, store := range s.run.cfg.Stores {
 		l, err := proxy.New(s.name, at, store.Addr, s.run.cfg.Seed, stream, s.run.abort)
 		if err != nil {
 			w.Close()
 			return nil, err
 		}
-		w.stores = append(w.stores, l)
+		w.lines = append(w.lines, l)
 		w.env = append(w.env, "LEASESTORM_PROXY_"+strings.ToUpper(store.Name)+"="+l.Addr())
 	}
 	return w, nil
 }
 
-func (w *storeLines) Apply(fault int, e proxy.Effect) error {
-	err := w.connection.Apply(fault, e)
-	for _, l := range w.stores {
-		err = errors.Join(err, l.Apply(fault, e))
-	}
-	return err
-}
-
-func (w *storeLines) Heal(fault int) error {
-	err := w.connection.Heal(fault)
-	for _, l := range w.stores {
-		err = errors.Join(err, l.Heal(fault))
-	}
-	return err
-}
-
-func (w *storeLines) Close() {
-	w.connection.Close()
-	for _, l := range w.stores {
-		l.Close()
-	}
-}
+func (w *storeLines) Sent() int64 { return w.lines[0].Sent() }

@@ -19,16 +19,7 @@ const (
 )
 
 var systems = map[string]*system{
-	systemPolling: {
-		Keys: stream.Keys{
-			Epoch:    pollEpoch,
-			Patterns: []string{pollLeases + "*", pollBeats + "*", "{" + pollLeases + "*"},
-			Split:    splitBy(pollLeases, pollBeats, "{"+pollLeases, fenceSuffix),
-		},
-		sessions: pollSessions,
-		prefix:   pollLeases,
-		env:      pollingEnv(pollSessions, pollLeases, pollBeats, pollEpoch, "{"+pollLeases, fenceSuffix),
-	},
+	systemPolling: pollingSystem(pollSessions, pollLeases, pollBeats, pollEpoch, "{"+pollLeases, fenceSuffix),
 	systemElection: {
 		Keys: stream.Keys{
 			Epoch: electionEpoch, Patterns: []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"}, Split: splitElection,
@@ -43,18 +34,9 @@ var systems = map[string]*system{
 // clusterTag is the hash tag that puts all keys of a storm on a Redis Cluster in one slot.
 const clusterTag = "{poll}"
 
-var clusteredPolling = &system{
-	Keys: stream.Keys{
-		Epoch:    clusterTag + ":epoch",
-		Patterns: []string{clusterTag + ":lease:*", clusterTag + ":node:*"},
-		Split:    splitBy(clusterTag+":lease:", clusterTag+":node:", clusterTag+":lease:", ":fence"),
-	},
-	sessions: clusterTag + ":session:",
-	prefix:   clusterTag + ":lease:",
-	tagged:   true,
-	env: pollingEnv(clusterTag+":session:", clusterTag+":lease:", clusterTag+":node:", clusterTag+":epoch", clusterTag+":lease:",
-		":fence"),
-}
+// clusteredPolling has the prefix of leases for its fences, too.
+var clusteredPolling = pollingSystem(clusterTag+":session:", clusterTag+":lease:", clusterTag+":node:", clusterTag+":epoch",
+	clusterTag+":lease:", ":fence")
 
 // runPatterns match all keys of runs of any system: sessions, leases, heartbeats, fences and the epoch.
 var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{sovereign:*", "lease:*", "{lease:*", "v3:*"}
@@ -112,13 +94,22 @@ func splitElection(key []byte) (stream.Kind, string) {
 	return stream.KeyOther, ""
 }
 
-func pollingEnv(sessions, leases, beats, epoch, fence, fenceEnd string) func(*slot) []string {
-	return func(*slot) []string {
-		return []string{
-			"LEASESTORM_SESSION_PREFIX=" + sessions, "LEASESTORM_LEASE_PREFIX=" + leases,
-			"LEASESTORM_FENCE_PREFIX=" + fence, "LEASESTORM_FENCE_SUFFIX=" + fenceEnd,
-			"LEASESTORM_HEARTBEAT_PREFIX=" + beats, "LEASESTORM_EPOCH_KEY=" + epoch,
-		}
+// pollingSystem returns the polling system with these prefixes, epoch key, and suffix of fences.
+func pollingSystem(sessions, leases, beats, epoch, fence, fenceEnd string) *system {
+	patterns := []string{leases + "*", beats + "*"}
+	if fence != leases {
+		patterns = append(patterns, fence+"*")
+	}
+	return &system{
+		Keys:     stream.Keys{Epoch: epoch, Patterns: patterns, Split: splitBy(leases, beats, fence, fenceEnd)},
+		sessions: sessions, prefix: leases, tagged: fence == leases,
+		env: func(*slot) []string {
+			return []string{
+				"LEASESTORM_SESSION_PREFIX=" + sessions, "LEASESTORM_LEASE_PREFIX=" + leases,
+				"LEASESTORM_FENCE_PREFIX=" + fence, "LEASESTORM_FENCE_SUFFIX=" + fenceEnd,
+				"LEASESTORM_HEARTBEAT_PREFIX=" + beats, "LEASESTORM_EPOCH_KEY=" + epoch,
+			}
+		},
 	}
 }
 

@@ -30,9 +30,9 @@ func newWorkload(r *run) *workload {
 	}
 }
 
-// add creates n sessions, with IDs drawn from the seed, and returns their IDs. A composed fleet has its own sessions, an election has one
+// add creates n sessions, with IDs drawn from the seed. A composed fleet has its own sessions, an election has one
 // lease, and intents have none.
-func (w *workload) add(ctx context.Context, n int) ([]string, error) {
+func (w *workload) add(ctx context.Context, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.run.redis.kind == kindCompose {
@@ -41,14 +41,14 @@ func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 		for _, key := range keys {
 			w.know(strings.TrimPrefix(key, pollSessions))
 		}
-		return w.created, err
+		return err
 	}
 	if only := w.run.system.lease; only != "" {
 		w.know(only)
-		return []string{only}, nil
+		return nil
 	}
 	if w.run.system.clients {
-		return nil, nil
+		return nil
 	}
 	var ids []string
 	for range n {
@@ -61,7 +61,7 @@ func (w *workload) add(ctx context.Context, n int) ([]string, error) {
 		ids = append(ids, id)
 		w.know(id)
 	}
-	return ids, w.write(ctx, ids)
+	return w.write(ctx, ids)
 }
 
 func (w *workload) know(id string) {
@@ -182,7 +182,7 @@ func (r *run) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r.work = newWorkload(r)
-	if _, err := r.work.add(ctx, r.cfg.Sessions); err != nil {
+	if err := r.work.add(ctx, r.cfg.Sessions); err != nil {
 		return err
 	}
 	if r.redis.kind != kindCompose { // a composed fleet is already bootstrapped

@@ -20,15 +20,10 @@ import (
 
 const timeout = 2 * time.Second
 
-var number atomic.Uint64
-
 // Proxy connects a client, usually a node, to a server. It has a listener and a toxiproxy server of its own, so that a hanging
 // proxy does not affect the others. Safe for concurrent use.
 type Proxy struct {
-	name     string
-	upstream string
 	up, down *direction // client to server, server to client
-	short    func(error)
 
 	effects  // mu guards the fields below, too
 	listener *listener
@@ -44,32 +39,25 @@ type Effect struct {
 // New opens a proxy to upstream. seed and stream determine the delays. When files, ports or connections run out, New calls short
 // with a host.ErrNoVerdict. short must not block.
 func New(name string, at netip.Addr, upstream string, seed, stream uint64, short func(error)) (*Proxy, error) {
-	l := &Proxy{
-		name: fmt.Sprintf("%s-%d", name, number.Add(1)), upstream: upstream, short: short,
-		up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1),
-	}
+	l := &Proxy{up: newDirection(seed, 2*stream), down: newDirection(seed, 2*stream+1)}
 	l.update = l.disturb
 	l.up.counted = true
-	directions.Store(l.name+"-up", l.up)
-	directions.Store(l.name+"-down", l.down)
-	err := redisfixture.Listen(at, l.open)
+	err := redisfixture.Listen(at, func(addr string) error { return l.open(name, addr, upstream, short) })
 	if err != nil {
-		l.forget()
 		return nil, fmt.Errorf("proxy of %s: %w", name, err)
 	}
 	return l, nil
 }
 
-func (l *Proxy) open(addr string) error {
+func (l *Proxy) open(name, addr, upstream string, short func(error)) error {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	toxics := toxiproxy.NewProxy(server, l.name, addr, l.upstream).Toxics
-	for _, toxic := range []string{
-		`{"name":"up","type":"leasestorm-wire","stream":"upstream","attributes":{"direction":"` + l.name + `-up"}}`,
-		`{"name":"down","type":"leasestorm-wire","stream":"downstream","attributes":{"direction":"` + l.name + `-down"}}`,
-	} {
-		if _, err := toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+	toxics := toxiproxy.NewProxy(server, name, addr, upstream).Toxics
+	for way, dir := range map[string]*direction{"upstream": l.up, "downstream": l.down} {
+		added, err := toxics.AddToxicJson(strings.NewReader(`{"type":"leasestorm-wire","stream":"` + way + `","attributes":{}}`))
+		if err != nil {
 			return err
 		}
+		added.Toxic.(*toxic).dir = dir // no connection uses the toxic yet
 	}
 	var number atomic.Uint64
 	join := func(client, upstream *conn) {
@@ -78,13 +66,13 @@ func (l *Proxy) open(addr string) error {
 		toxics.StartLink(server, n+"downstream", upstream, client, stream.Downstream)
 	}
 	var err error
-	l.listener, err = listen(addr, l.upstream, join, l.short)
+	l.listener, err = listen(addr, upstream, join, short)
 	return err
 }
 
 var errHung = errors.New("toxiproxy did not answer")
 
-// Within calls f in a goroutine of its own, and abandons it after lineTimeout.
+// Within calls f in a goroutine of its own, and abandons it after timeout.
 func Within(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -175,10 +163,4 @@ func (l *Proxy) Close() {
 	l.listener.remove()
 	l.up.lose()
 	l.down.lose()
-	l.forget()
-}
-
-func (l *Proxy) forget() {
-	directions.Delete(l.name + "-up")
-	directions.Delete(l.name + "-down")
 }

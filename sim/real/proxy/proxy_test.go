@@ -342,13 +342,15 @@ func TestAFrozenReaderDoesNotHoldUpFaults(t *testing.T) {
 	want(t, fresh, "alive")
 }
 
-// A connection to a closing proxy ends, and toxiproxy does not block on it.
-func TestAConnectionOfAClosedProxyEnds(t *testing.T) {
+// A cut connection ends without the bytes in flight, and toxiproxy does not block on it.
+func TestTheSenderOfACutConnectionIsNotBlocked(t *testing.T) {
+	d := newDirection(1, 1)
+	d.set(Network{Hold: true})
 	in, out := make(chan *stream.StreamChunk), make(chan *stream.StreamChunk)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		(&toxic{Direction: "closed"}).Pipe(toxics.NewToxicStub(in, out))
+		(&toxic{dir: d}).Pipe(toxics.NewToxicStub(in, out))
 	}()
 	for range 2 {
 		select {
@@ -356,6 +358,7 @@ func TestAConnectionOfAClosedProxyEnds(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("nobody takes what was sent")
 		}
+		d.lose()
 	}
 	close(in)
 	<-ended

@@ -97,13 +97,10 @@ const (
 	pieceGap = 200 * time.Microsecond
 )
 
-// directions maps names to directions, because toxiproxy makes toxics from JSON, which cannot carry a pointer.
-var directions sync.Map
-
 // toxic is the only toxic on a proxy. It stays in place and changes its behavior. toxiproxy's own toxics use global randomness, have a
 // black hole that cannot heal on a live connection, and may hang when added or removed.
 type toxic struct {
-	Direction string `json:"direction"`
+	dir *direction // set after toxiproxy has made the toxic from JSON
 }
 
 func init() { toxics.Register("leasestorm-wire", new(toxic)) }
@@ -115,13 +112,7 @@ type chunk struct {
 
 // Pipe implements toxics.Toxic.
 func (w *toxic) Pipe(stub *toxics.ToxicStub) {
-	found, ok := directions.Load(w.Direction)
-	if !ok { // the proxy has just been closed
-		stub.Close()
-		drain(stub)
-		return
-	}
-	l := &link{dir: found.(*direction), stub: stub}
+	l := &link{dir: w.dir, stub: stub}
 	l.run()
 }
 
@@ -180,16 +171,10 @@ func (l *link) run() {
 // lingers returns how long a closed connection may take to deliver its bytes, which are still delayed like all bytes sent before.
 func (l *link) lingers() time.Duration { return max(0, time.Until(l.last)) + lingerMax }
 
+// drain reads from a sender that is still writing, until it closes. Otherwise toxiproxy would wait forever to pass its bytes on.
 func (l *link) drain() {
 	l.queue = nil
-	if !l.ended {
-		drain(l.stub)
-	}
-}
-
-// drain reads from a sender that is still writing, until it closes. Otherwise toxiproxy would wait forever to pass its bytes on.
-func drain(stub *toxics.ToxicStub) {
-	for range stub.Input {
+	for range l.stub.Input {
 		continue
 	}
 }
