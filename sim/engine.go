@@ -25,16 +25,8 @@ type Engine interface {
 	Close() error
 }
 
-// RedisChoice selects the Redis of the real engine. Kind is "server", "container", "embedded", "url" with URL, or "compose" with Project,
-// a running fleet. "" means redis-server or valkey-server from PATH, else a container, else embedded.
-type RedisChoice struct {
-	Kind, URL string
-	Project   string             // compose project whose fleet is stormed
-	Image     string             // container image; "": RedisImage
-	Pulling   func(image string) // called before a pull of the image
-	Servers   int                // Config.Servers; only with Kind "" or "server", because they are processes
-	Cluster   bool               // the servers are a shard of a Redis Cluster
-}
+// RedisChoice selects the Redis of the real engine.
+type RedisChoice = real.RedisChoice
 
 // Launcher determines how the real engine starts nodes.
 type Launcher struct {
@@ -70,25 +62,15 @@ type Storm struct {
 
 // Progress is the state of a run at one moment.
 type Progress struct {
-	Elapsed, Total              time.Duration
-	Phase                       string // "start", "storm", "calm"
-	Alive, Nodes                int
-	Polls, Rejected, Violations int64  // violations: two instances poll one session at the target at once; the judge detects more kinds
-	Challenges                  int64  // leases taken over from faulted or yielding owners; without any, a pass proves little
-	Fault                       string // active fault, "" if none
-	Overload                    string // why the host is too slow for the storm, "" if it is not
+	real.Progress
+	Challenges int64 // leases taken over from faulted or yielding owners; without any, a pass proves little
 }
 
 // Outcome is an engine's result besides the history.
 type Outcome struct {
-	Tap           bool   // the run ended early
-	Interrupted   bool   // the run ended before its time
-	Fell          string // first instance that panicked or hung, and why (virtual time); "": none
-	Hung          bool   // that instance looped instead of panicking
-	RedisCommands int64
-	Late          int      // number of faults that hit later than planned
-	Notes         []string // remarks for the reader
-	Unsaved       error    // why the nodes' logs are incomplete, so that the judge ignores them; nil: they are complete
+	real.Outcome
+	Fell string // first instance that panicked or hung, and why (virtual time); "": none
+	Hung bool   // that instance looped instead of panicking
 
 	Virtual time.Duration // elapsed virtual time; 0 on the real engine
 	SHA256  string        // hash of the history's lines, hexadecimal; "" if the engine is not deterministic

@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/nodelogs"
+	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -45,7 +46,7 @@ func JudgeVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker) 
 			yield(history.Event{}, failed)
 		}
 	}
-	r, err := check.Judge(params(c, plan, Outcome{Tap: true}, virtualRedis.Kind), events, logs)
+	r, err := check.Judge(params(c, plan, real.Outcome{Tap: true}, virtualRedis.Kind), events, logs)
 	out.SHA256 = sum.String()
 	return r.Verdicts, out, r.Stats.Events, err
 }

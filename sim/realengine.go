@@ -25,7 +25,7 @@ func NewReal(choice RedisChoice, launch Launcher) Engine {
 func (e *realEngine) Name() string { return EngineReal }
 
 func (e *realEngine) Open(ctx context.Context, dir string) (RedisInfo, error) {
-	r, err := real.Provision(ctx, real.RedisChoice(e.choice), "")
+	r, err := real.Provision(ctx, e.choice, "")
 	if err != nil {
 		return RedisInfo{}, err
 	}
@@ -57,21 +57,13 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
 		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, LogsDir),
 		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease, Stores: e.launch.Stores,
-		Progress: func(p real.Progress) {
-			s.Progress(Progress{
-				Elapsed: p.Elapsed, Total: p.Total, Phase: p.Phase, Alive: p.Alive, Nodes: p.Nodes,
-				Polls: p.Polls, Rejected: p.Rejected, Violations: p.Violations, Fault: p.Fault, Overload: p.Overload,
-			})
-		},
+		Progress: func(p real.Progress) { s.Progress(Progress{Progress: p}) },
 	}
 	if complete := systems[s.System].real; complete != nil {
 		complete(s.Config, &rc)
 	}
 	o, err := real.Run(ctx, e.redis, rc, rec)
-	return Outcome{
-		Tap: o.Tap, Interrupted: o.Interrupted, RedisCommands: o.RedisCommands, Late: o.Late, Notes: o.Notes,
-		Unsaved: o.Unsaved,
-	}, err
+	return Outcome{Outcome: o}, err
 }
 
 func (e *realEngine) Close() error {

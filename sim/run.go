@@ -153,7 +153,7 @@ func (r *Result) prepare(engine string) error {
 
 // begin saves the judge's input for a run that dies, or ends without a verdict for the given reason.
 func (r *Result) begin(engine, noVerdict string) error {
-	p := params(r.Config, r.Plan, Outcome{Interrupted: true}, r.Redis.Kind)
+	p := params(r.Config, r.Plan, real.Outcome{Interrupted: true}, r.Redis.Kind)
 	p.Least = r.least
 	begun := report.New(r.meta(engine, 0, ""), p, check.Result{})
 	begun.NoVerdict = noVerdict
@@ -161,12 +161,12 @@ func (r *Result) begin(engine, noVerdict string) error {
 }
 
 func (r *Result) params() check.Params {
-	p := params(r.Config, r.Plan, r.Outcome, r.Redis.Kind)
+	p := params(r.Config, r.Plan, r.Outcome.Outcome, r.Redis.Kind)
 	p.Least = r.least
 	return p
 }
 
-func params(c Config, plan fault.Plan, o Outcome, redis string) check.Params {
+func params(c Config, plan fault.Plan, o real.Outcome, redis string) check.Params {
 	plan.Seed = c.Seed // the run's seed, even of a plan written by hand
 	topology, _ := c.servers()
 	return check.Params{

@@ -12,6 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -44,8 +45,8 @@ func (f *fake) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome
 	}
 	rec.Add(history.Event{T: 0, Kind: history.Phase, Reason: "start"})
 	rec.Add(history.Event{T: int64(s.Duration()), Kind: history.Phase, Reason: "end"})
-	s.Progress(Progress{Elapsed: s.Duration(), Total: s.Duration(), Phase: "calm"})
-	return Outcome{Interrupted: ctx.Err() != nil}, f.runErr
+	s.Progress(Progress{Progress: real.Progress{Elapsed: s.Duration(), Total: s.Duration(), Phase: "calm"}})
+	return Outcome{Outcome: real.Outcome{Interrupted: ctx.Err() != nil}}, f.runErr
 }
 
 func (f *fake) Close() error { f.closed++; return nil }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
 
@@ -242,7 +243,7 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := report.New(report.Meta{Sums: files.Sums()}, params(c, plan, Outcome{}, ""), check.Result{})
+		begun := report.New(report.Meta{Sums: files.Sums()}, params(c, plan, real.Outcome{}, ""), check.Result{})
 		if err := begun.Save(dir); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/real"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -77,9 +78,9 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 		return Outcome{}, fmt.Errorf("virtual engine: %w", err)
 	}
 	out := Outcome{
-		Tap: true, Interrupted: o.Stopped, RedisCommands: int64(o.Commands), Virtual: time.Duration(o.VirtualNs),
+		Outcome: real.Outcome{Tap: true, Interrupted: o.Stopped, RedisCommands: int64(o.Commands), Notes: o.Skipped},
+		Fell:    o.Fell, Hung: o.Hung, Virtual: time.Duration(o.VirtualNs),
 	}
-	out.Notes, out.Fell, out.Hung = o.Skipped, o.Fell, o.Hung
 	if o.Fell != "" {
 		what, _, _ := strings.Cut(o.Fell, "\n")
 		out.Notes = append(out.Notes, "its own rules took down "+what)

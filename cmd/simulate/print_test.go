@@ -11,6 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/explore"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real"
 )
 
 // An amount is printed in its unit (docs/scenarios.md). A second amount that is a direction is printed as a direction.
@@ -32,7 +33,9 @@ func TestAmountsHaveTheirUnits(t *testing.T) {
 
 // The progress line names what was counted. Only the judge says what broke, and joined nodes exceed the size of the fleet.
 func TestProgressNamesWhatItCounts(t *testing.T) {
-	got := sentence(sim.Progress{Phase: "storm", Alive: 4, Nodes: 3, Polls: 7, Rejected: 2, Violations: 1, Challenges: 5})
+	got := sentence(sim.Progress{
+		Progress: real.Progress{Phase: "storm", Alive: 4, Nodes: 3, Polls: 7, Rejected: 2, Violations: 1}, Challenges: 5,
+	})
 	if strings.Contains(got, "violations") || strings.Contains(got, "of 3") || !strings.Contains(got, "1 overlapping") ||
 		!strings.Contains(got, "4 nodes alive") {
 		t.Errorf("progress says %q", got)
