@@ -120,12 +120,12 @@ func storm(ctx context.Context, s sim.Scenario, promises []string) []check.Verdi
 const launcherVariable = "LEASESTORM_LAUNCHER"
 
 func engine(s sim.Scenario) sim.Engine {
-	redis, launch := sim.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{referenceNode}}
+	redis, launch := real.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{referenceNode}}
 	if os.Getenv(launcherVariable) == "container" {
 		if len(s.NodeCmd) > 0 {
 			Skip("its nodes are programs of this machine")
 		}
-		redis = sim.RedisChoice{Kind: "container", Image: containertest.Redis(GinkgoTB(), containertest.Engine(GinkgoTB()))}
+		redis = real.RedisChoice{Kind: "container", Image: containertest.Redis(GinkgoTB(), containertest.Engine(GinkgoTB()))}
 		launch.Containers = true
 	}
 	if c, err := s.Resolve(); err == nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real"
-	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // Engine runs one storm: call Open, then Supports and Run, and always Close.
@@ -16,7 +15,7 @@ type Engine interface {
 	Name() string
 	// Open starts or checks everything that the run needs besides its nodes. dir is the run's folder. On an error, which says what is
 	// allowed, Open leaves nothing behind.
-	Open(ctx context.Context, dir string) (RedisInfo, error)
+	Open(ctx context.Context, dir string) (real.Info, error)
 	// Supports returns nil if the opened engine can inject the kind, otherwise the reason.
 	Supports(fault.Kind) error
 	// Run records the storm and the calm. When ctx ends, Run stops within 3 s with Outcome.Interrupted; recorded events stay valid.
@@ -24,9 +23,6 @@ type Engine interface {
 	// Close removes everything but the run's folder.
 	Close() error
 }
-
-// RedisChoice selects the Redis of the real engine.
-type RedisChoice = real.RedisChoice
 
 // Launcher determines how the real engine starts nodes.
 type Launcher struct {
@@ -40,17 +36,6 @@ type Launcher struct {
 
 // RedisCompose is the kind of a running fleet's Redis, whose commands are not counted.
 const RedisCompose = "compose"
-
-// RedisImage is the default image of a Redis in a container.
-const RedisImage = real.RedisImage
-
-// RedisInfo describes the Redis of a run.
-type RedisInfo struct {
-	Kind    string // "server", "container", "embedded", "url", "compose", "model"
-	Version string
-	Note    string // limits of this kind, "" for none
-	Nodes   string // image of the nodes' containers, "" for processes
-}
 
 // Storm is the input of an engine.
 type Storm struct {
@@ -75,11 +60,3 @@ type Outcome struct {
 	Virtual time.Duration // elapsed virtual time; 0 on the real engine
 	SHA256  string        // hash of the history's lines, hexadecimal; "" if the engine is not deterministic
 }
-
-// Names in a run's folder, besides report.FileName.
-const (
-	HistoryFile  = "history.jsonl"
-	ScenarioFile = report.ScenarioName
-	PlanFile     = report.PlanName
-	LogsDir      = report.LogsName
-)

@@ -9,34 +9,35 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 type realEngine struct {
-	choice RedisChoice
+	choice real.RedisChoice
 	launch Launcher
 	redis  *real.Redis // nil until Open succeeds
 }
 
 // NewReal returns the real engine. main must call real.ReaperMain first.
-func NewReal(choice RedisChoice, launch Launcher) Engine {
+func NewReal(choice real.RedisChoice, launch Launcher) Engine {
 	return &realEngine{choice: choice, launch: launch}
 }
 
 func (e *realEngine) Name() string { return EngineReal }
 
-func (e *realEngine) Open(ctx context.Context, dir string) (RedisInfo, error) {
+func (e *realEngine) Open(ctx context.Context, dir string) (real.Info, error) {
 	r, err := real.Provision(ctx, e.choice, "")
 	if err != nil {
-		return RedisInfo{}, err
+		return real.Info{}, err
 	}
 	e.redis = r
 	if e.launch.Containers {
 		l := real.Launcher{Image: e.launch.Image, Program: e.launch.Node[0], Pulling: e.launch.Pulling}
 		if err := r.InContainers(ctx, l); err != nil {
-			return RedisInfo{}, errors.Join(err, e.Close())
+			return real.Info{}, errors.Join(err, e.Close())
 		}
 	}
-	return RedisInfo{Kind: r.Kind(), Version: r.Version(), Note: r.Note(), Nodes: r.Nodes()}, nil
+	return r.Info, nil
 }
 
 func (e *realEngine) Supports(k fault.Kind) error { return e.redis.Supports(k) }
@@ -55,7 +56,7 @@ func (e *realEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (O
 	}
 	rc := real.Config{
 		System: s.System, Replicas: s.Replicas, Nodes: s.Nodes, Sessions: s.Sessions, Timings: s.Timings, LongPolls: s.LongPolls,
-		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, LogsDir),
+		Storm: s.Config.Storm, Calm: s.Calm, Plan: s.Plan, NodeCmd: node, NodeEnv: env, Logs: filepath.Join(s.Dir, report.LogsName),
 		Seed: s.Seed, Speed: s.Speed, NodeParent: isLease, Stores: e.launch.Stores,
 		Progress: func(p real.Progress) { s.Progress(Progress{Progress: p}) },
 	}

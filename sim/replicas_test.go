@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/check"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // behind is a scenario behind Sentinel whose instances are configured with this many replicas.
@@ -226,7 +227,7 @@ func TestReplicasAreSaved(t *testing.T) {
 		if c, err := again.On(EngineReal); err != nil || c.Replicas != replicas || c.Servers() != 3 {
 			t.Errorf("on the real engine: %d servers, told %d, %v", c.Servers(), c.Replicas, err)
 		}
-		s, err := Load(filepath.Join(r.Dir, ScenarioFile))
+		s, err := Load(filepath.Join(r.Dir, report.ScenarioName))
 		if err != nil || s.Replicas == nil || *s.Replicas != replicas {
 			t.Errorf("the scenario's file: %+v, %v", s, err)
 		}

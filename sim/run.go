@@ -55,7 +55,7 @@ type Start struct {
 	Dir    string
 	Config Config
 	Plan   fault.Plan
-	Redis  RedisInfo
+	Redis  real.Info
 }
 
 const noteMax = 500
@@ -89,7 +89,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 	}
 	switch {
 	case err != nil && started:
-		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, LogsDir))
+		err = fmt.Errorf("%w; the nodes' logs are in %s", err, filepath.Join(dir, report.LogsName))
 	case err != nil:
 		err = errors.Join(err, os.RemoveAll(dir))
 	default:
@@ -102,7 +102,7 @@ func Run(ctx context.Context, c Config, o Options) (Result, error) {
 // verdict.
 func (r *Result) judge(engine string, rec *history.Recorder, wall time.Duration) error {
 	p := r.params()
-	events, logs := history.Open(r.Dir), nodelogs.Read(r.Dir, LogsDir)
+	events, logs := history.Open(r.Dir), nodelogs.Read(r.Dir, report.LogsName)
 	if r.unsaved != nil {
 		events, logs = rec.Events(), nil // the logs may be incomplete, too
 	}
@@ -137,10 +137,10 @@ func (r *Result) meta(engine string, wall time.Duration, sum string) report.Meta
 }
 
 func (r *Result) prepare(engine string) error {
-	if err := r.Plan.Save(filepath.Join(r.Dir, PlanFile)); err != nil {
+	if err := r.Plan.Save(filepath.Join(r.Dir, report.PlanName)); err != nil {
 		return err
 	}
-	if err := r.Config.Save(filepath.Join(r.Dir, ScenarioFile)); err != nil {
+	if err := r.Config.Save(filepath.Join(r.Dir, report.ScenarioName)); err != nil {
 		return err
 	}
 	files, err := report.ReadFiles(r.Dir)
@@ -244,7 +244,7 @@ func challenged(progress func(Progress), p check.Params, rec *history.Recorder) 
 
 // save replaces the journal by the history in order of time.
 func (r *Result) save(rec *history.Recorder) error {
-	err := rec.Save(filepath.Join(r.Dir, HistoryFile))
+	err := rec.Save(filepath.Join(r.Dir, history.FileName))
 	if jerr := rec.EndJournal(err == nil); err != nil {
 		return errors.Join(err, jerr)
 	}
@@ -281,7 +281,7 @@ func newDir(reports string, c Config) (dir string, err error) {
 			continue
 		}
 		if err == nil {
-			err = os.Mkdir(filepath.Join(dir, LogsDir), 0o755)
+			err = os.Mkdir(filepath.Join(dir, report.LogsName), 0o755)
 		}
 		if err != nil {
 			return "", fmt.Errorf("%w: report folder: %w (flag --report)", ErrHarness, err)
@@ -309,7 +309,7 @@ func loadRun(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	s, err := load(filepath.Join(dir, ScenarioFile), func(string) ([]byte, error) { return files.Scenario(), nil })
+	s, err := load(filepath.Join(dir, report.ScenarioName), func(string) ([]byte, error) { return files.Scenario(), nil })
 	if err != nil {
 		return Config{}, err
 	}
@@ -322,7 +322,7 @@ func loadRun(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := plan.Validate(c.limits()); err != nil {
-		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, PlanFile, err)
+		return Config{}, fmt.Errorf("%w: %s: %w", ErrInvalid, report.PlanName, err)
 	}
 	c.Plan = &plan
 	if err := r.Matches(files); err != nil || r.Stats.HistorySHA256 == "" { // the run did not end

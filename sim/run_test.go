@@ -27,8 +27,8 @@ type fake struct {
 
 func (f *fake) Name() string { return "fake" }
 
-func (f *fake) Open(context.Context, string) (RedisInfo, error) {
-	return RedisInfo{Kind: "fake"}, f.openErr
+func (f *fake) Open(context.Context, string) (real.Info, error) {
+	return real.Info{Kind: "fake"}, f.openErr
 }
 
 func (f *fake) Supports(k fault.Kind) error {
@@ -77,7 +77,7 @@ func TestRunSavesEverything(t *testing.T) {
 	if want := filepath.Join(reports, "storm-42"); saved.Dir != want {
 		t.Errorf("saved in %s, want %s", saved.Dir, want)
 	}
-	for _, name := range []string{HistoryFile, ScenarioFile, PlanFile, report.FileName} {
+	for _, name := range []string{history.FileName, report.ScenarioName, report.PlanName, report.FileName} {
 		if st, err := os.Stat(filepath.Join(saved.Dir, name)); err != nil || st.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", name, err)
 		}
@@ -113,7 +113,7 @@ func TestRunNeverSharesAFolder(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	boom := errors.New("boom: dial redis://me:canary@127.0.0.1:1")
 	change := func(dir string) {
-		name := filepath.Join(dir, PlanFile)
+		name := filepath.Join(dir, report.PlanName)
 		plan, err := os.ReadFile(name)
 		if err := errors.Join(err, os.WriteFile(name, append(plan, '\n'), 0o600)); err != nil {
 			t.Error(err)
@@ -199,10 +199,10 @@ func TestLoadRunRefuses(t *testing.T) {
 	if _, err := LoadRun(reports); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a folder without a run: got %v", err)
 	}
-	if err := os.Truncate(filepath.Join(saved.Dir, PlanFile), 20); err != nil {
+	if err := os.Truncate(filepath.Join(saved.Dir, report.PlanName), 20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadRun(saved.Dir); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), PlanFile) {
+	if _, err := LoadRun(saved.Dir); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), report.PlanName) {
 		t.Errorf("a plan that is cut off: got %v", err)
 	}
 }

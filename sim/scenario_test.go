@@ -236,7 +236,7 @@ func TestSavedConfigIsTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if err := errors.Join(c.Save(filepath.Join(dir, ScenarioFile)), plan.Save(filepath.Join(dir, PlanFile))); err != nil {
+		if err := errors.Join(c.Save(filepath.Join(dir, report.ScenarioName)), plan.Save(filepath.Join(dir, report.PlanName))); err != nil {
 			t.Fatal(err)
 		}
 		files, err := report.ReadFiles(dir)

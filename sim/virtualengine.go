@@ -11,6 +11,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/real"
+	"github.com/leasestorm/leasestorm/sim/report"
 	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
@@ -35,16 +36,16 @@ func NewVirtual(bend Breaker) Engine { return virtualEngine{bend} }
 
 func (virtualEngine) Name() string { return EngineVirtual }
 
-func (virtualEngine) Open(context.Context, string) (RedisInfo, error) { return virtualRedis, nil }
+func (virtualEngine) Open(context.Context, string) (real.Info, error) { return virtualRedis, nil }
 
-var virtualRedis = RedisInfo{Kind: "model", Note: "virtual time"}
+var virtualRedis = real.Info{Kind: "model", Note: "virtual time"}
 
 func (virtualEngine) Supports(k fault.Kind) error { return k.AvailableOn(true) }
 
 func (e virtualEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) (Outcome, error) {
 	sum := history.NewSum()
 	watch := watcher{total: s.Duration(), nodes: s.Nodes, progress: s.Progress}
-	logs := newLogFiles(filepath.Join(s.Dir, LogsDir))
+	logs := newLogFiles(filepath.Join(s.Dir, report.LogsName))
 	out, err := runVirtual(ctx, s.Config, s.Plan, e.bend, func(ev history.Event) {
 		rec.Add(ev)
 		sum.Add(&ev)

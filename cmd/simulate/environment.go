@@ -47,7 +47,7 @@ func (f *environment) register(fs *pflag.FlagSet) {
 		"real: processes, sockets, Redis; virtual: one event loop, deterministic")
 	fs.StringVar(&f.redis, "redis", "",
 		"server, container, embedded or a `URL` (default: the first that works here)")
-	fs.StringVar(&f.redisImage, "redis-image", cmp.Or(os.Getenv(redisImageVariable), sim.RedisImage),
+	fs.StringVar(&f.redisImage, "redis-image", cmp.Or(os.Getenv(redisImageVariable), real.RedisImage),
 		"`IMAGE` of Redis or Valkey for --redis container, pulled if missing ("+redisImageVariable+")")
 	fs.StringVar(&f.launcher, "launcher", launchProcesses,
 		"`KIND` of node: process, or container (each node in its own)")
@@ -104,7 +104,7 @@ func (f *environment) checkRedis(fs *pflag.FlagSet) error {
 	switch {
 	case !f.ownImage:
 	case strings.TrimSpace(f.redisImage) == "":
-		wrong = append(wrong, errors.New("--redis-image is empty: give an image, or leave it out for "+sim.RedisImage))
+		wrong = append(wrong, errors.New("--redis-image is empty: give an image, or leave it out for "+real.RedisImage))
 	case f.redis != "" && f.redis != "container":
 		wrong = append(wrong, errors.New("--redis-image goes with --redis container only"))
 	}
@@ -134,23 +134,23 @@ func (f *environment) checkCompose(fs *pflag.FlagSet) error {
 var errNoFleet = errors.New("--compose: a compose fleet runs on the real engine only: leave it out")
 
 // redisChoice parses --redis and reads its password.
-func (f *environment) redisChoice() (sim.RedisChoice, error) {
+func (f *environment) redisChoice() (real.RedisChoice, error) {
 	switch s := f.redis; {
 	case f.compose != "":
-		return sim.RedisChoice{Kind: sim.RedisCompose, Project: f.compose}, nil
+		return real.RedisChoice{Kind: sim.RedisCompose, Project: f.compose}, nil
 	case s == "" || s == "server" || s == "container" || s == "embedded":
-		return sim.RedisChoice{Kind: s, Image: f.redisImage}, nil
+		return real.RedisChoice{Kind: s, Image: f.redisImage}, nil
 	case strings.Contains(s, "://"):
 		password, err := redisurl.Password(f.passwordFile, os.Getenv(redisurl.PasswordVariable))
 		if err != nil {
-			return sim.RedisChoice{}, err
+			return real.RedisChoice{}, err
 		}
 		if s, err = redisurl.With(s, password); err != nil {
-			return sim.RedisChoice{}, fmt.Errorf("--redis is %w", err)
+			return real.RedisChoice{}, fmt.Errorf("--redis is %w", err)
 		}
-		return sim.RedisChoice{Kind: "url", URL: s}, nil
+		return real.RedisChoice{Kind: "url", URL: s}, nil
 	}
-	return sim.RedisChoice{}, fmt.Errorf("--redis %s: give server, container, embedded or a URL such as redis://localhost:6379",
+	return real.RedisChoice{}, fmt.Errorf("--redis %s: give server, container, embedded or a URL such as redis://localhost:6379",
 		f.shownRedis())
 }
 
@@ -306,7 +306,7 @@ func (f *environment) replayFlags(r sim.Result) string {
 		add("redis-password-file", f.passwordFile)
 	default:
 		add("redis", cmp.Or(f.redis, r.Report.Redis.Chosen()))
-		if r.Report.Redis.Kind == "container" && f.redisImage != sim.RedisImage {
+		if r.Report.Redis.Kind == "container" && f.redisImage != real.RedisImage {
 			add("redis-image", f.redisImage)
 		}
 	}

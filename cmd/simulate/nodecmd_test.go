@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/real"
 )
 
 // A command line is parsed as by a shell, and the command that is printed for a replay gives the same words.
@@ -55,7 +56,7 @@ func TestReplayFlags(t *testing.T) {
 	}{
 		"the first server found":        {environment{}, run(sim.EngineReal, "server"), ""},
 		"the server that was asked for": {environment{redis: "server"}, run(sim.EngineReal, "server"), " --redis server"},
-		"none was found":                {environment{redisImage: sim.RedisImage}, run(sim.EngineReal, "container"), " --redis container"},
+		"none was found":                {environment{redisImage: real.RedisImage}, run(sim.EngineReal, "container"), " --redis container"},
 		"another image": {
 			environment{redis: "container", redisImage: "valkey:8"}, run(sim.EngineReal, "container"), " --redis container --redis-image valkey:8",
 		},
@@ -65,7 +66,7 @@ func TestReplayFlags(t *testing.T) {
 		},
 		"a fleet": {environment{compose: "docker"}, run(sim.EngineReal, "compose"), " --compose docker"},
 		"containers of others": {
-			environment{redis: "container", redisImage: sim.RedisImage, launcher: launchContainers, nodeImage: "theirs"},
+			environment{redis: "container", redisImage: real.RedisImage, launcher: launchContainers, nodeImage: "theirs"},
 			run(sim.EngineReal, "container", "sh", "it.sh"), " --redis container --launcher container --node-image theirs --node-cmd 'sh it.sh'",
 		},
 		"scripts": {environment{lua: true}, run(sim.EngineVirtual, "model"), " --lua"},

@@ -12,8 +12,8 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
-	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/history"
 	"github.com/leasestorm/leasestorm/sim/page"
 	"github.com/leasestorm/leasestorm/sim/report"
 )
@@ -93,7 +93,7 @@ func (f *output) judged(r report.Report, folder string, text io.Writer) error {
 	}
 	dir := plain.Text(folder) // a newline in its name must not begin a line here
 	fmt.Fprintf(text, "  files:           %s\n", filepath.Join(dir, "{"+strings.Join([]string{
-		report.FileName, sim.HistoryFile, sim.PlanFile, sim.ScenarioFile, sim.LogsDir + "/",
+		report.FileName, history.FileName, report.PlanName, report.ScenarioName, report.LogsName + "/",
 	}, ",")+"}"))
 	if sum := r.Stats.HistorySHA256; sum != "" {
 		fmt.Fprintf(text, "  history sha256:  %s\n", sum)

@@ -138,7 +138,7 @@ func config(name string, faults []fault.Fault) (sim.Config, error) {
 }
 
 // play plays a run on the real engine.
-func play(t *testing.T, c sim.Config, redis sim.RedisChoice, launch sim.Launcher) (sim.Result, error) {
+func play(t *testing.T, c sim.Config, redis real.RedisChoice, launch sim.Launcher) (sim.Result, error) {
 	return sim.Run(t.Context(), c, sim.Options{
 		Engine: sim.NewReal(redis, launch), Reports: filepath.Join("..", "..", "reports", "engines"),
 	})
@@ -151,7 +151,7 @@ func both(t *testing.T, node, name string, faults []fault.Fault) pair {
 		t.Error(err)
 		return p
 	}
-	r, err := play(t, c, sim.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{node}})
+	r, err := play(t, c, real.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{node}})
 	if err != nil {
 		t.Errorf("%s on the real engine: %v", name, err)
 		return p

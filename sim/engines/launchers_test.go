@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/containertest"
 	"github.com/leasestorm/leasestorm/sim"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/real"
 )
 
 var launchers = sides{"in containers", "in processes"}
@@ -19,7 +20,7 @@ func TestLaunchersAgree(t *testing.T) {
 	if !*all {
 		t.Skip("it takes minutes: -args -all")
 	}
-	redis := sim.RedisChoice{Kind: "container", Image: containertest.Redis(t, containertest.Engine(t))}
+	redis := real.RedisChoice{Kind: "container", Image: containertest.Redis(t, containertest.Engine(t))}
 	dir := t.TempDir()
 	node := build(t, filepath.Join(dir, "node"))
 	pairs := make([]pair, len(plans))
@@ -57,7 +58,7 @@ func build(t *testing.T, node string) string {
 }
 
 // launched plays a plan with nodes and Redis in containers, and with processes.
-func launched(t *testing.T, redis sim.RedisChoice, node, name string, faults []fault.Fault) pair {
+func launched(t *testing.T, redis real.RedisChoice, node, name string, faults []fault.Fault) pair {
 	p := pair{name: name, sides: launchers}
 	c, err := config(name, faults)
 	if err != nil {
@@ -70,7 +71,7 @@ func launched(t *testing.T, redis sim.RedisChoice, node, name string, faults []f
 		return p
 	}
 	c.Plan = &inside.Plan
-	beside, err := play(t, c, sim.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{node}})
+	beside, err := play(t, c, real.RedisChoice{Kind: "server"}, sim.Launcher{Node: []string{node}})
 	if err != nil {
 		t.Errorf("%s in processes: %v", name, err)
 		return p

@@ -14,7 +14,6 @@ import (
 type Recorder struct {
 	mu     sync.Mutex
 	chunks [][]compact
-	count  [kindCount]int64
 	ids    map[string]uint32
 	names  []string
 
@@ -53,7 +52,6 @@ func (r *Recorder) Add(e Event) {
 		t: e.T, fence: e.Fence, until: e.Until, n: e.N, kind: e.Kind,
 		node: r.id(e.Node), instance: r.id(e.Instance), session: r.id(e.Session), reason: r.id(e.Reason),
 	})
-	r.count[e.Kind]++
 	if r.hear != nil {
 		r.hear(&e)
 	}
@@ -85,19 +83,6 @@ func (r *Recorder) id(s string) uint32 {
 	r.ids[s] = id
 	r.names = append(r.names, s)
 	return id
-}
-
-// Counts returns the number of events of each kind so far. Kinds without events are absent.
-func (r *Recorder) Counts() map[Kind]int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	counts := make(map[Kind]int64)
-	for k, n := range r.count {
-		if n > 0 {
-			counts[Kind(k)] = n
-		}
-	}
-	return counts
 }
 
 // Len returns the number of events so far.

@@ -84,16 +84,11 @@ func overlapped(until func(end int64) int64, name string) []history.Event {
 func saved(t testing.TB, p check.Params, events []history.Event) (string, report.Report) {
 	t.Helper()
 	dir := t.TempDir()
-	w, err := history.Create(filepath.Join(dir, history.FileName))
-	if err != nil {
-		t.Fatal(err)
+	rec := history.NewRecorder()
+	for _, e := range events {
+		rec.Add(e)
 	}
-	for i := range events {
-		if err := w.Write(&events[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
+	if err := rec.Save(filepath.Join(dir, history.FileName)); err != nil {
 		t.Fatal(err)
 	}
 	return dir, judged(t, p, dir)
@@ -431,16 +426,11 @@ func TestHugeRunIsSmall(t *testing.T) {
 	p := params()
 	p.Nodes, p.Sessions, p.TTL, p.Duration = 100, 10_000, 30*time.Second, 10*time.Minute
 	dir := t.TempDir()
-	w, err := history.Create(filepath.Join(dir, history.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := history.NewRecorder()
 	for e := range hugeRun(p.Nodes, p.Sessions, 10) {
-		if err := w.Write(&e); err != nil {
-			t.Fatal(err)
-		}
+		rec.Add(e)
 	}
-	if err := w.Close(); err != nil {
+	if err := rec.Save(filepath.Join(dir, history.FileName)); err != nil {
 		t.Fatal(err)
 	}
 	text := rendered(t, dir, report.New(report.Meta{}, p, check.Result{}))

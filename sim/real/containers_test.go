@@ -291,8 +291,8 @@ func TestContainersThatCannotBeLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[bool]string{false: kindContainer, true: kindEmbedded}[strings.Contains(host, "nonexistent")]
-		if r.Kind() != want || want == kindEmbedded && !strings.Contains(r.Note(), host) {
-			t.Errorf("with an engine at %q: %s, %q, want %s", host, r.Kind(), r.Note(), want)
+		if r.Kind != want || want == kindEmbedded && !strings.Contains(r.Note, host) {
+			t.Errorf("with an engine at %q: %s, %q, want %s", host, r.Kind, r.Note, want)
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)

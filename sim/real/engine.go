@@ -67,7 +67,7 @@ func (c *Config) validate(r *Redis) error {
 		return fmt.Errorf("%w: Sessions is %d, must not be negative", ErrConfig, c.Sessions)
 	case c.Calm < 0:
 		return fmt.Errorf("%w: Calm is %v, must not be negative", ErrConfig, c.Calm)
-	case (len(c.NodeCmd) == 0 || c.NodeCmd[0] == "") && r.Nodes() == "":
+	case (len(c.NodeCmd) == 0 || c.NodeCmd[0] == "") && r.Nodes == "":
 		return fmt.Errorf("%w: NodeCmd is empty: name the program that is a node", ErrConfig)
 	}
 	for i, f := range c.Plan.Faults {

@@ -70,8 +70,8 @@ func TestSlotMovesLong(t *testing.T) {
 }
 
 func TestFaultsOfAClusterNeedOne(t *testing.T) {
-	behind := &Redis{kind: kindServer, replicated: &replicated{}}
-	of := &Redis{kind: kindServer, replicated: &replicated{cluster: &cluster{}}}
+	behind := &Redis{Info: Info{Kind: kindServer}, replicated: &replicated{}}
+	of := &Redis{Info: Info{Kind: kindServer}, replicated: &replicated{cluster: &cluster{}}}
 	for kind, want := range map[fault.Kind][2]string{
 		fault.SlotMoved: {"use --topology cluster", ""}, fault.ShardDown: {"use --topology cluster", ""},
 		fault.MasterCut: {"", ""},

@@ -97,7 +97,7 @@ func (r *Redis) Supports(k fault.Kind) error {
 	case in.cluster && !r.clustered():
 		return fmt.Errorf("%w: %q: Redis is no cluster; use --topology cluster", ErrUnsupported, string(k))
 	}
-	switch r.kind {
+	switch r.Kind {
 	case kindEmbedded:
 		why = in.embedded
 	case kindURL:

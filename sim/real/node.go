@@ -186,7 +186,7 @@ func (r *shared) cutOff(err error) {
 
 func (r *run) nodeCmd() string {
 	words := r.cfg.NodeCmd
-	if image := r.redis.Nodes(); image != "" {
+	if image := r.redis.Nodes; image != "" {
 		words = append([]string{image}, words...)
 	}
 	return strings.Join(words, " ")

@@ -190,9 +190,9 @@ func (r *Redis) InContainers(ctx context.Context, l Launcher) error {
 	switch {
 	case err != nil:
 	case l.Image == "":
-		r.image, err = r.engine.Build(ctx, l.Program)
+		r.Nodes, err = r.engine.Build(ctx, l.Program)
 	default:
-		r.image, err = l.Image, r.engine.Fetch(ctx, l.Image, l.Pulling)
+		r.Nodes, err = l.Image, r.engine.Fetch(ctx, l.Image, l.Pulling)
 	}
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (f *fleet) launch(s *slot, stdout, stderr *os.File) (process.Program, error
 	if s.serves() {
 		s.api = "0.0.0.0" + port
 	}
-	spec := container.Spec{Name: s.name, Image: s.run.redis.image, Command: s.run.cfg.NodeCmd, Env: s.env()}
+	spec := container.Spec{Name: s.name, Image: s.run.redis.Nodes, Command: s.run.cfg.NodeCmd, Env: s.env()}
 	p, err := startContainer(s.run.redis.engine.New(spec), stdout, stderr)
 	if err == nil && s.serves() {
 		s.api = "" // remains if the node has already ended
@@ -255,7 +255,7 @@ func (r *Redis) provisionCompose(ctx context.Context, project, dir string) error
 	if err != nil {
 		return err
 	}
-	r.platform, r.image = c, c.nodes[0].Spec.Image
+	r.platform, r.Nodes = c, c.nodes[0].Spec.Image
 	r.reaper.Add(reapProject, project)
 	if err := c.heal(ctx); err != nil {
 		return err

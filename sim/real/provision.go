@@ -36,19 +36,19 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 			"or give server", ErrChoice, c.shown())
 	}
 	logging.Disable() // it would log each connection that the plan breaks
-	r := &Redis{kind: c.Kind, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
+	r := &Redis{Info: Info{Kind: c.Kind}, turn: make(chan struct{}, 1), lost: make(chan error, 1)}
 	r.platform = processes{r, loopback}
 	if c.Servers > 0 {
-		r.kind = kindServer
+		r.Kind = kindServer
 	}
-	if r.kind == "" {
+	if r.Kind == "" {
 		r.choose(ctx, c)
 	}
 	var err error
 	if r.reaper, err = process.StartReaper(); err != nil {
 		return nil, err
 	}
-	switch r.kind {
+	switch r.Kind {
 	case kindServer:
 		if c.Servers > 0 {
 			err = r.provisionReplicated(ctx, c, dir)
@@ -74,17 +74,17 @@ func Provision(ctx context.Context, c RedisChoice, dir string) (*Redis, error) {
 }
 
 func (r *Redis) choose(ctx context.Context, c RedisChoice) {
-	r.kind = kindServer
+	r.Kind = kindServer
 	if _, err := findServer(); err == nil {
 		return
 	}
-	r.kind = kindContainer
+	r.Kind = kindContainer
 	err := r.fetchRedis(ctx, c)
 	if err == nil {
 		return
 	}
-	r.kind = kindEmbedded
-	r.note = fmt.Sprintf("no redis-server or valkey-server in PATH, and in a container none either (%v): the embedded Redis shows "+
+	r.Kind = kindEmbedded
+	r.Note = fmt.Sprintf("no redis-server or valkey-server in PATH, and in a container none either (%v): the embedded Redis shows "+
 		"the program at work, but not what Redis grants (G10), nor restarts with data, freezes or slow scripts of a real server", err)
 }
 
@@ -111,7 +111,7 @@ func (r *Redis) provisionEmbedded() error {
 		return err
 	}
 	r.use("redis://" + r.mini.addr())
-	r.version = "miniredis"
+	r.Version = "miniredis"
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (r *Redis) provisionURL(ctx context.Context, raw string) error {
 // composed fleet. Call it once.
 func (r *Redis) Close() error {
 	var err error
-	if r.kind == kindURL && r.claimed {
+	if r.Kind == kindURL && r.claimed {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		if err = deleteRunKeys(ctx, r.client.Load()); err != nil {
 			err = fmt.Errorf("keys of the run (%s) remain at %s: %w", strings.Join(runPatterns, " "), r.URL(), err)

@@ -7,33 +7,6 @@ import (
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 )
 
-// lines are one node's connections. A network fault of the node applies to all of them.
-type lines []connection
-
-func (all lines) Addr() string { return all[0].Addr() }
-
-func (all lines) Apply(fault int, e proxy.Effect) error {
-	var err error
-	for _, l := range all {
-		err = errors.Join(err, l.Apply(fault, e))
-	}
-	return err
-}
-
-func (all lines) Heal(fault int) error {
-	var err error
-	for _, l := range all {
-		err = errors.Join(err, l.Heal(fault))
-	}
-	return err
-}
-
-func (all lines) Close() {
-	for _, l := range all {
-		l.Close()
-	}
-}
-
 // proxies are one node's lines to all servers and sentinels.
 type proxies struct {
 	lines

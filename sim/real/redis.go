@@ -44,11 +44,17 @@ type RedisChoice struct {
 	Cluster bool // the servers form a Redis Cluster, with Servers per shard
 }
 
+// Info describes the Redis of a run.
+type Info struct {
+	Kind    string // "server", "container", "embedded", "url", "compose"; "model" in virtual time
+	Version string // as Redis reports it, or "miniredis"
+	Note    string // limits of this kind, "" for none
+	Nodes   string // image of the nodes' containers, "" for processes
+}
+
 // Redis is the Redis of a run: started by Provision, or given and checked by it. Its methods are safe for concurrent use.
 type Redis struct {
-	kind       string
-	version    string
-	note       string
+	Info
 	url        *redis.Options // of raw, as nodes connect
 	admin      *redis.Options // as the harness itself connects
 	claimed    bool           // this run claimed the given database, and deletes its keys
@@ -59,7 +65,6 @@ type Redis struct {
 	engine     *container.Engine // nil: the run has no containers
 	mini       *embedded
 	platform   platform
-	image      string      // image of the nodes' containers; "": nodes are processes
 	replicated *replicated // nil: Redis is one server
 	client     atomic.Pointer[redis.Client]
 	lost       chan error // gets the reason why the run ends, such as ErrGone
@@ -101,7 +106,7 @@ func (r *Redis) folder(dir string) (string, error) {
 func (r *Redis) use(raw string) {
 	opts, _ := redis.ParseURL(raw)
 	r.raw, r.url, r.admin = raw, opts, adminOptions(opts)
-	if r.server != nil && r.kind != kindCompose {
+	if r.server != nil && r.Kind != kindCompose {
 		r.admin = harnessOptions(opts.Addr)
 	}
 	r.renewClient()
@@ -156,8 +161,8 @@ func (r *Redis) check(ctx context.Context) error {
 
 func (r *Redis) read(where, info string) error {
 	fields := infoFields(info)
-	r.version = cmp.Or(fields["valkey_version"], fields["redis_version"])
-	if r.version == "" {
+	r.Version = cmp.Or(fields["valkey_version"], fields["redis_version"])
+	if r.Version == "" {
 		return fmt.Errorf("%w at %s: its INFO names no version", ErrNoRedis, where)
 	}
 	major, minor := 6, 2
@@ -218,17 +223,8 @@ func atLeast(version string, major, minor int) bool {
 	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
 }
 
-// Kind returns "server", "container", "embedded", "url" or "compose".
-func (r *Redis) Kind() string { return r.kind }
-
-// Version returns the version that Redis reports, or "miniredis".
-func (r *Redis) Version() string { return r.version }
-
 // URL returns the URL of Redis without its password.
 func (r *Redis) URL() string { return redisurl.Show(r.raw) }
-
-// Note returns a remark on this Redis for the reader, or "".
-func (r *Redis) Note() string { return r.note }
 
 // gone returns ErrGone if Redis does not answer after every fault has been healed.
 func (r *Redis) gone(ctx context.Context) error {
@@ -378,13 +374,10 @@ const turnWithin = 250 * time.Millisecond
 
 // streamed returns the only server, for its stream.
 func (r *Redis) streamed() stream.Server {
-	return stream.Server{Admin: r.admin, Client: r.client.Load, Skewed: r.kind == kindURL}
+	return stream.Server{Admin: r.admin, Client: r.client.Load, Skewed: r.Kind == kindURL}
 }
 
 func (r *Redis) clustered() bool { return r.replicated != nil && r.replicated.cluster != nil }
-
-// Nodes returns the image of the nodes' containers; "": nodes are processes.
-func (r *Redis) Nodes() string { return r.image }
 
 // Kinds of entries that the reaper cleans up, besides processes.
 const (

@@ -298,6 +298,33 @@ type connection interface {
 	Close()
 }
 
+// lines are one node's connections. A network fault of the node applies to all of them.
+type lines []connection
+
+func (all lines) Addr() string { return all[0].Addr() }
+
+func (all lines) Apply(fault int, e proxy.Effect) error {
+	var err error
+	for _, l := range all {
+		err = errors.Join(err, l.Apply(fault, e))
+	}
+	return err
+}
+
+func (all lines) Heal(fault int) error {
+	var err error
+	for _, l := range all {
+		err = errors.Join(err, l.Heal(fault))
+	}
+	return err
+}
+
+func (all lines) Close() {
+	for _, l := range all {
+		l.Close()
+	}
+}
+
 // polled passes an arrival at the target to the faults that wait for it.
 func (r *run) polled(e *history.Event) { r.watch.tell(e) }
 

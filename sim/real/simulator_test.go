@@ -235,8 +235,8 @@ func TestTenRunsAtOnce(t *testing.T) {
 			if err := errors.Join(err, r.Close()); err != nil {
 				t.Error(err)
 			}
-			if n := rec.Counts()[history.Malformed]; n != 0 || rec.Counts()[history.FaultEnd] != 1 {
-				t.Errorf("run %d: %v", i, rec.Counts())
+			if n := count(collect(t, rec), history.Malformed); n != 0 || count(collect(t, rec), history.FaultEnd) != 1 {
+				t.Errorf("run %d: %d malformed, %d faults ended", i, n, count(collect(t, rec), history.FaultEnd))
 			}
 		})
 	}

@@ -127,7 +127,7 @@ func answers(client *redis.Client) bool {
 
 // waits returns a function that returns the server's wait for a core since the last call; 0 if the kernel does not count it here.
 func waits(r *Redis, i int) func() time.Duration {
-	if _, err := host.RunDelay("self"); err != nil || r.kind != kindServer {
+	if _, err := host.RunDelay("self"); err != nil || r.Kind != kindServer {
 		return func() time.Duration { return 0 }
 	}
 	pid, before := "", time.Duration(0)

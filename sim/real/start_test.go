@@ -123,7 +123,7 @@ func TestInterruptedRunEndsSoonAndKeepsItsHistory(t *testing.T) {
 }
 
 func TestInvalidConfigs(t *testing.T) {
-	r := &Redis{kind: kindServer, platform: processes{}}
+	r := &Redis{Info: Info{Kind: kindServer}, platform: processes{}}
 	for name, spoil := range map[string]func(*Config){
 		"Nodes":    func(c *Config) { c.Nodes = 0 },
 		"Sessions": func(c *Config) { c.Sessions = -1 },

@@ -46,7 +46,7 @@ func TestStreamSeesWhatRedisDid(t *testing.T) {
 	c.Do(ctx, "SELECT", 0)
 	c.Set(ctx, "poll:lease:list", "", time.Minute)
 	c.FlushAll(ctx)
-	eventually(t, "the flush was not seen", func() bool { return rec.Counts()[history.RedisFlushed] == 1 })
+	eventually(t, "the flush was not seen", func() bool { return count(collect(t, rec), history.RedisFlushed) == 1 })
 	for _, w := range []struct {
 		kind     history.Kind
 		session  string
@@ -94,7 +94,7 @@ func TestStreamSeesAnExpiry(t *testing.T) {
 	r := provision(t)
 	_, rec := follow(t, r)
 	r.client.Load().Set(t.Context(), "poll:lease:s", "me", 30*time.Millisecond)
-	eventually(t, "the expiry was not seen", func() bool { return rec.Counts()[history.RedisDeleted] == 1 })
+	eventually(t, "the expiry was not seen", func() bool { return count(collect(t, rec), history.RedisDeleted) == 1 })
 	for _, e := range collect(t, rec) {
 		if e.Kind == history.RedisDeleted && (e.Session != "s" || e.Instance != "me") {
 			t.Errorf("expired: %+v", e)
@@ -202,12 +202,12 @@ func TestStreamFollowsRedisOverARestart(t *testing.T) {
 	_, rec := follow(t, r)
 	r.client.Load().Set(ctx, "poll:lease:s", "me", time.Minute)
 	r.halt(ctx)
-	eventually(t, "the tap did not notice the end of Redis", func() bool { return rec.Counts()[history.TapDown] == 1 })
+	eventually(t, "the tap did not notice the end of Redis", func() bool { return count(collect(t, rec), history.TapDown) == 1 })
 	err := r.resume(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the tap did not come back", func() bool { return rec.Counts()[history.TapUp] == 2 })
+	eventually(t, "the tap did not come back", func() bool { return count(collect(t, rec), history.TapUp) == 2 })
 	snapshot := func(e history.Event) bool { return e.Reason == "snapshot" && e.Session == "s" && e.Instance == "me" }
 	eventually(t, "the lease that survived is not in the second snapshot", func() bool {
 		return count(collect(t, rec), history.RedisGranted, snapshot) == 1

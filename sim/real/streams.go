@@ -9,7 +9,7 @@ import (
 )
 
 func (r *run) openStream(ctx context.Context) {
-	if r.redis.kind == kindEmbedded {
+	if r.redis.Kind == kindEmbedded {
 		r.record(history.Event{Kind: history.TapDown, Reason: "the embedded Redis has no replication stream"})
 		return
 	}

@@ -35,7 +35,7 @@ func newWorkload(r *run) *workload {
 func (w *workload) add(ctx context.Context, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.run.redis.kind == kindCompose {
+	if w.run.redis.Kind == kindCompose {
 		keys, err := w.run.redis.client.Load().Keys(ctx, pollSessions+"*").Result()
 		slices.Sort(keys)
 		for _, key := range keys {
@@ -78,7 +78,7 @@ func (w *workload) ids() []string {
 
 // write stores the current state of the sessions with these IDs, if this system has sessions. mu is held.
 func (w *workload) write(ctx context.Context, ids []string) error {
-	if w.run.system.lease != "" || w.run.system.clients || w.run.redis.kind == kindCompose {
+	if w.run.system.lease != "" || w.run.system.clients || w.run.redis.Kind == kindCompose {
 		return nil
 	}
 	client := w.run.redis.client.Load()
@@ -185,16 +185,16 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.work.add(ctx, r.cfg.Sessions); err != nil {
 		return err
 	}
-	if r.redis.kind != kindCompose { // a composed fleet is already bootstrapped
+	if r.redis.Kind != kindCompose { // a composed fleet is already bootstrapped
 		if err := bootstrap(ctx, r.redis, r.system.Epoch, r.cfg.TTL, r.cfg.Replicas); err != nil {
 			return fmt.Errorf("epoch cannot be written: %w", err)
 		}
 	}
-	if image := r.redis.Nodes(); image != "" {
+	if image := r.redis.Nodes; image != "" {
 		r.record(history.Event{Kind: history.Note, Reason: "nodes run in containers of " + image})
 	}
-	if r.redis.note != "" {
-		r.notef("%s", r.redis.note)
+	if r.redis.Note != "" {
+		r.notef("%s", r.redis.Note)
 	}
 	return nil
 }

@@ -309,7 +309,7 @@ func play(t *testing.T, r row, seed uint64) played {
 		return played{}
 	}
 	res, err := sim.Run(t.Context(), c, sim.Options{
-		Engine: sim.NewReal(sim.RedisChoice{}, sim.Launcher{Lease: []string{self, leaseArg}}), Reports: filepath.Join("..", "..", "..", "reports", "foreign"),
+		Engine: sim.NewReal(real.RedisChoice{}, sim.Launcher{Lease: []string{self, leaseArg}}), Reports: filepath.Join("..", "..", "..", "reports", "foreign"),
 	})
 	if err != nil {
 		t.Error(err)
