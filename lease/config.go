@@ -101,12 +101,13 @@ type Config struct {
 	// acknowledge. If further replicas attach later, Health's reason and the
 	// log say so within a TTL. See docs/replicas.md.
 	Replicas int
-	// AssumeNew declares that this address never led to another Redis that
-	// granted leases, for a compose file or a test. If that Redis shows no sign
-	// of earlier use, the instance skips the Quarantine. A sign is a restart
-	// within the last seconds, an executed script, or a key of these leases;
-	// docs/concepts.md has all. At a loopback address or a Unix socket, AssumeNew
-	// is not needed. It has no effect with Replicas, Sentinel or Cluster.
+	// AssumeNew declares that no other Redis at this address has ever granted
+	// leases. A compose file or a test may set it. The instance then skips the
+	// Quarantine, unless the Redis that is now at this address shows a sign of
+	// earlier use: a recent restart, an executed script, or a key of these
+	// leases. docs/concepts.md lists all signs. At a loopback address or a Unix
+	// socket, AssumeNew is not needed. It has no effect with Replicas, Sentinel
+	// or Cluster.
 	AssumeNew bool
 
 	// Logger gets one entry for every acquisition, renewal, release and loss,

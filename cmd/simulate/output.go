@@ -37,7 +37,7 @@ func (f *output) register(fs *pflag.FlagSet) {
 // registerJudged adds the flags of all commands that judge a run.
 func (f *output) registerJudged(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.verbose, "verbose", false, "print the plan, every guarantee, and the events around each break")
-	fs.IntVar(&f.least, "min-exercised", 0, "report unknown (exit code 2) if a deciding guarantee was exercised fewer than `N` times")
+	fs.IntVar(&f.least, "min-exercised", 0, "report unknown (exit code 2) if a criterion was exercised fewer than `N` times")
 }
 
 func (f *output) check(fs *pflag.FlagSet) error {

@@ -18,8 +18,8 @@ Each node is a process behind its own proxy. A polled target records every poll 
 valkey-server from PATH, else a container, else an embedded server; --redis chooses another. Nothing else needs to be
 installed or running.
 
-Exit codes: 0 every deciding guarantee held; 1 a guarantee failed; 2 a deciding guarantee is unknown; 3 the command line
-or the harness was wrong and nothing was judged.`,
+Exit codes: 0 every criterion passed; 1 a guarantee failed; 2 a criterion is unknown; 3 the command line or the harness
+was wrong and nothing was judged. The criteria are the guarantees of --criteria, or all that the plan can exercise.`,
 		Example: `  simulate --nodes 10 --sessions 100            about a minute: the real timings divided by ten
   simulate --speed 1                            the real timings, TTL 30 s, five minutes
   simulate --faults crash,blackhole --seed 42   only these faults, the same storm each time

@@ -107,7 +107,7 @@ func parseIntents(args []string, getenv func(string) string, out io.Writer, serv
 		"starts that each token may send at once, and as many more per hour; 0: no limit")
 	v.text(&s.targetURL, "target", "LEASESTORM_TARGET_URL", "", "the server of the slots, as http://host:port; none: a dry run")
 	v.Lookup("target").DefValue = "" // it may have a password, and --help prints it
-	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots, by number (\"4\" is 1,2,3,4) or by name (\"a,b\")")
+	v.text(&tuners, "tuners", "LEASESTORM_TUNERS", "4", "slots: how many (\"4\" makes 1,2,3,4), or their names (\"a,b\")")
 	v.text(&s.name, "name", "LEASESTORM_NODE", "",
 		"name of this worker, the same after a restart, so that it frees the leases of its last process; if empty: host and role")
 	v.duration(&s.leases.TTL, "ttl", "LEASESTORM_TTL_MS", lease.DefaultTTL, "how long a lease lives without a renewal")

@@ -110,7 +110,7 @@ func (s *sentinelSettings) failover(opt *redis.Options) (*redis.Client, error) {
 // dialer returns a dialer that replaces addresses of servers and sentinels by those in s.ways.
 func (s *sentinelSettings) dialer(o *redis.Options) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	if len(s.ways) > 0 && o.TLSConfig != nil {
-		return nil, errors.New(waysVariable + ": other addresses are not possible with TLS; leave it out")
+		return nil, errors.New(waysVariable + ": cannot be used with TLS; unset this variable")
 	}
 	dial := redisclient.Dialer(o)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

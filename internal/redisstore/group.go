@@ -44,10 +44,11 @@ func (s *Store) CheckQuarantine(ctx context.Context) error {
 
 // SetQuarantine changes the quarantine of the group that shares the epoch, and returns the previous one. It begins a new epoch, which
 // every instance notices with its next request. Living owners reassert their leases. Redis grants free leases again after the longer of
-// the two quarantines. With Options.ExactKeys, leases names the leases to check.
+// the two quarantines.
 //
-// If the new quarantine is shorter, SetQuarantine returns ErrOutlives while a lease or a heartbeat outlives it. That check misses an
-// instance without leases, but such an instance distrusts the new epoch and restores the old quarantine.
+// If the new quarantine is shorter, SetQuarantine returns ErrOutlives while a lease or a heartbeat outlives it. With Options.ExactKeys, it
+// cannot find the leases: pass their names. The check misses an instance without leases, but such an instance does not believe the new
+// epoch, and restores the old quarantine.
 func (s *Store) SetQuarantine(ctx context.Context, length time.Duration, leases ...string) (before time.Duration, err error) {
 	if length < time.Millisecond {
 		return 0, fmt.Errorf("%w: a quarantine of %v; it must be at least 1ms", ErrInvalidOptions, length)

@@ -80,10 +80,10 @@ const MaxSession = 64 << 10
 // old owner reasserts its term.
 var ErrFenced = errors.New("the target has seen a higher fence")
 
-// Session is one poll of one session. It does not include the application's
-// JSON. Copies from the last discovery would be up to an interval old, and
-// every instance would need memory for all sessions. A poll function that needs
-// the JSON reads the session's key at each poll.
+// Session is the session that a poll function polls, with the fence under which
+// it does. It does not include the JSON in the session's key: a copy from the
+// last discovery could be an interval old, and every instance would need memory
+// for all sessions. A poll function that needs the JSON reads the key.
 type Session struct {
 	ID    string
 	Fence int64     // to send to the target, which refuses older ones (G2)

@@ -9,11 +9,11 @@ import (
 	"github.com/leasestorm/leasestorm/sim/history"
 )
 
-// g14 judges that in any window of one renewal interval an instance sends no more client commands than the budget of its state, whatever
-// happens. The engines count the commands sent to Redis (history.Commands). The budget follows from the history alone. Nothing is excused.
+// g14 checks that in any renewal interval, wherever it begins, an instance sends no more client commands than the budget of its state. The
+// engines count the commands sent to Redis (history.Commands). The budget follows from the history alone. Nothing is excused.
 //
-// Ten buckets make an interval. A window has eleven buckets, so every interval lies within a window, wherever it begins. The
-// reaction to a change takes up to an interval more, so changes in the interval before the window count too.
+// Ten buckets make an interval. g14 counts in windows of eleven buckets, so every interval lies within one window. The reaction to a change
+// takes up to an interval more, so changes in the interval before the window count too.
 type g14 struct {
 	hooks
 	causes

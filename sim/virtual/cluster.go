@@ -25,9 +25,9 @@ const (
 )
 
 // cluster models what matters to leases in a Redis Cluster. All keys of a group are in one slot, so only the shard of this slot
-// matters. Failover is in sentinel.go: the masters of two shards and a third, which only votes, replace the sentinels. In addition,
-// a server without a majority stops serving, and the slot may move to the other shard. cluster_real_test.go compares the model with
-// real servers.
+// matters. Failover is in sentinel.go, but three masters vote in place of the sentinels: those of two shards, and one that has no
+// data. In addition, a server that hears no majority stops serving, and the slot may move to the other shard. cluster_real_test.go
+// compares the model with real servers.
 type cluster struct {
 	se   *sentinels
 	move *move // of the slot; nil: none
