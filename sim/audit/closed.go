@@ -40,7 +40,8 @@ func (c *closed) expired(t *term, e *logs.Entry) {
 	if ran := t.inst.before; ran >= due && ran < e.At-grace {
 		c.exercised++
 		c.lacks(during(t.lease, due, e.At, t), 1,
-			"%s lost %s (fence %d) at %s, and never logged the failure of the renewal that was overdue at %s", t.inst.id, t.lease.name, t.fence, stamp(e.At), stamp(due))
+			"%s lost %s (fence %d) at %s, and never logged the failure of the renewal that was overdue at %s",
+			t.inst.id, t.lease.name, t.fence, stamp(e.At), stamp(due))
 	}
 }
 
