@@ -30,14 +30,17 @@ func (c *closed) polls(i *instance, l *lease, at int64) {
 	c.lacks(b, 1, "%s began a poll of %s at %s without trust in its lease", i.id, l.name, stamp(at))
 }
 
-// expired judges a term that expired. If its process ran when the answer to the next renewal was overdue, and when the window ended, it
-// must have logged that this renewal failed.
+// again is how long a process that was frozen may take to send the overdue renewal, and to log that it failed.
+func (c *closed) again() int64 { return int64(c.p.RenewTimeout*101/100) + grace }
+
+// expired judges a term that expired. If its process ran when the answer to the next renewal was overdue, and the window ended later than
+// again, it must have logged that this renewal failed.
 func (c *closed) expired(t *term, e *logs.Entry) {
 	if e.Reason != "expired" || e.Until == 0 || t.doubt || t.judged || t.inst.renewals == 0 || e.At > e.Until+grace {
 		return
 	}
 	due := e.Until - t.ttl + c.p.margin + int64(c.p.Renew+c.p.RenewTimeout)
-	if ran := t.inst.before; ran >= due && ran < e.At-grace {
+	if ran := t.inst.before; ran >= due && ran < e.At-c.again() {
 		c.exercised++
 		c.lacks(during(t.lease, due, e.At, t), 1,
 			"%s lost %s (fence %d) at %s, and never logged the failure of the renewal that was overdue at %s",
@@ -63,7 +66,6 @@ func (c *closed) overdue(i *instance, now int64) {
 		return
 	}
 	i.nextDue = forever.hi
-	again := int64(c.p.RenewTimeout*101/100) + grace // a process that was frozen sends the renewal now
 	for _, t := range i.terms() {
 		due := c.due(t)
 		switch {
@@ -75,9 +77,9 @@ func (c *closed) overdue(i *instance, now int64) {
 			continue
 		case t.late == 0:
 			t.late = now
-			due = now + again
-		case now <= t.late+again:
-			due = t.late + again
+			due = now + c.again()
+		case now <= t.late+c.again():
+			due = t.late + c.again()
 		default:
 			t.judged = true
 			c.exercised++

@@ -154,7 +154,7 @@ func (a *Auditor) failed(t *term, e *logs.Entry) {
 		return
 	}
 	a.owners.beyond(t, e.Until)
-	t.cease(a.p, e.At, e.Until, e.Reason)
+	t.cease(a.p, e.At, e.Until)
 	t.doubt, t.late, t.failed = true, 0, e.At
 	a.owners.rivals(t)
 }
@@ -166,7 +166,7 @@ func (a *Auditor) ended(i *instance, l *lease, t *term, e *logs.Entry) {
 	}
 	a.owners.beyond(t, e.Until)
 	a.closed.expired(t, e)
-	t.cease(a.p, e.At, e.Until, e.Reason)
+	t.cease(a.p, e.At, e.Until)
 	a.finish(t, e.Kind, e.At, e.Reason)
 	a.owners.rivals(t)
 }
@@ -195,7 +195,7 @@ func (a *Auditor) drained(i *instance, at int64) {
 
 // abandon ends a term whose end was not logged.
 func (a *Auditor) abandon(t *term, at int64) {
-	t.cease(a.p, at, 0, "")
+	t.cease(a.p, at, 0)
 	a.finish(t, logs.Lost, at, "")
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/audit/logs"
-	"github.com/leasestorm/leasestorm/sim/check"
 )
 
 const twoFleets = "two fleets, or two runs of one, have a lease of the same name"
@@ -67,7 +66,7 @@ func (o *owners) overlap(first, second *term, b, c *belief) (judged, wait bool) 
 		if first.over == 0 && !o.confirmedAfter(first, c.from) && o.now < second.began.wall+int64(o.p.TTL) && !o.over {
 			return false, true
 		}
-		if o.deleted(first, second, b, by) {
+		if o.deleted(first, second) {
 			if o.stray += o.strayed(first, second); o.stray < 2 {
 				o.doubt("an owner lost its lease in Redis while it believed: another program may have deleted the key")
 				break
@@ -89,17 +88,10 @@ func (o *owners) confirmedAfter(t *term, x instant) bool {
 	return x.gap(t.at(t.confirmed)) > int64(o.p.RenewTimeout)
 }
 
-// deleted reports whether a deletion of the key by hand may explain an overlap. Then the lease was granted before it could expire, and its
-// owner noticed that within a renewal interval and its timeout, or was asleep until its window had ended.
-func (o *owners) deleted(first, second *term, b *belief, by int64) bool {
-	if o.confirmedAfter(first, second.began) || b.why == "redis forgot" || first.epoch != second.grant.epoch ||
-		first.at(first.confirmed).until(second.granted()).hi >= first.ttl-int64(o.p.RenewTimeout) {
-		return false
-	}
-	if b.why == "expired" {
-		return first.ended.wall > b.to.wall+grace || first.inst.last == first.ended.wall && first.inst.before <= first.confirmed
-	}
-	return by <= int64(o.p.Renew+o.p.RenewTimeout)+int64(check.FailoverAllowance)
+// deleted reports whether a deletion of the key by another program may explain an overlap: Redis did not confirm the first term after it
+// granted the second one, and both owners knew one epoch. A frozen owner may not notice a deletion until its window has ended.
+func (o *owners) deleted(first, second *term) bool {
+	return !o.confirmedAfter(first, second.began) && first.epoch == second.grant.epoch
 }
 
 // strayed returns 1 if an earlier owner could not confirm its release of the lease, and was still retrying when second acquired it. A

@@ -159,7 +159,6 @@ type belief struct {
 	from     instant
 	to, most instant
 	open     bool
-	why      string // end
 }
 
 // believes returns the belief that is open.
@@ -194,7 +193,7 @@ func (t *term) confirm(at, until int64) {
 const beliefsMax = 16
 
 // cease ends t's belief at its host's time at, or at the end of its window, which until says if it is not 0.
-func (t *term) cease(p *limits, at, until int64, why string) {
+func (t *term) cease(p *limits, at, until int64) {
 	b := t.believes()
 	if b == nil {
 		return
@@ -203,7 +202,7 @@ func (t *term) cease(p *limits, at, until int64, why string) {
 	if until != 0 {
 		w = span{until, until}
 	}
-	b.to, b.most, b.open, b.why = t.at(min(at, w.lo)), t.at(min(at, w.hi)), false, why
+	b.to, b.most, b.open = t.at(min(at, w.lo)), t.at(min(at, w.hi)), false
 }
 
 // ends returns the bounds of the end of the belief. An open one lasts until the window ends, or ended before if nobody says that it lasts.
