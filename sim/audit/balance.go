@@ -47,7 +47,7 @@ func (b *balance) shares(now int64) (least, most, n, total int64, ok bool) {
 	for _, i := range b.instances.all {
 		held := int64(len(i.open))
 		switch {
-		case i.gone:
+		case i.gone != 0:
 		case held == 0: // it has ended, or nobody gives it anything
 			return 0, 0, 0, 0, false
 		case i.last < now-int64(b.p.Renew+b.p.RenewTimeout)-grace:
@@ -62,7 +62,7 @@ func (b *balance) shares(now int64) (least, most, n, total int64, ok bool) {
 
 // foreign reports whether the instance may be of another fleet than the first one that was looked at.
 func (b *balance) foreign(i *instance) bool {
-	if b.one == nil || b.one.gone {
+	if b.one == nil || b.one.gone != 0 {
 		b.one = i
 	}
 	return apart(b.p, i, b.one) || apart(b.p, b.one, i)

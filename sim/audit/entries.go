@@ -182,7 +182,7 @@ func (a *Auditor) unbegun(i *instance, l *lease, e *logs.Entry, format string) {
 
 // drained judges an instance that says that all is released.
 func (a *Auditor) drained(i *instance, at int64) {
-	i.gone = true
+	i.gone = at
 	a.takeovers.drained(i, at)
 	stop := &a.takeovers.stop
 	for _, t := range i.terms() {

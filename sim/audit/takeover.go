@@ -41,8 +41,9 @@ func (s *takeovers) began(prev, t *term) {
 	case prev.end == logs.Released && prev.why == "drain":
 		s.await(&s.stop, &takeover{prev: prev, t: t}, func(c *takeover) {
 			c.took, c.limit = prev.ended.until(t.granted()), int64(check.FailoverAllowance)
+			c.unclear = prev.inst.gone == 0 || prev.inst.gone > prev.ended.wall+c.limit // its release may have come late
 		})
-	case prev.end == logs.Other && !prev.inst.gone:
+	case prev.end == logs.Other && prev.inst.gone == 0:
 		last, renewedAt, renews := prev.inst.last, prev.inst.renewedAt, prev.inst.renewals > 0
 		at := t.granted()
 		s.await(&s.failover, &takeover{prev: prev, t: t}, func(c *takeover) {

@@ -15,8 +15,8 @@ type instance struct {
 	epoch string
 	fleet *fleet
 
-	joined  bool // the log has its start
-	gone    bool // it said that it drained
+	joined  bool  // the log has its start
+	gone    int64 // time at which it said that it drained; 0: it has not
 	first   int64
 	last    int64 // time of its last entry
 	before  int64 // time of the last entry before that one, at another time
