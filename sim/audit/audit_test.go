@@ -89,16 +89,19 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// A break is one only if no error of the clocks explains it.
+// A break is one only if neither an error of the clocks nor a deleted key explains it.
 func TestClocks(t *testing.T) {
 	two := starts(0, "a") + starts(1, "b") + acquires(10, "a", 1) + says(3000, "a", "renewed", 1) + acquires(5000, "b", 2) +
 		says(6000, "a", "renewed", 1) + says(9000, "a", "renewed", 1) + says(9100, "b", "renewed", 2)
 	bare := strings.ReplaceAll(two, `"redis"`, `"_"`)
+	deleted := starts(0, "a") + starts(1, "b") + acquires(10, "a", 1) + acquires(9500, "b", 2) + says(9920, "a", "lost", 1) +
+		says(12_000, "b", "renewed", 2)
 	for _, c := range []struct {
 		log   string
 		error time.Duration
 		want  check.Outcome
-	}{{two, 50 * time.Millisecond, check.Fail}, {bare, 50 * time.Millisecond, check.Fail}, {bare, 10 * time.Second, check.Unknown}} {
+	}{{two, 50 * time.Millisecond, check.Fail}, {bare, 50 * time.Millisecond, check.Fail}, {bare, 10 * time.Second, check.Unknown},
+		{deleted, 50 * time.Millisecond, check.Unknown}} {
 		if all, _ := read(t, audit.Options{ClockError: c.error}, c.log); all["G1"].Verdict != c.want {
 			t.Errorf("with %v: %s, want %s: %s", c.error, all["G1"].Verdict, c.want, all["G1"].Detail)
 		}
