@@ -12,7 +12,8 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redistest"
 )
 
-// Without the right to the channel, the instance still works. Health and the log say what is missing, and when it is back.
+// An instance that may not subscribe to the channel still works. Health and the log name the missing right, and say when Redis grants it
+// again.
 func TestLossOfTheChannelIsTold(t *testing.T) {
 	server, client := bootstrapped(t)
 	server.Do("ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all")

@@ -313,7 +313,8 @@ func (d *diagnosis) stalled(due core.Time) {
 		zap.String("instance", d.cfg.InstanceID), zap.Int64("wait", int64(late)/core.Millisecond))
 }
 
-// overdue returns what does not return (a function of the caller's, the loop, or a request), and since when. "" means none.
+// overdue names a call that has not returned for long, and when it began: a function of the user's program, the loop, or a request.
+// Without such a call, what is "".
 func (d *diagnosis) overdue() (what string, since time.Time) {
 	return d.log.Calls.Late(time.Now().Add(-d.late()))
 }

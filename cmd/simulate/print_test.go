@@ -31,7 +31,8 @@ func TestAmountsHaveTheirUnits(t *testing.T) {
 	}
 }
 
-// The progress line names what was counted. Only the judge says what broke, and joined nodes exceed the size of the fleet.
+// The progress line has a name beside each number. It reports no violations, because only the judge finds them. More nodes may live than
+// the fleet had at first.
 func TestProgressNamesWhatItCounts(t *testing.T) {
 	got := sentence(sim.Progress{
 		Progress: real.Progress{Phase: "storm", Alive: 4, Nodes: 3, Polls: 7, Rejected: 2, Violations: 1}, Challenges: 5,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +14,7 @@ import (
 // The leases expire, and their owner does not notice.
 type deaf struct {
 	from    time.Time
-	answers map[string]any
+	answers sync.Map // the last answer to each script
 }
 
 func (d *deaf) DialHook(next redis.DialHook) redis.DialHook {
@@ -31,13 +32,13 @@ func (d *deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, c)
 		}
 		key := fmt.Sprint(c.Args()[1:3]...) // the script, and the number of its keys
-		if answer := d.answers[key]; answer != nil && time.Now().After(d.from) {
+		if answer, ok := d.answers.Load(key); ok && time.Now().After(d.from) {
 			script.SetVal(answer)
 			return nil
 		}
 		err := next(ctx, c)
 		if err == nil {
-			d.answers[key] = script.Val()
+			d.answers.Store(key, script.Val())
 		}
 		return err
 	}

@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 	log := slogcore.Logger(slog.NewJSONHandler(os.Stderr, nil))
 	config := lease.Config{TTL: 30 * time.Second, Logger: log}
 	if after, err := time.ParseDuration(os.Getenv("BREAK_AFTER")); err == nil {
-		config.Hooks = []redis.Hook{&deaf{from: time.Now().Add(after), answers: map[string]any{}}}
+		config.Hooks = []redis.Hook{&deaf{from: time.Now().Add(after)}}
 	}
 	m, err := poll.New(client, config, poll.Config{Poll: f, Interval: 5 * time.Second})
 	if err != nil {

@@ -17,13 +17,13 @@ func (c *Core) answer(a *Answer) {
 	if !ok {
 		return // the op timed out, and its leases are requested again or have expired
 	}
-	in := &op
-	if a = c.judged(in, a); a.Failure != FailNone {
+	in, about := &op, a.about()
+	if a = c.judged(in, a, about); a.Failure != FailNone {
 		c.failed(in, a)
 		return
 	}
 	c.heard(in)
-	c.learn(in, a)
+	c.learn(in, a, about)
 	if c.paces.settled(in, a) && in.op.Kind == OpBeat { // without a heartbeat, the others may have released nothing to it
 		c.table.CountedAgain()
 	}
@@ -54,11 +54,10 @@ func (c *Core) answer(a *Answer) {
 }
 
 // judged returns a if it is believed and counts, and otherwise a failed answer.
-func (c *Core) judged(in *inflight, a *Answer) *Answer {
+func (c *Core) judged(in *inflight, a *Answer, about *term.Answer) *Answer {
 	if a.Failure != FailNone {
 		return a
 	}
-	about := a.about()
 	v := c.k.Judge(&in.op, about)
 	if v.Cause != CauseNone && c.k.Reject(&in.op, about) {
 		c.tells.tell(Tell{Kind: TellRejected, Cause: v.Cause, Text: a.Epoch, Wait: a.Group})
@@ -82,8 +81,8 @@ func (c *Core) heard(in *inflight) {
 }
 
 // learn updates Redis' clock and epoch from an answer. If Redis lost its data, learn doubts all held terms and starts a discovery.
-func (c *Core) learn(in *inflight, a *Answer) {
-	news := c.k.Learn(&in.op, a.about())
+func (c *Core) learn(in *inflight, a *Answer, about *term.Answer) {
+	news := c.k.Learn(&in.op, about)
 	if news.Jump != 0 {
 		c.tells.tell(Tell{Kind: TellClock, Cause: CauseFailed, Wait: news.Jump, Text: "redis"})
 	}

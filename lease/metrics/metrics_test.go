@@ -358,7 +358,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// registererOf reports what is registered and keeps nothing.
+// registererOf sends the description of each collector to a channel, and registers none.
 type registererOf chan<- *prometheus.Desc
 
 func (r registererOf) Register(c prometheus.Collector) error { c.Describe(r); return nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/check"
 )
 
-// grace is how long a process that was frozen may take to notice what is overdue.
+// grace is how long a process may take after a freeze to do its overdue work.
 const grace = int64(100 * time.Millisecond)
 
 // closed judges that an owner that runs says how each renewal went, and begins no poll without trust (G4).
