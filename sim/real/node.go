@@ -20,6 +20,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/process"
 )
@@ -59,14 +60,8 @@ func (r *run) newSlot(name string, stream uint64) (*slot, error) {
 
 func (s *slot) env() []string {
 	c := s.run.cfg
-	env := append(c.timings(),
-		s.mark(),
-		redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=", // hide the simulator's own
-		"LEASESTORM_TARGET_URL="+s.run.target.URL,
-		"LEASESTORM_NODE="+s.name, "LEASESTORM_SYSTEM="+c.System,
-		"LEASESTORM_PROTOCOL="+strconv.Itoa(protocolVersion),
-		"LEASESTORM_LOG=debug",
-	)
+	env := append(protocol.Timings(&c.Timings), protocol.Node(s.name, c.System, s.redisURL(), s.run.target.URL)...)
+	env = append(env, redisurl.PasswordVariable+"=", redisurl.PasswordFileVariable+"=") // hide the simulator's own
 	if more := s.run.system.env; more != nil {
 		env = append(env, more(s)...)
 	}
@@ -82,9 +77,11 @@ func (s *slot) env() []string {
 
 // mark returns the environment variable that identifies the slot's processes. They need this variable to reach Redis, and its value
 // is an address that only this slot has.
-func (s *slot) mark() string {
+func (s *slot) mark() string { return "LEASESTORM_REDIS_URL=" + s.redisURL() }
+
+func (s *slot) redisURL() string {
 	u := s.run.redis.url
-	return "LEASESTORM_REDIS_URL=" + redisURL(u.Username, u.Password, s.conn.Addr(), u.DB)
+	return redisURL(u.Username, u.Password, s.conn.Addr(), u.DB)
 }
 
 func (s *slot) addrs() (addrs []string) {
@@ -96,14 +93,6 @@ func (s *slot) addrs() (addrs []string) {
 		addrs = append(addrs, l.Addr())
 	}
 	return addrs
-}
-
-func (c *Config) timings() []string {
-	return []string{
-		ms("LEASESTORM_TTL_MS", c.TTL), ms("LEASESTORM_RENEW_MS", c.Renew), ms("LEASESTORM_POLL_MS", c.Poll),
-		ms("LEASESTORM_HEARTBEAT_MS", c.Heartbeat), ms("LEASESTORM_DISCOVERY_MS", c.Discovery),
-		ms("LEASESTORM_POLL_TIMEOUT_MS", c.PollTimeout),
-	}
 }
 
 // start starts a process in the slot, unless one runs or the slot has left for good. It does not wait for "ready".
@@ -197,7 +186,7 @@ func (s *slot) logFile() string { return filepath.Join(s.run.cfg.Logs, s.name+".
 func (s *slot) attend(n *node, out, errOut, log *os.File) {
 	defer close(n.done)
 	var both sync.WaitGroup
-	both.Go(func() { readEvents(out, func(m message) { s.handle(n, m) }, s.keepMalformed) })
+	both.Go(func() { protocol.Read(out, func(m protocol.Message) { s.handle(n, m) }, s.keepMalformed) })
 	both.Go(func() { s.keep(errOut, log) })
 	read := make(chan struct{})
 	go func() {
@@ -252,23 +241,23 @@ func (n *node) instanceID() string {
 	return n.instance
 }
 
-func (s *slot) handle(n *node, m message) {
-	if m.Event == dropped {
+func (s *slot) handle(n *node, m protocol.Message) {
+	if m.Name == protocol.Dropped {
 		s.run.abort(fmt.Errorf("%w: %s dropped %d lines because its standard output was not read for a while: give the storm more "+
 			"of the machine, or fewer nodes and sessions", host.ErrNoVerdict, s.name, m.Lines))
 	}
 	e, ok := stamped(s.run.clock, s.name, n.began, m)
 	if !ok {
-		s.keepMalformed("t is not CLOCK_MONOTONIC in ns since its process began: " + m.Event + " t=" + strconv.FormatInt(m.T, 10))
+		s.keepMalformed("t is not CLOCK_MONOTONIC in ns since its process began: " + m.Name + " t=" + strconv.FormatInt(m.T, 10))
 	}
 	if e.Kind != history.KindUnknown && e.Instance == "" {
 		if e.Instance = n.instanceID(); e.Instance == "" {
-			s.keepMalformed("no instance in: " + m.Event)
+			s.keepMalformed("no instance in: " + m.Name)
 			return
 		}
 	}
-	if e.Kind == history.Ready && e.N != 0 && e.N != protocolVersion {
-		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocolVersion))
+	if e.Kind == history.Ready && e.N != 0 && e.N != protocol.Version {
+		s.keepMalformed(fmt.Sprintf("it speaks version %d of the protocol, this program version %d", e.N, protocol.Version))
 		n.foreign.Do(func() { s.run.tail.Go(n.Kill) }) // kill may wait until all output is read, which this goroutine does
 		return
 	}
@@ -276,10 +265,10 @@ func (s *slot) handle(n *node, m message) {
 	case e.Kind == history.KindUnknown:
 	case known == "" && s.run.passed(e.Instance, n):
 		s.run.abort(fmt.Errorf("%w: a process of %s says %s as %q, which was one that has ended: each process has an instance ID of its own",
-			host.ErrNoVerdict, s.name, m.Event, e.Instance))
+			host.ErrNoVerdict, s.name, m.Name, e.Instance))
 	case known != "" && e.Instance != known:
 		s.run.abort(fmt.Errorf("%w: a process of %s was ready as %q and said %s as %q: one process has one instance ID", host.ErrNoVerdict,
-			s.name, known, m.Event, e.Instance))
+			s.name, known, m.Name, e.Instance))
 	}
 	s.run.owners.see(&e)
 	s.run.rec.Add(e)

@@ -23,6 +23,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisfixture"
 	"github.com/leasestorm/leasestorm/sim/container"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/process"
 	"github.com/leasestorm/leasestorm/sim/real/proxy"
 	"github.com/leasestorm/leasestorm/sim/real/target"
@@ -363,7 +364,7 @@ func (c *composed) fits(ctx context.Context, cfg *Config) error {
 		if err != nil {
 			return err
 		}
-		for _, setting := range append(cfg.timings(), cfg.NodeEnv...) {
+		for _, setting := range append(protocol.Timings(&cfg.Timings), cfg.NodeEnv...) {
 			if !slices.Contains(s.Config.Env, setting) {
 				return fmt.Errorf("%w: %q of %q runs without %s, which the storm has: storm docker/compose.yaml of this version with the "+
 					"timings of docker/storm.yaml, or give both the same", ErrProject, node.Spec.Name, c.project, setting)

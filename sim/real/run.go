@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -327,10 +326,6 @@ func (all lines) Close() {
 
 // polled passes an arrival at the target to the faults that wait for it.
 func (r *run) polled(e *history.Event) { r.watch.tell(e) }
-
-func ms(key string, d time.Duration) string {
-	return key + "=" + strconv.FormatInt(d.Milliseconds(), 10)
-}
 
 // lookEvery is the interval of checks for a free port and for Redis's disk space: much shorter than any guarantee's limit.
 const lookEvery = 250 * time.Millisecond

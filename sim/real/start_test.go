@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/process"
 )
@@ -253,7 +254,7 @@ func TestANodeOfAnotherVersionIsReadToItsEnd(t *testing.T) {
 	p := &boxed{read: make(chan struct{})}
 	s, n := &slot{run: r, name: "node-1"}, &node{Program: p, ready: make(chan struct{})}
 	said := strings.NewReader(strings.Repeat(`{"event":"ready","instance":"a","protocol":9}`+"\n", 1000))
-	readEvents(said, func(m message) { s.handle(n, m) }, s.keepMalformed)
+	protocol.Read(said, func(m protocol.Message) { s.handle(n, m) }, s.keepMalformed)
 	close(p.read)
 	r.tail.Wait()
 	if kills := p.kills.Load(); kills != 1 || n.wasReady() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
@@ -164,7 +165,7 @@ func TestStreamKnowsWhatItCannotRead(t *testing.T) {
 		id := strings.ReplaceAll(name, " ", "-")
 		for _, text := range s.commands {
 			var words []any
-			for _, w := range strings.Fields(strings.ReplaceAll(text, "*", pollLeases+id)) {
+			for _, w := range strings.Fields(strings.ReplaceAll(text, "*", protocol.Polling.Leases+id)) {
 				words = append(words, w)
 			}
 			if err := c.Do(ctx, words...).Err(); err != nil && !errors.Is(err, redis.Nil) {
@@ -172,7 +173,7 @@ func TestStreamKnowsWhatItCannotRead(t *testing.T) {
 			}
 		}
 		end := "end of " + name
-		c.Set(ctx, pollEpoch, end, 0)
+		c.Set(ctx, protocol.Polling.Epoch, end, 0)
 		eventually(t, name+": the stream is not read", func() bool {
 			return count(collect(t, rec), history.RedisEpoch, func(e history.Event) bool { return e.Reason == end }) == 1
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/sessionid"
 	"github.com/leasestorm/leasestorm/sim/client"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/stream"
 )
 
@@ -19,7 +20,7 @@ const (
 )
 
 var systems = map[string]*system{
-	systemPolling: pollingSystem(pollSessions, pollLeases, pollBeats, pollEpoch, "{"+pollLeases, fenceSuffix),
+	systemPolling: pollingSystem(protocol.Polling),
 	systemElection: {
 		Keys: stream.Keys{
 			Epoch: electionEpoch, Patterns: []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"}, Split: splitElection,
@@ -35,19 +36,13 @@ var systems = map[string]*system{
 const clusterTag = "{poll}"
 
 // clusteredPolling has the prefix of leases for its fences, too.
-var clusteredPolling = pollingSystem(clusterTag+":session:", clusterTag+":lease:", clusterTag+":node:", clusterTag+":epoch",
-	clusterTag+":lease:", ":fence")
+var clusteredPolling = pollingSystem(protocol.Keys{
+	Sessions: clusterTag + ":session:", Leases: clusterTag + ":lease:", Beats: clusterTag + ":node:", Epoch: clusterTag + ":epoch",
+	Fence: clusterTag + ":lease:", FenceEnd: ":fence",
+})
 
 // runPatterns match all keys of runs of any system: sessions, leases, heartbeats, fences and the epoch.
 var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{sovereign:*", "lease:*", "{lease:*", "v3:*"}
-
-// Key prefixes and the epoch key of the polling system.
-const (
-	pollSessions = "session:"
-	pollLeases   = "poll:lease:"
-	pollBeats    = "poll:node:"
-	pollEpoch    = "poll:epoch"
-)
 
 // leaderKey is the lease of an election, and its name in a history.
 const leaderKey = "sovereign:leader"
@@ -94,29 +89,23 @@ func splitElection(key []byte) (stream.Kind, string) {
 	return stream.KeyOther, ""
 }
 
-// pollingSystem returns the polling system with these prefixes, epoch key, and suffix of fences.
-func pollingSystem(sessions, leases, beats, epoch, fence, fenceEnd string) *system {
-	patterns := []string{leases + "*", beats + "*"}
-	if fence != leases {
-		patterns = append(patterns, fence+"*")
+// pollingSystem returns the polling system with these keys.
+func pollingSystem(k protocol.Keys) *system {
+	patterns := []string{k.Leases + "*", k.Beats + "*"}
+	if k.Fence != k.Leases {
+		patterns = append(patterns, k.Fence+"*")
 	}
 	return &system{
-		Keys:     stream.Keys{Epoch: epoch, Patterns: patterns, Split: splitBy(leases, beats, fence, fenceEnd)},
-		sessions: sessions, prefix: leases, tagged: fence == leases,
-		env: func(*slot) []string {
-			return []string{
-				"LEASESTORM_SESSION_PREFIX=" + sessions, "LEASESTORM_LEASE_PREFIX=" + leases,
-				"LEASESTORM_FENCE_PREFIX=" + fence, "LEASESTORM_FENCE_SUFFIX=" + fenceEnd,
-				"LEASESTORM_HEARTBEAT_PREFIX=" + beats, "LEASESTORM_EPOCH_KEY=" + epoch,
-			}
-		},
+		Keys:     stream.Keys{Epoch: k.Epoch, Patterns: patterns, Split: splitBy(k.Leases, k.Beats, k.Fence, k.FenceEnd)},
+		sessions: k.Sessions, prefix: k.Leases, tagged: k.Fence == k.Leases,
+		env: func(*slot) []string { return k.Environment() },
 	}
 }
 
 func electionEnv(s *slot) []string {
 	c := &s.run.cfg
 	return []string{
-		ms("LEASESTORM_ELECTION_MS", c.TTL/2), ms("LEASESTORM_START_DELAY_MS", c.TTL/3),
+		protocol.Ms("ELECTION", c.TTL/2), protocol.Ms("START_DELAY", c.TTL/3),
 		"LEASESTORM_LEADER_KEY=" + leaderKey, "LEASESTORM_HEARTBEAT_PREFIX=" + electionBeats,
 		"LEASESTORM_EPOCH_KEY=" + electionEpoch,
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/sim/fault"
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 )
 
 type document struct {
@@ -36,10 +37,10 @@ func (w *workload) add(ctx context.Context, n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.run.redis.Kind == kindCompose {
-		keys, err := w.run.redis.client.Load().Keys(ctx, pollSessions+"*").Result()
+		keys, err := w.run.redis.client.Load().Keys(ctx, protocol.Polling.Sessions+"*").Result()
 		slices.Sort(keys)
 		for _, key := range keys {
-			w.know(strings.TrimPrefix(key, pollSessions))
+			w.know(strings.TrimPrefix(key, protocol.Polling.Sessions))
 		}
 		return err
 	}

@@ -1,4 +1,5 @@
-package real
+// Package protocol reads what a node prints and names what a node is given (docs/node-protocol.md), for all engines.
+package protocol
 
 import (
 	"bufio"
@@ -10,22 +11,22 @@ import (
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
-	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
 // lineMax bounds a line of a node, in bytes (docs/node-protocol.md).
 const lineMax = 64 << 10
 
-// dropped is the event of a node that had to drop lines because its standard output was not read: it ends the run.
-const dropped = "dropped"
+// Dropped is the event of a node that had to drop lines because its standard output was not read: it ends the run.
+const Dropped = "dropped"
 
-const malformedShown = 200
+const shownMax = 200
 
-// protocolVersion is the node protocol's version. It increases when an event or a variable changes its meaning, not when one is added.
-const protocolVersion = 1
+// Version is the node protocol's version. It increases when an event or a variable changes its meaning, not when one is added.
+const Version = 1
 
-type message struct {
-	Event    string `json:"event"`
+// Message is one line of a node.
+type Message struct {
+	Name     string `json:"event"`
 	Session  string `json:"session"`
 	Instance string `json:"instance"`
 	Fence    int64  `json:"fence"`
@@ -45,8 +46,8 @@ type message struct {
 	Msg   json.RawMessage `json:"msg"`
 }
 
-// readEvents calls say or malformed for each line until the node closes its output. Its memory is bounded by lineMax.
-func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
+// Read calls say or malformed for each line until the node closes its output. Its memory is bounded by lineMax.
+func Read(r io.Reader, say func(Message), malformed func(shown string)) {
 	in := bufio.NewReaderSize(r, lineMax)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -54,7 +55,7 @@ func readEvents(r io.Reader, say func(message), malformed func(shown string)) {
 			malformed(show(line) + " (longer than 64 KiB)")
 			err = skipLine(in)
 		} else if text := strings.TrimSpace(string(line)); text != "" {
-			if m, why := parseEvent(text); why != "" {
+			if m, why := Parse(text); why != "" {
 				malformed(show([]byte(text)) + " (" + why + ")")
 			} else {
 				say(m)
@@ -75,8 +76,8 @@ func skipLine(in *bufio.Reader) error {
 	return err
 }
 
-// parseEvent parses a line. why is not empty if the line violates the protocol, for example by a value of the wrong type.
-func parseEvent(text string) (m message, why string) {
+// Parse parses a line. why is not empty if the line violates the protocol, for example by a value of the wrong type.
+func Parse(text string) (m Message, why string) {
 	err := json.Unmarshal([]byte(text), &m)
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -88,7 +89,7 @@ func parseEvent(text string) (m message, why string) {
 		return m, fmt.Sprintf("%s must be a %s; got a %s", wrong.Field, wrong.Type, wrong.Value)
 	case err != nil:
 		return m, "no JSON: " + err.Error()
-	case m.Event == "":
+	case m.Name == "":
 		return m, "no event"
 	case m.Level != nil && m.Msg != nil: // its event may be named like one of the protocol
 		return m, "a log entry: write the log to standard error; a launcher with a terminal of its own, such as script, merges the two"
@@ -97,30 +98,23 @@ func parseEvent(text string) (m message, why string) {
 }
 
 func show(line []byte) string {
-	return strings.ToValidUTF8(string(line[:min(len(line), malformedShown)]), "\uFFFD")
+	return strings.ToValidUTF8(string(line[:min(len(line), shownMax)]), "\uFFFD")
 }
 
-var nodeEvents = map[string]history.Kind{}
+var kinds = map[string]history.Kind{}
 
 func init() {
 	for _, k := range history.Words() {
-		nodeEvents[k.String()] = k
+		kinds[k.String()] = k
 	}
 }
 
-// stampSlack is how far a stamp may lie in the future or before its process, in ns: clocks are coarse and read one after the other.
-const stampSlack = int64(50e6)
-
-// stamped converts a node's message into an event of its slot. It stamps the event with the current time if the message has no stamp. It
-// also does so, and returns false, if the stamp is no CLOCK_MONOTONIC since the process began.
-func stamped(c *host.Clock, slot string, began int64, m message) (e history.Event, ok bool) {
-	now := c.Now()
-	e = history.Event{
-		T: now, Node: slot, Instance: m.Instance, Session: m.Session, Fence: m.Fence, Reason: m.Reason,
-	}
-	kind, known := nodeEvents[m.Event]
+// Event returns the event of a message of a node, without its times.
+func (m *Message) Event(node string) history.Event {
+	e := history.Event{Node: node, Instance: m.Instance, Session: m.Session, Fence: m.Fence, Reason: m.Reason}
+	kind, known := kinds[m.Name]
 	if !known {
-		e.Reason = strings.TrimSpace(m.Event + " " + m.Reason)
+		e.Reason = strings.TrimSpace(m.Name + " " + m.Reason)
 	}
 	switch e.Kind = kind; kind {
 	case history.Ready:
@@ -133,16 +127,5 @@ func stamped(c *host.Clock, slot string, began int64, m message) (e history.Even
 	case history.Leading:
 		e.Reason = m.Leader
 	}
-	ok = true
-	if m.T != 0 {
-		if t := c.FromMono(m.T); t >= began-stampSlack && t <= now+stampSlack {
-			e.T = min(max(t, began), now)
-		} else {
-			ok = false
-		}
-	}
-	if m.Until > 0 && ok {
-		e.Until = c.FromMono(m.Until)
-	}
-	return e, ok
+	return e
 }
