@@ -1,0 +1,178 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/leasestorm/leasestorm/sim/guest"
+)
+
+const (
+	maxBusy  = int64(1e9) // ns of virtual time in one Run
+	maxCalls = 1_000_000  // calls of the host in one Run
+
+	sigterm    = 15
+	killedCode = 128 + sigterm // exit code after a signal that is not handled, as shells have it
+)
+
+// What a signal does, as package os/signal of the program says.
+const (
+	signalEnds = iota
+	signalComes
+	signalIgnored
+)
+
+// program is one instance. Its code runs in a coroutine: poll_oneoff yields the time to run again.
+type program struct {
+	module *Module
+	host   guest.Host
+	env    []string
+
+	resume func() (next int64, waits bool)
+	kill   func()
+	yield  func(next int64) bool
+	end    *guest.State // set by an end
+	fell   string       // why the program is being stopped
+
+	files    map[int32]*file
+	lastFile int32
+	signals  *file
+	sigterm  int32 // what the signal does
+	pending  bool  // a signal came that ends the program
+
+	began int64 // monotonic clock at the begin of this Run
+	calls int   // of the host in this Run
+}
+
+// inside is the key of the program in the context of its calls.
+type inside struct{}
+
+func newProgram(m *Module, env []string, h guest.Host) *program {
+	p := &program{module: m, env: env, host: h, lastFile: 2}
+	p.signals = &file{}
+	p.files = map[int32]*file{0: {ended: true}, 1: {}, 2: {}}
+	p.resume, p.kill = iter.Pull(func(yield func(int64) bool) {
+		p.yield = yield
+		end := p.main()
+		p.end = &end
+	})
+	return p
+}
+
+// main runs the program to its end.
+func (p *program) main() guest.State {
+	ctx := context.WithValue(context.Background(), inside{}, p)
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	instance, err := p.module.runtime.InstantiateModule(ctx, p.module.code, config)
+	if err != nil {
+		return guest.State{Fell: "it did not start: " + err.Error()}
+	}
+	defer func() { _ = instance.Close(ctx) }()
+	_, err = instance.ExportedFunction("_start").Call(ctx)
+	var exit *sys.ExitError
+	switch {
+	case p.fell != "":
+		return guest.State{Fell: p.fell}
+	case errors.As(err, &exit):
+		return guest.State{Exited: true, Code: exit.ExitCode()}
+	case err != nil:
+		why, _, _ := strings.Cut(err.Error(), "\n")
+		return guest.State{Fell: why}
+	}
+	return guest.State{Exited: true}
+}
+
+// Run implements guest.Program.
+func (p *program) Run() guest.State {
+	if p.pending && p.end == nil {
+		p.kill()
+		p.end = &guest.State{Exited: true, Code: killedCode}
+	}
+	if p.end == nil {
+		p.began, _ = p.host.Clock()
+		p.calls = 0
+		if next, waits := p.resume(); waits {
+			return guest.State{Next: next}
+		}
+	}
+	return *p.end
+}
+
+// Kill implements guest.Program.
+func (p *program) Kill() {
+	p.kill()
+	if p.end == nil {
+		p.end = &guest.State{Fell: "it was killed"}
+	}
+}
+
+// Signal implements guest.Program.
+func (p *program) Signal() {
+	switch p.sigterm {
+	case signalEnds:
+		p.pending = true
+	case signalComes:
+		p.signals.append([]byte{sigterm})
+	}
+}
+
+// Connected implements guest.Program.
+func (p *program) Connected(conn int32, failure string) {
+	if f := p.files[conn]; f != nil && f.connecting {
+		f.connecting = false
+		f.failure = connectErrno(failure)
+	}
+}
+
+// Deliver implements guest.Program.
+func (p *program) Deliver(conn int32, b []byte) {
+	if f := p.files[conn]; f != nil && !f.ended {
+		f.append(b)
+	}
+}
+
+// HangUp implements guest.Program.
+func (p *program) HangUp(conn int32, reset bool) {
+	f := p.files[conn]
+	if f == nil {
+		return
+	}
+	f.ended = true
+	if reset {
+		f.unread, f.reset, f.broken = nil, true, true
+	}
+}
+
+// stop ends the program from within a call of the host.
+func (p *program) stop(why string) {
+	p.fell = why
+	panic(sys.NewExitError(1))
+}
+
+// wait gives the control back until the next Run. A program that is killed meanwhile does not return from it.
+func (p *program) wait(next int64) {
+	if !p.yield(next) {
+		p.stop("it was killed")
+	}
+}
+
+// clock returns the host's clocks and stops a program that does not wait.
+func (p *program) clock() (mono, wall int64) {
+	mono, wall = p.host.Clock()
+	if mono-p.began > maxBusy {
+		p.stop("it ran for more than a second without waiting")
+	}
+	return mono, wall
+}
+
+// count counts a call of the host and stops a program that has too many.
+func (p *program) count() {
+	if p.calls++; p.calls > maxCalls {
+		p.stop("it called the system more than a million times without waiting")
+	}
+}

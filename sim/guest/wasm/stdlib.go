@@ -1,0 +1,77 @@
+package wasm
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// triedVersions are the Go versions with which the tests of this package passed.
+const triedVersions = "go1.26.8"
+
+// What is added to package net, and what replaces signal_unix.go of os/signal.
+var (
+	//go:embed overlay/net.go.txt
+	netSource []byte
+	//go:embed overlay/signal.go.txt
+	signalSource []byte
+)
+
+// patch replaces text of a file of the standard library. Each old text must be there once.
+type patch struct {
+	file string
+	// pairs of an old and a new text
+	texts []string
+}
+
+const (
+	socketFunc = "func socket(ctx context.Context, net string, family, sotype, proto int, ipv6only bool, laddr, raddr sockaddr, " +
+		"ctrlCtxFn func(context.Context, string, string, syscall.RawConn) error) (*netFD, error) {\n"
+	waitFunc = "func signalWaitUntilIdle()\n"
+)
+
+var patches = []patch{
+	{"net/net_fake.go", []string{socketFunc, socketFunc + "\tif isHost(sotype, raddr) {\n\t\treturn dialHost(ctx, net, laddr, raddr)\n\t}\n"}},
+	// The runtime defines a function of the old name, which waits for a goroutine of the runtime.
+	{"os/signal/signal.go", []string{"\tsignalWaitUntilIdle()\n", "\twaitUntilIdle()\n", waitFunc, "func waitUntilIdle() {}\n"}},
+	{"os/signal/signal_unix.go", []string{"\twatchSignalLoop = loop\n", "\twatchSignalLoop = loop\n"}},
+}
+
+// standardLibrary returns the changed files of the Go version that builds in dir.
+func standardLibrary(ctx context.Context, dir string) (Overlay, error) {
+	said, err := goCommand(ctx, dir, "env", "GOROOT", "GOVERSION")
+	if err != nil {
+		return nil, err
+	}
+	root, version, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	src := filepath.Join(strings.TrimSpace(root), "src")
+	out := Overlay{}
+	for _, p := range patches {
+		path := filepath.Join(src, filepath.FromSlash(p.file))
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		changed, ok := p.apply(string(text))
+		if !ok {
+			return nil, fmt.Errorf("%s has another %s than expected, so that it cannot build for virtual time; tried: %s", version, p.file, triedVersions)
+		}
+		out[path] = []byte(changed)
+	}
+	out[filepath.Join(src, "net", "leasestorm_wasip1.go")] = netSource
+	out[filepath.Join(src, "os", "signal", "signal_unix.go")] = signalSource
+	return out, nil
+}
+
+func (p patch) apply(text string) (string, bool) {
+	for i := 0; i < len(p.texts); i += 2 {
+		if strings.Count(text, p.texts[i]) != 1 {
+			return "", false
+		}
+		text = strings.Replace(text, p.texts[i], p.texts[i+1], 1)
+	}
+	return text, true
+}

@@ -1,0 +1,132 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// call is a call of the host by the program. Arguments of 32 bits have garbage in their upper halves.
+type call struct {
+	*program
+	mem  api.Memory
+	args []uint64
+}
+
+func (c call) u32(i int) uint32 { return uint32(c.args[i]) }
+
+func (c call) i32(i int) int32 { return int32(c.args[i]) }
+
+// functions are the functions of WASI preview 1 that do more than to say that they are not there. Those of the module leasestorm
+// belong to the changed standard library.
+var functions = map[string]map[string]func(call) uint32{
+	"wasi_snapshot_preview1": {
+		"args_get":            wasi(func(c call) errno { return c.putStrings(programArgs) }),
+		"args_sizes_get":      wasi(func(c call) errno { return c.putSizes(programArgs) }),
+		"environ_get":         wasi(func(c call) errno { return c.putStrings(c.env) }),
+		"environ_sizes_get":   wasi(func(c call) errno { return c.putSizes(c.env) }),
+		"clock_time_get":      wasi(call.clockTime),
+		"fd_close":            wasi(call.closeFile),
+		"fd_fdstat_get":       wasi(call.fileStatus),
+		"fd_fdstat_set_flags": wasi(call.knowsFile),
+		"fd_prestat_get":      wasi(func(call) errno { return ebadf }),
+		"fd_read":             wasi(call.read),
+		"fd_write":            wasi(call.write),
+		"poll_oneoff":         wasi(call.poll),
+		"proc_exit":           wasi(call.exit),
+		"random_get":          wasi(call.random),
+		"sched_yield":         wasi(func(call) errno { return success }),
+	},
+	"leasestorm": {
+		"dial":      call.dial,
+		"connected": wasi(call.connected),
+		"pipe":      wasi(call.pipe),
+		"signals":   call.openSignals,
+		"signal":    wasi(call.setSignal),
+	},
+}
+
+var programArgs = []string{"program"}
+
+func wasi(f func(call) errno) func(call) uint32 { return func(c call) uint32 { return uint32(f(c)) } }
+
+// hostFunction returns what a program imports. A function of WASI that is not implemented fails with ENOSYS.
+func hostFunction(from, name string) (api.GoModuleFunc, error) {
+	all, ok := functions[from]
+	f := all[name]
+	switch {
+	case f != nil:
+	case ok && from == "wasi_snapshot_preview1":
+		f = wasi(func(call) errno { return enosys })
+	default:
+		return nil, fmt.Errorf("the program imports the function %s of %s, which is not part of WASI", name, from)
+	}
+	return func(ctx context.Context, m api.Module, stack []uint64) {
+		p := ctx.Value(inside{}).(*program)
+		p.count()
+		result := f(call{p, m.Memory(), stack})
+		if len(stack) > 0 {
+			stack[0] = uint64(result)
+		}
+	}, nil
+}
+
+// put writes a number of 32 bits into the program's memory.
+func (c call) put(at, v uint32) {
+	if !c.mem.WriteUint32Le(at, v) {
+		c.stop("it gave the system an address outside of its memory")
+	}
+}
+
+// bytes returns a part of the program's memory, which the program sees change.
+func (c call) bytes(at, n uint32) []byte {
+	b, ok := c.mem.Read(at, n)
+	if !ok {
+		c.stop("it gave the system an address outside of its memory")
+	}
+	return b
+}
+
+// putSizes answers how many strings there are and their bytes together, each with a zero byte at its end.
+func (c call) putSizes(texts []string) errno {
+	n := 0
+	for _, s := range texts {
+		n += len(s) + 1
+	}
+	c.put(c.u32(0), uint32(len(texts)))
+	c.put(c.u32(1), uint32(n))
+	return success
+}
+
+func (c call) putStrings(texts []string) errno {
+	list, at := c.u32(0), c.u32(1)
+	for i, s := range texts {
+		c.put(list+4*uint32(i), at)
+		copy(c.bytes(at, uint32(len(s))+1), s+"\x00")
+		at += uint32(len(s)) + 1
+	}
+	return success
+}
+
+func (c call) clockTime() errno {
+	mono, wall := c.clock()
+	now := mono
+	if c.u32(0) == 0 {
+		now = wall
+	}
+	if !c.mem.WriteUint64Le(c.u32(2), uint64(now)) {
+		return einval
+	}
+	return success
+}
+
+func (c call) random() errno {
+	c.host.Random(c.bytes(c.u32(0), c.u32(1)))
+	return success
+}
+
+func (c call) exit() errno {
+	panic(sys.NewExitError(c.u32(0)))
+}
