@@ -84,9 +84,7 @@ func serveIntents(s *intentSettings) (code int, err error) {
 	n := &intentNode{intentSettings: s, client: client, failed: make(chan error, 2)}
 	instance := lease.GenerateInstanceID()
 	var signals chan os.Signal
-	if n.out, signals, err = speak(instance, s.logLevel); err != nil {
-		return 0, err
-	}
+	n.out, signals = speak(instance, s.logLevel)
 	defer n.out.close()
 	n.tuner = &receiver{out: n.out, instance: instance, http: httpClient()}
 	n.tuner.pause.Store(s.pauseNow)

@@ -87,9 +87,7 @@ func serve(s *settings) (int, error) {
 	n := &node{instance: lease.GenerateInstanceID(), target: target, http: httpClient()}
 	n.pause.Store(s.pauseNow)
 	var signals chan os.Signal
-	if n.out, signals, err = speak(n.instance, s.logLevel); err != nil {
-		return 0, err
-	}
+	n.out, signals = speak(n.instance, s.logLevel)
 	defer n.out.close()
 	var handler http.Handler
 	if s.healthAddr != "" {

@@ -78,20 +78,16 @@ func (n *node) live(p part, signals chan os.Signal) (int, error) {
 const signalsMax = 8
 
 // speak returns the writer of the protocol, and a channel of signals. SIGPIPE means that the reader of the protocol has ended.
-func speak(instance string, log zapcore.Level) (out *output, signals chan os.Signal, err error) {
-	clock, err := newClock()
-	if err != nil {
-		return nil, nil, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
-	}
+func speak(instance string, log zapcore.Level) (out *output, signals chan os.Signal) {
 	signals = make(chan os.Signal, signalsMax)
-	out = newOutput(terminal(os.Stdout), clock, instance, func(error) {
+	out = newOutput(terminal(os.Stdout), newClock(), instance, func(error) {
 		select {
 		case signals <- syscall.SIGPIPE:
 		default:
 		}
 	})
 	out.terse = log > zapcore.DebugLevel
-	return out, signals, nil
+	return out, signals
 }
 
 func endIfAskedTwice(signals <-chan os.Signal) {

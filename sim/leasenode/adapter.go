@@ -8,18 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
 const (
 	lineMax   = 64 << 10 // bound of an adapter's line, in bytes
 	lineShown = 120      // bytes of a wrong line in a message
-	endWithin = time.Second
 )
 
 // The operations of the lease protocol.
@@ -67,10 +64,11 @@ func (a *answer) why() string {
 	return a.Error
 }
 
-// adapter is a running adapter process.
+// adapter is a running adapter.
 type adapter struct {
+	program
+
 	name  string
-	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lost  func(key string)
 	wrong func(text string) // reports a violation of the protocol in one line
@@ -80,56 +78,6 @@ type adapter struct {
 	pending []*request // in the order in which they were sent
 	err     error      // of the end; valid once ended is closed
 	ended   chan struct{}
-}
-
-// startAdapter starts the program in a process group of its own. SIGTERM to the node's group does not reach it, while on Linux the
-// simulator freezes and kills all descendants of a node. On other systems, a freeze misses the adapter.
-func startAdapter(argv, env []string, lost func(key string), wrong func(text string)) (*adapter, error) {
-	a := &adapter{name: strings.Join(argv, " "), cmd: exec.Command(argv[0], argv[1:]...), lost: lost, wrong: wrong, ended: make(chan struct{})}
-	a.cmd.Env, a.cmd.Stderr = env, os.Stderr
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := a.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, outIn, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	a.in, a.cmd.Stdout = in, outIn
-	err = a.cmd.Start()
-	_ = outIn.Close()
-	if err != nil {
-		_ = out.Close()
-		return nil, fmt.Errorf("adapter %s does not start: %w", a.name, err)
-	}
-	go a.attend(out)
-	return a, nil
-}
-
-// attend reads the adapter's output until it ends. Processes that the adapter has started, and left behind, end with it.
-func (a *adapter) attend(out *os.File) {
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		a.read(out)
-	}()
-	err := a.cmd.Wait()
-	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
-	select {
-	case <-read:
-	case <-time.After(endWithin): // a descendant in another group holds the pipe open
-	}
-	_ = out.Close()
-	<-read
-	state := "exit code 0"
-	if err != nil {
-		state = err.Error()
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.err = fmt.Errorf("adapter %s, %s: it ended with %s", a.name, a.asked(), state)
-	close(a.ended)
 }
 
 // asked names the oldest request without an answer. mu is held.
@@ -240,17 +188,4 @@ func (a *adapter) ask(ctx context.Context, op, session, key string, ttl time.Dur
 	defer a.mu.Unlock()
 	r.left, r.late = true, errors.Is(ctx.Err(), context.DeadlineExceeded)
 	return answer{err: fmt.Errorf("adapter %s, session %s: no answer to %s in time", a.name, session, op)}
-}
-
-// stop closes the adapter's input, at which it should end, and kills it if it does not.
-func (a *adapter) stop() {
-	_ = a.in.Close()
-	select {
-	case <-a.ended:
-		return
-	case <-time.After(endWithin):
-	}
-	a.wrong(fmt.Sprintf("adapter %s, no session: it ran on for %v after its standard input was closed, and was killed", a.name, endWithin))
-	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
-	<-a.ended
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
@@ -39,7 +38,7 @@ func TestWrongAnswers(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var reported []string
-			a, err := startAdapter([]string{"sh", "-c", test.script}, nil, func(string) {}, func(text string) {
+			a, err := startAdapter([]string{"sh", "-c", test.script}, func(string) {}, func(text string) {
 				mu.Lock()
 				defer mu.Unlock()
 				reported = append(reported, text)
@@ -64,7 +63,7 @@ func TestWrongAnswers(t *testing.T) {
 func TestLateAndUnasked(t *testing.T) {
 	lost := make(chan string, 1)
 	script := `read l; echo '{"event":"lost","key":"k"}'; read m; echo '{"id":1,"ok":true,"fence":1}'; echo '{"id":2,"ok":true,"fence":2}'; read n`
-	a, err := startAdapter([]string{"sh", "-c", script}, nil, func(key string) { lost <- key }, func(text string) { t.Error(text) })
+	a, err := startAdapter([]string{"sh", "-c", script}, func(key string) { lost <- key }, func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +83,15 @@ func TestLateAndUnasked(t *testing.T) {
 	a.stop()
 }
 
-// An adapter that ends loses its leases at once, although Redis does not answer the node's discovery.
+// An adapter that ends loses its leases at once, although the target does not answer the node's discovery.
 func TestEndLosesLeases(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &node{terms: map[string]*term{}}
-	n.redis = redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ReadTimeout: time.Hour, MaxRetries: -1})
-	a, err := startAdapter([]string{"sh", "-c", "exit 5"}, nil, func(string) {}, func(text string) { t.Error(text) })
+	n.target, n.pollTimeout = "http://"+silent.Addr().String(), time.Hour
+	a, err := startAdapter([]string{"sh", "-c", "exit 5"}, func(string) {}, func(text string) { t.Error(text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,5 +105,5 @@ func TestEndLosesLeases(t *testing.T) {
 	if err := <-served; err == nil || !strings.Contains(err.Error(), "exit status 5") {
 		t.Error(err)
 	}
-	_ = n.redis.Close()
+	n.http.CloseIdleConnections()
 }

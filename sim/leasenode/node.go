@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -38,7 +39,6 @@ func Main(args []string) int {
 	n := &node{terms: map[string]*term{}}
 	err := n.read(args)
 	if err == nil {
-		defer n.redis.Close()
 		err = n.run()
 	}
 	if err != nil {
@@ -51,21 +51,14 @@ func Main(args []string) int {
 func (n *node) run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	pauses := make(chan os.Signal, 1)
-	signal.Notify(pauses, syscall.SIGUSR1)
-	defer signal.Stop(pauses)
+	defer onPause(func() { n.pausing.Store(true) })()
 	context.AfterFunc(ctx, func() { n.loseAll(nil, errStopping) })
 	var giveUp context.CancelFunc
 	n.patience, giveUp = context.WithCancel(context.Background())
 	defer giveUp()
 	context.AfterFunc(ctx, func() { time.AfterFunc(stopWithin, giveUp) })
-	go func() {
-		for range pauses {
-			n.pausing.Store(true)
-		}
-	}()
 	for ctx.Err() == nil {
-		a, err := startAdapter(n.argv, append(os.Environ(), "LEASESTORM_INSTANCE="+n.instance), n.lost, n.wrong)
+		a, err := startAdapter(n.argv, n.lost, n.wrong)
 		if err == nil {
 			err = n.serve(ctx, a)
 		}
@@ -85,7 +78,7 @@ func (n *node) run() error {
 // serve acquires leases through the adapter until ctx or the adapter ends. It returns when all leases have ended, with the adapter's error.
 func (n *node) serve(ctx context.Context, a *adapter) error {
 	lost := make(chan struct{})
-	go func() { // at once, although acquire may wait for Redis
+	go func() { // at once, although acquire may wait for the target
 		defer close(lost)
 		<-a.ended
 		n.loseAll(a, a.err)
@@ -178,19 +171,20 @@ func (n *node) choose(sessions []string) (string, int) {
 	return free[rand.IntN(len(free))], len(n.terms)
 }
 
-// discover returns the sessions in Redis that are not paused, or those known if Redis does not answer.
+// discover returns the sessions that are not paused, or those known if the target does not answer.
 func (n *node) discover(ctx context.Context, known []string) (found []string) {
-	keys := n.redis.Scan(ctx, 0, n.sessionKeys+"*", 1000).Iterator()
-	for keys.Next(ctx) {
-		text, err := n.redis.Get(ctx, keys.Val()).Bytes()
-		var s struct {
-			IsPaused bool `json:"isPaused"`
-		}
-		if err == nil && json.Unmarshal(text, &s) == nil && !s.IsPaused {
-			found = append(found, strings.TrimPrefix(keys.Val(), n.sessionKeys))
-		}
+	ctx, cancel := context.WithTimeout(ctx, n.pollTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.target+"/sessions", nil)
+	if err != nil {
+		return known
 	}
-	if keys.Err() != nil {
+	resp, err := n.http.Do(req)
+	if err != nil {
+		return known
+	}
+	defer resp.Body.Close()
+	if json.NewDecoder(resp.Body).Decode(&found) != nil {
 		return known
 	}
 	return found

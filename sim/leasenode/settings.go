@@ -1,21 +1,19 @@
 package leasenode
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"golang.org/x/sys/unix"
-
-	"github.com/leasestorm/leasestorm/lease"
+	_ "unsafe" // for go:linkname
 )
 
 // settings is what a node and its leases share: how the harness wants them to work, and the output on which they report.
@@ -26,13 +24,11 @@ type settings struct {
 	instance    string
 	target      string
 	keyPrefix   string
-	sessionKeys string // prefix
 	ttl         time.Duration
 	renew       time.Duration
 	discovery   time.Duration
 	poll        time.Duration
 	pollTimeout time.Duration
-	redis       *redis.Client // for the sessions only
 	http        http.Client
 
 	pausing  atomic.Bool     // the next poll pauses between check and send
@@ -41,8 +37,7 @@ type settings struct {
 
 // read takes the settings from the arguments and from the environment that a node is started with.
 func (n *settings) read(args []string) error {
-	n.instance, n.target = lease.GenerateInstanceID(), os.Getenv("LEASESTORM_TARGET_URL")
-	n.keyPrefix, n.sessionKeys = os.Getenv("LEASESTORM_LEASE_PREFIX"), os.Getenv("LEASESTORM_SESSION_PREFIX")
+	n.instance, n.target, n.keyPrefix = instance(), os.Getenv("LEASESTORM_TARGET_URL"), os.Getenv("LEASESTORM_LEASE_PREFIX")
 	n.argv = args
 	for ; len(n.argv) > 0 && strings.HasPrefix(n.argv[0], "--"); n.argv = n.argv[1:] {
 		switch n.argv[0] {
@@ -54,15 +49,6 @@ func (n *settings) read(args []string) error {
 			return fmt.Errorf("%q: unknown option of a lease command: choose from --check, --no-deadline", n.argv[0])
 		}
 	}
-	if len(n.argv) == 0 {
-		return errors.New("the lease command names no program")
-	}
-	opt, err := redis.ParseURL(os.Getenv("LEASESTORM_REDIS_URL"))
-	if err != nil {
-		return fmt.Errorf("LEASESTORM_REDIS_URL: %w", err)
-	}
-	opt.DisableIdentity = true
-	n.redis = redis.NewClient(opt)
 	for _, d := range []struct {
 		name string
 		to   *time.Duration
@@ -77,6 +63,17 @@ func (n *settings) read(args []string) error {
 	}
 	return nil
 }
+
+// instance returns this process' instance ID.
+var instance = sync.OnceValue(func() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d-%08x", cmp.Or(host, "unknown"), time.Now().UnixNano(), rand.Uint32())
+})
+
+// monotonic reads CLOCK_MONOTONIC, in ns.
+//
+//go:linkname monotonic runtime.nanotime
+func monotonic() int64
 
 // until converts the deadline of an answer to this process' clock. Zero: the adapter names none.
 func (n *settings) until(a answer) time.Time {
@@ -110,9 +107,7 @@ type line struct {
 }
 
 func (n *settings) say(l line) {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
-	l.Instance, l.T = n.instance, ts.Nano()
+	l.Instance, l.T = n.instance, monotonic()
 	if !l.Until.IsZero() {
 		l.UntilNs = l.T + int64(time.Until(l.Until))
 	}
@@ -122,7 +117,7 @@ func (n *settings) say(l line) {
 
 // write writes a line in one call, so that lines of several goroutines do not mix.
 func (n *settings) write(text string) {
-	if _, err := os.Stdout.WriteString(text + "\n"); err != nil {
+	if _, err := stdout.WriteString(text + "\n"); err != nil {
 		os.Exit(1) // the simulator is gone
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -144,8 +142,7 @@ func (t *term) begin() (context.Context, bool) {
 	t.say(line{Event: "pollStart"})
 	if t.n.pausing.CompareAndSwap(true, false) {
 		t.say(line{Event: "paused"})
-		_ = syscall.Kill(-t.a.cmd.Process.Pid, syscall.SIGSTOP)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		t.a.freeze()
 		<-time.After(50 * time.Millisecond) // the stop may reach this thread late
 		return context.WithoutCancel(t.ctx), true
 	}

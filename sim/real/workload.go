@@ -148,6 +148,7 @@ func (w *workload) change(ctx context.Context, id string, kind history.Kind) err
 		w.paused[id]--
 		changes = w.paused[id] == 0 && !w.removed[id]
 	}
+	w.run.target.List(id, w.paused[id] == 0 && !w.removed[id])
 	err := w.write(ctx, []string{id})
 	if changes {
 		w.run.record(history.Event{Kind: kind, Session: id})

@@ -30,7 +30,9 @@ func New(at netip.Addr, c *host.Clock, rec Recorder, serve time.Duration, tell f
 		return nil, fmt.Errorf("polled target: %w", err)
 	}
 	t := &Target{clock: c, rec: rec, serve: serve, tell: tell}
-	t.open(host.Listener{Listener: listener, Short: short}, http.NewServeMux())
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /sessions", t.list)
+	t.open(host.Listener{Listener: listener, Short: short}, mux)
 	return t, nil
 }
 

@@ -4,6 +4,7 @@ package target
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -48,11 +49,12 @@ type Target struct {
 type Recorder interface{ Add(e history.Event) }
 
 type polled struct {
-	mu      sync.Mutex
-	fence   int64
-	serving map[string]int // instance → polls being served
-	slow    time.Duration  // duration of an answer, if longer than target.serve
-	hang    chan struct{}  // polls wait until it is closed; nil: they do not
+	mu       sync.Mutex
+	fence    int64
+	serving  map[string]int // instance → polls being served
+	slow     time.Duration  // duration of an answer, if longer than target.serve
+	hang     chan struct{}  // polls wait until it is closed; nil: they do not
+	unlisted bool           // GET /sessions omits it
 }
 
 // Follow returns a target that another process serves, and that writes its events to out. away detaches from this target. If the
@@ -103,6 +105,30 @@ func (t *Target) Add(session string) {
 	if t.sessions[session] == nil {
 		t.sessions[session] = &polled{serving: map[string]int{}}
 	}
+}
+
+// List adds a session to the answer of GET /sessions, a JSON array of IDs, or removes it.
+func (t *Target) List(session string, listed bool) {
+	if p := t.find(session); p != nil {
+		p.mu.Lock()
+		p.unlisted = !listed
+		p.mu.Unlock()
+	}
+}
+
+func (t *Target) list(w http.ResponseWriter, _ *http.Request) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	listed := []string{}
+	for id, p := range t.sessions {
+		p.mu.Lock()
+		if !p.unlisted {
+			listed = append(listed, id)
+		}
+		p.mu.Unlock()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(listed)
 }
 
 func (t *Target) find(session string) *polled {

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -48,6 +49,28 @@ func pollAs(ctx context.Context, url, session, instance string, fence int64) int
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode
+}
+
+// A node can read which sessions exist and are not paused.
+func TestTargetListsSessions(t *testing.T) {
+	target, _ := openTarget(t, 0)
+	target.Add("t")
+	for _, c := range []struct {
+		listed bool
+		want   []string
+	}{{true, []string{"s", "t"}}, {false, []string{"t"}}, {true, []string{"s", "t"}}} {
+		target.List("s", c.listed)
+		resp, err := http.Get(target.URL + "/sessions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err = json.NewDecoder(resp.Body).Decode(&got)
+		_ = resp.Body.Close()
+		if slices.Sort(got); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v; want %v", got, err, c.want)
+		}
+	}
 }
 
 func TestTargetKeepsTheHighestFence(t *testing.T) {
