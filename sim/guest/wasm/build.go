@@ -18,14 +18,14 @@ import (
 type Overlay map[string][]byte
 
 // Build compiles the Go program of a directory, or of a single .go file, and returns a module for Compile. The go command of the PATH
-// builds it as in that directory. An error of the program is the text of the go command. Package net of the module connects through the
+// builds it as it would in that directory. An error of the program is the text of the go command. Package net of the module connects through the
 // Host, and os/signal receives the signals of the Program; nothing on disk changes.
-func Build(ctx context.Context, dir string, extra Overlay) ([]byte, error) {
-	dir, files, err := target(dir, extra)
+func Build(ctx context.Context, path string, extra Overlay) ([]byte, error) {
+	dir, files, err := target(path, extra)
 	if err != nil {
 		return nil, err
 	}
-	patched, err := standardLibrary(ctx, dir)
+	library, err := standardLibrary(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func Build(ctx context.Context, dir string, extra Overlay) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	overlay, err := saveOverlay(temp, patched, extra)
+	overlay, err := saveOverlay(temp, library, extra)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,11 @@ func Build(ctx context.Context, dir string, extra Overlay) ([]byte, error) {
 	if _, err := goCommand(ctx, dir, args...); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(out)
+	module, err := os.ReadFile(out)
+	if err == nil && !bytes.HasPrefix(module, []byte("\x00asm")) {
+		return nil, fmt.Errorf("%s is not a program: its package is not main", path)
+	}
+	return module, err
 }
 
 // target returns the directory in which to build, and what. A package of named files consists of these alone.

@@ -56,7 +56,10 @@ func compile(ctx context.Context, module []byte, config wazero.RuntimeConfig, ca
 }
 
 func (m *Module) load(ctx context.Context, module []byte) error {
-	var err error
+	module, err := limited(module)
+	if err != nil {
+		return err
+	}
 	if m.code, err = m.runtime.CompileModule(ctx, module); err != nil {
 		return fmt.Errorf("module of WebAssembly: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/leasestorm/leasestorm/sim/guest"
@@ -15,6 +16,8 @@ import (
 const (
 	maxBusy  = int64(1e9) // ns of virtual time in one Run
 	maxCalls = 1_000_000  // calls of the host in one Run
+
+	maxLoops = 1_000_000_000 // passes of loops in one Run, which take some 10 s
 
 	sigterm    = 15
 	killedCode = 128 + sigterm // exit code after a signal that is not handled, as shells have it
@@ -45,6 +48,8 @@ type program struct {
 	sigterm  int32 // what the signal does
 	pending  bool  // a signal came that ends the program
 
+	budget api.MutableGlobal // of loops in this Run; nil before the first
+
 	began int64 // monotonic clock at the begin of this Run
 	calls int   // of the host in this Run
 }
@@ -73,6 +78,8 @@ func (p *program) main() guest.State {
 		return guest.State{Fell: "it did not start: " + err.Error()}
 	}
 	defer func() { _ = instance.Close(ctx) }()
+	p.budget = instance.ExportedGlobal(budgetName).(api.MutableGlobal)
+	p.budget.Set(maxLoops)
 	_, err = instance.ExportedFunction("_start").Call(ctx)
 	var exit *sys.ExitError
 	switch {
@@ -80,6 +87,8 @@ func (p *program) main() guest.State {
 		return guest.State{Fell: p.fell}
 	case errors.As(err, &exit):
 		return guest.State{Exited: true, Code: exit.ExitCode()}
+	case err != nil && int64(p.budget.Get()) < 0:
+		return guest.State{Fell: "it computed for too long without waiting"}
 	case err != nil:
 		why, _, _ := strings.Cut(err.Error(), "\n")
 		return guest.State{Fell: why}
@@ -96,6 +105,9 @@ func (p *program) Run() guest.State {
 	if p.end == nil {
 		p.began, _ = p.host.Clock()
 		p.calls = 0
+		if p.budget != nil {
+			p.budget.Set(maxLoops)
+		}
 		if next, waits := p.resume(); waits {
 			return guest.State{Next: next}
 		}

@@ -37,6 +37,16 @@ var patches = []patch{
 	{"net/net_fake.go", []string{socketFunc, socketFunc + "\tif isHost(sotype, raddr) {\n\t\treturn dialHost(ctx, net, laddr, raddr)\n\t}\n"}},
 	// The runtime defines a function of the old name, which waits for a goroutine of the runtime.
 	{"os/signal/signal.go", []string{"\tsignalWaitUntilIdle()\n", "\twaitUntilIdle()\n", waitFunc, "func waitUntilIdle() {}\n"}},
+	// Errors have the texts of Linux, which programs print and some look for.
+	{"net/fd_fake.go", []string{`"fd_read"`, `"read"`, `"fd_write"`, `"write"`}},
+	{"syscall/tables_wasip1.go", []string{
+		`"Broken pipe"`, `"broken pipe"`,
+		`"Connection refused"`, `"connection refused"`,
+		`"Connection reset by peer"`, `"connection reset by peer"`,
+		`"Connection timed out"`, `"connection timed out"`,
+		`"Host is unreachable"`, `"no route to host"`,
+		`"Network is unreachable"`, `"network is unreachable"`,
+	}},
 	{"os/signal/signal_unix.go", []string{"\twatchSignalLoop = loop\n", "\twatchSignalLoop = loop\n"}},
 }
 
@@ -47,7 +57,12 @@ func standardLibrary(ctx context.Context, dir string) (Overlay, error) {
 		return nil, err
 	}
 	root, version, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	src := filepath.Join(strings.TrimSpace(root), "src")
+	return patched(strings.TrimSpace(root), version)
+}
+
+// patched returns the changed files of a GOROOT.
+func patched(root, version string) (Overlay, error) {
+	src := filepath.Join(root, "src")
 	out := Overlay{}
 	for _, p := range patches {
 		path := filepath.Join(src, filepath.FromSlash(p.file))
@@ -57,7 +72,7 @@ func standardLibrary(ctx context.Context, dir string) (Overlay, error) {
 		}
 		changed, ok := p.apply(string(text))
 		if !ok {
-			return nil, fmt.Errorf("%s has another %s than expected, so that it cannot build for virtual time; tried: %s", version, p.file, triedVersions)
+			return nil, fmt.Errorf("%s has another %s than expected, so it cannot build for virtual time; %s can", version, p.file, triedVersions)
 		}
 		out[path] = []byte(changed)
 	}
