@@ -2,10 +2,8 @@ package redis
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -15,7 +13,7 @@ func NewConn(ask func(args []string) (Reply, error)) net.Conn { return &conn{ask
 
 type conn struct {
 	ask    func(args []string) (Reply, error)
-	in     bytes.Buffer // sent by the client
+	in     input
 	out    bytes.Buffer // not yet read by the client
 	broken error
 }
@@ -24,7 +22,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.broken != nil {
 		return 0, c.broken
 	}
-	return c.in.Write(p)
+	c.in.feed(p)
+	return len(p), nil
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -32,8 +31,8 @@ func (c *conn) Read(p []byte) (int, error) {
 		if c.broken != nil {
 			return 0, c.broken
 		}
-		args, err := readCommand(&c.in)
-		if err != nil {
+		args, err := c.in.next()
+		if err != nil || args == nil {
 			c.broken = io.EOF
 			return 0, c.broken
 		}
@@ -46,10 +45,10 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) answer(args []string) {
 	switch verb := strings.ToUpper(args[0]); verb {
 	case "HELLO":
-		writeReply(&c.out, []Reply{})
+		c.reply([]Reply{})
 		return
 	case "CLIENT", "SELECT":
-		writeReply(&c.out, status("OK"))
+		c.reply(status("OK"))
 		return
 	}
 	v, err := c.ask(args)
@@ -57,68 +56,10 @@ func (c *conn) answer(args []string) {
 		c.broken = err
 		return
 	}
-	writeReply(&c.out, v)
+	c.reply(v)
 }
 
-func readCommand(in *bytes.Buffer) ([]string, error) {
-	n, err := readNumber(in, '*')
-	if err != nil {
-		return nil, err
-	}
-	args := make([]string, n)
-	for i := range args {
-		size, err := readNumber(in, '$')
-		if err != nil {
-			return nil, err
-		}
-		word := in.Next(size + 2)
-		if len(word) != size+2 {
-			return nil, io.ErrUnexpectedEOF
-		}
-		args[i] = string(word[:size])
-	}
-	return args, nil
-}
-
-func readNumber(in *bytes.Buffer, kind byte) (int, error) {
-	line, err := in.ReadBytes('\n')
-	if err != nil {
-		return 0, err
-	}
-	if line[0] != kind {
-		return 0, fmt.Errorf("a command of the form %q", line)
-	}
-	return strconv.Atoi(string(line[1 : len(line)-2]))
-}
-
-func writeReply(out *bytes.Buffer, v Reply) {
-	line := func(kind byte, text string) {
-		out.WriteByte(kind)
-		out.WriteString(text)
-		out.WriteString("\r\n")
-	}
-	switch v := v.(type) {
-	case nil:
-		line('$', "-1")
-	case int64:
-		line(':', strconv.FormatInt(v, 10))
-	case status:
-		line('+', string(v))
-	case Refusal:
-		line('-', string(v))
-	case string:
-		line('$', strconv.Itoa(len(v)))
-		out.WriteString(v)
-		out.WriteString("\r\n")
-	case []Reply:
-		line('*', strconv.Itoa(len(v)))
-		for i := range v {
-			writeReply(out, v[i])
-		}
-	default:
-		panic(fmt.Sprintf("redis: a command replied %T", v))
-	}
-}
+func (c *conn) reply(v Reply) { c.out.Write(appendReply(c.out.AvailableBuffer(), v, false)) }
 
 // Close and the methods below complete net.Conn. The world handles timeouts.
 func (c *conn) Close() error {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -22,20 +23,22 @@ func (d *Data) flush() {
 	d.others = nil
 	d.Epoch = ""
 	d.sessionSet, d.sessionIdx, d.sessionAt = core.NewSessions(nil), nil, nil
+	d.paused, d.records = nil, nil
 	d.version++
+	d.touch("")
 	d.Wrote(Change{Kind: Flushed})
 }
 
 // DeleteKeys keeps the sessions, which belong to the application.
 func (d *Data) DeleteKeys() {
-	sessions := d.sessionSet
+	set, paused := d.sessionSet, d.paused
 	d.flush()
-	d.SetSessions(sessions)
+	d.SetSessions(set, paused...)
 }
 
-// SetSessions makes set the sessions that the server holds.
-func (d *Data) SetSessions(set *core.Sessions) {
-	d.sessionSet = set
+// SetSessions makes set and the paused ones the sessions that the server holds.
+func (d *Data) SetSessions(set *core.Sessions, paused ...string) {
+	d.sessionSet, d.paused = set, paused
 	d.sessionIdx = d.sessionIdx[:0]
 	for _, id := range d.sessionSet.IDs {
 		d.sessionIdx = append(d.sessionIdx, d.Lease(id))
@@ -45,11 +48,43 @@ func (d *Data) SetSessions(set *core.Sessions) {
 		d.sessionAt[i] = int32(n)
 	}
 	d.version++
+	if d.cfg.Guests {
+		d.putRecords()
+	}
 }
+
+// putRecords makes the keys of the sessions those that the application wants.
+func (d *Data) putRecords() {
+	before := d.records
+	d.records = nil
+	put := func(id string, paused bool) {
+		name, text := sessionPrefix+id, fmt.Sprintf(`{"id":%q,"name":"session","endpoint":"/poll/%s","isPaused":%t}`, id, id, paused)
+		d.records = append(d.records, name)
+		if o := d.others[name]; o == nil || o.kind != objString || o.text != text {
+			d.store(name, &object{text: text, expire: Forever})
+			d.touch(name)
+		}
+	}
+	for _, id := range d.sessionSet.IDs {
+		put(id, false)
+	}
+	for _, id := range d.paused {
+		put(id, true)
+	}
+	slices.Sort(d.records)
+	for _, name := range before {
+		if _, kept := slices.BinarySearch(d.records, name); !kept && d.others[name] != nil {
+			delete(d.others, name)
+			d.touch(name)
+		}
+	}
+}
+
+const sessionPrefix = "session:"
 
 // Copy returns a copy of the keys.
 func (d *Data) Copy() *Data {
-	return &Data{leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others)}
+	return &Data{leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others), strange: d.strange}
 }
 
 // Restore replaces all keys by an older copy's. It keeps the sessions, which belong to the application.
@@ -72,8 +107,12 @@ func (d *Data) Restore(old *Data) {
 			d.live = append(d.live, int32(i))
 		}
 	}
-	d.Epoch, d.others = old.Epoch, old.others
+	d.Epoch, d.others, d.strange = old.Epoch, old.others, old.strange
 	d.version++
+	if d.cfg.Guests {
+		d.SetSessions(d.sessionSet, d.paused...)
+	}
+	d.touch("")
 }
 
 // Present yields the changes that make the present keys, after deleting the expired ones.

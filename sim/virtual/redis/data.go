@@ -58,6 +58,12 @@ type Config struct {
 	Publish func(core.Notice)
 	Shout   func(text string) // publishes on other channels
 	Named   func(id string)   // called when a lease is first named
+
+	Published func(channel, text string) // called for every PUBLISH
+
+	// Guests means that clients are programs with keys of their own. Keys that look like those of an unknown lease are then none. The
+	// sessions are keys.
+	Guests bool
 }
 
 // fenceLife is how long a fence outlives its last use, in ms.
@@ -66,6 +72,8 @@ const fenceLife = int64(redisstore.DefaultFenceTTL) / core.Millisecond
 // numbers are the numbers of keys, which servers share. Its maps are never ranged over.
 type numbers struct {
 	leases, beats map[string]int32
+	beatNames     []string         // keys of heartbeats
+	leaseNames    map[int32]string // keys of leases with a prefix before their ID
 	servers       []*Data
 }
 
@@ -87,14 +95,19 @@ type Data struct {
 
 	staleBeats map[int32]string // values forced on heartbeats
 
+	touched func(name string) // receives each key that changes, "" for all; nil: nobody listens
+	strange bool              // others may have a key that looks like a lease's or a heartbeat's
+
 	sessions
 }
 
 // sessions are the application's, with the result of the last discovery.
 type sessions struct {
 	sessionSet  *core.Sessions // unpaused
-	sessionIdx  []int32        // lease of each session
-	sessionAt   []int32        // session of each lease; -1 or missing: none
+	paused      []string
+	records     []string // keys of sessions
+	sessionIdx  []int32  // lease of each session
+	sessionAt   []int32  // session of each lease; -1 or missing: none
 	look        *core.Look
 	lookVersion uint64
 	lookUntil   int64 // end of look's validity, ms of the server's clock
@@ -127,15 +140,22 @@ func (k *leaseKey) held(now int64) core.Result {
 	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
 }
 
-func (k *leaseKey) expireFence(now int64) {
-	if now > k.fenceExpire {
-		k.fence, k.fenceText, k.fenceForeign = 0, "", false
+func (d *Data) expireFence(i int32, now int64) {
+	if k := &d.leases[i]; now > k.fenceExpire && k.fenced() {
+		d.deleteFence(i)
 	}
 }
 
-func (k *leaseKey) refreshFence(now int64) {
-	if k.fenced() {
+func (d *Data) deleteFence(i int32) {
+	k := &d.leases[i]
+	k.fence, k.fenceText, k.fenceForeign = 0, "", false
+	d.touchFence(i)
+}
+
+func (d *Data) refreshFence(i int32, now int64) {
+	if k := &d.leases[i]; k.fenced() {
 		k.fenceExpire = now + fenceLife
+		d.touchFence(i)
 	}
 }
 
@@ -157,6 +177,11 @@ func (d *Data) Wrote(c Change) {
 }
 
 func (d *Data) ranAgain(verb string, args []string, now int64) {
+	if verb == "XGROUP" {
+		d.touch(args[1])
+	} else {
+		d.touch(args[0])
+	}
 	d.Wrote(Change{Kind: ran, Name: verb, Words: slices.Clone(args), At: now})
 }
 
@@ -190,11 +215,14 @@ func (d *Data) Lease(id string) int32 {
 }
 
 // Beat returns the number of an instance's heartbeat.
-func (d *Data) Beat(id string) int32 {
+func (d *Data) Beat(id string) int32 { return d.beatAt(d.cfg.NodePrefix, id) }
+
+func (d *Data) beatAt(prefix, id string) int32 {
 	i, ok := d.numbers.beats[id]
 	if !ok {
 		i = int32(len(d.beats))
 		d.numbers.beats[id] = i
+		d.numbers.beatNames = append(d.numbers.beatNames, prefix+id)
 		for _, o := range d.numbers.servers {
 			o.beats = append(o.beats, beatKey{id: id})
 		}
@@ -216,6 +244,7 @@ func (d *Data) expireLease(i int32, now int64) {
 func (d *Data) DeleteLease(i int32) {
 	d.leases[i].owner, d.leases[i].foreign = "", false
 	d.version++
+	d.touchLease(i)
 	d.Wrote(Change{Kind: Deleted, N: i})
 }
 
@@ -231,6 +260,7 @@ func (d *Data) deleteBeat(i int32) {
 		d.live = slices.Delete(d.live, at, at+1)
 	}
 	d.version++
+	d.touchBeat(i)
 	d.Wrote(Change{Kind: BeatGone, N: i})
 }
 
@@ -240,6 +270,7 @@ func (d *Data) set(i int32, owner string, expire int64) {
 		d.version++
 	}
 	k.owner, k.expire = owner, expire
+	d.touchLease(i)
 	d.Wrote(Change{Kind: Granted, N: i, Text: owner, Expire: expire})
 }
 
@@ -249,17 +280,20 @@ func (d *Data) extend(i int32, expire int64) {
 		d.version++
 	}
 	k.expire = expire
+	d.touchLease(i)
 	d.Wrote(Change{Kind: Extended, N: i, Text: k.owner, Expire: expire})
 }
 
 func (d *Data) setFence(i int32, fence, expire int64) {
 	k := &d.leases[i]
 	k.fence, k.fenceExpire = fence, expire
+	d.touchFence(i)
 	d.Wrote(Change{Kind: Fenced, N: i, At: fence, Expire: expire})
 }
 
 func (d *Data) setEpoch(epoch string) {
 	d.Epoch = epoch
+	d.touch(d.cfg.EpochKey)
 	d.Wrote(Change{Kind: EpochSet, Text: epoch})
 }
 
@@ -267,6 +301,7 @@ func (d *Data) putBeat(t int64, i int32, expire int64) bool {
 	b := &d.beats[i]
 	joined := !b.set
 	b.set, b.expire = true, expire
+	d.touchBeat(i)
 	d.Wrote(Change{Kind: Beaten, N: i, Text: cmp.Or(b.text, "1"), Expire: expire, At: t})
 	if !joined {
 		return false
@@ -298,10 +333,12 @@ func (d *Data) store(name string, o *object) *object {
 
 func (d *Data) storeText(name, text string, expire int64) {
 	d.store(name, &object{text: text, expire: expire})
+	d.touch(name)
 	d.Wrote(Change{Kind: Stored, Name: name, Text: text, Expire: expire})
 }
 
 func (d *Data) remove(name string) {
 	delete(d.others, name)
+	d.touch(name)
 	d.Wrote(Change{Kind: Removed, Name: name})
 }

@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +22,9 @@ type interpreter struct {
 	known map[string]*lua.LFunction // by text; never ranged over
 	t     int64                     // of the current call
 	op    *core.Op                  // of the current call
+
+	reads  bool   // the script may not write
+	failed string // where the last command raised an error
 }
 
 // registry limits a script's values, because owners.lua unpacks a thousand keys.
@@ -45,6 +46,22 @@ func newInterpreter(r *Server) *interpreter {
 		l.Push(failure(l, l.CheckString(1)))
 		return 1
 	}))
+	api.RawSetString("status_reply", l.NewFunction(func(l *lua.LState) int {
+		t := l.NewTable()
+		t.RawSetString("ok", lua.LString(l.CheckString(1)))
+		l.Push(t)
+		return 1
+	}))
+	api.RawSetString("sha1hex", l.NewFunction(func(l *lua.LState) int {
+		l.Push(lua.LString(sumOf(l.CheckString(1))))
+		return 1
+	}))
+	for _, name := range []string{"log", "replicate_commands", "setresp"} {
+		api.RawSetString(name, l.NewFunction(func(*lua.LState) int { return 0 }))
+	}
+	for i, name := range []string{"LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"} {
+		api.RawSetString(name, lua.LNumber(i))
+	}
 	l.SetGlobal("redis", api)
 	// As in Redis, a script that sets a global variable fails.
 	locked := l.NewTable()
@@ -183,25 +200,33 @@ func remembered(match lua.LGFunction) lua.LGFunction {
 	}
 }
 
+func (in *interpreter) compiled(text string) (*lua.LFunction, error) {
+	if fn, ok := in.known[text]; ok {
+		return fn, nil
+	}
+	source := text
+	if in.r.Config.Script != nil {
+		source = in.r.Config.Script(text)
+	}
+	chunk, err := parse.Parse(strings.NewReader(source), "@user_script")
+	if err != nil {
+		return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
+	}
+	proto, err := lua.Compile(chunk, "@user_script")
+	if err != nil {
+		return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
+	}
+	proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no table arg
+	fn := in.state.NewFunctionFromProto(proto)
+	in.known[text] = fn
+	return fn, nil
+}
+
 func (in *interpreter) eval(text string, keys, args []string) (Reply, error) {
 	l := in.state
-	fn, ok := in.known[text]
-	if !ok {
-		source := text
-		if in.r.Config.Script != nil {
-			source = in.r.Config.Script(text)
-		}
-		chunk, err := parse.Parse(strings.NewReader(source), "@user_script")
-		if err != nil {
-			return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
-		}
-		proto, err := lua.Compile(chunk, "@user_script")
-		if err != nil {
-			return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
-		}
-		proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no table arg
-		fn = l.NewFunctionFromProto(proto)
-		in.known[text] = fn
+	fn, err := in.compiled(text)
+	if err != nil {
+		return nil, err
 	}
 	globals := l.Get(lua.GlobalsIndex).(*lua.LTable)
 	globals.RawSetString("KEYS", table(l, keys))
@@ -240,12 +265,23 @@ func (in *interpreter) command(l *lua.LState, raises bool) int {
 	if len(args) == 0 {
 		l.RaiseError("Please specify at least one argument for this redis.call()")
 	}
-	got := in.r.command(in.t, args[0], args[1:])
+	got := in.obey(args)
+	if _, blocks := got.(WaitFor); blocks {
+		got = nil
+	}
 	if e, ok := got.(Refusal); ok && raises {
+		in.failed = l.Where(1)
 		l.Error(failure(l, string(e)), 0)
 	}
 	l.Push(toLua(l, got))
 	return 1
+}
+
+func (in *interpreter) obey(args []string) Reply {
+	if v := verbs[upper(args[0])]; in.reads && v.writes {
+		return Refusal("ERR Write commands are not allowed from read-only scripts.")
+	}
+	return in.r.command(in.t, args[0], args[1:])
 }
 
 func failure(l *lua.LState, text string) *lua.LTable {
@@ -303,7 +339,7 @@ func ofLua(v lua.LValue) Reply {
 			return Refusal(err)
 		}
 		if ok, is := v.RawGetString("ok").(lua.LString); is {
-			return string(ok)
+			return status(ok)
 		}
 		var out []Reply
 		for i := 1; ; i++ {
@@ -315,43 +351,4 @@ func ofLua(v lua.LValue) Reply {
 		}
 	}
 	return nil
-}
-
-// Obey executes a command of a client at true time t.
-func (r *Server) Obey(t int64, args []string) Reply {
-	r.why, r.dirty = "", false
-	switch args[0] {
-	case "eval", "EVAL", "evalsha", "EVALSHA":
-		return r.script(t, args)
-	}
-	return r.direct(t, args[0], args[1:])
-}
-
-func (r *Server) script(t int64, args []string) Reply {
-	keys, err := strconv.Atoi(args[2])
-	if err != nil || keys > len(args)-3 {
-		return Refusal(textNotInteger)
-	}
-	if r.deniesOne(args[3 : 3+keys]) {
-		return Refusal(textNoKey)
-	}
-	text := args[1]
-	if strings.EqualFold(args[0], "EVALSHA") {
-		known, ok := r.scripts[text]
-		if !ok {
-			return Refusal("NOSCRIPT No matching script. Please use EVAL.")
-		}
-		text = known
-	} else {
-		sum := sha1.Sum([]byte(text))
-		r.scripts[hex.EncodeToString(sum[:])] = text
-	}
-	in := r.interpreted()
-	in.t = t
-	got, err := in.eval(text, args[3:3+keys], args[3+keys:])
-	var no Refusal
-	if errors.As(err, &no) {
-		return no
-	}
-	return got
 }

@@ -43,17 +43,25 @@ const (
 func (r *Server) groupKey() string { return r.Config.EpochKey + ":group" }
 
 func (r *Server) keyAt(name string) Key {
+	if r.strange && r.others[name] != nil {
+		return Key{kind: keyOther, name: name}
+	}
+	return r.usual(name)
+}
+
+// usual is keyAt for a key of the usual type.
+func (r *Server) usual(name string) Key {
 	if id, ok := strings.CutPrefix(name, r.Config.LeasePrefix); ok {
-		return Key{keyLease, r.Lease(id), name}
+		return r.leaseAt(keyLease, id, name)
 	}
 	if rest, ok := strings.CutPrefix(name, "{"); ok && strings.HasPrefix(rest, r.Config.LeasePrefix) {
 		if id, ok := strings.CutSuffix(rest[len(r.Config.LeasePrefix):], "}:fence"); ok {
-			return Key{keyFence, r.Lease(id), name}
+			return r.leaseAt(keyFence, id, name)
 		}
 	}
 	for _, prefix := range []string{r.Config.NodePrefix, ElectionBeats} {
 		if id, ok := strings.CutPrefix(name, prefix); ok {
-			return Key{keyBeat, r.Beat(id), name}
+			return Key{keyBeat, r.beatAt(prefix, id), name}
 		}
 	}
 	switch name {
@@ -67,6 +75,26 @@ func (r *Server) keyAt(name string) Key {
 	return Key{kind: keyOther, name: name}
 }
 
+// leaseAt returns the key of a lease or its fence. Some guests put a prefix before the lease's ID.
+func (r *Server) leaseAt(kind keyKind, id, name string) Key {
+	if !r.Config.Guests {
+		return Key{kind, r.Lease(id), name}
+	}
+	if i, known := r.numbers.leases[id]; known {
+		return Key{kind, i, name}
+	}
+	rest := id[strings.LastIndexByte(id, ':')+1:]
+	i, known := r.numbers.leases[rest]
+	if kind != keyLease || !known || r.numbers.leaseNames[i] != "" && r.numbers.leaseNames[i] != name {
+		return Key{kind: keyOther, name: name}
+	}
+	if r.numbers.leaseNames == nil {
+		r.numbers.leaseNames = map[int32]string{}
+	}
+	r.numbers.leaseNames[i] = name
+	return Key{kind, i, name}
+}
+
 // get reads a key, after deleting it if it has expired.
 func (r *Server) get(k Key, now int64) value {
 	switch k.kind {
@@ -75,8 +103,8 @@ func (r *Server) get(k Key, now int64) value {
 		l := &r.leases[k.i]
 		return value{l.there(), l.foreign, l.owner, l.expire}
 	case keyFence:
+		r.expireFence(k.i, now)
 		l := &r.leases[k.i]
-		l.expireFence(now)
 		text := l.fenceText
 		if l.fence != 0 {
 			text = strconv.FormatInt(l.fence, 10)
@@ -110,6 +138,7 @@ func (r *Server) put(t int64, k Key, text string, expire int64) {
 			r.setFence(k.i, n, expire)
 		} else {
 			l.fenceText = text
+			r.touchFence(k.i)
 		}
 	case keyBeat:
 		r.expireBeat(k.i, now)
@@ -118,6 +147,11 @@ func (r *Server) put(t int64, k Key, text string, expire int64) {
 	case keyEpoch:
 		r.setEpoch(text)
 	case keyOther:
+		if r.strange && r.others[k.name] != nil {
+			r.remove(k.name)
+			r.put(t, r.usual(k.name), text, expire)
+			return
+		}
 		r.storeText(k.name, text, expire)
 	}
 }
@@ -128,16 +162,18 @@ func (r *Server) until(t int64, k Key, expire int64) {
 		r.extend(k.i, expire)
 	case keyFence:
 		r.leases[k.i].fenceExpire = expire
+		r.touchFence(k.i)
 	case keyBeat:
 		r.putBeat(t, k.i, expire)
 	case keyEpoch:
-		panic("redis: an epoch key with an end is not modelled")
+		// The model's epoch has no end.
 	case keyOther:
 		o := r.others[k.name]
 		o.expire = expire
 		if o.kind == objString {
 			r.Wrote(Change{Kind: Stored, Name: k.name, Text: o.text, Expire: expire})
 		}
+		r.touch(k.name)
 	}
 }
 
@@ -146,12 +182,12 @@ func (r *Server) del(k Key) {
 	case keyLease:
 		r.DeleteLease(k.i)
 	case keyFence:
-		l := &r.leases[k.i]
-		l.fence, l.fenceText, l.fenceForeign = 0, "", false
+		r.deleteFence(k.i)
 	case keyBeat:
 		r.deleteBeat(k.i)
 	case keyEpoch:
 		r.Epoch = ""
+		r.touch(k.name)
 	case keyOther:
 		r.remove(k.name)
 	}
@@ -167,6 +203,12 @@ func (r *Server) find(t int64, name string, kind objectKind) (o *object, wrong b
 		return nil, false
 	}
 	return o, o.kind != kind
+}
+
+// create stores a new object, also under the name of a lease.
+func (r *Server) create(name string, o *object) *object {
+	r.strange = r.strange || r.usual(name).kind != keyOther
+	return r.store(name, o)
 }
 
 // KeysOf returns the keys of an op's script.

@@ -30,7 +30,7 @@ func with(kind objectKind, made bool, none Reply, f func(r *Server, t int64, o *
 		empty := kind != objStream && len(o.hash)+len(o.set)+len(o.zset) == 0
 		switch {
 		case fresh && !empty:
-			r.store(args[0], o)
+			r.create(args[0], o)
 		case !fresh && empty:
 			r.remove(args[0])
 		}

@@ -151,7 +151,7 @@ func TestReplicasHaveTheObjects(t *testing.T) {
 				id = o.stream.entries[i%len(o.stream.entries)].id.String()
 			}
 			words := strings.Fields(numberedID.ReplaceAllString(step, id))
-			m.direct(now, words[0], words[1:])
+			m.Obey(now, words)
 			if !Same(&x.Data, &m.Data) {
 				r.Fatalf("after %v the replica has other objects than its master", words)
 			}

@@ -224,7 +224,7 @@ func (r twin) renew(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if r.mayWrite("PEXPIRE", false) && len(op.Items) > 0 {
-		r.leases[r.Lease(op.Items[redisstore.Refreshed(op)].ID)].refreshFence(now)
+		r.refreshFence(r.Lease(op.Items[redisstore.Refreshed(op)].ID), now)
 	}
 }
 
@@ -269,7 +269,7 @@ func (r twin) release(t int64, op *core.Op, a *core.Answer) {
 			}
 			res.Outcome = core.OutReleased
 			r.DeleteLease(i)
-			k.refreshFence(now)
+			r.refreshFence(i, now)
 			ids, heirs = append(ids, it.ID), append(heirs, it.Peer)
 		case k.owner != "":
 			res.Owner, res.PTTL = k.owner, k.left(now)
@@ -361,9 +361,8 @@ func (r twin) lookAt(t int64) *core.Look {
 func (r twin) current(id string, now int64) (int32, *leaseKey) {
 	i := r.Lease(id)
 	r.expireLease(i, now)
-	k := &r.leases[i]
-	k.expireFence(now)
-	return i, k
+	r.expireFence(i, now)
+	return i, &r.leases[i]
 }
 
 // Apply repeats a master's change at true time t. Its effects are one change.

@@ -43,6 +43,10 @@ type Server struct {
 	dirty bool     // the current script has written
 	fed   []string // streams that got an entry in the current command
 
+	fronts      []*Front // in the order of their connections
+	connections int64    // so far
+	caller      *Front   // whose command is being executed; nil: another client's
+
 	loaded      uint16            // loaded scripts, a bit for each kind of op
 	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
 	interpreter *interpreter      // nil: not used yet
@@ -60,6 +64,9 @@ func New(cfg Config, like *Server) *Server {
 	}
 	if cfg.Shout == nil {
 		cfg.Shout = func(string) {}
+	}
+	if cfg.Published == nil {
+		cfg.Published = func(string, string) {}
 	}
 	wire, err := redisstore.NewWire(cfg.Options)
 	if err != nil {
@@ -145,10 +152,13 @@ const TextLoading = "LOADING Redis is loading the dataset in memory"
 
 type verb struct {
 	args   int // minimum number
+	most   int // maximum number; 0: none
 	writes bool
-	memory bool   // refused when memory is full
-	makes  string // first argument that needs memory too
-	again  bool   // replicas execute it too, unless the master refused it
+	memory bool                         // refused when memory is full
+	makes  string                       // first argument that needs memory too
+	outer  bool                         // no script may call it
+	again  bool                         // replicas execute it too, unless the master refused it
+	keys   func(args []string) []string // that it reads; nil: the first argument
 	run    func(r *Server, t int64, args []string) Reply
 }
 

@@ -27,7 +27,7 @@ func cmdXAdd(r *Server, t int64, args []string) Reply {
 		return Refusal(textWrongType)
 	}
 	if o == nil {
-		o = r.store(name, newStream())
+		o = r.create(name, newStream())
 	}
 	s := o.stream
 	id := streamID{ms: r.NowMs(t)}
@@ -39,6 +39,7 @@ func cmdXAdd(r *Server, t int64, args []string) Reply {
 	for keep > 0 && len(s.entries)-keep >= 100 {
 		s.entries = slices.Delete(s.entries, 0, 100)
 	}
+	r.touch(name)
 	r.Wrote(Change{Kind: Added, Name: name, Words: rest[1:]})
 	r.fed = append(r.fed, name)
 	return id.String()
@@ -103,7 +104,7 @@ func cmdXGroup(r *Server, t int64, args []string) Reply {
 	switch verb {
 	case "CREATE":
 		if o == nil {
-			o = r.store(name, newStream())
+			o = r.create(name, newStream())
 		}
 		if o.stream.groups[group] != nil {
 			return Refusal("BUSYGROUP Consumer Group name already exists")
@@ -128,7 +129,7 @@ func cmdXGroup(r *Server, t int64, args []string) Reply {
 		g.consumers = slices.DeleteFunc(g.consumers, func(c string) bool { return c == args[3] })
 		return had
 	}
-	panic(fmt.Sprintf("redis: XGROUP %s is not modelled", verb))
+	return unknownSubcommand("XGROUP", args[0])
 }
 
 func groupOf(o *object, name string) *streamGroup {
@@ -262,7 +263,7 @@ func cmdXInfo(r *Server, t int64, args []string) Reply {
 	o, wrong := r.find(t, args[1], objStream)
 	switch {
 	case !strings.EqualFold(args[0], "GROUPS"):
-		panic(fmt.Sprintf("redis: XINFO %s is not modelled", args[0]))
+		return unknownSubcommand("XINFO", args[0])
 	case wrong:
 		return Refusal(textWrongType)
 	case o == nil:
@@ -278,8 +279,9 @@ func cmdXInfo(r *Server, t int64, args []string) Reply {
 
 // WaitFor is the result of a command that blocks.
 type WaitFor struct {
-	Key   string
-	Block int64 // ms
+	Key      string // stream that needs an entry; "": the command is WAIT
+	Replicas int    // whose acknowledgement WAIT needs
+	Block    int64  // ms; WAIT: 0 means without limit
 }
 
 // cmdXReadGroup is XREADGROUP GROUP g c COUNT n BLOCK ms STREAMS key >.
@@ -320,7 +322,7 @@ func cmdXReadGroup(r *Server, t int64, args []string) Reply {
 	case len(got) > 0:
 		return []Reply{[]Reply{key, got}}
 	case block >= 0:
-		return WaitFor{key, block}
+		return WaitFor{Key: key, Block: block}
 	}
 	return nil
 }
@@ -334,6 +336,8 @@ var streamVerbs = map[string]verb{
 	"XGROUP":     {args: 3, writes: true, makes: "CREATE", again: true, run: cmdXGroup},
 	"XPENDING":   {args: 2, run: cmdXPending},
 	"XCLAIM":     {args: 5, writes: true, again: true, run: cmdXClaim},
-	"XINFO":      {args: 2, run: cmdXInfo},
+	"XINFO":      {args: 2, keys: secondKey, run: cmdXInfo},
 	"XREADGROUP": {args: 6, writes: true, run: cmdXReadGroup},
 }
+
+func secondKey(args []string) []string { return args[1:2] }

@@ -363,7 +363,7 @@ func TestRefusedCommandsAreLikeRedis(t *testing.T) {
 		return err.Error()
 	}
 	x.srv.Do("XGROUP", "CREATE", "stream", "g", "0", "MKSTREAM")
-	m.r.direct(0, "XGROUP", []string{"CREATE", "stream", "g", "0", "MKSTREAM"})
+	m.r.Obey(0, []string{"XGROUP", "CREATE", "stream", "g", "0", "MKSTREAM"})
 	for i, first := range refusing {
 		for _, second := range refusing[i:] {
 			for _, on := range []bool{true, false} {
@@ -378,7 +378,7 @@ func TestRefusedCommandsAreLikeRedis(t *testing.T) {
 						args[i] = words[i]
 					}
 					want, got := why(x.nodes.Do(t.Context(), args...).Err()), ""
-					if no, refused := m.r.direct(0, words[0], words[1:]).(Refusal); refused {
+					if no, refused := m.r.Obey(0, words).(Refusal); refused {
 						got = why(no)
 					}
 					if got != want {

@@ -1,0 +1,186 @@
+package redis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Front is the server's side of a client's connection.
+type Front struct {
+	server *Server
+	push   func(frames []byte)
+	in     input
+	id     int64
+	name   string
+	resp3  bool
+	closes bool
+
+	t       int64
+	runs    bool     // a command is being executed
+	early   []byte   // frames before its reply
+	late    []byte   // frames after its reply
+	blocked []string // command that waits
+
+	multi   bool
+	doomed  bool
+	queue   [][]string
+	watched map[string]bool // never ranged over
+	changed bool            // a watched key has changed
+
+	channels []string
+	patterns []string
+
+	tracking
+}
+
+// Connect returns a new connection. push receives the messages and invalidations that no command of the connection causes.
+func (r *Server) Connect(push func(frames []byte)) *Front {
+	r.connections++
+	f := &Front{server: r, push: push, id: r.connections}
+	r.fronts = append(r.fronts, f)
+	r.touched = r.touchFronts
+	return f
+}
+
+// Close ends the connection.
+func (f *Front) Close() {
+	r := f.server
+	r.fronts = slices.DeleteFunc(r.fronts, func(o *Front) bool { return o == f })
+	if len(r.fronts) == 0 {
+		r.touched = nil
+	}
+}
+
+// Closes reports whether the server closes the connection once the replies are sent.
+func (f *Front) Closes() bool { return f.closes }
+
+// Commands takes bytes of the client, and returns the commands that are complete. After an error, Closes is true, and reply is the last.
+func (f *Front) Commands(p []byte) (commands [][]string, reply []byte) {
+	f.in.feed(p)
+	for {
+		args, err := f.in.next()
+		switch {
+		case err != nil:
+			f.closes = true
+			return commands, f.Frame(err)
+		case args == nil:
+			return commands, nil
+		}
+		commands = append(commands, args)
+	}
+}
+
+// Frame returns a reply as bytes.
+func (f *Front) Frame(v Reply) []byte { return appendReply(nil, v, f.resp3) }
+
+// Execute executes a command at true time t and returns what the server sends. If the command blocks, it also returns what it waits for:
+// the connection's next call is then Retry or Resume. The caller calls TakeFed afterwards.
+func (f *Front) Execute(t int64, args []string) (out []byte, wait *WaitFor) {
+	f.t, f.runs, f.server.caller = t, true, f
+	v := f.reply(strings.ToUpper(args[0]), args)
+	f.runs, f.server.caller = false, nil
+	if w, blocks := v.(WaitFor); blocks {
+		f.blocked, wait = args, &w
+	} else {
+		f.early = appendReply(f.early, v, f.resp3)
+	}
+	out = append(f.early, f.late...)
+	f.early, f.late = nil, nil
+	return out, wait
+}
+
+// Retry executes the command that waits again.
+func (f *Front) Retry(t int64) (out []byte, wait *WaitFor) { return f.Execute(t, f.blocked) }
+
+// Resume ends the command that waits: nil means that its time is over. WAIT is told the number of replicas.
+func (f *Front) Resume(v Reply) []byte {
+	if v == nil {
+		v = noList{}
+	}
+	return f.Frame(v)
+}
+
+// out adds frames that are not a reply.
+func (f *Front) send(v Reply, late bool) {
+	switch frames := f.Frame(v); {
+	case !f.runs:
+		f.push(frames)
+	case late:
+		f.late = append(f.late, frames...)
+	default:
+		f.early = append(f.early, frames...)
+	}
+}
+
+func (f *Front) reply(name string, args []string) Reply {
+	defer f.forgetCaching(name)
+	if why := f.refusal(name, args); why != "" {
+		f.doomed = f.doomed || f.multi
+		return why
+	}
+	if f.multi && !slices.Contains(unqueued, name) {
+		f.queue = append(f.queue, args)
+		return status("QUEUED")
+	}
+	return f.run(name, args)
+}
+
+// unqueued are the commands that a transaction does not queue.
+var unqueued = []string{"EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"}
+
+// refusal returns why Redis does not even queue a command, "" if it does.
+func (f *Front) refusal(name string, args []string) Refusal {
+	v, own := frontVerbs[name]
+	most := v.most
+	least := v.args
+	if !own {
+		server, known := verbs[name]
+		if !known {
+			return unknown(args)
+		}
+		least, most = server.args, server.most
+	}
+	if n := len(args) - 1; n < least || most > 0 && n > most {
+		return wrongNumber(name)
+	}
+	if !f.resp3 && len(f.channels)+len(f.patterns) > 0 && !slices.Contains(whileSubscribed, name) {
+		return Refusal(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "+
+			"this context", strings.ToLower(name)))
+	}
+	if v := verbs[name]; !own && !v.outer {
+		return Refusal(f.server.refused(name, v, args[1:]))
+	}
+	return ""
+}
+
+var whileSubscribed = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"}
+
+func (f *Front) run(name string, args []string) Reply {
+	if v, own := frontVerbs[name]; own {
+		return v.run(f, args[1:])
+	}
+	return f.shaped(name, args, f.server.Obey(f.t, args))
+}
+
+func wrongNumber(name string) Refusal {
+	return Refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
+}
+
+// unknown is Redis' reply to a command that it does not know.
+func unknown(args []string) Refusal {
+	var b strings.Builder
+	for _, arg := range args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%s' ", arg[:min(len(arg), 128-b.Len())])
+	}
+	return Refusal(fmt.Sprintf("ERR unknown command '%s', with args beginning with: %s", args[0][:min(len(args[0]), 128)], b.String()))
+}
+
+// frontVerb is a command that concerns the connection. args and most bound its arguments; 0: no bound.
+type frontVerb struct {
+	args, most int
+	run        func(f *Front, args []string) Reply
+}

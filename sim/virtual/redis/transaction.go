@@ -1,0 +1,71 @@
+package redis
+
+func (f *Front) begin([]string) Reply {
+	if f.multi {
+		return Refusal("ERR MULTI calls can not be nested")
+	}
+	f.multi = true
+	return status("OK")
+}
+
+func (f *Front) discard([]string) Reply {
+	if !f.multi {
+		return Refusal("ERR DISCARD without MULTI")
+	}
+	f.endTransaction()
+	return status("OK")
+}
+
+func (f *Front) endTransaction() {
+	f.multi, f.doomed, f.queue = false, false, nil
+	f.unwatch(nil)
+}
+
+func (f *Front) exec([]string) Reply {
+	if !f.multi {
+		return Refusal("ERR EXEC without MULTI")
+	}
+	queue, doomed, changed := f.queue, f.doomed, f.changed
+	f.endTransaction()
+	switch {
+	case doomed:
+		return Refusal("EXECABORT Transaction discarded because of previous errors.")
+	case changed:
+		return noList{}
+	}
+	out := make([]Reply, len(queue))
+	for i, args := range queue {
+		out[i] = f.run(upper(args[0]), args)
+		if w, blocks := out[i].(WaitFor); blocks {
+			out[i] = w.given()
+		}
+	}
+	return out
+}
+
+func (f *Front) watch(names []string) Reply {
+	if f.multi {
+		return Refusal("ERR WATCH inside MULTI is not allowed")
+	}
+	if f.watched == nil {
+		f.watched = map[string]bool{}
+	}
+	for _, name := range names {
+		f.server.CountKeys(f.t, []string{name}) // so that an expired key does not change later
+		f.watched[name] = true
+	}
+	return status("OK")
+}
+
+func (f *Front) unwatch([]string) Reply {
+	f.watched, f.changed = nil, false
+	return status("OK")
+}
+
+// given is the reply of a command that may not wait.
+func (w WaitFor) given() Reply {
+	if w.Key == "" {
+		return int64(0)
+	}
+	return noList{}
+}
