@@ -8,7 +8,7 @@ type Host interface {
 	Clock() (mono, wall int64)
 	// Random fills p.
 	Random(p []byte)
-	// Dial begins a connection to an address such as 10.0.0.1:6379. Program.Connected reports the result. conn is not in use.
+	// Dial begins a connection to an address such as 10.0.0.1:6379 or redis:6379. Program.Connected reports the result. conn is not in use.
 	Dial(conn int32, addr string)
 	// Write sends p, which the host must not keep.
 	Write(conn int32, p []byte)

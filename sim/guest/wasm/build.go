@@ -18,14 +18,10 @@ import (
 type Overlay map[string][]byte
 
 // Build compiles the Go program of a directory, or of a single .go file, and returns a module for Compile. The go command of the PATH
-// builds it as it would in that directory. An error of the program is the text of the go command. Package net of the module connects through the
-// Host, and os/signal receives the signals of the Program; nothing on disk changes.
+// builds it as it would in that directory, and its text is the error of a program that does not compile. In the module, package net
+// connects through the Host, and os/signal receives the signals of the Program. Nothing on disk changes.
 func Build(ctx context.Context, path string, extra Overlay) ([]byte, error) {
 	dir, files, err := target(path, extra)
-	if err != nil {
-		return nil, err
-	}
-	library, err := standardLibrary(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -34,13 +30,21 @@ func Build(ctx context.Context, path string, extra Overlay) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
+	root, version, err := goroot(ctx, dir, temp)
+	if err != nil {
+		return nil, err
+	}
+	library, err := patched(root, version)
+	if err != nil {
+		return nil, err
+	}
 	overlay, err := saveOverlay(temp, library, extra)
 	if err != nil {
 		return nil, err
 	}
 	out := filepath.Join(temp, "program.wasm")
 	args := append([]string{"build", "-overlay", overlay, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out}, files...)
-	if _, err := goCommand(ctx, dir, args...); err != nil {
+	if _, err := goCommand(ctx, dir, root, args...); err != nil {
 		return nil, err
 	}
 	module, err := os.ReadFile(out)
@@ -89,11 +93,34 @@ func saveOverlay(temp string, overlays ...Overlay) (string, error) {
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// goCommand returns the output of the go command for WebAssembly, or an error with what it said.
-func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
+// goroot returns the GOROOT and the Go version that build in dir. The go command replaces no file of a toolchain that it has downloaded, so
+// such a GOROOT gets another name in temp.
+func goroot(ctx context.Context, dir, temp string) (root, version string, err error) {
+	said, err := goCommand(ctx, dir, "", "env", "GOROOT", "GOVERSION", "GOMODCACHE")
+	if err != nil {
+		return "", "", err
+	}
+	lines := strings.Split(said, "\n")
+	if len(lines) < 3 {
+		return "", "", fmt.Errorf("go env says %q", said)
+	}
+	root, version = lines[0], lines[1]
+	if !strings.HasPrefix(root, lines[2]+string(filepath.Separator)) {
+		return root, version, nil
+	}
+	link := filepath.Join(temp, "goroot")
+	return link, version, os.Symlink(root, link)
+}
+
+// goCommand returns the output of the go command for WebAssembly, or an error with what it said. An empty root is that of the PATH.
+func goCommand(ctx context.Context, dir, root string, args ...string) (string, error) {
+	name, env := "go", append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "PWD="+dir)
+	if root != "" {
+		name, env = filepath.Join(root, "bin", "go"), append(env, "GOROOT="+root, "GOTOOLCHAIN=local")
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = env
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "PWD="+dir)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()

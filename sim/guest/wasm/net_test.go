@@ -55,6 +55,21 @@ func TestConnectionIsRefused(t *testing.T) {
 	w.did(t, "dial 3 10.0.0.1:6379\nclose 3\n")
 }
 
+// A program has no name server: the host gets the name.
+func TestDialsNames(t *testing.T) {
+	w := start(t, "name")
+	w.wait(t)
+	w.did(t, "dial 3 redis.example.com:6379\n")
+	w.program.Connected(3, "")
+	w.wait(t)
+	w.did(t, "close 3\ndial 4 127.0.0.1:6379\n")
+	w.program.Connected(4, "")
+	w.wait(t)
+	w.did(t, "close 4\ndial 5 redis.example.com:26379\n")
+	w.program.Connected(5, "no route to host")
+	w.finish(t, 0, "node-1 <nil>\n198.18.0.0:6379\n127.0.0.1:6379\ndial tcp 198.18.0.0:26379: connect: no route to host\n")
+}
+
 func TestDialGivesUp(t *testing.T) {
 	w := start(t, "give up")
 	w.finish(t, 0, "dial tcp 10.0.0.1:6379: i/o timeout true\n")

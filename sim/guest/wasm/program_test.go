@@ -85,7 +85,7 @@ func start(t testing.TB, part string) *world {
 func startOn(t testing.TB, m *Module, part string, seed byte) *world {
 	t.Helper()
 	w := &world{mono: 1e9, pace: 100, random: rand.NewChaCha8([32]byte{seed})}
-	w.program = m.Start([]string{"DO=" + part, "NAME=world"}, w)
+	w.program = m.Start([]string{"DO=" + part, "NAME=world", "HOSTNAME=node-1"}, w)
 	t.Cleanup(w.program.Kill)
 	return w
 }

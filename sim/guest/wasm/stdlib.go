@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"os"
@@ -9,8 +8,8 @@ import (
 	"strings"
 )
 
-// triedVersions are the Go versions with which the tests of this package passed.
-const triedVersions = "go1.26.8"
+// triedVersions are the Go versions that have built the programs of the tests.
+const triedVersions = "go1.25.5 and go1.26.8"
 
 // What is added to package net, and what replaces signal_unix.go of os/signal.
 var (
@@ -30,15 +29,23 @@ type patch struct {
 const (
 	socketFunc = "func socket(ctx context.Context, net string, family, sotype, proto int, ipv6only bool, laddr, raddr sockaddr, " +
 		"ctrlCtxFn func(context.Context, string, string, syscall.RawConn) error) (*netFD, error) {\n"
-	waitFunc = "func signalWaitUntilIdle()\n"
+	hostsFunc     = "func lookupStaticHost(host string) ([]string, string) {\n"
+	hostsFileFunc = "func lookupHostsFile(host string) ([]string, string) {\n"
+	waitFunc      = "func signalWaitUntilIdle()\n"
 )
 
 var patches = []patch{
 	{"net/net_fake.go", []string{socketFunc, socketFunc + "\tif isHost(sotype, raddr) {\n\t\treturn dialHost(ctx, net, laddr, raddr)\n\t}\n"}},
+	{"net/hosts.go", []string{hostsFunc, hostsFunc + "\treturn namedAddress(host)\n}\n\n" + hostsFileFunc}},
 	// The runtime defines a function of the old name, which waits for a goroutine of the runtime.
 	{"os/signal/signal.go", []string{"\tsignalWaitUntilIdle()\n", "\twaitUntilIdle()\n", waitFunc, "func waitUntilIdle() {}\n"}},
 	// Errors have the texts of Linux, which programs print and some look for.
 	{"net/fd_fake.go", []string{`"fd_read"`, `"read"`, `"fd_write"`, `"write"`}},
+	// The name of the machine is an environment variable, as in a container.
+	{"syscall/syscall_wasip1.go", []string{
+		"\t\treturn \"wasip1\", nil\n",
+		"\t\tif name, ok := Getenv(\"HOSTNAME\"); ok {\n\t\t\treturn name, nil\n\t\t}\n\t\treturn \"wasip1\", nil\n",
+	}},
 	{"syscall/tables_wasip1.go", []string{
 		`"Broken pipe"`, `"broken pipe"`,
 		`"Connection refused"`, `"connection refused"`,
@@ -48,16 +55,6 @@ var patches = []patch{
 		`"Network is unreachable"`, `"network is unreachable"`,
 	}},
 	{"os/signal/signal_unix.go", []string{"\twatchSignalLoop = loop\n", "\twatchSignalLoop = loop\n"}},
-}
-
-// standardLibrary returns the changed files of the Go version that builds in dir.
-func standardLibrary(ctx context.Context, dir string) (Overlay, error) {
-	said, err := goCommand(ctx, dir, "env", "GOROOT", "GOVERSION")
-	if err != nil {
-		return nil, err
-	}
-	root, version, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	return patched(strings.TrimSpace(root), version)
 }
 
 // patched returns the changed files of a GOROOT.

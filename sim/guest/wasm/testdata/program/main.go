@@ -21,6 +21,7 @@ var parts = map[string]func(){
 	"timers":  timers,
 	"talk":    talk,
 	"dial":    dial,
+	"name":    name,
 	"give up": giveUp,
 	"cancel":  cancelDial,
 	"inside":  inside,
@@ -101,6 +102,19 @@ func talk() {
 func dial() {
 	_, err := net.Dial("tcp", "10.0.0.1:6379")
 	fmt.Println(err, errors.Is(err, syscall.ECONNREFUSED))
+}
+
+func name() {
+	fmt.Println(os.Hostname())
+	for _, addr := range []string{"redis.example.com:6379", "localhost:6379", "redis.example.com:26379"} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(c.RemoteAddr())
+		c.Close()
+	}
 }
 
 func giveUp() {
