@@ -94,6 +94,14 @@ engines: setup ## Ten plans on both engines: the same verdicts, figures that lie
 foreign: setup ## Nodes in another language with one known fault each: each must be caught by its guarantee (ARGS="-args -all": ten seeds of each)
 	go test -count=1 -timeout 3h -v ./sim/foreign/bugs $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
+# Go's libraries in a module of their own, so that the project's module does not know them.
+.PHONY: contenders
+contenders: setup ## Play the same faults against lock libraries, and write docs/contenders.md: at most 30 minutes (ARGS="-only redsync" for some)
+	@go build -o bin/simulate ./cmd/simulate
+	@mkdir -p bin/contenders && go build -o bin/contenders/sovereign ./sim/mutant/sovereign/node
+	@go -C contenders build -o ../bin/contenders/ ./...
+	@bin/contenders/contenders $(if $(filter file,$(origin ARGS)),,$(ARGS))
+
 .PHONY: long
 long: setup ## Tests that make test leaves out by -short (part of nightly)
 	go test -count=1 -timeout 20m -p 2 -run 'Long$$' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | \
@@ -131,6 +139,7 @@ lint: bin/golangci-lint ## Static checks and formatting
 	@bin/golangci-lint run ./...
 	@cd tools/k8s && ../../bin/golangci-lint run ./...
 	@cd tools/monitoring && ../../bin/golangci-lint run ./...
+	@cd contenders && ../bin/golangci-lint run ./...
 
 .PHONY: figures
 figures: ## Print size and layering of each package

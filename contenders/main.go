@@ -1,0 +1,214 @@
+// Command contenders plays the same faults against lock libraries, each as its documentation advises and once more with care, and writes
+// docs/contenders.md. make contenders runs it in the repository's root.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The modes.
+const (
+	documented = "documented"
+	careful    = "careful"
+)
+
+// modes returns the ways in which the contender is used.
+func (c *contender) modes() []string {
+	if c.Careful == "" {
+		return []string{documented}
+	}
+	return []string{documented, careful}
+}
+
+// play is a storm of one contender, one question and one seed.
+type play struct {
+	contender *contender
+	question  *question
+	mode      string
+	seed      int
+}
+
+// cell names what all seeds of a contender, a mode and a question showed.
+type cell struct {
+	contender string
+	question  string
+	mode      string
+}
+
+// table holds the results of all plays. Its lock is for plays at the same time.
+type table struct {
+	mu    sync.Mutex
+	cells map[cell][]result
+}
+
+// settings say how everything is played, and where its results go.
+type settings struct {
+	simulate, bin, folder string
+	seeds, parallel       int
+	virtual               int
+	resume                bool
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("contenders: ")
+	var s settings
+	only := flag.String("only", ".", "play only what matches the `REGEXP`, as contender/question")
+	page := flag.String("page", "docs/contenders.md", "write this `FILE`")
+	flag.StringVar(&s.simulate, "simulate", "bin/simulate", "the simulator's `FILE`")
+	flag.StringVar(&s.bin, "bin", "bin/contenders", "`DIR` of the adapters in Go")
+	flag.StringVar(&s.folder, "report", "reports/contenders", "`DIR` of the runs")
+	flag.IntVar(&s.seeds, "seeds", 3, "play `N` seeds on the real engine")
+	flag.IntVar(&s.parallel, "parallel", 6, "play `N` storms at a time on the real engine, which wait most of the time")
+	flag.IntVar(&s.virtual, "virtual", 0, "play `N` seeds of libraries in Go in virtual time; 0: all on the real engine")
+	flag.BoolVar(&s.resume, "resume", false, "play only what has no run yet")
+	flag.Parse()
+	which, t := regexp.MustCompile(*only), &table{cells: map[cell][]result{}}
+	err := errors.Join(t.all(s, s.plays(which, true), runtime.NumCPU()), t.all(s, s.plays(which, false), s.parallel))
+	if err == nil {
+		err = t.write(*page, s)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// plays returns everything that matches, virtual or real.
+func (s settings) plays(only *regexp.Regexp, virtual bool) (all []play) {
+	seeds := s.seeds
+	if virtual {
+		seeds = s.virtual
+	}
+	for i := range seeds * len(questions) {
+		for j := range contenders {
+			q, c := &questions[i%len(questions)], &contenders[j]
+			if s.onVirtual(c) != virtual || !c.answers(q, virtual) || !only.MatchString(c.Name+"/"+q.Name) {
+				continue
+			}
+			for _, mode := range c.modes() {
+				all = append(all, play{c, q, mode, 1 + i/len(questions)})
+			}
+		}
+	}
+	return all
+}
+
+// answers reports whether the question can be put to the contender.
+func (c *contender) answers(q *question, virtual bool) bool {
+	return (virtual || !q.virtual) && (c.store == nil || !q.redis)
+}
+
+// onVirtual reports whether the contender is played in virtual time.
+func (s settings) onVirtual(c *contender) bool { return s.virtual > 0 && c.dir != "" && c.store == nil }
+
+// all adds the results of the plays, some at a time.
+func (t *table) all(s settings, plays []play, parallel int) error {
+	var failed error
+	var workers sync.WaitGroup
+	next := make(chan play)
+	for range parallel {
+		workers.Go(func() {
+			for p := range next {
+				r, err := s.play(p)
+				t.mu.Lock()
+				if err != nil {
+					failed = errors.Join(failed, fmt.Errorf("%s, %s, seed %d: %w", p.contender.Name, p.question.Name, p.seed, err))
+				} else {
+					k := cell{p.contender.Name, p.question.Name, p.mode}
+					t.cells[k] = append(t.cells[k], r)
+					fmt.Printf("%s: two owners %s, late polls %d\n", p.folder(s.folder), text(r.two), r.late)
+				}
+				t.mu.Unlock()
+			}
+		})
+	}
+	for _, p := range plays {
+		next <- p
+	}
+	close(next)
+	workers.Wait()
+	return failed
+}
+
+func (p play) folder(under string) string {
+	name, _, _ := strings.Cut(strings.ReplaceAll(p.contender.Name, " ", "-"), ".")
+	return filepath.Join(under, name, p.mode, p.question.Name, strconv.Itoa(p.seed))
+}
+
+// flags returns the flags of simulate that choose the contender.
+func (s settings) flags(c *contender, care bool) []string {
+	if c.node != "" {
+		return []string{"--system", "election", "--criteria", "E1", "--node-cmd", filepath.Join(s.bin, c.node)}
+	}
+	command, flags := c.command, []string{"--lease-cmd"}
+	switch {
+	case s.onVirtual(c):
+		command, flags = "./contenders/"+c.dir, []string{"--engine", "virtual", "--lease-go"}
+	case c.dir != "":
+		command = filepath.Join(s.bin, c.dir)
+	}
+	if care && c.option != "" {
+		command = c.option + " " + command
+	}
+	if care && c.env {
+		command = "CAREFUL=1 " + command
+	}
+	return append(flags, command)
+}
+
+func (s settings) play(p play) (result, error) {
+	dir, err := filepath.Abs(p.folder(s.folder))
+	run := filepath.Join(dir, fmt.Sprintf("%s-%d", p.question.Name, p.seed))
+	if s.resume {
+		if r, err := measure(run); err == nil {
+			return r, nil
+		}
+	}
+	if err == nil {
+		err = errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
+	}
+	if err != nil {
+		return result{}, err
+	}
+	args := []string{
+		"--scenario", "contenders/questions/" + p.question.Name + ".yaml", "--seed", strconv.Itoa(p.seed), "--quiet", "--no-html",
+		"--report", dir,
+	}
+	args = append(args, s.flags(p.contender, p.mode == careful)...)
+	if p.contender.store != nil {
+		store := filepath.Join(dir, "store")
+		if err := os.Mkdir(store, 0o755); err != nil {
+			return result{}, err
+		}
+		flags, stop, err := p.contender.store(store)
+		if err != nil {
+			return result{}, err
+		}
+		defer stop()
+		args = append(args, flags...)
+	}
+	storm := exec.Command(s.simulate, args...)
+	var out bytes.Buffer
+	storm.Stdout, storm.Stderr = &out, &out
+	var exit *exec.ExitError
+	if err := storm.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() < 3) { // 1 and 2 are verdicts
+		return result{}, fmt.Errorf("%w: %s", err, out.Bytes())
+	}
+	r, err := measure(run)
+	if err == nil && r.faults == 0 && p.question.Name != "calm" {
+		err = errors.New("no fault hit anything")
+	}
+	return r, err
+}
