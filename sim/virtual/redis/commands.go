@@ -49,7 +49,7 @@ func (r *Server) command(t int64, name string, args []string) Reply {
 	case !known:
 		return Refusal("ERR Unknown Redis command called from script")
 	case len(args) < v.args || v.most > 0 && len(args) > v.most:
-		return wrongNumber(name)
+		return Refusal("ERR Wrong number of args calling Redis command from script")
 	}
 	if r.deniesOne(args) {
 		return Refusal(textScriptKey)

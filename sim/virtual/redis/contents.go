@@ -84,7 +84,9 @@ const sessionPrefix = "session:"
 
 // Copy returns a copy of the keys.
 func (d *Data) Copy() *Data {
-	return &Data{leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others), strange: d.strange}
+	return &Data{
+		leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others), strange: d.strange,
+	}
 }
 
 // Restore replaces all keys by an older copy's. It keeps the sessions, which belong to the application.

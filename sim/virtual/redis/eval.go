@@ -78,7 +78,7 @@ func (r *Server) evaluate(t int64, sum, text string, keys, args []string, reads 
 	case !errors.As(err, &no):
 		return got
 	case in.failed != "" && r.caller != nil:
-		no += Refusal(" script: " + sum + ", on " + strings.TrimSuffix(in.failed, ": ") + ".")
+		no += Refusal(" script: " + sum + ", on " + strings.TrimRight(in.failed, ": ") + ".")
 	}
 	return no
 }

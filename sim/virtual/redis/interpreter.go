@@ -200,6 +200,11 @@ func remembered(match lua.LGFunction) lua.LGFunction {
 	}
 }
 
+func uncompiled(err error) Refusal {
+	return Refusal("ERR Error compiling script (new function): " + strings.TrimSpace(strings.ReplaceAll(err.Error(), "\n", " ")))
+}
+
+// compiled returns the function of a script.
 func (in *interpreter) compiled(text string) (*lua.LFunction, error) {
 	if fn, ok := in.known[text]; ok {
 		return fn, nil
@@ -210,11 +215,11 @@ func (in *interpreter) compiled(text string) (*lua.LFunction, error) {
 	}
 	chunk, err := parse.Parse(strings.NewReader(source), "@user_script")
 	if err != nil {
-		return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
+		return nil, uncompiled(err)
 	}
 	proto, err := lua.Compile(chunk, "@user_script")
 	if err != nil {
-		return nil, Refusal("ERR Error compiling script (new function): " + err.Error())
+		return nil, uncompiled(err)
 	}
 	proto.IsVarArg &^= lua.VarArgNeedsArg // a script has no table arg
 	fn := in.state.NewFunctionFromProto(proto)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 func init() {
@@ -72,35 +73,49 @@ func cmdScan(r *Server, t int64, args []string) Reply {
 	if err != nil {
 		return Refusal("ERR invalid cursor")
 	}
-	count, pattern, kind := scanPage, "*", ""
-	for i := 1; i < len(args); i += 2 {
-		if i+1 == len(args) {
-			return Refusal(textSyntax)
-		}
-		switch word := args[i+1]; upper(args[i]) {
-		case "MATCH":
-			pattern = word
-		case "TYPE":
-			kind = word
-		case "COUNT":
-			if count, err = strconv.Atoi(word); err != nil {
-				return Refusal(textNotInteger)
-			}
-			if count < 1 {
-				return Refusal(textSyntax)
-			}
-		default:
-			return Refusal(textSyntax)
-		}
+	options, no := scanOptions(args[1:])
+	if no != "" {
+		return no
 	}
-	page, next := pageOf(r.names(t), from, count)
+	page, next := pageOf(r.names(t), from, options.count)
 	out := []Reply{}
 	for _, name := range page {
-		if matches(pattern, name) && (kind == "" || r.typeOf(t, name) == kind) {
+		if matches(options.pattern, name) && (options.kind == "" || r.typeOf(t, name) == options.kind) {
 			out = append(out, name)
 		}
 	}
 	return []Reply{strconv.FormatUint(next, 10), out}
+}
+
+type scanning struct {
+	count         int
+	pattern, kind string
+}
+
+func scanOptions(words []string) (o scanning, no Refusal) {
+	o = scanning{count: scanPage, pattern: "*"}
+	for i := 0; i < len(words); i += 2 {
+		if i+1 == len(words) {
+			return o, textSyntax
+		}
+		switch word := words[i+1]; upper(words[i]) {
+		case "MATCH":
+			o.pattern = word
+		case "TYPE":
+			o.kind = strings.ToLower(word)
+		case "COUNT":
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				return o, textNotInteger
+			}
+			if o.count = n; n < 1 {
+				return o, textSyntax
+			}
+		default:
+			return o, textSyntax
+		}
+	}
+	return o, ""
 }
 
 // pageOf returns at least count names whose hashes are not below from, and the hash that the next page begins with; 0: there is none.

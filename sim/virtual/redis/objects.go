@@ -52,6 +52,7 @@ func cmdHSet(r *Server, t int64, args []string) Reply {
 			o.hash = append(o.hash, pairs[i], pairs[i+1])
 			added++
 		}
+		r.touch(args[0])
 		r.Wrote(Change{Kind: Hashed, Name: args[0], Words: pairs})
 		return added
 	})(r, t, args)

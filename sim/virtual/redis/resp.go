@@ -144,25 +144,14 @@ func (in *input) feed(p []byte) {
 // next returns the next command, nil if none is complete. An error is Redis' reply, after which it closes the connection.
 func (in *input) next() ([]string, error) {
 	for in.left == 0 {
-		line, ok, err := in.line("too big inline request")
-		if !ok || err != nil {
-			return nil, err
+		words, ok, err := in.head()
+		if !ok || words != nil {
+			return words, err
 		}
-		if len(line) == 0 || line[0] != '*' {
-			if words := strings.Fields(string(line)); len(words) > 0 {
-				return words, nil
-			}
-			continue
-		}
-		n, err := strconv.Atoi(string(line[1:]))
-		if err != nil || n > wordsMax {
-			return nil, protocolError("invalid multibulk length")
-		}
-		in.left = max(0, n)
 	}
 	for in.left > 0 {
 		word, ok, err := in.word()
-		if !ok || err != nil {
+		if !ok {
 			return nil, err
 		}
 		in.args = append(in.args, word)
@@ -173,11 +162,31 @@ func (in *input) next() ([]string, error) {
 	return args, nil
 }
 
+// head takes the first line of a command, if it is complete: the number of words, or the words themselves.
+func (in *input) head() (words []string, ok bool, err error) {
+	line, ok, err := in.line("too big inline request")
+	if !ok {
+		return nil, false, err
+	}
+	if len(line) == 0 || line[0] != '*' {
+		if words = strings.Fields(string(line)); len(words) == 0 {
+			words = nil
+		}
+		return words, true, nil
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	if err != nil || n > wordsMax {
+		return nil, false, protocolError("invalid multibulk length")
+	}
+	in.left = max(0, n)
+	return nil, true, nil
+}
+
 // word takes one word if it is complete.
 func (in *input) word() (text string, ok bool, err error) {
 	before := in.bytes
 	line, ok, err := in.line("too big bulk count string")
-	if !ok || err != nil {
+	if !ok {
 		return "", false, err
 	}
 	if len(line) == 0 || line[0] != '$' {

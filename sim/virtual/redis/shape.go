@@ -7,42 +7,39 @@ import (
 
 // shaped gives the reply of a command its type in RESP3.
 func (f *Front) shaped(name string, args []string, v Reply) Reply {
-	list, ok := v.([]Reply)
+	if _, refused := v.(Refusal); refused {
+		return v
+	}
+	list, _ := v.([]Reply)
 	switch name {
 	case "INFO":
-		if text, ok := v.(string); ok {
-			return verbatim(f.server.introduced(text))
-		}
-	case "XREADGROUP", "XREAD":
+		return verbatim(f.server.introduced(v.(string)))
+	case "XREADGROUP":
 		return shapedRead(v)
-	case "HGETALL":
-		if ok {
-			return dict(list)
-		}
 	case "SMEMBERS":
-		if ok {
-			return members(list)
-		}
+		return members(list)
 	case "ZSCORE":
 		return f.score(v)
 	case "ZRANGE":
-		if ok && f.resp3 && strings.EqualFold(args[len(args)-1], "WITHSCORES") {
-			pairs := make([]Reply, 0, len(list)/2)
-			for i := 0; i+1 < len(list); i += 2 {
-				pairs = append(pairs, []Reply{list[i], f.score(list[i+1])})
-			}
-			return pairs
+		if f.resp3 && strings.EqualFold(args[len(args)-1], "WITHSCORES") {
+			return f.scores(list)
 		}
 	case "XINFO":
 		groups := make([]Reply, len(list))
 		for i := range list {
 			groups[i] = dict(list[i].([]Reply))
 		}
-		if ok {
-			return groups
-		}
+		return groups
 	}
 	return v
+}
+
+func (f *Front) scores(list []Reply) Reply {
+	pairs := make([]Reply, 0, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		pairs = append(pairs, []Reply{list[i], f.score(list[i+1])})
+	}
+	return pairs
 }
 
 func shapedRead(v Reply) Reply {

@@ -123,7 +123,7 @@ func onText(f func(r *Server, t int64, k Key, v value, args []string) Reply) fun
 			return Refusal(textWrongType)
 		}
 		if !v.there {
-			v.expire = Forever
+			v = value{expire: Forever}
 		}
 		return f(r, t, k, v, args[1:])
 	}
@@ -187,24 +187,21 @@ func setEx(command, option string) func(*Server, int64, []string) Reply {
 // adding returns INCR and its like. sign applies to the argument, if there is one.
 func adding(sign int64) func(*Server, int64, Key, value, []string) Reply {
 	return func(r *Server, t int64, k Key, v value, args []string) Reply {
-		by := int64(1)
+		n, by := int64(0), int64(1)
+		var err, err2 error
 		if len(args) > 0 {
-			n, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil {
-				return Refusal(textNotInteger)
-			}
-			if by = n; sign < 0 && n == math.MinInt64 {
-				return Refusal("ERR decrement would overflow")
-			}
+			by, err = strconv.ParseInt(args[0], 10, 64)
+		}
+		if v.there {
+			n, err2 = strconv.ParseInt(v.text, 10, 64)
+		}
+		switch {
+		case err == nil && sign < 0 && by == math.MinInt64:
+			return Refusal("ERR decrement would overflow")
+		case err != nil || err2 != nil || v.there && strconv.FormatInt(n, 10) != v.text:
+			return Refusal(textNotInteger)
 		}
 		by *= sign
-		n := int64(0)
-		if v.there {
-			var err error
-			if n, err = strconv.ParseInt(v.text, 10, 64); err != nil || strconv.FormatInt(n, 10) != v.text {
-				return Refusal(textNotInteger)
-			}
-		}
 		if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
 			return Refusal("ERR increment or decrement would overflow")
 		}
