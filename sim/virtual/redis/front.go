@@ -148,6 +148,9 @@ func (f *Front) refusal(name string, args []string) Refusal {
 		return Refusal(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "+
 			"this context", strings.ToLower(name)))
 	}
+	if f.server.Loading && !slices.Contains(whileLoading, name) {
+		return TextLoading
+	}
 	if v := verbs[name]; !own && !v.outer {
 		return Refusal(f.server.refused(name, v, args[1:]))
 	}
@@ -155,6 +158,12 @@ func (f *Front) refusal(name string, args []string) Refusal {
 }
 
 var whileSubscribed = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"}
+
+// whileLoading are the commands that a server executes before it has read its data.
+var whileLoading = []string{
+	"HELLO", "AUTH", "CLIENT", "SELECT", "RESET", "QUIT", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SUBSCRIBE", "UNSUBSCRIBE",
+	"PSUBSCRIBE", "PUNSUBSCRIBE", "PUBLISH", "COMMAND", "CONFIG", "ROLE", "INFO", "TIME",
+}
 
 func (f *Front) run(name string, args []string) Reply {
 	if v, own := frontVerbs[name]; own {

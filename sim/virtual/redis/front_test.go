@@ -1,138 +1,20 @@
 package redis
 
 import (
-	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/leasestorm/leasestorm/internal/core"
-	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
-
-// wired is a model that clients reach by connections in memory.
-type wired struct {
-	mu    sync.Mutex
-	redis *Server
-	t     int64
-}
-
-func newWired() *wired {
-	return &wired{t: 1, redis: wiredServer()}
-}
-
-func wiredServer() *Server {
-	r := New(Config{
-		Options: redisstore.Options{Quarantine: time.Second}, Wrote: deaf, Publish: func(core.Notice) {}, Lua: true, Guests: true,
-	}, nil)
-	r.Clock.Wall = epochNs
-	return r
-}
-
-// dial is a Dialer of go-redis.
-func (w *wired) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	out := &outbox{more: make(chan struct{}, 1)}
-	w.mu.Lock()
-	f := w.redis.Connect(out.add)
-	w.mu.Unlock()
-	go out.write(server)
-	go w.serve(f, server, out)
-	return client, nil
-}
-
-func (w *wired) serve(f *Front, c net.Conn, out *outbox) {
-	p := make([]byte, 4096)
-	for !f.Closes() {
-		n, err := c.Read(p)
-		if err != nil {
-			break
-		}
-		w.mu.Lock()
-		commands, last := f.Commands(p[:n])
-		for _, args := range commands {
-			w.execute(f, args, out)
-		}
-		out.add(last)
-		w.mu.Unlock()
-	}
-	w.mu.Lock()
-	f.Close()
-	w.mu.Unlock()
-	out.end()
-}
-
-func (w *wired) execute(f *Front, args []string, out *outbox) {
-	w.t += int64(time.Microsecond)
-	reply, wait := f.Execute(w.t, args)
-	out.add(reply)
-	if wait != nil {
-		out.add(f.Resume(nil))
-	}
-}
-
-// advance lets time pass.
-func (w *wired) advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.t += int64(d)
-}
-
-// outbox sends frames without making the server wait.
-type outbox struct {
-	mu    sync.Mutex
-	bytes []byte
-	over  bool
-	more  chan struct{}
-}
-
-func (o *outbox) add(p []byte) {
-	o.mu.Lock()
-	o.bytes = append(o.bytes, p...)
-	o.mu.Unlock()
-	o.wake()
-}
-
-func (o *outbox) end() {
-	o.mu.Lock()
-	o.over = true
-	o.mu.Unlock()
-	o.wake()
-}
-
-func (o *outbox) wake() {
-	select {
-	case o.more <- struct{}{}:
-	default:
-	}
-}
-
-func (o *outbox) write(c net.Conn) {
-	defer c.Close()
-	for range o.more {
-		o.mu.Lock()
-		p, over := o.bytes, o.over
-		o.bytes = nil
-		o.mu.Unlock()
-		if _, err := c.Write(p); err != nil || over {
-			return
-		}
-	}
-}
 
 func eachProtocol(t *testing.T, f func(t *testing.T, w *wired, client *goredis.Client)) {
 	for _, protocol := range []int{2, 3} {
 		t.Run("RESP"+number(int64(protocol)), func(t *testing.T) {
-			w := newWired()
-			client := goredis.NewClient(&goredis.Options{Protocol: protocol, Dialer: w.dial, ContextTimeoutEnabled: true, MaxRetries: -1})
-			defer client.Close()
-			f(t, w, client)
+			w := newWired(guestServer())
+			f(t, w, w.client(t, protocol))
 		})
 	}
 }

@@ -36,6 +36,7 @@ type Server struct {
 	SyncFull    int // full synchronizations of replicas with this run
 	SyncPartial int // partial synchronizations
 	Connected   int
+	Loading     bool // the reply to most commands of connections is TextLoading
 	lived       string
 
 	use   use
