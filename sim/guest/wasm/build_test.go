@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 )
@@ -142,5 +143,24 @@ func TestOtherModulesAreRefused(t *testing.T) {
 		if _, err := compile(context.Background(), module, wazero.NewRuntimeConfig(), nil); err == nil {
 			t.Errorf("%s: it was compiled", name)
 		}
+	}
+}
+
+func TestOldCodeLeavesTheCache(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := filepath.Join(cacheDir(), "version")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "new"), "")
+	old := write(t, filepath.Join(dir, "old"), "")
+	long := time.Now().Add(-cacheAge - time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	cacheDir()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "new" {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }

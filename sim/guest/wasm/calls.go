@@ -16,21 +16,41 @@ func (c call) knowsFile() errno {
 	return success
 }
 
-// fileStatus says of a descriptor other than the standard streams that it is a non-blocking socket, which Go waits for in poll_oneoff.
+// Types of descriptors.
+const characterDevice, streamSocket = 2, 6
+
+// kind returns the type of a descriptor: standard input is as /dev/null, all else as a socket.
+func kind(fd int32) byte {
+	if fd == 0 {
+		return characterDevice
+	}
+	return streamSocket
+}
+
+// fileStatus says of a descriptor other than the standard streams that it does not block, so that Go waits for it in poll_oneoff.
 func (c call) fileStatus() errno {
-	const characterDevice, streamSocket, nonBlocking = 2, 6, 4
-	f := c.files[c.i32(0)]
-	if f == nil {
+	const nonBlocking = 4
+	fd := c.i32(0)
+	if c.files[fd] == nil {
 		return ebadf
 	}
 	status := c.bytes(c.u32(1), 24)
 	clear(status)
-	status[0] = characterDevice
-	if c.i32(0) > 2 {
-		status[0] = streamSocket
-		binary.LittleEndian.PutUint16(status[2:], nonBlocking)
+	status[0] = kind(fd)
+	if fd > 2 {
+		status[2] = nonBlocking
 	}
 	binary.LittleEndian.PutUint64(status[8:], ^uint64(0)) // all rights
+	return success
+}
+
+func (c call) fileType() errno {
+	if c.files[c.i32(0)] == nil {
+		return ebadf
+	}
+	status := c.bytes(c.u32(1), 64)
+	clear(status)
+	status[16] = kind(c.i32(0))
 	return success
 }
 

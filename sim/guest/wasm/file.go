@@ -11,6 +11,7 @@ const (
 	einval       errno = 28
 	eio          errno = 29
 	enetunreach  errno = 40
+	enoent       errno = 44
 	enosys       errno = 52
 	epipe        errno = 64
 	etimedout    errno = 73

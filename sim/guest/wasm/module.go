@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/leasestorm/leasestorm/sim/guest"
 )
@@ -60,6 +62,7 @@ func (m *Module) load(ctx context.Context, module []byte) error {
 	if err != nil {
 		return err
 	}
+	ctx = experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0))
 	if m.code, err = m.runtime.CompileModule(ctx, module); err != nil {
 		return fmt.Errorf("module of WebAssembly: %w", err)
 	}

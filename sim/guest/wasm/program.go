@@ -13,12 +13,16 @@ import (
 	"github.com/leasestorm/leasestorm/sim/guest"
 )
 
+// limits are what a program may do in one Run, that is, without waiting.
+type limits struct {
+	busy  int64  // ns of virtual time
+	calls int    // calls of the host
+	loops uint64 // passes of loops, which take some 10 s
+}
+
+var usualLimits = limits{busy: 1e9, calls: 1_000_000, loops: 1_000_000_000}
+
 const (
-	maxBusy  = int64(1e9) // ns of virtual time in one Run
-	maxCalls = 1_000_000  // calls of the host in one Run
-
-	maxLoops = 1_000_000_000 // passes of loops in one Run, which take some 10 s
-
 	sigterm    = 15
 	killedCode = 128 + sigterm // exit code after a signal that is not handled, as shells have it
 )
@@ -35,6 +39,7 @@ type program struct {
 	module *Module
 	host   guest.Host
 	env    []string
+	limits limits
 
 	resume func() (next int64, waits bool)
 	kill   func()
@@ -58,7 +63,7 @@ type program struct {
 type inside struct{}
 
 func newProgram(m *Module, env []string, h guest.Host) *program {
-	p := &program{module: m, env: env, host: h, lastFile: 2}
+	p := &program{module: m, env: env, host: h, limits: usualLimits, lastFile: 2}
 	p.signals = &file{}
 	p.files = map[int32]*file{0: {ended: true}, 1: {}, 2: {}}
 	p.resume, p.kill = iter.Pull(func(yield func(int64) bool) {
@@ -79,7 +84,7 @@ func (p *program) main() guest.State {
 	}
 	defer func() { _ = instance.Close(ctx) }()
 	p.budget = instance.ExportedGlobal(budgetName).(api.MutableGlobal)
-	p.budget.Set(maxLoops)
+	p.budget.Set(p.limits.loops)
 	_, err = instance.ExportedFunction("_start").Call(ctx)
 	var exit *sys.ExitError
 	switch {
@@ -106,7 +111,7 @@ func (p *program) Run() guest.State {
 		p.began, _ = p.host.Clock()
 		p.calls = 0
 		if p.budget != nil {
-			p.budget.Set(maxLoops)
+			p.budget.Set(p.limits.loops)
 		}
 		if next, waits := p.resume(); waits {
 			return guest.State{Next: next}
@@ -176,15 +181,15 @@ func (p *program) wait(next int64) {
 // clock returns the host's clocks and stops a program that does not wait.
 func (p *program) clock() (mono, wall int64) {
 	mono, wall = p.host.Clock()
-	if mono-p.began > maxBusy {
-		p.stop("it ran for more than a second without waiting")
+	if mono-p.began > p.limits.busy {
+		p.stop("it ran for more than a second of virtual time without waiting")
 	}
 	return mono, wall
 }
 
 // count counts a call of the host and stops a program that has too many.
 func (p *program) count() {
-	if p.calls++; p.calls > maxCalls {
-		p.stop("it called the system more than a million times without waiting")
+	if p.calls++; p.calls > p.limits.calls {
+		p.stop("it called the system too often without waiting")
 	}
 }

@@ -173,19 +173,27 @@ func TestDeadlockEnds(t *testing.T) {
 	}
 }
 
-func TestHasNoFilesButListensInside(t *testing.T) {
-	start(t, "files").finish(t, 0, "true\n<nil>\n")
+func TestHasNoFiles(t *testing.T) {
+	start(t, "files").finish(t, 0, `open /etc/hosts: no such file or directory true
+stat config.yaml: no such file or directory true
+Dcrw------- <nil>
+Srw------- <nil>
+Srw------- <nil>
+open new: no such file or directory
+`)
 }
 
 func TestProgramThatNeverWaitsIsStopped(t *testing.T) {
 	for part, why := range map[string]string{
 		"loop":  "it computed for too long without waiting",
-		"clock": "it ran for more than a second without waiting",
-		"print": "it called the system more than a million times without waiting",
+		"clock": "it ran for more than a second of virtual time without waiting",
+		"yield": "it ran for more than a second of virtual time without waiting",
+		"print": "it called the system too often without waiting",
 	} {
 		t.Run(part, func(t *testing.T) {
 			w := start(t, part)
-			w.pace = 2000
+			w.pace = 200_000
+			w.program.(*program).limits = limits{busy: 1e9, calls: 100_000, loops: 10_000_000}
 			if s := w.run(); s.Fell != why {
 				t.Errorf("state %+v, printed %d bytes", s, w.printed.Len())
 			}

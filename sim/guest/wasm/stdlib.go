@@ -53,6 +53,7 @@ var patches = []patch{
 		`"Connection timed out"`, `"connection timed out"`,
 		`"Host is unreachable"`, `"no route to host"`,
 		`"Network is unreachable"`, `"network is unreachable"`,
+		`"No such file or directory"`, `"no such file or directory"`,
 	}},
 	{"os/signal/signal_unix.go", []string{"\twatchSignalLoop = loop\n", "\twatchSignalLoop = loop\n"}},
 }

@@ -12,13 +12,19 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 )
 
 var parts = map[string]func(){
-	"hello":   hello,
-	"timers":  timers,
+	"hello":  hello,
+	"timers": timers,
+	"tick": func() {
+		for {
+			time.Sleep(time.Millisecond)
+		}
+	},
 	"talk":    talk,
 	"dial":    dial,
 	"name":    name,
@@ -47,6 +53,11 @@ var parts = map[string]func(){
 		for {
 			fmt.Print()
 			os.Stdout.Write([]byte{'x'})
+		}
+	},
+	"yield": func() {
+		for {
+			runtime.Gosched()
 		}
 	},
 	"files": files,
@@ -223,7 +234,13 @@ func random() {
 
 func files() {
 	_, err := os.ReadFile("/etc/hosts")
-	fmt.Println(err != nil)
-	_, err = net.Listen("tcp", ":0")
+	fmt.Println(err, errors.Is(err, os.ErrNotExist))
+	_, err = os.Stat("config.yaml")
+	fmt.Println(err, errors.Is(err, os.ErrNotExist))
+	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
+		info, err := f.Stat()
+		fmt.Println(info.Mode(), err)
+	}
+	_, err = os.Create("new")
 	fmt.Println(err)
 }
