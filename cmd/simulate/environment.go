@@ -39,6 +39,7 @@ type environment struct {
 	nodeCmd      string
 	leaseCmd     string
 	proxies      []string // NAME=host:port
+	commands     []string // NAME=COMMAND of stores
 	lua          bool     // run the store's scripts instead of their Go twins
 }
 
@@ -64,6 +65,8 @@ func (f *environment) register(fs *pflag.FlagSet) {
 		"start this `COMMAND` beside each node to keep its leases (docs/lease-protocol.md); --check before it asks it before each poll")
 	fs.StringArrayVar(&f.proxies, "proxy", nil,
 		"reach the service `NAME=host:port` through a proxy per node, told as LEASESTORM_PROXY_NAME; network faults affect it too (repeatable)")
+	fs.StringArrayVar(&f.commands, storeFlag, nil,
+		"start a store, `NAME=COMMAND`, that serves $PORT from the folder $DATA: like --proxy, and suffers the outages of Redis (repeatable)")
 	fs.BoolVar(&f.lua, "lua", false, "virtual: run the store's Lua scripts in an interpreter: the same history, slower")
 	_ = fs.MarkHidden("lua") // an error would mean that the flag does not exist
 }
@@ -120,7 +123,8 @@ func (f *environment) checkCompose(fs *pflag.FlagSet) error {
 	if strings.ContainsAny(f.compose, "/.") {
 		return fmt.Errorf("--compose %q: give the project, and not its file: it is \"docker\" for docker/compose.yaml", f.compose)
 	}
-	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag, "proxy"} {
+	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag, "proxy",
+		storeFlag} {
 		if fs.Changed(own) {
 			return fmt.Errorf("--compose with --%s: the running fleet determines this: leave the flag out", own)
 		}
@@ -210,8 +214,8 @@ func (f *environment) ofVirtual() error {
 		return fmt.Errorf("--redis-image %s: the virtual engine has a Redis of its own: leave it out", f.redisImage)
 	case f.redis != "":
 		return fmt.Errorf("--redis %s: the virtual engine has a Redis of its own: leave it out", f.shownRedis())
-	case len(f.proxies) > 0:
-		return errors.New("--proxy: the virtual engine has no network: leave it out")
+	case len(f.proxies)+len(f.commands) > 0:
+		return errors.New("--proxy, --store: the virtual engine has no network: leave them out")
 	}
 	return nil
 }
@@ -243,7 +247,9 @@ func (f *environment) newLauncher(c sim.Config) (sim.Launcher, error) {
 
 var storeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
-// stores parses --proxy.
+const storeFlag = "store"
+
+// stores parses --proxy and --store.
 func (f *environment) stores(topology string) (all []real.Store, err error) {
 	for _, p := range f.proxies {
 		name, addr, _ := strings.Cut(p, "=")
@@ -252,8 +258,19 @@ func (f *environment) stores(topology string) (all []real.Store, err error) {
 		}
 		all = append(all, real.Store{Name: name, Addr: addr})
 	}
+	for _, c := range f.commands {
+		name, text, _ := strings.Cut(c, "=")
+		if !storeName.MatchString(name) {
+			return nil, fmt.Errorf("--store %q: must be NAME=COMMAND, such as POSTGRES='sh postgres.sh'", c)
+		}
+		command, err := splitCommand(storeFlag, text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, real.Store{Name: name, Command: append([]string{"env"}, command...)}) // env takes NAME=value
+	}
 	if len(all) > 0 && topology != sim.TopologySingle {
-		return nil, fmt.Errorf("--proxy with --topology %s: leave one of them out", topology)
+		return nil, fmt.Errorf("--proxy or --store with --topology %s: leave one of them out", topology)
 	}
 	return all, nil
 }
@@ -316,6 +333,9 @@ func (f *environment) replayFlags(r sim.Result) string {
 	}
 	for _, p := range f.proxies {
 		add("proxy", p)
+	}
+	for _, c := range f.commands {
+		add(storeFlag, c)
 	}
 	return b.String() + nodeFlag(r.Config.NodeCmd)
 }

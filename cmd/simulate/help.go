@@ -15,7 +15,7 @@ import (
 // flagGroups are the headings under which the help lists flags, each with the last flag of its group in the order of registration.
 var flagGroups = []struct{ title, last string }{
 	{"The storm", "allow-node-cmd"},
-	{"Where it runs", "proxy"},
+	{"Where it runs", storeFlag},
 	{"What comes out", "min-exercised"},
 	{"Many storms, in virtual time", "resume"},
 }

@@ -99,7 +99,7 @@ func (f *player) saysItself(fs *pflag.FlagSet) (wrong error) {
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
 			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "proxy",
-			"report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
+			storeFlag, "report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
 		}, flag.Name)
 		if !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: the saved run determines this: leave the flag out", flag.Name)

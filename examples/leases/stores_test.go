@@ -1,59 +1,50 @@
 package leases
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
+	"context"
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leasestorm/leasestorm/internal/redisfixture"
 )
 
 const python = "/usr/bin/python3" // Debian's, which has psycopg2
 
-// postgres starts this machine's PostgreSQL with the table of pg_row.py, and tells adapters its address, which it returns.
-func postgres(t *testing.T) string {
+// postgres starts this machine's PostgreSQL, and tells adapters its address.
+func postgres(t *testing.T) {
 	t.Helper()
 	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian has them outside of the path
 	t.Setenv("PATH", os.Getenv("PATH")+":"+strings.Join(bins, ":"))
 	if _, err := exec.LookPath("initdb"); err != nil || exec.CommandContext(t.Context(), python, "-c", "import psycopg2").Run() != nil {
 		t.Skip("not installed: postgresql, python3-psycopg2")
 	}
-	dir, as := t.TempDir(), &syscall.SysProcAttr{}
-	if os.Getuid() == 0 { // as whom the server does not run
-		who, err := user.Lookup("postgres")
-		if err != nil {
-			t.Fatal(err)
-		}
-		uid, _ := strconv.Atoi(who.Uid)
-		gid, _ := strconv.Atoi(who.Gid)
-		as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, uid, gid)); err != nil {
-			t.Fatal(err)
-		}
+	dir, address := t.TempDir(), free(t)
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // the server may run as another user
+		t.Fatal(err)
 	}
-	run := func(argv ...string) {
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Dir, cmd.SysProcAttr = dir, as
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v: %s", argv, err, out)
-		}
-	}
-	address := free(t)
 	host, port, _ := net.SplitHostPort(address)
-	run("initdb", "-D", "data", "-A", "trust", "-U", "postgres", "--no-sync")
-	run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", "-k "+dir+" -p "+port, "start")
-	t.Cleanup(func() { run("pg_ctl", "-D", "data", "-m", "immediate", "stop") })
-	run("psql", "-h", host, "-p", port, "-U", "postgres", "-c",
-		"create table lease (key text primary key, owner text, fence bigint, expires timestamptz)")
+	server := exec.Command("sh", "postgres.sh")
+	server.Env = append(os.Environ(), "DATA="+dir, "PORT="+port)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(syscall.SIGQUIT)
+		_ = server.Wait()
+	})
+	err := redisfixture.Await(t.Context(), func(ctx context.Context) bool {
+		return exec.CommandContext(ctx, "pg_isready", "-h", host, "-p", port).Run() == nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("LEASESTORM_PROXY_POSTGRES", address)
-	return address
 }
 
 // The adapter of etcd keeps its leases to one owner.
@@ -92,34 +83,46 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Adapters of PostgreSQL keep their leases to one owner. Under a pause and a partition, only the one with a deadline does.
+// Adapters of PostgreSQL keep their leases to one owner. Under a pause and a partition, only the one with a deadline does. It also does so
+// when the server is killed and frozen.
 func TestPostgresLong(t *testing.T) {
 	if testing.Short() {
-		t.Skip("storms for half a minute")
+		t.Skip("storms for a minute")
 	}
-	address, simulate := postgres(t), filepath.Join(t.TempDir(), "simulate")
+	postgres(t)
 	play(t, "", false, python, "pg_advisory.py")
 	play(t, "", false, python, "pg_row.py")
+	simulate := filepath.Join(t.TempDir(), "simulate")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", simulate, "../../cmd/simulate").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	storms := map[string]*exec.Cmd{}
-	for i, adapter := range []string{"pg_advisory.py", "--check pg_advisory.py", "pg_row.py"} {
-		seed := strconv.Itoa(i + 1) // each draws other sessions
-		storm := exec.CommandContext(t.Context(), simulate, "--scenario", "testdata/partition.yaml", "--seed", seed, "--quiet",
-			"--report", t.TempDir(), "--proxy", "postgres="+address, "--lease-cmd", strings.Replace(adapter, "pg_", python+" pg_", 1))
-		storm.Stdout = &bytes.Buffer{}
-		storm.Stderr = storm.Stdout
-		if err := storm.Start(); err != nil {
-			t.Fatal(err)
-		}
-		storms[adapter] = storm
-	}
-	for adapter, storm := range storms {
-		want := map[string]int{"pg_advisory.py": 1}[adapter] // two owners: the frozen one cannot notice that its connection ended
-		_ = storm.Wait()
-		if code := storm.ProcessState.ExitCode(); code != want {
-			t.Errorf("%s: exit code %d, want %d: %v", adapter, code, want, fmt.Sprint(storm.Stdout))
-		}
+	for i, c := range []struct {
+		adapter, scenario string
+		code              int
+	}{
+		{"pg_advisory.py", "partition", 1}, // two owners: the frozen one cannot notice that its connection ended
+		{"--check pg_advisory.py", "partition", 0},
+		{"pg_row.py", "partition", 0},
+		{"pg_row.py", "outages", 0},
+	} {
+		t.Run(c.adapter+" "+c.scenario, func(t *testing.T) {
+			t.Parallel()
+			reports, seed := t.TempDir(), strconv.Itoa(i+1) // each draws other sessions
+			storm := exec.CommandContext(t.Context(), simulate, "--scenario", "testdata/"+c.scenario+".yaml", "--seed", seed, "--quiet",
+				"--report", reports, "--store", "postgres=sh postgres.sh", "--lease-cmd", strings.Replace(c.adapter, "pg_", python+" pg_", 1))
+			out, _ := storm.CombinedOutput()
+			if code := storm.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit code %d, want %d: %s", code, c.code, out)
+			}
+			logs, _ := filepath.Glob(filepath.Join(reports, "*", "logs", "postgres.log"))
+			if len(logs) != 1 {
+				t.Fatalf("%d logs of the server", len(logs))
+			}
+			text, err := os.ReadFile(logs[0])
+			killed := strings.Count(string(text), "was not properly shut down")
+			if want := map[string]int{"outages": 3}[c.scenario]; err != nil || killed != want {
+				t.Errorf("the server was killed %d times (%v), want %d", killed, err, want)
+			}
+		})
 	}
 }

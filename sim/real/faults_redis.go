@@ -41,9 +41,14 @@ func injectRedisFlush(inj *injection) {
 func injectRedisFreeze(inj *injection) {
 	inj.begin()
 	inj.down()
-	inj.failed(inj.redis.server.proc.Freeze())
+	programs := inj.redis.programs()
+	for _, p := range programs {
+		inj.failed(p.Freeze())
+	}
 	inj.last()
-	inj.failed(inj.redis.server.proc.Thaw())
+	for _, p := range programs {
+		inj.failed(p.Thaw())
+	}
 	inj.answers()
 }
 

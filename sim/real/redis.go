@@ -66,6 +66,7 @@ type Redis struct {
 	mini       *embedded
 	platform   platform
 	replicated *replicated // nil: Redis is one server
+	stores     []*ownStore // stores that suffer its outages too, guarded by turn
 	client     atomic.Pointer[redis.Client]
 	lost       chan error // gets the reason why the run ends, such as ErrGone
 
@@ -303,6 +304,9 @@ func (r *Redis) halt(ctx context.Context) {
 	} else {
 		r.commands.Add(executedBy(ctx, r.own()))
 	}
+	for _, s := range r.stores {
+		s.kill()
+	}
 	if r.mini != nil {
 		r.mini.halt()
 		return
@@ -312,6 +316,11 @@ func (r *Redis) halt(ctx context.Context) {
 
 // erase deletes the data of a halted Redis. The caller has the turn.
 func (r *Redis) erase() error {
+	for _, s := range r.stores {
+		if err := s.erase(); err != nil {
+			return err
+		}
+	}
 	if r.mini != nil {
 		r.mini.m.FlushAll()
 		return nil
@@ -322,6 +331,11 @@ func (r *Redis) erase() error {
 // resume starts a halted Redis and returns when it accepts commands. The caller has the turn.
 func (r *Redis) resume(ctx context.Context, args ...string) error {
 	defer r.renewClient()
+	for _, s := range r.stores {
+		if err := s.start(ctx); err != nil {
+			return err
+		}
+	}
 	if r.mini != nil {
 		return r.mini.resume()
 	}

@@ -9,8 +9,9 @@ import (
 
 // Store is a TCP service besides Redis, in which nodes keep their leases.
 type Store struct {
-	Name string // letters, digits and _
-	Addr string // host:port
+	Name    string   // letters, digits and _
+	Addr    string   // host:port, if it runs already
+	Command []string // starts it otherwise: it serves port $PORT of 127.0.0.1, with its data in the folder $DATA
 }
 
 // storeLines are a node's connection to Redis, the first, and its proxies to stores.

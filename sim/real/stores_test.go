@@ -20,7 +20,7 @@ func TestStoresShareNetworkFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &slot{name: "node-1", run: &run{cfg: Config{Stores: []Store{{"store", store.Addr().String()}}}}}
+	s := &slot{name: "node-1", run: &run{cfg: Config{Stores: []Store{{Name: "store", Addr: store.Addr().String()}}}}}
 	c, err := withStores(redis, s, loopback, 1)
 	if err != nil {
 		t.Fatal(err)
