@@ -47,7 +47,7 @@ func Overlay(ctx context.Context, adapter string) (map[string][]byte, error) {
 	for _, e := range entries {
 		text, _ := sources.ReadFile(e.Name())
 		// The constraint is also the version of the language, which the module's may precede.
-		files[filepath.Join(root, name, e.Name())] = append([]byte("//go:build go1.26\n\n"), text...)
+		files[filepath.Join(root, name, e.Name())] = append([]byte("//go:build go1.25\n\n"), text...)
 	}
 	return files, nil
 }
