@@ -46,6 +46,7 @@ type program struct {
 	yield  func(next int64) bool
 	end    *guest.State // set by an end
 	fell   string       // why the program is being stopped
+	wrong  any          // panic of the host
 
 	files    map[int32]*file
 	lastFile int32
@@ -88,6 +89,8 @@ func (p *program) main() guest.State {
 	_, err = instance.ExportedFunction("_start").Call(ctx)
 	var exit *sys.ExitError
 	switch {
+	case p.wrong != nil:
+		panic(p.wrong)
 	case p.fell != "":
 		return guest.State{Fell: p.fell}
 	case errors.As(err, &exit):
@@ -192,4 +195,16 @@ func (p *program) count() {
 	if p.calls++; p.calls > p.limits.calls {
 		p.stop("it called the system too often without waiting")
 	}
+}
+
+// keepPanic keeps a panic of the host, which wazero would turn into an error of the program. Run panics with it.
+func (p *program) keepPanic() {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if _, ends := r.(*sys.ExitError); !ends {
+		p.wrong = r
+	}
+	panic(r)
 }

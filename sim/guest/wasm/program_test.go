@@ -58,6 +58,7 @@ type world struct {
 	printed strings.Builder
 	net     strings.Builder // what the program did to its connections
 	program guest.Program
+	broken  bool // Print panics
 }
 
 func (w *world) Clock() (mono, wall int64) {
@@ -69,7 +70,13 @@ func (w *world) Random(p []byte)              { _, _ = w.random.Read(p) }
 func (w *world) Dial(conn int32, addr string) { fmt.Fprintf(&w.net, "dial %d %s\n", conn, addr) }
 func (w *world) Write(conn int32, p []byte)   { fmt.Fprintf(&w.net, "write %d %q\n", conn, p) }
 func (w *world) Close(conn int32)             { fmt.Fprintf(&w.net, "close %d\n", conn) }
-func (w *world) Print(_ int32, p []byte)      { w.printed.Write(p) }
+
+func (w *world) Print(_ int32, p []byte) {
+	if w.broken {
+		panic("the host is broken")
+	}
+	w.printed.Write(p)
+}
 
 // start starts a part of the test program.
 func start(t testing.TB, part string) *world {
@@ -199,6 +206,17 @@ func TestProgramThatNeverWaitsIsStopped(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPanicOfTheHostIsNotTheProgramsFault(t *testing.T) {
+	w := start(t, "hello")
+	w.broken = true
+	defer func() {
+		if r := recover(); r != "the host is broken" {
+			t.Errorf("Run panics with %v", r)
+		}
+	}()
+	t.Errorf("state %+v", w.program.Run())
 }
 
 func TestKilledProgramIsGone(t *testing.T) {

@@ -68,6 +68,7 @@ func hostFunction(from, name string) (api.GoModuleFunc, error) {
 	}
 	return func(ctx context.Context, m api.Module, stack []uint64) {
 		p := ctx.Value(inside{}).(*program)
+		defer p.keepPanic()
 		p.count()
 		result := f(call{p, m.Memory(), stack})
 		if len(stack) > 0 {
