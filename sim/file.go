@@ -19,6 +19,7 @@ import (
 
 	"github.com/leasestorm/leasestorm/internal/files"
 	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // scenarioYAML is a scenario file. Pointers distinguish absent values from zeros.
@@ -43,6 +44,8 @@ type scenarioYAML struct {
 	Criteria    []string       `yaml:"criteria,omitempty"`
 	NodeCmd     []string       `yaml:"nodeCmd,omitempty"`
 	LeaseCmd    []string       `yaml:"leaseCmd,omitempty"`
+	NodeGo      []string       `yaml:"nodeGo,omitempty"`
+	LeaseGo     []string       `yaml:"leaseGo,omitempty"`
 	Virtual     *Virtual       `yaml:"virtual,omitempty"`
 }
 
@@ -165,8 +168,15 @@ func (y scenarioYAML) check() error {
 	for _, t := range y.Timings.fields(&Timings{}) {
 		err = cmp.Or(err, zero("timings."+t.key, *t.given != nil && **t.given <= 0))
 	}
-	if err == nil && len(y.NodeCmd) > 0 && len(y.LeaseCmd) > 0 {
-		err = wrong("leaseCmd", "nodeCmd names the node already: leave one of them out")
+	named := ""
+	for _, c := range y.commands() {
+		if len(*c.words) == 0 {
+			continue
+		}
+		if err == nil && named != "" {
+			err = wrong(c.key, "%s names the node already: leave one of them out", named)
+		}
+		named = c.key
 	}
 	return cmp.Or(err, y.checkKinds())
 }
@@ -191,8 +201,10 @@ func (y scenarioYAML) scenario() Scenario {
 		Criteria: y.Criteria, NodeCmd: y.NodeCmd, Engine: y.Engine, Topology: y.Topology, Replicas: y.Replicas, Virtual: deref(y.Virtual),
 		Plan: y.Plan,
 	}
-	if len(y.LeaseCmd) > 0 {
-		s.NodeCmd = LeaseNode(y.LeaseCmd)
+	for _, c := range y.commands() {
+		if c.kind != "" && len(*c.words) > 0 {
+			s.NodeCmd = NodesOf(c.kind, *c.words)
+		}
 	}
 	s.Faults = kindsOf(y.Faults)
 	for _, t := range y.Timings.fields(&s.Timings) {
@@ -201,10 +213,27 @@ func (y scenarioYAML) scenario() Scenario {
 	return s
 }
 
-// splitNodeCmd moves an adapter from NodeCmd to the key of its own.
+// commandYAML is a key that names the nodes, and their kind.
+type commandYAML struct {
+	kind, key string
+	words     *[]string
+}
+
+func (y *scenarioYAML) commands() []commandYAML {
+	return []commandYAML{
+		{"", "nodeCmd", &y.NodeCmd}, {report.LeaseNode, "leaseCmd", &y.LeaseCmd}, {report.GoNode, "nodeGo", &y.NodeGo},
+		{report.GoLease, "leaseGo", &y.LeaseGo},
+	}
+}
+
+// splitNodeCmd moves the words of NodeCmd to the key of their kind.
 func (y *scenarioYAML) splitNodeCmd() {
-	if adapter, ok := LeaseAdapter(y.NodeCmd); ok {
-		y.NodeCmd, y.LeaseCmd = nil, adapter
+	kind, words := KindOf(y.NodeCmd)
+	y.NodeCmd = nil
+	for _, c := range y.commands() {
+		if c.kind == kind {
+			*c.words = words
+		}
 	}
 }
 

@@ -32,29 +32,35 @@ func programOf(words []string) []string {
 	return argv
 }
 
-// LeaseNode returns the NodeCmd of nodes that leave their leases to an adapter: NAME=value …, options, program and arguments.
-func LeaseNode(adapter []string) []string {
-	env, argv := NodeCommand(adapter)
-	return slices.Concat(env, []string{report.LeaseNode}, argv)
+// NodesOf returns the NodeCmd of a kind of nodes (report.LeaseNode, …) with these words: NAME=value …, options, program and arguments.
+func NodesOf(kind string, words []string) []string {
+	env, argv := NodeCommand(words)
+	return slices.Concat(env, []string{kind}, argv)
 }
 
-// LeaseAdapter returns what LeaseNode got, or false for a NodeCmd of other nodes.
+// LeaseNode returns the NodeCmd of nodes that leave their leases to an adapter.
+func LeaseNode(adapter []string) []string { return NodesOf(report.LeaseNode, adapter) }
+
+// KindOf returns what NodesOf got; "" is the kind of a program.
+func KindOf(nodeCmd []string) (kind string, words []string) { return report.NodeKind(nodeCmd) }
+
+// IsGo reports whether the nodes are built from a Go program, for virtual time.
+func IsGo(nodeCmd []string) bool {
+	kind, _ := KindOf(nodeCmd)
+	return kind == report.GoNode || kind == report.GoLease
+}
+
+// LeaseAdapter returns the words of nodes that leave their leases to an adapter, or false for other nodes.
 func LeaseAdapter(nodeCmd []string) (adapter []string, ok bool) {
-	env, argv := NodeCommand(nodeCmd)
-	if len(argv) == 0 || argv[0] != report.LeaseNode {
-		return nil, false
-	}
-	return slices.Concat(env, argv[1:]), true
+	kind, words := KindOf(nodeCmd)
+	return words, kind == report.LeaseNode
 }
 
 // StartedBy returns the program with its arguments that a NodeCmd starts: the node, or the adapter of its leases.
 func StartedBy(nodeCmd []string) []string {
-	adapter, ok := LeaseAdapter(nodeCmd)
-	if !ok {
-		return programOf(nodeCmd)
-	}
-	argv := programOf(adapter)
-	for len(argv) > 0 && strings.HasPrefix(argv[0], "--") {
+	kind, words := KindOf(nodeCmd)
+	argv := programOf(words)
+	for kind != "" && len(argv) > 0 && strings.HasPrefix(argv[0], "--") {
 		argv = argv[1:]
 	}
 	return argv
@@ -62,15 +68,19 @@ func StartedBy(nodeCmd []string) []string {
 
 // checkEngine refuses unknown engines, and settings that the chosen engine lacks.
 func (c Config) checkEngine() error {
-	_, isLease := LeaseAdapter(c.NodeCmd)
+	kind, _ := KindOf(c.NodeCmd)
 	switch {
 	case c.Engine != EngineReal && c.Engine != EngineVirtual:
 		return wrong("engine", "%q: unknown engine: choose from %s, %s (flag --engine)", c.Engine, EngineReal, EngineVirtual)
 	case len(c.NodeCmd) > 0 && len(StartedBy(c.NodeCmd)) == 0:
 		return wrong("nodeCmd", "%q names no program to start (flag --node-cmd)", c.NodeCmd)
-	case c.onVirtual() && len(c.NodeCmd) > 0:
-		return wrong("nodeCmd", "the virtual engine runs this library's own rules and starts no program (flag --node-cmd)")
-	case isLease && (c.System != SystemPolling || c.Topology != TopologySingle):
+	case c.onVirtual() && len(c.NodeCmd) > 0 && !IsGo(c.NodeCmd):
+		return wrong("nodeCmd", "the virtual engine runs this library's rules or a Go program, and starts no program (flags --node-go, --lease-go)")
+	case !c.onVirtual() && IsGo(c.NodeCmd):
+		return wrong("nodeCmd", "a Go program runs in virtual time: add engine: virtual (flag --engine)")
+	case kind == report.GoNode && (c.System == SystemIntents || c.Topology != TopologySingle):
+		return wrong("nodeCmd", "a Go program polls or elects on one Redis: leave out topology (flag --node-go)")
+	case (kind == report.LeaseNode || kind == report.GoLease) && (c.System != SystemPolling || c.Topology != TopologySingle):
 		return wrong("leaseCmd", "an adapter keeps leases of polling on one Redis: leave out system and topology (flag --lease-cmd)")
 	case !c.onVirtual() && c.Virtual != (Virtual{}):
 		return wrong("virtual", "these are the virtual engine's surroundings: add engine: virtual (flag --engine)")

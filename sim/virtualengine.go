@@ -46,7 +46,13 @@ func (e virtualEngine) Run(ctx context.Context, s Storm, rec *history.Recorder) 
 	sum := history.NewSum()
 	watch := watcher{total: s.Duration(), nodes: s.Nodes, progress: s.Progress}
 	logs := newLogFiles(filepath.Join(s.Dir, report.LogsName))
-	out, err := runVirtual(ctx, s.Config, s.Plan, e.bend, func(ev history.Event) {
+	bend := func(v *virtual.Config) {
+		if e.bend != nil {
+			e.bend(v)
+		}
+		v.Output = logs.output
+	}
+	out, err := runVirtual(ctx, s.Config, s.Plan, bend, func(ev history.Event) {
 		rec.Add(ev)
 		sum.Add(&ev)
 		watch.see(&ev)

@@ -52,12 +52,24 @@ type logFile struct {
 
 func newLogFiles(dir string) *logFiles { return &logFiles{dir: dir, files: map[string]*logFile{}} }
 
+func (l *logFiles) of(node string) *logFile {
+	f := l.files[node]
+	if f == nil && l.err == nil {
+		f, l.err = l.open(node)
+	}
+	return f
+}
+
+// output writes a part of a program's standard error.
+func (l *logFiles) output(node string, p []byte) {
+	if f := l.of(node); l.err == nil {
+		_, l.err = f.buf.Write(p)
+	}
+}
+
 // write writes one entry. close returns the first error.
 func (l *logFiles) write(e *virtual.LogEntry) {
-	f := l.files[e.Node]
-	if f == nil && l.err == nil {
-		f, l.err = l.open(e.Node)
-	}
+	f := l.of(e.Node)
 	if l.err != nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/internal/redisurl"
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/guest"
 	"github.com/leasestorm/leasestorm/sim/real"
 )
 
@@ -38,9 +39,12 @@ type environment struct {
 	passwordFile string // file with the password of Redis
 	nodeCmd      string
 	leaseCmd     string
-	proxies      []string // NAME=host:port
-	commands     []string // NAME=COMMAND of stores
-	lua          bool     // run the store's scripts instead of their Go twins
+	nodeGo       string
+	leaseGo      string
+	starter      guest.Starter // of the program of nodeGo or leaseGo; nil: not built
+	proxies      []string      // NAME=host:port
+	commands     []string      // NAME=COMMAND of stores
+	lua          bool          // run the store's scripts instead of their Go twins
 }
 
 func (f *environment) register(fs *pflag.FlagSet) {
@@ -63,6 +67,10 @@ func (f *environment) register(fs *pflag.FlagSet) {
 		"start this `COMMAND` as each node; NAME=value and quotes work as in a shell (default: the reference node)")
 	fs.StringVar(&f.leaseCmd, leaseCmdFlag, "",
 		"start this `COMMAND` beside each node to keep its leases (docs/lease-protocol.md); --check before it asks it before each poll")
+	fs.StringVar(&f.nodeGo, nodeGoFlag, "",
+		"virtual: build the Go program of this `FOLDER` and run it, unchanged, as each node; NAME=value before it sets variables")
+	fs.StringVar(&f.leaseGo, leaseGoFlag, "",
+		"virtual: build the Go adapter of this `FOLDER` or file and run it in each node, as --lease-cmd does")
 	fs.StringArrayVar(&f.proxies, "proxy", nil,
 		"reach the service `NAME=host:port` through a proxy per node, told as LEASESTORM_PROXY_NAME; network faults affect it too (repeatable)")
 	fs.StringArrayVar(&f.commands, storeFlag, nil,
@@ -123,8 +131,8 @@ func (f *environment) checkCompose(fs *pflag.FlagSet) error {
 	if strings.ContainsAny(f.compose, "/.") {
 		return fmt.Errorf("--compose %q: give the project, and not its file: it is \"docker\" for docker/compose.yaml", f.compose)
 	}
-	for _, own := range []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", nodeCmdFlag, leaseCmdFlag, "proxy",
-		storeFlag} {
+	own := []string{"redis", "redis-image", "redis-password-file", "launcher", "node-image", "proxy", storeFlag}
+	for _, own := range slices.Concat(own, nodeFlags) {
 		if fs.Changed(own) {
 			return fmt.Errorf("--compose with --%s: the running fleet determines this: leave the flag out", own)
 		}
@@ -166,16 +174,6 @@ func (f *environment) shownRedis() string {
 		return strconv.Quote(f.redis)
 	}
 	return redisurl.Show(f.redis)
-}
-
-// bend breaks the virtual engine's instances. Only tests set it.
-var bend sim.Breaker
-
-func (f *environment) bend() sim.Breaker {
-	if f.lua {
-		return sim.Interpreted(bend)
-	}
-	return bend
 }
 
 func (f *environment) newEngine(c sim.Config, pulling func(image string)) (sim.Engine, error) {
@@ -347,20 +345,6 @@ func (f *environment) luaFlag() string {
 	return ""
 }
 
-// nodeOf returns the node of --node-cmd or --lease-cmd, or else the one given.
-func (f *environment) nodeOf(fs *pflag.FlagSet, otherwise []string) ([]string, error) {
-	switch node, lease := fs.Changed(nodeCmdFlag), fs.Changed(leaseCmdFlag); {
-	case node && lease:
-		return nil, errors.New("--lease-cmd with --node-cmd: each names the nodes: leave one of them out")
-	case node:
-		return splitCommand(nodeCmdFlag, f.nodeCmd)
-	case lease:
-		words, err := splitCommand(leaseCmdFlag, f.leaseCmd)
-		return sim.LeaseNode(words), err
-	}
-	return otherwise, nil
-}
-
 // startable refuses a command that cannot be started as a node. In a container, the image must have the program.
 func (f *environment) startable(command []string) error {
 	argv := sim.StartedBy(command)
@@ -368,7 +352,7 @@ func (f *environment) startable(command []string) error {
 	switch {
 	case isLease && f.launcher == launchContainers:
 		return errors.New("--lease-cmd with --launcher container: adapters run as processes of this machine: leave one of them out")
-	case len(argv) == 0 || f.launcher == launchContainers: // Resolve reports a command without a program
+	case len(argv) == 0 || sim.IsGo(command) || f.launcher == launchContainers: // Resolve reports a command without a program
 		return nil
 	}
 	if _, err := exec.LookPath(argv[0]); err != nil {

@@ -72,7 +72,7 @@ func (f *explorer) explores(fs *pflag.FlagSet) (bool, error) {
 func (f *explorer) exploration(fs *pflag.FlagSet) (explore.Exploration, error) {
 	f.engine = sim.EngineVirtual
 	x := explore.Exploration{
-		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report, Bend: f.bend(),
+		Parallel: f.parallel, KeepGoing: f.keepGoing, Resume: f.resuming, Reports: f.report,
 	}
 	var err error
 	if x.Scenario, err = f.given(fs); err != nil {
@@ -146,6 +146,10 @@ func (f *explorer) explore(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := f.buildGuest(cmd, x.Scenario.NodeCmd); err != nil {
+		return err
+	}
+	x.Bend = f.bend()
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if !f.quiet {
 		x.Progress = coverageLine(stderr)

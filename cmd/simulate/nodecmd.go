@@ -5,11 +5,13 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/leasestorm/leasestorm/internal/plain"
 	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/report"
 )
 
 // splitCommand splits a command line into words like a POSIX shell, with quotes and $NAME from the environment. It refuses anything that
@@ -40,14 +42,40 @@ func splitCommand(flag, line string) ([]string, error) {
 const (
 	nodeCmdFlag  = "node-cmd"
 	leaseCmdFlag = "lease-cmd"
+	nodeGoFlag   = "node-go"
+	leaseGoFlag  = "lease-go"
 )
+
+// nodeFlags are the flags that name the nodes. One of them is possible.
+var nodeFlags = []string{nodeCmdFlag, leaseCmdFlag, nodeGoFlag, leaseGoFlag}
 
 // flagOf returns the flag that names a node, and its words.
 func flagOf(command []string) (flag string, words []string) {
-	if adapter, ok := sim.LeaseAdapter(command); ok {
-		return leaseCmdFlag, adapter
+	kind, words := sim.KindOf(command)
+	return strings.TrimPrefix(report.NodeFlags[kind], "--"), words
+}
+
+// nodeOf returns the nodes that a flag names, or else those given.
+func (f *environment) nodeOf(fs *pflag.FlagSet, otherwise []string) ([]string, error) {
+	nodes, named := otherwise, ""
+	for kind, line := range map[string]string{"": f.nodeCmd, report.LeaseNode: f.leaseCmd, report.GoNode: f.nodeGo, report.GoLease: f.leaseGo} {
+		flag := strings.TrimPrefix(report.NodeFlags[kind], "--")
+		if !fs.Changed(flag) {
+			continue
+		}
+		if named != "" {
+			return nil, fmt.Errorf("--%s with --%s: each names the nodes: leave one of them out", min(named, flag), max(named, flag))
+		}
+		named = flag
+		words, err := splitCommand(flag, line)
+		if err != nil {
+			return nil, err
+		}
+		if nodes = words; kind != "" {
+			nodes = sim.NodesOf(kind, words)
+		}
 	}
-	return nodeCmdFlag, command
+	return nodes, nil
 }
 
 // nodeFlag returns the flag that starts the same nodes, after a blank; "" for the reference node.

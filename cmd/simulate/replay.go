@@ -98,10 +98,10 @@ func seedOf(arg string) (uint64, error) {
 func (f *player) saysItself(fs *pflag.FlagSet) (wrong error) {
 	fs.Visit(func(flag *pflag.Flag) {
 		how := slices.Contains([]string{
-			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", nodeCmdFlag, leaseCmdFlag, "proxy",
-			storeFlag, "report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
+			"engine", "redis", "redis-image", "redis-password-file", "launcher", "node-image", "compose", "proxy", storeFlag,
+			"report", "json", "quiet", "verbose", "no-html", "min-exercised", "confirm-real", "lua", "aim-anew",
 		}, flag.Name)
-		if !how && !(f.shrinks && flag.Name == "criteria") {
+		if how = how || slices.Contains(nodeFlags, flag.Name); !how && !(f.shrinks && flag.Name == "criteria") {
 			wrong = fmt.Errorf("--%s: the saved run determines this: leave the flag out", flag.Name)
 		}
 	})
@@ -137,7 +137,7 @@ func (f *player) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 		return sim.Config{}, err
 	}
 	nodeCmd := s.NodeCmd
-	if f.shrinks {
+	if f.shrinks && !sim.IsGo(nodeCmd) {
 		s.NodeCmd = nil // for --confirm-real
 	}
 	c, plan, err := s.Swarm(seed)

@@ -107,6 +107,9 @@ func (f *player) prepare(cmd *cobra.Command, c *sim.Config) (sim.Engine, error) 
 			return nil, err
 		}
 	}
+	if err := f.buildGuest(cmd, c.NodeCmd); err != nil {
+		return nil, err
+	}
 	c.NodeCmd = f.withBug(c.NodeCmd)
 	pulling := func(image string) { fmt.Fprintf(cmd.ErrOrStderr(), "pulling %q\n", image) }
 	if f.quiet {
@@ -149,7 +152,7 @@ func (f *player) mayStart(cmd *cobra.Command, command []string) error {
 func (f *player) allowed(cmd *cobra.Command, command []string) error {
 	flag, words := flagOf(command)
 	switch {
-	case cmd.Flags().Changed(nodeCmdFlag) || cmd.Flags().Changed(leaseCmdFlag):
+	case slices.ContainsFunc(nodeFlags, cmd.Flags().Changed):
 		return nil
 	case f.saved != "":
 		return fmt.Errorf("%w: %s says that its nodes were %s: give --%s to say what to start", errNotAllowed, f.saved, quoted(words), flag)

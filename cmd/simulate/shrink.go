@@ -54,17 +54,26 @@ func (f *shrinking) shrink(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	if f.toConfirm {
+	switch {
+	case f.toConfirm && sim.IsGo(c.NodeCmd):
+		return errors.New("--confirm-real: a Go program runs in virtual time only: leave it out")
+	case f.toConfirm:
 		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
 			return err
 		}
 	}
 	nodeCmd := c.NodeCmd
-	c.NodeCmd = nil // for the real engine only; virtual instances are this program's own
+	if sim.IsGo(nodeCmd) {
+		if err := f.buildGuest(cmd, nodeCmd); err != nil {
+			return err
+		}
+	} else {
+		c.NodeCmd = nil // for the real engine only; virtual instances are this program's own
+	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	text := f.forPeople(stdout, stderr)
 	ours := ""
-	if len(nodeCmd) > 0 {
+	if len(nodeCmd) > 0 && len(c.NodeCmd) == 0 {
 		ours = fmt.Sprintf("the run's node is %s, but shrink plays this program's own library only, in virtual time", quoted(nodeCmd))
 		fmt.Fprintf(stderr, "note: %s; what breaks that node is played again by simulate replay\n", ours)
 	}

@@ -44,3 +44,17 @@ func Node(name, system, redisURL, targetURL string) []string {
 		"LEASESTORM_PROTOCOL=" + strconv.Itoa(Version), "LEASESTORM_LOG=debug",
 	}
 }
+
+// ElectionBeats is the prefix of an election's heartbeats.
+const ElectionBeats = "sovereign:heartbeat:"
+
+// ElectionEpoch is the key of an election's epoch.
+const ElectionEpoch = "sovereign:epoch"
+
+// Election returns the variables of an election.
+func Election(leaderKey string, ttl time.Duration) []string {
+	return []string{
+		Ms("ELECTION", ttl/2), Ms("START_DELAY", ttl/3), "LEASESTORM_LEADER_KEY=" + leaderKey,
+		"LEASESTORM_HEARTBEAT_PREFIX=" + ElectionBeats, "LEASESTORM_EPOCH_KEY=" + ElectionEpoch,
+	}
+}

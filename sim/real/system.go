@@ -23,10 +23,10 @@ var systems = map[string]*system{
 	systemPolling: pollingSystem(protocol.Polling),
 	systemElection: {
 		Keys: stream.Keys{
-			Epoch: electionEpoch, Patterns: []string{leaderKey, electionBeats + "*", "{" + leaderKey + "}*"}, Split: splitElection,
+			Epoch: protocol.ElectionEpoch, Patterns: []string{leaderKey, protocol.ElectionBeats + "*", "{" + leaderKey + "}*"}, Split: splitElection,
 		},
 		lease: leaderKey,
-		beats: electionBeats,
+		beats: protocol.ElectionBeats,
 		env:   electionEnv,
 	},
 	systemIntents: intentsSystem,
@@ -46,10 +46,6 @@ var runPatterns = []string{"session:*", "poll:*", "{poll:*", "sovereign:*", "{so
 
 // leaderKey is the lease of an election, and its name in a history.
 const leaderKey = "sovereign:leader"
-
-const electionBeats = "sovereign:heartbeat:"
-
-const electionEpoch = "sovereign:epoch"
 
 // fenceSuffix ends the key of a fence: "{", the lease's key, fenceSuffix.
 const fenceSuffix = "}:fence"
@@ -83,8 +79,8 @@ func splitElection(key []byte) (stream.Kind, string) {
 		return stream.KeyLease, leaderKey
 	case text == "{"+leaderKey+fenceSuffix:
 		return stream.KeyFence, leaderKey
-	case strings.HasPrefix(text, electionBeats):
-		return stream.KeyNode, strings.TrimPrefix(text, electionBeats)
+	case strings.HasPrefix(text, protocol.ElectionBeats):
+		return stream.KeyNode, strings.TrimPrefix(text, protocol.ElectionBeats)
 	}
 	return stream.KeyOther, ""
 }
@@ -102,14 +98,7 @@ func pollingSystem(k protocol.Keys) *system {
 	}
 }
 
-func electionEnv(s *slot) []string {
-	c := &s.run.cfg
-	return []string{
-		protocol.Ms("ELECTION", c.TTL/2), protocol.Ms("START_DELAY", c.TTL/3),
-		"LEASESTORM_LEADER_KEY=" + leaderKey, "LEASESTORM_HEARTBEAT_PREFIX=" + electionBeats,
-		"LEASESTORM_EPOCH_KEY=" + electionEpoch,
-	}
-}
+func electionEnv(s *slot) []string { return protocol.Election(leaderKey, s.run.cfg.TTL) }
 
 // systemIntents is the system of intents and workers (ADR-003).
 const systemIntents = "intents"

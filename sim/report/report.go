@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/files"
@@ -113,8 +114,25 @@ type Stats struct {
 	HistorySHA256 string `json:"historySha256,omitempty"`
 }
 
-// LeaseNode in a NodeCmd stands for this program's own node that leaves its leases to an adapter, whose command follows.
-const LeaseNode = "@lease"
+// A word of a NodeCmd that stands for another kind of node than a program whose command follows.
+const (
+	LeaseNode = "@lease"    // this program's own node, which leaves its leases to an adapter, whose command follows
+	GoNode    = "@go"       // in virtual time: a node that is built from the folder or file of a Go program
+	GoLease   = "@lease-go" // in virtual time: as LeaseNode, with an adapter that is built from a folder or file
+)
+
+// NodeFlags are the flags that name the kinds of nodes, by their word; "" is that of a program.
+var NodeFlags = map[string]string{"": "--node-cmd", LeaseNode: "--lease-cmd", GoNode: "--node-go", GoLease: "--lease-go"}
+
+// NodeKind splits a NodeCmd into the word of its kind, "" for a program, and the other words.
+func NodeKind(nodeCmd []string) (kind string, words []string) {
+	for i, w := range nodeCmd {
+		if w != "" && NodeFlags[w] != "" {
+			return w, slices.Concat(nodeCmd[:i], nodeCmd[i+1:])
+		}
+	}
+	return "", nodeCmd
+}
 
 // Meta holds the parts of a report that are neither parameters nor judgement.
 type Meta struct {

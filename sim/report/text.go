@@ -245,14 +245,15 @@ func (r Report) Again() (a Again) {
 	case "compose":
 		lacks("--compose", "it stormed the fleet of a compose project")
 	}
+	kind, _ := NodeKind(r.NodeCmd)
 	switch {
 	case !r.Config.Foreign:
 	case len(r.NodeCmd) == 0:
 		lacks("--node-cmd", "")
-	case slices.Contains(r.NodeCmd, LeaseNode):
-		lacks("--lease-cmd", "an adapter kept its leases: "+r.Nodes())
+	case kind == LeaseNode || kind == GoLease:
+		lacks(NodeFlags[kind], "an adapter kept its leases: "+r.Nodes())
 	default:
-		lacks("--node-cmd", "its nodes were: "+r.Nodes())
+		lacks(NodeFlags[kind], "its nodes were: "+r.Nodes())
 	}
 	return a
 }
@@ -289,10 +290,9 @@ func (r Redis) Chosen() string {
 // Nodes returns the command of the run's nodes for a reader, such as "BUG=x python3 node.py".
 func (r Report) Nodes() string {
 	var words []string
-	for _, w := range r.NodeCmd {
-		if w != LeaseNode {
-			words = append(words, plain.Word(w))
-		}
+	_, command := NodeKind(r.NodeCmd)
+	for _, w := range command {
+		words = append(words, plain.Word(w))
 	}
 	return strings.Join(words, " ")
 }

@@ -68,14 +68,17 @@ func (a *application) pause(i int32, by int) {
 }
 
 func (a *application) put() {
-	ids := make([]string, 0, len(a.sessions))
+	ids, paused := make([]string, 0, len(a.sessions)), []string(nil)
 	for i := range a.sessions {
-		if s := &a.sessions[i]; s.wanted() {
+		switch s := &a.sessions[i]; {
+		case s.wanted():
 			ids = append(ids, s.id)
+		case !s.gone:
+			paused = append(paused, s.id)
 		}
 	}
 	for _, s := range a.servers.all {
-		s.SetSessions(core.NewSessions(ids))
+		s.SetSessions(core.NewSessions(ids), paused...)
 	}
 }
 

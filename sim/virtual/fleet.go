@@ -30,7 +30,8 @@ type fleet struct {
 	placement placement // shared by all cores
 	timings   policy.Polls
 	pids      int64
-	entry     LogEntry // the entry being logged
+	entry     LogEntry       // the entry being logged
+	said      map[string]int // slot of the guest that last reported a session as its own; never ranged over
 }
 
 func (f *fleet) add(r *rand.Rand) *node {
@@ -146,6 +147,9 @@ func (n *node) spawn() {
 		instance: fmt.Sprintf("%s-%d-%08x", n.name, (epochNs+n.t)/int64(time.Second), n.load.Uint32()), pid: n.fleet.pids,
 		check: checkSend{session: -1}, spin: spin{since: n.t},
 	}
+	if n.cfg.Guest != nil {
+		n.instance = "" // its first message names it
+	}
 	n.shell = shell{fleet: n.fleet, n: n, held: map[string]int32{}}
 	if n.clock.Suspended { // a machine that starts a process is awake
 		n.clock.Wake(n.t)
@@ -166,11 +170,9 @@ func (n *node) spawn() {
 		n.machine = n.cfg.New(cfg)
 	}
 	n.emit(history.Event{Kind: history.Spawned, Node: n.name, Instance: n.instance, N: n.pid})
-	n.fleet.servers.master.Beat(n.instance) // fixes its order in snapshots at its start
-	if n.cfg.Intents == nil {
-		n.say(history.Ready, "", 0, "")
+	if n.cfg.Guest == nil {
+		n.begin()
 	}
-	n.subscribe(upTo(n.netRand, int64(5*time.Millisecond)))
 	n.step(core.Event{Kind: core.EvStart})
 	switch {
 	case n.program != nil:
@@ -180,6 +182,15 @@ func (n *node) spawn() {
 			n.want(n.fleet.app.sessions[i].id)
 		}
 	}
+}
+
+// begin starts what an instance of the library has and a guest does itself.
+func (n *node) begin() {
+	n.fleet.servers.master.Beat(n.instance) // fixes its order in snapshots at its start
+	if n.cfg.Intents == nil {
+		n.say(history.Ready, "", 0, "")
+	}
+	n.subscribe(upTo(n.netRand, int64(5*time.Millisecond)))
 }
 
 func (n *node) want(id string) {
@@ -272,7 +283,7 @@ func (n *node) tick(e *loop.Event) {
 		return // thaw sets it again
 	}
 	s := n.spun()
-	if s.ticks++; n.tooMany(s.ticks, ticksMax) {
+	if s.ticks++; n.cfg.Guest == nil && n.tooMany(s.ticks, ticksMax) {
 		return
 	}
 	if n.program != nil {
@@ -406,6 +417,10 @@ func (n *node) say(k history.Kind, id string, fence int64, why string) {
 
 // finished implements receiver.
 func (n *node) finished(m *message, a core.Answer) {
+	if m.conn != nil {
+		m.conn.arrived(m, &a)
+		return
+	}
 	if m.done != nil {
 		m.conclude(a)
 		return
@@ -423,6 +438,15 @@ func (n *node) subscribed() {
 	if n.program != nil && n.alive {
 		n.program.heard("")
 	}
+}
+
+// disconnected implements receiver.
+func (n *node) disconnected() bool {
+	g, ok := n.program.(*guestNode)
+	if ok && n.alive {
+		g.disconnect()
+	}
+	return ok
 }
 
 // command sends a program's command. replied receives each answer, including a duplicate.

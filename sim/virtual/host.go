@@ -41,6 +41,8 @@ type receiver interface {
 	finished(m *message, a core.Answer)
 	// subscribed is called when the process may receive notices, and may have missed some.
 	subscribed()
+	// disconnected is called when the process loses its connections. True: it sees to them itself, and has no subscription here.
+	disconnected() bool
 }
 
 // subscription is a connection of a process on which a server sends notices.
@@ -126,11 +128,11 @@ func (h *host) depart(m *message) {
 	m.run, m.to = run, h.route.to
 	m.refs++
 	l.flight = append(l.flight, m)
-	if h.loses(h.cfg.Net.Lost) {
+	if m.conn == nil && h.loses(h.cfg.Net.Lost) {
 		h.net.arm(m)
 		return
 	}
-	at := h.t + h.net.delay(l, sizeOf(&m.op))
+	at := h.t + h.net.delay(l, m.size())
 	if h.net.edge != nil {
 		at = h.net.edge(at, &m.op)
 	}
@@ -196,6 +198,9 @@ func (h *host) reset() {
 
 // deafen ends the subscription. The process retries.
 func (h *host) deafen() {
+	if h.receiver.disconnected() {
+		return
+	}
 	h.sub.close()
 	h.subscribe(upTo(h.netRand, int64(20*time.Millisecond)))
 }

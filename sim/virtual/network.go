@@ -46,7 +46,11 @@ type message struct {
 	args     []string                 // plain command of the node's program, instead of op
 	reply    redis.Reply              // to args
 	done     func(redis.Reply, error) // receives reply; error: no answer
-	number   int32                    // in network.messages
+	conn     *guestConn               // of a guest: batch is executed, and bytes answer it
+	batch    [][]string
+	bytes    []byte
+	push     bool  // Redis sends bytes unasked
+	number   int32 // in network.messages
 	node     int32
 	gen      uint32 // generation of the sending process
 	run      uint32 // generation of the receiving server
@@ -77,6 +81,8 @@ const pageKeys = 1000
 // and the owners.
 func (nw *network) commands(m *message) int64 {
 	switch {
+	case m.conn != nil:
+		return int64(len(m.batch))
 	case m.args != nil:
 		return 1
 	case m.op.Probes():
@@ -123,7 +129,7 @@ func (nw *network) post(at int64, kind uint8, m *message) {
 
 func (nw *network) release(m *message) {
 	if m.refs--; m.refs == 0 {
-		m.op.Items, m.ans.Look = nil, nil
+		m.op.Items, m.ans.Look, m.conn, m.bytes = nil, nil, nil, nil
 		nw.free = append(nw.free, m.number)
 	}
 }
@@ -159,10 +165,10 @@ func (nw *network) delay(l *link, size int) int64 {
 }
 
 // Sizes are estimates, for bandwidth limits.
-func sizeOf(op *core.Op) int { return 150 + 60*len(op.Items) }
+func (m *message) size() int { return 150 + 60*max(len(m.op.Items), len(m.batch)) }
 
 func sizeOfAnswer(m *message) int {
-	size := 60 + 70*len(m.ans.Results)
+	size := 60 + 70*len(m.ans.Results) + len(m.bytes)
 	if m.ans.Look != nil {
 		size += 90*len(m.ans.Look.Owners) + 80*len(m.ans.Look.Nodes)
 	}
@@ -170,7 +176,7 @@ func sizeOfAnswer(m *message) int {
 }
 
 func (nw *network) arm(m *message) {
-	if m.gen == nw.hosts[m.node].gen && !m.armed && !m.told {
+	if m.gen == nw.hosts[m.node].gen && !m.armed && !m.told && m.conn == nil {
 		m.armed = true
 		nw.post(max(nw.t, m.deadline)+upTo(nw.netRand, int64(nw.cfg.Clock.Late)), evTimeout, m)
 	}

@@ -138,6 +138,7 @@ func (ss *servers) add(label string) *server {
 		Wrote:   func(c redis.Change) { s.wrote(c) },
 		Publish: func(no core.Notice) { ss.net.deliver(notice{Notice: no}, s.number, 100+40*len(no.IDs)) },
 		Shout:   func(text string) { ss.net.deliver(notice{text: text}, s.number, 60+len(text)) },
+		Guests:  cfg.Guest != nil,
 		Named: func(id string) {
 			ss.known++
 			ss.named(id)
@@ -177,7 +178,7 @@ func (ss *servers) event(e *loop.Event) {
 	}
 	if e.Kind == evArrive {
 		start := max(ss.t, s.until)
-		s.until = start + opCost + itemCost*int64(len(m.op.Items))
+		s.until = start + opCost + itemCost*int64(len(m.op.Items)+len(m.batch))
 		if start > ss.t {
 			ss.net.post(start, evExec, m)
 			ss.net.release(m)
@@ -200,6 +201,9 @@ func (ss *servers) execute(m *message) {
 		return
 	}
 	switch {
+	case m.conn != nil:
+		s.obey(m)
+		return
 	case s.loading == 0 && m.args == nil && !s.Knows(m.op.Kind) && !s.DeniesOp(&m.op):
 		ss.sendScript(m)
 		return
@@ -247,7 +251,7 @@ func (ss *servers) sendScript(m *message) {
 	if n.gen == m.gen {
 		n.link.sent++
 	}
-	ss.net.post(ss.t+opCost+ss.net.delay(&n.link, 0)+ss.net.delay(&n.link, sizeOf(&m.op)), evArrive, m)
+	ss.net.post(ss.t+opCost+ss.net.delay(&n.link, 0)+ss.net.delay(&n.link, m.size()), evArrive, m)
 }
 
 // join completes a discovery of several reads: half of the owners, later the other half, then the heartbeats by SCAN, which may miss new
@@ -308,11 +312,15 @@ func (ss *servers) reply(m *message) {
 	case p.of != nil: // the reply is READONLY or UNBLOCKED
 		ss.hearSwitch(n, upTo(ss.sentinels.r, ss.sentinels.downAfter))
 	}
-	if ss.loses(ss.cfg.Net.Lost) {
+	if m.conn == nil && ss.loses(ss.cfg.Net.Lost) {
 		ss.net.arm(m)
 		return
 	}
 	back := ss.t + opCost + ss.net.delay(&n.link, sizeOfAnswer(m))
+	if m.conn != nil {
+		ss.net.post(m.conn.inOrder(back), evReply, m)
+		return
+	}
 	ss.net.post(back, evReply, m)
 	if n.link.double > 0 || chance(ss.netRand, ss.cfg.Net.Double) {
 		ss.net.post(back+upTo(ss.netRand, int64(ss.cfg.TTL)), evReply, m)

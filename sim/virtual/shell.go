@@ -285,6 +285,10 @@ func (sh *shell) beginPoll(ti int32) {
 }
 
 func (sh *shell) pollReturned(e *loop.Event) {
+	if g, ok := sh.n.program.(*guestNode); ok {
+		g.polled(e)
+		return
+	}
 	p := sh.target.get(e.Arg, e.Gen)
 	if p == nil || p.over || !sh.n.alive {
 		return

@@ -218,8 +218,12 @@ func (st *storm) owners() []int {
 		}
 	}
 	var owners []int
-	for _, owner := range st.servers.master.Owners() {
-		owners = append(owners, slots[owner])
+	for i, owner := range st.servers.master.Owners() {
+		slot := slots[owner]
+		if slot == 0 { // the key's value is no instance
+			slot = st.fleet.said[st.app.sessions[i].id]
+		}
+		owners = append(owners, slot)
 	}
 	return owners
 }

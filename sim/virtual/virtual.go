@@ -12,6 +12,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/logentry"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/foreign"
+	"github.com/leasestorm/leasestorm/sim/guest"
 	"github.com/leasestorm/leasestorm/sim/timing"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
@@ -94,6 +95,11 @@ type Config struct {
 	// Foreign returns the machine of an instance of another program, or nil for an instance that uses the library.
 	Foreign func(Instance) foreign.Machine
 
+	// Guest starts the instances as unmodified programs, which speak the node protocol. They need one Redis. Output receives what they
+	// write to standard error, and may be nil.
+	Guest  guest.Starter
+	Output func(node string, p []byte)
+
 	Start time.Duration // cold start before the storm; default TTL / 3
 	Storm time.Duration // duration of the plan
 	Calm  time.Duration // time after the storm, without faults
@@ -127,6 +133,9 @@ type Config struct {
 	Tune func(*core.Config)
 	// Seams alters the data that passes outside the core, in tests.
 	Seams Seams
+	// Fork, if not 0, is the time since the start of the storm at which the random delays continue from ForkSeed.
+	Fork     time.Duration
+	ForkSeed uint64
 	// Stop ends the run early when it returns true. It is called every few thousand events and must not affect the run otherwise.
 	Stop func() bool
 
@@ -255,6 +264,8 @@ func (c Config) Validate() error {
 		return bad("Sentinel and Cluster are both set; one of them is possible")
 	case c.Cluster && c.Intents != nil:
 		return bad("Intents know no Cluster")
+	case c.Guest != nil && (c.replicated() || c.Intents != nil):
+		return bad("Guest needs one Redis, and polling or an election")
 	}
 	if err := c.timings().Check(c.LongPolls, 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

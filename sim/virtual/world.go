@@ -56,6 +56,7 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	w.target = &target{timeline: tl, app: w.app}
 	w.fleet = &fleet{
 		timeline: tl, net: w.net, servers: w.servers, app: w.app, target: w.target, routines: w.routines,
+		said:    map[string]int{},
 		timings: policy.Polls{Interval: core.Time(cfg.Poll), Timeout: core.Time(cfg.PollTimeout), Long: cfg.LongPolls},
 	}
 	w.oracle = &oracle{timeline: tl, fleet: w.fleet}
@@ -85,6 +86,11 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	for range cfg.Nodes {
 		n := w.fleet.add(setup)
 		w.after(setup.Int64N(int64(50*time.Millisecond)), n.spawn)
+	}
+	if cfg.Fork > 0 {
+		w.after(int64(cfg.Start+cfg.Fork), func() {
+			*tl.netRand, *tl.load = *rand.New(rand.NewPCG(cfg.ForkSeed, streamNet)), *rand.New(rand.NewPCG(cfg.ForkSeed, streamLoad))
+		})
 	}
 	w.storm.schedule(plan, w.enter)
 	if w.servers.sentinels != nil {
@@ -172,6 +178,9 @@ func (w *world) outcome() Outcome {
 }
 
 func (w *world) newProgram(n *node) program {
+	if n.cfg.Guest != nil {
+		return &guestNode{n: n}
+	}
 	if n.cfg.Foreign != nil {
 		delay := time.Duration(upTo(n.load, int64(n.cfg.TTL)/3))
 		if m := n.cfg.Foreign(Instance{n.slot, n.instance, delay}); m != nil {

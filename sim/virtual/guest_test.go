@@ -1,0 +1,161 @@
+package virtual
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasestorm/leasestorm/sim/check"
+	"github.com/leasestorm/leasestorm/sim/fault"
+	"github.com/leasestorm/leasestorm/sim/guest"
+	"github.com/leasestorm/leasestorm/sim/history"
+)
+
+// naive is a lock as many write it: SET NX PX, then PEXPIRE, whose answers it does not read. It polls as long as it runs.
+type naive struct {
+	h        guest.Host
+	id, key  string
+	ttl      int64 // ms
+	read     [3]string
+	due      int64
+	acquired bool
+	stop     bool
+}
+
+const (
+	toRedis  = 1
+	toTarget = 2
+)
+
+func newNaive(env []string, h guest.Host) guest.Program {
+	n := &naive{h: h}
+	for _, v := range env {
+		if ms, ok := strings.CutPrefix(v, "LEASESTORM_TTL_MS="); ok {
+			_, _ = fmt.Sscan(ms, &n.ttl)
+		}
+	}
+	n.id = fmt.Sprint("naive-", now(h))
+	h.Dial(toRedis, guestRedis)
+	h.Dial(toTarget, guestTarget)
+	h.Print(2, []byte("started\n"))
+	return n
+}
+
+func now(h guest.Host) int64 {
+	mono, _ := h.Clock()
+	return mono
+}
+
+func (n *naive) Run() guest.State {
+	if n.stop {
+		n.say("stopped", "")
+		return guest.State{Exited: true}
+	}
+	if _, body, ok := strings.Cut(n.read[toTarget], "\r\n\r\n"); ok && n.key == "" {
+		var ids []string
+		if json.Unmarshal([]byte(body), &ids) == nil && len(ids) > 0 {
+			n.key = ids[0]
+			n.say("ready", "")
+		}
+	}
+	if strings.Contains(n.read[toRedis], "+OK") && !n.acquired {
+		n.acquired = true
+		n.say("acquired", n.key)
+	}
+	if at := now(n.h); at >= n.due && n.key != "" {
+		n.due = at + int64(200*time.Millisecond)
+		if n.acquired {
+			n.send("PEXPIRE", "poll:lease:"+n.key, fmt.Sprint(n.ttl))
+			n.say("pollStart", n.key)
+			n.h.Write(toTarget, fmt.Appendf(nil, "POST /poll/%s HTTP/1.1\r\nHost: t\r\nX-Instance: %s\r\n\r\n", n.key, n.id))
+		} else {
+			n.send("SET", "poll:lease:"+n.key, n.id, "NX", "PX", fmt.Sprint(n.ttl))
+		}
+	}
+	return guest.State{Next: n.due}
+}
+
+func (n *naive) say(event, session string) {
+	n.h.Print(1, fmt.Appendf(nil, "{\"event\":%q,\"instance\":%q,\"session\":%q,\"t\":%d}\n", event, n.id, session, now(n.h)))
+}
+
+func (n *naive) send(words ...string) {
+	text := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+	}
+	n.h.Write(toRedis, []byte(text))
+}
+
+func (n *naive) Connected(conn int32, failure string) {
+	switch {
+	case failure != "":
+		n.HangUp(conn, true)
+	case conn == toTarget && n.key == "":
+		n.h.Write(toTarget, []byte("GET /sessions HTTP/1.1\r\nHost: t\r\n\r\n"))
+	}
+}
+
+func (n *naive) Deliver(conn int32, p []byte) { n.read[conn] = string(p) }
+func (n *naive) Signal()                      { n.stop = true }
+func (n *naive) Kill()                        {}
+
+func (n *naive) HangUp(conn int32, _ bool) {
+	n.h.Close(conn)
+	n.h.Dial(conn, []string{toRedis: guestRedis, toTarget: guestTarget}[conn])
+}
+
+// An unmodified program is stormed and judged like an instance of the library. A lock that never looks has two owners after a silence.
+func TestGuests(t *testing.T) {
+	cfg := Config{
+		Nodes: 3, Sessions: 1, TTL: 3 * time.Second, Poll: 200 * time.Millisecond, Storm: 30 * time.Second, Calm: 10 * time.Second,
+		Guest: newNaive,
+	}
+	owner := fault.OwnerTarget(fault.SessionTarget(1))
+	for name, test := range map[string]struct {
+		plan []fault.Fault
+		want check.Outcome
+	}{
+		"no fault": {nil, check.Unknown},
+		"silence":  {[]fault.Fault{{At: 5 * time.Second, Kind: fault.BlackHole, Target: owner, For: 20 * time.Second}}, check.Fail},
+		"freeze":   {[]fault.Fault{{At: 5 * time.Second, Kind: fault.Freeze, Target: owner, For: 10 * time.Second}}, check.Fail},
+		"cut":      {[]fault.Fault{{At: 5 * time.Second, Kind: fault.Cut, Target: owner, For: 10 * time.Second}}, check.Fail},
+		"stop":     {[]fault.Fault{{At: 5 * time.Second, Kind: fault.Terminate, Target: owner, For: time.Second}}, check.Pass},
+		"crash":    {[]fault.Fault{{At: 5 * time.Second, Kind: fault.Crash, Target: owner, For: time.Second}}, check.Pass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := fault.Plan{Version: 1, Faults: test.plan}
+			var sums [2]string
+			for i := range sums {
+				var events []history.Event
+				logged := 0
+				c := cfg
+				c.Output = func(string, []byte) { logged++ }
+				sum := history.NewSum()
+				out, err := Run(c, plan, 1, func(e history.Event) {
+					sum.Add(&e)
+					events = append(events, e)
+				})
+				if err != nil || out.Fell != "" || len(out.Skipped) > 0 || logged < 3 {
+					t.Fatalf("%v %s %v, %d logs", err, out.Fell, out.Skipped, logged)
+				}
+				p := params(c, plan)
+				p.Foreign = true
+				r, err := check.Judge(p, inOrder(events), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v, _ := r.Verdict("G1")
+				if v.Verdict != test.want || r.Stats.Polls < 100 || r.Stats.Acquires < 1 {
+					t.Errorf("G1 is %s: %s; %+v", v.Verdict, v.Detail, r.Stats)
+				}
+				sums[i] = sum.String()
+			}
+			if sums[0] != sums[1] {
+				t.Error("two equal runs differ")
+			}
+		})
+	}
+}
