@@ -100,7 +100,7 @@ contenders: setup ## Play the same faults against lock libraries, and write docs
 	@go build -o bin/simulate ./cmd/simulate
 	@mkdir -p bin/contenders && go build -o bin/contenders/sovereign ./sim/mutant/sovereign/node
 	@go -C contenders build -o ../bin/contenders/ ./...
-	@bin/contenders/contenders $(if $(filter file,$(origin ARGS)),,$(ARGS))
+	@bin/contenders/contenders -virtual 20 $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
 .PHONY: long
 long: setup ## Tests that make test leaves out by -short (part of nightly)

@@ -5,15 +5,22 @@ type contender struct {
 	Name     string
 	dir      string // of its adapter in Go; "": command
 	command  string
-	node     string                                                    // of the election of the specification; "": an adapter
-	option   string                                                    // of --lease-cmd with care
-	env      bool                                                      // with care, the adapter gets CAREFUL=1
-	store    func(dir string) (flags []string, stop func(), err error) // nil: the Redis of the storm
+	module   string   // of Python that it needs
+	missing  bool     // the module is not installed
+	node     string   // of the election of the specification; "": an adapter
+	option   string   // of --lease-cmd with care
+	env      bool     // with care, the adapter gets CAREFUL=1
+	stores   []string // started by --store; none: the Redis of the storm
 	Promises string
 	Fence    string
 	Careful  string // what care means; "": it is not played with care
 	Helps    string // the setting that helps most
 }
+
+const (
+	python = "/usr/bin/python3" // Debian's, which has the modules python3-redis and python3-psycopg2
+	redis  = "sh contenders/redis.sh"
+)
 
 // The contenders, ours last.
 var contenders = []contender{
@@ -36,24 +43,26 @@ var contenders = []contender{
 		Helps: "asking `Until` before each use",
 	},
 	{
-		Name: "redsync on 5 servers", dir: "redsync", env: true, store: fiveServers,
+		Name: "redsync on 5 servers", dir: "redsync", env: true,
+		stores:   []string{"R1=" + redis, "R2=" + redis, "R3=" + redis, "R4=" + redis, "R5=" + redis},
 		Promises: "the same, while a majority of the servers keeps its data",
 		Fence:    "no", Careful: "as redsync", Helps: "asking `Until` before each use",
 	},
 	{
 		Name: "rueidislock 1.0.79", dir: "rueidislock", env: true,
 		Promises: "renews by itself; its context ends at once when the lock is lost, or Redis is down",
-		Fence:    "no", Careful: "short time-outs of the client, renewals at a third of the TTL",
-		Helps: "`ConnWriteTimeout` and `Dialer.KeepAlive`",
+		Fence:    "no", Careful: "`ExtendInterval` is a tenth of the TTL, short time-outs of the client",
+		Helps: "`ExtendInterval`: the context can end that much late",
 	},
 	{
-		Name: "redis-py 4.3.4", command: "/usr/bin/python3 contenders/redispy.py", option: "--check", env: true,
+		Name: "redis-py 4.3.4", command: python + " contenders/redispy.py", module: "redis", option: "--check", env: true,
 		Promises: "the lock expires; release and reacquire compare the token; the user renews",
 		Fence:    "no", Careful: "`owned()` before each poll, `socket_timeout` and `socket_connect_timeout` far below the TTL",
 		Helps: "`socket_timeout`",
 	},
 	{
-		Name: "PostgreSQL advisory lock", command: "/usr/bin/python3 examples/leases/pg_advisory.py", option: "--check", store: postgres,
+		Name: "PostgreSQL advisory lock", command: python + " examples/leases/pg_advisory.py", module: "psycopg2", option: "--check",
+		stores:   []string{"POSTGRES=sh examples/leases/postgres.sh"},
 		Promises: "one session has the lock until it unlocks or the session ends",
 		Fence:    "no", Careful: "a query on the session before each poll", Helps: "a query on the session before each use",
 	},
@@ -72,13 +81,14 @@ var contenders = []contender{
 // question is a scenario in questions/.
 type question struct {
 	Name, Asks string
-	redis      bool // strikes the Redis of the storm, which other stores do not have
+	redis      bool // strikes the Redis of the storm, and what it means for other stores is another question
 	virtual    bool // only in virtual time
+	most       int  // seeds at most; 0: all
 }
 
 var questions = []question{
 	{Name: "silence", Asks: "silence of 6.7 TTL"},
-	{Name: "silence-long", Asks: "silence of 40 TTL", virtual: true},
+	{Name: "silence-long", Asks: "silence of 40 TTL", virtual: true, most: 5},
 	{Name: "replies-lost", Asks: "replies lost for 4 TTL"},
 	{Name: "freeze", Asks: "freeze of 2 TTL"},
 	{Name: "crash", Asks: "crash"},
@@ -86,7 +96,7 @@ var questions = []question{
 	{Name: "late-release", Asks: "a release that comes late"},
 	{Name: "empty-restart", Asks: "Redis restarts empty", redis: true},
 	{Name: "flush", Asks: "FLUSHALL", redis: true},
-	{Name: "full", Asks: "full Redis", redis: true},
-	{Name: "clock-step", Asks: "clock steps", virtual: true},
-	{Name: "calm", Asks: "no fault"},
+	{Name: "full", Asks: "full Redis", redis: true, most: 5},
+	{Name: "clock-step", Asks: "clock steps", virtual: true, most: 5},
+	{Name: "calm", Asks: "no fault", most: 1},
 }

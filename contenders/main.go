@@ -75,6 +75,12 @@ func main() {
 	flag.IntVar(&s.virtual, "virtual", 0, "play `N` seeds of libraries in Go in virtual time; 0: all on the real engine")
 	flag.BoolVar(&s.resume, "resume", false, "play only what has no run yet")
 	flag.Parse()
+	for i := range contenders {
+		if c := &contenders[i]; c.module != "" && exec.Command(python, "-c", "import "+c.module).Run() != nil {
+			c.missing = true
+			log.Printf("%s is left out: python3-%s is not installed", c.Name, c.module)
+		}
+	}
 	which, t := regexp.MustCompile(*only), &table{cells: map[cell][]result{}}
 	err := errors.Join(t.all(s, s.plays(which, true), runtime.NumCPU()), t.all(s, s.plays(which, false), s.parallel))
 	if err == nil {
@@ -93,12 +99,12 @@ func (s settings) plays(only *regexp.Regexp, virtual bool) (all []play) {
 	}
 	for i := range seeds * len(questions) {
 		for j := range contenders {
-			q, c := &questions[i%len(questions)], &contenders[j]
-			if s.onVirtual(c) != virtual || !c.answers(q, virtual) || !only.MatchString(c.Name+"/"+q.Name) {
+			q, c, seed := &questions[i%len(questions)], &contenders[j], 1+i/len(questions)
+			if q.most > 0 && seed > q.most || s.onVirtual(c) != virtual || !c.answers(q, virtual) || !only.MatchString(c.Name+"/"+q.Name) {
 				continue
 			}
 			for _, mode := range c.modes() {
-				all = append(all, play{c, q, mode, 1 + i/len(questions)})
+				all = append(all, play{c, q, mode, seed})
 			}
 		}
 	}
@@ -107,11 +113,13 @@ func (s settings) plays(only *regexp.Regexp, virtual bool) (all []play) {
 
 // answers reports whether the question can be put to the contender.
 func (c *contender) answers(q *question, virtual bool) bool {
-	return (virtual || !q.virtual) && (c.store == nil || !q.redis)
+	return (virtual || !q.virtual) && (c.stores == nil || !q.redis) && !c.missing
 }
 
 // onVirtual reports whether the contender is played in virtual time.
-func (s settings) onVirtual(c *contender) bool { return s.virtual > 0 && c.dir != "" && c.store == nil }
+func (s settings) onVirtual(c *contender) bool {
+	return s.virtual > 0 && c.dir != "" && c.stores == nil
+}
 
 // all adds the results of the plays, some at a time.
 func (t *table) all(s settings, plays []play, parallel int) error {
@@ -128,7 +136,7 @@ func (t *table) all(s settings, plays []play, parallel int) error {
 				} else {
 					k := cell{p.contender.Name, p.question.Name, p.mode}
 					t.cells[k] = append(t.cells[k], r)
-					fmt.Printf("%s: two owners %s, late polls %d\n", p.folder(s.folder), text(r.two), r.late)
+					log.Printf("%s: two owners %s, late polls %d", p.folder(s.folder), text(r.two), r.late)
 				}
 				t.mu.Unlock()
 			}
@@ -165,7 +173,32 @@ func (s settings) flags(c *contender, care bool) []string {
 	if care && c.env {
 		command = "CAREFUL=1 " + command
 	}
-	return append(flags, command)
+	flags = append(flags, command)
+	for _, store := range c.stores {
+		flags = append(flags, "--store", store)
+	}
+	return flags
+}
+
+var at = regexp.MustCompile(`\bat: (\d+)ms`)
+
+// scenario returns the file of the question. From the second seed on it is a copy, in which all faults begin later by a part of a second,
+// so that they strike at other times between two renewals.
+func (p play) scenario(dir string) (string, error) {
+	file := "contenders/questions/" + p.question.Name + ".yaml"
+	if p.seed == 1 {
+		return file, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	text = at.ReplaceAllFunc(text, func(found []byte) []byte {
+		ms, _ := strconv.Atoi(string(at.FindSubmatch(found)[1]))
+		return fmt.Appendf(nil, "at: %dms", ms+(p.seed-1)*618%1000)
+	})
+	file = filepath.Join(dir, p.question.Name+".yaml")
+	return file, os.WriteFile(file, text, 0o644)
 }
 
 func (s settings) play(p play) (result, error) {
@@ -182,23 +215,15 @@ func (s settings) play(p play) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	scenario, err := p.scenario(dir)
+	if err != nil {
+		return result{}, err
+	}
 	args := []string{
-		"--scenario", "contenders/questions/" + p.question.Name + ".yaml", "--seed", strconv.Itoa(p.seed), "--quiet", "--no-html",
+		"--scenario", scenario, "--seed", strconv.Itoa(p.seed), "--quiet", "--no-html",
 		"--report", dir,
 	}
 	args = append(args, s.flags(p.contender, p.mode == careful)...)
-	if p.contender.store != nil {
-		store := filepath.Join(dir, "store")
-		if err := os.Mkdir(store, 0o755); err != nil {
-			return result{}, err
-		}
-		flags, stop, err := p.contender.store(store)
-		if err != nil {
-			return result{}, err
-		}
-		defer stop()
-		args = append(args, flags...)
-	}
 	storm := exec.Command(s.simulate, args...)
 	var out bytes.Buffer
 	storm.Stdout, storm.Stderr = &out, &out

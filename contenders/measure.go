@@ -15,10 +15,11 @@ type result struct {
 	two       time.Duration   // two awake instances trusted one lease
 	asleep    time.Duration   // two trusted it, and at least one of them was frozen
 	late      int             // polls begun after another instance had acquired the lease
-	refused   int             // of them, and others, those that the target refused by their fence
+	accepted  int             // of them, those that reached the target and were accepted there
 	takeovers []time.Duration // from an owner's death to the next acquisition
 	handovers []time.Duration // from a release to the next acquisition
 	commands  float64         // to Redis, a minute
+	idle      time.Duration   // the longest time without the start of a poll
 }
 
 // belief is a time in which an instance trusts the lease.
@@ -45,6 +46,7 @@ type reader struct {
 	released         int64
 	counting         int64 // since when commands are counted
 	sent             int64
+	polled           int64 // when the last poll began; 0: none has
 	now              int64
 }
 
@@ -82,6 +84,7 @@ func (r *reader) event(e *history.Event) {
 			r.released = e.T
 		}
 	case history.PollStart:
+		r.worked()
 		if r.owner != "" && r.owner != e.Instance {
 			r.late++
 		}
@@ -90,8 +93,10 @@ func (r *reader) event(e *history.Event) {
 		}
 	case history.PollEnd, history.PollCancelled:
 		r.close(func(b *belief) bool { return b.instance == e.Instance && r.asks[e.Instance] })
-	case history.Rejected:
-		r.refused++
+	case history.Arrived:
+		if r.owner != "" && r.owner != e.Instance {
+			r.accepted++
+		}
 	default:
 		r.harness(e)
 	}
@@ -100,14 +105,14 @@ func (r *reader) event(e *history.Event) {
 func (r *reader) harness(e *history.Event) {
 	switch e.Kind {
 	case history.Exited:
-		if e.Node == r.ownerNode && r.released == 0 {
-			r.dead = e.T
-		}
-		r.close(func(b *belief) bool { return b.node == e.Node })
+		r.died(e)
 	case history.FaultStart:
 		r.faults++
-		if e.Reason == "freeze" {
+		switch e.Reason {
+		case "freeze":
 			r.frozen = append(r.frozen, span{node: e.Node, from: e.T})
+		case "crash": // its exit may be noticed later
+			r.died(e)
 		}
 	case history.FaultEnd:
 		if i := slices.IndexFunc(r.frozen, func(f span) bool { return f.node == e.Node && f.to == 0 }); i >= 0 {
@@ -122,10 +127,27 @@ func (r *reader) harness(e *history.Event) {
 		case "storm":
 			r.counting = max(e.T, settled)
 		case "calm":
+			r.worked()
 			r.commands = float64(r.sent) / time.Duration(e.T-r.counting).Minutes()
 			r.counting = 0
 		}
 	}
+}
+
+// died ends what a process believes.
+func (r *reader) died(e *history.Event) {
+	if e.Node == r.ownerNode && r.released == 0 && r.dead == 0 {
+		r.dead = e.T
+	}
+	r.close(func(b *belief) bool { return b.node == e.Node })
+}
+
+// worked ends a time without polls.
+func (r *reader) worked() {
+	if r.polled != 0 {
+		r.idle = max(r.idle, time.Duration(r.now-r.polled))
+	}
+	r.polled = r.now
 }
 
 func (r *reader) acquired(e *history.Event) {
@@ -213,8 +235,8 @@ func (s sample) percentile(p int) time.Duration {
 	return slices.Sorted(slices.Values(s))[(len(s)*p+99)/100-1]
 }
 
-// least is the shortest time that counts: two processes on one machine stamp what they say a little late.
-const least = 5 * time.Millisecond
+// least is the shortest time that counts: on a busy machine, a process needs so long to say what it has noticed.
+const least = 20 * time.Millisecond
 
 // nonzero returns how many times count.
 func (s sample) nonzero() (n int) {

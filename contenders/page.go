@@ -42,6 +42,15 @@ func (p *page) Flags(c contender, careful bool) string {
 	return strings.Join(words, " ")
 }
 
+// Played says how the storms were played.
+func (p *page) Played() string {
+	if p.virtual == 0 {
+		return fmt.Sprintf("All storms ran on the real engine, with %d seeds each.", p.seeds)
+	}
+	return fmt.Sprintf("The libraries in Go ran in virtual time with %d seeds each, except on five servers. The others ran on the real "+
+		"engine with %d.", p.virtual, p.seeds)
+}
+
 // column is a column of a table: a question, and the text of a cell.
 type column struct {
 	head, question string
@@ -72,7 +81,7 @@ func (p *page) grid(columns []column) string {
 	return b.String() + "\n"
 }
 
-// grids returns tables of up to five of the questions at which any storm showed something, and names the others.
+// grids returns tables of up to six of the questions at which any storm showed something, and names the others.
 func (p *page) grids(shows func(*result) bool, show func([]result) string) string {
 	var columns []column
 	var quiet []string
@@ -91,10 +100,10 @@ func (p *page) grids(shows func(*result) bool, show func([]result) string) strin
 		}
 	}
 	var tables strings.Builder
-	for part := range slices.Chunk(columns, 5) {
+	for part := range slices.Chunk(columns, 6) {
 		tables.WriteString(p.grid(part))
 	}
-	return tables.String() + "None at: " + strings.Join(quiet, ", ") + ".\n"
+	return tables.String() + "None at: " + strings.Join(quiet, ", ") + ".\n\n"
 }
 
 // Owners returns the tables of the times with two owners: the worst, the median, and in how many storms.
@@ -112,12 +121,12 @@ func (p *page) Owners() string {
 // Polls returns the tables of late polls.
 func (p *page) Polls() string {
 	return p.grids(func(r *result) bool { return r.late > 0 }, func(results []result) string {
-		most, refused := 0, 0
+		most, accepted := 0, 0
 		for _, r := range results {
-			most, refused = max(most, r.late), max(refused, r.refused)
+			most, accepted = max(most, r.late), max(accepted, r.accepted)
 		}
-		if refused > 0 {
-			return fmt.Sprintf("%d, refused", most)
+		if accepted < most {
+			return fmt.Sprintf("%d, %d accepted", most, accepted)
 		}
 		return fmt.Sprint(most)
 	})
@@ -137,7 +146,15 @@ func (p *page) Waits() string {
 	return p.grid([]column{
 		{"takeover", "crash", waits(func(r *result) []time.Duration { return r.takeovers })},
 		{"handover", "stop", waits(func(r *result) []time.Duration { return r.handovers })},
-		{"commands", "calm", func(results []result) string { return fmt.Sprintf("%.0f", results[0].commands) }},
+		{"commands", "calm", func(results []result) string {
+			if results[0].commands == 0 {
+				return "–" // they go to another store
+			}
+			return fmt.Sprintf("%.0f", results[0].commands)
+		}},
+		{"idle", "silence", func(results []result) string {
+			return text(collect(results, func(r *result) time.Duration { return r.idle }).percentile(50))
+		}},
 		{"frozen belief", "freeze", func(results []result) string {
 			return text(collect(results, func(r *result) time.Duration { return r.asleep }).percentile(100))
 		}},

@@ -22,8 +22,8 @@ func main() {
 		KeyMajority: 1, NoLoopTracking: true, // as the README advises for one Redis of version 7.0.5 or later
 	}
 	if adapter.Careful() {
-		// Its documentation has no other means. These make the client notice a dead connection sooner, and renew as often as the others.
-		option.ExtendInterval = adapter.TTL() / 3
+		// An extension may take until its own new deadline, so that a context can end up to an ExtendInterval late.
+		option.ExtendInterval = adapter.TTL() / 10
 		option.ClientOption.Dialer.Timeout, option.ClientOption.Dialer.KeepAlive = adapter.TTL()/10, adapter.TTL()/10
 		option.ClientOption.ConnWriteTimeout = adapter.TTL() / 10
 	}
