@@ -25,8 +25,8 @@ type Front struct {
 	multi   bool
 	doomed  bool
 	queue   [][]string
-	watched map[string]bool // never ranged over
-	changed bool            // a watched key has changed
+	watched []string
+	changed bool // a watched key has changed
 
 	channels []string
 	patterns []string
@@ -79,6 +79,9 @@ func (f *Front) Frame(v Reply) []byte { return appendReply(nil, v, f.resp3) }
 func (f *Front) Execute(t int64, args []string) (out []byte, wait *WaitFor) {
 	f.t, f.runs, f.server.caller = t, true, f
 	v := f.reply(strings.ToUpper(args[0]), args)
+	for _, o := range f.server.fronts {
+		o.sendBatch()
+	}
 	f.runs, f.server.caller = false, nil
 	if w, blocks := v.(WaitFor); blocks {
 		f.blocked, wait = args, &w
@@ -117,6 +120,9 @@ func (f *Front) reply(name string, args []string) Reply {
 	defer f.forgetCaching(name)
 	if why := f.refusal(name, args); why != "" {
 		f.doomed = f.doomed || f.multi
+		if name == "EXEC" && len(args) == 1 {
+			return f.abort(strings.TrimPrefix(string(why), "ERR "))
+		}
 		return why
 	}
 	if f.multi && !slices.Contains(unqueued, name) {
@@ -144,9 +150,14 @@ func (f *Front) refusal(name string, args []string) Refusal {
 	if n := len(args) - 1; n < least || most > 0 && n > most {
 		return wrongNumber(name)
 	}
+	if len(args) > 1 {
+		if no := subcommandRefusal(name, args[1:]); no != "" {
+			return no
+		}
+	}
 	if !f.resp3 && len(f.channels)+len(f.patterns) > 0 && !slices.Contains(whileSubscribed, name) {
 		return Refusal(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "+
-			"this context", strings.ToLower(name)))
+			"this context", fullName(name, args)))
 	}
 	if f.server.Loading && !slices.Contains(whileLoading, name) {
 		return TextLoading
@@ -170,6 +181,14 @@ func (f *Front) run(name string, args []string) Reply {
 		return v.run(f, args[1:])
 	}
 	return f.shaped(name, args, f.server.Obey(f.t, args))
+}
+
+// fullName returns the name of a command with its subcommand, if it has any.
+func fullName(name string, args []string) string {
+	if len(args) > 1 && slices.Contains([]string{"CLIENT", "CLUSTER", "COMMAND", "CONFIG", "SCRIPT", "XGROUP", "XINFO"}, name) {
+		name += "|" + args[1]
+	}
+	return strings.ToLower(name)
 }
 
 func wrongNumber(name string) Refusal {

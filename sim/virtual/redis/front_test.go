@@ -80,3 +80,95 @@ func TestGoRedisSubscribes(t *testing.T) {
 		}
 	})
 }
+
+// A command may arrive in pieces, and a wrong one is the last.
+func TestFrontParses(t *testing.T) {
+	long := strings.Repeat("x", inlineMax+1)
+	for _, c := range []struct{ sent, commands, reply string }{
+		{sent: "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", commands: "GET,k"},
+		{sent: "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n", commands: "PING PING"},
+		{sent: "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", commands: "ECHO,"},
+		{sent: "*2\r\n$4\r\nECHO\r\n$4\r\n\r\n\r\n\r\n", commands: "ECHO,\r\n\r\n"},
+		{sent: "*0\r\n*-1\r\n\r\nGET k\r\n", commands: "GET,k"},
+		{sent: "*2\r\n$3\r\nGET\r\n$1\r\n"},
+		{sent: "*x\r\n", reply: "invalid multibulk length"},
+		{sent: "*2000000\r\n", reply: "invalid multibulk length"},
+		{sent: "*1\r\nGET\r\n", reply: "expected '$', got 'G'"},
+		{sent: "*1\r\n$-1\r\n", reply: "invalid bulk length"},
+		{sent: "*1\r\n$99999999999\r\n", reply: "invalid bulk length"},
+		{sent: "*1\r\n$4\r\nPING\r\n*x\r\n", commands: "PING", reply: "invalid multibulk length"},
+		{sent: long, reply: "too big inline request"},
+		{sent: "*1\r\n" + long, reply: "too big bulk count string"},
+	} {
+		for _, piece := range []int{1, 7, len(c.sent)} {
+			f := guestServer().Connect(nil)
+			var got []string
+			var last []byte
+			for p := range slices.Chunk([]byte(c.sent), piece) {
+				commands, reply := f.Commands(p)
+				for _, args := range commands {
+					got = append(got, strings.Join(args, ","))
+				}
+				if last = reply; f.Closes() {
+					break
+				}
+			}
+			want := ""
+			if c.reply != "" {
+				want = "-ERR Protocol error: " + c.reply + "\r\n"
+			}
+			if strings.Join(got, " ") != c.commands || string(last) != want || f.Closes() != (c.reply != "") {
+				t.Errorf("%.40q by %d bytes: %q, %q", c.sent, piece, got, last)
+			}
+		}
+	}
+}
+
+// A read that waits for an entry gets it, or null once its time is over.
+func TestFrontWaits(t *testing.T) {
+	r := guestServer()
+	reader, writer := r.Connect(nil), r.Connect(nil)
+	ask := func(f *Front, command string) (string, *WaitFor) {
+		out, wait := f.Execute(1, strings.Fields(command))
+		return string(out), wait
+	}
+	ask(writer, "XGROUP CREATE x g 0 MKSTREAM")
+	const read = "XREADGROUP GROUP g c COUNT 1 BLOCK 5000 STREAMS x >"
+	if out, wait := ask(reader, read); out != "" || wait == nil || *wait != (WaitFor{Key: "x", Block: 5000}) {
+		t.Fatalf("%q %v", out, wait)
+	}
+	if got := string(reader.Resume(nil)); got != "*-1\r\n" {
+		t.Errorf("after its time %q", got)
+	}
+	ask(reader, read)
+	ask(writer, "XADD x * f v")
+	if fed := r.TakeFed(); !slices.Equal(fed, []string{"x"}) {
+		t.Errorf("fed %q", fed)
+	}
+	if out, wait := reader.Retry(2); wait != nil || !strings.HasPrefix(string(out), "*1\r\n*2\r\n$1\r\nx\r\n*1\r\n") {
+		t.Errorf("%q %v", out, wait)
+	}
+	if out, wait := ask(reader, "WAIT 2 100"); out != "" || wait == nil || *wait != (WaitFor{Replicas: 2, Block: 100}) {
+		t.Fatalf("%q %v", out, wait)
+	}
+	if got := string(reader.Resume(int64(1))); got != ":1\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// An expired key is invalidated without a command.
+func TestSweepInvalidates(t *testing.T) {
+	r, pushed := guestServer(), ""
+	f := r.Connect(func(p []byte) { pushed += string(p) })
+	for _, command := range []string{"HELLO 3", "CLIENT TRACKING ON", "SET k v PX 10", "GET k"} {
+		f.Execute(1, strings.Fields(command))
+	}
+	r.Sweep(int64(10 * time.Millisecond))
+	if pushed != "" {
+		t.Errorf("pushed %q early", pushed)
+	}
+	r.Sweep(int64(12 * time.Millisecond))
+	if pushed != ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" {
+		t.Errorf("pushed %q", pushed)
+	}
+}

@@ -153,19 +153,16 @@ var settings = [][2]string{
 }
 
 func config(_ *Front, args []string) Reply {
-	switch upper(args[0]) {
-	case "GET":
-		out := dict{}
-		for _, s := range settings {
-			if slices.ContainsFunc(args[1:], func(pattern string) bool { return matches(strings.ToLower(pattern), s[0]) }) {
-				out = append(out, s[0], s[1])
-			}
-		}
-		return out
-	case "RESETSTAT":
+	if upper(args[0]) == "RESETSTAT" {
 		return status("OK")
 	}
-	return unknownSubcommand("CONFIG", args[0])
+	out := dict{}
+	for _, s := range settings {
+		if slices.ContainsFunc(args[1:], func(pattern string) bool { return matches(strings.ToLower(pattern), s[0]) }) {
+			out = append(out, s[0], s[1])
+		}
+	}
+	return out
 }
 
 func unknownSubcommand(command, word string) Refusal {
@@ -186,15 +183,27 @@ var clientVerbs = map[string]frontVerb{
 	"GETREDIR":     {run: func(f *Front, _ []string) Reply { return f.trackingInfo().(dict)[3] }},
 }
 
-func (f *Front) client(args []string) Reply {
-	v, known := clientVerbs[upper(args[0])]
+func (f *Front) client(args []string) Reply { return clientVerbs[upper(args[0])].run(f, args[1:]) }
+
+// subcommandRefusal returns why Redis does not know a subcommand, "" if it does.
+func subcommandRefusal(name string, args []string) Refusal {
+	known, word := true, upper(args[0])
+	var v frontVerb
+	switch name {
+	case "CLIENT":
+		v, known = clientVerbs[word]
+	case "CONFIG":
+		known = word == "GET" || word == "RESETSTAT"
+	case "SCRIPT":
+		known = word == "LOAD" || word == "EXISTS" || word == "FLUSH"
+	}
 	switch n := len(args) - 1; {
 	case !known:
-		return unknownSubcommand("CLIENT", args[0])
+		return unknownSubcommand(name, args[0])
 	case n < v.args || v.most > 0 && n > v.most:
-		return wrongNumber("client|" + args[0])
+		return wrongNumber(name + "|" + args[0])
 	}
-	return v.run(f, args[1:])
+	return ""
 }
 
 func (f *Front) getName([]string) Reply {

@@ -23,6 +23,13 @@ func (r *Server) names(t int64) []string {
 	return names
 }
 
+// Sweep deletes the expired keys, for the clients that want to know. Redis does so about ten times a second.
+func (r *Server) Sweep(t int64) {
+	if slices.ContainsFunc(r.fronts, func(f *Front) bool { return f.tracks }) {
+		r.Keys(t)
+	}
+}
+
 func (r *Server) nameOf(k Key) string {
 	switch k.kind {
 	case keyLease:

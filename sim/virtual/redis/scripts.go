@@ -162,7 +162,7 @@ func (r twin) acquire(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(taken) > 0 {
-		r.Config.Publish(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
+		r.notify(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
 	}
 }
 
@@ -279,7 +279,7 @@ func (r twin) release(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(ids) > 0 {
-		r.Config.Publish(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
+		r.notify(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
 	}
 }
 
@@ -306,7 +306,7 @@ func (r twin) setBeat(t int64, op *core.Op) {
 		return
 	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
-		r.Config.Publish(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+		r.notify(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
 }
 
@@ -319,7 +319,7 @@ func (r twin) leave(t int64, op *core.Op) {
 	if r.beats[i].set {
 		r.deleteBeat(i)
 	}
-	r.Config.Publish(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
+	r.notify(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
 }
 
 func (r twin) nodes(t int64, op *core.Op, a *core.Answer) {
@@ -343,7 +343,7 @@ func (r twin) ask(op *core.Op) {
 	for i := range op.Items {
 		ids[i] = op.Items[i].ID
 	}
-	r.Config.Publish(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
+	r.notify(core.Notice{Kind: core.NoticeAsked, From: op.Owner, IDs: ids, Peers: []string{op.Items[0].Peer}})
 }
 
 func (r twin) lookAt(t int64) *core.Look {

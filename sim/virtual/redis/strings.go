@@ -129,6 +129,18 @@ func onText(f func(r *Server, t int64, k Key, v value, args []string) Reply) fun
 	}
 }
 
+// onNumbers is onText for a command whose other arguments are integers.
+func onNumbers(f func(r *Server, t int64, k Key, v value, args []string) Reply) func(*Server, int64, []string) Reply {
+	return func(r *Server, t int64, args []string) Reply {
+		for _, arg := range args[1:] {
+			if _, err := strconv.ParseInt(arg, 10, 64); err != nil {
+				return Refusal(textNotInteger)
+			}
+		}
+		return onText(f)(r, t, args)
+	}
+}
+
 func cmdGetSet(r *Server, t int64, k Key, v value, args []string) Reply {
 	r.put(t, k, args[0], Forever)
 	return v.reply()
@@ -188,17 +200,17 @@ func setEx(command, option string) func(*Server, int64, []string) Reply {
 func adding(sign int64) func(*Server, int64, Key, value, []string) Reply {
 	return func(r *Server, t int64, k Key, v value, args []string) Reply {
 		n, by := int64(0), int64(1)
-		var err, err2 error
+		var err error
 		if len(args) > 0 {
-			by, err = strconv.ParseInt(args[0], 10, 64)
+			by, _ = strconv.ParseInt(args[0], 10, 64)
 		}
 		if v.there {
-			n, err2 = strconv.ParseInt(v.text, 10, 64)
+			n, err = strconv.ParseInt(v.text, 10, 64)
 		}
 		switch {
-		case err == nil && sign < 0 && by == math.MinInt64:
+		case sign < 0 && by == math.MinInt64:
 			return Refusal("ERR decrement would overflow")
-		case err != nil || err2 != nil || v.there && strconv.FormatInt(n, 10) != v.text:
+		case err != nil || v.there && strconv.FormatInt(n, 10) != v.text:
 			return Refusal(textNotInteger)
 		}
 		by *= sign
@@ -218,11 +230,8 @@ func cmdAppend(r *Server, t int64, k Key, v value, args []string) Reply {
 func cmdStrLen(_ *Server, _ int64, _ Key, v value, _ []string) Reply { return int64(len(v.text)) }
 
 func cmdGetRange(_ *Server, _ int64, _ Key, v value, args []string) Reply {
-	from, err := strconv.Atoi(args[0])
-	to, err2 := strconv.Atoi(args[1])
-	if err != nil || err2 != nil {
-		return Refusal(textNotInteger)
-	}
+	from, _ := strconv.Atoi(args[0])
+	to, _ := strconv.Atoi(args[1])
 	n := len(v.text)
 	if from < 0 && to < 0 && from > to {
 		return ""
@@ -354,11 +363,11 @@ var stringVerbs = map[string]verb{
 	"GETEX":    {args: 1, writes: true, run: cmdGetEx},
 	"INCR":     {args: 1, most: 1, writes: true, memory: true, run: onText(adding(1))},
 	"DECR":     {args: 1, most: 1, writes: true, memory: true, run: onText(adding(-1))},
-	"INCRBY":   {args: 2, most: 2, writes: true, memory: true, run: onText(adding(1))},
-	"DECRBY":   {args: 2, most: 2, writes: true, memory: true, run: onText(adding(-1))},
+	"INCRBY":   {args: 2, most: 2, writes: true, memory: true, run: onNumbers(adding(1))},
+	"DECRBY":   {args: 2, most: 2, writes: true, memory: true, run: onNumbers(adding(-1))},
 	"APPEND":   {args: 2, most: 2, writes: true, memory: true, run: onText(cmdAppend)},
 	"STRLEN":   {args: 1, most: 1, run: onText(cmdStrLen)},
-	"GETRANGE": {args: 3, most: 3, run: onText(cmdGetRange)},
+	"GETRANGE": {args: 3, most: 3, run: onNumbers(cmdGetRange)},
 	"MSET":     {args: 2, writes: true, memory: true, run: cmdMSet},
 
 	"EXPIRE":      {args: 2, writes: true, run: expiring("expire", 1000, false)},

@@ -1,6 +1,12 @@
 package redis
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+)
 
 // Publish sends a message to the connections that have subscribed to its channel, and returns how many did.
 func (r *Server) Publish(channel, text string) int64 {
@@ -45,3 +51,28 @@ func (f *Front) subscriptions() Reply { return int64(len(f.channels) + len(f.pat
 
 func channelsOf(f *Front) *[]string { return &f.channels }
 func patternsOf(f *Front) *[]string { return &f.patterns }
+
+// notify publishes a notice of a twin.
+func (r *Server) notify(n core.Notice) {
+	r.Config.Publish(n)
+	if len(r.fronts) > 0 {
+		r.Publish(r.Config.Channel, noticeText(&n))
+	}
+}
+
+// noticeText is what the script that has a twin publishes.
+func noticeText(n *core.Notice) string {
+	words := []string{map[core.NoticeKind]string{
+		core.NoticeTaken: "taken", core.NoticeFreed: "freed", core.NoticeJoined: "joined", core.NoticeLeft: "left", core.NoticeAsked: "asked",
+	}[n.Kind], n.From}
+	if n.Kind == core.NoticeAsked {
+		words = append(words, n.Peers...)
+	}
+	for i, id := range n.IDs {
+		words = append(words, id)
+		if n.Kind == core.NoticeFreed {
+			words = append(words, cmp.Or(n.Peers[i], "-"))
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -13,6 +13,7 @@ type tracking struct {
 	prefixes []string
 	caching  bool            // the next command is an exception of optIn or optOut
 	read     map[string]bool // keys to invalidate; never ranged over
+	batch    []string        // keys to invalidate after this command
 }
 
 // remember notes that the client has read keys.
@@ -40,24 +41,34 @@ func (r *Server) touchFronts(name string) {
 }
 
 func (f *Front) touch(name string) {
-	f.changed = f.changed || f.watched[name] || name == "" && len(f.watched) > 0
+	f.changed = f.changed || slices.Contains(f.watched, name) || name == "" && len(f.watched) > 0
+	own := f.noLoop && f.server.caller == f
 	switch {
 	case !f.tracks:
-		return
 	case name == "":
 		clear(f.read)
 		f.invalidate(noList{})
-		return
 	case f.broadcast:
-		if len(f.prefixes) > 0 && !slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
-			return
+		if !own && slices.ContainsFunc(f.prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			f.batch = append(f.batch, name)
 		}
-	case !f.read[name]:
-		return
+		if f.server.caller == nil {
+			f.sendBatch()
+		}
+	case f.read[name]:
+		delete(f.read, name)
+		if !own {
+			f.invalidate([]Reply{name})
+		}
 	}
-	delete(f.read, name)
-	if !f.noLoop || f.server.caller != f {
-		f.invalidate([]Reply{name})
+}
+
+// sendBatch sends what one command has invalidated in BCAST mode.
+func (f *Front) sendBatch() {
+	if len(f.batch) > 0 {
+		slices.Sort(f.batch)
+		f.invalidate(texts(slices.Compact(f.batch)))
+		f.batch = nil
 	}
 }
 
@@ -103,19 +114,24 @@ func (f *Front) setTracking(next *tracking) Reply {
 	switch {
 	case !next.broadcast && len(next.prefixes) > 0:
 		return Refusal("ERR PREFIX option requires BCAST mode to be enabled")
-	case next.optIn && next.optOut:
-		return Refusal("ERR You can't specify both OPTIN mode and OPTOUT mode")
-	case next.broadcast && (next.optIn || next.optOut):
-		return Refusal("ERR OPTIN and OPTOUT are not compatible with BCAST")
 	case f.tracks && f.broadcast != next.broadcast:
 		return Refusal("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with " +
 			"a different mode.")
+	case next.broadcast && (next.optIn || next.optOut):
+		return Refusal("ERR OPTIN and OPTOUT are not compatible with BCAST")
+	case next.optIn && next.optOut:
+		return Refusal("ERR You can't specify both OPTIN mode and OPTOUT mode")
 	case f.tracks && (f.optIn && next.optOut || f.optOut && next.optIn):
 		return Refusal("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with " +
 			"a different mode.")
 	}
+	if next.broadcast && len(next.prefixes) == 0 {
+		next.prefixes = []string{""}
+	}
 	if f.tracks {
-		next.read, next.prefixes = f.read, append(f.prefixes, next.prefixes...)
+		next.read, next.prefixes = f.read, append(next.prefixes, f.prefixes...)
+		slices.Sort(next.prefixes)
+		next.prefixes = slices.Compact(next.prefixes)
 	}
 	f.tracking = *next
 	return status("OK")
@@ -124,7 +140,7 @@ func (f *Front) setTracking(next *tracking) Reply {
 // exempt is CLIENT CACHING.
 func (f *Front) exempt(args []string) Reply {
 	switch yes := upper(args[0]); {
-	case !f.tracks || !f.optIn && !f.optOut:
+	case !f.tracks:
 		return Refusal("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	case yes == "YES" && !f.optIn:
 		return Refusal("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")

@@ -25,6 +25,7 @@ func (f *Front) exec([]string) Reply {
 	if !f.multi {
 		return Refusal("ERR EXEC without MULTI")
 	}
+	f.server.CountKeys(f.t, f.watched) // finds those that have expired
 	queue, doomed, changed := f.queue, f.doomed, f.changed
 	f.endTransaction()
 	switch {
@@ -32,6 +33,14 @@ func (f *Front) exec([]string) Reply {
 		return Refusal("EXECABORT Transaction discarded because of previous errors.")
 	case changed:
 		return noList{}
+	}
+	for _, args := range queue {
+		name := upper(args[0])
+		if v := verbs[name]; v.writes {
+			if why := f.server.refused(name, v, nil); why != "" {
+				return f.abort(why)
+			}
+		}
 	}
 	out := make([]Reply, len(queue))
 	for i, args := range queue {
@@ -43,17 +52,17 @@ func (f *Front) exec([]string) Reply {
 	return out
 }
 
+func (f *Front) abort(why string) Reply {
+	f.endTransaction()
+	return Refusal("EXECABORT Transaction discarded because of: " + why)
+}
+
 func (f *Front) watch(names []string) Reply {
 	if f.multi {
 		return Refusal("ERR WATCH inside MULTI is not allowed")
 	}
-	if f.watched == nil {
-		f.watched = map[string]bool{}
-	}
-	for _, name := range names {
-		f.server.CountKeys(f.t, []string{name}) // so that an expired key does not change later
-		f.watched[name] = true
-	}
+	f.server.CountKeys(f.t, names) // so that an expired key does not change later
+	f.watched = append(f.watched, names...)
 	return status("OK")
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/internal/redistest"
@@ -34,7 +36,6 @@ func newLine(t *testing.T, srv *redistest.Server, model *Server, resp3 bool) *li
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
 	l := &line{t: t, real: c, in: bufio.NewReader(c)}
 	l.front = model.Connect(func(p []byte) { l.heard = append(l.heard, p...) })
 	if resp3 {
@@ -164,6 +165,7 @@ type lines struct {
 func newLines(t *testing.T, srv *redistest.Server, resp3 bool) *lines {
 	srv.Flush()
 	srv.Do("SCRIPT", "FLUSH")
+	srv.Do("CLIENT", "KILL", "TYPE", "pubsub") // of an earlier play
 	model := frontOfTest()
 	return &lines{all: [2]*line{newLine(t, srv, model, resp3), newLine(t, srv, model, resp3)}, from: time.Now()}
 }
@@ -176,7 +178,7 @@ func (ls *lines) step(text, key string) string {
 	}
 	words := wordsOf(text, key)
 	l.ask(int64(time.Since(ls.from)), words)
-	sorted := slices.Contains([]string{"KEYS", "SCAN", "CONFIG", "SMEMBERS", "CLIENT"}, words[0])
+	sorted := slices.Contains([]string{"KEYS", "SCAN", "CONFIG", "SMEMBERS", "CLIENT", "UNSUBSCRIBE", "PUNSUBSCRIBE"}, words[0])
 	if diff := l.compare(sorted); diff != "" {
 		return diff
 	}
@@ -185,6 +187,7 @@ func (ls *lines) step(text, key string) string {
 
 // play returns the first difference.
 func (ls *lines) play(dialogue, key string) string {
+	defer func() { _, _ = ls.all[0].real.Close(), ls.all[1].real.Close() }()
 	for text := range strings.Lines(dialogue) {
 		if diff := ls.step(text, key); diff != "" {
 			return strings.TrimSpace(text) + ": " + diff
@@ -211,4 +214,36 @@ func TestFrontIsLikeRedis(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randomLines are the lines of the dialogues, without those that depend on a moment or close the connection.
+func randomLines() []string {
+	var all []string
+	for _, dialogue := range dialogues {
+		for text := range strings.Lines(dialogue) {
+			text = strings.TrimSpace(text)
+			if words := strings.Fields(strings.TrimPrefix(text, "2:")); !slices.Contains([]string{"QUIT", "PTTL", "PEXPIRETIME"}, words[0]) {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
+
+// So it is for commands in any order.
+func TestFrontIsLikeRedisInAnyOrder(t *testing.T) {
+	srv, all := redistest.Start(t), randomLines()
+	rapid.Check(t, func(r *rapid.T) {
+		resp3, key := rapid.Bool().Draw(r, "RESP3"), rapid.SampledFrom(keysOfDialogues).Draw(r, "key")
+		steps := strings.Join(rapid.SliceOfN(rapid.SampledFrom(all), 1, 80).Draw(r, "steps"), "\n")
+		diff := newLines(t, srv, resp3).play(steps, key)
+		for range 2 {
+			if diff != "" {
+				diff = newLines(t, srv, resp3).play(steps, key)
+			}
+		}
+		if diff != "" {
+			r.Fatal(diff)
+		}
+	})
 }
