@@ -21,6 +21,7 @@ type Front struct {
 	early   []byte   // frames before its reply
 	late    []byte   // frames after its reply
 	blocked []string // command that waits
+	wait    WaitFor  // for what
 
 	multi   bool
 	doomed  bool
@@ -84,7 +85,10 @@ func (f *Front) Execute(t int64, args []string) (out []byte, wait *WaitFor) {
 	}
 	f.runs, f.server.caller = false, nil
 	if w, blocks := v.(WaitFor); blocks {
-		f.blocked, wait = args, &w
+		if w.Block == 0 {
+			w.Block = endless
+		}
+		f.blocked, f.wait, wait = args, w, &w
 	} else {
 		f.early = appendReply(f.early, v, f.resp3)
 	}
@@ -99,10 +103,13 @@ func (f *Front) Retry(t int64) (out []byte, wait *WaitFor) { return f.Execute(t,
 // Resume ends the command that waits: nil means that its time is over. WAIT is told the number of replicas.
 func (f *Front) Resume(v Reply) []byte {
 	if v == nil {
-		v = noList{}
+		v = f.wait.given()
 	}
 	return f.Frame(v)
 }
+
+// endless is a wait without limit, in ms.
+const endless = int64(1) << 40
 
 // out adds frames that are not a reply.
 func (f *Front) send(v Reply, late bool) {

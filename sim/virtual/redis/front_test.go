@@ -151,8 +151,11 @@ func TestFrontWaits(t *testing.T) {
 	if out, wait := ask(reader, "WAIT 2 100"); out != "" || wait == nil || *wait != (WaitFor{Replicas: 2, Block: 100}) {
 		t.Fatalf("%q %v", out, wait)
 	}
-	if got := string(reader.Resume(int64(1))); got != ":1\r\n" {
-		t.Errorf("%q", got)
+	if none, got := string(reader.Resume(nil)), string(reader.Resume(int64(1))); none != ":0\r\n" || got != ":1\r\n" {
+		t.Errorf("%q, %q", none, got)
+	}
+	if _, wait := ask(reader, "WAIT 1 0"); wait == nil || wait.Block != endless {
+		t.Errorf("without a limit %v", wait)
 	}
 }
 

@@ -143,6 +143,9 @@ func wait(_ *Front, args []string) Reply {
 	case ms < 0:
 		return Refusal("ERR timeout is negative")
 	}
+	if n <= 0 {
+		return int64(0)
+	}
 	return WaitFor{Replicas: n, Block: ms}
 }
 

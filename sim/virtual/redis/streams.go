@@ -281,7 +281,7 @@ func cmdXInfo(r *Server, t int64, args []string) Reply {
 type WaitFor struct {
 	Key      string // stream that needs an entry; "": the command is WAIT
 	Replicas int    // whose acknowledgement WAIT needs
-	Block    int64  // ms; WAIT: 0 means without limit
+	Block    int64  // ms
 }
 
 // cmdXReadGroup is XREADGROUP GROUP g c COUNT n BLOCK ms STREAMS key >.
