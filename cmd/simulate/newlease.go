@@ -41,8 +41,10 @@ calls of its lock by those of yours. An existing file is not overwritten.`,
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", a.File)
-			for _, line := range append(a.Build, "simulate probe --lease-cmd "+a.Command, "simulate --scenario locks --lease-cmd "+a.Command) {
-				fmt.Fprintln(cmd.OutOrStdout(), "  "+line)
+			for _, line := range append(a.Build, "simulate probe --lease-cmd "+a.Command, "simulate --scenario locks --lease-cmd "+a.Command, a.Virtual) {
+				if line != "" {
+					fmt.Fprintln(cmd.OutOrStdout(), "  "+line)
+				}
 			}
 			return nil
 		},

@@ -27,7 +27,9 @@ was wrong and nothing was judged. The criteria are the guarantees of --criteria,
   simulate --engine virtual --seeds 1-10000     ten thousand drawn storms
   simulate --node-cmd "python3 node.py" --criteria G1,G2,G3
                                                 anybody's node that speaks docs/node-protocol.md
-  simulate --lease-cmd ./lock --scenario locks  anybody's lock library, behind docs/lease-protocol.md`,
+  simulate --lease-cmd ./lock --scenario locks  anybody's lock library, behind docs/lease-protocol.md
+  simulate --engine virtual --lease-go . --scenario locks
+                                                a lock library in Go, unchanged, in virtual time`,
 		Version:       version.String(),
 		Args:          noArgs,
 		SilenceErrors: true,

@@ -17,12 +17,14 @@ type Example struct {
 	Source   []byte
 	Build    []string // commands that build it
 	Command  string   // the value of --lease-cmd, quoted for a shell
+	Virtual  string   // the command that storms it in virtual time; "": none
 }
 
 var examples = []Example{
 	{
 		Language: "go", File: "redislock.go", Command: "'--check ./lock'",
-		Build: []string{"go mod init lock && go mod tidy && go build -o lock redislock.go   # change the calls for another library"},
+		Build:   []string{"go mod init lock && go mod tidy && go build -o lock redislock.go   # change the calls for another library"},
+		Virtual: "simulate --engine virtual --scenario locks --lease-go '--check .'",
 	},
 	{Language: "python", File: "lock.py", Command: "'python3 lock.py'"},
 	{Language: "sh", File: "lock.sh", Command: "'sh lock.sh'"},
