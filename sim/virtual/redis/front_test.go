@@ -8,6 +8,9 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/leasestorm/leasestorm/internal/core"
+	"github.com/leasestorm/leasestorm/internal/redisstore"
 )
 
 func eachProtocol(t *testing.T, f func(t *testing.T, w *wired, client *goredis.Client)) {
@@ -173,5 +176,60 @@ func TestSweepInvalidates(t *testing.T) {
 	r.Sweep(int64(12 * time.Millisecond))
 	if pushed != ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" {
 		t.Errorf("pushed %q", pushed)
+	}
+}
+
+// A guest may put a prefix before a lease's ID. A key of an unknown lease is an ordinary key, which adds no lease.
+func TestKeysOfGuests(t *testing.T) {
+	r := guestServer()
+	f := r.Connect(nil)
+	x := r.Lease("x")
+	for _, c := range []struct{ command, reply string }{
+		{"SET poll:lease:0:x me NX PX 1000", "+OK\r\n"},
+		{"GET poll:lease:0:x", "$2\r\nme\r\n"},
+		{"SET poll:lease:1:x you NX", "+OK\r\n"},
+		{"SET poll:lease:probe v", "+OK\r\n"},
+		{"HSET poll:lease:hash f v", ":1\r\n"},
+		{"DBSIZE", ":4\r\n"},
+		{"KEYS poll:lease:?:x", "*2\r\n$14\r\npoll:lease:0:x\r\n$14\r\npoll:lease:1:x\r\n"},
+		{"EXPIRE poll:epoch 10", ":0\r\n"},
+	} {
+		if out, _ := f.Execute(1, strings.Fields(c.command)); string(out) != c.reply {
+			t.Errorf("%s: %q, want %q", c.command, out, c.reply)
+		}
+	}
+	if owner := r.leases[x].owner; owner != "me" || len(r.leases) != 1 {
+		t.Errorf("the lease has %q, of %d leases", owner, len(r.leases))
+	}
+}
+
+// A client hears the same of a script's twin as of the script.
+func TestTwinsPublishAsTheScriptsDo(t *testing.T) {
+	var heard [2]string
+	for i, lua := range []bool{false, true} {
+		r := New(Config{Options: redisstore.Options{Quarantine: time.Second}, Wrote: deaf, Publish: func(core.Notice) {}, Lua: lua}, nil)
+		r.Clock.Wall = epochNs
+		f := r.Connect(func(p []byte) { heard[i] += string(p) })
+		f.Execute(1, []string{"SUBSCRIBE", r.Config.Channel})
+		r.Bootstrap()
+		for _, op := range []core.Op{
+			{Kind: core.OpAcquire, Items: []core.Item{{ID: "x"}, {ID: "y"}}},
+			{Kind: core.OpBeat},
+			{Kind: core.OpAsk, Items: []core.Item{{ID: "x", Peer: "b"}, {ID: "y", Peer: "b"}}},
+			{Kind: core.OpRelease, Items: []core.Item{{ID: "x"}, {ID: "y", Peer: "b"}}},
+			{Kind: core.OpLeave},
+		} {
+			op.Owner, op.Epoch, op.TTL = "a", r.Epoch, 10*core.Second
+			for n := range op.Items {
+				op.Items[n].Fence = r.leases[r.Lease(op.Items[n].ID)].fence
+			}
+			var a core.Answer
+			if r.Do(2, &op, &a); a.Failure != core.FailNone {
+				t.Fatal(a.Text)
+			}
+		}
+	}
+	if heard[0] != heard[1] || strings.Count(heard[0], "message") != 5 {
+		t.Errorf("twins:\n%q\nscripts:\n%q", heard[0], heard[1])
 	}
 }
