@@ -84,28 +84,30 @@ func free(t *testing.T) string {
 }
 
 // Adapters of PostgreSQL keep their leases to one owner. Under a pause and a partition, only the one with a deadline does. It also does so
-// when the server is killed and frozen.
+// when the server is killed and frozen. The leader of River does not.
 func TestPostgresLong(t *testing.T) {
 	if testing.Short() {
-		t.Skip("storms for a minute")
+		t.Skip("builds, downloads, and storms for minutes")
 	}
 	postgres(t)
 	play(t, "", false, python, "pg_advisory.py")
 	play(t, "", false, python, "pg_row.py")
-	simulate := filepath.Join(t.TempDir(), "simulate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", simulate, "../../cmd/simulate").CombinedOutput(); err != nil {
+	simulate, river := simulator(t), filepath.Join(t.TempDir(), "river")
+	build := exec.CommandContext(t.Context(), "go", "build", "-modfile=libraries.mod", "-o", river, "river.go")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for i, c := range []struct {
 		adapter, scenario string
-		code              int
+		code, kills       int
 	}{
-		{"pg_advisory.py", "partition", 1}, // two owners: the frozen one cannot notice that its connection ended
-		{"--check pg_advisory.py", "partition", 0},
-		{"pg_row.py", "partition", 0},
-		{"pg_row.py", "outages", 0},
+		{"pg_advisory.py", "partition", 1, 0}, // two owners: the frozen one cannot notice that its connection ended
+		{"--check pg_advisory.py", "partition", 0, 0},
+		{"pg_row.py", "partition", 0, 0},
+		{"pg_row.py", "outages", 0, 3},
+		{"--check " + river, "leader", 1, 5}, // the restarted server has forgotten the leader, who learns of it later
 	} {
-		t.Run(c.adapter+" "+c.scenario, func(t *testing.T) {
+		t.Run(filepath.Base(c.adapter)+" "+c.scenario, func(t *testing.T) {
 			t.Parallel()
 			reports, seed := t.TempDir(), strconv.Itoa(i+1) // each draws other sessions
 			storm := exec.CommandContext(t.Context(), simulate, "--scenario", "testdata/"+c.scenario+".yaml", "--seed", seed, "--quiet",
@@ -120,8 +122,8 @@ func TestPostgresLong(t *testing.T) {
 			}
 			text, err := os.ReadFile(logs[0])
 			killed := strings.Count(string(text), "was not properly shut down")
-			if want := map[string]int{"outages": 3}[c.scenario]; err != nil || killed != want {
-				t.Errorf("the server was killed %d times (%v), want %d", killed, err, want)
+			if err != nil || killed != c.kills {
+				t.Errorf("the server was killed %d times (%v), want %d", killed, err, c.kills)
 			}
 		})
 	}

@@ -108,6 +108,26 @@ func (s *ownStore) start(ctx context.Context) error {
 	return nil
 }
 
+const (
+	restartTries = 20
+	restartAfter = 100 * time.Millisecond
+)
+
+// restart starts a killed store. Its former processes, which the kernel may still be ending, can make it fail a few times.
+func (s *ownStore) restart(ctx context.Context) error {
+	err := s.start(ctx)
+	for try := 1; errors.Is(err, errStoreEnded) && try < restartTries && host.Sleep(ctx.Done(), restartAfter); try++ {
+		err = s.start(ctx)
+	}
+	return err
+}
+
+// kill kills the store. It is frozen first, so that it starts no process that outlives it.
+func (s *ownStore) kill() {
+	_ = s.proc.Freeze()
+	s.daemon.kill()
+}
+
 // erase deletes the data of a killed store.
 func (s *ownStore) erase() error {
 	return errors.Join(os.RemoveAll(s.dir), os.Mkdir(s.dir, 0o700))

@@ -332,7 +332,7 @@ func (r *Redis) erase() error {
 func (r *Redis) resume(ctx context.Context, args ...string) error {
 	defer r.renewClient()
 	for _, s := range r.stores {
-		if err := s.start(ctx); err != nil {
+		if err := s.restart(ctx); err != nil {
 			return err
 		}
 	}
