@@ -84,6 +84,7 @@ type question struct {
 	redis      bool // strikes the Redis of the storm, and what it means for other stores is another question
 	virtual    bool // only in virtual time
 	most       int  // seeds at most; 0: all
+	times      int  // on the real engine as many times more seeds, because chance decides how long after a renewal a fault strikes
 }
 
 var questions = []question{
@@ -94,8 +95,8 @@ var questions = []question{
 	{Name: "crash", Asks: "crash"},
 	{Name: "stop", Asks: "stop"},
 	{Name: "late-release", Asks: "a release that comes late"},
-	{Name: "empty-restart", Asks: "Redis restarts empty", redis: true},
-	{Name: "flush", Asks: "FLUSHALL", redis: true},
+	{Name: "empty-restart", Asks: "Redis restarts empty", redis: true, times: 4},
+	{Name: "flush", Asks: "FLUSHALL", redis: true, times: 4},
 	{Name: "full", Asks: "full Redis", redis: true, most: 5},
 	{Name: "clock-step", Asks: "clock steps", virtual: true, most: 5},
 	{Name: "calm", Asks: "no fault", most: 1},

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func main() {
 	flag.StringVar(&s.bin, "bin", "bin/contenders", "`DIR` of the adapters in Go")
 	flag.StringVar(&s.folder, "report", "reports/contenders", "`DIR` of the runs")
 	flag.IntVar(&s.seeds, "seeds", 3, "play `N` seeds on the real engine")
-	flag.IntVar(&s.parallel, "parallel", 6, "play `N` storms at a time on the real engine, which wait most of the time")
+	flag.IntVar(&s.parallel, "parallel", 10, "play `N` storms at a time on the real engine, which wait most of the time")
 	flag.IntVar(&s.virtual, "virtual", 0, "play `N` seeds of libraries in Go in virtual time; 0: all on the real engine")
 	flag.BoolVar(&s.resume, "resume", false, "play only what has no run yet")
 	flag.Parse()
@@ -82,7 +83,12 @@ func main() {
 		}
 	}
 	which, t := regexp.MustCompile(*only), &table{cells: map[cell][]result{}}
-	err := errors.Join(t.all(s, s.plays(which, true), runtime.NumCPU()), t.all(s, s.plays(which, false), s.parallel))
+	var onVirtual, onReal error
+	var both sync.WaitGroup
+	both.Go(func() { onVirtual = t.all(s, s.plays(which, true), runtime.NumCPU()) })
+	both.Go(func() { onReal = t.all(s, s.plays(which, false), s.parallel) })
+	both.Wait()
+	err := errors.Join(onVirtual, onReal)
 	if err == nil {
 		err = t.write(*page, s)
 	}
@@ -91,24 +97,34 @@ func main() {
 	}
 }
 
-// plays returns everything that matches, virtual or real.
+// plays returns everything that matches, virtual or real, one seed of everything after the other.
 func (s settings) plays(only *regexp.Regexp, virtual bool) (all []play) {
-	seeds := s.seeds
-	if virtual {
-		seeds = s.virtual
-	}
-	for i := range seeds * len(questions) {
+	for i := range questions {
 		for j := range contenders {
-			q, c, seed := &questions[i%len(questions)], &contenders[j], 1+i/len(questions)
-			if q.most > 0 && seed > q.most || s.onVirtual(c) != virtual || !c.answers(q, virtual) || !only.MatchString(c.Name+"/"+q.Name) {
+			q, c := &questions[i], &contenders[j]
+			if s.onVirtual(c) != virtual || !c.answers(q, virtual) || !only.MatchString(c.Name+"/"+q.Name) {
 				continue
 			}
 			for _, mode := range c.modes() {
-				all = append(all, play{c, q, mode, seed})
+				for seed := range s.seedsOf(q, virtual) {
+					all = append(all, play{c, q, mode, seed + 1})
+				}
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b play) int { return a.seed - b.seed })
 	return all
+}
+
+func (s settings) seedsOf(q *question, virtual bool) int {
+	n := s.seeds * max(q.times, 1)
+	if virtual {
+		n = s.virtual
+	}
+	if q.most > 0 {
+		n = min(n, q.most)
+	}
+	return n
 }
 
 // answers reports whether the question can be put to the contender.
@@ -225,6 +241,9 @@ func (s settings) play(p play) (result, error) {
 	}
 	args = append(args, s.flags(p.contender, p.mode == careful)...)
 	storm := exec.Command(s.simulate, args...)
+	if s.onVirtual(p.contender) { // the others are played at the same time, and take their time from a clock
+		storm = exec.Command("nice", append([]string{s.simulate}, args...)...)
+	}
 	var out bytes.Buffer
 	storm.Stdout, storm.Stderr = &out, &out
 	var exit *exec.ExitError

@@ -45,10 +45,10 @@ func (p *page) Flags(c contender, careful bool) string {
 // Played says how the storms were played.
 func (p *page) Played() string {
 	if p.virtual == 0 {
-		return fmt.Sprintf("All storms ran on the real engine, with %d seeds each.", p.seeds)
+		return fmt.Sprintf("All storms ran on the real engine, with at least %d seeds each.", p.seeds)
 	}
 	return fmt.Sprintf("The libraries in Go ran in virtual time with %d seeds each, except on five servers. The others ran on the real "+
-		"engine with %d.", p.virtual, p.seeds)
+		"engine with at least %d.", p.virtual, p.seeds)
 }
 
 // column is a column of a table: a question, and the text of a cell.
