@@ -123,7 +123,7 @@ func timeOnly(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &way)
 }
 
-// noResult is the error of a request on a lease that failed with f. text is the core's text.
+// noResult is the error of a request that failed with f, such as "renewal" (what) of the lease name. Without an error in f, text says why.
 func (f failure) noResult(kind core.OpKind, what, name, text string) error {
 	switch {
 	case f.err == nil:

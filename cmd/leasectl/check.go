@@ -251,7 +251,7 @@ func ofLeases(st *status) (all []finding) {
 	}
 	// An instance that renews every third of its TTL has at least two thirds of it left.
 	if 2*least.longest < most.longest {
-		all = append(all, finding{"ttl-differs", fmt.Sprintf("keys of %s live for another %v, those of %s for %v", plain.Name(least.ID),
+		all = append(all, finding{"ttl-differs", fmt.Sprintf("the lease keys of %s expire in %v, but those of %s in %v", plain.Name(least.ID),
 			least.longest.Round(time.Millisecond), plain.Name(most.ID), most.longest.Round(time.Millisecond)),
 			"the two have different TTLs, or the first does not renew its leases, which then expire that much sooner",
 			"give all instances the same TTL, or read the log of " + plain.Name(least.ID)})

@@ -126,7 +126,7 @@ func isSaved(command, arg string) error {
 func (f *player) swarm(fs *pflag.FlagSet, seed uint64) (sim.Config, error) {
 	switch {
 	case fs.Changed("seed"):
-		return sim.Config{}, fmt.Errorf("--seed %d: the seed is %d already: leave it out", f.seed, seed)
+		return sim.Config{}, fmt.Errorf("--seed %d: the argument already gives the seed %d: leave --seed out", f.seed, seed)
 	case fs.Changed("engine") && f.engine != sim.EngineVirtual:
 		return sim.Config{}, fmt.Errorf("--engine %s: a seed is a run in virtual time; to play it on the real engine, give shrink --confirm-real",
 			f.engine)

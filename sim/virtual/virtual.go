@@ -17,7 +17,7 @@ import (
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
 
-// Seams alters the data that passes between the parts of a run, to break a guarantee on purpose. Config.New does so for cores.
+// Seams alters the data that passes between the parts of a run, to break a guarantee on purpose. Config.New can return a broken core.
 type Seams struct {
 	Script func(text string) string // a script before compilation (Config.Lua)
 
@@ -273,7 +273,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// timings returns the run's timings for the check of all engines. Without polling, it fills in poll timings that pass.
+// timings returns the run's timings for Timings.Check. Without polling, it fills in poll timings that pass this check.
 func (c Config) timings() timing.Timings {
 	t := timing.Timings{
 		TTL: c.TTL, Renew: c.Renew, RenewTimeout: c.OpTimeout, Heartbeat: c.Renew, Discovery: c.Discovery, Poll: c.Poll,

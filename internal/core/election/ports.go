@@ -30,7 +30,8 @@ type Config struct {
 	StartDelay int64 // before the first attempt; the caller draws it at random
 }
 
-// HeartbeatSlack is how much longer than the leader key a heartbeat lives, and how far ahead of a member's clock it may be.
+// HeartbeatSlack is how much longer than the leader key a heartbeat lives. A member also accepts heartbeats whose time is ahead of its own
+// clock by up to HeartbeatSlack.
 const HeartbeatSlack = 5 * core.Second
 
 // HeartbeatTTL returns the TTL of a heartbeat.
