@@ -153,12 +153,8 @@ func (c *guestConn) inOrder(at int64) int64 {
 
 // obey executes the commands of a guest's message.
 func (s *server) obey(m *message) {
+	s.Loading = s.loading > 0
 	for len(m.batch) > 0 {
-		if s.loading > 0 {
-			m.bytes = append(m.bytes, "-"+redis.TextLoading+"\r\n"...)
-			m.batch = m.batch[1:]
-			continue
-		}
 		s.set.out.Commands++
 		out, wait := m.conn.front.Execute(s.set.t, m.batch[0])
 		s.feedBlocked()
@@ -171,6 +167,17 @@ func (s *server) obey(m *message) {
 		m.bytes, m.batch = append(m.bytes, out...), m.batch[1:]
 	}
 	s.set.reply(m)
+}
+
+// sweepEvery is how often Redis looks for expired keys.
+const sweepEvery = int64(100 * time.Millisecond)
+
+// sweep deletes expired keys, of which guests that track them learn.
+func (s *server) sweep() {
+	if !s.down && s.hold == 0 {
+		s.Sweep(s.set.t)
+	}
+	s.set.after(sweepEvery, s.sweep)
 }
 
 // blocks makes a command that waits run again in a moment, and reports whether it waits on.

@@ -71,6 +71,9 @@ func newWorld(cfg Config, plan fault.Plan, seed uint64, emit func(history.Event)
 	w.net.servers, w.fleet.oracle, w.fleet.newProgram = w.servers, w.oracle, w.newProgram
 	w.servers.named, w.servers.granted, w.servers.emptied = w.app.named, w.fleet.thawWitness, w.app.restoreSoon
 	w.servers.addFirst(setup)
+	if cfg.Guest != nil {
+		w.servers.master.sweep()
+	}
 	if cfg.replicated() {
 		w.servers.replicate(seed)
 	}
