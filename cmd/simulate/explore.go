@@ -41,7 +41,7 @@ func (f *explorer) register(fs *pflag.FlagSet) {
 	f.player.register(fs)
 	f.registerJudged(fs)
 	fs.StringVar(&f.seeds, "seeds", "",
-		"explore drawn storms in virtual time, `A-B` both included (A-B@V: as version V draws them); other flags fix what is drawn")
+		"play the storms that the seeds `A-B` draw, in virtual time (A-B@V: as version V draws them); other flags replace drawn values")
 	fs.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "with --seeds: runs at a time")
 	fs.StringVar(&f.shard, "shard", "1/1",
 		"with --seeds: the `i/n`-th part of them, for several machines (simulate merge); job/n: that of an Indexed Job's pod")

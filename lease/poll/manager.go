@@ -233,7 +233,7 @@ func (m *SessionManager) now() core.Time { return m.at(time.Now()) }
 
 func (m *SessionManager) at(t time.Time) core.Time { return core.Time(t.Sub(m.base)) }
 
-// do carries out a decision on p's polls. cause is why a context ends.
+// do carries out a decision on p's polls. cause is the cause of the context of a poll that ends.
 func (m *SessionManager) do(p *publisher, s policy.Step, cause error) {
 	if s.Wake != 0 {
 		m.wakeAt(p, s.Wake)

@@ -9,7 +9,7 @@ type turns struct {
 
 func (t *turns) queue(s *session) { t.line = append(t.line, s) }
 
-// next takes a session out of the queue whose turn it is, nil if there is none.
+// next removes the session whose turn it is from the queue, and returns it; nil: there is none.
 func (t *turns) next() *session {
 	if len(t.line) == 0 || t.limit > 0 && t.busy >= t.limit {
 		return nil
