@@ -14,9 +14,9 @@ const (
 	stateSilent
 	stateFrozen
 	stateAway
+	stateCold
 	stateDisturbed
 	stateQuarantine
-	stateCold
 	stateCrash
 	stateLeave
 	stateJoin
@@ -45,9 +45,9 @@ var budgets = [states]budget{
 	stateSilent:     {"silent", 6, 135, 60, 146, 48},     // the connection between it and Redis fails
 	stateFrozen:     {"frozen", 6, 135, 60, 146, 48},     // it does not run
 	stateAway:       {"Redis away", 6, 135, 60, 146, 48}, // Redis answers nobody
+	stateCold:       {"cold start", 7, 30, 29, 64, 0},    // as in a quarantine; and it greets, checks Redis and loads scripts
 	stateDisturbed:  {"disturbed", 6, 22, 14, 54, 0},     // another fault
 	stateQuarantine: {"quarantine", 7, 22, 14, 54, 0},    // an instance that lacks leases requests some again and again
-	stateCold:       {"cold start", 7, 30, 29, 64, 0},    // the same; and it greets, checks Redis and loads scripts
 	stateCrash:      {"crash", 6, 22, 14, 54, 0},
 	stateLeave:      {"leave", 6, 22, 14, 54, 0},
 	stateJoin:       {"join", 6, 22, 14, 54, 0},
