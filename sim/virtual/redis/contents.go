@@ -86,6 +86,7 @@ const sessionPrefix = "session:"
 func (d *Data) Copy() *Data {
 	return &Data{
 		leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others), strange: d.strange,
+		sessions: sessions{records: d.records},
 	}
 }
 
@@ -109,7 +110,7 @@ func (d *Data) Restore(old *Data) {
 			d.live = append(d.live, int32(i))
 		}
 	}
-	d.Epoch, d.others, d.strange = old.Epoch, old.others, old.strange
+	d.Epoch, d.others, d.strange, d.records = old.Epoch, old.others, old.strange, old.records
 	d.version++
 	if d.cfg.Guests {
 		d.SetSessions(d.sessionSet, d.paused...)

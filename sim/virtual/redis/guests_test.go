@@ -205,3 +205,17 @@ func TestSessionsByWire(t *testing.T) {
 		t.Errorf("the paused session is %s", text)
 	}
 }
+
+// A server that is promoted with older keys has no session that the application has removed since.
+func TestPromotedServerHasTheSessions(t *testing.T) {
+	r := guestServer()
+	r.SetSessions(core.NewSessions([]string{"kept", "removed"}))
+	old := r.Copy()
+	r.SetSessions(core.NewSessions([]string{"kept"}), "paused")
+	r.Restore(old)
+	for id, want := range map[string]bool{"kept": true, "paused": true, "removed": false} {
+		if _, is := r.Obey(0, []string{"GET", sessionPrefix + id}).(string); is != want {
+			t.Errorf("session %s: %t", id, is)
+		}
+	}
+}
