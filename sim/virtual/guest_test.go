@@ -159,3 +159,36 @@ func TestGuests(t *testing.T) {
 		})
 	}
 }
+
+// reader reads a key whose name a variable of its environment has, once.
+type reader struct {
+	naive
+	read string
+}
+
+func (r *reader) Run() guest.State               { return guest.State{} }
+func (r *reader) Connected(conn int32, _ string) { r.send("GET", r.key) }
+func (r *reader) Deliver(_ int32, p []byte)      { r.read = string(p) }
+
+// The epoch of an election is at the key that its members are told, so a bootstrapped Redis elects without a quarantine.
+func TestGuestsFindTheEpoch(t *testing.T) {
+	for _, lease := range []string{"", "sovereign:leader"} {
+		var r reader
+		_, err := Run(Config{
+			Nodes: 1, Sessions: 1, Lease: lease, Candidates: lease != "", Storm: time.Second, Calm: time.Second,
+			Guest: func(env []string, h guest.Host) guest.Program {
+				r.h = h
+				for _, v := range env {
+					if key, ok := strings.CutPrefix(v, "LEASESTORM_EPOCH_KEY="); ok {
+						r.key = key
+					}
+				}
+				h.Dial(toRedis, guestRedis)
+				return &r
+			},
+		}, fault.Plan{Version: 1}, 1, nil)
+		if err != nil || !strings.HasPrefix(r.read, "$") || strings.HasPrefix(r.read, "$-1") {
+			t.Errorf("lease %q: %s is %q, %v", lease, r.key, r.read, err)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/redisstore"
 	"github.com/leasestorm/leasestorm/sim/foreign"
 	"github.com/leasestorm/leasestorm/sim/guest"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/timing"
 	"github.com/leasestorm/leasestorm/sim/virtual/redis"
 )
@@ -295,6 +296,9 @@ const (
 // storeOptions are the options of a store for the leases of the run's system.
 func (c *Config) storeOptions() redisstore.Options {
 	o := redisstore.Options{Quarantine: c.TTL, Replicas: c.Replicas}
+	if c.Lease != "" {
+		o.EpochKey = protocol.ElectionEpoch
+	}
 	if c.Intents != nil {
 		o.LeasePrefix, o.NodePrefix, o.EpochKey, o.Channel = "lease:", intentPrefix+"node:", intentPrefix+"epoch", intentPrefix+"leases"
 	}
