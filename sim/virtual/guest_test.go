@@ -160,35 +160,51 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// reader reads a key whose name a variable of its environment has, once.
-type reader struct {
+// asker sends a command whenever it is connected. "" stands for the key of the epoch.
+type asker struct {
 	naive
-	read string
+	ask  []string
+	said string // to the last command
 }
 
-func (r *reader) Run() guest.State               { return guest.State{} }
-func (r *reader) Connected(conn int32, _ string) { r.send("GET", r.key) }
-func (r *reader) Deliver(_ int32, p []byte)      { r.read = string(p) }
+func (a *asker) Run() guest.State             { return guest.State{} }
+func (a *asker) Connected(_ int32, _ string)  { a.send(a.ask...) }
+func (a *asker) Deliver(_ int32, said []byte) { a.said = string(said) }
 
-// The epoch of an election is at the key that its members are told, so a bootstrapped Redis elects without a quarantine.
-func TestGuestsFindTheEpoch(t *testing.T) {
-	for _, lease := range []string{"", "sovereign:leader"} {
-		var r reader
+func (a *asker) start(env []string, h guest.Host) guest.Program {
+	for _, v := range env {
+		if key, ok := strings.CutPrefix(v, "LEASESTORM_EPOCH_KEY="); ok && a.ask[1] == "" {
+			a.ask[1] = key
+		}
+	}
+	a.h = h
+	h.Dial(toRedis, guestRedis)
+	return a
+}
+
+// The epoch of an election is at the key that its members are told, so a bootstrapped Redis elects without a quarantine. A Redis that
+// loads its data still serves connections and subscriptions.
+func TestGuestsAsk(t *testing.T) {
+	loading := fault.Fault{At: time.Second, Kind: fault.RedisLoading, Ms: 5000}
+	for name, test := range map[string]struct {
+		lease string
+		ask   []string
+		plan  []fault.Fault
+		want  string
+	}{
+		"epoch":                {"", []string{"GET", ""}, nil, "$6\r\nrun1 0"},
+		"epoch of an election": {"sovereign:leader", []string{"GET", ""}, nil, "$6\r\nrun1 0"},
+		"read, loading":        {"", []string{"GET", ""}, []fault.Fault{loading}, "-LOADING"},
+		"hello, loading":       {"", []string{"HELLO", "2"}, []fault.Fault{loading}, "*14\r\n"},
+		"subscribe, loading":   {"", []string{"SUBSCRIBE", "news"}, []fault.Fault{loading}, "*3\r\n$9\r\nsubscribe"},
+	} {
+		a := asker{ask: test.ask}
 		_, err := Run(Config{
-			Nodes: 1, Sessions: 1, Lease: lease, Candidates: lease != "", Storm: time.Second, Calm: time.Second,
-			Guest: func(env []string, h guest.Host) guest.Program {
-				r.h = h
-				for _, v := range env {
-					if key, ok := strings.CutPrefix(v, "LEASESTORM_EPOCH_KEY="); ok {
-						r.key = key
-					}
-				}
-				h.Dial(toRedis, guestRedis)
-				return &r
-			},
-		}, fault.Plan{Version: 1}, 1, nil)
-		if err != nil || !strings.HasPrefix(r.read, "$") || strings.HasPrefix(r.read, "$-1") {
-			t.Errorf("lease %q: %s is %q, %v", lease, r.key, r.read, err)
+			Nodes: 1, Sessions: 1, Lease: test.lease, Candidates: test.lease != "", TTL: 3 * time.Second, Storm: 3 * time.Second,
+			Calm: time.Second, Guest: a.start,
+		}, fault.Plan{Version: 1, Faults: test.plan}, 1, nil)
+		if err != nil || !strings.HasPrefix(a.said, test.want) {
+			t.Errorf("%s: %q, %v", name, a.said, err)
 		}
 	}
 }
