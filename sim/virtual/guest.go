@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +32,8 @@ type guestNode struct {
 	state guest.State
 	read  int64 // the program's last reading of the monotonic clock
 	conns []*guestConn
-	line  []byte // incomplete line of standard output
+	line  []byte             // incomplete line of standard output
+	said  []protocol.Message // in this Run
 	ready bool
 }
 
@@ -60,6 +62,7 @@ func (g *guestNode) resume() {
 		return
 	}
 	g.state = g.prog.Run()
+	g.report()
 	switch {
 	case g.state.Fell != "":
 		g.n.fall = fall{hang: true, why: g.state.Fell}
@@ -155,10 +158,19 @@ func (g *guestNode) Print(fd int32, p []byte) {
 			return
 		}
 		g.line = rest
-		protocol.Read(bytes.NewReader(line), g.say, func(shown string) {
+		protocol.Read(bytes.NewReader(line), func(m protocol.Message) { g.said = append(g.said, m) }, func(shown string) {
 			g.n.emit(history.Event{Kind: history.Malformed, Node: g.n.name, Reason: shown})
 		})
 	}
+}
+
+// report records what the program has said, in the order of its stamps: its threads may write in another one.
+func (g *guestNode) report() {
+	slices.SortStableFunc(g.said, func(a, b protocol.Message) int { return cmp.Compare(a.T, b.T) })
+	for _, m := range g.said {
+		g.say(m)
+	}
+	g.said = g.said[:0]
 }
 
 func (g *guestNode) say(m protocol.Message) {

@@ -3,6 +3,7 @@ package virtual
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,5 +207,37 @@ func TestGuestsAsk(t *testing.T) {
 		if err != nil || !strings.HasPrefix(a.said, test.want) {
 			t.Errorf("%s: %q, %v", name, a.said, err)
 		}
+	}
+}
+
+// hasty writes two messages in another order than their stamps, as threads may.
+type hasty struct{ naive }
+
+func (h *hasty) Run() guest.State {
+	if !h.acquired {
+		h.acquired = true
+		h.say("ready", "")
+		at := now(h.h)
+		h.h.Print(1, fmt.Appendf(nil, `{"event":"pollStart","instance":%q,"session":"s","t":%d}`+"\n", h.id, at+2))
+		h.h.Print(1, fmt.Appendf(nil, `{"event":"renewed","instance":%q,"session":"s","t":%d}`+"\n", h.id, at+1))
+	}
+	return guest.State{}
+}
+
+func (h *hasty) Connected(int32, string) {}
+
+// History has what a program says in one instant by its stamps: a renewal before the poll that it allows.
+func TestGuestsSpeakInOrderOfStamps(t *testing.T) {
+	var said []history.Kind
+	_, err := Run(Config{
+		Nodes: 1, Sessions: 1, TTL: 3 * time.Second, Storm: time.Second, Calm: time.Second,
+		Guest: func(env []string, h guest.Host) guest.Program { return &hasty{*newNaive(env, h).(*naive)} },
+	}, fault.Plan{Version: 1}, 1, func(e history.Event) {
+		if e.Session == "s" {
+			said = append(said, e.Kind)
+		}
+	})
+	if want := []history.Kind{history.Renewed, history.PollStart}; err != nil || !slices.Equal(said, want) {
+		t.Errorf("%v, want %v; %v", said, want, err)
 	}
 }
