@@ -39,41 +39,45 @@ func FindCause(ctx context.Context, c Config, guarantee string, bend Breaker, pr
 	if err := s.first(guarantee); err != nil {
 		return Cause{}, err
 	}
-	inevitable := func(at time.Duration) bool {
-		m := Moment{At: at, Of: causeBranches}
-		for seed := range uint64(causeBranches) {
-			s.bend = forked(bend, at, seed+1)
-			if s.breaks(c, until(c.Plan.Faults, at)) {
-				m.Broken++
-			}
-		}
-		if s.err == nil && progress != nil {
-			progress(m)
-		}
-		return m.Broken == m.Of
-	}
 	from, to := time.Duration(0), c.Storm
-	if inevitable(0) {
+	if s.inevitable(c, 0, progress) {
 		to = 0
 	}
 	for to-from > c.TTL/50 && s.err == nil {
-		if middle := (from + to) / 2; inevitable(middle) {
+		if middle := (from + to) / 2; s.inevitable(c, middle, progress) {
 			to = middle
 		} else {
 			from = middle
 		}
 	}
-	found := Cause{Guarantee: s.guarantee, At: to}
-	s.bend = bend
-	all := until(c.Plan.Faults, to)
-	for i := range slices.Backward(all) {
-		if !s.breaks(c, slices.Delete(slices.Clone(all), i, i+1)) && s.err == nil {
-			found.Last = &all[i]
-			break
+	return Cause{Guarantee: s.guarantee, At: to, Last: s.lastOf(c, until(c.Plan.Faults, to)), Runs: s.runs}, s.err
+}
+
+// inevitable reports whether all branches at a moment of the storm break.
+func (s *shrinker) inevitable(c Config, at time.Duration, progress func(Moment)) bool {
+	bend := s.bend
+	defer func() { s.bend = bend }()
+	m := Moment{At: at, Of: causeBranches}
+	for seed := range uint64(causeBranches) {
+		s.bend = forked(bend, at, seed+1)
+		if s.breaks(c, until(c.Plan.Faults, at)) {
+			m.Broken++
 		}
 	}
-	found.Runs = s.runs
-	return found, s.err
+	if s.err == nil && progress != nil {
+		progress(m)
+	}
+	return m.Broken == m.Of
+}
+
+// lastOf returns the latest fault without which nothing breaks; nil: no single one.
+func (s *shrinker) lastOf(c Config, all []fault.Fault) *fault.Fault {
+	for i := range slices.Backward(all) {
+		if !s.breaks(c, slices.Delete(slices.Clone(all), i, i+1)) && s.err == nil {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // until returns the faults as far as they have come at a moment of the storm.
@@ -119,5 +123,6 @@ func (c Cause) String() string {
 	if c.Last == nil {
 		return text + "\nno single fault is the cause: it breaks without any one of them"
 	}
-	return fmt.Sprintf("%s\nthe last fault that could have been left out: %s of %s, %v into the storm", text, c.Last.Kind, c.Last.Target, c.Last.At)
+	return fmt.Sprintf("%s\nthe last fault that could have been left out: %s of %s, %v into the storm", text, c.Last.Kind, c.Last.Target,
+		c.Last.At)
 }

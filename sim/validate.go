@@ -75,7 +75,7 @@ func (c Config) checkEngine() error {
 	case len(c.NodeCmd) > 0 && len(StartedBy(c.NodeCmd)) == 0:
 		return wrong("nodeCmd", "%q names no program to start (flag --node-cmd)", c.NodeCmd)
 	case c.onVirtual() && len(c.NodeCmd) > 0 && !IsGo(c.NodeCmd):
-		return wrong("nodeCmd", "the virtual engine runs this library's rules or a Go program, and starts no program (flags --node-go, --lease-go)")
+		return wrong("nodeCmd", "the virtual engine runs our rules or a Go program, and starts no program (flags --node-go, --lease-go)")
 	case !c.onVirtual() && IsGo(c.NodeCmd):
 		return wrong("nodeCmd", "a Go program runs in virtual time: add engine: virtual (flag --engine)")
 	case kind == report.GoNode && (c.System == SystemIntents || c.Topology != TopologySingle):

@@ -13,9 +13,10 @@ func newCause() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cause DIR|SEED",
 		Short: "Search for the moment at which a break became inevitable, and for the fault that mattered last",
-		Long: `Run many branches of a run that breaks a guarantee, in virtual time. A branch equals the run until a moment. Then all faults end, and
-it continues with other random delays. The break is inevitable from the first moment whose branches all break. Then leave out one
-fault at a time, the last first, until the run no longer breaks. Give a saved run, or a seed with the flags of its exploration, as for shrink.`,
+		Long: `Run many branches of a run that breaks a guarantee, in virtual time. A branch equals the run until a moment. Then all faults
+end, and it continues with other random delays. The break is inevitable from the first moment whose branches all break. Then leave
+out one fault at a time, the last first, until the run no longer breaks. Give a saved run, or a seed with the flags of its
+exploration, as for shrink.`,
 		Example: "  simulate cause reports/swarm-42\n  simulate cause reports/storm-1 --lease-go ./mylock",
 		Args:    dirOrSeed,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -41,7 +41,8 @@ calls of its lock by those of yours. An existing file is not overwritten.`,
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", a.File)
-			for _, line := range append(a.Build, "simulate probe --lease-cmd "+a.Command, "simulate --scenario locks --lease-cmd "+a.Command, a.Virtual) {
+			lines := append(a.Build, "simulate probe --lease-cmd "+a.Command, "simulate --scenario locks --lease-cmd "+a.Command, a.Virtual)
+			for _, line := range lines {
 				if line != "" {
 					fmt.Fprintln(cmd.OutOrStdout(), "  "+line)
 				}

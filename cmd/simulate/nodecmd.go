@@ -58,7 +58,8 @@ func flagOf(command []string) (flag string, words []string) {
 // nodeOf returns the nodes that a flag names, or else those given.
 func (f *environment) nodeOf(fs *pflag.FlagSet, otherwise []string) ([]string, error) {
 	nodes, named := otherwise, ""
-	for kind, line := range map[string]string{"": f.nodeCmd, report.LeaseNode: f.leaseCmd, report.GoNode: f.nodeGo, report.GoLease: f.leaseGo} {
+	lines := map[string]string{"": f.nodeCmd, report.LeaseNode: f.leaseCmd, report.GoNode: f.nodeGo, report.GoLease: f.leaseGo}
+	for kind, line := range lines {
 		flag := strings.TrimPrefix(report.NodeFlags[kind], "--")
 		if !fs.Changed(flag) {
 			continue

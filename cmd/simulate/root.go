@@ -56,7 +56,7 @@ was wrong and nothing was judged. The criteria are the guarantees of --criteria,
 	cmd.SetFlagErrorFunc(flagError)
 	groupFlags(cmd)
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newCheck(), newAudit(), newScenarios(), newReplay(), newShrink(), newCause(), newMerge(), newTarget(), newProbe(), newOpen(), newDiff(),
-		newNewLease())
+	cmd.AddCommand(newCheck(), newAudit(), newScenarios(), newReplay(), newShrink(), newCause(), newMerge(), newTarget(), newProbe(),
+		newOpen(), newDiff(), newNewLease())
 	return cmd
 }

@@ -54,21 +54,9 @@ func (f *shrinking) shrink(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.toConfirm && sim.IsGo(c.NodeCmd):
-		return errors.New("--confirm-real: a Go program runs in virtual time only: leave it out")
-	case f.toConfirm:
-		if err := f.mayStart(cmd, c.NodeCmd); err != nil {
-			return err
-		}
-	}
 	nodeCmd := c.NodeCmd
-	if sim.IsGo(nodeCmd) {
-		if err := f.buildGuest(cmd, nodeCmd); err != nil {
-			return err
-		}
-	} else {
-		c.NodeCmd = nil // for the real engine only; virtual instances are this program's own
+	if c.NodeCmd, err = f.playable(cmd, nodeCmd); err != nil {
+		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	text := f.forPeople(stdout, stderr)
@@ -92,7 +80,7 @@ func (f *shrinking) shrink(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	r.Report.Smallest = !s.Cut
+	r.Report.Smallest, r.Report.ReplayFlags = !s.Cut, nodeFlag(c.NodeCmd)
 	if err := f.verdict(r.Report, r.Dir, stdout, text); err != nil {
 		return err
 	}
@@ -108,6 +96,19 @@ func (f *shrinking) shrink(cmd *cobra.Command, arg string) error {
 		return nil
 	}
 	return f.confirm(cmd, s, nodeCmd, text)
+}
+
+// playable returns the nodes that virtual time plays: a Go program, which it builds, or none for this program's own.
+func (f *shrinking) playable(cmd *cobra.Command, nodeCmd []string) ([]string, error) {
+	switch {
+	case sim.IsGo(nodeCmd) && f.toConfirm:
+		return nil, errors.New("--confirm-real: a Go program runs in virtual time only: leave it out")
+	case sim.IsGo(nodeCmd):
+		return nodeCmd, f.buildGuest(cmd, nodeCmd)
+	case f.toConfirm:
+		return nil, f.mayStart(cmd, nodeCmd)
+	}
+	return nil, nil
 }
 
 // enlarge adds the smallest run to the page of the original run. It prints an error as a note.

@@ -14,7 +14,7 @@ type nothing struct{}
 func (nothing) Step(core.Event) core.Effects { return core.Effects{} }
 func (nothing) Next() core.Time              { return 0 }
 
-// foreigner runs another program's machine. Its leadership is a term without end and fence.
+// foreigner is a process whose rules are a foreign.Machine. While that leads, the process holds a term without end and fence.
 type foreigner struct {
 	plainProgram
 	n       *node

@@ -231,12 +231,11 @@ const maxDrift = 100_000
 
 func (c Config) replicated() bool { return c.Sentinel || c.Cluster }
 
-// Validate applies the defaults and returns an error that wraps ErrConfig and names the contradicting field.
-func (c Config) Validate() error {
-	c = c.withDefaults()
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
-	}
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...))
+}
+
+func (c Config) checkNumbers() error {
 	for _, n := range []struct {
 		field           string
 		is, least, most int64
@@ -249,6 +248,15 @@ func (c Config) Validate() error {
 		if n.is < n.least || n.is > n.most {
 			return bad("%s is %d; %d to %d are possible", n.field, n.is, n.least, n.most)
 		}
+	}
+	return nil
+}
+
+// Validate applies the defaults and returns an error that wraps ErrConfig and names the contradicting field.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	if err := c.checkNumbers(); err != nil {
+		return err
 	}
 	switch {
 	case c.TTL < 10*time.Millisecond || c.TTL%time.Millisecond != 0:
