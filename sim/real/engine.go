@@ -108,7 +108,7 @@ func (r *run) all(ctx context.Context) (out Outcome, err error) {
 		p.hear(r.abort, func(m *member) { r.switched(ctx, m) })
 		defer p.hear(func(error) {}, nil)
 	}
-	defer r.closeStores()
+	defer r.redis.closeStores()
 	// Lines outlive the nodes, because closing one earlier would be a fault outside the plan.
 	defer r.closeLines()
 	if err = r.startFleet(ctx); err == nil {
@@ -164,7 +164,7 @@ func (r *run) play(ctx context.Context) bool {
 }
 
 func (r *run) startFleet(ctx context.Context) error {
-	if err := r.startStores(ctx); err != nil {
+	if err := r.redis.startStores(ctx, &r.cfg); err != nil {
 		return err
 	}
 	nodes := make([]*node, r.cfg.Nodes)

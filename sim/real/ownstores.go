@@ -28,23 +28,23 @@ type ownStore struct {
 }
 
 // startStores starts the stores with a command and sets their addresses. closeStores must be called, also after an error.
-func (r *run) startStores(ctx context.Context) error {
-	r.cfg.Stores = slices.Clone(r.cfg.Stores)
-	for i := range r.cfg.Stores {
-		store := &r.cfg.Stores[i]
+func (r *Redis) startStores(ctx context.Context, cfg *Config) error {
+	cfg.Stores = slices.Clone(cfg.Stores)
+	for i := range cfg.Stores {
+		store := &cfg.Stores[i]
 		if len(store.Command) == 0 {
 			continue
 		}
-		s := &ownStore{daemon: daemon{lose: r.redis.lose}, reaper: r.redis.reaper, log: filepath.Join(r.cfg.Logs, store.Name+".log")}
+		s := &ownStore{daemon: daemon{lose: r.lose}, reaper: r.reaper, log: filepath.Join(cfg.Logs, store.Name+".log")}
 		var err error
-		if s.dir, err = r.redis.folder(host.Memory()); err != nil {
+		if s.dir, err = r.folder(host.Memory()); err != nil {
 			return err
 		}
 		if store.Addr, s.reserved, err = redisfixture.Reserve(loopback); err != nil {
 			return fmt.Errorf("store %s: %w", store.Name, err)
 		}
 		s.Store = *store
-		r.redis.stores = append(r.redis.stores, s)
+		r.stores = append(r.stores, s)
 		if err := s.start(ctx); err != nil {
 			return err
 		}
@@ -52,14 +52,14 @@ func (r *run) startStores(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) closeStores() {
-	for _, s := range r.redis.stores {
+func (r *Redis) closeStores() {
+	for _, s := range r.stores {
 		if s.proc != nil {
 			s.kill()
 		}
 		_ = s.reserved.Close()
 	}
-	r.redis.stores = nil
+	r.stores = nil
 }
 
 // storeStart is how long a store may take until it accepts connections: its first start may create its files.

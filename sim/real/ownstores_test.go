@@ -21,8 +21,8 @@ func TestOwnStoreSuffersOutages(t *testing.T) {
 	run := &run{redis: r, cfg: Config{Logs: t.TempDir(), Stores: []Store{{Name: "other", Command: []string{
 		"sh", "-c", `exec "$0" --bind 127.0.0.1 --port "$PORT" --dir "$DATA" --save "" --appendonly yes`, binary,
 	}}}}}
-	t.Cleanup(run.closeStores)
-	if err := run.startStores(ctx); err != nil {
+	t.Cleanup(run.redis.closeStores)
+	if err := run.redis.startStores(ctx, &run.cfg); err != nil {
 		t.Fatal(err)
 	}
 	client := redis.NewClient(adminOptions(&redis.Options{Addr: run.cfg.Stores[0].Addr}))
@@ -78,8 +78,8 @@ func TestOwnStoreSuffersOutages(t *testing.T) {
 // A store that ends before it serves ends the run.
 func TestOwnStoreMustServe(t *testing.T) {
 	run := &run{redis: provision(t), cfg: Config{Logs: t.TempDir(), Stores: []Store{{Name: "other", Command: []string{"true"}}}}}
-	t.Cleanup(run.closeStores)
-	if err := run.startStores(t.Context()); !errors.Is(err, errStoreEnded) {
+	t.Cleanup(run.redis.closeStores)
+	if err := run.redis.startStores(t.Context(), &run.cfg); !errors.Is(err, errStoreEnded) {
 		t.Error(err)
 	}
 }

@@ -24,6 +24,14 @@ type guestConn struct {
 	poll int32  // at the target; -1: none
 }
 
+// guestBatch is a message of a guest's connection: commands for Redis, or what it sends.
+type guestBatch struct {
+	conn  *guestConn // nil: the message is of no guest
+	batch [][]string // to execute
+	bytes []byte     // replies
+	push  bool       // no command caused bytes
+}
+
 // Dial implements guest.Host.
 func (g *guestNode) Dial(id int32, addr string) {
 	c, h := &guestConn{g: g, id: id, poll: -1}, &g.n.host

@@ -41,15 +41,12 @@ type backend interface {
 
 // message is an op and its answer. It is pooled; refs counts the events and lists that name it.
 type message struct {
-	op       core.Op
-	ans      core.Answer
-	args     []string                 // plain command of the node's program, instead of op
-	reply    redis.Reply              // to args
-	done     func(redis.Reply, error) // receives reply; error: no answer
-	conn     *guestConn               // of a guest: batch is executed, and bytes answer it
-	batch    [][]string
-	bytes    []byte
-	push     bool  // Redis sends bytes unasked
+	op    core.Op
+	ans   core.Answer
+	args  []string                 // plain command of the node's program, instead of op
+	reply redis.Reply              // to args
+	done  func(redis.Reply, error) // receives reply; error: no answer
+	guestBatch
 	number   int32 // in network.messages
 	node     int32
 	gen      uint32 // generation of the sending process
@@ -129,7 +126,7 @@ func (nw *network) post(at int64, kind uint8, m *message) {
 
 func (nw *network) release(m *message) {
 	if m.refs--; m.refs == 0 {
-		m.op.Items, m.ans.Look, m.conn, m.bytes = nil, nil, nil, nil
+		m.op.Items, m.ans.Look, m.guestBatch = nil, nil, guestBatch{}
 		nw.free = append(nw.free, m.number)
 	}
 }
