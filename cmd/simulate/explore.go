@@ -157,12 +157,12 @@ func (f *explorer) explore(cmd *cobra.Command) error {
 	x.Saved = f.pageOfSeed(stderr)
 	rarelyCollect()
 	c, err := explore.Run(cmd.Context(), x)
-	return f.covered(c, err, stdout, stderr)
+	return f.covered(c, err, f.luaFlag()+nodeFlag(x.Scenario.NodeCmd), stdout, stderr)
 }
 
-// covered prints the coverage of an exploration and the error that stopped it or the saving of its state. A broken guarantee decides even
-// then.
-func (f *explorer) covered(c explore.Coverage, unsaved error, stdout, stderr io.Writer) error {
+// covered prints the coverage of an exploration, with the flags that its seeds need again, and the error that stopped it or the saving of
+// its state. A broken guarantee decides even then.
+func (f *explorer) covered(c explore.Coverage, unsaved error, flags string, stdout, stderr io.Writer) error {
 	if unsaved != nil && c.Verdict != check.Fail {
 		return unsaved
 	}
@@ -172,7 +172,7 @@ func (f *explorer) covered(c explore.Coverage, unsaved error, stdout, stderr io.
 		}
 	}
 	var table bytes.Buffer
-	printCoverage(&table, c, f.luaFlag())
+	printCoverage(&table, c, flags)
 	if _, err := table.WriteTo(f.forPeople(stdout, stderr)); err != nil {
 		return fmt.Errorf("write the coverage, which is in %s: %w", c.File, err)
 	}

@@ -66,7 +66,7 @@ func TestExplorationTellsWhatItCannotSave(t *testing.T) {
 	full := fmt.Errorf("%w: save the state: no space left on device", sim.ErrHarness)
 	broke := explore.Coverage{Verdict: check.Fail, Failed: []explore.FailedSeed{{Seed: 17, Broke: []string{"G3"}}}}
 	var stdout, stderr strings.Builder
-	err := new(explorer).covered(broke, full, &stdout, &stderr)
+	err := new(explorer).covered(broke, full, "", &stdout, &stderr)
 	var code verdictError
 	if !errors.As(err, &code) || code != exitFail {
 		t.Errorf("%v, want exit code %d", err, exitFail)

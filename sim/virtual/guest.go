@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/sim/guest"
@@ -49,9 +48,6 @@ func (g *guestNode) start() {
 		system, keys = "election", protocol.Election(cfg.Lease, cfg.TTL)
 	}
 	env := slices.Concat(protocol.Timings(&timings), protocol.Node(g.n.name, system, "redis://"+at+"/0", "http://"+guestTarget), keys)
-	if cfg.Output == nil {
-		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "LEASESTORM_LOG=") })
-	}
 	g.prog = cfg.Guest(env, g)
 	g.resume()
 }
