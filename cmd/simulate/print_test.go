@@ -74,7 +74,7 @@ func TestExplorationTellsWhatItCannotSave(t *testing.T) {
 	if !strings.Contains(stdout.String(), "seed 17 breaks G3") || !strings.Contains(stderr.String(), "no space left on device") {
 		t.Errorf("it says %q and %q", stdout.String(), stderr.String())
 	}
-	if err := new(explorer).covered(explore.Coverage{Verdict: check.Unknown}, full, &stdout, &stderr); !errors.Is(err, sim.ErrHarness) {
+	if err := new(explorer).covered(explore.Coverage{Verdict: check.Unknown}, full, "", &stdout, &stderr); !errors.Is(err, sim.ErrHarness) {
 		t.Errorf("nothing broke, and nothing was saved: %v", err)
 	}
 }
