@@ -75,6 +75,11 @@ func (v verb) reads(args []string) []string {
 	return args[:1]
 }
 
+// The keys that a command reads. Most commands read their first argument.
+func noKeys([]string) []string         { return nil }
+func allKeys(args []string) []string   { return args }
+func secondKey(args []string) []string { return args[1:2] }
+
 func cmdPublish(r *Server, _ int64, args []string) Reply {
 	if args[0] != r.Config.Channel {
 		r.Config.Shout(args[1])

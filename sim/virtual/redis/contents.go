@@ -85,7 +85,9 @@ const sessionPrefix = "session:"
 // Copy returns a copy of the keys.
 func (d *Data) Copy() *Data {
 	return &Data{
-		leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others), strange: d.strange,
+		database: database{
+			leases: slices.Clone(d.leases), beats: slices.Clone(d.beats), Epoch: d.Epoch, others: cloneObjects(d.others), strange: d.strange,
+		},
 		sessions: sessions{records: d.records},
 	}
 }

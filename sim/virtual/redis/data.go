@@ -74,11 +74,17 @@ type numbers struct {
 	leases, beats map[string]int32
 	beatNames     []string         // keys of heartbeats
 	leaseNames    map[int32]string // keys of leases with a prefix before their ID
-	servers       []*Data
+	servers       []*database
 }
 
-// Data are a server's keys and clock.
+// Data are a server's keys and clock, and the sessions.
 type Data struct {
+	database
+	sessions
+}
+
+// database has the keys and the clock.
+type database struct {
 	cfg     *Config
 	numbers *numbers
 	Clock   loop.Clock
@@ -97,8 +103,6 @@ type Data struct {
 
 	touched func(name string) // receives each key that changes, "" for all; nil: nobody listens
 	strange bool              // others may have a key that looks like a lease's or a heartbeat's
-
-	sessions
 }
 
 // sessions are the application's, with the result of the last discovery.
@@ -112,6 +116,12 @@ type sessions struct {
 	lookVersion uint64
 	lookUntil   int64 // end of look's validity, ms of the server's clock
 }
+
+// Keys of an election: the leader key, and the prefix of the heartbeats.
+const (
+	electionLeader = "sovereign:leader"
+	ElectionBeats  = "sovereign:heartbeat:"
+)
 
 type leaseKey struct {
 	id           string
@@ -140,19 +150,19 @@ func (k *leaseKey) held(now int64) core.Result {
 	return core.Result{Outcome: core.OutHeld, Owner: k.owner, PTTL: k.left(now)}
 }
 
-func (d *Data) expireFence(i int32, now int64) {
+func (d *database) expireFence(i int32, now int64) {
 	if k := &d.leases[i]; now > k.fenceExpire && k.fenced() {
 		d.deleteFence(i)
 	}
 }
 
-func (d *Data) deleteFence(i int32) {
+func (d *database) deleteFence(i int32) {
 	k := &d.leases[i]
 	k.fence, k.fenceText, k.fenceForeign = 0, "", false
 	d.touchFence(i)
 }
 
-func (d *Data) refreshFence(i int32, now int64) {
+func (d *database) refreshFence(i int32, now int64) {
 	if k := &d.leases[i]; k.fenced() {
 		k.fenceExpire = now + fenceLife
 		d.touchFence(i)
@@ -170,13 +180,13 @@ type beatKey struct {
 func (b *beatKey) left(now int64) int64 { return max(1, b.expire-now) * core.Millisecond }
 
 // Wrote passes a change on, unless it is part of a command that is executed again.
-func (d *Data) Wrote(c Change) {
+func (d *database) Wrote(c Change) {
 	if !d.again {
 		d.cfg.Wrote(c)
 	}
 }
 
-func (d *Data) ranAgain(verb string, args []string, now int64) {
+func (d *database) ranAgain(verb string, args []string, now int64) {
 	if verb == "XGROUP" {
 		d.touch(args[1])
 	} else {
@@ -186,22 +196,22 @@ func (d *Data) ranAgain(verb string, args []string, now int64) {
 }
 
 // NowMs returns what the server's clock shows at the true time t, in ms.
-func (d *Data) NowMs(t int64) int64 {
+func (d *database) NowMs(t int64) int64 {
 	if d.at != 0 {
 		return d.at
 	}
 	return d.Clock.WallAt(t) / core.Millisecond
 }
 
-func (d *Data) nowUs(t int64) int64 { return d.Clock.WallAt(t) / 1000 }
+func (d *database) nowUs(t int64) int64 { return d.Clock.WallAt(t) / 1000 }
 
 // TrueOf returns the true time, at or after t, at which the server's clock reads ms.
-func (d *Data) TrueOf(t, ms int64) int64 {
+func (d *database) TrueOf(t, ms int64) int64 {
 	return t + d.Clock.TrueOf(d.Clock.WallAt(t), ms*core.Millisecond)
 }
 
 // Lease returns the number of a lease by its name.
-func (d *Data) Lease(id string) int32 {
+func (d *database) Lease(id string) int32 {
 	i, ok := d.numbers.leases[id]
 	if !ok {
 		i = int32(len(d.leases))
@@ -215,9 +225,9 @@ func (d *Data) Lease(id string) int32 {
 }
 
 // Beat returns the number of an instance's heartbeat.
-func (d *Data) Beat(id string) int32 { return d.beatAt(d.cfg.NodePrefix, id) }
+func (d *database) Beat(id string) int32 { return d.beatAt(d.cfg.NodePrefix, id) }
 
-func (d *Data) beatAt(prefix, id string) int32 {
+func (d *database) beatAt(prefix, id string) int32 {
 	i, ok := d.numbers.beats[id]
 	if !ok {
 		i = int32(len(d.beats))
@@ -231,30 +241,30 @@ func (d *Data) beatAt(prefix, id string) int32 {
 }
 
 // BeatSince returns the true time at which an instance's heartbeat was last set anew.
-func (d *Data) BeatSince(instance string) int64 { return d.beats[d.Beat(instance)].since }
+func (d *database) BeatSince(instance string) int64 { return d.beats[d.Beat(instance)].since }
 
 // expireLease deletes an expired lease. As in Redis, a lease has expired when the clock is past its end.
-func (d *Data) expireLease(i int32, now int64) {
+func (d *database) expireLease(i int32, now int64) {
 	if k := &d.leases[i]; now > k.expire && k.there() {
 		d.DeleteLease(i)
 	}
 }
 
 // DeleteLease deletes a lease by its number.
-func (d *Data) DeleteLease(i int32) {
+func (d *database) DeleteLease(i int32) {
 	d.leases[i].owner, d.leases[i].foreign = "", false
 	d.version++
 	d.touchLease(i)
 	d.Wrote(Change{Kind: Deleted, N: i})
 }
 
-func (d *Data) expireBeat(i int32, now int64) {
+func (d *database) expireBeat(i int32, now int64) {
 	if b := &d.beats[i]; b.set && now > b.expire {
 		d.deleteBeat(i)
 	}
 }
 
-func (d *Data) deleteBeat(i int32) {
+func (d *database) deleteBeat(i int32) {
 	d.beats[i].set = false
 	if at, ok := slices.BinarySearch(d.live, i); ok {
 		d.live = slices.Delete(d.live, at, at+1)
@@ -264,7 +274,7 @@ func (d *Data) deleteBeat(i int32) {
 	d.Wrote(Change{Kind: BeatGone, N: i})
 }
 
-func (d *Data) set(i int32, owner string, expire int64) {
+func (d *database) set(i int32, owner string, expire int64) {
 	k := &d.leases[i]
 	if k.owner != owner || k.expire > expire {
 		d.version++
@@ -274,7 +284,7 @@ func (d *Data) set(i int32, owner string, expire int64) {
 	d.Wrote(Change{Kind: Granted, N: i, Text: owner, Expire: expire})
 }
 
-func (d *Data) extend(i int32, expire int64) {
+func (d *database) extend(i int32, expire int64) {
 	k := &d.leases[i]
 	if k.expire > expire {
 		d.version++
@@ -284,20 +294,20 @@ func (d *Data) extend(i int32, expire int64) {
 	d.Wrote(Change{Kind: Extended, N: i, Text: k.owner, Expire: expire})
 }
 
-func (d *Data) setFence(i int32, fence, expire int64) {
+func (d *database) setFence(i int32, fence, expire int64) {
 	k := &d.leases[i]
 	k.fence, k.fenceExpire = fence, expire
 	d.touchFence(i)
 	d.Wrote(Change{Kind: Fenced, N: i, At: fence, Expire: expire})
 }
 
-func (d *Data) setEpoch(epoch string) {
+func (d *database) setEpoch(epoch string) {
 	d.Epoch = epoch
 	d.touch(d.cfg.EpochKey)
 	d.Wrote(Change{Kind: EpochSet, Text: epoch})
 }
 
-func (d *Data) putBeat(t int64, i int32, expire int64) bool {
+func (d *database) putBeat(t int64, i int32, expire int64) bool {
 	b := &d.beats[i]
 	joined := !b.set
 	b.set, b.expire = true, expire
@@ -314,7 +324,7 @@ func (d *Data) putBeat(t int64, i int32, expire int64) bool {
 }
 
 // other returns an object or nil, after deleting it if it has expired.
-func (d *Data) other(name string, now int64) *object {
+func (d *database) other(name string, now int64) *object {
 	o := d.others[name]
 	if o != nil && now > o.expire {
 		d.remove(name)
@@ -323,7 +333,7 @@ func (d *Data) other(name string, now int64) *object {
 	return o
 }
 
-func (d *Data) store(name string, o *object) *object {
+func (d *database) store(name string, o *object) *object {
 	if d.others == nil {
 		d.others = map[string]*object{}
 	}
@@ -331,14 +341,52 @@ func (d *Data) store(name string, o *object) *object {
 	return o
 }
 
-func (d *Data) storeText(name, text string, expire int64) {
+func (d *database) storeText(name, text string, expire int64) {
 	d.store(name, &object{text: text, expire: expire})
 	d.touch(name)
 	d.Wrote(Change{Kind: Stored, Name: name, Text: text, Expire: expire})
 }
 
-func (d *Data) remove(name string) {
+func (d *database) remove(name string) {
 	delete(d.others, name)
 	d.touch(name)
 	d.Wrote(Change{Kind: Removed, Name: name})
 }
+
+// touch tells the clients that a key has changed.
+func (d *database) touch(name string) {
+	if d.touched != nil {
+		d.touched(name)
+	}
+}
+
+func (d *database) touchLease(i int32) {
+	if d.touched != nil {
+		d.touched(d.leaseName(i))
+	}
+}
+
+func (d *database) touchFence(i int32) {
+	if d.touched != nil {
+		d.touched(d.fenceName(i))
+	}
+}
+
+func (d *database) touchBeat(i int32) {
+	if d.touched != nil {
+		d.touched(d.numbers.beatNames[i])
+	}
+}
+
+func (d *database) leaseName(i int32) string {
+	if name, ok := d.numbers.leaseNames[i]; ok {
+		return name
+	}
+	id := d.leases[i].id
+	if id == electionLeader {
+		return id
+	}
+	return d.cfg.LeasePrefix + id
+}
+
+func (d *database) fenceName(i int32) string { return "{" + d.leaseName(i) + "}:fence" }

@@ -23,22 +23,17 @@ type Front struct {
 	blocked []string // command that waits
 	wait    WaitFor  // for what
 
-	multi   bool
-	doomed  bool
-	queue   [][]string
-	watched []string
-	changed bool // a watched key has changed
-
 	channels []string
 	patterns []string
 
+	transaction
 	tracking
 }
 
 // Connect returns a new connection. push receives the messages and invalidations that no command of the connection causes.
 func (r *Server) Connect(push func(frames []byte)) *Front {
-	r.connections++
-	f := &Front{server: r, push: push, id: r.connections}
+	r.opened++
+	f := &Front{server: r, push: push, id: r.opened}
 	r.fronts = append(r.fronts, f)
 	r.touched = r.touchFronts
 	return f
@@ -196,22 +191,6 @@ func fullName(name string, args []string) string {
 		name += "|" + args[1]
 	}
 	return strings.ToLower(name)
-}
-
-func wrongNumber(name string) Refusal {
-	return Refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
-}
-
-// unknown is Redis' reply to a command that it does not know.
-func unknown(args []string) Refusal {
-	var b strings.Builder
-	for _, arg := range args[1:] {
-		if b.Len() >= 128 {
-			break
-		}
-		fmt.Fprintf(&b, "'%s' ", arg[:min(len(arg), 128-b.Len())])
-	}
-	return Refusal(fmt.Sprintf("ERR unknown command '%s', with args beginning with: %s", args[0][:min(len(args[0]), 128)], b.String()))
 }
 
 // frontVerb is a command that concerns the connection. args and most bound its arguments; 0: no bound.

@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 func eachProtocol(t *testing.T, f func(t *testing.T, w *wired, client *goredis.Client)) {
 	for _, protocol := range []int{2, 3} {
-		t.Run("RESP"+number(int64(protocol)), func(t *testing.T) {
+		t.Run("RESP"+strconv.Itoa(protocol), func(t *testing.T) {
 			w := newWired(guestServer())
 			f(t, w, w.client(t, protocol))
 		})

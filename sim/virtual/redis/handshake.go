@@ -168,10 +168,6 @@ func config(_ *Front, args []string) Reply {
 	return out
 }
 
-func unknownSubcommand(command, word string) Refusal {
-	return Refusal(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", word[:min(len(word), 128)], command))
-}
-
 // clientVerbs are the subcommands of CLIENT. Do not range over it.
 var clientVerbs = map[string]frontVerb{
 	"ID":           {run: func(f *Front, _ []string) Reply { return f.id }},

@@ -14,11 +14,11 @@ func init() {
 }
 
 // names returns the names of the keys that exist.
-func (r *Server) names(t int64) []string {
-	keys := r.Keys(t)
+func (d *Data) names(t int64) []string {
+	keys := d.Keys(t)
 	names := make([]string, len(keys))
 	for i, k := range keys {
-		names[i] = r.nameOf(k)
+		names[i] = d.nameOf(k)
 	}
 	return names
 }
@@ -30,16 +30,16 @@ func (r *Server) Sweep(t int64) {
 	}
 }
 
-func (r *Server) nameOf(k Key) string {
+func (d *Data) nameOf(k Key) string {
 	switch k.kind {
 	case keyLease:
-		return r.leaseName(k.i)
+		return d.leaseName(k.i)
 	case keyFence:
-		return r.fenceName(k.i)
+		return d.fenceName(k.i)
 	case keyBeat:
-		return r.numbers.beatNames[k.i]
+		return d.numbers.beatNames[k.i]
 	case keyEpoch:
-		return r.Config.EpochKey
+		return d.cfg.EpochKey
 	}
 	return k.name
 }
@@ -58,9 +58,9 @@ func cmdDBSize(r *Server, t int64, _ []string) Reply { return int64(len(r.Keys(t
 
 func cmdType(r *Server, t int64, args []string) Reply { return status(r.typeOf(t, args[0])) }
 
-func (r *Server) typeOf(t int64, name string) string {
-	k := r.keyAt(name)
-	switch v := r.get(k, r.NowMs(t)); {
+func (d *Data) typeOf(t int64, name string) string {
+	k := d.keyAt(name)
+	switch v := d.get(k, d.NowMs(t)); {
 	case !v.there:
 		return "none"
 	case !v.foreign:
@@ -68,7 +68,7 @@ func (r *Server) typeOf(t int64, name string) string {
 	case k.kind != keyOther:
 		return "list"
 	}
-	return []string{objString: "string", objHash: "hash", objSet: "set", objZSet: "zset", objStream: "stream"}[r.others[name].kind]
+	return []string{objString: "string", objHash: "hash", objSet: "set", objZSet: "zset", objStream: "stream"}[d.others[name].kind]
 }
 
 // scanPage is SCAN's default COUNT.
@@ -169,7 +169,3 @@ var keyspaceVerbs = map[string]verb{
 	"FLUSHALL": {most: 1, writes: true, run: cmdFlush},
 	"FLUSHDB":  {most: 1, writes: true, run: cmdFlush},
 }
-
-// noKeys and allKeys are the keys that a command reads. Most commands read their first argument.
-func noKeys([]string) []string       { return nil }
-func allKeys(args []string) []string { return args }

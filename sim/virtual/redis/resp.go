@@ -19,6 +19,17 @@ type (
 	noList   struct{}
 )
 
+// streams are pairs, which RESP3 shows as a map.
+type streams []Reply
+
+func (s streams) dict() dict {
+	var all dict
+	for _, pair := range s {
+		all = append(all, pair.([]Reply)...)
+	}
+	return all
+}
+
 // appendReply appends a reply in RESP2 or RESP3.
 func appendReply(out []byte, v Reply, resp3 bool) []byte {
 	switch v := v.(type) {

@@ -15,6 +15,8 @@ func (r *Server) Bootstrap() {
 	cmdHSet(r, 0, []string{r.groupKey(), "epoch", r.Epoch, "quarantine", strconv.FormatInt(r.Config.Quarantine.Microseconds(), 10)})
 }
 
+func (r *Server) groupKey() string { return r.Config.EpochKey + ":group" }
+
 // Do executes an op at true time t. It reuses a's slice of results, and sets a result for each item.
 func (r *Server) Do(t int64, op *core.Op, a *core.Answer) {
 	if r.Config.Lua {
@@ -38,6 +40,18 @@ func (r *Server) Glance(t int64, op *core.Op, a *core.Answer) {
 	if len(r.sessionSet.IDs) == 0 || (twin{r}).guard(t, op, a) {
 		a.Look = r.ownersAt(t)
 	}
+}
+
+// KeysOf returns the keys of an op's script.
+func (r *Server) KeysOf(op *core.Op) []string {
+	asked := *op
+	if op.Kind == core.OpLook {
+		asked.Kind, asked.Items = core.OpObserve, nil
+		for _, id := range r.sessionSet.IDs {
+			asked.Items = append(asked.Items, core.Item{ID: id})
+		}
+	}
+	return r.wire.Call(&asked).Keys
 }
 
 // twin has the scripts' twins in Go, for instances on other machines than Redis.

@@ -28,6 +28,7 @@ const (
 type Server struct {
 	Data
 	refusals
+	connections
 	Config Config
 	wire   redisstore.Wire // of Config
 
@@ -43,10 +44,6 @@ type Server struct {
 	why   string   // why the current script was refused
 	dirty bool     // the current script has written
 	fed   []string // streams that got an entry in the current command
-
-	fronts      []*Front // in the order of their connections
-	connections int64    // so far
-	caller      *Front   // whose command is being executed; nil: another client's
 
 	loaded      uint16            // loaded scripts, a bit for each kind of op
 	scripts     map[string]string // loaded scripts without a twin, by SHA-1; never ranged over
@@ -80,7 +77,7 @@ func New(cfg Config, like *Server) *Server {
 	} else {
 		r.numbers = &numbers{leases: map[string]int32{}, beats: map[string]int32{}}
 	}
-	r.numbers.servers = append(r.numbers.servers, &r.Data)
+	r.numbers.servers = append(r.numbers.servers, &r.database)
 	r.restart()
 	if cfg.Loaded {
 		r.loaded = ^uint16(0)
@@ -132,6 +129,13 @@ func (r *Server) TakeFed() []string {
 	fed := r.fed
 	r.fed = nil
 	return fed
+}
+
+// connections are those of a server.
+type connections struct {
+	fronts []*Front // in the order in which they were opened
+	opened int64    // so far
+	caller *Front   // whose command is being executed; nil: another client's
 }
 
 // refusals counts the faults that make Redis refuse commands. Faults may overlap.

@@ -53,17 +53,6 @@ func shapedRead(v Reply) Reply {
 	return streams(list)
 }
 
-// streams are pairs, which RESP3 shows as a map.
-type streams []Reply
-
-func (s streams) dict() dict {
-	var all dict
-	for _, pair := range s {
-		all = append(all, pair.([]Reply)...)
-	}
-	return all
-}
-
 // introduced returns INFO with the fields that no script of ours reads.
 func (r *Server) introduced(text string) string {
 	role := "master"

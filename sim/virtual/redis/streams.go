@@ -339,5 +339,3 @@ var streamVerbs = map[string]verb{
 	"XINFO":      {args: 2, keys: secondKey, run: cmdXInfo},
 	"XREADGROUP": {args: 6, writes: true, run: cmdXReadGroup},
 }
-
-func secondKey(args []string) []string { return args[1:2] }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -173,7 +172,3 @@ func (f *Front) trackingInfo() Reply {
 	}
 	return dict{"flags", members(flags), "redirect", redirect, "prefixes", texts(f.prefixes)}
 }
-
-func upper(word string) string { return strings.ToUpper(word) }
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,5 +1,14 @@
 package redis
 
+// transaction is the state of MULTI and WATCH.
+type transaction struct {
+	multi   bool
+	doomed  bool // a command was refused
+	queue   [][]string
+	watched []string
+	changed bool // a watched key has changed
+}
+
 func (f *Front) begin([]string) Reply {
 	if f.multi {
 		return Refusal("ERR MULTI calls can not be nested")
@@ -16,10 +25,7 @@ func (f *Front) discard([]string) Reply {
 	return status("OK")
 }
 
-func (f *Front) endTransaction() {
-	f.multi, f.doomed, f.queue = false, false, nil
-	f.unwatch(nil)
-}
+func (f *Front) endTransaction() { f.transaction = transaction{} }
 
 func (f *Front) exec([]string) Reply {
 	if !f.multi {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -38,6 +39,28 @@ const (
 	textNotInteger = "ERR value is not an integer or out of range"
 	textSyntax     = "ERR syntax error"
 )
+
+func wrongNumber(name string) Refusal {
+	return Refusal("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
+}
+
+// unknown is Redis' reply to a command that it does not know.
+func unknown(args []string) Refusal {
+	var b strings.Builder
+	for _, arg := range args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%s' ", arg[:min(len(arg), 128-b.Len())])
+	}
+	return Refusal(fmt.Sprintf("ERR unknown command '%s', with args beginning with: %s", args[0][:min(len(args[0]), 128)], b.String()))
+}
+
+func unknownSubcommand(command, word string) Refusal {
+	return Refusal(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", word[:min(len(word), 128)], command))
+}
+
+func upper(word string) string { return strings.ToUpper(word) }
 
 func texts(words []string) []Reply {
 	out := make([]Reply, len(words))
