@@ -84,6 +84,9 @@ func runVirtual(ctx context.Context, c Config, plan fault.Plan, bend Breaker, em
 	if err != nil {
 		return Outcome{}, fmt.Errorf("virtual engine: %w", err)
 	}
+	if v.Guest != nil && o.Ready == 0 && !o.Stopped {
+		return Outcome{}, fmt.Errorf("virtual engine: %w: none did in %v", real.ErrNodeNotReady, time.Duration(o.VirtualNs))
+	}
 	out := Outcome{
 		Outcome: real.Outcome{Tap: true, Interrupted: o.Stopped, RedisCommands: int64(o.Commands), Notes: o.Skipped},
 		Fell:    o.Fell, Hung: o.Hung, Virtual: time.Duration(o.VirtualNs),

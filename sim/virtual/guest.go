@@ -174,6 +174,7 @@ func (g *guestNode) say(m protocol.Message) {
 	switch {
 	case e.Kind == history.Ready && !g.ready:
 		g.ready, n.instance = true, e.Instance
+		n.out.Ready++
 	case e.Instance == "":
 		e.Instance = n.instance
 	case e.Instance != n.instance:

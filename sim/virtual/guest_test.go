@@ -141,7 +141,7 @@ func TestGuests(t *testing.T) {
 					sum.Add(&e)
 					events = append(events, e)
 				})
-				if err != nil || out.Fell != "" || len(out.Skipped) > 0 || logged < 3 {
+				if err != nil || out.Fell != "" || len(out.Skipped) > 0 || logged < 3 || out.Ready < 3 {
 					t.Fatalf("%v %s %v, %d logs", err, out.Fell, out.Skipped, logged)
 				}
 				p := params(c, plan)

@@ -188,6 +188,7 @@ type Outcome struct {
 	Commands  uint64 // ops and commands that Redis executed
 	VirtualNs int64  // true time of the run
 	Stopped   bool   // Config.Stop ended the run
+	Ready     int    // guests that reported "ready"
 
 	// Fell describes the first process whose rules panicked or looped, with the stack of a panic. Hung: they looped at one instant.
 	Fell string
