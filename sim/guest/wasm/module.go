@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/leasestorm/leasestorm/sim/guest"
@@ -90,7 +91,13 @@ func (m *Module) load(ctx context.Context, module []byte) error {
 }
 
 // Start returns a program that begins in its first Run. It implements guest.Starter.
-func (m *Module) Start(env []string, h guest.Host) guest.Program { return newProgram(m, env, h) }
+func (m *Module) Start(env []string, h guest.Host) guest.Program {
+	return newProgram(m.instantiate, env, h)
+}
+
+func (m *Module) instantiate(ctx context.Context) (api.Module, error) {
+	return m.runtime.InstantiateModule(ctx, m.code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+}
 
 // Close frees the code. All programs must have been killed before.
 func (m *Module) Close(ctx context.Context) error {

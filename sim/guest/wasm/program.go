@@ -6,7 +6,6 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
 
@@ -34,12 +33,15 @@ const (
 	signalIgnored
 )
 
+// instantiate returns an instance whose code has not run yet. The context is that of the calls of the host.
+type instantiate func(context.Context) (api.Module, error)
+
 // program is one instance. Its code runs in a coroutine: poll_oneoff yields the time to run again.
 type program struct {
-	module *Module
-	host   guest.Host
-	env    []string
-	limits limits
+	instantiate instantiate
+	host        guest.Host
+	env         []string
+	limits      limits
 
 	resume func() (next int64, waits bool)
 	kill   func()
@@ -63,8 +65,8 @@ type program struct {
 // inside is the key of the program in the context of its calls.
 type inside struct{}
 
-func newProgram(m *Module, env []string, h guest.Host) *program {
-	p := &program{module: m, env: env, host: h, limits: usualLimits, lastFile: 2}
+func newProgram(i instantiate, env []string, h guest.Host) *program {
+	p := &program{instantiate: i, env: env, host: h, limits: usualLimits, lastFile: 2}
 	p.signals = &file{}
 	p.files = map[int32]*file{0: {ended: true}, 1: {}, 2: {}}
 	p.resume, p.kill = iter.Pull(func(yield func(int64) bool) {
@@ -78,8 +80,7 @@ func newProgram(m *Module, env []string, h guest.Host) *program {
 // main runs the program to its end.
 func (p *program) main() guest.State {
 	ctx := context.WithValue(context.Background(), inside{}, p)
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	instance, err := p.module.runtime.InstantiateModule(ctx, p.module.code, config)
+	instance, err := p.instantiate(ctx)
 	if err != nil {
 		return guest.State{Fell: "it did not start: " + err.Error()}
 	}

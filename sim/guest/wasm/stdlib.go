@@ -59,9 +59,9 @@ var patches = []patch{
 }
 
 // patched returns the changed files of a GOROOT.
-func patched(root, version string) (Overlay, error) {
+func patched(root, version string) (map[string][]byte, error) {
 	src := filepath.Join(root, "src")
-	out := Overlay{}
+	out := map[string][]byte{}
 	for _, p := range patches {
 		path := filepath.Join(src, filepath.FromSlash(p.file))
 		text, err := os.ReadFile(path)
