@@ -66,9 +66,8 @@ func (a *answer) why() string {
 
 // adapter is a running adapter.
 type adapter struct {
-	program
-
 	name  string
+	pid   int // also of its process group; 0: it runs in this process
 	in    io.WriteCloser
 	lost  func(key string)
 	wrong func(text string) // reports a violation of the protocol in one line

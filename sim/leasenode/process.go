@@ -15,14 +15,6 @@ import (
 
 const endWithin = time.Second
 
-// stdout is where the node reports.
-var stdout = os.Stdout
-
-// program is the adapter's process.
-type program struct {
-	cmd *exec.Cmd
-}
-
 // startAdapter starts the program in a process group of its own. SIGTERM to the node's group does not reach it, while on Linux the
 // simulator freezes and kills all descendants of a node. On other systems, a freeze misses the adapter.
 func startAdapter(argv []string, lost func(key string), wrong func(text string)) (*adapter, error) {
@@ -30,10 +22,10 @@ func startAdapter(argv []string, lost func(key string), wrong func(text string))
 		return nil, errors.New("the lease command names no program")
 	}
 	a := &adapter{name: strings.Join(argv, " "), lost: lost, wrong: wrong, ended: make(chan struct{})}
-	a.cmd = exec.Command(argv[0], argv[1:]...)
-	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), "LEASESTORM_INSTANCE="+instance()), os.Stderr
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := a.cmd.StdinPipe()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), "LEASESTORM_INSTANCE="+instance()), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -41,26 +33,27 @@ func startAdapter(argv []string, lost func(key string), wrong func(text string))
 	if err != nil {
 		return nil, err
 	}
-	a.in, a.cmd.Stdout = in, outIn
-	err = a.cmd.Start()
+	a.in, cmd.Stdout = in, outIn
+	err = cmd.Start()
 	_ = outIn.Close()
 	if err != nil {
 		_ = out.Close()
 		return nil, fmt.Errorf("adapter %s does not start: %w", a.name, err)
 	}
-	go a.attend(out)
+	a.pid = cmd.Process.Pid
+	go a.attend(cmd, out)
 	return a, nil
 }
 
 // attend reads the adapter's output until it ends. Processes that the adapter has started, and left behind, end with it.
-func (a *adapter) attend(out *os.File) {
+func (a *adapter) attend(cmd *exec.Cmd, out *os.File) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		a.read(out)
 	}()
-	err := a.cmd.Wait()
-	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
+	err := cmd.Wait()
+	_ = syscall.Kill(-a.pid, syscall.SIGKILL)
 	select {
 	case <-read:
 	case <-time.After(endWithin): // a descendant in another group holds the pipe open
@@ -86,13 +79,13 @@ func (a *adapter) stop() {
 	case <-time.After(endWithin):
 	}
 	a.wrong(fmt.Sprintf("adapter %s, no session: it ran on for %v after its standard input was closed, and was killed", a.name, endWithin))
-	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
+	_ = syscall.Kill(-a.pid, syscall.SIGKILL)
 	<-a.ended
 }
 
 // freeze stops the adapter and this process, until the simulator continues them.
 func (a *adapter) freeze() {
-	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGSTOP)
+	_ = syscall.Kill(-a.pid, syscall.SIGSTOP)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 

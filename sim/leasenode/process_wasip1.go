@@ -10,14 +10,10 @@ import (
 
 // Without child processes, node and adapter are one program. The adapter is its function main, with pipes for standard input and output.
 var (
-	stdout          = os.Stdout // where the node reports
 	requests        *os.File
 	answers         *os.File
 	errAdapterEnded = errors.New("the node stops")
 )
-
-// program is this program.
-type program struct{}
 
 //go:wasmimport leasestorm pipe
 func pipe(r, w *int32) (errno uint32)

@@ -16,6 +16,9 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
+// stdout is where the node reports. An adapter in the same process has another os.Stdout.
+var stdout = os.Stdout
+
 // settings is what a node and its leases share: how the harness wants them to work, and the output on which they report.
 type settings struct {
 	argv        []string // of the adapter
