@@ -124,8 +124,8 @@ func (g *g3) senders(s *session) {
 	}
 }
 
-// falls judges the fences that Redis was given. An abandoned attempt to acquire that is executed late leaves a higher fence behind. If
-// Redis forgets that fence, the owner asserts the one that it knows.
+// falls finds writes that lowered a lease's fence in Redis. It allows one: an abandoned attempt, executed late, set a fence that its own
+// instance never reported; after a loss of data, this instance asserts the lower fence of its term.
 func (g *g3) falls(s *session, reported map[int64]bool) {
 	var top fenceSet
 	for _, x := range s.fences {
