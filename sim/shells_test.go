@@ -110,6 +110,9 @@ func (p *played) see(e *history.Event) {
 
 // The engine's instances have a shell of their own. Over the same plans, it behaves as that of the packages lease, poll and election.
 func TestShellsAgreeLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plays 300 storms twice")
+	}
 	module, err := wasm.Build(t.Context(), filepath.Join("..", "cmd", "node"), nil)
 	if err != nil {
 		t.Fatal(err)
