@@ -176,7 +176,7 @@ func malformed(n intent.Names, e *intentbus.Entry) string {
 	case err != nil:
 		return err.Error()
 	case canonical != e.Request:
-		return "its resource or profile is not in canonical form"
+		return "its resource or profile is not written as the API writes it"
 	}
 	return ""
 }

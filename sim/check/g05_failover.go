@@ -151,8 +151,8 @@ func (g *g5) late(to *takeover, took, limit int64) {
 		ms(took), since, to.victim.inst.who(), to.fate())
 }
 
-// lagged judges whether a waiting instance noticed the end of a lease in time, unless another fault reached the takeover: an earlier fault
-// may have left an instance without room, so that it did not wait.
+// lagged judges whether a waiting instance noticed the end of a lease in time. It judges no takeover that another fault may have delayed:
+// after an earlier fault, an instance may be at its quota, and does not wait for the lease.
 func (g *g5) lagged(to *takeover) {
 	ends := to.ends
 	if len(to.grantees) > 0 {
