@@ -46,7 +46,9 @@ func (f *player) buildGuest(cmd *cobra.Command, nodeCmd []string) error {
 	if err != nil {
 		return fmt.Errorf("compile %s: %w", argv[0], err)
 	}
-	f.starter = func(all []string, h guest.Host) guest.Program { return compiled.Start(slices.Concat(all, env), h) }
+	f.starter = func(all []string, h guest.Host) guest.Program {
+		return compiled.Start(slices.Concat(env, all), h) // the first variable of a name counts
+	}
 	return nil
 }
 
