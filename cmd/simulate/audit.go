@@ -84,7 +84,7 @@ func (f *auditFlags) run(cmd *cobra.Command, names []string) error {
 	}
 	var in []logs.Input
 	for _, name := range names {
-		r, err := logs.Open(name)
+		r, err := logs.Open(name, f.follow)
 		if err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}

@@ -22,8 +22,8 @@ type source struct {
 	grows   bool // more may be written after the end
 }
 
-// Open opens a file, compressed or not; "-" is standard input.
-func Open(name string) (io.ReadCloser, error) {
+// Open opens a file, compressed or not; "-" is standard input. A pipe that is followed keeps its reader from waiting.
+func Open(name string, follow bool) (io.ReadCloser, error) {
 	file := os.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -31,6 +31,9 @@ func Open(name string) (io.ReadCloser, error) {
 			return nil, err
 		}
 		file = f
+	}
+	if st, err := file.Stat(); follow && err == nil && !st.Mode().IsRegular() {
+		return newPipe(file), nil
 	}
 	in := bufio.NewReaderSize(file, 256<<10)
 	if head, _ := in.Peek(2); string(head) != "\x1f\x8b" {
