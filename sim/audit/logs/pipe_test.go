@@ -6,7 +6,11 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A pipe that is quiet does not keep its reader waiting, and loses nothing when more comes than it reads ahead.
 func TestPipe(t *testing.T) {
