@@ -74,7 +74,7 @@ func main() {
 	flag.IntVar(&s.seeds, "seeds", 3, "play `N` seeds on the real engine")
 	flag.IntVar(&s.parallel, "parallel", 10, "play `N` storms at a time on the real engine, which wait most of the time")
 	flag.IntVar(&s.virtual, "virtual", 0, "play `N` seeds of libraries in Go in virtual time; 0: all on the real engine")
-	flag.BoolVar(&s.resume, "resume", false, "play only what has no run yet")
+	flag.BoolVar(&s.resume, "resume", false, "play only the storms that have no run yet")
 	flag.Parse()
 	for i := range contenders {
 		if c := &contenders[i]; c.module != "" && exec.Command(python, "-c", "import "+c.module).Run() != nil {

@@ -34,7 +34,7 @@ type Program interface {
 	Connected(conn int32, failure string)
 	// Deliver appends p to what the program can read from a connection. It keeps p.
 	Deliver(conn int32, p []byte)
-	// HangUp ends a connection from outside: in order, or by a reset, which drops what is unread.
+	// HangUp ends a connection from outside: in order, or by a reset, which drops unread bytes.
 	HangUp(conn int32, reset bool)
 	// Signal sends SIGTERM.
 	Signal()

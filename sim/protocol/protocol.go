@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/sim/history"
@@ -15,6 +16,24 @@ import (
 
 // lineMax bounds a line of a node, in bytes (docs/node-protocol.md).
 const lineMax = 64 << 10
+
+// ExitTurnedAway is the exit code of a node that cannot use the Redis it found.
+const ExitTurnedAway = 3
+
+// ErrFence reports an X-Fence of a poll that is no fence.
+var ErrFence = errors.New("X-Fence is no positive number")
+
+// ParseFence reads the X-Fence of a poll, which may be missing.
+func ParseFence(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, ErrFence
+	}
+	return n, nil
+}
 
 // Dropped is the event of a node that had to drop lines because its standard output was not read: it ends the run.
 const Dropped = "dropped"

@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// The error of an almost valid line says what is wrong with it, above all for numbers as other languages print them.
+// The error of an almost valid line names its mistake, such as a number in the format of another language.
 func TestWhyALineIsNone(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"event":"ready","t":2.5}`:           "t must be a whole number, in digits only and not in quotes; got a number 2.5",

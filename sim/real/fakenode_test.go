@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
@@ -140,7 +141,7 @@ func (f *fake) exits() int {
 	if mode == "crashes" {
 		return 2
 	}
-	return exitTurnedAway
+	return protocol.ExitTurnedAway
 }
 
 func (f *fake) run() int {

@@ -337,9 +337,6 @@ func redisURL(user, password, addr string, db int) string {
 	return u.String()
 }
 
-// exitTurnedAway is the exit code of a node that rejects the Redis it found (docs/node-protocol.md).
-const exitTurnedAway = 3
-
 // refusals tracks when the plan makes Redis refuse writes. The zero value has no refusal. Safe for concurrent use.
 type refusals struct {
 	mu    sync.Mutex
@@ -369,7 +366,7 @@ func (r *refusals) lately(while time.Duration) bool {
 // turnedAway reports whether a process exited because the plan makes Redis refuse. A node must not start without the rights that it
 // needs, and an orchestrator would restart it. After any other exit, the slot stays down.
 func (s *slot) turnedAway(n *node, code int) bool {
-	return code == exitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
+	return code == protocol.ExitTurnedAway && n.instanceID() == "" && s.run.refusals.lately(s.run.cfg.TTL)
 }
 
 // startAgain restarts a slot whose process was turned away, as an orchestrator would. This ends soon after Redis stops refusing.

@@ -70,8 +70,6 @@ func (g *guestNode) resume() {
 	}
 }
 
-const exitTurnedAway = 3 // of a node that cannot use its Redis
-
 func (g *guestNode) exited(code int64) {
 	n, wasReady := g.n, g.ready
 	if n.draining {
@@ -81,7 +79,7 @@ func (g *guestNode) exited(code int64) {
 	}
 	n.die(code, "")
 	n.note("%s ended by itself with code %d", n.name, code)
-	if code == exitTurnedAway && !wasReady { // as an orchestrator would
+	if code == protocol.ExitTurnedAway && !wasReady { // as an orchestrator would
 		n.after(int64(n.cfg.TTL)/10, n.spawn)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/virtual/loop"
 )
 
@@ -31,13 +31,13 @@ func (c *guestConn) serve() {
 	tg := c.g.n.fleet.target
 	session, isPoll := strings.CutPrefix(req.URL.Path, "/poll/")
 	i, known := tg.app.index[session]
-	fence, ferr := strconv.ParseInt(req.Header.Get("X-Fence"), 10, 64)
+	fence, ferr := protocol.ParseFence(req.Header.Get("X-Fence"))
 	switch {
 	case req.Method == http.MethodGet && req.URL.Path == "/sessions":
 		c.answerSoon(http.StatusOK, tg.app.list())
 	case req.Method != http.MethodPost || !isPoll || !known:
 		c.answerSoon(http.StatusNotFound, nil)
-	case req.Header.Get("X-Instance") == "" || req.Header.Get("X-Fence") != "" && (ferr != nil || fence < 1):
+	case req.Header.Get("X-Instance") == "" || ferr != nil:
 		c.answerSoon(http.StatusBadRequest, nil)
 	default:
 		tg.gens++

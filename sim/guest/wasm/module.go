@@ -108,7 +108,7 @@ func (m *Module) Close(ctx context.Context) error {
 	return err
 }
 
-// cacheDir returns the directory of machine code without what is old, or nothing if there is none.
+// cacheDir removes old machine code from its directory and returns the directory; "": the user has no cache.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 	"github.com/leasestorm/leasestorm/sim/real/host"
 )
 
@@ -147,22 +147,9 @@ func (t *Target) meet(session string) *polled {
 	return p
 }
 
-var errFence = errors.New("X-Fence is no positive number")
-
-func parseFence(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, errFence
-	}
-	return n, nil
-}
-
 func (t *Target) poll(w http.ResponseWriter, req *http.Request) {
 	session, instance := req.PathValue("session"), req.Header.Get("X-Instance")
-	fence, err := parseFence(req.Header.Get("X-Fence"))
+	fence, err := protocol.ParseFence(req.Header.Get("X-Fence"))
 	p := t.meet(session)
 	switch {
 	case p == nil:

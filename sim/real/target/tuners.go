@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/leasestorm/leasestorm/sim/history"
+	"github.com/leasestorm/leasestorm/sim/protocol"
 )
 
 // tuners is the witness of a storm of intents: slots beside the proxies that serve pipelines. A pipeline is one request, POST
@@ -56,8 +57,8 @@ func readClaim(w http.ResponseWriter, req *http.Request) (c claim, ok bool) {
 		session: h.Get("X-Session"),
 	}
 	var err, serviceErr error
-	c.fence, err = parseFence(h.Get("X-Fence"))
-	c.serviceFence, serviceErr = parseFence(h.Get("X-Service-Fence"))
+	c.fence, err = protocol.ParseFence(h.Get("X-Fence"))
+	c.serviceFence, serviceErr = protocol.ParseFence(h.Get("X-Service-Fence"))
 	ok = c.instance != "" && c.service != "service:" && c.session != "" && err == nil && serviceErr == nil
 	if !ok {
 		http.Error(w, "wanted are X-Instance, X-Service, X-Session and positive X-Fence and X-Service-Fence", http.StatusBadRequest)

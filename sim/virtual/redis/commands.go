@@ -86,7 +86,6 @@ func cmdPublish(r *Server, _ int64, args []string) Reply {
 	} else if n, ok := redisstore.ParseNotice(args[1]); ok {
 		r.Config.Publish(n)
 	}
-	r.Config.Published(args[0], args[1])
 	return r.Publish(args[0], args[1])
 }
 

@@ -59,8 +59,6 @@ type Config struct {
 	Shout   func(text string) // publishes on other channels
 	Named   func(id string)   // called when a lease is first named
 
-	Published func(channel, text string) // called for every PUBLISH
-
 	// Guests means that clients are programs with keys of their own. Keys that look like those of an unknown lease are then none. The
 	// sessions are keys.
 	Guests bool

@@ -16,12 +16,11 @@ type Front struct {
 	resp3  bool
 	closes bool
 
-	t       int64
-	runs    bool     // a command is being executed
-	early   []byte   // frames before its reply
-	late    []byte   // frames after its reply
-	blocked []string // command that waits
-	wait    WaitFor  // for what
+	t     int64
+	runs  bool    // a command is being executed
+	early []byte  // frames before its reply
+	late  []byte  // frames after its reply
+	wait  WaitFor // for what
 
 	channels []string
 	patterns []string
@@ -71,7 +70,7 @@ func (f *Front) Commands(p []byte) (commands [][]string, reply []byte) {
 func (f *Front) Frame(v Reply) []byte { return appendReply(nil, v, f.resp3) }
 
 // Execute executes a command at true time t and returns what the server sends. If the command blocks, it also returns what it waits for:
-// the connection's next call is then Retry or Resume. The caller calls TakeFed afterwards.
+// the caller executes it again later, or calls Resume. The caller calls TakeFed afterwards.
 func (f *Front) Execute(t int64, args []string) (out []byte, wait *WaitFor) {
 	f.t, f.runs, f.server.caller = t, true, f
 	v := f.reply(strings.ToUpper(args[0]), args)
@@ -83,7 +82,7 @@ func (f *Front) Execute(t int64, args []string) (out []byte, wait *WaitFor) {
 		if w.Block == 0 {
 			w.Block = endless
 		}
-		f.blocked, f.wait, wait = args, w, &w
+		f.wait, wait = w, &w
 	} else {
 		f.early = appendReply(f.early, v, f.resp3)
 	}
@@ -91,9 +90,6 @@ func (f *Front) Execute(t int64, args []string) (out []byte, wait *WaitFor) {
 	f.early, f.late = nil, nil
 	return out, wait
 }
-
-// Retry executes the command that waits again.
-func (f *Front) Retry(t int64) (out []byte, wait *WaitFor) { return f.Execute(t, f.blocked) }
 
 // Resume ends the command that waits: nil means that its time is over. WAIT is told the number of replicas.
 func (f *Front) Resume(v Reply) []byte {

@@ -149,7 +149,7 @@ func TestFrontWaits(t *testing.T) {
 	if fed := r.TakeFed(); !slices.Equal(fed, []string{"x"}) {
 		t.Errorf("fed %q", fed)
 	}
-	if out, wait := reader.Retry(2); wait != nil || !strings.HasPrefix(string(out), "*1\r\n*2\r\n$1\r\nx\r\n*1\r\n") {
+	if out, wait := reader.Execute(2, strings.Fields(read)); wait != nil || !strings.HasPrefix(string(out), "*1\r\n*2\r\n$1\r\nx\r\n*1\r\n") {
 		t.Errorf("%q %v", out, wait)
 	}
 	if out, wait := ask(reader, "WAIT 2 100"); out != "" || wait == nil || *wait != (WaitFor{Replicas: 2, Block: 100}) {

@@ -63,9 +63,6 @@ func New(cfg Config, like *Server) *Server {
 	if cfg.Shout == nil {
 		cfg.Shout = func(string) {}
 	}
-	if cfg.Published == nil {
-		cfg.Published = func(string, string) {}
-	}
 	wire, err := redisstore.NewWire(cfg.Options)
 	if err != nil {
 		panic(err) // virtual.Config.Validate refuses such options
