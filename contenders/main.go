@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +17,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
+
+	"github.com/leasestorm/leasestorm/sim"
+	"github.com/leasestorm/leasestorm/sim/gonode"
+	"github.com/leasestorm/leasestorm/sim/guest"
+	"github.com/leasestorm/leasestorm/sim/report"
+	"github.com/leasestorm/leasestorm/sim/virtual"
 )
 
 // The modes.
@@ -85,8 +92,8 @@ func main() {
 	which, t := regexp.MustCompile(*only), &table{cells: map[cell][]result{}}
 	var onVirtual, onReal error
 	var both sync.WaitGroup
-	both.Go(func() { onVirtual = t.all(s, s.plays(which, true), runtime.NumCPU()) })
-	both.Go(func() { onReal = t.all(s, s.plays(which, false), s.parallel) })
+	both.Go(func() { onVirtual = t.all(s, s.plays(which, true), runtime.NumCPU(), lowly) })
+	both.Go(func() { onReal = t.all(s, s.plays(which, false), s.parallel, func() {}) })
 	both.Wait()
 	err := errors.Join(onVirtual, onReal)
 	if err == nil {
@@ -137,13 +144,20 @@ func (s settings) onVirtual(c *contender) bool {
 	return s.virtual > 0 && c.dir != "" && c.stores == nil
 }
 
-// all adds the results of the plays, some at a time.
-func (t *table) all(s settings, plays []play, parallel int) error {
+// lowly lets the threads of real storms go before this goroutine: they take their time from a clock.
+func lowly() {
+	runtime.LockOSThread()
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // of this thread
+}
+
+// all adds the results of the plays, some at a time. Each worker begins with a call of begin.
+func (t *table) all(s settings, plays []play, parallel int, begin func()) error {
 	var failed error
 	var workers sync.WaitGroup
 	next := make(chan play)
 	for range parallel {
 		workers.Go(func() {
+			begin()
 			for p := range next {
 				r, err := s.play(p)
 				t.mu.Lock()
@@ -217,6 +231,49 @@ func (p play) scenario(dir string) (string, error) {
 	return file, os.WriteFile(file, text, 0o644)
 }
 
+// builds holds the programs of Go adapters by their commands, each built once.
+var builds sync.Map
+
+// inVirtual plays in this process, because to build the adapter and to load its code take longer than the storm.
+func (s settings) inVirtual(p play, scenario, dir string) error {
+	storm, err := sim.Load(scenario)
+	if err != nil {
+		return err
+	}
+	flags := s.flags(p.contender, p.mode == careful)
+	command := flags[len(flags)-1]
+	storm.Engine, storm.Seed, storm.NodeCmd = sim.EngineVirtual, uint64(p.seed), sim.NodesOf(report.GoLease, strings.Fields(command))
+	c, err := storm.Resolve()
+	if err != nil {
+		return err
+	}
+	build, _ := builds.LoadOrStore(command, sync.OnceValues(func() (guest.Starter, error) {
+		return gonode.Build(context.Background(), c.NodeCmd)
+	}))
+	start, err := build.(func() (guest.Starter, error))()
+	if err != nil {
+		return err
+	}
+	engine := sim.NewVirtual(func(v *virtual.Config) { v.Guest = start })
+	_, err = sim.Run(context.Background(), c, sim.Options{Engine: engine, Reports: dir})
+	return err
+}
+
+// inReal plays in a process of simulate.
+func (s settings) inReal(p play, scenario, dir string) error {
+	args := []string{
+		"--scenario", scenario, "--seed", strconv.Itoa(p.seed), "--quiet", "--no-html",
+		"--report", dir,
+	}
+	storm := exec.Command(s.simulate, append(args, s.flags(p.contender, p.mode == careful)...)...)
+	out, err := storm.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() < 3) { // 1 and 2 are verdicts
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
 func (s settings) play(p play) (result, error) {
 	dir, err := filepath.Abs(p.folder(s.folder))
 	run := filepath.Join(dir, fmt.Sprintf("%s-%d", p.question.Name, p.seed))
@@ -235,20 +292,12 @@ func (s settings) play(p play) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	args := []string{
-		"--scenario", scenario, "--seed", strconv.Itoa(p.seed), "--quiet", "--no-html",
-		"--report", dir,
+	storm := s.inReal
+	if s.onVirtual(p.contender) {
+		storm = s.inVirtual
 	}
-	args = append(args, s.flags(p.contender, p.mode == careful)...)
-	storm := exec.Command(s.simulate, args...)
-	if s.onVirtual(p.contender) { // the others are played at the same time, and take their time from a clock
-		storm = exec.Command("nice", append([]string{s.simulate}, args...)...)
-	}
-	var out bytes.Buffer
-	storm.Stdout, storm.Stderr = &out, &out
-	var exit *exec.ExitError
-	if err := storm.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() < 3) { // 1 and 2 are verdicts
-		return result{}, fmt.Errorf("%w: %s", err, out.Bytes())
+	if err := storm(p, scenario, dir); err != nil {
+		return result{}, err
 	}
 	r, err := measure(run)
 	if err == nil && r.faults == 0 && p.question.Name != "calm" {
