@@ -99,7 +99,7 @@ foreign: setup ## Nodes in another language with one known fault each: each must
 contenders: setup ## Play the same faults against lock libraries, and write docs/contenders.md: at most 30 minutes (ARGS="-only redsync" for some)
 	@go build -o bin/simulate ./cmd/simulate
 	@mkdir -p bin/contenders && go build -o bin/contenders/sovereign ./sim/mutant/sovereign/node
-	@go -C contenders build -o ../bin/contenders/ ./...
+	@go build -o bin/contenders/ ./sim/contenders && go -C contenders build -o ../bin/contenders/ ./...
 	@bin/contenders/contenders -virtual 20 $(if $(filter file,$(origin ARGS)),,$(ARGS))
 
 .PHONY: long
