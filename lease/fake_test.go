@@ -112,6 +112,9 @@ func (f *fakeStore) run(ctx context.Context, op *core.Op, do func() core.Answer)
 }
 
 func (f *fakeStore) Do(ctx context.Context, op *core.Op) core.Answer {
+	if a := f.looked.Load(); a != nil && op.Kind == core.OpNews && a.Failure == core.FailNone {
+		return *a
+	}
 	return f.run(ctx, op, func() core.Answer { return f.r.do(op) })
 }
 
@@ -211,6 +214,8 @@ func (r *fakeRedis) do(op *core.Op) core.Answer {
 		}
 	}
 	switch op.Kind {
+	case core.OpNews:
+		a.News = &core.News{Age: -1, Mine: true}
 	case core.OpBeat:
 		if r.nodes[op.Owner].Before(now) {
 			n.Kind = core.NoticeJoined

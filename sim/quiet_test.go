@@ -117,7 +117,7 @@ func TestLongTTLs(t *testing.T) {
 		{"G14", Scenario{Timings: Timings{Discovery: time.Second}}},
 		{"G14, a hundred looks", Scenario{Timings: Timings{TTL: 5 * time.Minute, Discovery: time.Second}, Duration: 30 * time.Minute}},
 		{"G14, of an hour", Scenario{Timings: Timings{TTL: time.Hour}, Duration: 6 * time.Hour}},
-		{"G6 and G14, a thousand looks in a TTL", Scenario{Timings: Timings{TTL: 10 * time.Second, Discovery: 10 * time.Millisecond}}},
+		{"G6 and G14, five hundred looks in a TTL", Scenario{Timings: Timings{TTL: 10 * time.Second, Discovery: 20 * time.Millisecond}}},
 		{"E7", Scenario{System: SystemElection, Timings: Timings{TTL: time.Hour}, Duration: 6 * time.Hour}},
 		{"I7, clients ask often", Scenario{System: SystemIntents, Timings: Timings{Poll: 500 * time.Millisecond}}},
 		{"I7, waits are short", Scenario{System: SystemIntents, Sessions: 1, Timings: Timings{TTL: 5 * time.Minute}, Duration: 20 * time.Minute}},

@@ -45,6 +45,8 @@ func (c *Core) answer(a *Answer) {
 		c.heartbeats.answered(in, a)
 	case OpLook:
 		c.balancer.lookAnswered(in, a)
+	case OpNews:
+		c.balancer.newsAnswered(in, a)
 	case OpLeave:
 		if a.Stale {
 			c.own.LeaveFailed()
@@ -101,6 +103,7 @@ func (c *Core) learn(in *inflight, a *Answer, about *term.Answer) {
 		c.keeper.observeWanted() // the quarantine ended early, and waiters wait for its planned end
 	}
 	c.own.Refresh()
+	c.table.Unread()
 	c.table.Discover(place.DiscoverEpoch)
 }
 
@@ -135,8 +138,10 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		c.own.Unfit() // not only acquisitions fail
 	case OpBeat:
 		c.own.BeatFailed()
-	case OpLook:
-		c.table.LookFailed(in.op.Seq)
+	case OpLook, OpNews:
+		if !in.op.Done {
+			c.table.LookFailed(in.op.Seq)
+		}
 	case OpNodes:
 		c.members.DueAgain(in.op.Items)
 	case OpLeave:

@@ -10,19 +10,50 @@ type balancer struct {
 	keeper  *keeper
 }
 
+// discover sends the discovery that is due. It begins with the news, which may show that nothing was missed.
+func (b *balancer) discover() {
+	if b.cfg.ReadAll || b.table.Reading() {
+		b.table.LookSent(b.req.send(OpLook, nil, nil))
+		return
+	}
+	b.table.LookSent(b.req.news(false, 0))
+}
+
+func (b *balancer) newsAnswered(in *inflight, a *Answer) {
+	if in.op.Done || !b.table.LookEnded(in.op.Seq) || b.out() {
+		return
+	}
+	if a.News == nil {
+		b.table.LookFailed(in.op.Seq) // another epoch
+		return
+	}
+	if b.table.News(a.News); !b.table.Reading() {
+		b.balance(in.op.Seq, false)
+	}
+}
+
 func (b *balancer) lookAnswered(in *inflight, a *Answer) {
-	if !b.table.LookEnded(in.op.Seq) || a.Look == nil || b.own.Leaving() || b.own.Rejoin() != 0 || b.k.Outside() {
+	if !b.table.LookEnded(in.op.Seq) || a.Look == nil || b.out() {
 		return
 	}
 	changed := b.members.See(&in.op, a.Look.Nodes)
-	if b.cfg.Place {
-		changed = b.table.See(in.op.Seq, a.Look, b.entries.stands) || changed
+	changed = b.table.See(a.Look, b.entries.stands) || changed
+	if !b.cfg.ReadAll {
+		b.req.news(true, a.Look.Sessions.Sum())
 	}
+	b.balance(in.op.Seq, changed)
+}
+
+// out reports whether this instance takes no part in the balance.
+func (b *balancer) out() bool { return b.own.Leaving() || b.own.Rejoin() != 0 || b.k.Outside() }
+
+// balance acts on what this instance knows after the discovery seq.
+func (b *balancer) balance(seq uint64, changed bool) {
 	blocked, _ := b.keeper.blocked()
 	b.table.Seen(changed, blocked)
 	if b.cfg.Place {
 		b.askRedis()
-		b.answerAsks(in.op.Seq)
+		b.answerAsks(seq)
 		b.takeFree()
 		b.ask(b.table.Wanted())
 		b.dropUnwanted()
@@ -62,24 +93,34 @@ func (b *balancer) answerAsks(look uint64) {
 		}
 	}
 	if excess, ok := b.table.Excess(held); ok {
-		b.table.Decide(look, func(from string, ids []string) bool { return b.give(from, ids, &excess) })
+		b.table.Decide(look, func(from string, ids []string, none bool) bool {
+			if none {
+				return b.give(from, ids, new(int))
+			}
+			return b.give(from, ids, &excess)
+		})
 	}
 }
 
-// give yields the requested leases within excess, and reports whether excess did not suffice.
+// give yields the requested leases within excess, and reports whether excess did not suffice. It renews the others, because the instance
+// that requests them may have found them without an owner.
 func (b *balancer) give(from string, ids []string, excess *int) (lacking bool) {
 	for _, id := range ids {
 		l := b.entries.leases[id]
 		if l == nil || l.Phase() != owned || l.yielding || l.want && !l.place {
 			continue
 		}
-		if *excess <= 0 {
-			return true
+		if *excess > 0 {
+			*excess--
+			b.holder.yield(l, from, CauseRebalance)
+			continue
 		}
-		*excess--
-		b.holder.yield(l, from, CauseRebalance)
+		lacking = true
+		if l.Op() == 0 && !b.cfg.ReadAll {
+			b.holder.requestRenew(l)
+		}
 	}
-	return false
+	return lacking
 }
 
 // takeFree handles the sessions without a living owner. It acquires free ones and reads those whose owner has no heartbeat. While

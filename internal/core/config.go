@@ -31,7 +31,7 @@ type Config struct {
 	Lead        int64     // time before the known expiry of a lease at which a waiter reads it again
 	HeirGrace   int64     // time in which others leave a released lease to its heir
 	Place       bool      // place sessions and wait for them; else only leases on demand
-	LookBudget  int64     // keys a second that the discoveries of all instances together may read
+	ReadAll     bool      // each discovery reads everything, as in versions before 0.2
 	MaxProbe    int64     // longest pause between two probes in a silence
 	NoHeartbeat bool      // leases on demand only: no registry
 	Placement   Placement // nil: a Placer
@@ -54,7 +54,7 @@ func (c *Config) terms() term.Config {
 func (c *Config) pauses() pause.Config {
 	return pause.Config{
 		TTL: c.TTL, Renew: c.Renew, Discovery: c.Discovery, OpTimeout: c.OpTimeout, Stagger: c.Stagger, Lead: c.Lead,
-		HeirGrace: c.HeirGrace, LookBudget: c.LookBudget, MaxProbe: c.MaxProbe, StaggerMax: c.StaggerMax,
+		HeirGrace: c.HeirGrace, MaxProbe: c.MaxProbe, StaggerMax: c.StaggerMax,
 	}
 }
 
@@ -69,7 +69,6 @@ func (c Config) WithDefaults() Config {
 	c.Stagger = cmp.Or(c.Stagger, 20*Millisecond)
 	c.Lead = cmp.Or(c.Lead, max(25*Millisecond, c.TTL/200))
 	c.HeirGrace = cmp.Or(c.HeirGrace, 60*Millisecond)
-	c.LookBudget = cmp.Or(c.LookBudget, 25_000)
 	c.MaxProbe = cmp.Or(c.MaxProbe, max(c.Renew/20, 10*Millisecond))
 	c.Batch = cmp.Or(c.Batch, DefaultBatch)
 	c.StaggerMax = cmp.Or(c.StaggerMax, 6)

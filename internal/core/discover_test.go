@@ -17,7 +17,6 @@ import (
 // served is the guarantee that fails or comes late without a cause, and the story that shows it.
 var served = [place.Causes]struct{ guarantee, story string }{
 	place.DiscoverStart:        {"G6", "join.txt"},
-	place.DiscoverInterval:     {"G6", "crash.txt"},
 	place.DiscoverSubscribed:   {"G6", "discovery.txt"},
 	place.DiscoverSlept:        {"G5", "discovery.txt"},
 	place.DiscoverEpoch:        {"G9", "forgets.txt"},

@@ -22,7 +22,7 @@ func (p *placings) Place(s *Sessions, instances []uint64, owner []int32) (target
 // shared is instance a, which knows that n sessions are shared by it and b, c and d, and what it has placed since.
 func shared(n int) (*story, []string, *placings) {
 	p := &placings{}
-	s := &story{epoch: "r1", core: New(Config{Instance: "a", Place: true, Placement: p}), now: Now{Mono: 1, Wall: 1}}
+	s := &story{epoch: "r1", core: New(Config{Instance: "a", ReadAll: true, Place: true, Placement: p}), now: Now{Mono: 1, Wall: 1}}
 	s.step(Event{Kind: EvStart})
 	names := []string{"b", "c", "d"}
 	ids, owners := make([]string, n), make([]string, n)

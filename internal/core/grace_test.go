@@ -15,7 +15,7 @@ func askedAfter(t *testing.T, n int) Time {
 		ids[i], owners[i] = "s"+strconv.Itoa(i), "b"
 	}
 	sessions := NewSessions(ids)
-	s := &story{epoch: "r1", core: New(Config{Instance: "a", Place: true}), now: Now{Mono: 1, Wall: 1}}
+	s := &story{epoch: "r1", core: New(Config{Instance: "a", ReadAll: true, Place: true}), now: Now{Mono: 1, Wall: 1}}
 	s.step(Event{Kind: EvStart})
 	nodes := []Seen{{ID: "a", PTTL: 1e10}, {ID: "b", PTTL: 1e10}, {ID: "c", PTTL: 1e10}}
 	for seq, look := range []*Look{nil, nil, {Sessions: sessions, Owners: owners, Nodes: nodes}} {

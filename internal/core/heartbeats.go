@@ -55,8 +55,12 @@ func (h *heartbeats) answered(in *inflight, a *Answer) {
 				h.table.Discover(place.DiscoverGone)
 			}
 		default:
-			if i, overdue := h.members.Present(&in.op, it.ID, r.PTTL); overdue {
+			i, news, overdue := h.members.Present(&in.op, it.ID, r.PTTL)
+			if overdue {
 				h.balancer.watch(i)
+			}
+			if news {
+				h.table.Discover(place.DiscoverJoined)
 			}
 		}
 	}

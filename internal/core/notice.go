@@ -2,17 +2,23 @@ package core
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/place"
 )
 
 func (b *balancer) notice(n *Notice) {
+	b.numbered(n)
 	if n.From == b.cfg.Instance || !b.own.Started() || b.own.Leaving() {
 		return
 	}
 	switch n.Kind {
-	case NoticeJoined: // any client can publish it, so the instance counts only after a discovery shows its heartbeat
-		b.table.Discover(place.DiscoverJoined)
+	case NoticeJoined: // it counts once its heartbeat was read
+		if b.cfg.ReadAll {
+			b.table.Discover(place.DiscoverJoined)
+		} else {
+			b.members.Joined(n.From)
+		}
 	case NoticeLeft:
 		if b.members.Left(n.From) {
 			b.table.Discover(place.DiscoverLeft)
@@ -30,6 +36,20 @@ func (b *balancer) notice(n *Notice) {
 			b.table.Hear(n.From, n.IDs)
 			b.table.Discover(place.DiscoverAsked)
 		}
+	}
+}
+
+// numbered records the number of a notice. Requests have none.
+func (b *balancer) numbered(n *Notice) {
+	if n.Kind != NoticeAsked && n.Kind != NoticeNumber {
+		b.table.Numbered(0)
+	}
+	switch {
+	case n.Number == 0:
+	case strings.HasSuffix(b.k.Epoch(), " "+n.Epoch):
+		b.table.Numbered(n.Number)
+	default:
+		b.table.Numbered(-1)
 	}
 }
 
@@ -58,7 +78,8 @@ func (b *balancer) taken(id string, i int32, owner string) {
 		b.table.Discover(place.DiscoverUnknown)
 		return
 	}
-	if !b.table.Said(i, b.table.Shown(owner)) || l == nil || l.Phase() != idle || len(l.stuck) > 0 {
+	b.table.Said(i, b.table.Shown(owner))
+	if l == nil || l.Phase() != idle || len(l.stuck) > 0 {
 		return
 	}
 	l.holder = owner

@@ -35,6 +35,7 @@ const (
 	OpNodes     = term.OpNodes
 	OpLook      = term.OpLook
 	OpAsk       = term.OpAsk
+	OpNews      = term.OpNews
 	OpSupersede = term.OpSupersede
 
 	FailNone      = term.FailNone
@@ -70,6 +71,7 @@ const (
 type (
 	Seen      = member.Seen
 	Look      = place.Look
+	News      = place.News
 	Sessions  = place.Sessions
 	Placement = place.Placement
 	Placer    = place.Placer
@@ -173,6 +175,7 @@ type Answer struct {
 	RedisNow   int64    // Redis TIME in µs, 0 if unknown
 	Results    []Result // one per item
 	Look       *Look    // OpLook
+	News       *News    // OpNews, unless Done
 }
 
 // NoticeKind is the kind of a Notice.
@@ -185,14 +188,17 @@ const (
 	NoticeJoined                       // From's heartbeat is new
 	NoticeLeft                         // From deleted its heartbeat
 	NoticeAsked                        // From wants IDs of Peers[0]
+	NoticeNumber                       // the number of the notice before it
 )
 
 // Notice is a message that an instance published to all.
 type Notice struct {
-	Kind  NoticeKind
-	From  string
-	IDs   []string
-	Peers []string
+	Kind   NoticeKind
+	From   string
+	IDs    []string
+	Peers  []string
+	Number int64  // of this notice, or of the one before; 0: it follows, or there is none
+	Epoch  string // the end of the epoch in which it has this number
 }
 
 // TellKind is the kind of a Tell.

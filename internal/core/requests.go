@@ -83,13 +83,22 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease) uint64 {
 		ttl = r.k.TTLOf(kind, &leases[0].Term)
 	}
 	op := r.k.Stamp(kind, ttl, items)
-	if kind == OpLook {
+	if kind == OpLook || kind == OpNews {
 		op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
 	}
 	r.underWay.add(op, leases)
 	r.timers.push(timer{at: op.Deadline, kind: timerOp, n: r.k.Seq()})
 	r.sent = append(r.sent, op)
 	return r.k.Seq()
+}
+
+// news sends a request for the news, or, if done is true, the news that this instance has read everything.
+func (r *requests) news(done bool, sum uint64) (seq uint64) {
+	seq = r.send(OpNews, nil, nil)
+	in, op := r.underWay.find(seq), &r.sent[len(r.sent)-1]
+	op.Interval, op.Done, op.Sum = r.cfg.Discovery/1000*999, done, sum // clocks run at different rates
+	in.op = *op
+	return seq
 }
 
 // probe sends a read of the epoch and of items that waits this long for its answer.

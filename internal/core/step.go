@@ -153,8 +153,8 @@ func (c *Core) flush() {
 	}
 	c.req.batch(OpObserve)
 	c.heartbeats.read()
-	if c.table.Due() && c.table.UnderWay() == 0 && c.k.Epoch() != "" && !c.paces.paced(OpLook) {
-		c.table.LookSent(c.req.send(OpLook, nil, nil))
+	if c.table.Due() && c.table.UnderWay() == 0 && c.k.Epoch() != "" && !c.paces.paced(OpLook) && !c.paces.paced(OpNews) {
+		c.balancer.discover()
 	}
 }
 
@@ -223,7 +223,7 @@ func (c *Core) queued(kind OpKind) bool {
 		return c.own.BeatDue()
 	case OpLeave:
 		return c.own.LeaveDue()
-	case OpLook:
+	case OpLook, OpNews:
 		return c.table.Due()
 	case OpNodes:
 		return c.members.Reading()

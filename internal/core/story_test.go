@@ -18,7 +18,7 @@ import (
 // before you keep it, for the outcome is the assertion.
 //
 // In a story, an op is answered by its number: "answer 3" followed by one word a result. While one waits with "reads", what
-// reads only the epoch is answered as it is sent.
+// reads only the epoch is answered as it is sent. "look 3" and "news 3" answer discoveries.
 func TestStories(t *testing.T) { // G1, G9, G13, G14
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		s := &story{epoch: "r1"}
@@ -73,12 +73,12 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 		return v
 	}
 	first := func() string { return d.CmdArgs[0].Key }
-	if d.Cmd == "answer" || d.Cmd == "look" || d.Cmd == "fail" {
+	if slices.Contains([]string{"answer", "look", "news", "fail"}, d.Cmd) {
 		s.sleep(Time(time.Millisecond)) // nothing is answered at once
 	}
 	switch d.Cmd {
 	case "start":
-		s.core = New(Config{Instance: arg("instance", "a"), Place: has("place"), NoHeartbeat: !has("place")})
+		s.core = New(Config{Instance: arg("instance", "a"), Place: has("place"), NoHeartbeat: !has("place"), ReadAll: !has("news")})
 		s.now = Now{Mono: 1, Wall: 1}
 		s.step(Event{Kind: EvStart})
 	case "redis": // what Redis says of itself in the answers from here on
@@ -125,7 +125,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	case "notice":
 		kinds := map[string]NoticeKind{"taken": NoticeTaken, "freed": NoticeFreed, "joined": NoticeJoined,
 			"left": NoticeLeft, "asked": NoticeAsked}
-		n := Notice{Kind: kinds[first()], From: arg("from", "b")}
+		n := Notice{Kind: kinds[first()], From: arg("from", "b"), Number: num(arg("number", "0"))}
+		_, n.Epoch, _ = strings.Cut(s.epoch, " ")
 		for _, a := range d.CmdArgs {
 			if a.Key == "id" {
 				n.IDs = a.Vals
@@ -154,6 +155,18 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) {
 	case "look":
 		s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: uint64(num(first())), Epoch: s.epoch,
 			Quarantine: int64(s.quar), Group: int64(s.group), Look: s.lookOf(d.Input, dur)}})
+	case "news": // the sessions are those of the last look, unless "sessions" names others
+		n := &News{Notice: num(arg("notice", "0")), Age: dur(arg("age", "-1ns")), Mine: has("mine")}
+		if s.look != nil {
+			n.Sum = s.look.Sum()
+		}
+		for _, a := range d.CmdArgs {
+			if a.Key == "sessions" {
+				n.Sum = NewSessions(a.Vals).Sum()
+			}
+		}
+		s.step(Event{Kind: EvAnswer, Answer: Answer{Seq: uint64(num(first())), Epoch: s.epoch, Quarantine: int64(s.quar),
+			Group: int64(s.group), News: n}})
 	default:
 		t.Fatalf("%s: unknown command %s", d.Pos, d.Cmd)
 	}
@@ -264,7 +277,8 @@ func (s *story) sleep(d Time) {
 var outcomeNames = []string{"unknown", "granted", "adopted", "held", "free", "quarantine", "renewed", "reasserted", "lost",
 	"released", "superseded", "closed", "wrongtype", "alive", "gone"}
 
-var opNames = []string{"", "acquire", "renew", "reassert", "release", "observe", "beat", "leave", "nodes", "look", "ask", "supersede"}
+var opNames = []string{"", "acquire", "renew", "reassert", "release", "observe", "beat", "leave", "nodes", "look", "ask", "news",
+	"supersede"}
 
 var tellNames = []string{"", "ACQUIRED", "RENEWED", "UNCERTAIN", "LOST", "RELEASED", "RELEASE-FAILED", "REFUSED", "YIELD", "KEPT",
 	"SUSPECT", "EPOCH", "CLOCK", "REJECTED", "OUTSIDE", "SILENT", "HEARD", "WITHDRAWN", "REFUSING", "ACCEPTING", "DRAINED"}
@@ -328,6 +342,9 @@ func (s *story) step(ev Event) {
 		}
 		if op.Probes() {
 			fmt.Fprint(&s.out, ", then the epoch")
+		}
+		if op.Done {
+			fmt.Fprint(&s.out, ", everything was read")
 		}
 		if op.Kind == OpSupersede {
 			fmt.Fprintf(&s.out, " %s, quarantine %s", op.Epoch, time.Duration(op.Quarantine))

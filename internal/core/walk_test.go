@@ -23,7 +23,7 @@ type walk struct {
 func newWalk(seed uint64, seen func(Happening)) *walk {
 	r := rand.New(rand.NewPCG(seed, 1))
 	cfg := Config{Instance: "a", Place: r.IntN(3) > 0}
-	cfg.NoHeartbeat = !cfg.Place
+	cfg.NoHeartbeat, cfg.ReadAll = !cfg.Place, r.IntN(2) == 0
 	w := &walk{Rand: r, core: &Witness{New(cfg), seen}, now: Now{Mono: 1, Wall: 1}, ids: []string{"s1", "s2", "s3", "s4", "s5"}}
 	if r.IntN(10) == 0 {
 		w.group = Second
@@ -49,7 +49,7 @@ func (w *walk) id() string { return w.ids[w.IntN(len(w.ids))] }
 
 func (w *walk) peer() string { return []string{"", "a", "b", "c", "z"}[w.IntN(5)] }
 
-// walks are as many as show each transition that the table says they do a dozen times and more.
+// walks are as many as show each row that the table says they do, if not in each state.
 const walks = 2000
 
 // next tells one thing.
@@ -133,6 +133,12 @@ func (w *walk) answer() {
 	}
 	a.Quarantine = max(0, int64(w.over-w.now.Mono))
 	a.Stale = op.Epoch != a.Epoch && op.Kind != OpObserve && op.Kind != OpNodes && op.Kind != OpLook
+	if op.Kind == OpNews && !a.Stale {
+		a.News = &News{Notice: w.Int64N(3), Age: w.Int64N(20*Second) - Second, Mine: w.IntN(2) == 0}
+		if w.look != nil && w.IntN(8) > 0 {
+			a.News.Sum = w.look.Sum()
+		}
+	}
 	if op.Kind == OpLook {
 		a.Look = w.seen()
 	} else if !a.Stale {

@@ -85,6 +85,7 @@ type before struct {
 	epoch   string
 	silent  bool
 	outside bool
+	news    bool                // the answer has the news that a discovery asked for
 	read    map[int32]bool      // instances whose heartbeats were read
 	owners  map[string]int32    // by session
 	due     map[string][]string // what the timers that are due do to each lease
@@ -157,6 +158,7 @@ func (w *Witness) before(ev *Event) *before {
 	b := &before{
 		states: c.states(), due: map[string][]string{}, owners: map[string]int32{}, read: map[int32]bool{}, epoch: c.k.Epoch(), silent: c.silence.on,
 		outside: c.k.Outside(), tick: c.nextRenew != 0 && c.nextRenew <= ev.Now.Mono,
+		news: ev.Answer.News != nil && c.table.UnderWay() == ev.Answer.Seq,
 	}
 	for i, id := range c.table.Sessions().IDs {
 		b.owners[id] = c.table.Owner(int32(i))
@@ -333,20 +335,21 @@ func (w *Witness) fleetSaid(ev *Event, b *before, id string) string {
 	switch o, ok := b.owners[id]; {
 	case !c.cfg.Place || ev.Kind != EvAnswer:
 		return ""
-	case a.Look == nil:
+	case a.Look == nil && !b.news:
 		if ok && b.read[o] {
 			return "heartbeat"
 		}
 		return ""
-	case c.table.Sessions() != a.Look.Sessions || c.own.Leaving() || c.own.Rejoin() != 0 || c.k.Outside():
+	case a.Look == nil && c.table.Reading(), c.balancer.out(),
+		a.Look != nil && c.table.Sessions() != a.Look.Sessions:
 		return ""
 	}
-	s := a.Look.Sessions.Find(id)
+	s := c.table.Find(id)
 	if s < 0 {
 		return "look gone"
 	}
 	owner := c.table.Owner(s) // a notice that was heard since the look was sent counts more than the look
-	if len(b.states[id]) == 2 {
+	if a.Look != nil && len(b.states[id]) == 2 {
 		owner = place.Nobody
 		if i, known := c.members.Find(a.Look.Owners[s]); known {
 			owner = i

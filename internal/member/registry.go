@@ -25,6 +25,7 @@ type Registry struct {
 	version uint64           // of the set of instances that count
 	looks   uint64           // number of discoveries so far
 	unread  []int32          // nodes whose heartbeats are to be read
+	joined  []string         // IDs of instances to be read, which a notice named
 	closed  bool             // no more are read
 }
 
@@ -87,7 +88,16 @@ func (r *Registry) Version() uint64 { return r.version }
 func (r *Registry) Looked() bool { return r.looks > 0 }
 
 // Reading reports whether heartbeats are to be read.
-func (r *Registry) Reading() bool { return len(r.unread) > 0 }
+func (r *Registry) Reading() bool { return len(r.unread)+len(r.joined) > 0 }
+
+// Joined queues a read of the heartbeat of instance id, which a notice said to have joined.
+func (r *Registry) Joined(id string) {
+	if i, known := r.index[id]; known && r.nodes[i].alive {
+		r.nodes[i].seen = r.k.Now() // a discovery under way may be older
+	} else if !r.closed && !slices.Contains(r.joined, id) {
+		r.joined = append(r.joined, id)
+	}
+}
 
 // counts reports whether sessions are placed on n.
 func (n *node) counts() bool { return n.alive && !n.suspect }
@@ -199,9 +209,11 @@ func (r *Registry) Due(i int32) {
 // DueAgain queues the instances of items for another read, because the last read got no answer.
 func (r *Registry) DueAgain(items []term.Item) {
 	for _, it := range items {
-		if i, ok := r.index[it.ID]; ok {
+		if i, ok := r.index[it.ID]; ok && r.nodes[i].alive {
 			r.nodes[i].reading = false
 			r.Due(i)
+		} else {
+			r.Joined(it.ID)
 		}
 	}
 }
@@ -222,7 +234,10 @@ func (r *Registry) Reads() (items []term.Item) {
 			items = append(items, term.Item{ID: n.id})
 		}
 	}
-	r.unread = r.unread[:0]
+	for _, id := range r.joined {
+		items = append(items, term.Item{ID: id})
+	}
+	r.unread, r.joined = r.unread[:0], r.joined[:0]
 	return items
 }
 
@@ -256,16 +271,16 @@ func (r *Registry) Absent(op *term.Op, id string) (i int32, gone bool) {
 	return i, true
 }
 
-// Present records that op found the heartbeat of instance id. overdue reports whether the heartbeat has become overdue: it was not
-// refreshed for long, so its instance is suspect now.
-func (r *Registry) Present(op *term.Op, id string, pttl int64) (i int32, overdue bool) {
+// Present records that op found the heartbeat of instance id. counted reports whether the instance counts now, and did not. overdue
+// reports whether the heartbeat has become overdue: it was not refreshed for long, so its instance is suspect now.
+func (r *Registry) Present(op *term.Op, id string, pttl int64) (i int32, counted, overdue bool) {
 	i, n := r.heard(id)
 	if i == 0 {
-		return i, false
+		return i, false, false
 	}
-	r.shown(i, r.k.Expiry(op, pttl))
+	counted = r.shown(i, r.k.Expiry(op, pttl))
 	if n.exp-r.k.Now() > 2*term.Time(r.cfg.Lead) {
-		return i, false
+		return i, counted, false
 	}
 	// The heartbeat is about to expire, and its instance's leases at about the same time. The instance stops counting now, so that the
 	// others agree on the order in which they acquire those leases.
@@ -275,7 +290,7 @@ func (r *Registry) Present(op *term.Op, id string, pttl int64) (i int32, overdue
 		overdue = true
 	}
 	r.arm(i, max(n.exp, r.k.Now())+term.Time(term.Millisecond))
-	return i, overdue
+	return i, counted && !overdue, overdue
 }
 
 // rearm plans a read of instance i's heartbeat shortly before it expires, or at its expiry if that moment has passed.

@@ -2,14 +2,11 @@
 // length follows from the configuration alone.
 package pause
 
-const (
-	millisecond = int64(1_000_000)
-	second      = 1000 * millisecond
-)
+const millisecond = int64(1_000_000)
 
 // Config has the durations, in ns, that pauses follow from; core.Config explains them.
 type Config struct {
-	TTL, Renew, Discovery, OpTimeout, Stagger, Lead, HeirGrace, LookBudget, MaxProbe int64
+	TTL, Renew, Discovery, OpTimeout, Stagger, Lead, HeirGrace, MaxProbe int64
 
 	StaggerMax int
 }
@@ -40,9 +37,10 @@ func (c *Config) Probe(n int, replicated bool) int64 {
 func (c *Config) Seek() int64 { return max(c.Renew/seekShare, millisecond) }
 
 // ProbeTimeout is how long a probe waits for its answer, after n without one. It is shorter than that of an attempt, so that a healed path
-// is used again soon. Each failure doubles it, so that a probe succeeds on a slow path, too.
+// is used again soon: with the pause after it, a probe that was lost takes a quarter of a renewal interval. Each failure doubles it, so
+// that a probe succeeds on a slow path, too.
 func (c *Config) ProbeTimeout(n int) int64 {
-	return min(max(c.OpTimeout/6, 50*millisecond)<<min(n, 6), c.OpTimeout)
+	return min(max(c.OpTimeout/6, 50*millisecond)<<min(n, 6), c.OpTimeout, max(c.Renew/4-c.MaxProbe, 50*millisecond))
 }
 
 // Turn is how long the instance in place k leaves a free lease to those before it. All from StaggerMax on share a turn.
@@ -58,14 +56,5 @@ func (c *Config) Heir(waiting int) int64 { return max(1, int64(waiting)/HeirMove
 // Rejoin is how long an instance that could acquire nothing stays out of the registry, for the n-th time in a row, counted from 0.
 func (c *Config) Rejoin(n int) int64 { return c.TTL << min(n, 4) }
 
-// Discovering is the discovery interval: Discovery, or longer if the discoveries of all instances, of so many sessions each, would
-// otherwise exceed LookBudget.
-func (c *Config) Discovering(sessions, instances int) int64 {
-	return max(c.Discovery, int64(sessions)*int64(instances)*second/c.LookBudget)
-}
-
-// Cheap is the pause before a discovery that is soon if it is cheap. From 1,000 sessions on, it is no shorter than that of
-// place.DiscoverFree.
-func (c *Config) Cheap(interval int64, sessions int) int64 {
-	return max(interval/100, c.Discovery/10_000*int64(sessions))
-}
+// Patience is how long an instance that reads everything for all may take before another instance does, and how late a notice may be.
+func (c *Config) Patience() int64 { return c.Discovery / 30 }

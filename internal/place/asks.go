@@ -63,10 +63,10 @@ func (q *requests) Hear(from string, ids []string) {
 // Forget drops all requests.
 func (q *requests) Forget() { q.asks = q.asks[:0] }
 
-// Decide decides the requests that arrived before the discovery look was sent. give releases the leases that can be given and reports
-// whether some cannot. The asking instance may know of an instance that is not counted here yet, so an unsettled request is kept for an
+// Decide decides the requests that arrived before the discovery look was sent. give releases the leases that can be given, or none, and
+// reports whether some cannot. The asking instance may know of an instance that is not counted here yet, so an unsettled request is kept for an
 // interval.
-func (q *requests) Decide(look uint64, give func(from string, ids []string) (lacking bool)) {
+func (q *requests) Decide(look uint64, give func(from string, ids []string, none bool) (lacking bool)) {
 	later := q.asks[:0]
 	for _, a := range q.asks {
 		if a.after >= look || q.stillAsks(&a, give) && q.k.Now() < a.at+term.Time(q.cfg.Discovery) {
@@ -77,7 +77,7 @@ func (q *requests) Decide(look uint64, give func(from string, ids []string) (lac
 	q.asks = later
 }
 
-func (q *requests) stillAsks(a *ask, give func(from string, ids []string) (lacking bool)) bool {
+func (q *requests) stillAsks(a *ask, give func(from string, ids []string, none bool) (lacking bool)) bool {
 	i, ok := q.p.r.Find(a.from)
 	if !ok || !q.p.r.Alive(i) {
 		return false
@@ -87,6 +87,7 @@ func (q *requests) stillAsks(a *ask, give func(from string, ids []string) (lacki
 		return false
 	}
 	// An instance that has reached its quota since its request gets no more leases; otherwise other instances would get too few.
-	a.again = known && !lacks || give(a.from, a.ids)
+	none := known && !lacks
+	a.again = give(a.from, a.ids, none) || none
 	return a.again
 }

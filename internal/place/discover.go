@@ -1,7 +1,6 @@
 package place
 
 import (
-	"github.com/leasestorm/leasestorm/internal/pause"
 	"github.com/leasestorm/leasestorm/internal/term"
 )
 
@@ -11,7 +10,6 @@ type Cause uint8
 // The causes. TestEveryDiscoveryIsNeeded shows that each is needed.
 const (
 	DiscoverStart        Cause = iota // this instance starts
-	DiscoverInterval                  // an interval is over: any message may have been lost
 	DiscoverSubscribed                // the channel is subscribed again
 	DiscoverSlept                     // this instance did not run for a while, so its view is old
 	DiscoverEpoch                     // Redis lost its data
@@ -44,43 +42,42 @@ const (
 
 // Rule says when a cause leads to a discovery.
 type Rule struct {
+	All   bool                                            // the discovery reads everything, also if no notice was missed
 	Share int64                                           // within Discovery / share, 0: at once
 	When  func(*Discoveries) (at term.Time, spread int64) // replaces share
 	Limit func(*Discoveries) bool                         // whether the cause leads to a discovery; nil: always
 }
 
-// Rules say when each cause leads to a discovery; without a rule it is at once. A discovery is the most expensive request. An
+// Rules say when each cause leads to a discovery; without a rule it is at once. An interval after the last one, another follows. An
 // instance has at most one under way, and after a failure the next one waits for its pace. The causes together limit what an instance
 // sends (G14): one discovery an interval, ten while something changes, and one for each cause without a rule.
 var Rules = [Causes]Rule{
-	DiscoverInterval:     {When: (*Discoveries).afterInterval},
+	DiscoverStart:        {All: true},
 	DiscoverSubscribed:   {When: (*Discoveries).whenHeard},
 	DiscoverHeardBriefly: {Share: 10},
 	DiscoverChanged:      {Share: 10},
 	DiscoverJoined:       {Share: 10},
 	DiscoverLeft:         {Share: 10},
 	DiscoverGone:         {Share: 10},
-	DiscoverUnknown:      {Share: 100},
-	DiscoverToNobody:     {Share: 100},
+	DiscoverUnknown:      {All: true, Share: 100},
+	DiscoverToNobody:     {All: true, Share: 100},
 	DiscoverFree:         {Share: 10},
-	DiscoverVanished:     {Share: 60},
-	DiscoverOvertaken:    {When: (*Discoveries).cheaply},
+	DiscoverVanished:     {All: true, Share: 60},
+	DiscoverOvertaken:    {Share: 100},
 	DiscoverHeir:         {Share: 10},
 	DiscoverAble:         {Share: 10},
 	DiscoverCounted:      {Share: 10},
-	DiscoverUnwanted:     {Share: 10},
-	DiscoverMissing:      {Share: 10},
+	DiscoverUnwanted:     {All: true, Share: 10},
+	DiscoverMissing:      {All: true, Share: 10},
 	DiscoverAsked:        {When: (*Discoveries).sinceLast},
 	DiscoverAsking:       {Share: 10, Limit: (*Discoveries).asksOn},
-	DiscoverBlocked:      {When: (*Discoveries).whenUnblocked},
+	DiscoverBlocked:      {All: true, When: (*Discoveries).whenUnblocked},
 }
 
-// Discoveries decide when this instance reads all owners.
+// Discoveries decide when this instance runs a discovery.
 type Discoveries struct {
-	k    *term.Kernel // read only
-	cfg  *pause.Config
-	hash uint64                           // of this instance
-	size func() (sessions, instances int) // of the fleet
+	readings
+	hash uint64 // of this instance
 
 	on       bool      // discoveries are on
 	next     term.Time // when the next discovery is due
@@ -94,7 +91,12 @@ type Discoveries struct {
 }
 
 // Next returns when the next discovery is due; 0: no time is set.
-func (d *Discoveries) Next() term.Time { return d.next }
+func (d *Discoveries) Next() term.Time {
+	if d.next != 0 && d.next < d.again || d.again == 0 {
+		return d.next
+	}
+	return d.again
+}
 
 // Due reports whether a discovery is to be sent.
 func (d *Discoveries) Due() bool { return d.due }
@@ -112,7 +114,7 @@ func (d *Discoveries) Start() {
 }
 
 // Stop ends them.
-func (d *Discoveries) Stop() { d.on, d.next = false, 0 }
+func (d *Discoveries) Stop() { d.on, d.next, d.again = false, 0, 0 }
 
 // Discover plans the next discovery by cause's rule, unless one is due earlier. Each instance adds a small delay that depends on its
 // hash, so that one event does not make all instances read at the same instant.
@@ -121,6 +123,7 @@ func (d *Discoveries) Discover(cause Cause) {
 	if !d.on || r.Limit != nil && !r.Limit(d) {
 		return
 	}
+	d.all = d.all || r.All
 	at, spread := d.k.Now(), int64(0)
 	switch {
 	case r.When != nil:
@@ -141,9 +144,14 @@ func (d *Discoveries) Discover(cause Cause) {
 
 // IntervalOver is called when the next discovery is due.
 func (d *Discoveries) IntervalOver() {
-	d.next = 0
-	d.Discover(DiscoverInterval)
-	d.due = true
+	now := d.k.Now()
+	if d.next != 0 && d.next <= now {
+		d.next, d.due = 0, true
+	}
+	if d.again <= now {
+		d.again = now + term.Time(d.cfg.Discovery) // the answer changes this
+		d.due = d.due || d.look == 0
+	}
 }
 
 // sent records the discovery seq.
@@ -165,21 +173,6 @@ func (d *Discoveries) LookEnded(seq uint64) bool {
 func (d *Discoveries) LookFailed(seq uint64) {
 	d.LookEnded(seq)
 	d.due = true
-}
-
-func (d *Discoveries) discoveryInterval() int64 {
-	sessions, instances := d.size()
-	return d.cfg.Discovering(sessions, max(1, instances))
-}
-
-func (d *Discoveries) afterInterval() (at term.Time, spread int64) {
-	return d.k.Now() + term.Time(d.discoveryInterval()), 0
-}
-
-func (d *Discoveries) cheaply() (at term.Time, spread int64) {
-	sessions, _ := d.size()
-	pause := d.cfg.Cheap(d.discoveryInterval(), sessions)
-	return d.k.Now() + term.Time(pause), pause
 }
 
 // sinceLast returns now, unless the last discovery is very recent. Otherwise instances that disagree for a while would exchange requests
@@ -207,6 +200,7 @@ func (d *Discoveries) whenUnblocked() (at term.Time, spread int64) {
 // Subscribed records that the channel is subscribed again. It returns when to read the leases about which notices may have been
 // missed.
 func (d *Discoveries) Subscribed() (at term.Time) {
+	d.deaf = true
 	d.hearings.add(d.k.Now(), d.cfg.Discovery, 1)
 	at, _ = d.whenHeard()
 	return at

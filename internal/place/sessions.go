@@ -17,6 +17,7 @@ type Look struct {
 type Sessions struct {
 	IDs    []string
 	hashes []uint64
+	sum    uint64
 	index  map[string]int32 // never ranged over
 }
 
@@ -27,10 +28,14 @@ func NewSessions(ids []string) *Sessions {
 	s := &Sessions{IDs: ids, hashes: make([]uint64, len(ids)), index: make(map[string]int32, len(ids))}
 	for i, id := range ids {
 		s.hashes[i] = member.Hash(id)
+		s.sum += rank(0, s.hashes[i])
 		s.index[id] = int32(i)
 	}
 	return s
 }
+
+// Sum differs for different sets, but for 1 pair in 2^64.
+func (s *Sessions) Sum() uint64 { return s.sum }
 
 // Find returns the index of a session, -1 if there is none of that ID.
 func (s *Sessions) Find(id string) int32 {
@@ -48,9 +53,6 @@ type known struct {
 	asked   bool  // it vanished under a living owner, who was asked; no discovery has shown an owner since
 	entered bool  // this instance has an entry of its lease
 	held    bool  // this instance holds it
-
-	passed uint8  // discoveries in a row that were ignored for it because of notices
-	talk   uint32 // number of the last discovery during which a notice about it arrived
 }
 
 // Nobody is the index of no session and no instance.

@@ -24,7 +24,7 @@ type Table struct {
 	own *member.Membership
 
 	anyFree bool    // the last discovery showed a session without an owner
-	touched []int32 // sessions whose owner this instance changed during a discovery, whose answer may be older
+	touched []int32 // sessions whose owner changed during a discovery, whose answer may be older
 	left    []left  // sessions that the last discovery shows free although their owner lives, ascending by session
 	denied  []int32 // sessions that this instance holds and the last discovery shows as not its own
 	hoped   []int32 // sessions that this instance wanted of others at the last discovery, ascending: they may be released to it
@@ -40,7 +40,7 @@ func NewTable(k *term.Kernel, cfg *pause.Config, r *member.Registry, own *member
 	t := &Table{k: k, cfg: cfg, r: r, own: own, view: view{sessions: NewSessions(nil)}}
 	t.placement = placement{k: k, cfg: cfg, r: r, of: &t.view, by: by}
 	t.requests = requests{k: k, cfg: cfg, p: &t.placement}
-	t.Discoveries = Discoveries{k: k, cfg: cfg, hash: r.Hash(0), size: func() (sessions, instances int) { return len(t.known), len(t.live) }}
+	t.Discoveries = Discoveries{readings: readings{k: k, cfg: cfg, read: -1}, hash: r.Hash(0)}
 	return t
 }
 
@@ -53,7 +53,14 @@ func (t *Table) Denied() []int32 { return t.denied }
 // LookSent records the discovery seq.
 func (t *Table) LookSent(seq uint64) {
 	t.sent(seq)
-	t.touched = t.touched[:0]
+	t.touched, t.left, t.denied = t.touched[:0], t.left[:0], t.denied[:0]
+}
+
+// News takes over the news, which a discovery shows. If Reading is true then, the discovery goes on with a reading.
+func (t *Table) News(n *News) {
+	t.Place()
+	t.readings.news(n, t.sessions.Sum(), t.cfg.Turn(max(0, int(t.place[0]))))
+	t.due = t.due || t.reading
 }
 
 // Seen ends a discovery. changed says whether the discovery showed other instances or sessions than the one before. Until blocked,
@@ -62,7 +69,6 @@ func (t *Table) Seen(changed bool, blocked term.Time) {
 	t.blocked = blocked
 	t.touched = t.touched[:0]
 	t.dirty = t.dirty || changed
-	t.Discover(DiscoverInterval)
 	if changed {
 		t.Discover(DiscoverChanged)
 	}
@@ -78,43 +84,14 @@ func (t *Table) OwnedBy(i int32, owner string) {
 	t.moveOwner(i, t.ownerIndex(i, owner))
 }
 
-// passedMax is how many discoveries in a row are ignored for a session because a notice about it arrived during them.
-const passedMax = 2
-
-// Said records the owner of session i from a notice, and reports whether the notice counts. A discovery under way may be older than
-// the notice, so its result for the session is ignored. But then a client that may publish could claim forever that a free session
-// has an owner. Therefore, after passedMax such discoveries in a row, notices about the session do not count until a discovery
-// during which none arrives.
-func (t *Table) Said(i int32, owner string) bool {
+// Said records the owner of session i from a notice.
+func (t *Table) Said(i int32, owner string) {
 	if i == Nobody {
-		return true
+		return
 	}
-	k := &t.known[i]
-	if t.look != 0 {
-		k.talk = uint32(t.look)
-	}
-	if k.passed >= passedMax {
-		return false
-	}
-	k.free = false
+	t.Touch(i)
+	t.known[i].free = false
 	t.moveOwner(i, t.ownerIndex(i, owner))
-	return true
-}
-
-func (t *Table) believed(i int32, look uint64) bool {
-	k := &t.known[i]
-	talked := k.talk == uint32(look)
-	if !talked {
-		k.passed = 0
-	}
-	if _, own := slices.BinarySearch(t.touched, i); own {
-		return false
-	}
-	if talked && k.passed < passedMax {
-		k.passed++
-		return false
-	}
-	return true
 }
 
 // ownerIndex returns the index of owner, Nobody for "". Mostly it is still the known owner of session i, which saves the map access.
@@ -186,21 +163,21 @@ func (t *Table) Shown(owner string) string {
 // returns what Enter and Hold would be called with.
 type Stands func(id string, i int32) (entered, held bool)
 
-// See takes over the sessions and owners of discovery number seq. It reports whether the set of sessions changed.
-func (t *Table) See(seq uint64, look *Look, stands Stands) (changed bool) {
+// See takes over the sessions and owners of a reading. It reports whether the set of sessions changed.
+func (t *Table) See(look *Look, stands Stands) (changed bool) {
+	t.done()
 	if t.sessions != look.Sessions {
 		changed = !slices.Equal(t.sessions.IDs, look.Sessions.IDs)
 		t.remap(look.Sessions, stands)
 	}
 	slices.Sort(t.touched)
-	t.left, t.denied = t.left[:0], t.denied[:0]
 	for i, owner := range look.Owners {
 		k := &t.known[i]
-		if o := k.owner; o > 0 && t.r.ID(o) == owner && !k.asked && k.passed == 0 {
+		if o := k.owner; o > 0 && t.r.ID(o) == owner && !k.asked {
 			continue // nothing is new, as for most sessions
 		}
-		if s := int32(i); t.believed(s, seq) {
-			t.seeOwner(s, owner)
+		if _, touched := slices.BinarySearch(t.touched, int32(i)); !touched {
+			t.seeOwner(int32(i), owner)
 		}
 	}
 	return changed

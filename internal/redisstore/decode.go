@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -62,6 +63,28 @@ func decodeItems(rest []any, results []core.Result) error {
 		details = details[3:]
 	}
 	return nil
+}
+
+// newsPatience is the part of an interval in which an instance may read everything for all, before another one does.
+const newsPatience = 30
+
+func decodeNews(rest []any) (*core.News, error) {
+	if len(rest) < 4 {
+		return nil, fmt.Errorf("the news of Redis holds %d elements of at least 4", len(rest))
+	}
+	mine, ok1 := rest[0].(string)
+	sum, ok2 := rest[1].(string)
+	age, ok3 := rest[2].(int64)
+	notice, ok4 := rest[3].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return nil, fmt.Errorf("the news of Redis holds %T, %T, %T, %T for turn, sessions, age and notice", rest[0], rest[1], rest[2], rest[3])
+	}
+	n := &core.News{Notice: notice, Age: -1, Mine: mine != ""}
+	if age >= 0 {
+		n.Age = span(age, time.Microsecond)
+	}
+	n.Sum, _ = strconv.ParseUint(sum, 36, 64) // another program's text is no sum, and then all is read
+	return n, nil
 }
 
 func decodeDetail(details []any, r *core.Result) error {

@@ -259,5 +259,8 @@ func TestSubscribeAgain(t *testing.T) {
 		if n := receive(t, "notice after "+hurt.name, r.notices); n.Kind != core.NoticeLeft || n.From != "me" {
 			t.Fatalf("%s: heard %+v", hurt.name, n)
 		}
+		if n := receive(t, "its number after "+hurt.name, r.notices); n.Kind != core.NoticeNumber || n.Number == 0 {
+			t.Fatalf("%s: heard %+v", hurt.name, n)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -14,6 +15,7 @@ const (
 	wordLeft   = "left"   // left <from>
 	wordAsked  = "asked"  // asked <from> <owner> <id>…
 	wordGive   = "give"   // give <from> <owner> <id> <fence>
+	wordNumber = "number" // number <from> <number of the notice before it> <end of the epoch's quarantine>
 
 	nobody = "-" // in place of an heir
 )
@@ -65,6 +67,13 @@ func ParseNotice(text string) (core.Notice, bool) {
 		}
 		n.Kind, n.Peers, n.IDs = core.NoticeAsked, rest[:1], rest[1:]
 		return n, true
+	case wordNumber:
+		if len(rest) != 2 {
+			return n, false
+		}
+		number, err := strconv.ParseInt(rest[0], 10, 64)
+		n.Kind, n.Number, n.Epoch = core.NoticeNumber, number, strings.Clone(rest[1])
+		return n, err == nil && number > 0
 	case wordGive:
 		if len(rest) != 3 {
 			return n, false

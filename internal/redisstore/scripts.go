@@ -34,6 +34,7 @@ var (
 	observeScript    = guarded("observe")
 	nodesScript      = guarded("nodes")
 	ownersScript     = guarded("owners")
+	newsScript       = guarded("news")
 	beatScript       = guarded("beat")
 	leaveScript      = guarded("leave")
 	supersedeScript  = guarded("supersede")

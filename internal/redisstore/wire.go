@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -124,6 +125,12 @@ func (w Wire) Call(op *core.Op) Call {
 		return Call{leaveScript, w.beatKeys(op), append(args, op.Owner, w.opt.Channel)}
 	case core.OpNodes:
 		return Call{nodesScript, w.plainKeys(w.opt.NodePrefix, op.Items), args}
+	case core.OpNews:
+		sum := ""
+		if op.Done {
+			sum = strconv.FormatUint(op.Sum, 36)
+		}
+		return Call{newsScript, w.plainKeys("", nil), append(args, op.Interval/1000, op.Interval/1000/newsPatience, sum)}
 	case core.OpSupersede:
 		return Call{supersedeScript, w.plainKeys("", nil), args}
 	default: // core.OpObserve
@@ -211,6 +218,12 @@ func (w Wire) Answer(op *core.Op, reply []any) core.Answer {
 		return a
 	}
 	if op.Kind == core.OpBeat || op.Kind == core.OpLeave {
+		return a
+	}
+	if op.Kind == core.OpNews {
+		if a.News, err = decodeNews(rest); err != nil {
+			return fail(op, core.FailUnknown, err.Error())
+		}
 		return a
 	}
 	if err := decodeItems(rest, a.Results); err != nil {

@@ -33,6 +33,7 @@ const (
 	OpNodes                       // read the PTTL of the heartbeats of the instances in the items
 	OpLook                        // read everything: sessions, heartbeats, owners
 	OpAsk                         // publish that Owner wants the items of Item.Peer (all items name one peer)
+	OpNews                        // read the news: Op.Done, Op.Sum
 	OpSupersede                   // begin a new epoch in place of Op.Epoch, which must not be believed, if that is still the present one
 
 	Kinds // number of kinds, plus one
@@ -70,6 +71,9 @@ type Op struct {
 	TTL      int64  // ns, whole milliseconds
 	Fence    int64  // OpAcquire: the highest fence the instance has seen
 	Items    []Item // owned by the shell once the op is returned
+	Interval int64  // OpNews: ns after a reading at which the next one is due
+	Done     bool   // OpNews: this instance has read everything
+	Sum      uint64 // OpNews: place.Sessions.Sum of what it read
 	Sent     Time   // stamp that trust counts from; it precedes the send
 	Deadline Time   // when the core gives the op up as unanswered
 

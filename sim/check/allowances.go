@@ -22,6 +22,7 @@ const (
 	lostLeases
 	coldStarts
 	suspensions
+	handovers
 	runningPolls
 	probes
 	lateEvents
@@ -110,6 +111,11 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 	suspensions: {
 		"G9", "a quarantine, for an instance on a machine that was suspended", "a TTL after the suspension", "its clock stood still",
 		"g9: The clock of a machine that was suspended",
+	},
+	handovers: {
+		"G9", "a lease that its owner gave up before it learned that Redis had lost its data", "the quarantine, if it gave the lease up within the " +
+			"timeout of a request",
+		"nobody can acquire it before", "g9: Given up when Redis had just lost its data",
 	},
 	runningPolls: {
 		"G13", "leases of a stopping instance whose polls run", "the poll timeout", "a lease is released after its poll has returned",

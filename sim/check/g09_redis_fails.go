@@ -86,6 +86,8 @@ func (g *g9) event(e *history.Event) {
 		g.polled(g.w.subject)
 	case history.AcquireFailed:
 		g.refused(e)
+	case history.Released:
+		g.givenUp(e)
 	case history.SessionRemoved, history.SessionPaused:
 		g.drop(g.w.subject)
 	}
@@ -145,6 +147,15 @@ func (g *g9) returned(inj *injection) {
 			},
 		})
 		s.returns = append(s.returns, r)
+	}
+}
+
+// givenUp allows for a lease that its owner gave up before it learned that Redis had lost its data: nobody can acquire it in the quarantine.
+func (g *g9) givenUp(e *history.Event) {
+	for _, r := range g.w.subject.returns {
+		if g.w.faults.forgets(r.injection) && e.T-r.back <= int64(g.w.RenewTimeout) && g.w.allows(handovers) {
+			r.open = false
+		}
 	}
 }
 

@@ -54,8 +54,8 @@ var budgets = [states]budget{
 	stateSessions:   {"sessions change", 6, 22, 14, 54, 0},
 	stateBusy:       {"busy", 6, 22, 14, 46, 0}, // clients ask, and workers write records
 	stateMoves:      {"handover", 4, 22, 11, 46, 0},
-	stateHolder:     {"quiet, holding", 1, 20, 7, 30, 0},
-	stateQuiet:      {"quiet", 1, 18, 7, 30, 0},
+	stateHolder:     {"quiet, holding", 1, 14, 7, 30, 0},
+	stateQuiet:      {"quiet", 1, 12, 7, 30, 0},
 }
 
 // limit returns the most that the process may send in the window that ends now.
@@ -73,7 +73,8 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 		listed := max(g.w.fleet.alive, len(g.w.rest.beats))
 		batches += (listed + 99) / 100
 		looks := 2 + window*11/10/max(1, int64(g.w.Discovery))                   // clocks may be fast, and timers early
-		n += b.polling + b.looks*looks*g.look(listed) + int64(2*min(30, listed)) // it requests missing leases from up to 30 owners
+		reading := g.look(listed)
+		n += b.polling + looks*reading + (b.looks-1)*looks*(1+reading/3) + int64(2*min(30, listed)) // it requests leases from up to 30 owners
 	}
 	writes := int64(4*batches) + 3*own + slots*g.recent(g.vain) // renewals and heartbeats go out twice in a window, and may be repeated
 	if g.w.replicated() && g.w.Replicas > 0 {
@@ -82,12 +83,12 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 	return n + writes
 }
 
-// look returns the commands of one discovery. SCAN finds sessions and heartbeats among all keys, of which a session has three (its own,
+// look returns the commands of one discovery that reads everything, of which few do. It reads the news first, and says so at the end. SCAN finds sessions and heartbeats among all keys, of which a session has three (its own,
 // its lease, its fence). They are read 1,000 at a time.
 func (g *g14) look(listed int) int64 {
 	pages := func(keys int) int64 { return int64(1 + keys/1000) }
 	sessions := len(g.w.fleet.created)
-	return 2*pages(3*sessions+listed) + 2*pages(sessions) + pages(listed)
+	return 2 + 2*pages(3*sessions+listed) + 2*pages(sessions) + pages(listed)
 }
 
 // state returns the state of the window that ends now. What happened in the interval before the window counts too.

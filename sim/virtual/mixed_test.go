@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -67,7 +68,8 @@ func TestFleetOfTwoVersions(t *testing.T) { // G1, G2, G3
 		cfg, plan := drawn(seed, 10)
 		cfg.Lua = true
 		cfg.New = func(c core.Config) Machine {
-			if isOld(c.Instance) {
+			c.ReadAll = isOld(c.Instance)
+			if c.ReadAll {
 				return ofEarlierVersion{core.New(c)}
 			}
 			return core.New(c)
@@ -106,6 +108,36 @@ func TestFleetOfTwoVersions(t *testing.T) { // G1, G2, G3
 		}
 		if out := w.outcome(); out.Unowned > 0 {
 			t.Errorf("seed %d: at the end %d sessions are nobody's", seed, out.Unowned)
+		}
+	}
+}
+
+var mixed = flag.Int("mixed", 20, "seeds of TestFleetOfTwoDiscoveries")
+
+// In a fleet half of which reads everything at each discovery, and whose notices have no numbers, all guarantees hold.
+func TestFleetOfTwoDiscoveries(t *testing.T) {
+	const number = "if type(counted) == 'number' then try('PUBLISH'"
+	for seed := range uint64(*mixed) {
+		cfg, plan := drawn(seed, 10)
+		cfg.Lua = true
+		cfg.Tune = func(c *core.Config) { c.ReadAll = isOld(c.Instance) }
+		cfg.Seams.older = func(op *core.Op, c redisstore.Call) (string, []string, bool) {
+			if !isOld(op.Owner) {
+				return c.Text(), c.Keys, false
+			}
+			return strings.Replace(c.Text(), number, "if false then try('PUBLISH'", 1), c.Keys, false
+		}
+		var events []history.Event
+		w := newWorld(cfg.withDefaults(), plan, seed, func(e history.Event) { events = append(events, e) })
+		w.run()
+		r, err := check.Judge(params(cfg, plan), inOrder(events), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range r.Verdicts {
+			if v.Verdict == check.Fail {
+				t.Errorf("seed %d: %s fails: %s", seed, v.ID, v.Detail)
+			}
 		}
 	}
 }

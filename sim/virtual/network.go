@@ -21,6 +21,8 @@ type network struct {
 	free     []int32  // numbers of unused messages
 	notices  []notice // by number
 	spare    []int32  // numbers of unused notices
+
+	lastNotice int32 // number of the notice that was published last
 }
 
 // backend is the servers, as the network knows them. A host is connected to one of them.
@@ -201,7 +203,14 @@ func (nw *network) dropHeldIn(l *link) {
 }
 
 func (nw *network) deliver(no notice, from int32, size int) {
+	if no.Kind == core.NoticeNumber { // it arrives with the notice before it
+		if last := &nw.notices[nw.lastNotice]; last.refs > 0 {
+			last.Number, last.Epoch = no.Number, no.Epoch
+		}
+		return
+	}
 	number := slot(&nw.notices, &nw.spare)
+	nw.lastNotice = number
 	nw.notices[number] = no
 	nw.notices[number].refs = 1 // released at the end of this function
 	for i, n := range nw.hosts {

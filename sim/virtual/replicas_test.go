@@ -198,7 +198,7 @@ func TestSentinelsReplaceAMaster(t *testing.T) {
 		{Kind: fault.RedisOutage, For: 8 * time.Second}, {Kind: fault.RedisFreeze, For: 8 * time.Second},
 		{Kind: fault.MasterCut, For: 25 * time.Second},
 	} {
-		f.At = 20 * time.Second
+		f.At = 21 * time.Second
 		w, events := replicated(t, 2, []fault.Fault{f}, nil)
 		down, up := 0, 0
 		for i := range events {

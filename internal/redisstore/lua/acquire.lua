@@ -40,6 +40,5 @@ for i = 2, #KEYS, 2 do
     detail(owner, -1, fence)
   end
 end
--- A notice only saves time, so a denied PUBLISH must not undo what was granted.
-if #taken > 2 then try('PUBLISH', ARGV[7], table.concat(taken, ' ')) end
+if #taken > 2 then publish(ARGV[7], owner, table.concat(taken, ' ')) end
 return answer()

@@ -7,5 +7,5 @@
 if void then return answer() end
 local present = call('EXISTS', KEYS[2])
 call('SET', KEYS[2], '1', 'PX', ARGV[4])
-if present == 0 then try('PUBLISH', ARGV[5], 'joined ' .. ARGV[3]) end
+if present == 0 then publish(ARGV[5], ARGV[3], 'joined ' .. ARGV[3]) end
 return answer()

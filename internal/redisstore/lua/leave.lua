@@ -5,5 +5,5 @@
 -- ARGV[4]  channel
 if void then return answer() end
 call('DEL', KEYS[2])
-try('PUBLISH', ARGV[4], 'left ' .. ARGV[3])
+publish(ARGV[4], ARGV[3], 'left ' .. ARGV[3])
 return answer()

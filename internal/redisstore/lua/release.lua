@@ -33,5 +33,5 @@ for i = 1, (#KEYS - 1) / 2 do
     codes[i] = 'l'
   end
 end
-if #freed > 2 then try('PUBLISH', ARGV[5], table.concat(freed, ' ')) end
+if #freed > 2 then publish(ARGV[5], owner, table.concat(freed, ' ')) end
 return answer()

@@ -112,7 +112,7 @@ var nodeChecks = []check{
 	}},
 	{name: "leaving deletes the heartbeat", run: func(e *env) {
 		e.do(core.Op{Kind: core.OpBeat, Owner: "a"})
-		e.h.Notices(1)
+		e.h.Notices(2)
 		e.do(core.Op{Kind: core.OpLeave, Owner: "a"})
 		e.want(core.Op{Kind: core.OpNodes, Items: items("a")}, core.OutGone)
 		e.notice(core.Notice{Kind: core.NoticeLeft, From: "a"})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/redisstore"
@@ -97,6 +98,8 @@ func (r twin) execute(t int64, op *core.Op, a *core.Answer) {
 		r.nodes(t, op, a)
 	case core.OpLook:
 		a.Look = r.lookAt(t)
+	case core.OpNews:
+		r.news(t, op, a)
 	}
 	if r.why != "" {
 		refuse(op, a, r.why)
@@ -176,7 +179,7 @@ func (r twin) acquire(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(taken) > 0 {
-		r.notify(core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
+		r.publish(t, core.Notice{Kind: core.NoticeTaken, From: op.Owner, IDs: taken})
 	}
 }
 
@@ -293,7 +296,7 @@ func (r twin) release(t int64, op *core.Op, a *core.Answer) {
 		a.Results = append(a.Results, res)
 	}
 	if len(ids) > 0 {
-		r.notify(core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
+		r.publish(t, core.Notice{Kind: core.NoticeFreed, From: op.Owner, IDs: ids, Peers: heirs})
 	}
 }
 
@@ -320,7 +323,7 @@ func (r twin) setBeat(t int64, op *core.Op) {
 		return
 	}
 	if r.putBeat(t, i, now+op.TTL/core.Millisecond) {
-		r.notify(core.Notice{Kind: core.NoticeJoined, From: op.Owner})
+		r.publish(t, core.Notice{Kind: core.NoticeJoined, From: op.Owner})
 	}
 }
 
@@ -333,7 +336,7 @@ func (r twin) leave(t int64, op *core.Op) {
 	if r.beats[i].set {
 		r.deleteBeat(i)
 	}
-	r.notify(core.Notice{Kind: core.NoticeLeft, From: op.Owner})
+	r.publish(t, core.Notice{Kind: core.NoticeLeft, From: op.Owner})
 }
 
 func (r twin) nodes(t int64, op *core.Op, a *core.Answer) {
@@ -347,6 +350,67 @@ func (r twin) nodes(t int64, op *core.Op, a *core.Answer) {
 		}
 		a.Results = append(a.Results, res)
 	}
+}
+
+// publish publishes a notice and its number.
+func (r twin) publish(t int64, n core.Notice) {
+	why := r.why
+	counted := r.mayWrite("HSET", true)
+	r.why = why
+	number := r.record(t, "notices")[0] + 1
+	if counted {
+		cmdHSet(r.Server, t, []string{r.groupKey(), "notices", strconv.FormatInt(number, 10)})
+	}
+	r.notify(n)
+	if counted {
+		_, end, _ := strings.Cut(r.Epoch, " ")
+		r.notify(core.Notice{Kind: core.NoticeNumber, From: n.From, Number: number, Epoch: end})
+	}
+}
+
+// record returns the numbers in fields of the group's record, 0 for one that is missing or no number.
+func (r twin) record(t int64, fields ...string) []int64 {
+	numbers := make([]int64, len(fields))
+	texts, _ := cmdHMGet(r.Server, t, append([]string{r.groupKey()}, fields...)).([]Reply)
+	for i := range texts {
+		text, _ := texts[i].(string)
+		numbers[i], _ = strconv.ParseInt(text, 10, 64)
+	}
+	return numbers
+}
+
+func (r twin) news(t int64, op *core.Op, a *core.Answer) {
+	now, had := r.nowUs(t), r.record(t, "read", "reading", "notices")
+	read, reading := had[0], had[1]
+	n := &core.News{Age: -1, Notice: had[2], Sum: r.sumOf(t)}
+	if read > 0 && read <= now {
+		n.Age = (now - read) * 1000
+	}
+	set := func(words ...string) {
+		if r.mayWrite("HSET", true) {
+			cmdHSet(r.Server, t, append([]string{r.groupKey()}, words...))
+		}
+		r.why = ""
+	}
+	interval := op.Interval / 1000
+	switch us := strconv.FormatInt(now, 10); {
+	case op.Done:
+		set("read", us, "sessions", strconv.FormatUint(op.Sum, 36))
+	case (n.Age < 0 || now-read >= interval) && (reading > now || now-reading >= interval/30):
+		n.Mine = true
+		set("reading", us)
+	}
+	a.News = n
+}
+
+func (r twin) sumOf(t int64) uint64 {
+	texts, _ := cmdHMGet(r.Server, t, []string{r.groupKey(), "sessions"}).([]Reply)
+	if len(texts) == 0 {
+		return 0
+	}
+	text, _ := texts[0].(string)
+	sum, _ := strconv.ParseUint(text, 36, 64)
+	return sum
 }
 
 func (r twin) ask(op *core.Op) {

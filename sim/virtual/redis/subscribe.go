@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/leasestorm/leasestorm/internal/core"
@@ -64,9 +65,13 @@ func (r *Server) notify(n core.Notice) {
 func noticeText(n *core.Notice) string {
 	words := []string{map[core.NoticeKind]string{
 		core.NoticeTaken: "taken", core.NoticeFreed: "freed", core.NoticeJoined: "joined", core.NoticeLeft: "left", core.NoticeAsked: "asked",
+		core.NoticeNumber: "number",
 	}[n.Kind], n.From}
 	if n.Kind == core.NoticeAsked {
 		words = append(words, n.Peers...)
+	}
+	if n.Kind == core.NoticeNumber {
+		words = append(words, strconv.FormatInt(n.Number, 10), n.Epoch)
 	}
 	for i, id := range n.IDs {
 		words = append(words, id)
