@@ -64,8 +64,8 @@ func (q *requests) Hear(from string, ids []string) {
 func (q *requests) Forget() { q.asks = q.asks[:0] }
 
 // Decide decides the requests that arrived before the discovery look was sent. give releases the leases that can be given, or none, and
-// reports whether some cannot. The asking instance may know of an instance that is not counted here yet, so an unsettled request is kept for an
-// interval.
+// reports whether some cannot. The asking instance may know of an instance that is not counted here yet, so an unsettled request is kept
+// for an interval.
 func (q *requests) Decide(look uint64, give func(from string, ids []string, none bool) (lacking bool)) {
 	later := q.asks[:0]
 	for _, a := range q.asks {

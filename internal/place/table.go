@@ -63,6 +63,13 @@ func (t *Table) News(n *News) {
 	t.due = t.due || t.reading
 }
 
+// NewsFailed plans a repetition of the news, unless they only said that this instance has read everything.
+func (t *Table) NewsFailed(op *term.Op) {
+	if !op.Done {
+		t.LookFailed(op.Seq)
+	}
+}
+
 // Seen ends a discovery. changed says whether the discovery showed other instances or sessions than the one before. Until blocked,
 // nothing may be acquired.
 func (t *Table) Seen(changed bool, blocked term.Time) {

@@ -68,12 +68,7 @@ func ParseNotice(text string) (core.Notice, bool) {
 		n.Kind, n.Peers, n.IDs = core.NoticeAsked, rest[:1], rest[1:]
 		return n, true
 	case wordNumber:
-		if len(rest) != 2 {
-			return n, false
-		}
-		number, err := strconv.ParseInt(rest[0], 10, 64)
-		n.Kind, n.Number, n.Epoch = core.NoticeNumber, number, strings.Clone(rest[1])
-		return n, err == nil && number > 0
+		return numbered(n, rest)
 	case wordGive:
 		if len(rest) != 3 {
 			return n, false
@@ -83,4 +78,13 @@ func ParseNotice(text string) (core.Notice, bool) {
 		return n, ok
 	}
 	return n, false
+}
+
+func numbered(n core.Notice, rest []string) (core.Notice, bool) {
+	if len(rest) != 2 {
+		return n, false
+	}
+	number, err := strconv.ParseInt(rest[0], 10, 64)
+	n.Kind, n.Number, n.Epoch = core.NoticeNumber, number, strings.Clone(rest[1])
+	return n, err == nil && number > 0
 }

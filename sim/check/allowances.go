@@ -113,8 +113,8 @@ var allowances = [allowanceCount]struct{ of, what, most, why, story string }{
 		"g9: The clock of a machine that was suspended",
 	},
 	handovers: {
-		"G9", "a lease that its owner gave up before it learned that Redis had lost its data", "the quarantine, if it gave the lease up within the " +
-			"timeout of a request",
+		"G9", "a lease that its owner gave up before it learned that Redis had lost its data",
+		"the quarantine, if it gave the lease up within the timeout of a request",
 		"nobody can acquire it before", "g9: Given up when Redis had just lost its data",
 	},
 	runningPolls: {

@@ -150,7 +150,7 @@ func (g *g9) returned(inj *injection) {
 	}
 }
 
-// givenUp allows for a lease that its owner gave up before it learned that Redis had lost its data: nobody can acquire it in the quarantine.
+// givenUp allows for a lease that its owner gave up before it learned that Redis had lost its data: the quarantine keeps it free.
 func (g *g9) givenUp(e *history.Event) {
 	for _, r := range g.w.subject.returns {
 		if g.w.faults.forgets(r.injection) && e.T-r.back <= int64(g.w.RenewTimeout) && g.w.allows(handovers) {

@@ -72,7 +72,7 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 	default:
 		listed := max(g.w.fleet.alive, len(g.w.rest.beats))
 		batches += (listed + 99) / 100
-		looks := 2 + window*11/10/max(1, int64(g.w.Discovery))                   // clocks may be fast, and timers early
+		looks := 2 + window*11/10/max(1, int64(g.w.Discovery)) // clocks may be fast, and timers early
 		reading := g.look(listed)
 		n += b.polling + looks*reading + (b.looks-1)*looks*(1+reading/3) + int64(2*min(30, listed)) // it requests leases from up to 30 owners
 	}
@@ -83,8 +83,8 @@ func (g *g14) limit(l *load, s state, held int) int64 {
 	return n + writes
 }
 
-// look returns the commands of one discovery that reads everything, of which few do. It reads the news first, and says so at the end. SCAN finds sessions and heartbeats among all keys, of which a session has three (its own,
-// its lease, its fence). They are read 1,000 at a time.
+// look returns the commands of one discovery that reads everything, as few do. It reads the news first, and reports its end. SCAN finds
+// sessions and heartbeats among all keys, of which a session has three (its own, its lease, its fence). They are read 1,000 at a time.
 func (g *g14) look(listed int) int64 {
 	pages := func(keys int) int64 { return int64(1 + keys/1000) }
 	sessions := len(g.w.fleet.created)

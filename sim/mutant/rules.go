@@ -156,7 +156,7 @@ var rules = []Mutant{
 		},
 	},
 	{
-		Name: "leaves-its-heartbeat", Breaks: "G13", Seeds: 100, Scenario: judgedBy(struck(fault.Leave, fault.Terminate), "G13"),
+		Name: "leaves-its-heartbeat", Breaks: "G13", Seeds: 300, Scenario: judgedBy(struck(fault.Leave, fault.Terminate), "G13"),
 		Story: "Who stops says so to nobody: its heartbeat lives on, and it counts for a TTL.",
 		Core: func(core.Config) exchange {
 			return exchange{op: func(op *core.Op) bool { return op.Kind != core.OpLeave }}

@@ -230,7 +230,7 @@ func TestTwinsPublishAsTheScriptsDo(t *testing.T) {
 			}
 		}
 	}
-	if heard[0] != heard[1] || strings.Count(heard[0], "message") != 5 {
+	if heard[0] != heard[1] || strings.Count(heard[0], "message") != 9 {
 		t.Errorf("twins:\n%q\nscripts:\n%q", heard[0], heard[1])
 	}
 }

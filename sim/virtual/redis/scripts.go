@@ -382,7 +382,9 @@ func (r twin) record(t int64, fields ...string) []int64 {
 func (r twin) news(t int64, op *core.Op, a *core.Answer) {
 	now, had := r.nowUs(t), r.record(t, "read", "reading", "notices")
 	read, reading := had[0], had[1]
-	n := &core.News{Age: -1, Notice: had[2], Sum: r.sumOf(t)}
+	sum, _ := with(objHash, false, nil, cmdHGet)(r.Server, t, []string{r.groupKey(), "sessions"}).(string)
+	n := &core.News{Age: -1, Notice: had[2]}
+	n.Sum, _ = strconv.ParseUint(sum, 36, 64)
 	if read > 0 && read <= now {
 		n.Age = (now - read) * 1000
 	}
@@ -401,16 +403,6 @@ func (r twin) news(t int64, op *core.Op, a *core.Answer) {
 		set("reading", us)
 	}
 	a.News = n
-}
-
-func (r twin) sumOf(t int64) uint64 {
-	texts, _ := cmdHMGet(r.Server, t, []string{r.groupKey(), "sessions"}).([]Reply)
-	if len(texts) == 0 {
-		return 0
-	}
-	text, _ := texts[0].(string)
-	sum, _ := strconv.ParseUint(text, 36, 64)
-	return sum
 }
 
 func (r twin) ask(op *core.Op) {
