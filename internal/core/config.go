@@ -31,7 +31,7 @@ type Config struct {
 	Lead        int64     // time before the known expiry of a lease at which a waiter reads it again
 	HeirGrace   int64     // time in which others leave a released lease to its heir
 	Place       bool      // place sessions and wait for them; else only leases on demand
-	ReadAll     bool      // each discovery reads everything, as in versions before 0.2
+	ReadAll     bool      // each discovery reads everything, as in earlier versions; for tests
 	MaxProbe    int64     // longest pause between two probes in a silence
 	NoHeartbeat bool      // leases on demand only: no registry
 	Placement   Placement // nil: a Placer
