@@ -57,10 +57,10 @@ type Config struct {
 	// OpTimeout is how long an attempt waits for an answer; after that, the
 	// term is uncertain. 0: TTL/10.
 	OpTimeout time.Duration
-	// DiscoveryInterval is the time between two discoveries, which read all
-	// leases and heartbeats. They are a safety net, because instances announce
-	// joins, leaves and releases at once. The instance lengthens the interval
-	// if discoveries would load Redis. 0: TTL/3.
+	// DiscoveryInterval is the time between two discoveries. They are a safety
+	// net, because instances announce joins, leaves and releases at once. In
+	// each interval one instance reads all leases and heartbeats; the others
+	// read them if they missed an announcement. 0: TTL/3.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long Redis grants nothing after it lost its data: the
 	// longest TTL of all instances that share the epoch key. 0: TTL. The first
