@@ -42,14 +42,10 @@ func (b *balancer) notice(n *Notice) {
 // numbered records the number of a notice. Requests have none.
 func (b *balancer) numbered(n *Notice) {
 	if n.Kind != NoticeAsked && n.Kind != NoticeNumber {
-		b.table.Numbered(0)
+		b.table.Noticed()
 	}
-	switch {
-	case n.Number == 0:
-	case strings.HasSuffix(b.k.Epoch(), " "+n.Epoch):
-		b.table.Numbered(n.Number)
-	default:
-		b.table.Numbered(-1)
+	if n.Number != 0 {
+		b.table.Numbered(n.Number, strings.HasSuffix(b.k.Epoch(), " "+n.Epoch))
 	}
 }
 

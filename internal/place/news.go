@@ -37,21 +37,20 @@ type readings struct {
 // mixedFor is for how many intervals each instance reads everything after a notice without a number.
 const mixedFor = 10
 
-// Numbered records the number of a notice, which follows the notice. It is called with 0 for the notice itself, and with -1 for a number of
-// another epoch.
-func (r *readings) Numbered(number int64) {
-	if number == 0 {
-		if r.bare {
-			r.mixed = r.k.Now() + mixedFor*term.Time(r.cfg.Discovery)
-		}
-		r.bare = true
-		return
+// Noticed records a notice. Its number follows.
+func (r *readings) Noticed() {
+	if r.bare {
+		r.mixed = r.k.Now() + mixedFor*term.Time(r.cfg.Discovery)
 	}
+	r.bare = true
+}
+
+// Numbered records the number of the last notice. ours says whether the number is of the epoch that this instance knows.
+func (r *readings) Numbered(number int64, ours bool) {
 	r.bare = false
-	switch number {
-	case -1:
-	case r.last:
-	case r.last + 1:
+	switch {
+	case !ours || number == r.last:
+	case number == r.last+1:
 		r.last++
 	default:
 		r.from, r.last = number, number

@@ -65,8 +65,8 @@ func decodeItems(rest []any, results []core.Result) error {
 	return nil
 }
 
-// newsPatience is the part of an interval in which an instance may read everything for all, before another one does.
-const newsPatience = 30
+// NewsPatience is the part of an interval in which an instance may read everything for all, before another one does.
+const NewsPatience = 30
 
 func decodeNews(rest []any) (*core.News, error) {
 	if len(rest) < 4 {

@@ -130,7 +130,7 @@ func (w Wire) Call(op *core.Op) Call {
 		if op.Done {
 			sum = strconv.FormatUint(op.Sum, 36)
 		}
-		return Call{newsScript, w.plainKeys("", nil), append(args, op.Interval/1000, op.Interval/1000/newsPatience, sum)}
+		return Call{newsScript, w.plainKeys("", nil), append(args, op.Interval/1000, op.Interval/1000/NewsPatience, sum)}
 	case core.OpSupersede:
 		return Call{supersedeScript, w.plainKeys("", nil), args}
 	default: // core.OpObserve

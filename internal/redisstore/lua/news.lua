@@ -4,8 +4,8 @@
 -- ARGV[3]  interval after which everything is to be read again, µs
 -- ARGV[4]  time that this may take, µs
 -- ARGV[5]  a sum of the sessions, if the caller has read everything; "" to ask
--- in place of the codes: 1 if the caller is to read everything; then the sum of the sessions, ns/1000 since everything was read, or -1, and
--- the number of the last notice
+-- in place of the codes: 1 if the caller is to read everything; then the sum of the sessions, the µs since everything was read, or -1 if it
+-- was not, and the number of the last notice
 if void then return answer() end
 local record = try('HMGET', group_key, 'read', 'reading', 'sessions', 'notices')
 local read, reading = tonumber(record[1] or 0) or 0, tonumber(record[2] or 0) or 0

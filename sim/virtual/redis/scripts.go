@@ -398,7 +398,7 @@ func (r twin) news(t int64, op *core.Op, a *core.Answer) {
 	switch us := strconv.FormatInt(now, 10); {
 	case op.Done:
 		set("read", us, "sessions", strconv.FormatUint(op.Sum, 36))
-	case (n.Age < 0 || now-read >= interval) && (reading > now || now-reading >= interval/30):
+	case (n.Age < 0 || now-read >= interval) && (reading > now || now-reading >= interval/redisstore.NewsPatience):
 		n.Mine = true
 		set("reading", us)
 	}
