@@ -123,6 +123,7 @@ func (p *keeper) wakeLease(l *lease, at Time) {
 	case idle:
 		switch {
 		case len(l.stuck) > 0:
+			p.announce(l)
 		case l.unwanted() && !l.unanswered:
 			p.entries.forget(l)
 		case p.silence.on:

@@ -13,7 +13,7 @@ type balancer struct {
 // discover sends the discovery that is due. It begins with the news, which may show that nothing was missed.
 func (b *balancer) discover() {
 	if b.cfg.ReadAll || b.table.Reading() {
-		b.table.LookSent(b.req.send(OpLook, nil, nil))
+		b.table.LookSent(b.req.look(b.table.Known()))
 		return
 	}
 	b.table.LookSent(b.req.news(false, 0))

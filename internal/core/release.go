@@ -129,7 +129,8 @@ func (p *keeper) retryRelease(l *lease) {
 }
 
 // abandon handles stuck work under a term. If the term has not ended yet, it ends now. Its key is left to expire, because the work
-// may still go on. A later term of the same lease is not affected.
+// may still go on. The instance announces the expiry, which the others do not see while its heartbeat lives. A later term of the same
+// lease is not affected.
 func (p *keeper) abandon(id string, fence int64) {
 	l := p.entries.lease(id)
 	if !slices.Contains(l.stuck, fence) {
@@ -138,7 +139,9 @@ func (p *keeper) abandon(id string, fence int64) {
 	switch l.Phase() {
 	case owned:
 		if l.Fence() == fence {
+			ttl := p.k.TTLOf(OpRelease, &l.Term)
 			p.holder.lost(l, CauseStuck, "")
+			p.timers.armLease(l, p.k.Now()+Time(ttl))
 		}
 	case acquiring:
 		p.k.Trace(id, p.k.TTLOf(OpAcquire, &l.Term)) // a key that the attempt wins is left to expire, too
@@ -146,6 +149,15 @@ func (p *keeper) abandon(id string, fence int64) {
 	case idle:
 		p.block(l)
 	}
+}
+
+// announce releases an abandoned term whose key has expired.
+func (p *keeper) announce(l *lease) {
+	l.End(releasing)
+	l.will(nextNothing)
+	l.since, l.told = p.k.Now(), true // a failure costs only time
+	p.entries.releasing++
+	p.requestRelease(l)
 }
 
 // block cancels all plans for l, whose work is stuck, and refuses it to a user who wants it.

@@ -92,6 +92,15 @@ func (r *requests) send(kind OpKind, items []Item, leases []*lease) uint64 {
 	return r.k.Seq()
 }
 
+// look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known.
+func (r *requests) look(known uint64) (seq uint64) {
+	seq = r.send(OpLook, nil, nil)
+	in, op := r.underWay.find(seq), &r.sent[len(r.sent)-1]
+	op.Sum = known
+	in.op = *op
+	return seq
+}
+
 // news sends a request for the news, or, if done is true, the news that this instance has read everything.
 func (r *requests) news(done bool, sum uint64) (seq uint64) {
 	seq = r.send(OpNews, nil, nil)

@@ -240,7 +240,7 @@ func (s *story) result(t *testing.T, d *datadriven.TestData, w []string, num fun
 
 // lookOf reads "session <id>... <owner or ->" and "node <id> <pttl>" lines.
 func (s *story) lookOf(input string, dur func(string) int64) *Look {
-	l := &Look{}
+	l := &Look{Owners: []string{}}
 	var ids []string
 	owners := map[string]string{}
 	for _, line := range strings.Split(input, "\n") {

@@ -20,8 +20,10 @@ type readings struct {
 	k   *term.Kernel // read only
 	cfg *pause.Config
 
-	all     bool      // the next discovery is a reading
+	all     bool      // the next discovery reads everything
 	reading bool      // a reading is to be sent, or under way
+	turn    bool      // it is the fleet's, and nothing else makes it necessary: the owners are known
+	turns   int       // such readings since the last one of everything
 	begun   int64     // number of the last notice when it began
 	again   term.Time // when the fleet's next reading is due
 
@@ -36,6 +38,10 @@ type readings struct {
 
 // mixedFor is for how many intervals each instance reads everything after a notice without a number.
 const mixedFor = 10
+
+// turnsMax is for how many intervals an instance reads the sessions only, in case that it is wrong about an owner although it missed no
+// notice.
+const turnsMax = 10
 
 // Noticed records a notice. Its number follows.
 func (r *readings) Noticed() {
@@ -79,15 +85,20 @@ func (r *readings) news(n *News, sum uint64, turn int64) {
 	missed := !r.heard(max(r.read, r.last)) || n.Notice < r.read || r.until != 0 && r.until <= now && !r.heard(r.shown) ||
 		r.deaf && !r.heard(n.Notice)
 	unsaid := r.k.InQuarantine() || now < r.mixed // no notice says that a term is reasserted
-	r.reading = r.all || missed || unsaid || n.Mine || n.Age < 0 || n.Sum != sum
+	r.turn = !r.all && !missed && !unsaid && n.Age >= 0 && r.turns < turnsMax
+	r.reading = !r.turn || n.Mine || n.Sum != sum
 	r.all, r.deaf, r.begun, r.shown, r.until = false, false, n.Notice, n.Notice, 0
-	if !r.reading && !r.heard(n.Notice) {
+	if r.turn && !r.heard(n.Notice) {
 		r.until = now + term.Time(r.cfg.Patience())
 	}
 }
 
-// done records that the reading under way was answered.
-func (r *readings) done() {
-	r.read, r.until, r.reading = r.begun, 0, false
+// done records that the reading under way was answered. owners says whether it read the owners.
+func (r *readings) done(owners bool) {
+	r.turns++
+	if owners {
+		r.read, r.until, r.turns = r.begun, 0, 0
+	}
+	r.reading = false
 	r.again = r.k.Now() + term.Time(r.cfg.Discovery)
 }

@@ -9,7 +9,7 @@ import (
 // Look is one reading of the whole namespace. It is immutable and may be shared by many instances.
 type Look struct {
 	Sessions *Sessions
-	Owners   []string      // aligned with Sessions.IDs; "" free
+	Owners   []string      // aligned with Sessions.IDs; "" free; nil: they were not read
 	Nodes    []member.Seen // live heartbeats, in any order
 }
 

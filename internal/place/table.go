@@ -56,6 +56,14 @@ func (t *Table) LookSent(seq uint64) {
 	t.touched, t.left, t.denied = t.touched[:0], t.left[:0], t.denied[:0]
 }
 
+// Known returns the sum of the sessions whose owners need not be read again in the discovery that is due; 0: all are to be read.
+func (t *Table) Known() uint64 {
+	if !t.turn {
+		return 0
+	}
+	return t.sessions.Sum()
+}
+
 // News takes over the news, which a discovery shows. If Reading is true then, the discovery goes on with a reading.
 func (t *Table) News(n *News) {
 	t.Place()
@@ -172,7 +180,7 @@ type Stands func(id string, i int32) (entered, held bool)
 
 // See takes over the sessions and owners of a reading. It reports whether the set of sessions changed.
 func (t *Table) See(look *Look, stands Stands) (changed bool) {
-	t.done()
+	t.done(look.Owners != nil)
 	if t.sessions != look.Sessions {
 		changed = !slices.Equal(t.sessions.IDs, look.Sessions.IDs)
 		t.remap(look.Sessions, stands)

@@ -36,7 +36,10 @@ func (s *Store) reader(ctx context.Context) Reader {
 
 // Look is Store.Look with the given reads. It returns their errors, and an error if the replies contradict each other.
 func (w Wire) Look(op *core.Op, sessions *core.Sessions, r Reader) (core.Answer, error) {
-	a, err := w.LookOwners(op, sessions, r)
+	a, err := core.Answer{Seq: op.Seq, Look: &core.Look{Sessions: sessions}}, error(nil)
+	if !op.Known(sessions.Sum()) {
+		a, err = w.LookOwners(op, sessions, r)
+	}
 	if err == nil {
 		a.Look.Nodes, err = w.readNodes(op, r, &a)
 	}

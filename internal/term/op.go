@@ -73,7 +73,7 @@ type Op struct {
 	Items    []Item // owned by the shell once the op is returned
 	Interval int64  // OpNews: ns after a reading at which the next one is due
 	Done     bool   // OpNews: this instance has read everything
-	Sum      uint64 // OpNews: place.Sessions.Sum of what it read
+	Sum      uint64 // place.Sessions.Sum of the sessions: OpNews: that were read; OpLook: that are known, see Known
 	Sent     Time   // stamp that trust counts from; it precedes the send
 	Deadline Time   // when the core gives the op up as unanswered
 
@@ -82,6 +82,9 @@ type Op struct {
 
 // Probes reports whether the store must read the epoch again after replicas acknowledged op.
 func (op *Op) Probes() bool { return op.Confirm > 0 && op.Kind == OpAcquire }
+
+// Known reports whether a discovery that finds sessions with this sum reads no owners, because it has them already.
+func (op *Op) Known(sum uint64) bool { return op.Sum != 0 && op.Sum == sum }
 
 // Failure says why an op has no result.
 type Failure uint8

@@ -370,7 +370,7 @@ func rememberedSessions(core.Config) exchange {
 		}
 		owners := make([]string, len(seen))
 		for i, id := range seen {
-			if n, ok := slices.BinarySearch(a.Look.Sessions.IDs, id); ok {
+			if n, ok := slices.BinarySearch(a.Look.Sessions.IDs, id); ok && a.Look.Owners != nil {
 				owners[i] = a.Look.Owners[n]
 			}
 		}

@@ -93,7 +93,11 @@ func (nw *network) commands(m *message) int64 {
 	}
 	pages := func(keys int) int64 { return int64(1 + keys/pageKeys) }
 	sessions, nodes := nw.servers.leases(), len(nw.hosts)
-	return 2*pages(3*sessions+nodes) + 2*pages(sessions) + pages(nodes)
+	owners := pages(sessions)
+	if m.op.Sum != 0 {
+		owners = 0 // they are read only if the sessions changed
+	}
+	return 2*pages(3*sessions+nodes) + pages(sessions) + owners + pages(nodes)
 }
 
 func (nw *network) countAll() {

@@ -274,6 +274,9 @@ func (ss *servers) join(first *core.Answer, m *message) {
 	look.Nodes = slices.DeleteFunc(look.Nodes, func(n core.Seen) bool {
 		return ss.master.BeatSince(n.ID) > m.since && ss.netRand.Int64N(2) == 0
 	})
+	if m.op.Known(look.Sessions.Sum()) {
+		look.Owners = nil
+	}
 	a.Look = &look
 }
 

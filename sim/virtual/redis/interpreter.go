@@ -84,7 +84,9 @@ func (r *Server) interpreted() *interpreter {
 func (in *interpreter) do(t int64, op *core.Op) core.Answer {
 	in.t, in.op = t, op
 	if op.Kind == core.OpLook {
-		return in.looked(op, in.wire.Look)
+		all := *op
+		all.Sum = 0 // the caller joins two readings
+		return in.looked(&all, in.wire.Look)
 	}
 	if err := in.wire.Validate(op); err != nil {
 		return core.Answer{
