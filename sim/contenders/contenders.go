@@ -87,6 +87,9 @@ type question struct {
 	times      int  // on the real engine as many times more seeds, because chance decides how long after a renewal a fault strikes
 }
 
+// calm is the name of the question without a fault.
+const calm = "calm"
+
 var questions = []question{
 	{Name: "silence", Asks: "silence of 6.7 TTL"},
 	{Name: "silence-long", Asks: "silence of 40 TTL", virtual: true, most: 5},
@@ -100,5 +103,5 @@ var questions = []question{
 	{Name: "failover", Asks: "failover to a replica 2 s behind", redis: true, virtual: true},
 	{Name: "full", Asks: "full Redis", redis: true, most: 5},
 	{Name: "clock-step", Asks: "clock steps", virtual: true, most: 5},
-	{Name: "calm", Asks: "no fault", most: 1},
+	{Name: calm, Asks: "no fault", most: 1},
 }

@@ -95,7 +95,7 @@ func (p *page) grids(shows func(*result) bool, show func([]result) string) strin
 		switch {
 		case any:
 			columns = append(columns, column{q.Asks, q.Name, show})
-		case played && q.Name != "calm":
+		case played && q.Name != calm:
 			quiet = append(quiet, q.Asks)
 		}
 	}
@@ -146,7 +146,7 @@ func (p *page) Waits() string {
 	return p.grid([]column{
 		{"takeover", "crash", waits(func(r *result) []time.Duration { return r.takeovers })},
 		{"handover", "stop", waits(func(r *result) []time.Duration { return r.handovers })},
-		{"commands", "calm", func(results []result) string {
+		{"commands", calm, func(results []result) string {
 			if results[0].commands == 0 {
 				return "–" // they go to another store
 			}
