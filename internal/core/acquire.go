@@ -9,8 +9,6 @@ type keeper struct {
 	entries *entries
 	silence *silence
 	holder  *holder
-
-	nextHeard Time // when observeWanted runs, if resubscriptions were too frequent
 }
 
 // want acquires the lease id for a user.

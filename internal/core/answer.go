@@ -69,17 +69,11 @@ func (c *Core) judged(in *inflight, a *Answer, about *term.Answer) *Answer {
 
 // heard sends the requests that a silence has held back if the answer to in ends the silence.
 func (c *Core) heard(in *inflight) {
-	over, brief := c.silence.heard(in, c.nextRenew)
-	if !over {
-		return
-	}
-	c.keeper.observeWanted()
-	if brief {
-		c.table.Discover(place.DiscoverHeardBriefly)
-	} else {
+	if c.silence.heard(in, c.nextRenew) {
+		c.keeper.observeWanted()
 		c.table.Discover(place.DiscoverHeard)
+		c.holder.catchUp()
 	}
-	c.holder.catchUp()
 }
 
 // learn updates Redis' clock and epoch from an answer. If Redis lost its data, learn doubts all held terms and starts a discovery.

@@ -18,7 +18,6 @@ type outage struct {
 	on     bool
 	since  Time   // when it was noticed: only the answer to a read that was sent later ends it
 	from   Time   // when the unanswered op was sent
-	again  bool   // the op was not the first of its kind to fail
 	failed int    // probes without answer in a row
 	text   string // of the first failure
 	told   bool   // TellSilent was sent
@@ -49,7 +48,6 @@ func (s *silence) unanswered(in *inflight, a *Answer) (began bool) {
 		return false
 	}
 	s.on, s.since, s.from, s.text = true, s.k.Now(), in.op.Sent, a.Text
-	s.again = max(s.paces.of[in.op.Kind].failed, s.failed) > 1
 	if s.failed == 0 {
 		s.probing = true
 	}
@@ -92,9 +90,8 @@ func (s *silence) probe() {
 }
 
 // heard handles an answer. A silence ends with the answer to a read that was sent after the silence began, and that is as large as the
-// largest unanswered attempt to extend. brief reports that the silence that is over was a short one that followed others. renew is when
-// all leases are renewed next.
-func (s *silence) heard(in *inflight, renew Time) (over, brief bool) {
+// largest unanswered attempt to extend. renew is when all leases are renewed next.
+func (s *silence) heard(in *inflight, renew Time) (over bool) {
 	if in.probe {
 		s.op = 0
 		if !s.on {
@@ -104,7 +101,7 @@ func (s *silence) heard(in *inflight, renew Time) (over, brief bool) {
 	}
 	if !s.on || !in.op.Kind.Reads() || in.op.Sent < s.since || len(s.items) > 0 && !in.probe {
 		s.probing = s.probing || s.on && in.probe // a probe sent before the silence does not end it: send another
-		return false, false
+		return false
 	}
 	was, lasted := s.outage, s.k.Now()-s.from
 	s.outage, s.next = outage{}, 0
@@ -115,5 +112,5 @@ func (s *silence) heard(in *inflight, renew Time) (over, brief bool) {
 	if lasted >= Time(s.cfg.Renew/4) { // the longest pace, so that frequent short silences do not bypass it (G14)
 		s.paces.resume()
 	}
-	return true, was.again && lasted < Time(s.cfg.Discovery/100)
+	return true
 }

@@ -27,7 +27,8 @@ func (c *Core) Step(ev Event) Effects {
 	case EvNotice:
 		c.balancer.notice(&ev.Notice)
 	case EvSubscribed:
-		c.keeper.subscribed()
+		c.keeper.observeWanted()
+		c.table.Subscribed()
 	case EvDoubt:
 		c.silence.probing = c.silence.probing || !c.silence.on // a silence has probes of its own
 	case EvRenew:
@@ -106,9 +107,6 @@ func (c *Core) runIntervals() {
 	if c.due(c.silence.next) {
 		c.silence.next = 0
 		c.silence.probing = true
-	}
-	if c.due(c.keeper.nextHeard) {
-		c.keeper.observeWanted()
 	}
 }
 
@@ -205,7 +203,6 @@ func (c *Core) earliest() Time {
 	earlier(c.nextRenew)
 	earlier(c.table.Next())
 	earlier(c.silence.next)
-	earlier(c.keeper.nextHeard)
 	earlier(c.own.Rejoin())
 	if c.paces.slowed > c.k.Now() {
 		for k := range c.paces.of {

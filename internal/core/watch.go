@@ -3,8 +3,6 @@ package core
 import (
 	"maps"
 	"slices"
-
-	"github.com/leasestorm/leasestorm/internal/place"
 )
 
 func (p *keeper) observe(l *lease) {
@@ -13,17 +11,8 @@ func (p *keeper) observe(l *lease) {
 	}
 }
 
-// subscribed reads the leases about which notices may have been missed, as often as whenHeard allows.
-func (p *keeper) subscribed() {
-	if p.nextHeard = p.table.Subscribed(); p.due(p.nextHeard) {
-		p.observeWanted()
-	}
-	p.table.Discover(place.DiscoverSubscribed)
-}
-
 // observeWanted reads every idle lease that a user waits for, because a notice of its release may have been lost.
 func (p *keeper) observeWanted() {
-	p.nextHeard = 0
 	for _, id := range slices.Sorted(maps.Keys(p.entries.leases)) {
 		if l := p.entries.leases[id]; l.wait && l.Phase() == idle && len(l.stuck) == 0 {
 			p.observe(l)

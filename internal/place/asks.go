@@ -22,42 +22,15 @@ type ask struct {
 	after uint64    // last op sent before it arrived
 	at    term.Time // when it arrived
 	again bool      // a discovery did not settle it
-	bytes int       // of the ids
 }
 
 // Asked reports whether there are requests.
 func (q *requests) Asked() bool { return len(q.asks) > 0 }
 
-// asksMax bounds the requests that are kept until the next discovery. Until then, an instance sends at most two requests to each
-// other instance.
-const asksMax = 1024
-
-// askBytesMax bounds the memory of their lease names, and suffices for a fleet of a hundred thousand sessions. A client that may publish
-// can request any number of names.
-const askBytesMax = 8 << 20
-
-func bytesOf(ids []string) (n int) {
-	const header = 16 // of a string
-	for _, id := range ids {
-		n += header + len(id)
-	}
-	return n
-}
-
 // Hear keeps another instance's request until the next discovery. It replaces an earlier one that a discovery did not settle.
 func (q *requests) Hear(from string, ids []string) {
-	if len(q.asks) >= asksMax {
-		return
-	}
 	q.asks = slices.DeleteFunc(q.asks, func(a ask) bool { return a.again && a.from == from })
-	bytes := bytesOf(ids)
-	kept := bytes
-	for i := range q.asks {
-		kept += q.asks[i].bytes
-	}
-	if kept <= askBytesMax {
-		q.asks = append(q.asks, ask{from: from, ids: ids, after: q.k.Seq(), at: q.k.Now(), bytes: bytes})
-	}
+	q.asks = append(q.asks, ask{from: from, ids: ids, after: q.k.Seq(), at: q.k.Now()})
 }
 
 // Forget drops all requests.

@@ -9,33 +9,32 @@ type Cause uint8
 
 // The causes. TestEveryDiscoveryIsNeeded shows that each is needed.
 const (
-	DiscoverStart        Cause = iota // this instance starts
-	DiscoverSubscribed                // the channel is subscribed again
-	DiscoverSlept                     // this instance did not run for a while, so its view is old
-	DiscoverEpoch                     // Redis lost its data
-	DiscoverHeard                     // a silence is over
-	DiscoverHeardBriefly              // a short, repeated silence is over: little can have changed
-	DiscoverRejoined                  // this instance is back in the registry
-	DiscoverRecovered                 // stuck work has returned
-	DiscoverLost                      // a placed lease is lost
-	DiscoverChanged                   // a discovery showed other instances or sessions than before
-	DiscoverJoined                    // a notice: an instance joins
-	DiscoverLeft                      // a notice: an instance leaves
-	DiscoverGone                      // a heartbeat is gone
-	DiscoverGoneHeir                  // an instance seems dead that may be the heir of free sessions
-	DiscoverUnknown                   // a notice names an unknown session or owner
-	DiscoverToNobody                  // a lease was released to nobody: its session is gone
-	DiscoverFree                      // a discovery showed a session without an owner
-	DiscoverVanished                  // a lease vanished under a living owner, mostly by a release whose notice was lost
-	DiscoverOvertaken                 // another instance took a free lease that this one wanted
-	DiscoverHeir                      // this instance came too late for a lease that was released to it
-	DiscoverAble                      // acquisitions of this instance are answered again
-	DiscoverCounted                   // the heartbeat is written again: until now others may have placed nothing here
-	DiscoverUnwanted                  // this instance acquired a lease whose session the last discovery did not show
-	DiscoverMissing                   // the session of a held lease is gone, for the first time
-	DiscoverAsked                     // another instance requests leases of this one
-	DiscoverAsking                    // this instance requested leases of others
-	DiscoverBlocked                   // acquisitions are blocked, and will be allowed again
+	DiscoverStart      Cause = iota // this instance starts
+	DiscoverSubscribed              // the channel is subscribed again
+	DiscoverSlept                   // this instance did not run for a while, so its view is old
+	DiscoverEpoch                   // Redis lost its data
+	DiscoverHeard                   // a silence is over
+	DiscoverRejoined                // this instance is back in the registry
+	DiscoverRecovered               // stuck work has returned
+	DiscoverLost                    // a placed lease is lost
+	DiscoverChanged                 // a discovery showed other instances or sessions than before
+	DiscoverJoined                  // a notice: an instance joins
+	DiscoverLeft                    // a notice: an instance leaves
+	DiscoverGone                    // a heartbeat is gone
+	DiscoverGoneHeir                // an instance seems dead that may be the heir of free sessions
+	DiscoverUnknown                 // a notice names an unknown session or owner
+	DiscoverToNobody                // a lease was released to nobody: its session is gone
+	DiscoverFree                    // a discovery showed a session without an owner
+	DiscoverVanished                // a lease vanished under a living owner, mostly by a release whose notice was lost
+	DiscoverOvertaken               // another instance took a free lease that this one wanted
+	DiscoverHeir                    // this instance came too late for a lease that was released to it
+	DiscoverAble                    // acquisitions of this instance are answered again
+	DiscoverCounted                 // the heartbeat is written again: until now others may have placed nothing here
+	DiscoverUnwanted                // this instance acquired a lease whose session the last discovery did not show
+	DiscoverMissing                 // the session of a held lease is gone, for the first time
+	DiscoverAsked                   // another instance requests leases of this one
+	DiscoverAsking                  // this instance requested leases of others
+	DiscoverBlocked                 // acquisitions are blocked, and will be allowed again
 
 	Causes // number of causes
 )
@@ -44,6 +43,7 @@ const (
 type Rule struct {
 	All   bool                                            // the discovery reads everything, also if no notice was missed
 	Share int64                                           // within Discovery / share, 0: at once
+	Apart int64                                           // but Discovery / apart after the last one, so that a fault that recurs costs little
 	When  func(*Discoveries) (at term.Time, spread int64) // replaces share
 	Limit func(*Discoveries) bool                         // whether the cause leads to a discovery; nil: always
 }
@@ -52,26 +52,24 @@ type Rule struct {
 // instance has at most one under way, and after a failure the next one waits for its pace. The causes together limit what an instance
 // sends (G14): one discovery an interval, ten while something changes, and one for each cause without a rule.
 var Rules = [Causes]Rule{
-	DiscoverStart:        {All: true},
-	DiscoverSubscribed:   {When: (*Discoveries).whenHeard},
-	DiscoverHeardBriefly: {Share: 10},
-	DiscoverChanged:      {Share: 10},
-	DiscoverJoined:       {Share: 10},
-	DiscoverLeft:         {Share: 10},
-	DiscoverGone:         {Share: 10},
-	DiscoverUnknown:      {All: true, Share: 100},
-	DiscoverToNobody:     {All: true, Share: 100},
-	DiscoverFree:         {Share: 10},
-	DiscoverVanished:     {All: true, Share: 60},
-	DiscoverOvertaken:    {Share: 100},
-	DiscoverHeir:         {Share: 10},
-	DiscoverAble:         {Share: 10},
-	DiscoverCounted:      {Share: 10},
-	DiscoverUnwanted:     {All: true, Share: 10},
-	DiscoverMissing:      {All: true, Share: 10},
-	DiscoverAsked:        {When: (*Discoveries).sinceLast},
-	DiscoverAsking:       {Share: 10, Limit: (*Discoveries).asksOn},
-	DiscoverBlocked:      {All: true, When: (*Discoveries).whenUnblocked},
+	DiscoverStart:     {All: true},
+	DiscoverChanged:   {Share: 10},
+	DiscoverJoined:    {Share: 10},
+	DiscoverLeft:      {Share: 10},
+	DiscoverGone:      {Share: 10},
+	DiscoverUnknown:   {All: true, Share: 100},
+	DiscoverToNobody:  {All: true, Share: 100},
+	DiscoverFree:      {Share: 10},
+	DiscoverVanished:  {All: true, Share: 60},
+	DiscoverOvertaken: {Share: 100},
+	DiscoverHeir:      {Share: 10},
+	DiscoverAble:      {Share: 10},
+	DiscoverCounted:   {Share: 10},
+	DiscoverUnwanted:  {All: true, Share: 10},
+	DiscoverMissing:   {All: true, Share: 10},
+	DiscoverAsked:     {Apart: 50}, // or instances that disagree would exchange requests at the speed of the network
+	DiscoverAsking:    {Share: 10, Limit: (*Discoveries).asksOn},
+	DiscoverBlocked:   {All: true, When: (*Discoveries).whenUnblocked},
 }
 
 // Discoveries decide when this instance runs a discovery.
@@ -87,7 +85,6 @@ type Discoveries struct {
 	blocked  term.Time // as of the last discovery, nothing may be acquired before; 0 if allowed
 	missing  int       // sessions to ask others for, at the last discovery
 	asked    int       // discoveries in a row with the same missing
-	hearings tenth     // subscriptions to the channel
 }
 
 // Next returns when the next discovery is due; 0: no time is set.
@@ -131,6 +128,8 @@ func (d *Discoveries) Discover(cause Cause) {
 	case r.Share > 0:
 		spread = d.cfg.Discovery / r.Share
 		at += term.Time(spread)
+	case r.Apart > 0 && d.lookedAt != 0:
+		at = d.lookedAt + term.Time(d.cfg.Discovery/r.Apart)
 	}
 	if at <= d.k.Now() {
 		d.due = true
@@ -175,35 +174,14 @@ func (d *Discoveries) LookFailed(seq uint64) {
 	d.due = true
 }
 
-// sinceLast returns now, unless the last discovery is very recent. Otherwise instances that disagree for a while would exchange requests
-// and run discoveries at the speed of the network.
-func (d *Discoveries) sinceLast() (at term.Time, spread int64) {
-	if d.lookedAt == 0 {
-		return d.k.Now(), 0
-	}
-	return d.lookedAt + term.Time(d.cfg.Discovery/50), 0
-}
-
-// whenHeard returns now for the first two subscriptions in a tenth of an interval, and the end of that tenth for the others. Otherwise
-// a connection that breaks right after each subscription would cause reads at that rate.
-func (d *Discoveries) whenHeard() (at term.Time, spread int64) {
-	if d.hearings.n <= 2 {
-		return d.k.Now(), 0
-	}
-	return d.hearings.from + term.Time(d.cfg.Discovery/10), 0
-}
-
 func (d *Discoveries) whenUnblocked() (at term.Time, spread int64) {
 	return d.blocked, d.cfg.Discovery / 10
 }
 
-// Subscribed records that the channel is subscribed again. It returns when to read the leases about which notices may have been
-// missed.
-func (d *Discoveries) Subscribed() (at term.Time) {
+// Subscribed records that the channel is subscribed again, and plans a discovery.
+func (d *Discoveries) Subscribed() {
 	d.deaf = true
-	d.hearings.add(d.k.Now(), d.cfg.Discovery, 1)
-	at, _ = d.whenHeard()
-	return at
+	d.Discover(DiscoverSubscribed)
 }
 
 // asksOn reports whether the next discovery, and with it the next requests, may come soon: this instance lacks sessions, and at

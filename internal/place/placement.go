@@ -22,7 +22,6 @@ type placement struct {
 
 	dirty  bool    // target is outdated
 	counts uint64  // version of the registry that target was computed for
-	turned tenth   // sessions that were placed again only to find this instance's turn
 	live   []int32 // instances that count, ascending by ID: index into the registry
 	place  []int32 // registry → index into live, or Nobody
 	owned  []int32 // aligned with the registry: how many sessions each owns
@@ -95,26 +94,10 @@ func (p *placement) HeirOf(i int32) string {
 	return ""
 }
 
-// PlacedMax bounds the sessions that are placed again in a tenth of an interval only to find turns: about a hundred releases in a fleet
-// of a thousand sessions. A client that may publish can send release notices without end, and a core that places sessions handles no
-// answers.
-const PlacedMax = 1 << 17
-
-// placeTurn brings target up to date, unless PlacedMax is exceeded. In that case, the older order remains in use.
-func (p *placement) placeTurn() {
-	if !p.outdated() {
-		return
-	}
-	n := len(p.of.known)
-	if p.turned.add(p.k.Now(), p.cfg.Discovery, n) <= max(n, PlacedMax) || len(p.target) != n {
-		p.Place()
-	}
-}
-
 // Stagger returns how long this instance leaves session i to the instances before it. The target acquires at once; the others
 // follow in order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
 func (p *placement) Stagger(i int32) int64 {
-	p.placeTurn()
+	p.Place()
 	t := p.placedOn(i)
 	if t == 0 {
 		return 0
@@ -213,6 +196,6 @@ func (p *placement) Live() []string {
 
 // Balanced reports whether every session has a live owner, and none has another target.
 func (p *placement) Balanced() bool {
-	p.placeTurn()
-	return !p.outdated() && !slices.ContainsFunc(p.target, func(t int32) bool { return t != Nobody })
+	p.Place()
+	return !slices.ContainsFunc(p.target, func(t int32) bool { return t != Nobody })
 }
