@@ -84,7 +84,7 @@ func New(client redis.UniversalClient, leases lease.Config, cfg Config) (*Sessio
 		quit:       make(chan struct{}),
 		ended:      make(chan struct{}),
 	}
-	m.warnings = warnings{log: log.Logger, instance: leases.InstanceID, timeout: cfg.Timeout, publishers: m.publishers}
+	m.warnings = warnings{log: log.Logger, instance: leases.InstanceID, publishers: m.publishers}
 	leases.Notify = m.notify
 	if cfg.Sessions == nil {
 		if m.sessions, err = newSessions(client, &cfg, &leases); err != nil {
@@ -364,7 +364,7 @@ func (m *SessionManager) poll(ctx context.Context, p *publisher, r *run) {
 	if errors.Is(err, ErrFenced) {
 		r.policy = policy.Fenced
 	}
-	r.outcome = outcomeOf(ctx, err)
+	r.err, r.stopped = outcomeOf(ctx, err, m.cfg.Timeout)
 	if err != nil {
 		m.log.Debug("Poll failed", zap.String("event", "pollFailed"), zap.String("instance", m.leases.InstanceID()),
 			zap.String("endpoint", s.ID), zap.Int64("fence", s.Fence), zap.Error(err))
@@ -378,7 +378,6 @@ func (m *SessionManager) finished(p *publisher, r *run) {
 	p.run = nil
 	m.running--
 	m.warnings.judge(p, r)
-	m.warnings.failing(p, r)
 	if m.idle != nil && m.running == 0 {
 		close(m.idle)
 	}

@@ -3,6 +3,8 @@ package poll
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/leasestorm/leasestorm/internal/core"
 	"github.com/leasestorm/leasestorm/internal/policy"
@@ -15,8 +17,7 @@ type publisher struct {
 	id     string
 	polls  policy.Poller
 	hold   *lease.Lease // the present term; nil: none
-	cut    int          // polls in a row that the timeout cut off
-	failed int          // polls in a row that failed otherwise
+	failed int          // polls in a row that failed
 	err    error        // of the last of them
 	run    *run         // the running poll
 	wakeAt core.Time    // next wake-up in the agenda
@@ -27,29 +28,22 @@ type run struct {
 	hold    *lease.Lease
 	cancel  context.CancelCauseFunc
 	policy  policy.Result
-	outcome outcome
 	err     error // of the poll function
+	stopped bool  // something else ended it
 
 	abandoned []*lease.Lease // holds given up until it returns
 }
 
-// outcome says how a poll ended: by itself, by its timeout, or by something else.
-type outcome uint8
-
-const (
-	ended    outcome = iota + 1 // by itself
-	cutOff                      // by its timeout
-	stopping                    // by something else, which says nothing about the timeout
-)
-
-func outcomeOf(ctx context.Context, err error) outcome {
+// outcomeOf returns the error of a poll that returned err, and whether something else than its timeout ended it.
+func outcomeOf(ctx context.Context, err error, timeout time.Duration) (failure error, stopped bool) {
 	switch {
 	case err == nil || ctx.Err() == nil:
-		return ended
+		return err, false
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return cutOff
+		return fmt.Errorf("%w: the poll was cut off; if the target needs longer than %v, set a longer poll.Config.Timeout (one above "+
+			"nine tenths of the TTL also needs LongPolls)", err, timeout), false
 	}
-	return stopping
+	return err, true
 }
 
 // agenda is a heap of publishers by their next wake-up.

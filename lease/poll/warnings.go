@@ -2,7 +2,6 @@ package poll
 
 import (
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -15,49 +14,16 @@ import (
 type warnings struct {
 	log        *zap.Logger
 	instance   string
-	timeout    time.Duration // of a poll
 	publishers map[string]*publisher
-	cutWarned  time.Time // time of the last warning about polls that were cut off
-}
-
-const (
-	cutMany  = 3           // polls in a row cut off by the timeout that lead to a warning
-	cutEvery = time.Minute // least time between two warnings, for all sessions together
-)
-
-// judge warns of a session whose polls always end at their timeout. The target may need longer than the timeout, so that no poll
-// ever finishes. The caller holds mu.
-func (w *warnings) judge(p *publisher, r *run) {
-	switch r.outcome {
-	case ended:
-		p.cut = 0
-	case cutOff:
-		p.cut++
-	}
-	now := time.Now()
-	if r.outcome != cutOff || p.cut < cutMany || !w.cutWarned.IsZero() && now.Sub(w.cutWarned) < cutEvery {
-		return
-	}
-	w.cutWarned = now
-	sessions := 0
-	for _, other := range w.publishers {
-		if other.cut >= cutMany {
-			sessions++
-		}
-	}
-	w.log.Warn("Several polls of a session in a row timed out; if the target needs longer, set a longer poll timeout "+
-		"(poll.Config.Timeout; one above nine tenths of the TTL also needs LongPolls)", zap.String("event", "pollCutOff"),
-		zap.String("instance", w.instance), zap.String("endpoint", p.id), zap.Int64("fence", r.hold.Fence()),
-		zap.Int64("timeout", w.timeout.Milliseconds()), zap.Int("inARow", p.cut), zap.Int("sessions", sessions))
 }
 
 // failedMany is the number of failed polls of a session in a row that leads to a warning.
 const failedMany = 3
 
-// failing warns once of a session whose polls always fail, and logs once that they succeed again. It ignores polls that their
-// timeout cut off (judge warns of those), and polls that something else ended. The caller holds mu.
-func (w *warnings) failing(p *publisher, r *run) {
-	if r.policy == policy.Unbegun || r.outcome == cutOff || r.outcome == stopping {
+// judge warns once of a session whose polls always fail, and logs once that they succeed again. It ignores polls that something else
+// ended. The caller holds mu.
+func (w *warnings) judge(p *publisher, r *run) {
+	if r.policy == policy.Unbegun || r.stopped {
 		return
 	}
 	failed := p.failed
