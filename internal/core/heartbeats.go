@@ -28,10 +28,10 @@ func (h *heartbeats) beat() {
 			ttl = min(ttl, int64(l.Until()-h.k.Now())+h.cfg.Margin())
 		}
 	}
-	h.req.send(OpBeat, nil, nil)
-	op := &h.req.sent[len(h.req.sent)-1]
-	op.TTL = ttl / Millisecond * Millisecond
-	h.own.BeatSent(op.Deadline + Time(ttl))
+	h.req.sendAs(OpBeat, nil, nil, func(in *inflight) {
+		in.op.TTL = ttl / Millisecond * Millisecond
+		h.own.BeatSent(in.op.Deadline + Time(ttl))
+	})
 }
 
 // read requests the heartbeats that may have expired or changed.

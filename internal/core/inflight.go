@@ -14,10 +14,6 @@ type inflight struct {
 // inflights holds the ops under way, in order of Op.Seq. Mostly there is one or none.
 type inflights []inflight
 
-func (f *inflights) add(op Op, leases []*lease) {
-	*f = append(*f, inflight{op: op, leases: slices.Clone(leases)})
-}
-
 func (f inflights) at(seq uint64) (int, bool) {
 	return slices.BinarySearchFunc(f, seq, func(in inflight, seq uint64) int { return cmp.Compare(in.op.Seq, seq) })
 }

@@ -1,6 +1,10 @@
 package core
 
-import "github.com/leasestorm/leasestorm/internal/term"
+import (
+	"slices"
+
+	"github.com/leasestorm/leasestorm/internal/term"
+)
 
 // requests collects requests, so that they leave in as few ops as possible: at the end of the step, or later if requests of their kind
 // have failed (pace).
@@ -77,47 +81,44 @@ func (r *requests) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease
 // leave together. Otherwise, at a master without a majority, leases that expire one by one would each cost a WAIT (G14).
 func (r *requests) acknowledging() bool { return r.k.Replicated() && r.underWay.any(OpAcquire) }
 
-func (r *requests) send(kind OpKind, items []Item, leases []*lease) uint64 {
+func (r *requests) send(kind OpKind, items []Item, leases []*lease) (seq uint64) {
+	return r.sendAs(kind, items, leases, func(*inflight) {})
+}
+
+// sendAs sends an op as changed by adjust.
+func (r *requests) sendAs(kind OpKind, items []Item, leases []*lease, adjust func(*inflight)) (seq uint64) {
 	ttl := r.cfg.TTL
 	if kind.Extends() && len(leases) > 0 {
 		ttl = r.k.TTLOf(kind, &leases[0].Term)
 	}
-	op := r.k.Stamp(kind, ttl, items)
+	in := inflight{op: r.k.Stamp(kind, ttl, items), leases: slices.Clone(leases)}
 	if kind == OpLook || kind == OpNews {
-		op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
+		in.op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
 	}
-	r.underWay.add(op, leases)
-	r.timers.push(timer{at: op.Deadline, kind: timerOp, n: r.k.Seq()})
-	r.sent = append(r.sent, op)
-	return r.k.Seq()
+	adjust(&in)
+	r.underWay = append(r.underWay, in)
+	r.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: in.op.Seq})
+	r.sent = append(r.sent, in.op)
+	return in.op.Seq
 }
 
 // look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known.
 func (r *requests) look(known uint64) (seq uint64) {
-	seq = r.send(OpLook, nil, nil)
-	in, op := r.underWay.find(seq), &r.sent[len(r.sent)-1]
-	op.Sum = known
-	in.op = *op
-	return seq
+	return r.sendAs(OpLook, nil, nil, func(in *inflight) { in.op.Sum = known })
 }
 
 // news sends a request for the news, or, if done is true, the news that this instance has read everything.
 func (r *requests) news(done bool, sum uint64) (seq uint64) {
-	seq = r.send(OpNews, nil, nil)
-	in, op := r.underWay.find(seq), &r.sent[len(r.sent)-1]
-	op.Interval, op.Done, op.Sum = r.cfg.Discovery/1000*999, done, sum // clocks run at different rates
-	in.op = *op
-	return seq
+	return r.sendAs(OpNews, nil, nil, func(in *inflight) {
+		in.op.Interval, in.op.Done, in.op.Sum = r.cfg.Discovery/1000*999, done, sum // clocks run at different rates
+	})
 }
 
 // probe sends a read of the epoch and of items that waits this long for its answer.
 func (r *requests) probe(items []Item, timeout int64) (seq uint64) {
-	seq = r.send(OpObserve, items, nil)
-	in, op := r.underWay.find(seq), &r.sent[len(r.sent)-1]
-	op.Deadline = r.k.Now() + Time(timeout)
-	in.op, in.probe = *op, true
-	r.timers.push(timer{at: op.Deadline, kind: timerOp, n: seq})
-	return seq
+	return r.sendAs(OpObserve, items, nil, func(in *inflight) {
+		in.op.Deadline, in.probe = r.k.Now()+Time(timeout), true
+	})
 }
 
 func (r *requests) supersede() {

@@ -1,5 +1,7 @@
 package core
 
+import "container/heap"
+
 type timerKind uint8
 
 const (
@@ -17,53 +19,26 @@ type timer struct {
 	l    *lease
 }
 
-// timerHeap is a 4-ary min-heap. It is shallower than a binary one and uses the CPU cache better, which makes virtual time fast.
-type timerHeap struct{ a []timer }
+// timerHeap is a min-heap; see container/heap.
+type timerHeap struct{ a timers }
 
-func (h *timerHeap) push(t timer) {
-	h.a = append(h.a, t)
-	i := len(h.a) - 1
-	for i > 0 {
-		p := (i - 1) / 4
-		if h.a[p].at <= t.at {
-			break
-		}
-		h.a[i] = h.a[p]
-		i = p
-	}
-	h.a[i] = t
+type timers []timer
+
+func (h timers) Len() int           { return len(h) }
+func (h timers) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timers) Push(t any)        { *h = append(*h, t.(timer)) }
+
+func (h *timers) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last] = timer{} // do not keep the lease alive
+	*h = (*h)[:last]
+	return t
 }
 
-func (h *timerHeap) pop() timer {
-	top := h.a[0]
-	last := h.a[len(h.a)-1]
-	h.a[len(h.a)-1] = timer{} // do not keep the lease alive
-	h.a = h.a[:len(h.a)-1]
-	n := len(h.a)
-	if n == 0 {
-		return top
-	}
-	i := 0
-	for {
-		c := 4*i + 1
-		if c >= n {
-			break
-		}
-		m := c
-		for j := c + 1; j < min(c+4, n); j++ {
-			if h.a[j].at < h.a[m].at {
-				m = j
-			}
-		}
-		if last.at <= h.a[m].at {
-			break
-		}
-		h.a[i] = h.a[m]
-		i = m
-	}
-	h.a[i] = last
-	return top
-}
+func (h *timerHeap) push(t timer) { heap.Push(&h.a, t) }
+func (h *timerHeap) pop() timer   { return heap.Pop(&h.a).(timer) }
 
 func (h *timerHeap) armLease(l *lease, at Time) {
 	l.gen++

@@ -41,11 +41,10 @@ const (
 
 // Rule says when a cause leads to a discovery.
 type Rule struct {
-	All   bool                                            // the discovery reads everything, also if no notice was missed
-	Share int64                                           // within Discovery / share, 0: at once
-	Apart int64                                           // but Discovery / apart after the last one, so that a fault that recurs costs little
-	When  func(*Discoveries) (at term.Time, spread int64) // replaces share
-	Limit func(*Discoveries) bool                         // whether the cause leads to a discovery; nil: always
+	All   bool                    // the discovery reads everything, also if no notice was missed
+	Share int64                   // within Discovery / share, 0: at once
+	Apart int64                   // without a share: not within Discovery / apart after the last one
+	Limit func(*Discoveries) bool // whether the cause leads to a discovery; nil: always
 }
 
 // Rules say when each cause leads to a discovery; without a rule it is at once. An interval after the last one, another follows. An
@@ -69,7 +68,7 @@ var Rules = [Causes]Rule{
 	DiscoverMissing:   {All: true, Share: 10},
 	DiscoverAsked:     {Apart: 50}, // or instances that disagree would exchange requests at the speed of the network
 	DiscoverAsking:    {Share: 10, Limit: (*Discoveries).asksOn},
-	DiscoverBlocked:   {All: true, When: (*Discoveries).whenUnblocked},
+	DiscoverBlocked:   {All: true, Share: 10}, // once they are allowed
 }
 
 // Discoveries decide when this instance runs a discovery.
@@ -123,11 +122,12 @@ func (d *Discoveries) Discover(cause Cause) {
 	d.all = d.all || r.All
 	at, spread := d.k.Now(), int64(0)
 	switch {
-	case r.When != nil:
-		at, spread = r.When(d)
 	case r.Share > 0:
 		spread = d.cfg.Discovery / r.Share
 		at += term.Time(spread)
+		if cause == DiscoverBlocked {
+			at = d.blocked
+		}
 	case r.Apart > 0 && d.lookedAt != 0:
 		at = d.lookedAt + term.Time(d.cfg.Discovery/r.Apart)
 	}
@@ -172,10 +172,6 @@ func (d *Discoveries) LookEnded(seq uint64) bool {
 func (d *Discoveries) LookFailed(seq uint64) {
 	d.LookEnded(seq)
 	d.due = true
-}
-
-func (d *Discoveries) whenUnblocked() (at term.Time, spread int64) {
-	return d.blocked, d.cfg.Discovery / 10
 }
 
 // Subscribed records that the channel is subscribed again, and plans a discovery.

@@ -72,11 +72,6 @@ func (p *placement) Place() {
 // targetOf returns the instance that should take session i, Nobody if its owner keeps it.
 func (p *placement) targetOf(i int32) int32 {
 	p.Place()
-	return p.placedOn(i)
-}
-
-// placedOn is targetOf as of the last placement.
-func (p *placement) placedOn(i int32) int32 {
 	if t := p.target[i]; t != Nobody {
 		return p.live[t]
 	}
@@ -97,8 +92,7 @@ func (p *placement) HeirOf(i int32) string {
 // Stagger returns how long this instance leaves session i to the instances before it. The target acquires at once; the others
 // follow in order of how few sessions they own, then of rank. A dead target therefore costs milliseconds, not a TTL.
 func (p *placement) Stagger(i int32) int64 {
-	p.Place()
-	t := p.placedOn(i)
+	t := p.targetOf(i)
 	if t == 0 {
 		return 0
 	}
@@ -168,7 +162,7 @@ func (p *placement) Owns() []int32 {
 func (p *placement) PreferredOwner(id string) string {
 	p.Place()
 	if i := p.of.Find(id); i >= 0 {
-		if t := p.placedOn(i); t != Nobody {
+		if t := p.targetOf(i); t != Nobody {
 			return p.r.ID(t)
 		}
 		if o := p.of.known[i].owner; o != Nobody {
