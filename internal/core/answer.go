@@ -132,10 +132,10 @@ func (c *Core) failed(in *inflight, a *Answer) {
 		c.own.Unfit() // not only acquisitions fail
 	case OpBeat:
 		c.own.BeatFailed()
-	case OpLook:
-		c.table.LookFailed(in.op.Seq)
-	case OpNews:
-		c.table.NewsFailed(&in.op)
+	case OpLook, OpNews:
+		if !in.op.Done {
+			c.table.LookFailed(in.op.Seq)
+		}
 	case OpNodes:
 		c.members.DueAgain(in.op.Items)
 	case OpLeave:

@@ -18,7 +18,6 @@ import (
 var served = [place.Causes]struct{ guarantee, story string }{
 	place.DiscoverStart:      {"G6", "join.txt"},
 	place.DiscoverSubscribed: {"G6", "discovery.txt"},
-	place.DiscoverSlept:      {"G5", "discovery.txt"},
 	place.DiscoverEpoch:      {"G9", "forgets.txt"},
 	place.DiscoverHeard:      {"G8", "late.txt"},
 	place.DiscoverRejoined:   {"G6", "refused.txt"},

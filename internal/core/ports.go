@@ -94,7 +94,7 @@ const (
 	EvStart
 	// EvAnswer: Answer is the result of an Op, or reports that the store did not answer.
 	EvAnswer
-	// EvNotice: Notice arrived on the channel. Notices may be lost, late, doubled or forged: they save time, but no rule relies on them.
+	// EvNotice: Notice arrived on the channel. Notices may be lost, late or doubled: they save time, but no rule relies on them.
 	EvNotice
 	// EvSubscribed: the channel is subscribed (again), and notices may have been missed before.
 	EvSubscribed

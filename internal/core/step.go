@@ -15,9 +15,6 @@ func (c *Core) Step(ev Event) Effects {
 		c.tells.tell(Tell{Kind: TellClock, Cause: CauseClock, Wait: step})
 		c.holder.stepped(step)
 	}
-	if c.next != 0 && c.k.Now()-c.next > Time(c.cfg.OpTimeout) {
-		c.table.Discover(place.DiscoverSlept)
-	}
 	c.runTimers()
 	switch ev.Kind {
 	case EvStart:

@@ -11,7 +11,6 @@ type Cause uint8
 const (
 	DiscoverStart      Cause = iota // this instance starts
 	DiscoverSubscribed              // the channel is subscribed again
-	DiscoverSlept                   // this instance did not run for a while, so its view is old
 	DiscoverEpoch                   // Redis lost its data
 	DiscoverHeard                   // a silence is over
 	DiscoverRejoined                // this instance is back in the registry
@@ -151,12 +150,6 @@ func (d *Discoveries) IntervalOver() {
 		d.again = now + term.Time(d.cfg.Discovery) // the answer changes this
 		d.due = d.due || d.look == 0
 	}
-}
-
-// sent records the discovery seq.
-func (d *Discoveries) sent(seq uint64) {
-	d.due = false
-	d.look, d.lookedAt = seq, d.k.Now()
 }
 
 // LookEnded ends a discovery. It reports whether that was the last one sent, whose answer counts.

@@ -91,7 +91,7 @@ func (p *Placer) quotas(instances []uint64, m int) {
 func clip(owned, q int32) int32 { return min(max(owned, q), q+1) }
 
 // shed moves the sessions above each instance's quota into the pool. It takes the sessions that the instance ranks lowest. One pass
-// sorts the sessions of those instances into buckets; a selection in each finds the lowest.
+// puts the sessions of those instances into buckets, which are then sorted.
 func (p *Placer) shed(s *Sessions, instances []uint64, owner []int32) {
 	p.start = resize(p.start, len(instances))
 	total := int32(0)
@@ -114,7 +114,7 @@ func (p *Placer) shed(s *Sessions, instances []uint64, owner []int32) {
 	for i := range instances {
 		if excess := p.owned[i] - p.quota[i]; excess > 0 {
 			mine := p.ranks[p.start[i]-p.owned[i] : p.start[i]]
-			lowest(mine, int(excess))
+			slices.SortFunc(mine, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
 			for _, x := range mine[:excess] {
 				p.pool = append(p.pool, x.s)
 			}
@@ -123,37 +123,6 @@ func (p *Placer) shed(s *Sessions, instances []uint64, owner []int32) {
 	}
 	slices.Sort(p.pool)
 }
-
-// lowest moves the k lowest of a to its front, in any order.
-func lowest(a []ranked, k int) {
-	for len(a) > 1 && k > 0 && k < len(a) {
-		pivot := a[len(a)/2]
-		i, j := 0, len(a)-1
-		for i <= j {
-			for a[i].less(pivot) {
-				i++
-			}
-			for pivot.less(a[j]) {
-				j--
-			}
-			if i <= j {
-				a[i], a[j] = a[j], a[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			a = a[:j+1]
-		case k > i:
-			a, k = a[i:], k-i
-		default:
-			return
-		}
-	}
-}
-
-func (r ranked) less(o ranked) bool { return r.rank < o.rank || r.rank == o.rank && r.s < o.s }
 
 // fill goes through the pool in the order of the IDs. It gives each session to the instance with room that ranks it highest.
 func (p *Placer) fill(s *Sessions, instances []uint64) {
@@ -188,10 +157,7 @@ func (p *Placer) highest(instances []uint64, session uint64) (at int) {
 
 // resize returns a with length n, its contents undefined.
 func resize(a []int32, n int) []int32 {
-	if cap(a) < n {
-		return make([]int32, n, n+n/4)
-	}
-	return a[:n]
+	return slices.Grow(a[:0], n)[:n]
 }
 
 // rank returns the weight of a session at an instance: the session prefers the instance with the highest rank. FNV-1a avalanches badly,

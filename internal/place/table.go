@@ -52,7 +52,8 @@ func (t *Table) Denied() []int32 { return t.denied }
 
 // LookSent records the discovery seq.
 func (t *Table) LookSent(seq uint64) {
-	t.sent(seq)
+	t.due = false
+	t.look, t.lookedAt = seq, t.k.Now()
 	t.touched, t.left, t.denied = t.touched[:0], t.left[:0], t.denied[:0]
 }
 
@@ -69,13 +70,6 @@ func (t *Table) News(n *News) {
 	t.Place()
 	t.readings.news(n, t.sessions.Sum(), t.cfg.Turn(max(0, int(t.place[0]))))
 	t.due = t.due || t.reading
-}
-
-// NewsFailed plans a repetition of the news, unless they only said that this instance has read everything.
-func (t *Table) NewsFailed(op *term.Op) {
-	if !op.Done {
-		t.LookFailed(op.Seq)
-	}
 }
 
 // Seen ends a discovery. changed says whether the discovery showed other instances or sessions than the one before. Until blocked,
