@@ -59,8 +59,8 @@ type Config struct {
 	OpTimeout time.Duration
 	// DiscoveryInterval is the time between two discoveries. They are a safety
 	// net, because instances announce joins, leaves and releases at once. In
-	// each interval one instance reads all leases and heartbeats; the others
-	// read them if they missed an announcement. 0: TTL/3.
+	// each interval one instance reads the sessions and heartbeats. An instance
+	// reads all leases if it missed an announcement. 0: TTL/3.
 	DiscoveryInterval time.Duration
 	// Quarantine is how long Redis grants nothing after it lost its data: the
 	// longest TTL of all instances that share the epoch key. 0: TTL. The first

@@ -54,7 +54,7 @@
 //	placement      the owner that each session should have; every instance computes the same one
 //	target         the instance that should take a session
 //	quota          how many sessions an instance should own
-//	discovery      a reading of all sessions, heartbeats and owners (OpLook)
+//	discovery      a question for what changed (OpNews), and a reading of it (OpLook)
 //	stagger        how long an instance leaves a free lease to those before it in order
 //	heir           the instance that a lease is released to
 //	yield          to end the work under a term, so that its lease can be released

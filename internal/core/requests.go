@@ -107,7 +107,7 @@ func (r *requests) look(known uint64) (seq uint64) {
 	return r.sendAs(OpLook, nil, nil, func(in *inflight) { in.op.Sum = known })
 }
 
-// news sends a request for the news, or, if done is true, the news that this instance has read everything.
+// news sends a request for the news, or, if done is true, the news that this instance has read the sessions.
 func (r *requests) news(done bool, sum uint64) (seq uint64) {
 	return r.sendAs(OpNews, nil, nil, func(in *inflight) {
 		in.op.Interval, in.op.Done, in.op.Sum = r.cfg.Discovery/1000*999, done, sum // clocks run at different rates

@@ -5,7 +5,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/term"
 )
 
-// News is what a server says of the notices and of the fleet's readings. A reading reads all sessions, heartbeats and owners.
+// News is what a server says of the notices and of the fleet's readings. A reading reads all sessions and heartbeats, and mostly all owners.
 type News struct {
 	Notice int64  // number of the last notice
 	Age    int64  // ns since the end of the last reading; negative: there was none
@@ -13,9 +13,9 @@ type News struct {
 	Mine   bool   // the next reading is due, and this instance is to do it
 }
 
-// readings decide whether a discovery is a reading. The instances share them: each interval one instance reads everything, whichever
-// asks first when the last reading is an interval old. The others read only the news. They read everything too if the news shows other
-// sessions, or if a notice was lost.
+// readings decide whether a discovery is a reading, and of what. The instances share the reading of the sessions: each interval, whichever
+// asks first when the last reading is an interval old. The others read only the news. They read the sessions too if the news shows others
+// than they know, and everything, also the owners, if a notice was lost.
 type readings struct {
 	k   *term.Kernel // read only
 	cfg *pause.Config
@@ -23,7 +23,7 @@ type readings struct {
 	all     bool      // the next discovery reads everything
 	reading bool      // a reading is to be sent, or under way
 	turn    bool      // it is the fleet's, and nothing else makes it necessary: the owners are known
-	turns   int       // such readings since the last one of everything
+	turns   int       // such readings since the owners were last read
 	begun   int64     // number of the last notice when it began
 	again   term.Time // when the fleet's next reading is due
 
@@ -39,8 +39,8 @@ type readings struct {
 // mixedFor is for how many intervals each instance reads everything after a notice without a number.
 const mixedFor = 10
 
-// turnsMax is for how many intervals an instance reads the sessions only, in case that it is wrong about an owner although it missed no
-// notice.
+// turnsMax is how many readings for the fleet leave out the owners. The next one includes them, in case that an instance is wrong about an
+// owner although it missed no notice.
 const turnsMax = 10
 
 // Noticed records a notice. Its number follows.

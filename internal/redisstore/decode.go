@@ -65,7 +65,7 @@ func decodeItems(rest []any, results []core.Result) error {
 	return nil
 }
 
-// NewsPatience is the part of an interval in which an instance may read everything for all, before another one does.
+// NewsPatience is the part of an interval in which an instance may read the sessions for all, before another one does.
 const NewsPatience = 30
 
 func decodeNews(rest []any) (*core.News, error) {

@@ -31,7 +31,7 @@ const (
 	OpBeat                        // set the instance's heartbeat; publish if it is new
 	OpLeave                       // delete the instance's heartbeat; publish
 	OpNodes                       // read the PTTL of the heartbeats of the instances in the items
-	OpLook                        // read everything: sessions, heartbeats, owners
+	OpLook                        // read the sessions, the heartbeats and, unless Known, the owners
 	OpAsk                         // publish that Owner wants the items of Item.Peer (all items name one peer)
 	OpNews                        // read the news: Op.Done, Op.Sum
 	OpSupersede                   // begin a new epoch in place of Op.Epoch, which must not be believed, if that is still the present one
@@ -72,7 +72,7 @@ type Op struct {
 	Fence    int64  // OpAcquire: the highest fence the instance has seen
 	Items    []Item // owned by the shell once the op is returned
 	Interval int64  // OpNews: ns after a reading at which the next one is due
-	Done     bool   // OpNews: this instance has read everything
+	Done     bool   // OpNews: this instance has read the sessions
 	Sum      uint64 // place.Sessions.Sum of the sessions: OpNews: that were read; OpLook: that are known, see Known
 	Sent     Time   // stamp that trust counts from; it precedes the send
 	Deadline Time   // when the core gives the op up as unanswered

@@ -372,6 +372,33 @@ func TestStuckPollLosesItsLeaseUntilItReturns(t *testing.T) { // G8
 	})
 }
 
+// While a poll hangs, another instance polls the session as soon as the lease has expired.
+func TestAnotherInstancePollsWhenAPollHangs(t *testing.T) { // G5
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		hang := make(chan struct{})
+		defer close(hang)
+		began := make(chan Session, 1)
+		b.start(Config{Interval: time.Second, Timeout: 50 * time.Millisecond, Stuck: 100 * time.Millisecond,
+			Poll: func(_ context.Context, s Session) error {
+				began <- s
+				<-hang
+				return nil
+			}})
+		first := receive(t, "a poll", began)
+		polls := make(chan Session, 100)
+		b.start(Config{Interval: time.Second, Poll: func(_ context.Context, s Session) error {
+			polls <- s
+			return nil
+		}})
+		b.wait(lease.EventLost, time.Time{})
+		lost := time.Now()
+		if next := receive(t, "a poll of another instance", polls); next.Fence <= first.Fence || time.Since(lost) > ttl+100*time.Millisecond {
+			t.Errorf("polled under fence %d, after %d, %v after the loss", next.Fence, first.Fence, time.Since(lost))
+		}
+	})
+}
+
 func TestStopLetsPollsEndThenCancels(t *testing.T) { // G2
 	b := newBench(t)
 	polls := make(chan Session, 100)

@@ -1,11 +1,11 @@
--- news.lua says how much a discovery must read: the number of the last notice, and when an instance last read everything. Without that, and
--- once the interval is over, it lets the first caller read everything for all.
+-- news.lua says how much a discovery must read: the number of the last notice, and when an instance last read the sessions. Without that, and
+-- once the interval is over, it lets the first caller read them for all.
 --
--- ARGV[3]  interval after which everything is to be read again, µs
+-- ARGV[3]  interval after which the sessions are to be read again, µs
 -- ARGV[4]  time that this may take, µs
--- ARGV[5]  a sum of the sessions, if the caller has read everything; "" to ask
--- in place of the codes: 1 if the caller is to read everything; then the sum of the sessions, the µs since everything was read, or -1 if it
--- was not, and the number of the last notice
+-- ARGV[5]  a sum of the sessions, if the caller has read them; "" to ask
+-- in place of the codes: 1 if the caller is to read the sessions; then their sum, the µs since they were read, or -1 if they were not,
+-- and the number of the last notice
 if void then return answer() end
 local record = try('HMGET', group_key, 'read', 'reading', 'sessions', 'notices')
 local read, reading = tonumber(record[1] or 0) or 0, tonumber(record[2] or 0) or 0
