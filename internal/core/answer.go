@@ -133,9 +133,7 @@ func (c *Core) failed(in *inflight, a *Answer) {
 	case OpBeat:
 		c.own.BeatFailed()
 	case OpLook, OpNews:
-		if !in.op.Done {
-			c.table.LookFailed(in.op.Seq)
-		}
+		c.table.LookFailed(in.op.Seq)
 	case OpNodes:
 		c.members.DueAgain(in.op.Items)
 	case OpLeave:

@@ -20,15 +20,13 @@ func (b *balancer) discover() {
 }
 
 func (b *balancer) newsAnswered(in *inflight, a *Answer) {
-	if in.op.Done || !b.table.LookEnded(in.op.Seq) || b.out() {
-		return
-	}
-	if a.News == nil {
-		b.table.LookFailed(in.op.Seq) // another epoch
-		return
-	}
-	if b.table.News(a.News); !b.table.Reading() {
-		b.balance(in.op.Seq, false)
+	switch {
+	case a.News == nil && !b.out(): // of another epoch, or Done
+		b.table.LookFailed(in.op.Seq)
+	case b.table.LookEnded(in.op.Seq) && !b.out():
+		if b.table.News(a.News); !b.table.Reading() {
+			b.balance(in.op.Seq, false)
+		}
 	}
 }
 

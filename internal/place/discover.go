@@ -163,8 +163,7 @@ func (d *Discoveries) LookEnded(seq uint64) bool {
 
 // LookFailed plans a repetition of a discovery that had no result.
 func (d *Discoveries) LookFailed(seq uint64) {
-	d.LookEnded(seq)
-	d.due = true
+	d.due = d.LookEnded(seq) || d.due
 }
 
 // Subscribed records that the channel is subscribed again, and plans a discovery.
