@@ -42,7 +42,7 @@ const (
 type Rule struct {
 	All   bool                    // the discovery reads everything, also if no notice was missed
 	Share int64                   // within Discovery / share, 0: at once
-	Apart int64                   // without a share: not within Discovery / apart after the last one
+	Apart int64                   // without a share: at once, but Discovery / apart after the last one for this cause
 	Limit func(*Discoveries) bool // whether the cause leads to a discovery; nil: always
 }
 
@@ -50,24 +50,26 @@ type Rule struct {
 // instance has at most one under way, and after a failure the next one waits for its pace. The causes together limit what an instance
 // sends (G14): one discovery an interval, ten while something changes, and one for each cause without a rule.
 var Rules = [Causes]Rule{
-	DiscoverStart:     {All: true},
-	DiscoverChanged:   {Share: 10},
-	DiscoverJoined:    {Share: 10},
-	DiscoverLeft:      {Share: 10},
-	DiscoverGone:      {Share: 10},
-	DiscoverUnknown:   {All: true, Share: 100},
-	DiscoverToNobody:  {All: true, Share: 100},
-	DiscoverFree:      {Share: 10},
-	DiscoverVanished:  {All: true, Share: 60},
-	DiscoverOvertaken: {Share: 100},
-	DiscoverHeir:      {Share: 10},
-	DiscoverAble:      {Share: 10},
-	DiscoverCounted:   {Share: 10},
-	DiscoverUnwanted:  {All: true, Share: 10},
-	DiscoverMissing:   {All: true, Share: 10},
-	DiscoverAsked:     {Apart: 50}, // or instances that disagree would exchange requests at the speed of the network
-	DiscoverAsking:    {Share: 10, Limit: (*Discoveries).asksOn},
-	DiscoverBlocked:   {All: true, Share: 10}, // once they are allowed
+	DiscoverStart:      {All: true},
+	DiscoverSubscribed: {Apart: 10},
+	DiscoverHeard:      {Apart: 10},
+	DiscoverChanged:    {Share: 10},
+	DiscoverJoined:     {Share: 10},
+	DiscoverLeft:       {Share: 10},
+	DiscoverGone:       {Share: 10},
+	DiscoverUnknown:    {All: true, Share: 100},
+	DiscoverToNobody:   {All: true, Share: 100},
+	DiscoverFree:       {Share: 10},
+	DiscoverVanished:   {All: true, Share: 60},
+	DiscoverOvertaken:  {Share: 100},
+	DiscoverHeir:       {Share: 10},
+	DiscoverAble:       {Share: 10},
+	DiscoverCounted:    {Share: 10},
+	DiscoverUnwanted:   {All: true, Share: 10},
+	DiscoverMissing:    {All: true, Share: 10},
+	DiscoverAsked:      {Apart: 50}, // or instances that disagree would exchange requests at the speed of the network
+	DiscoverAsking:     {Share: 10, Limit: (*Discoveries).asksOn},
+	DiscoverBlocked:    {All: true, Share: 10}, // once they are allowed
 }
 
 // Discoveries decide when this instance runs a discovery.
@@ -75,14 +77,14 @@ type Discoveries struct {
 	readings
 	hash uint64 // of this instance
 
-	on       bool      // discoveries are on
-	next     term.Time // when the next discovery is due
-	due      bool      // a discovery is to be sent
-	look     uint64    // the discovery under way, 0 none
-	lookedAt term.Time // when the last discovery was sent
-	blocked  term.Time // as of the last discovery, nothing may be acquired before; 0 if allowed
-	missing  int       // sessions to ask others for, at the last discovery
-	asked    int       // discoveries in a row with the same missing
+	on      bool              // discoveries are on
+	next    term.Time         // when the next discovery is due
+	due     bool              // a discovery is to be sent
+	look    uint64            // the discovery under way, 0 none
+	blocked term.Time         // as of the last discovery, nothing may be acquired before; 0 if allowed
+	missing int               // sessions to ask others for, at the last discovery
+	last    [Causes]term.Time // when those causes led to a discovery that are to be apart
+	asked   int               // discoveries in a row with the same missing
 }
 
 // Next returns when the next discovery is due; 0: no time is set.
@@ -127,8 +129,13 @@ func (d *Discoveries) Discover(cause Cause) {
 		if cause == DiscoverBlocked {
 			at = d.blocked
 		}
-	case r.Apart > 0 && d.lookedAt != 0:
-		at = d.lookedAt + term.Time(d.cfg.Discovery/r.Apart)
+	case d.last[cause] > at: // it is planned
+		return
+	case r.Apart > 0:
+		if last := d.last[cause]; last != 0 {
+			at = max(at, last+term.Time(d.cfg.Discovery/r.Apart))
+		}
+		d.last[cause] = at
 	}
 	if at <= d.k.Now() {
 		d.due = true

@@ -5,8 +5,7 @@ import (
 	"github.com/leasestorm/leasestorm/internal/term"
 )
 
-// News is what a server says of the notices and of the fleet's readings. A reading reads all sessions and heartbeats, and all owners if it
-// must.
+// News is what a server says of the notices and of the fleet's readings. A reading reads sessions, heartbeats and, if needed, owners.
 type News struct {
 	Notice int64  // number of the last notice
 	Age    int64  // ns since the end of the last reading; negative: there was none

@@ -53,7 +53,7 @@ func (t *Table) Denied() []int32 { return t.denied }
 // LookSent records the discovery seq.
 func (t *Table) LookSent(seq uint64) {
 	t.due = false
-	t.look, t.lookedAt = seq, t.k.Now()
+	t.look, t.last[DiscoverAsked] = seq, t.k.Now() // any discovery answers requests
 	t.touched, t.left, t.denied = t.touched[:0], t.left[:0], t.denied[:0]
 }
 
