@@ -6,8 +6,8 @@ import "fmt"
 func (c *Core) Entries() error {
 	for i, id := range c.table.Sessions().IDs {
 		l := c.entries.leases[id]
-		if entered, held := c.table.Entered(int32(i)), c.table.Held(int32(i)); entered != (l != nil) || held != (l != nil && l.pos >= 0) {
-			return fmt.Errorf("%s is known as entered %t, held %t; its entry is %+v", id, entered, held, l)
+		if entered := c.table.Entered(int32(i)); entered != (l != nil) {
+			return fmt.Errorf("%s is known as entered %t; its entry is %+v", id, entered, l)
 		}
 	}
 	for id, l := range c.entries.leases {

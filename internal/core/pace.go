@@ -58,10 +58,10 @@ func (p *paces) settled(in *inflight, a *Answer) (again bool) {
 	return false
 }
 
-// resume lets unanswered releases and leaves be repeated at once when Redis answers again, because others wait for those leases. It
-// keeps the count of failures, so that the pauses do not become shorter.
+// resume lets unanswered renewals, releases and leaves be repeated at once when Redis answers again. It keeps the count of failures, so
+// that the pauses do not become shorter.
 func (p *paces) resume() {
-	for _, kind := range []OpKind{OpRelease, OpLeave} {
+	for _, kind := range []OpKind{OpRenew, OpReassert, OpRelease, OpLeave} {
 		if of := &p.of[kind]; of.silent {
 			of.until = 0
 		}

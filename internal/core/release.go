@@ -73,6 +73,9 @@ func (p *keeper) releaseAnswered(in *inflight, a *Answer) {
 			p.releaseFailed(l, CauseFailed, a.Text)
 			p.timers.armLease(l, min(p.k.Now()+Time(p.cfg.MaxProbe), l.since+Time(p.cfg.TTL)))
 		default:
+			if r.Owner != "" { // which took it after it had expired
+				p.table.OwnedBy(l.session, r.Owner)
+			}
 			p.released(l)
 		}
 	}
@@ -129,8 +132,7 @@ func (p *keeper) retryRelease(l *lease) {
 }
 
 // abandon handles stuck work under a term. If the term has not ended yet, it ends now. Its key is left to expire, because the work
-// may still go on. The instance announces the expiry, which the others do not see while its heartbeat lives. A later term of the same
-// lease is not affected.
+// may still go on. A later term of the same lease is not affected.
 func (p *keeper) abandon(id string, fence int64) {
 	l := p.entries.lease(id)
 	if !slices.Contains(l.stuck, fence) {
@@ -139,9 +141,8 @@ func (p *keeper) abandon(id string, fence int64) {
 	switch l.Phase() {
 	case owned:
 		if l.Fence() == fence {
-			ttl := p.k.TTLOf(OpRelease, &l.Term)
 			p.holder.lost(l, CauseStuck, "")
-			p.timers.armLease(l, p.k.Now()+Time(ttl))
+			p.timers.armLease(l, p.k.Now()+Time(l.TTL()+p.cfg.Margin()))
 		}
 	case acquiring:
 		p.k.Trace(id, p.k.TTLOf(OpAcquire, &l.Term)) // a key that the attempt wins is left to expire, too
@@ -151,7 +152,7 @@ func (p *keeper) abandon(id string, fence int64) {
 	}
 }
 
-// announce releases an abandoned term whose key has expired.
+// announce releases an abandoned term whose key has expired, which the others do not see while this instance's heartbeat lives.
 func (p *keeper) announce(l *lease) {
 	l.End(releasing)
 	l.will(nextNothing)

@@ -135,9 +135,12 @@ func (r *Registry) arm(i int32, at term.Time) {
 	r.wake(i, r.nodes[i].gen, at)
 }
 
-// shown records that instance i's heartbeat lives and expires at exp. It reports whether i was not counted before.
-func (r *Registry) shown(i int32, exp term.Time) (changed bool) {
-	n := &r.nodes[i]
+// shown records that op found instance i's heartbeat. It reports whether i was not counted before.
+func (r *Registry) shown(i int32, op *term.Op, pttl int64) (changed bool) {
+	n, exp := &r.nodes[i], r.k.Expiry(op, pttl)
+	if !n.alive && n.seen > op.Sent {
+		return false // it left since
+	}
 	changed = !n.alive
 	n.alive = true
 	if n.suspect && exp > n.since+term.Time(r.cfg.Renew/4) {
@@ -278,8 +281,8 @@ func (r *Registry) Present(op *term.Op, id string, pttl int64) (i int32, counted
 	if i == 0 {
 		return i, false, false
 	}
-	counted = r.shown(i, r.k.Expiry(op, pttl))
-	if n.exp-r.k.Now() > 2*term.Time(r.cfg.Lead) {
+	counted = r.shown(i, op, pttl)
+	if !n.alive || n.exp-r.k.Now() > 2*term.Time(r.cfg.Lead) {
 		return i, counted, false
 	}
 	// The heartbeat is about to expire, and its instance's leases at about the same time. The instance stops counting now, so that the
@@ -311,7 +314,7 @@ func (r *Registry) See(op *term.Op, seen []Seen) (changed bool) {
 		if i == 0 {
 			continue
 		}
-		if r.shown(i, r.k.Expiry(op, s.PTTL)) {
+		if r.shown(i, op, s.PTTL) {
 			changed = true
 		}
 		r.nodes[i].look = r.looks

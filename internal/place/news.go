@@ -39,8 +39,7 @@ type readings struct {
 // mixedFor is for how many intervals each instance reads everything after a notice without a number.
 const mixedFor = 10
 
-// turnsMax is how many readings for the fleet leave out the owners. The next one includes them, in case that an instance is wrong about an
-// owner although it missed no notice.
+// turnsMax is how many readings for the fleet leave out the owners until one reads them, in case that an instance is wrong about one.
 const turnsMax = 10
 
 // Noticed records a notice. Its number follows.

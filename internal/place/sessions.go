@@ -96,9 +96,6 @@ func (v *view) Enter(i int32, entered bool) {
 	}
 }
 
-// Held reports what Hold recorded.
-func (v *view) Held(i int32) bool { return v.known[i].held }
-
 // Hold records that this instance holds session i, or does not.
 func (v *view) Hold(i int32, held bool) {
 	if i != Nobody {

@@ -109,7 +109,7 @@ func (g *g10) granted(k *key, e *history.Event) {
 	k.token = k.token || g.w.Foreign && g.nobody(e.Instance)
 	g.did(k, e.T)
 	if !snapshot {
-		g.served(k, e)
+		g.served(k, e, true)
 	}
 }
 
@@ -132,16 +132,16 @@ func (k *key) renews(e *history.Event) bool {
 func (k *key) lives(at int64) bool { return k.until == 0 || k.until > at }
 
 // served judges a grant or an extension, which lasts no more than a TTL, by a clock that may be off by the margin. The next command
-// may set the lease's end or its fence. An endless lease outlives its owner. A command that makes a key without a fence should only
+// may set the lease's end or its fence. An endless lease outlives its owner. A command that made the key without a fence should only
 // have extended it.
-func (g *g10) served(k *key, e *history.Event) {
+func (g *g10) served(k *key, e *history.Event, made bool) {
 	at, since := e.T, k.since
 	g.unheard(k.store, k.holder, k.session.id)
 	if beyond := e.Until - at - int64(g.w.TTL); beyond > g.w.margin()+clockStep {
 		g.broke(k.session, "at %s the lease of session %s was made to last until %s, %d ms more than a TTL", clock(at), k.session.id,
 			clock(e.Until), ms(beyond))
 	}
-	if e.Until != 0 && at != since {
+	if e.Until != 0 && !made {
 		return
 	}
 	g.w.at(g.w.host.recordedBy(at), func() {
@@ -151,7 +151,7 @@ func (g *g10) served(k *key, e *history.Event) {
 		if k.until == 0 {
 			g.broke(k.session, "at %s the lease of session %s was made to last for ever: it has no end", clock(at), k.session.id)
 		}
-		if at == since && g.fences && k.fenced < since-int64(stampAllowance) {
+		if made && g.fences && k.fenced < since-int64(stampAllowance) {
 			g.broke(k.session, "at %s Redis made the lease of session %s anew for %s and set no fence: a renewal must not create what it "+
 				"is to extend", clock(since), k.session.id, g.who(k.holder))
 		}
@@ -166,7 +166,7 @@ func (g *g10) extended(k *key, e *history.Event) {
 	k.until, k.pushed = e.Until, e.T
 	g.changed(k.holder)
 	g.did(k, e.T)
-	g.served(k, e)
+	g.served(k, e, false)
 	g.used(k, e.T)
 }
 
