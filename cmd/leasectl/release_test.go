@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,13 +109,15 @@ func TestReleaseNamesNoOwnerThatDoesNotCount(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do("SET", "lease:epoch", "run:0:1 1")
 	s.Do("SET", "lease:name:x", "a", "PX", "60000")
-	go func() {
+	var taken sync.WaitGroup
+	taken.Go(func() {
 		pause := time.NewTimer(200 * time.Millisecond)
 		<-pause.C
 		s.Do("SET", "lease:name:x", "b", "PX", "60000")
-	}()
+	})
 	var out bytes.Buffer
 	execute(t.Context(), []string{"release", "--redis", s.URL(), "x"}, &out, &out)
+	taken.Wait()
 	if !strings.Contains(out.String(), "its key names b, but too few replicas have acknowledged that") {
 		t.Error(out.String())
 	}
