@@ -25,7 +25,9 @@ func newBase(cfg Config) *base {
 	b := &base{cfg: cfg, pause: cfg.pauses(), k: term.New(cfg.terms())}
 	b.paces = &paces{k: b.k, cfg: &b.pause, tells: &b.tells}
 	b.req = &requests{k: b.k, cfg: &b.cfg, timers: &b.timers, paces: b.paces}
-	b.members = member.NewRegistry(b.k, &b.pause, cfg.Instance, b.timers.armNode)
+	b.members = member.NewRegistry(b.k, &b.pause, cfg.Instance, func(i int32, gen uint32, at Time) {
+		b.timers.Add(at, timer{kind: timerNode, gen: gen, n: uint64(i)})
+	})
 	b.own = member.NewMembership(b.members, !cfg.NoHeartbeat)
 	b.table = place.NewTable(b.k, &b.pause, b.members, b.own, cfg.Placement)
 	return b

@@ -58,8 +58,8 @@ func (c *Core) broken() error {
 // chance or never.
 func (c *Core) asleep() error {
 	armed := map[*lease]bool{}
-	for i := range c.timers.a {
-		if t := &c.timers.a[i]; t.kind == timerLease && c.live(t) {
+	for i := range c.timers.Timers {
+		if t := &c.timers.Timers[i].Of; t.kind == timerLease && c.live(t) {
 			armed[t.l] = true
 		}
 	}

@@ -28,7 +28,7 @@ func (h *heartbeats) beat() {
 			ttl = min(ttl, int64(l.Until()-h.k.Now())+h.cfg.Margin())
 		}
 	}
-	h.req.sendAs(OpBeat, nil, nil, func(in *inflight) {
+	h.req.send(OpBeat, nil, nil, func(in *inflight) {
 		in.op.TTL = ttl / Millisecond * Millisecond
 		h.own.BeatSent(in.op.Deadline + Time(ttl))
 	})

@@ -81,12 +81,8 @@ func (r *requests) batchOf(kind OpKind, ttl int64, list []*lease) (rest []*lease
 // leave together. Otherwise, at a master without a majority, leases that expire one by one would each cost a WAIT (G14).
 func (r *requests) acknowledging() bool { return r.k.Replicated() && r.underWay.any(OpAcquire) }
 
-func (r *requests) send(kind OpKind, items []Item, leases []*lease) (seq uint64) {
-	return r.sendAs(kind, items, leases, func(*inflight) {})
-}
-
-// sendAs sends an op as changed by adjust.
-func (r *requests) sendAs(kind OpKind, items []Item, leases []*lease, adjust func(*inflight)) (seq uint64) {
+// send sends an op, as changed by adjust.
+func (r *requests) send(kind OpKind, items []Item, leases []*lease, adjust ...func(*inflight)) (seq uint64) {
 	ttl := r.cfg.TTL
 	if kind.Extends() && len(leases) > 0 {
 		ttl = r.k.TTLOf(kind, &leases[0].Term)
@@ -95,28 +91,30 @@ func (r *requests) sendAs(kind OpKind, items []Item, leases []*lease, adjust fun
 	if kind == OpLook || kind == OpNews {
 		in.op.Deadline = r.k.Now() + Time(max(2*r.cfg.OpTimeout, r.cfg.Discovery))
 	}
-	adjust(&in)
+	for _, change := range adjust {
+		change(&in)
+	}
 	r.underWay = append(r.underWay, in)
-	r.timers.push(timer{at: in.op.Deadline, kind: timerOp, n: in.op.Seq})
+	r.timers.Add(in.op.Deadline, timer{kind: timerOp, n: in.op.Seq})
 	r.sent = append(r.sent, in.op)
 	return in.op.Seq
 }
 
 // look sends a discovery that reads the sessions and heartbeats, and the owners unless the sessions have the sum known.
 func (r *requests) look(known uint64) (seq uint64) {
-	return r.sendAs(OpLook, nil, nil, func(in *inflight) { in.op.Sum = known })
+	return r.send(OpLook, nil, nil, func(in *inflight) { in.op.Sum = known })
 }
 
 // news sends a request for the news, or, if done is true, the news that this instance has read the sessions.
 func (r *requests) news(done bool, sum uint64) (seq uint64) {
-	return r.sendAs(OpNews, nil, nil, func(in *inflight) {
+	return r.send(OpNews, nil, nil, func(in *inflight) {
 		in.op.Interval, in.op.Done, in.op.Sum = r.cfg.Discovery/1000*999, done, sum // clocks run at different rates
 	})
 }
 
 // probe sends a read of the epoch and of items that waits this long for its answer.
 func (r *requests) probe(items []Item, timeout int64) (seq uint64) {
-	return r.sendAs(OpObserve, items, nil, func(in *inflight) {
+	return r.send(OpObserve, items, nil, func(in *inflight) {
 		in.op.Deadline, in.probe = r.k.Now()+Time(timeout), true
 	})
 }

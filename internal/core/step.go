@@ -167,17 +167,15 @@ func (c *Core) live(t *timer) bool {
 // runTimers handles all due timers. A step calls it before handling its event: an answer that arrives at the end of a window finds the
 // window closed.
 func (c *Core) runTimers() {
-	for len(c.timers.a) > 0 && c.timers.a[0].at <= c.k.Now() {
-		t := c.timers.pop()
-		if !c.live(&t) {
-			continue
-		}
-		switch t.kind {
-		case timerLease:
-			c.keeper.wakeLease(t.l, t.at)
-		case timerNode:
+	for c.timers.Len() > 0 && c.timers.Timers[0].At <= c.k.Now() {
+		due := c.timers.Take()
+		switch t := &due.Of; {
+		case !c.live(t):
+		case t.kind == timerLease:
+			c.keeper.wakeLease(t.l, due.At)
+		case t.kind == timerNode:
 			c.members.Due(int32(t.n))
-		case timerOp:
+		case t.kind == timerOp:
 			c.answer(&Answer{Seq: t.n, Failure: FailUnknown, Text: "no answer in time"})
 		}
 	}
@@ -185,8 +183,8 @@ func (c *Core) runTimers() {
 }
 
 func (c *Core) earliest() Time {
-	for len(c.timers.a) > 0 && !c.live(&c.timers.a[0]) {
-		c.timers.pop()
+	for c.timers.Len() > 0 && !c.live(&c.timers.Timers[0].Of) {
+		c.timers.Take()
 	}
 	var next Time
 	earlier := func(t Time) {
@@ -194,8 +192,8 @@ func (c *Core) earliest() Time {
 			next = t
 		}
 	}
-	if len(c.timers.a) > 0 {
-		earlier(c.timers.a[0].at)
+	if c.timers.Len() > 0 {
+		earlier(c.timers.Timers[0].At)
 	}
 	earlier(c.nextRenew)
 	earlier(c.table.Next())

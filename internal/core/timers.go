@@ -1,6 +1,38 @@
 package core
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+)
+
+// Timers is a min-heap by Timer.At; see container/heap. Use Add and Take.
+type Timers[T any] []Timer[T]
+
+// Timer is an entry of Timers.
+type Timer[T any] struct {
+	At Time
+	Of T
+}
+
+func (h Timers[T]) Len() int           { return len(h) }
+func (h Timers[T]) Less(i, j int) bool { return h[i].At < h[j].At }
+func (h Timers[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *Timers[T]) Push(t any) { *h = append(*h, t.(Timer[T])) }
+
+// Pop implements heap.Interface.
+func (h *Timers[T]) Pop() any {
+	t := (*h)[h.Len()-1]
+	*h = slices.Delete(*h, h.Len()-1, h.Len()) // clears the entry, too
+	return t
+}
+
+// Add adds an entry.
+func (h *Timers[T]) Add(at Time, of T) { heap.Push(h, Timer[T]{at, of}) }
+
+// Take removes and returns the earliest entry.
+func (h *Timers[T]) Take() Timer[T] { return heap.Pop(h).(Timer[T]) }
 
 type timerKind uint8
 
@@ -10,42 +42,18 @@ const (
 	timerOp                     // op n, if it is still under way
 )
 
-// timer is one entry of the heap. A newer gen, or the end of the op, cancels a timer; it stays in the heap until it is due.
+// timer says what a timer is of. A newer gen, or the end of the op, cancels it; its entry stays in the heap until it is due.
 type timer struct {
-	at   Time
 	kind timerKind
 	gen  uint32
 	n    uint64
 	l    *lease
 }
 
-// timerHeap is a min-heap; see container/heap.
-type timerHeap struct{ a timers }
-
-type timers []timer
-
-func (h timers) Len() int           { return len(h) }
-func (h timers) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h timers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *timers) Push(t any)        { *h = append(*h, t.(timer)) }
-
-func (h *timers) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last] = timer{} // do not keep the lease alive
-	*h = (*h)[:last]
-	return t
-}
-
-func (h *timerHeap) push(t timer) { heap.Push(&h.a, t) }
-func (h *timerHeap) pop() timer   { return heap.Pop(&h.a).(timer) }
+type timerHeap struct{ Timers[timer] }
 
 func (h *timerHeap) armLease(l *lease, at Time) {
 	l.gen++
 	l.due = at
-	h.push(timer{at: at, kind: timerLease, gen: l.gen, l: l})
-}
-
-func (h *timerHeap) armNode(i int32, gen uint32, at Time) {
-	h.push(timer{at: at, kind: timerNode, gen: gen, n: uint64(i)})
+	h.Add(at, timer{kind: timerLease, gen: l.gen, l: l})
 }

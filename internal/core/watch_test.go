@@ -171,9 +171,9 @@ func (w *Witness) before(ev *Event) *before {
 		}
 	}
 	b.main = w.main(ev)
-	late, over := timerHeap{a: slices.Clone(c.timers.a)}, map[uint64]bool{}
-	for len(late.a) > 0 && late.a[0].at <= ev.Now.Mono {
-		switch t := late.pop(); {
+	late, over := slices.Clone(c.timers.Timers), map[uint64]bool{}
+	for len(late) > 0 && late[0].At <= ev.Now.Mono {
+		switch t := late.Take().Of; {
 		case !c.live(&t):
 		case t.kind == timerLease:
 			b.due[t.l.ID()] = append(b.due[t.l.ID()], "timer")

@@ -117,7 +117,7 @@ func (d *Discoveries) Stop() { d.on, d.next, d.again = false, 0, 0 }
 // hash, so that one event does not make all instances read at the same instant.
 func (d *Discoveries) Discover(cause Cause) {
 	r := &Rules[cause]
-	if !d.on || r.Limit != nil && !r.Limit(d) {
+	if !d.on || r.Limit != nil && !r.Limit(d) || d.last[cause] > d.k.Now() { // the last: it is planned
 		return
 	}
 	d.all = d.all || r.All
@@ -129,8 +129,6 @@ func (d *Discoveries) Discover(cause Cause) {
 		if cause == DiscoverBlocked {
 			at = d.blocked
 		}
-	case d.last[cause] > at: // it is planned
-		return
 	case r.Apart > 0:
 		if last := d.last[cause]; last != 0 {
 			at = max(at, last+term.Time(d.cfg.Discovery/r.Apart))

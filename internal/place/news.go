@@ -22,7 +22,7 @@ type readings struct {
 
 	all     bool      // the next discovery reads everything
 	reading bool      // a reading is to be sent, or under way
-	turn    bool      // it is the fleet's, and nothing else makes it necessary: the owners are known
+	known   uint64    // Sessions.Sum of the sessions whose owners it need not read again; 0: it reads all
 	turns   int       // such readings since the owners were last read
 	begun   int64     // number of the last notice when it began
 	again   term.Time // when the fleet's next reading is due
@@ -36,11 +36,10 @@ type readings struct {
 	mixed      term.Time // until then, an instance of an older version may take part, whose notices have no numbers
 }
 
-// mixedFor is for how many intervals each instance reads everything after a notice without a number.
-const mixedFor = 10
-
-// turnsMax is how many readings for the fleet leave out the owners until one reads them, in case that an instance is wrong about one.
-const turnsMax = 10
+const (
+	mixedFor = 10 // intervals in which each instance reads everything after a notice without a number
+	turnsMax = 10 // readings for the fleet that leave out the owners until one reads them, in case that an instance is wrong about one
+)
 
 // Noticed records a notice. Its number follows.
 func (r *readings) Noticed() {
@@ -71,6 +70,9 @@ func (r *readings) heard(number int64) bool {
 	return unbroken && r.read <= number && number <= max(r.read, r.last)
 }
 
+// Known returns the sum of the sessions whose owners need not be read again in the discovery that is due; 0: all are to be read.
+func (r *readings) Known() uint64 { return r.known }
+
 // Reading reports whether the discovery that is due, or under way, is a reading.
 func (r *readings) Reading() bool { return r.reading }
 
@@ -84,10 +86,12 @@ func (r *readings) news(n *News, sum uint64, turn int64) {
 	missed := !r.heard(max(r.read, r.last)) || n.Notice < r.read || r.until != 0 && r.until <= now && !r.heard(r.shown) ||
 		r.deaf && !r.heard(n.Notice)
 	unsaid := r.k.InQuarantine() || now < r.mixed // no notice says that a term is reasserted
-	r.turn = !r.all && !missed && !unsaid && n.Age >= 0 && r.turns < turnsMax
-	r.reading = !r.turn || n.Mine || n.Sum != sum
+	owners := r.all || missed || unsaid || n.Age < 0 || r.turns >= turnsMax
+	r.reading, r.known = owners || n.Mine || n.Sum != sum, sum
 	r.all, r.deaf, r.begun, r.shown, r.until = false, false, n.Notice, n.Notice, 0
-	if r.turn && !r.heard(n.Notice) {
+	if owners {
+		r.known = 0
+	} else if !r.heard(n.Notice) {
 		r.until = now + term.Time(r.cfg.Patience())
 	}
 }

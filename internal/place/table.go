@@ -57,14 +57,6 @@ func (t *Table) LookSent(seq uint64) {
 	t.touched, t.left, t.denied = t.touched[:0], t.left[:0], t.denied[:0]
 }
 
-// Known returns the sum of the sessions whose owners need not be read again in the discovery that is due; 0: all are to be read.
-func (t *Table) Known() uint64 {
-	if !t.turn {
-		return 0
-	}
-	return t.sessions.Sum()
-}
-
 // News takes over the news, which a discovery shows. If Reading is true then, the discovery goes on with a reading.
 func (t *Table) News(n *News) {
 	t.Place()
